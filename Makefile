@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 
-.PHONY: help setup browser postgres demo demo-year data test test-all check check-static format mutants bench bench-peers clean
+.PHONY: help setup browser postgres demo demo-year data test test-all check check-static format mutants chaos bench bench-peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -48,6 +48,9 @@ format: setup ## format the code and mend what lint can
 
 mutants: setup ## put COUNT (60) faults, chosen by SEED, into a copy of the code: tests must find 95 %
 	@$(BIN)/python tests/mutants/main.py --seed "$${SEED:?say: make mutants SEED=1}" --count "$${COUNT:-60}" --jobs "$${JOBS:-1}"
+
+chaos: setup ## kill and stop processes of a job over files for SECONDS (60), by SEED (1): no row may be lost or doubled
+	@$(BIN)/python tests/chaos/main.py --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1)
 
 bench: setup ## measure the engine on Nexmark
 	@$(BIN)/sqlstream bench nexmark

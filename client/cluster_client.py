@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
+from sqlstream.messages.client_rpc import SavepointStatusReply
 from sqlstream.messages.rpc import (
     JobDetails,
     JobMetrics,
@@ -59,6 +61,26 @@ class ClusterClient(Protocol):
 
     def jobs(self) -> tuple[JobOverviewEntry, ...]:
         """Running jobs, then the newest of those that have ended."""
+
+    def checkpoints(self, job_id: str) -> CheckpointStatistics:
+        """The counts of the job's checkpoints and the newest of them; also of one that takes none."""
+
+    def take_checkpoint(self, job_id: str, trigger_id: str) -> None:
+        """Begin a checkpoint of a job that runs; `savepoint_status` tells how it went. UserError when it takes none."""
+
+    def trigger_savepoint(self, job_id: str, trigger_id: str, directory: str = "") -> None:
+        """Begin a savepoint below `directory`, by default that of the job's settings."""
+
+    def stop_with_savepoint(
+        self, job_id: str, trigger_id: str, directory: str = "", is_drain: bool = False
+    ) -> None:
+        """Begin the savepoint with which the job ends. `is_drain`: all windows fire first."""
+
+    def savepoint_status(self, job_id: str, trigger_id: str) -> SavepointStatusReply:
+        """How far what was triggered under that id is."""
+
+    def dispose_savepoint(self, path: str) -> None:
+        """Remove a savepoint; returns when it is removed."""
 
     def task_managers(self) -> tuple[TaskManagerOverview, ...]: ...
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+import shutil
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -14,6 +18,8 @@ from sqlstream.graph.job_graph import JobGraph, read_tables
 if TYPE_CHECKING:
     from runtime.embedded import EmbeddedCluster
     from runtime.net.results import JobResults, PrintLines
+    from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
+    from sqlstream.messages.client_rpc import SavepointStatusReply
     from sqlstream.messages.rpc import (
         JobDetails,
         JobMetrics,
@@ -23,6 +29,8 @@ if TYPE_CHECKING:
     )
 
 IN_PROCESS_INPUT = "sqlstream.in-process.max-input-size"
+
+RETENTION = "execution.checkpointing.externalized-checkpoint-retention"
 
 IN_PROCESS_PARALLELISM_MAX = 4
 """Highest parallelism of a job in this process; wider jobs run in child processes, since threads share one interpreter lock."""
@@ -37,7 +45,7 @@ class LocalClusterClient:
 
     Each of the two clusters starts with the first job that needs it, and ends with `close`. Children start as jobs
     need them; `task_managers` of them start at once and stay, and then run every job, however small. State: the clusters,
-    and which of them runs each job.
+    which of them runs each job, and the checkpoints of jobs that name no directory for them.
     """
 
     def __init__(
@@ -53,6 +61,7 @@ class LocalClusterClient:
         self._task_managers = task_managers
         self._print_lines = print_lines
         self._clusters: dict[bool, EmbeddedCluster] = {}
+        self._checkpoints = CommandCheckpoints()
         self._cluster_of: dict[str, EmbeddedCluster] = {}
         self._ended: deque[str] = deque()
         self._is_closed = False
@@ -64,16 +73,24 @@ class LocalClusterClient:
             if self._is_closed:
                 raise UserError("SS6012", "the cluster has ended", hint="open another session")
             if in_process not in self._clusters:
-                from runtime.cluster_surroundings import print_to_terminal
+                from runtime.cluster_surroundings import ClusterSurroundings, print_to_terminal
                 from runtime.embedded import EmbeddedCluster
+                from runtime.providers.providers import is_on_one_host
 
                 print_lines = self._print_lines or print_to_terminal
-                cluster = EmbeddedCluster(self._config, self._task_managers, in_process, print_lines)
+                is_reached = in_process or is_on_one_host(self._config)
+                surroundings = ClusterSurroundings(
+                    checkpoint_directory=self._checkpoints.directory if is_reached else ""
+                )
+                cluster = EmbeddedCluster(
+                    self._config, self._task_managers, in_process, print_lines, surroundings
+                )
                 self._clusters[in_process] = cluster
                 cluster.start()
             return self._clusters[in_process]
 
     def submit(self, graph: JobGraph) -> None:
+        self._checkpoints.note(graph)
         cluster = self.cluster(self._runs_in_process(graph))
         cluster.submit(graph)
         with self._lock:
@@ -132,6 +149,26 @@ class LocalClusterClient:
     def job_graph(self, job_id: str) -> JobGraph:
         return self._of(job_id).job_graph(job_id)
 
+    def checkpoints(self, job_id: str) -> CheckpointStatistics:
+        return self._of(job_id).checkpoints(job_id)
+
+    def take_checkpoint(self, job_id: str, trigger_id: str) -> None:
+        self._of(job_id).take_checkpoint(job_id, trigger_id)
+
+    def trigger_savepoint(self, job_id: str, trigger_id: str, directory: str = "") -> None:
+        self._of(job_id).trigger_savepoint(job_id, trigger_id, directory)
+
+    def stop_with_savepoint(
+        self, job_id: str, trigger_id: str, directory: str = "", is_drain: bool = False
+    ) -> None:
+        self._of(job_id).stop_with_savepoint(job_id, trigger_id, directory, is_drain)
+
+    def savepoint_status(self, job_id: str, trigger_id: str) -> SavepointStatusReply:
+        return self._of(job_id).savepoint_status(job_id, trigger_id)
+
+    def dispose_savepoint(self, path: str) -> None:
+        self.cluster().dispose_savepoint(path)
+
     def jobs(self) -> tuple[JobOverviewEntry, ...]:
         return tuple(job for cluster in self._started() for job in cluster.jobs())
 
@@ -149,6 +186,26 @@ class LocalClusterClient:
             clusters = list(self._clusters.values())
         for cluster in clusters:
             cluster.close()
+        self._checkpoints.close()
+
+
+class CommandCheckpoints:
+    """A temporary directory, made when the first job needs it and removed by `close`, unless a job was to leave its
+    checkpoints."""
+
+    def __init__(self) -> None:
+        # Only the name is chosen here: most commands take no checkpoints.
+        self.directory = os.path.join(tempfile.gettempdir(), f"sqlstream-checkpoints-{secrets.token_hex(8)}")
+        self._is_retained = False
+
+    def note(self, graph: JobGraph) -> None:
+        """A job is about to be submitted."""
+        if options.get(graph.config, RETENTION) != "NO_EXTERNALIZED_CHECKPOINTS":
+            self._is_retained = True
+
+    def close(self) -> None:
+        if not self._is_retained:
+            shutil.rmtree(self.directory, ignore_errors=True)
 
 
 def is_trivial(graph: JobGraph) -> bool:

@@ -21,10 +21,12 @@ from runtime.net.results import JobResults
 from sqlstream import __version__
 from sqlstream.errors import ErrorInfo, ExternalError, InternalError, SqlStreamError
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
 from sqlstream.messages.client_rpc import (
     AttachClient,
     AwaitJobEnd,
     CancelJob,
+    CheckpointStatisticsReply,
     ClientAttached,
     ClientDetached,
     ClientEvent,
@@ -32,6 +34,7 @@ from sqlstream.messages.client_rpc import (
     ClientRequest,
     ClusterOverviewReply,
     DetachClient,
+    DisposeSavepoint,
     JobDetailsReply,
     JobEnded,
     JobExceptionsReply,
@@ -40,6 +43,7 @@ from sqlstream.messages.client_rpc import (
     JobOverviewReply,
     JobPrinted,
     JobSubmitted,
+    RequestCheckpointStatistics,
     RequestClusterOverview,
     RequestFailed,
     RequestJobDetails,
@@ -48,7 +52,13 @@ from sqlstream.messages.client_rpc import (
     RequestJobMetrics,
     RequestJobOverview,
     RequestJobStatus,
+    RequestSavepointStatus,
+    SavepointDisposed,
+    SavepointStatusReply,
+    StopWithSavepoint,
     SubmitJob,
+    TakeCheckpoint,
+    TriggerSavepoint,
     decode_client_event,
     decode_client_reply,
 )
@@ -228,6 +238,26 @@ class RemoteClusterClient:
 
     def job_graph(self, job_id: str) -> JobGraph:
         return self._request(RequestJobGraph(job_id), JobGraphReply).job_graph
+
+    def checkpoints(self, job_id: str) -> CheckpointStatistics:
+        return self._request(RequestCheckpointStatistics(job_id), CheckpointStatisticsReply).statistics
+
+    def take_checkpoint(self, job_id: str, trigger_id: str) -> None:
+        self._request(TakeCheckpoint(job_id, trigger_id), SavepointStatusReply)
+
+    def trigger_savepoint(self, job_id: str, trigger_id: str, directory: str = "") -> None:
+        self._request(TriggerSavepoint(job_id, trigger_id, directory), SavepointStatusReply)
+
+    def stop_with_savepoint(
+        self, job_id: str, trigger_id: str, directory: str = "", is_drain: bool = False
+    ) -> None:
+        self._request(StopWithSavepoint(job_id, trigger_id, directory, is_drain), SavepointStatusReply)
+
+    def savepoint_status(self, job_id: str, trigger_id: str) -> SavepointStatusReply:
+        return self._request(RequestSavepointStatus(job_id, trigger_id), SavepointStatusReply)
+
+    def dispose_savepoint(self, path: str) -> None:
+        self._request(DisposeSavepoint(path), SavepointDisposed)
 
     def jobs(self) -> tuple[JobOverviewEntry, ...]:
         return self._request(RequestJobOverview(), JobOverviewReply).jobs

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from client.catalog.catalogs import memory_catalogs
-from client.following.lost_rows import RejectedRowsPlace
+from client.following.lost_rows import RejectedRowsPlace, job_warnings
 from sqlstream import config as options
 from sqlstream.catalog import CatalogConflict, SessionCatalog
+from sqlstream.checkpointing_options import takes_checkpoints
 from sqlstream.errors import ErrorInfo, ExternalError, UserError
 from sqlstream.expressions import Literal, LiteralValue
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph, written_tables
@@ -71,7 +72,7 @@ class Text:
 class Job:
     """A submitted job. `label` names it to the user; `schema` is the result's for a query, else None; `is_bounded`: every
     source ends; `is_updating`: the batches of its result carry row kinds; `rejected`: where its sources keep undecodable rows,
-    by operator id."""
+    by operator id; `note`: what its user should know at its start."""
 
     id: str
     label: str
@@ -80,6 +81,7 @@ class Job:
     schema: Schema | None
     cluster: ClusterClient
     rejected: Mapping[int, RejectedRowsPlace]
+    note: str = dataclasses.field(default="", kw_only=True)
 
     def results(self) -> JobResults:
         """The query's changelog, for one reader."""
@@ -100,6 +102,10 @@ class Job:
 
     def metrics(self) -> JobMetrics:
         return self.cluster.metrics(self.id)
+
+    def warnings(self) -> list[str]:
+        """Lines on the rows that the ended job has lost, and on what else befell it."""
+        return job_warnings(self.metrics(), self.rejected, lambda: self.cluster.details(self.id).restarts)
 
     def cancel(self) -> None:
         self.cluster.cancel(self.id)
@@ -220,7 +226,7 @@ class Session:
         )
 
         if is_job_statement(statement):
-            return execute_job_statement(statement, self.cluster)
+            return execute_job_statement(statement, self.cluster, self.config)
         if isinstance(statement, Explain):
             return Text(self.explain(statement.target, statement.details))
         if isinstance(statement, Query | Insert | StatementSet):
@@ -326,6 +332,7 @@ class Session:
                 case SetConfig(key, value):
                     if self._is_served:
                         refuse_launch_key(key)
+                    self._check_place(key, value, statement)
                     self.config[key] = value
                 case ResetConfig(key):
                     self._reset(key)
@@ -336,6 +343,16 @@ class Session:
                         self.catalog.apply(change)
                     except UserError as error:
                         raise error.at(statement.span) from None
+
+    def _check_place(self, key: str, value: str, statement: Statement) -> None:
+        """UserError for a directory of checkpoints that cannot be one, or that the server does not allow."""
+        from runtime.checkpoint.places import PLACE_KEYS, check_places, with_absolute_places
+
+        if key in PLACE_KEYS:
+            try:
+                check_places(with_absolute_places({key: value}), self.files())
+            except UserError as error:
+                raise error.at(statement.span) from None
 
     def _reset(self, key: str | None) -> None:
         """Return one setting, or all, to what it was at the start of the session."""
@@ -366,7 +383,10 @@ class Session:
         return self.submit_graph(plan.job_graph)
 
     def submit_graph(self, graph: JobGraph) -> Job:
-        """Start a job."""
+        """Start a job. UserError for settings that no job can have."""
+        from runtime.checkpoint.places import with_absolute_places
+
+        graph = replace(graph, config=with_absolute_places(graph.config))
         sinks = [spec for _, spec in written_tables(graph)]
         collected = [s.schema for s in sinks if s.connector == COLLECT]
         is_updating = bool(collected) and not _is_insert_only(graph)
@@ -387,6 +407,7 @@ class Session:
             collected[0] if collected else None,
             self.cluster,
             rejected_rows_places(graph),
+            note=guarantee_note(graph),
         )
 
 
@@ -429,6 +450,22 @@ def rejected_rows_places(graph: JobGraph) -> dict[int, RejectedRowsPlace]:
             path = os.path.join(directory, rejected_rows_name(graph.job_id)) if directory else None
             places[operator.id] = RejectedRowsPlace(spec.table, path)
     return places
+
+
+def guarantee_note(graph: JobGraph) -> str:
+    """What a recovery of the job cannot promise, because of its sinks; empty for a job without checkpoints."""
+    from runtime.connectors import connector
+
+    if not takes_checkpoints(graph.config):
+        return ""
+    names = dict.fromkeys(
+        f"'{spec.connector}'"
+        for _, spec in written_tables(graph)
+        if connector(spec.connector).descriptor.sink_is_at_least_once
+    )
+    if not names:
+        return ""
+    return f"note: connector {', '.join(names)} is at-least-once: after a failure rows may come again"
 
 
 def is_bounded(graph: JobGraph) -> bool:

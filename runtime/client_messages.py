@@ -19,9 +19,15 @@ from sqlstream.messages.client_rpc import (
     ClientReply,
     ClientRequest,
     DetachClient,
+    DisposeSavepoint,
     JobSubmitted,
     RequestFailed,
+    SavepointDisposed,
+    SavepointStatusReply,
+    StopWithSavepoint,
     SubmitJob,
+    TakeCheckpoint,
+    TriggerSavepoint,
     decode_attach_client,
     decode_client_request,
 )
@@ -31,16 +37,21 @@ from sqlstream.messages.rpc import JobStatusReply, encode_message
 class Cluster(Protocol):
     """The part of `EmbeddedCluster` that clients in other processes use; see there."""
 
-    def submit(self, graph: JobGraph) -> None: ...
+    def submit(self, graph: JobGraph, is_recovered: bool = False) -> None: ...
     def status(self, job_id: str) -> JobStatusReply: ...
     def when_ended(self, job_id: str, callback: Callable[[JobStatusReply], None]) -> None: ...
     def cancel(self, job_id: str) -> None: ...
+    def trigger_savepoint(self, job_id: str, trigger_id: str, directory: str = "") -> None: ...
+    def stop_with_savepoint(
+        self, job_id: str, trigger_id: str, directory: str = "", is_drain: bool = False
+    ) -> None: ...
+    def dispose_savepoint(self, path: str) -> None: ...
 
 
 class ClientMessages:
     """Answers each message of a client in another process; a refusal is an answer too. Thread-safe.
 
-    `on_change` is called with the name of the message and the job id before a client submits or cancels a job, `forget` with the
+    `on_change` is called with the name of the message and the job id before a client changes something, `forget` with the
     id of a job whose rows nobody takes any more. No state: which client has which job is known to `attached`."""
 
     def __init__(
@@ -88,6 +99,21 @@ class ClientMessages:
             case CancelJob(job_id):
                 self._on_change(type(request).__name__, job_id)
                 self._forget(job_id)
+            case TakeCheckpoint(job_id, _):
+                self._on_change(type(request).__name__, job_id)
+            # The cluster may refuse a place, which the JobManager knows nothing of.
+            case TriggerSavepoint(job_id, trigger_id, directory):
+                self._on_change(type(request).__name__, job_id)
+                self._cluster.trigger_savepoint(job_id, trigger_id, directory)
+                return SavepointStatusReply(job_id, trigger_id, is_done=False)
+            case StopWithSavepoint(job_id, trigger_id, directory, is_drain):
+                self._on_change(type(request).__name__, job_id)
+                self._cluster.stop_with_savepoint(job_id, trigger_id, directory, is_drain)
+                return SavepointStatusReply(job_id, trigger_id, is_done=False)
+            case DisposeSavepoint(path):
+                self._on_change(type(request).__name__, "")
+                self._cluster.dispose_savepoint(path)
+                return SavepointDisposed(path)
         return answer_request(self._shell, request)
 
     def _submit_of(self, client_id: str, graph: JobGraph) -> None:

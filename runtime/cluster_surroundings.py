@@ -52,7 +52,8 @@ class TaskManagers(Protocol):
 class ClusterSurroundings:
     """What a cluster that outlives its jobs has around it: where it keeps jobs, which ones have ended before, where files may
     lie (None: anywhere), what takes the output of its children, what is called when its JobManager breaks off, and with the
-    name of the message and the job id when a client in another process submits or cancels a job."""
+    name of the message and the job id when a client in another process submits or cancels a job. Jobs whose settings name no
+    directory for their checkpoints have them below `checkpoint_directory`; empty: they take none."""
 
     store: JobStore = field(default_factory=KeepNothing)
     committer: Committer | None = None
@@ -61,3 +62,4 @@ class ClusterSurroundings:
     pass_on: PassOn = print_errors
     on_crash: Callable[[], None] = lambda: None
     on_client_change: Callable[[str, str], None] = lambda message, job_id: None
+    checkpoint_directory: str = ""

@@ -6,12 +6,15 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 
 from runtime.absolute_paths import is_of_spark, with_absolute_paths
+from runtime.checkpoint.checkpoint_store import CheckpointStore
 from runtime.client_messages import ClientMessages
 from runtime.cluster_surroundings import ClusterSurroundings, TaskManagers, print_to_terminal
 from runtime.host.clock import now_ms, steady_ms, steady_s
 from runtime.host.random import random_id, random_token
 from runtime.host.rooted_files import FilePlaces, files_at
 from runtime.job_end import tell_end
+from runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
+from runtime.jobmanager.events import LoadedCheckpoint
 from runtime.jobmanager.job_manager import JobManagerConfig
 from runtime.jobmanager.job_master import JobMasterConfig
 from runtime.jobmanager.provisioning import ProvisioningConfig
@@ -36,6 +39,8 @@ from sqlstream.graph.job_graph import (
     read_tables,
     written_tables,
 )
+from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
+from sqlstream.messages.client_rpc import SavepointStatusReply
 from sqlstream.messages.rpc import (
     JobDetails,
     JobMetrics,
@@ -119,6 +124,7 @@ class EmbeddedCluster:
                 pass_on=around.pass_on,
             )
         self._store = ClaimingStore(around.store, files)
+        self._checkpoints = CheckpointStore()
         self._shell = JobManagerShell(
             self._job_manager_config(),
             self._task_managers.transport,
@@ -128,6 +134,7 @@ class EmbeddedCluster:
             around.committer or ConnectorCommitter(files),
             self._task_managers,
             ConnectorEnumerators(files),
+            self._checkpoints,
             self._on_crash,
         )
         self._shell.remember(around.ended)
@@ -170,6 +177,7 @@ class EmbeddedCluster:
                 result_address=self._task_managers.result_address,
                 slot_request_timeout_ms=value("slot.request.timeout"),
                 enumerates=enumerates_splits,
+                checkpoint_directory=self._around.checkpoint_directory,
             ),
             archive_max=value("jobstore.max-capacity"),
             slots_max=self._provisioning.slots_max if self._provisioning is not None else IN_PROCESS_SLOTS,
@@ -190,8 +198,9 @@ class EmbeddedCluster:
 
     # --- jobs
 
-    def submit(self, graph: JobGraph) -> None:
-        """Submit a job. UserError or JobError when it cannot run."""
+    def submit(self, graph: JobGraph, is_recovered: bool = False) -> None:
+        """Submit a job. UserError or JobError when it cannot run. One that `is_recovered` has run under an earlier JobManager,
+        and goes on from the last of its checkpoints; else it goes on from what its settings name, or begins."""
         if self._is_on_spark or is_of_spark(graph):
             # Executors run in directories of their own.
             graph = with_absolute_paths(graph)
@@ -205,13 +214,24 @@ class EmbeddedCluster:
         graph = decode_job_graph(encoded)
         is_first = self._results.open(graph.job_id)
         try:
-            self._shell.submit(graph, encoded)
+            self._shell.submit(graph, encoded, self._restored(graph, is_recovered))
         except SqlStreamError:
             # The rows of a job that runs under this id stay.
             if is_first:
                 self._results.forget(graph.job_id)
             raise
         self.when_ended(graph.job_id, lambda reply: self._results.close(reply.job_id))
+
+    def _restored(self, graph: JobGraph, is_recovered: bool) -> tuple[LoadedCheckpoint, ...]:
+        """The checkpoints that the job goes on from, newest first. UserError when there is none where its settings name one."""
+        settings = checkpoint_settings(graph, self._around.checkpoint_directory)
+        if is_recovered and settings.directory:
+            self._checkpoints.sweep(settings.directory, graph.config)
+            found = tuple(self._checkpoints.latest(settings.directory, graph.config))
+            if found:
+                return found
+        path: str = options.get(graph.config, "execution.state-recovery.path")
+        return (self._checkpoints.load(path, graph.config),) if path else ()
 
     def check_job(self, graph: JobGraph, size: int) -> None:
         """UserError for a job that the cluster may not run; `size` is that of its encoded graph in bytes."""
@@ -262,6 +282,34 @@ class EmbeddedCluster:
         """Cancel the job, whose client takes no more rows; `wait` returns once it has ended."""
         self._results.forget(job_id)
         self._shell.cancel(job_id)
+
+    def suspend(self, job_id: str) -> None:
+        """Leave the job, with its checkpoints, to a later cluster: it is SUSPENDED here, and what it has written since its last
+        checkpoint does not count."""
+        self._shell.suspend(job_id)
+
+    # --- checkpoints
+
+    def checkpoints(self, job_id: str) -> CheckpointStatistics:
+        """The job's checkpoints and savepoints. UserError when there is no such job."""
+        return self._shell.checkpoints(job_id)
+
+    def take_checkpoint(self, job_id: str, trigger_id: str) -> None:
+        self._shell.take_checkpoint(job_id, trigger_id)
+
+    def trigger_savepoint(self, job_id: str, trigger_id: str, directory: str = "") -> None:
+        self._shell.trigger_savepoint(job_id, trigger_id, directory)
+
+    def stop_with_savepoint(
+        self, job_id: str, trigger_id: str, directory: str = "", is_drain: bool = False
+    ) -> None:
+        self._shell.stop_with_savepoint(job_id, trigger_id, directory, is_drain)
+
+    def savepoint_status(self, job_id: str, trigger_id: str) -> SavepointStatusReply:
+        return self._shell.savepoint_status(job_id, trigger_id)
+
+    def dispose_savepoint(self, path: str) -> None:
+        self._shell.dispose_savepoint(path)
 
     # --- the cluster
 

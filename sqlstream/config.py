@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sqlstream.checkpointing_options import CHECKPOINTING_OPTIONS
 from sqlstream.config_option import ConfigOption, ConfigType, Scope
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.flink_tuning import TUNING
 from sqlstream.network_options import NETWORK_OPTIONS
 from sqlstream.server_options import SERVER_OPTIONS
 from sqlstream.spark_keys import is_spark_key
+from sqlstream.store_options import STORE_OPTIONS
 
 _B, _I, _D, _M, _S, _E, _Z = (
     ConfigType.BOOLEAN, ConfigType.INTEGER, ConfigType.DURATION, ConfigType.MEMORY_SIZE,
@@ -108,8 +110,6 @@ OPTIONS: dict[str, ConfigOption] = {
         ConfigOption("task.cancellation.timeout", _D, "3 min",
                      "A TaskManager whose task does not end this long after its cancellation ends itself.", minimum=1,
                      scope=Scope.CLUSTER),
-        ConfigOption("restart-strategy.type", _E, "none", "What to do when a task fails.", choices=("none",),
-                     refused=("fixed-delay", "exponential-delay", "failure-rate")),
         ConfigOption("slot.request.timeout", _D, "5 min", "How long a job waits for slots before it fails.", minimum=1),
         ConfigOption("sqlstream.in-process.max-input-size", _M, "4 mb",
                      "A job over bounded tables of at most this many bytes runs in the process of the command, which is over "
@@ -134,8 +134,10 @@ OPTIONS: dict[str, ConfigOption] = {
         ConfigOption("resourcemanager.taskmanager-registration.timeout", _D, "5 min",
                      "A TaskManager that has not registered this long after its start is ended and replaced.", minimum=1,
                      scope=Scope.CLUSTER),
+        *CHECKPOINTING_OPTIONS,
         *NETWORK_OPTIONS,
         *SERVER_OPTIONS,
+        *STORE_OPTIONS,
     )
 }  # fmt: skip
 

@@ -27,12 +27,16 @@ class WatermarkStatus(msgspec.Struct, frozen=True, tag_field="element", tag="sta
 
 
 class CheckpointBarrier(msgspec.Struct, frozen=True, tag_field="element", tag="barrier"):
-    """Rows before it belong to checkpoint `checkpoint_id`, rows after it do not."""
+    """Rows before it belong to checkpoint `checkpoint_id`, rows after it do not. `directory` is that of a savepoint. `is_drain`:
+    event time has ended, and all that waits for it is emitted before the barrier. `completed_id` is the last checkpoint that was
+    completed when this one began; 0 if none was, or it is not known."""
 
     checkpoint_id: int
     timestamp_ms: int
     is_unaligned: bool = False
-    is_savepoint: bool = False
+    directory: str = ""
+    is_drain: bool = False
+    completed_id: int = 0
 
 
 class EndOfInput(msgspec.Struct, frozen=True, tag_field="element", tag="end"):

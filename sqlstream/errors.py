@@ -57,7 +57,12 @@ class FailureReason(enum.Enum):
     DEPLOYMENT_FAILED = "DEPLOYMENT_FAILED"
     NO_RESOURCES = "NO_RESOURCES"
     CANCELLED = "CANCELLED"
+    CHECKPOINT_CORRUPT = "CHECKPOINT_CORRUPT"
+    CHECKPOINT_FAILED = "CHECKPOINT_FAILED"
     INTERNAL = "INTERNAL"
+
+
+_EXTERNAL = (FailureReason.EXTERNAL, FailureReason.CHECKPOINT_CORRUPT)
 
 
 class SqlStreamError(Exception):
@@ -91,13 +96,22 @@ class UserError(SqlStreamError):
 
 
 class ExternalError(SqlStreamError):
-    """A disk, file, network or peer failed; `retry` says whether trying again can help."""
+    """A disk, file, network or peer failed; `retry` says whether trying again can help. `reason` is EXTERNAL, or
+    CHECKPOINT_CORRUPT for a file of a checkpoint that is not as it was written."""
 
     def __init__(
-        self, code: str, message: str, *, retry: Retry = Retry.NEVER, detail: str = "", hint: str = ""
+        self,
+        code: str,
+        message: str,
+        *,
+        retry: Retry = Retry.NEVER,
+        reason: FailureReason = FailureReason.EXTERNAL,
+        detail: str = "",
+        hint: str = "",
     ) -> None:
         super().__init__(code, message, detail=detail, hint=hint)
         self.retry = retry
+        self.reason = reason
 
 
 class JobError(SqlStreamError):
@@ -176,7 +190,7 @@ class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
         elif isinstance(error, UserError):
             fields["reason"] = FailureReason.USER_DATA
         elif isinstance(error, ExternalError):
-            fields["reason"] = FailureReason.EXTERNAL
+            fields["reason"] = error.reason
             fields["retry"] = error.retry
         return ErrorInfo(**fields)
 
@@ -186,9 +200,14 @@ class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
             return InternalError(self.message, detail=self.detail)
         if self.reason is FailureReason.USER_DATA and not self.vertex:
             return UserError(self.code, self.message, span=self.span, detail=self.detail, hint=self.hint)
-        if self.reason is FailureReason.EXTERNAL and not self.vertex:
+        if self.reason in _EXTERNAL and not self.vertex:
             return ExternalError(
-                self.code, self.message, retry=self.retry, detail=self.detail, hint=self.hint
+                self.code,
+                self.message,
+                retry=self.retry,
+                reason=self.reason,
+                detail=self.detail,
+                hint=self.hint,
             )
         return self.to_job_error()
 

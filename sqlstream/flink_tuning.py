@@ -129,6 +129,16 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
         ),
     ),
     (
+        "a checkpoint writes one file for each task that has state",
+        (
+            ("execution.checkpointing.cleaner.parallel-mode", _B, "true"),
+            ("execution.checkpointing.data-inline-threshold", _M, "20 kb"),
+            ("execution.checkpointing.write-buffer-size", _I, "4096"),
+            ("execution.checkpointing.file-merging.enabled", _B, "false"),
+            ("execution.checkpointing.file-merging.max-file-size", _M, "32 mb"),
+        ),
+    ),
+    (
         "no JVM runs jobs of streams",
         (("env.java.opts.all", _S, ""), ("env.java.home", _S, "")),
     ),

@@ -143,11 +143,15 @@ class Engine:
 
     def collect(self, insert: Insert) -> Finished:
         """Run an INSERT and return its rows, cast to the table's columns, instead of writing them to the table."""
+        return self.job(self.compile_collected(insert))
+
+    def compile_collected(self, insert: Insert) -> CompiledPlan | CompiledBatch:
+        """The plan of an INSERT whose rows are collected."""
         context = self._session.bind_context()
         sink = bind_insert(insert, context)
         table = msgspec.structs.replace(sink.table, options=COLLECT)
         sink = dataclasses.replace(sink, table=table, options=tuple(COLLECT.items()))
-        return self.job(self._session.compile_sinks((sink,), context, secrets.token_hex(16)))
+        return self._session.compile_sinks((sink,), context, secrets.token_hex(16))
 
     def job(self, plan: CompiledPlan | CompiledBatch) -> Finished:
         """Run a job to its end. JobError when it fails."""

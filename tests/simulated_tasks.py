@@ -17,11 +17,12 @@ from committable_harness import file_of
 from runtime.net.channels import ChannelClosed, QueuedItem
 from runtime.state.snapshot import OperatorSnapshot
 from runtime.taskmanager.cancellation import TaskCancellation, TaskCancelled
+from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport
 from runtime.taskmanager.mailbox import Mailbox
 from runtime.taskmanager.metrics import TaskTimes
 from runtime.taskmanager.operator_chain import OperatorChain
 from runtime.taskmanager.split_requests import SplitsRequested
-from runtime.taskmanager.task_executor import TaskStateChanged
+from runtime.taskmanager.task_executor import CheckpointMessage, TaskStateChanged
 from runtime.taskmanager.task_opening import OpenedTask, TaskOpening, TaskSurroundings
 from sqlstream.changelog import ChangelogMode
 from sqlstream.elements import EndOfInput
@@ -41,6 +42,7 @@ from sqlstream.spi.connector import (
     ConnectorDescriptor,
     SourceStatus,
 )
+from sqlstream.spi.files import Files
 from sqlstream.types import BIGINT, BOOLEAN, STRING
 
 SCHEMA = Schema.of(("k", STRING), ("v", BIGINT))
@@ -95,10 +97,11 @@ class Disk:
         self.reported: set[tuple[str, str]] = set()
 
     def commit(self, job_id: str, files: list[str], is_broken: bool) -> None:
-        """Make files visible; when the commit breaks, the first half of them is."""
+        """Make files visible that are not yet; when the commit breaks, the first half of them is."""
         staged, visible = self.staged.setdefault(job_id, {}), self.visible.setdefault(job_id, {})
         for file in files[: len(files) // 2] if is_broken else files:
-            visible[file] = staged.pop(file)
+            if file not in visible:
+                visible[file] = staged.pop(file)
 
     def abort(self, job_id: str, files: list[str]) -> None:
         """Remove these files, seen or not, and what the job has staged and not reported."""
@@ -357,12 +360,16 @@ class SimulatedTask:
     report: Callable[[TaskStateChanged], None]
     states: Mapping[int, OperatorSnapshot] = dataclasses.field(default_factory=dict)
     request_splits: Callable[[SplitsRequested], None] | None = None
+    report_checkpoint: Callable[[CheckpointReport], None] | None = None
+    state_files: Callable[[str, Mapping[str, str]], Files] | None = None
+    write_delay_ms: Callable[[], int] = lambda: 0
 
     def __post_init__(self) -> None:
         self.is_stuck = False
         self.has_ended = False
         self.is_waiting = False
         self._is_open = False
+        self._has_finished = False
         self._awaits_cancellation = False
         self._mailbox = Mailbox()
         self._cancellation = TaskCancellation()
@@ -376,8 +383,15 @@ class SimulatedTask:
             pause_ms=lambda ms: self._cancellation.check(),
             on_lost=lambda cause: self.after(2000, lambda: self._mailbox.post(_lost)),
             request_splits=self.request_splits or _refuse,
+            write=lambda call: self.after(self.write_delay_ms(), call),
+            report_checkpoint=self.report_checkpoint or _refuse,
         )
-        self._opened = OpenedTask(self._surroundings)
+        if self.state_files is not None:
+            self._surroundings = dataclasses.replace(self._surroundings, state_files=self.state_files)
+        self._opened = OpenedTask(self.descriptor, self._surroundings)
+
+    def tell_of_checkpoint(self, message: CheckpointMessage) -> None:
+        self._mailbox.post(lambda: self._opened.checkpoints.on_message(message))
 
     def give_splits(self, number: int, assigned: AssignedSplits) -> None:
         self._mailbox.post(lambda: self._opened.source().on_assigned(number, assigned))
@@ -400,13 +414,13 @@ class SimulatedTask:
         try:
             self._do_next()
         except ChannelClosed:
-            self._opened.loop.close()
+            self._close()
             self._awaits_cancellation = True
         except TaskCancelled:
-            self._opened.loop.close()
+            self._close()
             self._end(ExecutionState.CANCELED)
         except SqlStreamError as error:
-            self._opened.loop.close()
+            self._close()
             self._cancellation.close_outputs()
             is_cancelled = self._cancellation.is_requested
             self._end(ExecutionState.CANCELED if is_cancelled else ExecutionState.FAILED, ErrorInfo.of(error))
@@ -425,8 +439,10 @@ class SimulatedTask:
         elif not loop.is_finished:
             self.is_waiting = loop.take().longest_s != 0
             loop.fire_timers()
-        else:
+        elif not self._has_finished:
             loop.finish()
+            self._has_finished = True
+        elif self._opened.checkpoints.are_written:
             committables = self._opened.committables()
             loop.close()
             self.has_ended = True
@@ -436,14 +452,18 @@ class SimulatedTask:
                 )
             )
 
+    def _close(self) -> None:
+        self._opened.checkpoints.close()
+        self._opened.loop.close()
+
     def _end(self, state: ExecutionState, error: ErrorInfo | None = None) -> None:
         self.has_ended = True
         failure = error if state is ExecutionState.FAILED else None
         self.report(TaskStateChanged(self.descriptor.execution_id, state, failure))
 
 
-def _refuse(request: SplitsRequested) -> None:
-    raise AssertionError(f"nobody assigns splits here, but {request}")
+def _refuse(report: SplitsRequested | CheckpointReport) -> None:
+    raise AssertionError(f"nobody takes a report here, but {report}")
 
 
 def _lost() -> None:

@@ -10,7 +10,13 @@ from runtime.jobmanager.split_assignment import SplitAssignment
 from runtime.taskmanager.split_requests import SplitsRequested
 from runtime.taskmanager.split_source import SplitSource
 from sqlstream.specs import SourceSpec
-from sqlstream.spi.connector import ConnectorContext, Discovery, EnumeratorContext
+from sqlstream.spi.connector import (
+    AssignedSplits,
+    ConnectorContext,
+    Discovery,
+    EnumeratorContext,
+    TakesSplits,
+)
 
 
 class NoEnumerators:
@@ -47,26 +53,34 @@ class AssignedReader:
         self._look()
         first = self._assignment.first(0)
         self.reader = connector.source(spec, context, [*(splits or []), *first.positions])
-        self.reader.add_splits(dataclasses.replace(first, positions=()))
-        self._source = SplitSource("execution", self.reader, self._request)
+        self._source: SplitSource | None = None
+        if isinstance(self.reader, TakesSplits):
+            self.reader.add_splits(dataclasses.replace(first, positions=()))
+            self._source = SplitSource("execution", self.reader, self._request)
 
     def poll(self) -> Any:
         if self._next_look_ms is not None and self._context.now_ms() >= self._next_look_ms:
             self._look()
             for _, number, assigned in self._assignment.pushed():
-                self._source.on_assigned(number, assigned)
+                self._assign(number, assigned)
         polled = self.reader.poll()
-        self._source.request_when_wanted()
+        if self._source is not None:
+            self._source.request_when_wanted()
         return polled
 
     def _look(self) -> None:
         discovery: Discovery = self.enumerator.discover()
-        self._assignment.on_discovered(discovery)
+        self._assignment.on_discovered(discovery, self.enumerator.snapshot())
         is_last = discovery.is_last
         self._next_look_ms = None if is_last else self._context.now_ms() + self.enumerator.interval_ms
 
     def _request(self, request: SplitsRequested) -> None:
-        self.enumerator.give_back(self._assignment.on_returned(0, request.returned))
+        _, returned = self._assignment.on_returned(0, request.returned, request.returned_earlier)
+        self.enumerator.give_back(returned)
         assigned = self._assignment.on_request(0, request.number)
         if assigned is not None:
-            self._source.on_assigned(request.number, assigned)
+            self._assign(request.number, assigned)
+
+    def _assign(self, number: int, assigned: AssignedSplits) -> None:
+        assert self._source is not None
+        self._source.on_assigned(number, assigned)

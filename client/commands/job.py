@@ -49,7 +49,8 @@ def _print_job(job: dict[str, Any], totals: dict[str, Any], exceptions: dict[str
     from client.connection.job_calls import failure_of
     from client.following.progress import size_text
     from sqlstream.errors import render_error
-    from sqlstream.terminal_text import shown
+    from sqlstream.messages.job_state import JobStatus
+    from sqlstream.terminal_text import shown, shown_lines
 
     total = totals["total"]
     facts = {
@@ -61,6 +62,8 @@ def _print_job(job: dict[str, Any], totals: dict[str, Any], exceptions: dict[str
         "rows read": f"{int(total.get('numRecordsRead', 0)):,}",
         "rows written": f"{int(total.get('numRecordsWritten', 0)):,}",
         "state": size_text(total.get("stateBytes", 0)),
+        "checkpoints": f"{int(total.get('numberOfCompletedCheckpoints', 0)):,}",
+        "restarts": f"{int(total.get('numRestarts', 0)):,}",
     }
     for name, value in facts.items():
         print(f"{name:<14}{value}")
@@ -78,6 +81,8 @@ def _print_job(job: dict[str, Any], totals: dict[str, Any], exceptions: dict[str
     print_table(_COLUMNS, rows)
     for line in totals["warnings"]:
         print(shown(line))
+    if totals["failure"]:
+        print(f"restarting after {shown_lines(totals['failure'])}")
     error = failure_of(exceptions)
-    if error is not None:
+    if error is not None and job["state"] == JobStatus.FAILED.value:
         print(render_error(error))

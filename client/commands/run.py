@@ -210,6 +210,7 @@ def _follow(job: Job, text: str, session: Session, arguments: argparse.Namespace
     from client.following.followed_job import cancel_and_wait, follow
     from client.following.progress import Progress
 
+    _tell(job.note, arguments)
     result = EmbeddedResult(job)
     progress = Progress(job.label, job.metrics, line) if not arguments.quiet else contextlib.nullcontext()
     is_query = job.schema is not None
@@ -230,12 +231,12 @@ def _follow(job: Job, text: str, session: Session, arguments: argparse.Namespace
 
 
 def _print_warnings(end: JobEnd, arguments: argparse.Namespace) -> None:
-    """Lost rows are reported also with --quiet, expired state is not."""
-    from client.following.lost_rows import expired_state_text
-
-    left_out = expired_state_text(end.total) if arguments.quiet else []
+    """Lost rows are reported also with --quiet, expired state and restarts are not."""
+    is_lost = True
     for words in end.warnings:
-        if words not in left_out:
+        # Each note has lines of its own behind it.
+        is_lost = (is_lost or words.startswith("warning:")) and not words.startswith("note:")
+        if is_lost or not arguments.quiet:
             print(shown(words), file=sys.stderr)
 
 

@@ -132,7 +132,14 @@ def _verified(statement: Statement, session: Session, engine: str) -> list[Verif
             return verifications(kinds.Verify(statement.text, statement.span, statement, engine), session)
         case kinds.Verify() | kinds.VerifyJob():
             return verifications(statement, session)
-        case kinds.Explain() | kinds.StopJob() | kinds.Show() | kinds.Describe() | kinds.DescribeJob():
+        case (
+            kinds.Explain()
+            | kinds.StopJob()
+            | kinds.Show()
+            | kinds.ShowCheckpoints()
+            | kinds.Describe()
+            | kinds.DescribeJob()
+        ):
             return None
     outcome = session.execute(statement)
     return outcome if isinstance(outcome, Rows) else None

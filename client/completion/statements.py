@@ -37,10 +37,11 @@ PHRASES = (
     "SHOW CURRENT (CATALOG | DATABASE)",
     "SHOW CREATE (TABLE <table> | VIEW <view> | CATALOG <catalog>)",
     "SHOW JOBS",
+    "SHOW CHECKPOINTS [FOR JOB <job>]",
     "(DESCRIBE | DESC) [EXTENDED] <relation>",
     "(DESCRIBE | DESC) (CONNECTOR <connector> | FORMAT <format> | FUNCTION [EXTENDED] <function> | JOB <job>)",
     "(DESCRIBE | DESC) (CATALOG [EXTENDED] <catalog> | DATABASE [EXTENDED] <database>)",
-    "STOP JOB <job>",
+    "STOP JOB <job> [WITH SAVEPOINT [WITH DRAIN]]",
     "VERIFY <statement> [USING (DUCKDB | SPARK)]",
     "VERIFY JOB <job> [USING (DUCKDB | SPARK)]",
 )

@@ -11,6 +11,7 @@ from typing import Any
 from client.connection.address import Address
 from client.connection.http import HttpClient
 from client.connection.job_calls import CLUSTER, OVERVIEW, job_path, poll_intervals_s
+from client.connection.wire import rendered_error
 from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus
 
@@ -72,6 +73,40 @@ class ClusterRest:
                 return status
             time.sleep(interval_s)
         raise AssertionError("unreachable")
+
+    def checkpoints(self, job_id: str) -> Json:
+        return dict(self._client.call("GET", job_path(job_id, "/checkpoints")))
+
+    def savepoint(self, job_id: str, directory: str) -> str:
+        """Take a savepoint below a directory, by default that of the job's settings; returns its path."""
+        body = {"target-directory": directory or None}
+        return self._taken(job_id, self._client.call("POST", job_path(job_id, "/savepoints"), body))
+
+    def stop(self, job_id: str, directory: str, is_drain: bool) -> str:
+        """The same with the savepoint with which the job ends."""
+        body = {"targetDirectory": directory or None, "drain": is_drain}
+        return self._taken(job_id, self._client.call("POST", job_path(job_id, "/stop"), body))
+
+    def _taken(self, job_id: str, triggered: Json) -> str:
+        path = job_path(job_id, f"/savepoints/{triggered['request-id']}")
+        return str(self._operation(path, "could not take the savepoint")["location"])
+
+    def dispose(self, savepoint: str) -> None:
+        triggered = self._client.call("POST", "/savepoint-disposal", {"savepoint-path": savepoint})
+        self._operation(f"/savepoint-disposal/{triggered['request-id']}", "could not remove the savepoint")
+
+    def _operation(self, path: str, failed: str) -> Json:
+        """What came of an operation, once it is over. The error with which it failed: `failed` for one that is no error of
+        ours."""
+        for interval_s in poll_intervals_s():
+            answer = self._client.call("GET", path)
+            if answer["status"]["id"] == "COMPLETED":
+                break
+            time.sleep(interval_s)
+        found: Json = answer["operation"]
+        if cause := found.get("failure-cause"):
+            raise rendered_error(cause["stack-trace"]) or UserError(cause["class"], failed)
+        return found
 
     def log_records(self, job_id: str, follows: bool) -> Iterator[str]:
         """The records of a job's log, oldest first; with `follows` those to come, too, until the job has ended."""

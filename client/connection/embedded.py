@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from client.connection.exit_closing import close_at_exit, forget
 from client.connection.interface import ResultKind
 from client.following.ended_job import ended_error
-from client.following.lost_rows import job_warnings
 from client.session import Job, LiteralJob, Rows, Text
 from sqlstream.cancellation import given_up_by
 from sqlstream.errors import UserError
@@ -145,7 +144,7 @@ class EmbeddedResult:
         self.kind = _kind(outcome)
         self.text = _text(outcome, self.kind)
         self.is_failure = isinstance(outcome, Text) and outcome.is_failure
-        self.note = outcome.note if isinstance(outcome, Rows) else ""
+        self.note = outcome.note if isinstance(outcome, Rows | Job) else ""
         self.schema: Schema | None = None
         self._rows: tuple[pa.RecordBatch, ...] = ()
         self._job = outcome if isinstance(outcome, Job) else None
@@ -178,9 +177,7 @@ class EmbeddedResult:
         return JobMetrics("", JobStatus.FINISHED, {}, {}) if self._job is None else self._job.metrics()
 
     def warnings(self) -> list[str]:
-        if self._job is None:
-            return []
-        return job_warnings(self._job.metrics(), self._job.rejected)
+        return [] if self._job is None else self._job.warnings()
 
     def cancel(self) -> None:
         if self._job is not None:

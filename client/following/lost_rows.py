@@ -1,11 +1,12 @@
-"""Warnings and hints on the late, undecodable and dropped rows of a job, and on its expired state."""
+"""Warnings and hints on the late, undecodable and dropped rows of a job, on its expired state and its restarts."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from sqlstream.messages.rpc import JobMetrics, Metrics
+from client.following.restarts import restarts_text
+from sqlstream.messages.rpc import JobMetrics, Metrics, RestartRecord
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,9 +55,15 @@ def expired_state_text(total: Metrics) -> list[str]:
     ]
 
 
-def job_warnings(metrics: JobMetrics, places: Mapping[int, RejectedRowsPlace]) -> list[str]:
-    """All lines on an ended job: its lost rows, then its expired state."""
-    return [*lost_rows_text(metrics, places), *expired_state_text(metrics.total)]
+def job_warnings(
+    metrics: JobMetrics,
+    places: Mapping[int, RejectedRowsPlace],
+    read_restarts: Callable[[], Sequence[RestartRecord]],
+) -> list[str]:
+    """All lines on an ended job: its lost rows, its expired state, and its restarts, which are read if there were any."""
+    lines = [*lost_rows_text(metrics, places), *expired_state_text(metrics.total)]
+    count = int(metrics.total.get("numRestarts", 0))
+    return [*lines, *restarts_text(read_restarts(), count)] if count else lines
 
 
 def _rejected_text(count: float, place: RejectedRowsPlace | None) -> list[str]:

@@ -9,23 +9,26 @@ from collections.abc import Callable
 
 from client.rendering.live_line import LiveLine
 from sqlstream.elements import WATERMARK_MAX
-from sqlstream.errors import SqlStreamError
+from sqlstream.errors import ErrorInfo, SqlStreamError
 from sqlstream.messages.rpc import JobMetrics, Metrics
-from sqlstream.terminal_text import display_width
+from sqlstream.terminal_text import display_width, shortened, shown
 
 INTERVAL_S = 0.5
 _GAP = "  "
 _LEAST_USEFUL_FIRST = (
-    *("state", "expired", "out", "watermark", "elapsed", "name"),
-    *("dropped", "rejected", "late"),
+    *("checkpoint", "state", "expired", "out", "watermark", "elapsed", "name"),
+    *("dropped", "rejected", "late", "restarts", "failed"),
 )
 """Parts that the live line leaves out on a narrow terminal, in this order; the rows read are always shown."""
+
+CAUSE_CHARACTERS_MAX = 80
 
 STOP_TIMEOUT_S = 1.0
 
 
 class Progress:
-    """Redraws the live line twice per second: rows in and out per second, watermark and its lag, state, lost rows.
+    """Redraws the live line twice per second: rows in and out per second, watermark and its lag, state, the last checkpoint, lost
+    rows; of a job that restarts, why and for how long.
 
     Off a terminal no metrics are requested. Use as a context manager; leaving it erases the line.
     """
@@ -51,16 +54,22 @@ class Progress:
     def _run(self) -> None:
         started = last_time = time.monotonic()
         last: Metrics = {}
+        failed: float | None = None
         while not self._stop.wait(INTERVAL_S):
             try:
-                total = self._metrics().total
+                metrics = self._metrics()
             except SqlStreamError:
                 # The cluster has stopped or is stopping; the thread that waits for the job reports why.
                 return
             now = time.monotonic()
-            elapsed_s, interval_s, now_ms = now - started, now - last_time, time.time() * 1000
-            line = progress_text(self._name, elapsed_s, interval_s, last, total, now_ms, self._line.columns)
-            last, last_time = total, now
+            failed = None if metrics.failure is None else failed or now
+            if metrics.failure is not None and failed is not None:
+                line = restarting_text(self._name, now - started, now - failed, metrics.failure)
+            else:
+                elapsed_s, interval_s, now_ms = now - started, now - last_time, time.time() * 1000
+                total, columns = metrics.total, self._line.columns
+                line = progress_text(self._name, elapsed_s, interval_s, last, total, now_ms, columns)
+            last, last_time = metrics.total, now
             if not self._stop.is_set():
                 self._line.draw(line)
 
@@ -98,17 +107,34 @@ def progress_text(
     if total.get("batchTasksTotal"):
         parts["tasks"] = f"tasks {total.get('batchTasksDone', 0):,}/{total['batchTasksTotal']:,}"
     parts["state"] = f"state {size_text(total.get('stateBytes', 0))}"
+    if completed_ms := total.get("lastCheckpointCompletedTimestamp"):
+        age = _span(max(0.0, now_ms - completed_ms) / 1000)
+        size = size_text(total.get("lastCheckpointFullSize", 0))
+        parts["checkpoint"] = f"checkpoint {total.get('lastCompletedCheckpointId', 0):,} {age} ago ({size})"
     for label, key in (
         *(("late", "numLateRecordsDropped"), ("rejected", "numRecordsRejected")),
         *(("dropped", "numNullRecordsDropped"), ("expired", "numStateEntriesExpired")),
+        ("restarts", "numRestarts"),
     ):
         if total.get(key):
             parts[label] = f"{label} {total[key]:,}"
+    if failed := total.get("numberOfFailedCheckpoints"):
+        parts["failed"] = f"failed checkpoints {failed:,}"
     for label in _LEAST_USEFUL_FIRST:
         if display_width(_GAP.join(parts.values())) <= columns:
             break
         parts.pop(label, None)
     return _GAP.join(parts.values())
+
+
+def restarting_text(name: str, elapsed_s: float, failed_s: float, cause: ErrorInfo) -> str:
+    """The live line of a job whose tasks are ended and started again.
+
+    >>> restarting_text("q", 12.0, 3.0, ErrorInfo("SS6006", "the TaskManager is lost"))
+    'q  12 s  RESTARTING for 3 s: error[SS6006]: the TaskManager is lost'
+    """
+    said = shown(shortened(cause.message, CAUSE_CHARACTERS_MAX))
+    return f"{name}{_GAP}{elapsed_s:.0f} s{_GAP}RESTARTING for {failed_s:.0f} s: error[{cause.code}]: {said}"
 
 
 def _span(seconds: float) -> str:
@@ -133,13 +159,18 @@ def size_text(size: float) -> str:
 
 
 def closing_text(name: str, total: Metrics, seconds: float) -> str:
-    """The rows that a finished job read, wrote, and lost.
+    """The rows that a finished job read, wrote, and lost, and how often it was saved and restarted.
 
     >>> closing_text("insert", {"numRecordsRead": 12, "numRecordsWritten": 3}, 0.5)
     'insert: read 12 rows, wrote 3, late 0, rejected 0 in 0.50 s'
     """
+    counts = "".join(
+        f", {said} {total[key]:,}"
+        for said, key in (("checkpoints", "numberOfCompletedCheckpoints"), ("restarts", "numRestarts"))
+        if total.get(key)
+    )
     return (
         f"{name}: read {total.get('numRecordsRead', 0):,} rows, wrote {total.get('numRecordsWritten', 0):,},"
-        f" late {total.get('numLateRecordsDropped', 0):,}, rejected {total.get('numRecordsRejected', 0):,}"
+        f" late {total.get('numLateRecordsDropped', 0):,}, rejected {total.get('numRecordsRejected', 0):,}{counts}"
         f" in {seconds:.2f} s"
     )

@@ -22,7 +22,7 @@ def answer(outcome: Outcome, time_zone: str, options: GatewayOptions) -> Operati
             info = StatementInfo("TEXT", is_failure=is_failure)
             return _listed(RESULT, text, ResultKind.SUCCESS_WITH_CONTENT, info, time_zone, options)
         case Job() if outcome.schema is None:
-            info = StatementInfo("JOB", outcome.label, is_bounded=outcome.is_bounded)
+            info = StatementInfo("JOB", outcome.label, is_bounded=outcome.is_bounded, note=outcome.note)
             kind = ResultKind.SUCCESS_WITH_CONTENT
             return _listed(JOB_ID, outcome.id, kind, info, time_zone, options, job=outcome)
         case Job():
@@ -55,7 +55,9 @@ def _listed(
 
 
 def _query(job: Job, schema: Schema, time_zone: str, options: GatewayOptions) -> OperationResult:
-    info = StatementInfo("QUERY", job.label, is_bounded=job.is_bounded, is_updating=job.is_updating)
+    info = StatementInfo(
+        "QUERY", job.label, is_bounded=job.is_bounded, is_updating=job.is_updating, note=job.note
+    )
     pages = ResultPages(job.results(), options.page_rows_max, options.page_bytes_max, job)
     return OperationResult(
         schema, pages, ResultKind.SUCCESS_WITH_CONTENT, info, time_zone, job, is_query=True

@@ -117,14 +117,11 @@ class PushedResults(StreamingResponse):
 
 def _ending(result: OperationResult) -> tuple[str, list[str]]:
     """The final status of the query's job, and warnings of rows that it lost; a statement without a job is FINISHED."""
-    from client.following.lost_rows import job_warnings
-
     job = result.job if result.is_query else None
     if job is None:
         return "FINISHED", []
     try:
-        metrics = job.metrics()
+        return "FINISHED", job.warnings()
     except SqlStreamError:
         # The rows are complete; only the figures of their job are gone.
         return "FINISHED", []
-    return "FINISHED", job_warnings(metrics, job.rejected)

@@ -174,18 +174,95 @@ class CheckpointFigure(TypedDict):
     p999: float | str
 
 
+class VertexInCheckpoint(TypedDict):
+    id: int
+    status: str
+    latest_ack_timestamp: int
+    checkpointed_size: int
+    state_size: int
+    end_to_end_duration: int
+    alignment_buffered: int
+    processed_data: int
+    persisted_data: int
+    num_subtasks: int
+    num_acknowledged_subtasks: int
+
+
+class CheckpointBody(VertexInCheckpoint):
+    """`external_path` and `discarded` are those of a completed one, `failure_…` of one that has failed."""
+
+    className: str
+    is_savepoint: bool
+    savepointFormat: str | None
+    trigger_timestamp: int
+    checkpoint_type: str
+    tasks: dict[str, VertexInCheckpoint]
+    external_path: NotRequired[str]
+    discarded: NotRequired[bool]
+    failure_timestamp: NotRequired[int]
+    failure_message: NotRequired[str]
+
+
+class RestoredCheckpoint(TypedDict):
+    id: int
+    restore_timestamp: int
+    is_savepoint: bool
+    external_path: str
+
+
 class LatestCheckpoints(TypedDict):
-    completed: None
-    savepoint: None
-    failed: None
-    restored: None
+    completed: CheckpointBody | None
+    savepoint: CheckpointBody | None
+    failed: CheckpointBody | None
+    restored: RestoredCheckpoint | None
 
 
 class CheckpointStatistics(TypedDict):
     counts: CheckpointCounts
     summary: dict[str, CheckpointFigure]
     latest: LatestCheckpoints
-    history: list[Any]
+    history: list[CheckpointBody]
+
+
+CheckpointTimes = TypedDict("CheckpointTimes", {"sync": CheckpointFigure, "async": CheckpointFigure})
+
+
+class AlignmentSummary(TypedDict):
+    buffered: CheckpointFigure
+    processed: CheckpointFigure
+    persisted: CheckpointFigure
+    duration: CheckpointFigure
+
+
+class SubtasksSummary(TypedDict):
+    checkpointed_size: CheckpointFigure
+    state_size: CheckpointFigure
+    end_to_end_duration: CheckpointFigure
+    checkpoint_duration: CheckpointTimes
+    alignment: AlignmentSummary
+    start_delay: CheckpointFigure
+
+
+class SubtaskInCheckpoint(TypedDict):
+    """The figures are those of a subtask that has acknowledged the checkpoint."""
+
+    className: str
+    index: int
+    status: str
+    ack_timestamp: NotRequired[int]
+    end_to_end_duration: NotRequired[int]
+    checkpointed_size: NotRequired[int]
+    state_size: NotRequired[int]
+    checkpoint: NotRequired[dict[str, int]]
+    alignment: NotRequired[dict[str, int]]
+    start_delay: NotRequired[int]
+    unaligned_checkpoint: NotRequired[bool]
+    aborted: NotRequired[bool]
+
+
+class SubtasksInCheckpoint(VertexInCheckpoint):
+    summary: SubtasksSummary
+    subtasks: list[SubtaskInCheckpoint]
 
 
 class Externalization(TypedDict):
@@ -225,18 +302,30 @@ class Totals(TypedDict):
     total: dict[str, int | float]
     operators: dict[str, dict[str, int | float]]
     warnings: list[str]
+    failure: str
 
 
 Trigger = TypedDict("Trigger", {"request-id": str})
 
 
-class SavepointLocation(TypedDict):
-    location: str
+SavepointOperation = TypedDict(
+    "SavepointOperation", {"location": NotRequired[str], "failure-cause": NotRequired[FailureCause]}
+)
+
+
+class CheckpointOperation(TypedDict):
+    checkpointId: int
+    failureCause: FailureCause | None
 
 
 class TriggerStatus(TypedDict):
     status: StatusId
-    operation: SavepointLocation | None
+    operation: SavepointOperation | None
+
+
+class CheckpointTriggerStatus(TypedDict):
+    status: StatusId
+    operation: CheckpointOperation | None
 
 
 class Application(TypedDict):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter
 
 from client.rest.application_routes import application_routes
+from client.rest.checkpoint_routes import checkpoint_routes
 from client.rest.cluster_routes import cluster_routes
 from client.rest.cluster_view import ClusterView
 from client.rest.info import ServerInfo
@@ -43,6 +44,7 @@ def rest_routes(cluster: ClusterClient, info: ServerInfo, shut_down: Callable[[]
         application_routes(view),
         vertex_routes(view),
         totals_routes(view),
+        checkpoint_routes(view),
         job_routes(view),
         refused_routes(),
     ):

@@ -1,44 +1,217 @@
-"""What Flink answers about the checkpoints of a job that takes none."""
+"""A job's checkpoints in Flink's bodies."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-_LONG_MAX = 2**63 - 1
-_FIGURES = (
-    *("checkpointed_size", "state_size", "end_to_end_duration"),
-    *("alignment_buffered", "processed_data", "persisted_data"),
+from client.following.checkpoint_text import remark_on
+from sqlstream import config as options
+from sqlstream.messages.checkpoint_statistics import (
+    CheckpointRecord,
+    CheckpointStatistics,
+    CheckpointStatus,
+    RestoredCheckpoint,
+    SubtaskCheckpoint,
+    VertexCheckpoint,
 )
 
+_LONG_MAX = 2**63 - 1
+_PREFIX = "execution.checkpointing."
+_QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 
-def checkpoint_statistics() -> dict[str, Any]:
-    """No checkpoint in any state. Quantiles of nothing are `NaN`, which Flink sends as a text."""
-    quantiles = dict.fromkeys(("p50", "p90", "p95", "p99", "p999"), "NaN")
-    empty = {"min": 0, "max": 0, "avg": 0, **quantiles}
-    return {
-        "counts": {"restored": 0, "total": 0, "in_progress": 0, "completed": 0, "failed": 0},
-        "summary": dict.fromkeys(_FIGURES, empty),
-        "latest": {"completed": None, "savepoint": None, "failed": None, "restored": None},
-        "history": [],
-    }
+Body = dict[str, Any]
 
 
-def checkpoint_config() -> dict[str, Any]:
-    """The longest interval that there is means: no periodic checkpoints."""
+def checkpoint_config(config: Mapping[str, str]) -> Body:
+    """The settings of a job's checkpoints. The longest interval that there is means: no periodic checkpoints."""
+
+    def setting(key: str) -> Any:
+        return options.get(config, _PREFIX + key)
+
+    retention = str(setting("externalized-checkpoint-retention"))
     return {
         "mode": "exactly_once",
-        "interval": _LONG_MAX,
-        "timeout": 600_000,
-        "min_pause": 0,
-        "max_concurrent": 1,
-        "externalization": {"enabled": False, "delete_on_cancellation": True},
+        "interval": setting("interval") or _LONG_MAX,
+        "timeout": setting("timeout"),
+        "min_pause": setting("min-pause"),
+        "max_concurrent": setting("max-concurrent-checkpoints"),
+        "externalization": {
+            "enabled": retention != "NO_EXTERNALIZED_CHECKPOINTS",
+            "delete_on_cancellation": retention != "RETAIN_ON_CANCELLATION",
+        },
         "state_backend": "HashMapStateBackend",
-        "checkpoint_storage": "JobManagerCheckpointStorage",
+        "checkpoint_storage": "FileSystemCheckpointStorage",
         "unaligned_checkpoints": False,
-        "tolerable_failed_checkpoints": 0,
+        "tolerable_failed_checkpoints": setting("tolerable-failed-checkpoints"),
         "aligned_checkpoint_timeout": 0,
-        "checkpoints_after_tasks_finish": False,
+        "checkpoints_after_tasks_finish": True,
         "state_changelog_enabled": False,
         "changelog_periodic_materialization_interval": _LONG_MAX,
         "changelog_storage": "memory",
     }
+
+
+def checkpoint_statistics(found: CheckpointStatistics) -> Body:
+    """The counts, the newest checkpoints without their vertices, and figures over those of them that were completed."""
+    completed = [record for record in found.history if record.status is CheckpointStatus.COMPLETED]
+    counts = found.counts
+    return {
+        "counts": {
+            "restored": counts.restored,
+            "total": counts.total,
+            "in_progress": counts.in_progress,
+            "completed": counts.completed,
+            "failed": counts.failed,
+        },
+        "summary": {
+            "checkpointed_size": _summary(record.written_bytes for record in completed),
+            "state_size": _summary(record.state_bytes for record in completed),
+            "end_to_end_duration": _summary(record.ended_ms - record.triggered_ms for record in completed),
+            **{name: _summary(0 for _ in completed) for name in _IN_FLIGHT},
+        },
+        "latest": {
+            "completed": _if_there(found.latest_completed),
+            "savepoint": _if_there(found.latest_savepoint),
+            "failed": _if_there(found.latest_failed),
+            "restored": _restored(found.latest_restored),
+        },
+        "history": [checkpoint_body(record, has_tasks=False) for record in found.history],
+    }
+
+
+_IN_FLIGHT = ("alignment_buffered", "processed_data", "persisted_data")
+"""Figures of unaligned checkpoints."""
+
+
+def _if_there(record: CheckpointRecord | None) -> Body | None:
+    return None if record is None else checkpoint_body(record, has_tasks=False)
+
+
+def _restored(found: RestoredCheckpoint | None) -> Body | None:
+    if found is None:
+        return None
+    return {
+        "id": found.id,
+        "restore_timestamp": found.restored_ms,
+        "is_savepoint": found.kind.is_savepoint,
+        "external_path": found.path,
+    }
+
+
+def checkpoint_body(record: CheckpointRecord, has_tasks: bool) -> Body:
+    """One checkpoint; `has_tasks`: with its vertices by id."""
+    subtasks = [subtask for vertex in record.vertices for subtask in vertex.subtasks]
+    body: Body = {
+        "className": record.status.value.lower(),
+        "id": record.id,
+        "status": record.status.value,
+        "is_savepoint": record.kind.is_savepoint,
+        "savepointFormat": "CANONICAL" if record.kind.is_savepoint else None,
+        "trigger_timestamp": record.triggered_ms,
+        **_figures(record, subtasks),
+        "checkpoint_type": record.kind.value,
+        "tasks": {v.vertex_id: _vertex_body(record, v) for v in record.vertices} if has_tasks else {},
+    }
+    if record.status is CheckpointStatus.COMPLETED:
+        body |= {"external_path": record.path, "discarded": record.is_discarded}
+    elif record.status is CheckpointStatus.FAILED:
+        body |= {"failure_timestamp": record.ended_ms, "failure_message": remark_on(record)}
+    return body
+
+
+def _vertex_body(record: CheckpointRecord, vertex: VertexCheckpoint) -> Body:
+    status = record.status
+    if all(subtask.acknowledged_ms >= 0 for subtask in vertex.subtasks):
+        status = CheckpointStatus.COMPLETED
+    return {"id": record.id, "status": status.value, **_figures(record, vertex.subtasks)}
+
+
+def _figures(record: CheckpointRecord, subtasks: Sequence[SubtaskCheckpoint]) -> Body:
+    acknowledged = [subtask for subtask in subtasks if subtask.acknowledged_ms >= 0]
+    latest_ms = max((subtask.acknowledged_ms for subtask in acknowledged), default=-1)
+    return {
+        "latest_ack_timestamp": latest_ms,
+        "checkpointed_size": sum(subtask.figures.written_bytes for subtask in subtasks),
+        "state_size": sum(subtask.figures.state_bytes for subtask in subtasks),
+        "end_to_end_duration": max(0, latest_ms - record.triggered_ms) if acknowledged else -1,
+        **dict.fromkeys(_IN_FLIGHT, 0),
+        "num_subtasks": len(subtasks),
+        "num_acknowledged_subtasks": len(acknowledged),
+    }
+
+
+def vertex_body(record: CheckpointRecord, vertex: VertexCheckpoint) -> Body:
+    """One vertex in a checkpoint, with each of its subtasks and figures over those that have acknowledged it."""
+    acknowledged = [subtask for subtask in vertex.subtasks if subtask.acknowledged_ms >= 0]
+
+    def summary(figure: Callable[[SubtaskCheckpoint], int]) -> Body:
+        return _summary(map(figure, acknowledged))
+
+    return {
+        **_vertex_body(record, vertex),
+        "summary": {
+            "checkpointed_size": summary(lambda s: s.figures.written_bytes),
+            "state_size": summary(lambda s: s.figures.state_bytes),
+            "end_to_end_duration": summary(lambda s: max(0, s.acknowledged_ms - record.triggered_ms)),
+            "checkpoint_duration": {
+                "sync": summary(lambda s: s.figures.sync_ms),
+                "async": summary(lambda s: s.figures.async_ms),
+            },
+            "alignment": {
+                **{name: summary(lambda _: 0) for name in ("buffered", "processed", "persisted")},
+                "duration": summary(lambda s: s.figures.alignment_ms),
+            },
+            "start_delay": summary(lambda s: _start_delay_ms(record, s)),
+        },
+        "subtasks": [_subtask_body(record, subtask) for subtask in vertex.subtasks],
+    }
+
+
+def _subtask_body(record: CheckpointRecord, subtask: SubtaskCheckpoint) -> Body:
+    if subtask.acknowledged_ms < 0:
+        return {"className": "pending", "index": subtask.subtask, "status": "pending_or_failed"}
+    figures = subtask.figures
+    return {
+        "className": "completed",
+        "index": subtask.subtask,
+        "status": "completed",
+        "ack_timestamp": subtask.acknowledged_ms,
+        "end_to_end_duration": max(0, subtask.acknowledged_ms - record.triggered_ms),
+        "checkpointed_size": figures.written_bytes,
+        "state_size": figures.state_bytes,
+        "checkpoint": {"sync": figures.sync_ms, "async": figures.async_ms},
+        "alignment": {"buffered": 0, "processed": 0, "persisted": 0, "duration": figures.alignment_ms},
+        "start_delay": _start_delay_ms(record, subtask),
+        "unaligned_checkpoint": False,
+        "aborted": False,
+    }
+
+
+def _start_delay_ms(record: CheckpointRecord, subtask: SubtaskCheckpoint) -> int:
+    """From the beginning of the checkpoint to the subtask's first barrier: all that its own figures leave of its time."""
+    figures = subtask.figures
+    own_ms = figures.alignment_ms + figures.sync_ms + figures.async_ms
+    return max(0, subtask.acknowledged_ms - record.triggered_ms - own_ms)
+
+
+def _summary(values: Iterable[int]) -> Body:
+    """Quantiles of nothing are `NaN`, which Flink sends as a text."""
+    found = sorted(values)
+    if not found:
+        return {"min": 0, "max": 0, "avg": 0, **dict.fromkeys(_QUANTILES, "NaN")}
+    quantiles = {name: _quantile(found, share) for name, share in _QUANTILES.items()}
+    return {"min": found[0], "max": found[-1], "avg": sum(found) // len(found), **quantiles}
+
+
+def _quantile(ordered: Sequence[int], share: float) -> float:
+    """The value at `share` of the way through, between two neighbours where it falls there (Flink: DescriptiveStatistics).
+
+    >>> _quantile([10, 20, 30], 0.5), _quantile([10, 20, 30, 40], 0.5), _quantile([10, 20], 0.99)
+    (20.0, 25.0, 20.0)
+    """
+    position = share * (len(ordered) + 1)
+    below = int(position)
+    if below < 1 or below >= len(ordered):
+        return float(ordered[0] if below < 1 else ordered[-1])
+    return ordered[below - 1] + (position - below) * (ordered[below] - ordered[below - 1])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from client.http_api.errors import RestError
 from client.rest.info import ServerInfo
+from client.rest.metric_view import job_metrics
 from client.rest.parameters import checked_id, checked_number
 from client.rest.process_figures import ProcessFigures, ProcessReader
 from client.rest.task_manager_view import Assignment, assignments, rest_id
@@ -14,7 +15,8 @@ from runtime.host.clock import now_ms
 from sqlstream import config as options
 from sqlstream.errors import SqlStreamError
 from sqlstream.graph.job_graph import JobGraph, JobVertex
-from sqlstream.messages.rpc import JobDetails, SubtaskDetails, TaskManagerOverview, VertexDetails
+from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
+from sqlstream.messages.rpc import JobDetails, Metrics, SubtaskDetails, TaskManagerOverview, VertexDetails
 
 if TYPE_CHECKING:
     from client.cluster_client import ClusterClient
@@ -41,6 +43,12 @@ class ClusterView:
 
     def graph(self, job_id: str) -> JobGraph:
         return self.cluster.job_graph(checked_id("jobid", job_id))
+
+    def job_metrics(self, job: JobDetails) -> Metrics:
+        return job_metrics(job, self.cluster.metrics(job.job_id).total, self.now_ms())
+
+    def checkpoints(self, job_id: str) -> CheckpointStatistics:
+        return self.cluster.checkpoints(checked_id("jobid", job_id))
 
     def vertex(self, job_id: str, vertex_id: str) -> VertexDetails:
         id = checked_id("vertexid", vertex_id)

@@ -15,8 +15,10 @@ from client.rest.answer_bodies import (
     Applications,
     AttemptAccumulators,
     BackPressure,
+    CheckpointBody,
     CheckpointConfig,
     CheckpointStatistics,
+    CheckpointTriggerStatus,
     DataSets,
     Environment,
     Errors,
@@ -34,6 +36,7 @@ from client.rest.answer_bodies import (
     Metric,
     Nothing,
     PlanBody,
+    SubtasksInCheckpoint,
     SubtaskTimes,
     TaskManagers,
     ThreadDump,
@@ -45,6 +48,12 @@ from client.rest.answer_bodies import (
     VertexAccumulators,
     VertexParallelism,
     VertexTaskManagers,
+)
+from client.rest.checkpoint_requests import (
+    CheckpointRequest,
+    DisposalRequest,
+    SavepointRequest,
+    StopRequest,
 )
 from client.rest.messages import (
     ClusterOverview,
@@ -90,8 +99,11 @@ DOCUMENTS: dict[tuple[str, str], Document] = {
     ("GET", "/jobs/metrics"): Document(list[AggregatedMetric]),
     ("GET", _JOB): Document(JobDetailsBody),
     ("PATCH", _JOB): Document(Nothing, 202),
-    ("POST", f"{_JOB}/stop"): Document(Trigger, 202, Nothing),
+    ("POST", f"{_JOB}/stop"): Document(Trigger, 202, StopRequest),
+    ("POST", f"{_JOB}/savepoints"): Document(Trigger, 202, SavepointRequest),
     ("GET", f"{_JOB}/savepoints/{{trigger_id}}"): Document(TriggerStatus),
+    ("POST", "/savepoint-disposal"): Document(Trigger, request=DisposalRequest),
+    ("GET", "/savepoint-disposal/{trigger_id}"): Document(TriggerStatus),
     ("GET", f"{_JOB}/metrics"): Document(list[Metric]),
     ("GET", f"{_JOB}/totals"): Document(Totals),
     ("GET", f"{_JOB}/logs"): Document(JobRecords),
@@ -105,6 +117,12 @@ DOCUMENTS: dict[tuple[str, str], Document] = {
     ("GET", f"{_JOB}/jobmanager/environment"): Document(Environment),
     ("GET", f"{_JOB}/checkpoints"): Document(CheckpointStatistics),
     ("GET", f"{_JOB}/checkpoints/config"): Document(CheckpointConfig),
+    ("POST", f"{_JOB}/checkpoints"): Document(Trigger, 202, CheckpointRequest),
+    ("GET", f"{_JOB}/checkpoints/{{trigger_id}}"): Document(CheckpointTriggerStatus),
+    ("GET", f"{_JOB}/checkpoints/details/{{checkpoint_id}}"): Document(CheckpointBody),
+    ("GET", f"{_JOB}/checkpoints/details/{{checkpoint_id}}/subtasks/{{vertex_id}}"): Document(
+        SubtasksInCheckpoint
+    ),
     ("GET", f"{_JOB}/resource-requirements"): Document(dict[str, VertexParallelism]),
     ("GET", _VERTEX): Document(Vertex),
     ("GET", f"{_VERTEX}/subtasktimes"): Document(SubtaskTimes),

@@ -11,15 +11,16 @@ from client.rest.parameters import bad_query
 from client.rest.vertex_view import endpoint_of
 from sqlstream.errors import ErrorInfo, render_error
 from sqlstream.messages.job_state import JobStatus
-from sqlstream.messages.rpc import JobDetails, SubtaskDetails
+from sqlstream.messages.rpc import JobDetails, RestartRecord, SubtaskDetails
 
 ENTRIES_MAX = 20
 CONCURRENT_MAX = 20
 
 
 def exception_history(job: JobDetails, most: int | None, label_filter: str | None) -> dict[str, Any]:
-    """The cause of the job's failure, with the failures that its other tasks reported, newest first."""
-    entries = [e for e in _entries(job) if _has_labels(e, label_filter)]
+    """The cause of the job's failure, with the failures that its other tasks reported, and those that it was restarted after;
+    newest first."""
+    entries = [e for e in (*_entries(job), *map(_survived, job.restarts)) if _has_labels(e, label_filter)]
     kept = entries[: ENTRIES_MAX if most is None else most]
     return {"exceptionHistory": {"entries": kept, "truncated": len(kept) < len(entries)}}
 
@@ -42,6 +43,12 @@ def _entries(job: JobDetails) -> list[RootException]:
         root, others = _exception(job.error, at_ms), failed
     concurrent = [_task_exception(*task) for task in others[:CONCURRENT_MAX]]
     return [RootException(**asdict(root), concurrent_exceptions=concurrent)]
+
+
+def _survived(restart: RestartRecord) -> RootException:
+    root = _exception(restart.error, restart.failed_ms)
+    root.task_name = restart.task or None
+    return RootException(**asdict(root), concurrent_exceptions=[])
 
 
 def _failed_ms(subtask: SubtaskDetails) -> int:

@@ -8,7 +8,6 @@ from client.http_api.answers import json_answer
 from client.rest.cluster_view import ClusterView
 from client.rest.metric_view import (
     aggregate_metrics,
-    job_metrics,
     list_metrics,
     metric_text,
     parse_names,
@@ -36,12 +35,12 @@ def _add_jobs(router: APIRouter, view: ClusterView) -> None:
     def all_jobs(get: str | None = None, agg: str | None = None, jobs: str | None = None) -> Response:
         chosen = [checked_id("jobs", id) for id in parse_names(jobs)]
         details = [view.job(id) for id in chosen] if chosen else view.live_jobs()
-        figures = [job_metrics(job, view.now_ms()) for job in details]
+        figures = [view.job_metrics(job) for job in details]
         return json_answer(aggregate_metrics(figures, get, agg))
 
     @router.get("/jobs/{job_id}/metrics")
     def one_job(job_id: str, get: str | None = None) -> Response:
-        return json_answer(list_metrics(job_metrics(view.job(job_id), view.now_ms()), get))
+        return json_answer(list_metrics(view.job_metrics(view.job(job_id)), get))
 
 
 def _add_vertices(router: APIRouter, view: ClusterView) -> None:

@@ -45,8 +45,8 @@ def vertex_metrics(vertex: VertexDetails, planned: JobVertex) -> Metrics:
     }
 
 
-def job_metrics(job: JobDetails, now_ms: int) -> Metrics:
-    """Flink's metrics of a job. Nothing restarts yet."""
+def job_metrics(job: JobDetails, total: Metrics, now_ms: int) -> Metrics:
+    """Flink's metrics of a job; `total` as in JobMetrics."""
     entered = job.timestamps_ms
 
     def time_in(status: JobStatus) -> int:
@@ -58,23 +58,32 @@ def job_metrics(job: JobDetails, now_ms: int) -> Metrics:
             return end_ms - begin_ms
         return max(0, now_ms - begin_ms) if job.status is status else 0
 
-    running_ms = time_in(JobStatus.RUNNING)
+    running_ms, restarting_ms = time_in(JobStatus.RUNNING), time_in(JobStatus.RESTARTING)
     return {
         "uptime": running_ms if job.status is JobStatus.RUNNING else (-1 if job.status.is_terminal else 0),
-        "downtime": -1 if job.status.is_terminal else 0,
+        "downtime": -1 if job.status.is_terminal else restarting_ms,
         "runningTime": running_ms,
         "initializingTime": time_in(JobStatus.INITIALIZING),
         "createdTime": time_in(JobStatus.CREATED),
         "cancellingTime": time_in(JobStatus.CANCELLING),
         "failingTime": time_in(JobStatus.FAILING),
-        "restartingTime": 0,
-        "numRestarts": 0,
-        "fullRestarts": 0,
-        "numberOfCompletedCheckpoints": 0,
-        "numberOfFailedCheckpoints": 0,
-        "numberOfInProgressCheckpoints": 0,
-        "totalNumberOfCheckpoints": 0,
+        "restartingTime": restarting_ms,
+        "fullRestarts": total.get("numRestarts", 0),
+        **{name: total.get(name, 0) for name in _COUNTS},
+        "totalNumberOfCheckpoints": sum(total.get(name, 0) for name in _COUNTS[1:]),
+        **{name: total[name] for name in _OF_LAST_CHECKPOINT if name in total},
     }
+
+
+_COUNTS = (
+    *("numRestarts", "numberOfCompletedCheckpoints", "numberOfFailedCheckpoints"),
+    "numberOfInProgressCheckpoints",
+)
+_OF_LAST_CHECKPOINT = (
+    *("lastCheckpointDuration", "lastCheckpointSize", "lastCheckpointFullSize"),
+    *("lastCompletedCheckpointId", "lastCheckpointCompletedTimestamp"),
+)
+"""Figures that a job has once a checkpoint of it is completed."""
 
 
 def parse_names(text: str | None) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from fastapi import APIRouter, Response
 
 from client.rest.cluster_routes import job_manager_figures
 from client.rest.cluster_view import ClusterView
-from client.rest.metric_view import job_metrics
 from client.rest.route import RestRoute
 from client.rest.task_manager_view import rest_id
 from sqlstream.errors import SqlStreamError
@@ -77,7 +76,7 @@ def scrape(view: ClusterView) -> str:
             )
     for job in view.live_jobs():
         labels = {"host": host, "job_id": job.job_id, "job_name": job.name}
-        families.add("jobmanager_job", labels, job_metrics(job, view.now_ms()))
+        families.add("jobmanager_job", labels, view.job_metrics(job))
         _add_tasks(families, job, host, _operator_names(view, job.job_id))
     return families.text()
 

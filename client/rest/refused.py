@@ -9,21 +9,12 @@ from fastapi import APIRouter, Response
 from client.http_api.answers import error_answer
 from client.rest.documents import error_responses
 
-_SAVEPOINTS = "Savepoints are not supported yet."
-_CHECKPOINTS = "Checkpoints are not supported yet."
 _RESCALING = "The parallelism of a running job cannot be changed."
 _JARS = "Jobs are SQL statements: there are no JAR files to upload or run."
 _JOB_GRAPHS = "Jobs are submitted as SQL statements to the SQL gateway."
 _STACKS = "Stacks of TaskManagers are not served."
 
 REFUSED: tuple[tuple[str, str, str], ...] = (
-    ("POST", "/jobs/{job_id}/savepoints", _SAVEPOINTS),
-    ("POST", "/savepoint-disposal", _SAVEPOINTS),
-    ("GET", "/savepoint-disposal/{trigger_id}", _SAVEPOINTS),
-    ("POST", "/jobs/{job_id}/checkpoints", _CHECKPOINTS),
-    ("GET", "/jobs/{job_id}/checkpoints/details/{checkpoint_id}", _CHECKPOINTS),
-    ("GET", "/jobs/{job_id}/checkpoints/details/{checkpoint_id}/subtasks/{vertex_id}", _CHECKPOINTS),
-    ("GET", "/jobs/{job_id}/checkpoints/{trigger_id}", _CHECKPOINTS),
     ("PATCH", "/jobs/{job_id}/rescaling", _RESCALING),
     ("GET", "/jobs/{job_id}/rescaling/{trigger_id}", _RESCALING),
     ("PUT", "/jobs/{job_id}/resource-requirements", _RESCALING),

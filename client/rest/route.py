@@ -14,7 +14,8 @@ from client.http_api.errors import BAD_REQUEST, INTERNAL, NOT_FOUND, RestError
 from client.rest.documents import described
 from sqlstream.errors import SqlStreamError, UserError, render_error
 
-UNKNOWN_JOB = "SS6009"
+UNKNOWN = ("SS6009", "SS6207")
+"""A job, or a trigger of a savepoint, that the cluster does not know."""
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ class RestRoute(APIRoute):
 
 
 def _status_of(error: SqlStreamError) -> int:
-    if error.code == UNKNOWN_JOB:
+    if error.code in UNKNOWN:
         return NOT_FOUND
     if isinstance(error, UserError):
         return BAD_REQUEST

@@ -10,19 +10,23 @@ from client.rest.cluster_view import ClusterView
 from client.rest.parameters import checked_id
 from client.rest.route import RestRoute
 from client.session import rejected_rows_places
+from sqlstream.errors import render_error
 
 
 def totals_routes(view: ClusterView) -> APIRouter:
-    """`/jobs/ID/totals`: `status`, `total` and `operators` as in JobMetrics, and `warnings` on lost rows as lines of text."""
+    """`/jobs/ID/totals`: `status`, `total` and `operators` as in JobMetrics, `warnings` on lost rows as lines of text, and
+    `failure`, the cause of a restart that is under way."""
     router = APIRouter(route_class=RestRoute)
 
     @router.get("/jobs/{job_id}/totals")
     def totals(job_id: str) -> Response:
-        metrics = view.cluster.metrics(checked_id("jobid", job_id))
+        id = checked_id("jobid", job_id)
+        metrics = view.cluster.metrics(id)
         places = rejected_rows_places(view.graph(job_id))
-        warnings = job_warnings(metrics, places)
+        warnings = job_warnings(metrics, places, lambda: view.cluster.details(id).restarts)
         operators = {str(id): figures for id, figures in metrics.operators.items()}
         answer = {"status": metrics.status.value, "total": metrics.total, "operators": operators}
-        return json_answer({**answer, "warnings": warnings})
+        failure = render_error(metrics.failure) if metrics.failure is not None else ""
+        return json_answer({**answer, "warnings": warnings, "failure": failure})
 
     return router

@@ -18,7 +18,7 @@ from sqlstream.errors import ExternalError, UserError
 class DataDirectory:
     """A private directory, locked until `close` or the end of the process. UserError SS4010 when another server has it.
 
-    catalog/  jobs/  logs/  audit/  tokens.json  token  server.json  lock
+    catalog/  checkpoints/  jobs/  logs/  audit/  tokens.json  token  server.json  lock
     """
 
     def __init__(self, path: str) -> None:
@@ -57,6 +57,10 @@ class DataDirectory:
     @property
     def catalog(self) -> str:
         return self._of("catalog")
+
+    @property
+    def checkpoints(self) -> str:
+        return self._of("checkpoints")
 
     @property
     def jobs(self) -> str:

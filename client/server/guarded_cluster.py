@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from runtime.checkpoint.places import absolute_place, check_place, check_places
 from runtime.cluster_surroundings import ClusterSurroundings
 from runtime.connectors import connector
 from runtime.embedded import EmbeddedCluster
-from runtime.host.rooted_files import RootedFiles
+from runtime.host.rooted_files import RootedFiles, files_at
 from runtime.net.results import PrintLines
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph, read_tables, written_tables
@@ -20,7 +21,8 @@ _JOB_ID = re.compile(r"[0-9a-f]{32}")
 
 class GuardedCluster(EmbeddedCluster):
     """A cluster of child processes whose jobs are checked when they are submitted, in whatever way: their id, the places of their
-    files, and the size of their plan. TaskManagers check each file again when they open it."""
+    files, and the size of their plan. TaskManagers check each file of a table again when they open it. The places of savepoints
+    are checked when they are asked for."""
 
     def __init__(
         self,
@@ -38,7 +40,29 @@ class GuardedCluster(EmbeddedCluster):
         check_job_id(graph.job_id)
         check_plan_size(size, self._plan_bytes_max)
         if self._places is not None:
-            check_paths(graph, RootedFiles(self._places))
+            files = RootedFiles(self._places)
+            check_paths(graph, files)
+            check_places(graph.config, files)
+
+    def trigger_savepoint(self, job_id: str, trigger_id: str, directory: str = "") -> None:
+        super().trigger_savepoint(job_id, trigger_id, self._checked_place(directory))
+
+    def stop_with_savepoint(
+        self, job_id: str, trigger_id: str, directory: str = "", is_drain: bool = False
+    ) -> None:
+        super().stop_with_savepoint(job_id, trigger_id, self._checked_place(directory), is_drain)
+
+    def dispose_savepoint(self, path: str) -> None:
+        super().dispose_savepoint(self._checked_place(path))
+
+    def _checked_place(self, path: str) -> str:
+        """UserError SS5030 for a place outside of the allowed directories. Empty stands for the job's settings, which were
+        checked with the job."""
+        if not path:
+            return ""
+        place = absolute_place(path, "the directory of the savepoint")
+        check_place(place, files_at(self._places))
+        return place
 
 
 def check_job_id(job_id: str) -> None:

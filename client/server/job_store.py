@@ -26,6 +26,7 @@ from runtime.jobmanager.events import EndedJob, SinkCommit
 from sqlstream.errors import InternalError
 from sqlstream.graph.job_graph import JobGraph, decode_job_graph
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +51,6 @@ class _StoredJob(msgspec.Struct, frozen=True):
 
 class _StoredCommits(msgspec.Struct, frozen=True):
     version: int
-    checkpoint_id: int
     commits: tuple[SinkCommit, ...]
 
 
@@ -65,13 +65,12 @@ _Stored = TypeVar("_Stored", _StoredJob, _StoredCommits, _StoredEnd)
 
 @dataclasses.dataclass(frozen=True)
 class KeptJob:
-    """A job that had not ended. `commits` are those of a job whose tasks had all finished, for `checkpoint_id`: its output may be
-    visible already, so it must not run again before they were undone."""
+    """A job that had not ended. `commits` are the last ones of a job whose tasks had all finished: this output may be visible
+    already, so the job must not run again before they were undone."""
 
     graph: JobGraph
     submitted_ms: int
     commits: tuple[SinkCommit, ...] | None
-    checkpoint_id: int = 0
 
 
 class FileJobStore:
@@ -111,9 +110,9 @@ class FileJobStore:
 
     # --- marks
 
-    def mark_committing(self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...]) -> None:
-        """All tasks have finished and the output is about to become visible."""
-        stored = _StoredCommits(FORMAT_VERSION, checkpoint_id, commits)
+    def mark_committing(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+        """All tasks have finished and their last output is about to become visible."""
+        stored = _StoredCommits(FORMAT_VERSION, commits)
         write_file(self._path(job_id, _COMMITS), _encode(stored))
 
     def unmark_committing(self, job_id: str) -> None:
@@ -178,7 +177,7 @@ class FileJobStore:
             # Its output may be visible; running the job again could write it twice.
             _set_aside(path, "what it was about to commit is not known")
             return None
-        return KeptJob(graph, stored.submitted_ms, marked.commits, marked.checkpoint_id)
+        return KeptJob(graph, stored.submitted_ms, marked.commits)
 
 
 def _checked(job_id: str) -> str:
@@ -212,14 +211,16 @@ def _set_aside(path: str, reason: str) -> None:
 
 
 class KeptCommitter:
-    """Commits sinks through another committer, and marks the job in the store meanwhile. Implements `Committer`."""
+    """Commits sinks through another committer, and marks the job in the store during its last commit; what a checkpoint commits
+    stands in its manifest. Implements `Committer`."""
 
     def __init__(self, store: FileJobStore, committer: Committer) -> None:
         self._store = store
         self._committer = committer
 
     def commit(self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...]) -> None:
-        self._store.mark_committing(job_id, checkpoint_id, commits)
+        if checkpoint_id == LAST_CHECKPOINT_ID:
+            self._store.mark_committing(job_id, commits)
         self._committer.commit(job_id, checkpoint_id, commits)
 
     def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:

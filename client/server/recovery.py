@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Callable
+from typing import Protocol
 
-from client.cluster_client import ClusterClient
+from client.server.job_checkpoint_stores import JobCheckpointStores
 from client.server.job_store import FileJobStore, KeptJob
 from runtime.jobmanager.collaborators import Committer
 from runtime.jobmanager.events import EndedJob, SinkCommit
@@ -16,6 +17,7 @@ from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rpc import JobDetails, JobMetrics, SubtaskDetails, VertexDetails
 from sqlstream.specs import SinkSpec
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
 logger = logging.getLogger(__name__)
 
@@ -28,55 +30,99 @@ LOST_WITH_CLIENT = ErrorInfo(
 
 
 @dataclasses.dataclass(frozen=True)
+class RecoveredJob:
+    """A job that runs again: from the checkpoint at `path`, its last, or from its beginning when that is empty."""
+
+    job: KeptJob
+    path: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
 class Recovery:
     """`again` are the jobs to submit once the cluster runs, in the order of their first submission."""
 
-    again: tuple[KeptJob, ...]
+    again: tuple[RecoveredJob, ...]
 
 
-def recover(store: FileJobStore, committer: Committer, now_ms: Callable[[], int]) -> Recovery:
+class Submitter(Protocol):
+    """The part of a cluster that recovery needs (`EmbeddedCluster`)."""
+
+    def submit(self, graph: JobGraph, is_recovered: bool = False) -> None: ...
+
+
+def recover(
+    store: FileJobStore, committer: Committer, checkpoints: JobCheckpointStores, now_ms: Callable[[], int]
+) -> Recovery:
     """Bring kept jobs to an end or to where they can run again; to be called before the cluster starts.
 
     A query is lost with its client. A job whose tasks had all finished is committed, which does nothing where its output is
-    visible already; when that cannot be done, its output is removed and it runs again, and when that cannot be done either, it
-    has failed. Any other job runs again from its
-    beginning, after the hidden files of its last run were removed."""
+    visible already; when that cannot be done, its last output is removed and it runs again, and when that cannot be done
+    either, it has failed. Any other job runs again: from its last checkpoint, whose commit its JobMaster repeats, or from its
+    beginning, after the hidden files of its last run were removed. A job whose newest checkpoint cannot be read has failed:
+    what it committed since an older one would be written again."""
     again = []
     for job in store.kept():
         job_id = job.graph.job_id
         if job.graph.is_query:
             logger.warning("the query is lost with its client", extra=of_job(job_id))
+            _remove_checkpoints(job, checkpoints)
             store.remove(job_id, ended_job(job, JobStatus.FAILED, now_ms(), LOST_WITH_CLIENT))
         elif job.commits is not None and _is_committed(job, job.commits, committer):
             logger.info("the output of the job is complete", extra=of_job(job_id))
+            _remove_checkpoints(job, checkpoints)
             store.remove(job_id, ended_job(job, JobStatus.FINISHED, now_ms()))
+        elif isinstance(found := _last_checkpoint(job, checkpoints), ErrorInfo):
+            logger.error("the job cannot go on: %s", found.message, extra=of_job(job_id))
+            store.remove(job_id, ended_job(job, JobStatus.FAILED, now_ms(), found))
+        elif found and job.commits is None:
+            again.append(RecoveredJob(job, found))
         elif (error := _undo(job, committer)) is not None and job.commits is not None:
             # Some of its files may be visible: running it again could show rows twice.
             store.remove(job_id, ended_job(job, JobStatus.FAILED, now_ms(), _half_committed(error)))
         else:
             store.unmark_committing(job_id)
-            again.append(job)
+            again.append(RecoveredJob(job, found))
     return Recovery(tuple(again))
 
 
 def submit_again(
-    recovery: Recovery, cluster: ClusterClient, store: FileJobStore, now_ms: Callable[[], int]
+    recovery: Recovery, cluster: Submitter, store: FileJobStore, now_ms: Callable[[], int]
 ) -> None:
     """Submit the jobs that run again. One that is refused now has failed."""
-    for job in recovery.again:
-        job_id = job.graph.job_id
-        logger.warning('job "%s" starts again from its beginning', job.graph.name, extra=of_job(job_id))
+    for recovered in recovery.again:
+        job, job_id = recovered.job, recovered.job.graph.job_id
+        origin = f"goes on from {recovered.path}" if recovered.path else "starts again from its beginning"
+        logger.warning('job "%s" %s', job.graph.name, origin, extra=of_job(job_id))
         try:
-            cluster.submit(job.graph)
+            cluster.submit(job.graph, is_recovered=True)
         except SqlStreamError as error:
             logger.error("the job cannot run again: %s", error, extra=of_job(job_id))
             store.remove(job_id, ended_job(job, JobStatus.FAILED, now_ms(), ErrorInfo.of(error)))
 
 
+def _last_checkpoint(job: KeptJob, checkpoints: JobCheckpointStores) -> str | ErrorInfo:
+    """The path of what the job goes on from, empty when there is nothing; or why it can neither go on nor begin again."""
+    try:
+        retained = checkpoints.retained(job.graph)
+    except SqlStreamError as error:
+        return ErrorInfo.of(error)
+    if retained.faults:
+        return ErrorInfo.of(retained.faults[0])
+    return retained.checkpoints[0].path if retained.checkpoints else ""
+
+
+def _remove_checkpoints(job: KeptJob, checkpoints: JobCheckpointStores) -> None:
+    """Nobody goes on from them any more."""
+    try:
+        checkpoints.remove(job.graph)
+    except SqlStreamError as error:
+        logger.warning("checkpoints of the job are left over: %s", error, extra=of_job(job.graph.job_id))
+
+
 def _is_committed(job: KeptJob, commits: tuple[SinkCommit, ...], committer: Committer) -> bool:
     job_id = job.graph.job_id
     try:
-        committer.commit(job_id, job.checkpoint_id, commits)
+        committer.commit(job_id, LAST_CHECKPOINT_ID, commits)
     except (SqlStreamError, OSError) as error:
         logger.warning("the output of the job could not be completed: %s", error, extra=of_job(job_id))
         return False

@@ -42,7 +42,7 @@ _OF_SESSION = re.compile(r"/sessions(?:/([^/]*).*)?")
 _READING_STATEMENTS = frozenset(
     {
         *("Query", "Explain", "Show", "Describe", "DescribeNamespace", "DescribeExtension", "DescribeJob"),
-        *("ShowJobs", "Use", "SetOption", "ResetOption", "Verify", "VerifyJob"),
+        *("ShowCheckpoints", "Use", "SetOption", "ResetOption", "Verify", "VerifyJob"),
     }
 )
 """Names of the statements (planner.dialect.statements) that change nothing but their session. One that is not named here is

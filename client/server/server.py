@@ -20,6 +20,7 @@ from client.server.cluster_size import cluster_size
 from client.server.data_directory import DataDirectory
 from client.server.guarded_cluster import GuardedCluster
 from client.server.http_listener import HttpListener
+from client.server.job_checkpoint_stores import JobCheckpointStores
 from client.server.job_store import FileJobStore, KeptCommitter
 from client.server.listeners import listen, port_of, url_of
 from client.server.log_files import LogFiles, LogFilesHandler
@@ -39,11 +40,12 @@ from runtime.host.rooted_files import FilePlaces, files_at
 from runtime.logs import install_handler
 from runtime.sink_committer import ConnectorCommitter
 from sqlstream import __version__
+from sqlstream.checkpointing_options import takes_checkpoints
 from sqlstream.messages.job_state import JobStatus
 
 logger = logging.getLogger(__name__)
 
-_CAN_RUN_AGAIN = (JobStatus.INITIALIZING, JobStatus.CREATED, JobStatus.RUNNING)
+_CAN_RUN_AGAIN = (JobStatus.INITIALIZING, JobStatus.CREATED, JobStatus.RUNNING, JobStatus.RESTARTING)
 
 
 class Server:
@@ -161,7 +163,8 @@ class Server:
             self._configuration.get("jobstore.max-capacity"),
         )
         committer = ConnectorCommitter(files_at(self._places))
-        recovery = recover(self._store, committer, now_ms)
+        stores = JobCheckpointStores(self._directory.checkpoints)
+        recovery = recover(self._store, committer, stores, now_ms)
         surroundings = ClusterSurroundings(
             self._store,
             KeptCommitter(self._store, committer),
@@ -170,6 +173,7 @@ class Server:
             self._log_handler.pass_on,
             self._break_off,
             self._on_client_change,
+            self._directory.checkpoints,
         )
         settings = {
             **self._configuration.for_jobs,
@@ -215,6 +219,10 @@ class Server:
             if job.status in _CAN_RUN_AGAIN and not self._cluster.job_graph(job.job_id).is_query
         ]
         self._store.suspend(kept)
+        # The others are cancelled with the cluster, and leave nothing.
+        for job_id in kept:
+            if takes_checkpoints(self._cluster.job_graph(job_id).config):
+                self._cluster.suspend(job_id)
         if kept:
             logger.info("jobs that are kept, and start again with the server: %s", ", ".join(kept))
 

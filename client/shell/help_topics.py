@@ -96,6 +96,7 @@ TOPICS: dict[str, Topic] = {
         (
             "SHOW TABLES | VIEWS | FUNCTIONS | CONNECTORS | FORMATS | CATALOGS | DATABASES | JOBS [LIKE 'pattern'];",
             "SHOW COLUMNS FROM table; SHOW CREATE TABLE table; SHOW CURRENT CATALOG; SHOW CURRENT DATABASE;",
+            "SHOW CHECKPOINTS [FOR JOB 'id'];",
         ),
         "SHOW FUNCTIONS LIKE 'date%';",
     ),
@@ -131,7 +132,11 @@ TOPICS: dict[str, Topic] = {
         "Makes another catalog or database the current one.",
         ("USE [catalog.]database; USE CATALOG catalog;",),
     ),
-    "STOP JOB": Topic("Ends a job; SHOW JOBS lists the ids.", ("STOP JOB 'id';",)),
+    "STOP JOB": Topic(
+        "Cancels a job, or ends it with a savepoint from which it can go on; SHOW JOBS lists the ids. WITH DRAIN all windows "
+        "fire first: such a job does not go on with the same input.",
+        ("STOP JOB 'id' [WITH SAVEPOINT [WITH DRAIN]];",),
+    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""The grammar of statements about jobs: DESCRIBE JOB and STOP JOB."""
+"""The grammar of statements about jobs: DESCRIBE JOB, STOP JOB and SHOW CHECKPOINTS."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from sqlglot import Token
 
 from planner.dialect.extent import extent
 from planner.dialect.queries import QueryParser
-from planner.dialect.statements import DescribeJob, StopJob
+from planner.dialect.statements import DescribeJob, ShowCheckpoints, StopJob
 from planner.dialect.tokens import span as token_span
+from planner.dialect.tokens import word
 
 
 def describe_job(parser: QueryParser, first: Token) -> DescribeJob:
@@ -17,18 +18,34 @@ def describe_job(parser: QueryParser, first: Token) -> DescribeJob:
 
 
 def stop_job(parser: QueryParser) -> StopJob:
-    """Read STOP JOB 'id'. UserError SS1003 for WITH SAVEPOINT and WITH DRAIN."""
+    """Read STOP JOB 'id' [WITH SAVEPOINT [WITH DRAIN]]."""
     first = parser.expect("STOP")
     parser.expect("JOB", hint="write STOP JOB 'id'")
     job = job_id(parser)
-    if parser.at("WITH"):
-        token = parser.advance()
-        what = parser.accept_any("SAVEPOINT", "DRAIN")
-        if what is None:
-            raise parser.unexpected("SAVEPOINT")
-        hint = "leave it out: the job is cancelled then"
-        raise parser.refusal(f"STOP JOB … WITH {what} is not supported yet", token, hint)
-    return StopJob(*extent(parser, first), job_id=job.text, id_span=token_span(job))
+    has_savepoint = parser.at("WITH")
+    if has_savepoint:
+        hint = "WITH DRAIN comes behind WITH SAVEPOINT" if word(parser.peek(1)) == "DRAIN" else ""
+        parser.expect("WITH")
+        parser.expect("SAVEPOINT", hint=hint)
+    is_drained = parser.at("WITH")
+    if is_drained:
+        parser.expect("WITH", "DRAIN")
+    return StopJob(
+        *extent(parser, first),
+        job_id=job.text,
+        id_span=token_span(job),
+        has_savepoint=has_savepoint,
+        is_drained=is_drained,
+    )
+
+
+def show_checkpoints(parser: QueryParser, first: Token) -> ShowCheckpoints:
+    """Read from behind SHOW CHECKPOINTS: [FOR JOB 'id']."""
+    if not parser.accept("FOR"):
+        return ShowCheckpoints(*extent(parser, first))
+    parser.expect("JOB", hint="write SHOW CHECKPOINTS FOR JOB 'id'")
+    job = job_id(parser)
+    return ShowCheckpoints(*extent(parser, first), job_id=job.text, id_span=token_span(job))
 
 
 def job_id(parser: QueryParser) -> Token:

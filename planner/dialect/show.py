@@ -7,7 +7,7 @@ from sqlglot import Token, TokenType
 from planner.dialect.catalogs import database_name
 from planner.dialect.ddl import unsupported
 from planner.dialect.extent import extent
-from planner.dialect.jobs import describe_job
+from planner.dialect.jobs import describe_job, show_checkpoints
 from planner.dialect.queries import QueryParser
 from planner.dialect.statements import (
     Describe,
@@ -17,15 +17,18 @@ from planner.dialect.statements import (
     DescribeNamespace,
     Identifier,
     Show,
+    ShowCheckpoints,
     ShowKind,
 )
 from planner.dialect.tokens import is_word, word
 from planner.dialect.tokens import span as token_span
 
 
-def show(parser: QueryParser) -> Show:
+def show(parser: QueryParser) -> Show | ShowCheckpoints:
     """Read SHOW … to its filter."""
     first = parser.expect("SHOW")
+    if parser.accept("CHECKPOINTS"):
+        return show_checkpoints(parser, first)
     kind = _show_kind(parser, first)
     name = None
     if kind is ShowKind.COLUMNS:

@@ -277,10 +277,20 @@ class DescribeJob(Statement):
 
 @dataclasses.dataclass(frozen=True)
 class StopJob(Statement):
-    """STOP JOB 'id': cancel it."""
+    """STOP JOB 'id' [WITH SAVEPOINT [WITH DRAIN]]: cancel it, or end it with a savepoint."""
 
     job_id: str
     id_span: Span
+    has_savepoint: bool = False
+    is_drained: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class ShowCheckpoints(Statement):
+    """SHOW CHECKPOINTS [FOR JOB 'id']: those of one job, or of all (`job_id` empty)."""
+
+    job_id: str = ""
+    id_span: Span | None = None
 
 
 @dataclasses.dataclass(frozen=True)

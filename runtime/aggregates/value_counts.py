@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 
@@ -12,6 +14,7 @@ from runtime.kernels.group import group
 from runtime.kernels.growing import GrowingArray
 from runtime.kernels.index import KeyIndex
 from runtime.state.arrays import Array
+from runtime.state.changes import Changes, TableLock
 
 
 class ValueCounts:
@@ -26,6 +29,8 @@ class ValueCounts:
         self._index = KeyIndex([pa.int64(), *_parts_of(value_type)])
         self._counts = GrowingArray(np.int64)
         self._chains: Chains | None = None
+        self.changes = Changes(self)
+        self._key_groups: Callable[[Array], Array] = lambda slots: np.zeros(len(slots), dtype=np.int32)
 
     def add(self, slots: Array, values: pa.Array, weights: Array) -> tuple[Array, Array]:
         """Add `weights` (empty: 1 per row) to the counts of (slot, value); rows of weight 0 are skipped.
@@ -38,20 +43,25 @@ class ValueCounts:
         groups, representatives = group(keys)
         deltas = np.zeros(len(representatives), dtype=np.int64)
         add_into(deltas, groups, amounts)
-        entries, is_new = self._index.get_or_insert([k.take(pa.array(representatives)) for k in keys])
-        self._counts.reserve(self._index.slot_count)
-        if self._chains is not None:
-            self._chains.append(slots[rows[representatives[is_new]]], entries[is_new])
-        counts = self._counts.values
-        before = counts[entries]
-        after = before + deltas
-        counts[entries] = after
-        self._forget(entries[after == 0])
+        with self.changes.lock:
+            entries, is_new = self._index.get_or_insert([k.take(pa.array(representatives)) for k in keys])
+            self._counts.reserve(self._index.slot_count)
+            if self.changes.is_counting:
+                self.changes.created(entries[is_new])
+                self.changes.writing(entries)
+            if self._chains is not None:
+                self._chains.append(slots[rows[representatives[is_new]]], entries[is_new])
+            counts = self._counts.values
+            before = counts[entries]
+            after = before + deltas
+            counts[entries] = after
+            self._forget(entries[after == 0])
         first_rows = rows[representatives]
         return first_rows[(before <= 0) & (after > 0)], first_rows[(before > 0) & (after <= 0)]
 
     def _forget(self, entries: Array) -> None:
         if len(entries):
+            self.changes.forgetting(entries)
             self._counts.values[entries] = 0
             self._index.delete(entries)
             if self._chains is not None:
@@ -75,22 +85,12 @@ class ValueCounts:
 
     def drop(self, slots: Array) -> None:
         """Forget all values of distinct slots."""
-        self._forget(self._entries_of(slots))
-
-    @property
-    def fields(self) -> list[pa.Field]:
-        """The columns that `save` returns."""
-        return [pa.field("value", self.value_type), pa.field("count", pa.int64())]
-
-    def save(self) -> tuple[Array, list[pa.Array]]:
-        """(slot of every entry, [value, count]), also of negative counts (retracted before they were added)."""
-        live = self._index.slots()
-        owners, *values = self._index.keys(live)
-        counts = to_array(pa.int64(), self._counts.values[live])
-        return view_values(owners, np.int64), [self._whole(values), counts]
+        with self.changes.lock:
+            self._forget(self._entries_of(slots))
 
     def load(self, slots: Array, columns: list[pa.Array]) -> None:
-        """The inverse of `save`; the entries of several old subtasks may come in several calls."""
+        """Take over saved columns, of which the first are the `slots`; the entries of several old subtasks may come in several
+        calls."""
         values, counts = columns
         entries, _ = self._index.get_or_insert([to_array(pa.int64(), slots), *_parts(values)])
         self._counts.reserve(self._index.slot_count)
@@ -98,7 +98,35 @@ class ValueCounts:
 
     def nbytes(self) -> int:
         chains = 0 if self._chains is None else self._chains.nbytes
-        return self._index.nbytes + self._counts.nbytes + chains
+        return self._index.nbytes + self._counts.nbytes + chains + self.changes.nbytes
+
+    # -- what a keyed table and its changes read: implements `SlotPart` and `ChangeSource` --------------
+
+    def belong_to(self, lock: TableLock, key_groups: Callable[[Array], Array]) -> None:
+        self.changes.lock, self._key_groups = lock, key_groups
+
+    @property
+    def slot_count(self) -> int:
+        return self._index.slot_count
+
+    def is_live(self, slots: Array) -> Array:
+        return self._index.is_live(slots)
+
+    def key_groups(self, slots: Array) -> Array:
+        return self._key_groups(self._owners(slots))
+
+    @property
+    def saved_names(self) -> list[str]:
+        return ["$owner", "value", "count"]
+
+    def saved(self, slots: Array) -> tuple[Array, list[pa.Array]]:
+        """Also entries of negative counts (retracted before they were added)."""
+        owners, *values = self._index.keys(slots)
+        counts = to_array(pa.int64(), self._counts.values[slots])
+        return slots, [owners.cast(pa.int32()), self._whole(values), counts]
+
+    def _owners(self, entries: Array) -> Array:
+        return view_values(self._index.keys(entries, [0])[0], np.int64)
 
     def _whole(self, parts: list[pa.Array]) -> pa.Array:
         if not pa.types.is_struct(self.value_type):

@@ -63,7 +63,7 @@ def commit_files(path: str, committables: list[Committable], files: Files) -> No
     journal = os.path.join(path, f".commit-{first.job_id}-{first.checkpoint_id}-{first.writer_id}")
     if not hidden:
         # All are moved; at most the journal is left.
-        files.remove(journal)
+        _end(path, moves, journal, files)
         return
     # Written beside the hidden files: when the journal appears under its name, it is complete and locked.
     draft = os.path.join(path, os.path.dirname(moves[0].hidden), ".journal")
@@ -71,12 +71,32 @@ def commit_files(path: str, committables: list[Committable], files: Files) -> No
     lock = files.lock(draft)
     try:
         files.publish(draft, journal)
+        # What it hides may be durable under its name before the journal is.
+        files.sync_directory(path)
         for move in hidden:
             files.publish(os.path.join(path, move.hidden), os.path.join(path, move.final))
-        files.remove(journal)
+        _end(path, moves, journal, files)
     finally:
         if lock is not None:
             lock.close()
+
+
+def _end(path: str, moves: list[Move], journal: str, files: Files) -> None:
+    """Remove the journal once all moves are durable. Its removal is durable too when this returns: a journal that came back after
+    a crash of the machine would hide what is committed, and have it undone."""
+    directories = {os.path.dirname(move.final) for move in moves}
+    # A partition that the commit has made is a name in the directory above it.
+    above = {parent for directory in directories for parent in _parents(directory)}
+    for directory in sorted(directories | above, reverse=True):
+        files.sync_directory(os.path.join(path, directory))
+    files.remove(journal)
+    files.sync_directory(path)
+
+
+def _parents(directory: str) -> list[str]:
+    """The directories of a table that a partition is in, the table's own included."""
+    parts = directory.split("/")
+    return ["/".join(parts[:n]) for n in range(len(parts))]
 
 
 def uncommitted_files(path: str, files: Files) -> frozenset[str]:

@@ -15,7 +15,7 @@ from runtime.connectors.row_watermarks import RowWatermarks
 from runtime.connectors.table_files import TableFiles
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.errors import UserError
-from sqlstream.spi.connector import ConnectorContext
+from sqlstream.spi.connector import FOR_EVERY_READER, ConnectorContext
 from sqlstream.spi.files import FileStatus
 
 FIRST_ROWS = 256
@@ -37,7 +37,8 @@ class FileQueue:
     whole file lies before its first rows when it is out of order, so that the file would be opened too early.
 
     In a watched directory a file that is not as it was found is given back, since it may be complete in another form later;
-    elsewhere it is an error. State: a split for each file that is not read to its end, and those that were given back.
+    elsewhere it is an error. State: a split for each file that is not read to its end, and those that were given back and not
+    confirmed.
     """
 
     def __init__(
@@ -62,6 +63,8 @@ class FileQueue:
         self.finished_ms = WATERMARK_MIN
         """The highest watermark of a file that was read to its end."""
         self.given_back: list[dict[str, Any]] = []
+        """Files that are not read as they were found, but for those that are known to be looked for again."""
+        self._confirmed = 0
 
     @property
     def has_waiting(self) -> bool:
@@ -73,20 +76,29 @@ class FileQueue:
         return self._waiting[0][0] if self._waiting else None
 
     def snapshot(self) -> list[dict[str, Any]]:
-        reached = [{_REACHED: self.finished_ms}] if self.is_watched and self._watermarks is not None else []
+        # Before any row it is what every reader begins with.
+        is_reached = self.is_watched and self._watermarks is not None and self.finished_ms > WATERMARK_MIN
+        reached = [{_REACHED: self.finished_ms, FOR_EVERY_READER: True}] if is_reached else []
         return [*(split.snapshot() for split in self._splits.values()), *reached]
 
     def add(self, positions: Iterable[dict[str, Any]], watermark_ms: int) -> None:
         """Further files, whose watermarks begin with the reader's."""
+        positions = list(positions)
+        if reached := [position[_REACHED] for position in positions if _REACHED in position]:
+            # Those of several readers: files that are found later may be of the one that is behind.
+            self.finished_ms = max(self.finished_ms, min(reached))
         for position in positions:
             if "notice" in position:
                 self._say(position["path"], position["notice"])
-            elif _REACHED in position:
-                self.finished_ms = max(self.finished_ms, position[_REACHED])
-            elif self._pattern.matches(position["path"]):
+            elif _REACHED not in position and self._pattern.matches(position["path"]):
                 split = FileSplit(**position)
                 split.watermark_ms = max(split.watermark_ms, watermark_ms)
                 self._add(split)
+
+    def confirm_given_back(self, count: int) -> None:
+        """The first `count` files that were given back are looked for again."""
+        del self.given_back[: count - self._confirmed]
+        self._confirmed = count
 
     def order_some(self, is_reading: bool) -> bool:
         """Read the first event times of files for `_ORDER_MS`; returns whether they are known for all files. `is_reading`:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
 from sqlstream.spi.files import FileStatus
+
+VANISHED_MAX = 100_000
+"""Of so many files that are gone the forms are kept: one that was out of sight for a while is not read again."""
 
 _Form = tuple[int, int]
 """Size and modification time of a file: another form is another content."""
@@ -35,18 +38,20 @@ class FileWatch:
 
     A file is complete when it has not changed for `interval_ms`: its modification time is that old, or two looks that far
     apart found the same size and modification time. It is complete once, whatever becomes of it.
-    State: the form of every file seen, for good once it is complete; a snapshot has the complete ones.
+    State: the form of every file that is there, and of the last VANISHED_MAX complete ones that are not; a snapshot has the
+    complete ones.
     """
 
     def __init__(self, interval_ms: int) -> None:
         self._interval_ms = interval_ms
         self._candidates: dict[str, _Candidate] = {}
         self._complete: dict[str, _Form] = {}
+        self._vanished: dict[str, None] = {}
         self._reported: set[str] = set()
         self.has_new_candidates = False
         """Whether the last look has seen a file for the first time that may be complete at the next one."""
 
-    def look(self, found: Iterable[FileStatus], now_ms: int) -> Look:
+    def look(self, found: Collection[FileStatus], now_ms: int) -> Look:
         """`found` is all that is there; looks are at least `interval_ms` apart."""
         look = Look([], [], [])
         before, self._candidates, self.has_new_candidates = self._candidates, {}, False
@@ -60,6 +65,7 @@ class FileWatch:
                 look.complete.append(status)
             else:
                 self._wait(status.path, form, before.get(status.path), look.growing)
+        self._forget_vanished({status.path for status in found})
         return look
 
     def reopen(self, path: str, size: int, modified_ms: int) -> None:
@@ -75,6 +81,14 @@ class FileWatch:
 
     def restore(self, snapshot: dict[str, Any]) -> None:
         self._complete = {path: (size, modified_ms) for path, size, modified_ms in snapshot["complete"]}
+
+    def _forget_vanished(self, present: set[str]) -> None:
+        for path in [path for path in self._vanished if path in present or path not in self._complete]:
+            del self._vanished[path]
+        self._vanished |= dict.fromkeys(self._complete.keys() - present - self._vanished.keys())
+        for path in list(self._vanished)[:-VANISHED_MAX]:
+            del self._vanished[path], self._complete[path]
+            self._reported.discard(path)
 
     def _keep(self, path: str, form: _Form) -> None:
         self._complete[path] = form

@@ -54,7 +54,6 @@ class FileSourceReader:
         self._queue.add(splits, WATERMARK_MIN)
         self._has_all = True
         self._holds_watermark = False
-        self._given_back = 0
 
     def poll(self) -> pa.RecordBatch | SourceStatus:
         wanted = self._context.batch_rows
@@ -72,6 +71,7 @@ class FileSourceReader:
 
     def add_splits(self, assigned: AssignedSplits) -> None:
         self._queue.add(assigned.positions, self._watermark_ms)
+        self._queue.confirm_given_back(assigned.returned)
         self._has_all = assigned.is_last
         self._holds_watermark = assigned.holds_watermark
 
@@ -150,11 +150,8 @@ class FileSourceReader:
         self._queue.finish(file.split)
 
     def _advance_watermark(self) -> None:
-        if len(self._queue.given_back) > self._given_back:
-            # Until the next look, which says what has become of them.
-            self._given_back = len(self._queue.given_back)
-            self._holds_watermark = True
-        if self._holds_watermark:
+        if self._holds_watermark or self._queue.given_back:
+            # What was given back holds it until the next look, which says what has become of it.
             return
         progress = [file.split.progress_ms for file in self._open]
         if (next_ms := self._queue.next_ms()) is not None:

@@ -44,6 +44,7 @@ class Print(SinkOnlyConnector):
         is_source=False,
         is_sink=True,
         sink_mode=ChangelogMode.RETRACT,
+        sink_is_at_least_once=True,
     )
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:

@@ -87,9 +87,14 @@ def files_of(options: Mapping[str, str], files: Files) -> Files:
     if not is_in_store(options["path"]):
         return files
     files.require_database_servers()
+    return s3_files(parse_options(S3Options, options))
+
+
+def s3_files(options: S3Options) -> Files:
+    """The files of a store."""
     from runtime.host.store_files import StoreFiles
 
-    return StoreFiles(_store(parse_options(S3Options, options)), "s3")
+    return StoreFiles(_store(options), "s3")
 
 
 @functools.lru_cache(_STORES_MAX)

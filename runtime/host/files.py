@@ -13,6 +13,7 @@ import shutil
 import stat
 from typing import TYPE_CHECKING, BinaryIO
 
+from runtime.host.whole_files import sync_directory
 from sqlstream.errors import ExternalError, Retry, UserError
 from sqlstream.spi.files import Files, FileStatus, is_hidden
 
@@ -98,6 +99,12 @@ class LocalFiles(Files):
 
     def sync(self, stream: BinaryIO) -> None:
         os.fsync(stream.fileno())
+
+    def sync_directory(self, path: str) -> None:
+        try:
+            sync_directory(path)
+        except OSError as error:
+            raise file_error("sync", path, error) from error
 
     def status(self, path: str) -> FileStatus | None:
         try:

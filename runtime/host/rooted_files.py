@@ -147,6 +147,10 @@ class RootedFiles(LocalFiles):
         self.check(path)
         return super().lock(path)
 
+    def sync_directory(self, path: str) -> None:
+        self.check(path)
+        super().sync_directory(path)
+
     def publish(self, staged: str, final: str) -> None:
         self.check(staged)
         self.check(final)

@@ -61,6 +61,9 @@ class StoreFiles(Files):
     def sync(self, stream: BinaryIO) -> None:
         """Nothing to do: the store keeps what is closed."""
 
+    def sync_directory(self, path: str) -> None:
+        """Nothing to do, as above."""
+
     def publish(self, staged: str, final: str) -> None:
         try:
             self._store.copy_file(self._key(staged), self._key(final))

@@ -6,8 +6,10 @@ from runtime.jobmanager.shell import JobManagerShell
 from sqlstream.errors import ErrorInfo, SqlStreamError
 from sqlstream.messages.client_rpc import (
     CancelJob,
+    CheckpointStatisticsReply,
     ClientReply,
     ClusterOverviewReply,
+    DisposeSavepoint,
     JobDetailsReply,
     JobExceptionsReply,
     JobGraphReply,
@@ -15,6 +17,7 @@ from sqlstream.messages.client_rpc import (
     JobMetricsReply,
     JobOverviewReply,
     JobSubmitted,
+    RequestCheckpointStatistics,
     RequestClusterOverview,
     RequestFailed,
     RequestJobDetails,
@@ -23,7 +26,13 @@ from sqlstream.messages.client_rpc import (
     RequestJobMetrics,
     RequestJobOverview,
     RequestJobStatus,
+    RequestSavepointStatus,
+    SavepointDisposed,
+    SavepointStatusReply,
+    StopWithSavepoint,
     SubmitJob,
+    TakeCheckpoint,
+    TriggerSavepoint,
 )
 
 
@@ -56,3 +65,19 @@ def _answer(shell: JobManagerShell, request: JobManagerRequest) -> ClientReply:
             return JobOverviewReply(shell.overview())
         case RequestClusterOverview():
             return ClusterOverviewReply(shell.cluster())
+        case RequestCheckpointStatistics(job_id):
+            return CheckpointStatisticsReply(shell.checkpoints(job_id))
+        case TakeCheckpoint(job_id, trigger_id):
+            shell.take_checkpoint(job_id, trigger_id)
+            return SavepointStatusReply(job_id, trigger_id, is_done=False)
+        case TriggerSavepoint(job_id, trigger_id, directory):
+            shell.trigger_savepoint(job_id, trigger_id, directory)
+            return SavepointStatusReply(job_id, trigger_id, is_done=False)
+        case StopWithSavepoint(job_id, trigger_id, directory, is_drain):
+            shell.stop_with_savepoint(job_id, trigger_id, directory, is_drain)
+            return SavepointStatusReply(job_id, trigger_id, is_done=False)
+        case RequestSavepointStatus(job_id, trigger_id):
+            return shell.savepoint_status(job_id, trigger_id)
+        case DisposeSavepoint(path):
+            shell.dispose_savepoint(path)
+            return SavepointDisposed(path)

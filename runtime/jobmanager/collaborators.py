@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from runtime.jobmanager.events import (
     DiscoveryFailed,
     EndedJob,
     GiveBackSplits,
+    LoadedCheckpoint,
     SinkCommit,
     SplitsDiscovered,
     StartEnumerator,
 )
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.manifest import CheckpointManifest
 
 
 class JobStore(Protocol):
@@ -38,6 +40,37 @@ class Committer(Protocol):
 
     def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
         """Remove what is staged for the job, and what those committables name, also when it has been committed."""
+
+
+class CheckpointStore(Protocol):
+    """Keeps manifests beside the state files that tasks write. Called on several threads, and on one at a time for each
+    checkpoint. Errors are SqlStreamError or OSError."""
+
+    def store(self, directory: str, manifest: CheckpointManifest) -> str:
+        """Make the checkpoint complete, all at once; returns its path. `directory` is that of the job's checkpoints, and that of
+        a savepoint."""
+
+    def load(self, path: str, config: Mapping[str, str]) -> LoadedCheckpoint:
+        """The checkpoint or savepoint at a path: its directory, or the `_metadata` in it. UserError when there is none, and
+        ExternalError SS6210 for one that is not as it was written."""
+
+    def latest(self, directory: str, config: Mapping[str, str]) -> Sequence[LoadedCheckpoint]:
+        """The complete checkpoints of a job, newest first. What cannot be read is left out, and logged."""
+
+    def discard(
+        self,
+        directory: str,
+        manifest: CheckpointManifest,
+        still_needed: frozenset[str],
+        config: Mapping[str, str],
+    ) -> None:
+        """Remove the manifest, then all its files but these."""
+
+    def remove_aborted(self, directory: str, checkpoint_id: int, config: Mapping[str, str]) -> None:
+        """Remove what was written for a checkpoint that is not complete, the manifest first if it is there after all."""
+
+    def remove_all(self, directory: str, config: Mapping[str, str]) -> None:
+        """Remove the directory of a job's checkpoints with all that is in it."""
 
 
 class ResourceProvider(Protocol):

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
+from msgspec.structs import replace
+
+from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
 from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from sqlstream.graph.job_graph import JobEdge
 from sqlstream.graph.stream_graph import ExchangeKind
+from sqlstream.messages.checkpoint import TaskRestore
 from sqlstream.messages.rpc import (
     ConsumerDescriptor,
     InputChannelDescriptor,
@@ -39,11 +44,34 @@ def partition_id(producer: ExecutionVertex, edge: JobEdge) -> str:
     return f"{producer.execution.execution_id}-{edge.id}"
 
 
+@dataclass(frozen=True)
+class Deployment:
+    """What tasks are deployed with besides their channels: where rows for the client go, the first splits of each source whose
+    splits are assigned, where checkpoints are written (empty: nowhere), and the checkpoint that the tasks go on from."""
+
+    result_address: str
+    first_splits: Callable[[ExecutionVertex], AssignedSplits | None]
+    checkpoint_directory: str = ""
+    restored: CompletedCheckpoint | None = None
+
+    def splits_of(self, subtask: ExecutionVertex) -> AssignedSplits | None:
+        """A reader that nobody assigns splits to goes on from its own positions."""
+        assigned = self.first_splits(subtask)
+        if assigned is not None or self.restored is None:
+            return assigned
+        own = self.restored.positions_of(subtask.vertex.id, subtask.subtask)
+        return AssignedSplits(own, is_last=True) if own is not None else None
+
+    def restore_of(self, subtask: ExecutionVertex) -> TaskRestore | None:
+        """What the attempt goes on from; one that only passes on the end of its input loads nothing."""
+        if self.restored is None:
+            return None
+        restore = self.restored.restore_of(subtask.vertex.id, subtask.subtask)
+        return replace(restore, states=()) if restore is not None and restore.is_finished else restore
+
+
 def describe_tasks(
-    graph: ExecutionGraph,
-    subtasks: Iterable[ExecutionVertex],
-    result_address: str,
-    first_splits: Callable[[ExecutionVertex], AssignedSplits | None],
+    graph: ExecutionGraph, subtasks: Iterable[ExecutionVertex], deployment: Deployment
 ) -> dict[str, TaskDeploymentDescriptor]:
     """The descriptors by execution id. These subtasks, and all at the other ends of their channels, must have their slots."""
     job = graph.job_graph
@@ -58,9 +86,11 @@ def describe_tasks(
             allocation_id=s.execution.allocation_id,
             inputs=tuple(_input_gate(graph, edge, s.subtask) for edge in job.inputs_of(s.vertex.id)),
             outputs=tuple(_result_partition(graph, edge, s) for edge in job.outputs_of(s.vertex.id)),
-            result_address=result_address,
+            result_address=deployment.result_address,
             config=job.config,
-            splits=first_splits(s),
+            splits=deployment.splits_of(s),
+            checkpoint_directory=deployment.checkpoint_directory,
+            restore=deployment.restore_of(s),
         )
         for s in subtasks
     }

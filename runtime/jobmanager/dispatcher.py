@@ -5,22 +5,28 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import replace
 
+from runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
+from runtime.jobmanager.checkpoints.restored_state import restored_checkpoints
 from runtime.jobmanager.events import (
     EndedJob,
     JobFinished,
     JobMasterInstruction,
     JobStored,
     JobStoreFailed,
+    LoadedCheckpoint,
     RemoveJob,
     StoreJob,
 )
 from runtime.jobmanager.job_details import describe_job, measure_job, summarise_job
 from runtime.jobmanager.job_master import JobMaster, JobMasterConfig
+from runtime.jobmanager.restart_strategy import restart_strategy_of
 from runtime.jobmanager.scheduler import slots_needed
 from sqlstream import config
 from sqlstream.errors import ErrorInfo, FailureReason, JobError, UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.stream_graph import ExchangeKind
+from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
+from sqlstream.messages.client_rpc import SavepointStatusReply
 from sqlstream.messages.rpc import JobDetails, JobMetrics, JobOverviewEntry, JobStatusReply
 
 PLANNING_JOBS_MAX = 8
@@ -50,10 +56,13 @@ class Dispatcher:
 
     # --- submission
 
-    def check_submission(self, job_graph: JobGraph) -> None:
-        """UserError when the job is refused: options out of bounds, a graph that cannot run, an id used before."""
+    def check_submission(self, job_graph: JobGraph, restored: tuple[LoadedCheckpoint, ...] = ()) -> None:
+        """UserError when the job is refused: options out of bounds, a graph that cannot run, an id used before, state that no
+        operator takes."""
         self._config_of(job_graph)
         check_job_graph(job_graph)
+        settings = checkpoint_settings(job_graph, self._job_master_config.checkpoint_directory)
+        restored_checkpoints(restored, job_graph, settings.directory)
         self._check_slots(job_graph)
         known = self._known_graph(job_graph.job_id)
         if known is not None and known != job_graph:
@@ -73,11 +82,13 @@ class Dispatcher:
                 hint="lower parallelism.default, or raise slotmanager.number-of-slots.max where the cluster starts",
             )
 
-    def on_submit(self, job_graph: JobGraph, now_ms: int) -> list[StoreJob]:
+    def on_submit(
+        self, job_graph: JobGraph, now_ms: int, restored: tuple[LoadedCheckpoint, ...] = ()
+    ) -> list[StoreJob]:
         """Start a job that `check_submission` has passed; a repeated submission does nothing."""
         if self._known_graph(job_graph.job_id) is not None:
             return []
-        master = JobMaster(job_graph, self._config_of(job_graph), now_ms)
+        master = JobMaster(job_graph, self._config_of(job_graph), now_ms, restored)
         self.masters[job_graph.job_id] = master
         return [StoreJob(job_graph)]
 
@@ -93,7 +104,14 @@ class Dispatcher:
     def on_finished(self, finished: JobFinished) -> list[RemoveJob]:
         """Record the end of a job. A suspended one stays in the JobStore: another JobManager takes it up again."""
         master = self.masters.pop(finished.job_id)
-        ended = EndedJob(master.job_graph, describe_job(master), measure_job(master))
+        statistics = master.checkpoints.statistics()
+        ended = EndedJob(
+            master.job_graph,
+            describe_job(master),
+            measure_job(master),
+            statistics,
+            master.checkpoints.requests.known(),
+        )
         self.add_ended(ended)
         return [RemoveJob(master.job_id, ended)] if finished.status.is_globally_terminal else []
 
@@ -127,6 +145,40 @@ class Dispatcher:
         master = self.masters.get(job_id)
         return measure_job(master) if master is not None else self._archived(job_id).metrics
 
+    def checkpoints(self, job_id: str) -> CheckpointStatistics:
+        master = self.masters.get(job_id)
+        if master is not None:
+            return master.checkpoints.statistics()
+        return self._archived(job_id).checkpoints or CheckpointStatistics(job_id)
+
+    def savepoint_status(self, job_id: str, trigger_id: str) -> SavepointStatusReply:
+        """UserError when nobody has asked for one under this id, or it is forgotten."""
+        master = self.masters.get(job_id)
+        all_known = master.checkpoints.requests.known() if master else self._archived(job_id).savepoints
+        found = next((reply for reply in all_known if reply.trigger_id == trigger_id), None)
+        if found is None:
+            raise UserError(
+                "SS6207",
+                f'no savepoint of job "{job_id}" was asked for as "{trigger_id}"',
+                hint="trigger one, and ask for it by the id that you gave it",
+            )
+        return found
+
+    def check_savepoint(self, job_id: str) -> None:
+        """UserError when the job takes no savepoints."""
+        master = self.masters.get(job_id)
+        if master is None:
+            status = self._archived(job_id).details.status.value
+            raise UserError(
+                "SS6208", f'job "{job_id}" is {status}', hint="savepoints are taken of jobs that run"
+            )
+        if not master.checkpoints.settings.is_enabled:
+            raise UserError(
+                "SS6208",
+                f'job "{job_id}" takes no checkpoints, and so no savepoints',
+                hint="SET 'execution.checkpointing.interval' before the job is started",
+            )
+
     def job_graph(self, job_id: str) -> JobGraph:
         master = self.masters.get(job_id)
         return master.job_graph if master is not None else self._archived(job_id).job_graph
@@ -154,7 +206,7 @@ class Dispatcher:
 
     def _config_of(self, job_graph: JobGraph) -> JobMasterConfig:
         config.get(job_graph.config, "execution.runtime-mode")
-        config.get(job_graph.config, "restart-strategy.type")
+        restart_strategy_of(job_graph.config, job_graph.job_id)
         cancellation_ms: int = config.get(job_graph.config, "task.cancellation.timeout")
         return replace(
             self._job_master_config,

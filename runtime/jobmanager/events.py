@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.checkpoint_statistics import CheckpointKind, CheckpointStatistics
+from sqlstream.messages.client_rpc import SavepointStatusReply
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.messages.manifest import CheckpointManifest
 from sqlstream.messages.rpc import (
+    AcknowledgeCheckpoint,
+    DeclineCheckpoint,
     JobDetails,
     JobMetrics,
     RequestSplits,
@@ -33,6 +38,20 @@ class SinkCommit:
     committables: tuple[Committable, ...]
 
 
+class LoadedCheckpoint(Protocol):
+    """A completed checkpoint or savepoint as it was found. `directory` is what the paths of its state files are below, `path` its
+    own."""
+
+    @property
+    def manifest(self) -> CheckpointManifest: ...
+
+    @property
+    def directory(self) -> str: ...
+
+    @property
+    def path(self) -> str: ...
+
+
 @dataclass(frozen=True)
 class EndedJob:
     """What is kept of a job that has ended."""
@@ -40,6 +59,8 @@ class EndedJob:
     job_graph: JobGraph
     details: JobDetails
     metrics: JobMetrics
+    checkpoints: CheckpointStatistics | None = None
+    savepoints: tuple[SavepointStatusReply, ...] = ()
 
 
 # --- events from outside --------------------------------------------------------------------------
@@ -54,7 +75,11 @@ class MessageReceived:
 
 @dataclass(frozen=True)
 class SubmitRequested:
+    """`restored` is what the job goes on from: the newest first of the checkpoints of an earlier JobManager, or one that
+    its settings name."""
+
     job_graph: JobGraph
+    restored: tuple[LoadedCheckpoint, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,11 +125,16 @@ class SinksAborted:
 
 @dataclass(frozen=True)
 class SplitsDiscovered:
-    """An enumerator has looked, for the first time or with news."""
+    """An enumerator has looked, for the first time or with news. `state` is what it goes on from after this look, `returns` the
+    number of the last GiveBackSplits that the look has taken into account (None: of all that were sent), and `run` that of its
+    StartEnumerator."""
 
     job_id: str
     vertex_id: str
     discovery: Discovery
+    state: dict[str, Any] | None = None
+    returns: int | None = None
+    run: int = 0
 
 
 @dataclass(frozen=True)
@@ -114,6 +144,36 @@ class DiscoveryFailed:
     job_id: str
     vertex_id: str
     error: ErrorInfo
+
+
+@dataclass(frozen=True)
+class CheckpointStored:
+    """The manifest is in the store at `path`, so that the checkpoint is complete."""
+
+    job_id: str
+    checkpoint_id: int
+    path: str
+
+
+@dataclass(frozen=True)
+class CheckpointStoreFailed:
+    """The manifest is not in the store, and never will be."""
+
+    job_id: str
+    checkpoint_id: int
+    error: ErrorInfo
+
+
+@dataclass(frozen=True)
+class SavepointRequested:
+    """A client asks for a checkpoint or savepoint, under an id of its own. `directory` is the savepoint's own. The job ends with
+    a SYNC_SAVEPOINT."""
+
+    job_id: str
+    trigger_id: str
+    kind: CheckpointKind
+    directory: str = ""
+    is_drain: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,6 +208,9 @@ JobManagerEvent = (
     | SinksAborted
     | SplitsDiscovered
     | DiscoveryFailed
+    | CheckpointStored
+    | CheckpointStoreFailed
+    | SavepointRequested
     | TaskManagerExited
     | MetricsRequested
     | Tick
@@ -177,6 +240,16 @@ class MetricsReceived:
 @dataclass(frozen=True)
 class SplitsRequested:
     request: RequestSplits
+
+
+@dataclass(frozen=True)
+class CheckpointAcknowledged:
+    acknowledgement: AcknowledgeCheckpoint
+
+
+@dataclass(frozen=True)
+class CheckpointDeclined:
+    decline: DeclineCheckpoint
 
 
 @dataclass(frozen=True)
@@ -211,6 +284,11 @@ JobMasterEvent = (
     | SinksCommitted
     | SinksCommitFailed
     | SinksAborted
+    | CheckpointAcknowledged
+    | CheckpointDeclined
+    | CheckpointStored
+    | CheckpointStoreFailed
+    | SavepointRequested
     | Tick
 )
 
@@ -275,22 +353,27 @@ class GiveUpTaskManager:
 @dataclass(frozen=True)
 class StartEnumerator:
     """Find the splits of this source, on and on if it has no end; answered by SplitsDiscovered or DiscoveryFailed. One that has
-    been started before looks at once, and goes on from what it has found."""
+    been started before in this `run` looks at once, and goes on from what it has found; another run takes its place, and goes on
+    from `state`, by which readers had returned the splits `returned`."""
 
     job_id: str
     vertex_id: str
     spec: SourceSpec
     parallelism: int
     config: dict[str, str]
+    state: dict[str, Any] | None = None
+    returned: tuple[dict[str, Any], ...] = ()
+    run: int = 0
 
 
 @dataclass(frozen=True)
 class GiveBackSplits:
-    """Tell the enumerator that these splits could not be read as it has found them."""
+    """Tell the enumerator that these splits could not be read as it has found them. Numbered from 1 for each source and run."""
 
     job_id: str
     vertex_id: str
     positions: list[dict[str, Any]]
+    number: int
 
 
 @dataclass(frozen=True)
@@ -315,6 +398,45 @@ class AbortSinks:
 
     job_id: str
     commits: tuple[SinkCommit, ...]
+
+
+@dataclass(frozen=True)
+class StoreCheckpoint:
+    """Write the manifest, after all that it names; answered by CheckpointStored or CheckpointStoreFailed."""
+
+    job_id: str
+    directory: str
+    manifest: CheckpointManifest
+
+
+@dataclass(frozen=True)
+class DiscardCheckpoint:
+    """Remove a checkpoint: its manifest, then its files but those that are `still_needed`."""
+
+    job_id: str
+    directory: str
+    manifest: CheckpointManifest
+    still_needed: frozenset[str]
+    config: dict[str, str]
+
+
+@dataclass(frozen=True)
+class RemoveAborted:
+    """Remove what was written for a checkpoint that was not completed."""
+
+    job_id: str
+    directory: str
+    checkpoint_id: int
+    config: dict[str, str]
+
+
+@dataclass(frozen=True)
+class RemoveCheckpoints:
+    """The job has ended: remove the directory of its checkpoints with all that is in it."""
+
+    job_id: str
+    directory: str
+    config: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -354,6 +476,10 @@ JobMasterInstruction = (
     | StopEnumerators
     | CommitSinks
     | AbortSinks
+    | StoreCheckpoint
+    | DiscardCheckpoint
+    | RemoveAborted
+    | RemoveCheckpoints
     | JobFinished
 )
 ResourceManagerInstruction = (
@@ -368,6 +494,10 @@ JobManagerInstruction = (
     | StopEnumerators
     | CommitSinks
     | AbortSinks
+    | StoreCheckpoint
+    | DiscardCheckpoint
+    | RemoveAborted
+    | RemoveCheckpoints
     | JobFinished
     | RequestTaskManagers
     | ReleaseTaskManager

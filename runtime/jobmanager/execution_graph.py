@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from runtime.jobmanager.execution_state import check_execution_transition, steps_to
 from runtime.story import Story
@@ -10,6 +10,7 @@ from sqlstream.errors import ErrorInfo, InternalError
 from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import SinkCommittables, TaskMetrics
+from sqlstream.spi.committable import Committable
 
 ATTEMPTS_KEPT = 16
 """How many ended attempts of a subtask are kept (Flink: jobmanager.execution.attempts-history-size)."""
@@ -19,8 +20,9 @@ class Execution:
     """One attempt to run one subtask. Its state changes along `EXECUTION_TRANSITIONS` only, and each change is
     timed.
 
-    State: its TaskManager and slot, the last sequence number that its TaskManager reported, its committables once
-    FINISHED, its latest metrics. Kept as long as the job.
+    State: its TaskManager and slot, the last sequence number that its TaskManager reported, the committables that it has
+    reported and that belong to no completed checkpoint yet, the checkpoint that it went on from (0: none), its latest metrics.
+    Kept as long as the job.
     """
 
     def __init__(self, execution_id: str, attempt: int, now_ms: int, story: Story) -> None:
@@ -34,13 +36,25 @@ class Execution:
         self.last_sequence = -1
         self.sent_ms = 0
         self.error: ErrorInfo | None = None
-        self.committables: tuple[SinkCommittables, ...] = ()
+        self.committables: dict[tuple[int, str], Committable] = {}
+        self.restored_id = 0
         self.metrics: TaskMetrics | None = None
         self._story = story
 
     @property
     def is_terminal(self) -> bool:
         return self.state.is_terminal
+
+    def add_committables(self, reported: Iterable[SinkCommittables], completed_id: int) -> None:
+        """Those that belong to no completed checkpoint. What was reported before is dropped."""
+        for sink in reported:
+            for committable in sink.committables:
+                if committable.checkpoint_id > completed_id:
+                    self.committables[sink.operator_id, committable.key] = committable
+
+    def drop_committables(self, completed_id: int) -> None:
+        """The commit of a completed checkpoint has those up to it."""
+        self.committables = {k: c for k, c in self.committables.items() if c.checkpoint_id > completed_id}
 
     def transition(self, target: ExecutionState, now_ms: int) -> None:
         """InternalError with the job's story when `EXECUTION_TRANSITIONS` has no such transition."""

@@ -8,16 +8,29 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from runtime.jobmanager.collaborators import Committer, JobStore, ResourceProvider, SplitEnumerators
+import msgspec
+
+from runtime.jobmanager.collaborators import (
+    CheckpointStore,
+    Committer,
+    JobStore,
+    ResourceProvider,
+    SplitEnumerators,
+)
 from runtime.jobmanager.events import (
     AbortSinks,
+    CheckpointStored,
+    CheckpointStoreFailed,
     CommitSinks,
+    DiscardCheckpoint,
     GiveBackSplits,
     JobManagerEvent,
     JobManagerInstruction,
     JobStored,
     JobStoreFailed,
     ReleaseTaskManager,
+    RemoveAborted,
+    RemoveCheckpoints,
     RemoveJob,
     RequestTaskManagers,
     Send,
@@ -26,6 +39,7 @@ from runtime.jobmanager.events import (
     SinksCommitted,
     StartEnumerator,
     StopEnumerators,
+    StoreCheckpoint,
     StoreJob,
     TaskManagerExited,
 )
@@ -34,6 +48,7 @@ from runtime.logs import of_job
 from runtime.transport import Transport
 from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.rpc import TriggerCheckpoint
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +66,7 @@ class InstructionExecutor:
         committer: Committer,
         provider: ResourceProvider,
         enumerators: SplitEnumerators,
+        checkpoints: CheckpointStore,
         report: Callable[[JobManagerEvent], None],
         wall_ms: Callable[[int], int],
     ) -> None:
@@ -59,6 +75,7 @@ class InstructionExecutor:
         self._committer = committer
         self._provider = provider
         self._enumerators = enumerators
+        self._checkpoints = checkpoints
         self._report = report
         self._wall_ms = wall_ms
         self._encoded: dict[str, bytes] = {}
@@ -67,6 +84,7 @@ class InstructionExecutor:
         self._store_thread = ThreadPoolExecutor(1, "job-store")
         self._provider_thread = ThreadPoolExecutor(1, "resource-provider")
         self._commit_threads = ThreadPoolExecutor(4, "sink-committer")
+        self._checkpoint_threads = ThreadPoolExecutor(4, "checkpoint-store")
 
     def stop(self) -> None:
         """Carry out no more. A commit under way is completed, as a part of it may already be visible, and so is what is known
@@ -74,6 +92,7 @@ class InstructionExecutor:
         self._enumerators.close()
         self._provider_thread.shutdown(wait=False, cancel_futures=True)
         self._commit_threads.shutdown(wait=True, cancel_futures=True)
+        self._checkpoint_threads.shutdown(wait=True)
         self._store_thread.shutdown(wait=True)
 
     def expect_job(self, job_id: str, encoded: bytes) -> None:
@@ -82,6 +101,9 @@ class InstructionExecutor:
 
     def carry_out(self, instruction: JobManagerInstruction) -> None:
         match instruction:
+            case Send(address, TriggerCheckpoint() as message):
+                dated = msgspec.structs.replace(message, timestamp_ms=self._wall_ms(message.timestamp_ms))
+                self._transport.send(address, dated)
             case Send(address, message):
                 self._transport.send(address, message)
             case StoreJob(job_graph):
@@ -101,6 +123,11 @@ class InstructionExecutor:
                 self._commit_threads.submit(self._commit, instruction)
             case AbortSinks():
                 self._commit_threads.submit(self._abort, instruction).add_done_callback(_log_error)
+            case StoreCheckpoint():
+                self._checkpoint_threads.submit(self._store_checkpoint, instruction)
+            case DiscardCheckpoint() | RemoveAborted() | RemoveCheckpoints():
+                removed = self._checkpoint_threads.submit(self._remove_checkpoint, instruction)
+                removed.add_done_callback(_log_error)
             case RequestTaskManagers(resource_ids):
                 for resource_id in resource_ids:
                     self._provider_thread.submit(self._request_task_manager, resource_id)
@@ -134,6 +161,29 @@ class InstructionExecutor:
             self._report(SinksCommitFailed(job_id, checkpoint_id, ErrorInfo.of(error)))
         else:
             self._report(SinksCommitted(job_id, checkpoint_id))
+
+    def _store_checkpoint(self, instruction: StoreCheckpoint) -> None:
+        job_id, manifest = instruction.job_id, instruction.manifest
+        dated = msgspec.structs.replace(
+            manifest,
+            started_ms=self._wall_ms(manifest.started_ms),
+            completed_ms=self._wall_ms(manifest.completed_ms),
+        )
+        try:
+            path = self._checkpoints.store(instruction.directory, dated)
+        except Exception as error:  # a thread's boundary: becomes the reason of the failed checkpoint
+            self._report(CheckpointStoreFailed(job_id, manifest.checkpoint_id, ErrorInfo.of(error)))
+        else:
+            self._report(CheckpointStored(job_id, manifest.checkpoint_id, path))
+
+    def _remove_checkpoint(self, instruction: DiscardCheckpoint | RemoveAborted | RemoveCheckpoints) -> None:
+        match instruction:
+            case DiscardCheckpoint(_, directory, manifest, still_needed, config):
+                self._checkpoints.discard(directory, manifest, still_needed, config)
+            case RemoveAborted(_, directory, checkpoint_id, config):
+                self._checkpoints.remove_aborted(directory, checkpoint_id, config)
+            case RemoveCheckpoints(_, directory, config):
+                self._checkpoints.remove_all(directory, config)
 
     def _abort(self, instruction: AbortSinks) -> None:
         try:

@@ -10,11 +10,13 @@ from msgspec.structs import replace
 from runtime.jobmanager.execution_graph import ExecutionVertex, vertex_state
 from runtime.jobmanager.job_master import JobMaster
 from runtime.jobmanager.metrics import combine, combine_operators, job_totals
+from sqlstream.messages.checkpoint_statistics import CheckpointRecord, CheckpointStatistics
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import (
     JobDetails,
     JobMetrics,
     JobOverviewEntry,
+    Metrics,
     SubtaskDetails,
     TaskManagerOverview,
     VertexDetails,
@@ -32,12 +34,79 @@ def describe_job(master: JobMaster) -> JobDetails:
         vertices=tuple(_describe_vertex(subtasks) for subtasks in master.graph.vertices.values()),
         error=master.error,
         is_batch=master.job_graph.is_batch,
+        restarts=master.restarts.records,
     )
 
 
 def measure_job(master: JobMaster) -> JobMetrics:
     operators = combine_operators(e.metrics for e in master.graph.executions() if e.metrics is not None)
-    return JobMetrics(master.job_id, master.status, job_totals(master.job_graph, operators), operators)
+    total = job_totals(master.job_graph, operators) | _checkpoint_figures(master)
+    is_restarting = master.status is JobStatus.RESTARTING and master.restarts.records
+    failure = master.restarts.records[0].error if is_restarting else None
+    return JobMetrics(master.job_id, master.status, total, operators, failure)
+
+
+def _checkpoint_figures(master: JobMaster) -> Metrics:
+    """Flink's figures of a job's checkpoints and restarts, those above 0."""
+    history = master.checkpoints.coordinator.history
+    figures: Metrics = {
+        "numRestarts": master.restarts.count,
+        "numberOfCompletedCheckpoints": history.counts.completed,
+        "numberOfFailedCheckpoints": history.counts.failed,
+        "numberOfInProgressCheckpoints": len(master.checkpoints.coordinator.pending),
+    }
+    if (latest := history.latest_completed) is not None:
+        figures |= {
+            "lastCompletedCheckpointId": latest.id,
+            "lastCheckpointCompletedTimestamp": latest.ended_ms,
+            "lastCheckpointDuration": latest.ended_ms - latest.triggered_ms,
+            "lastCheckpointFullSize": latest.state_bytes,
+            "lastCheckpointSize": latest.written_bytes,
+        }
+    return {name: figure for name, figure in figures.items() if figure}
+
+
+def metrics_at(metrics: JobMetrics, clock: Callable[[int], int]) -> JobMetrics:
+    """The figures of a job, with the wall clock's time of its last checkpoint."""
+    name = "lastCheckpointCompletedTimestamp"
+    if name not in metrics.total:
+        return metrics
+    return replace(metrics, total=metrics.total | {name: clock(int(metrics.total[name]))})
+
+
+def checkpoints_at(statistics: CheckpointStatistics, clock: Callable[[int], int]) -> CheckpointStatistics:
+    """The checkpoints of a job; `clock` turns steady-clock times into wall-clock times."""
+
+    def record_at(record: CheckpointRecord | None) -> CheckpointRecord | None:
+        return _record_at(record, clock) if record is not None else None
+
+    restored = statistics.latest_restored
+    return replace(
+        statistics,
+        latest_completed=record_at(statistics.latest_completed),
+        latest_savepoint=record_at(statistics.latest_savepoint),
+        latest_failed=record_at(statistics.latest_failed),
+        latest_restored=replace(restored, restored_ms=clock(restored.restored_ms)) if restored else None,
+        history=tuple(_record_at(record, clock) for record in statistics.history),
+    )
+
+
+def _record_at(record: CheckpointRecord, clock: Callable[[int], int]) -> CheckpointRecord:
+    vertices = tuple(
+        replace(
+            vertex,
+            subtasks=tuple(
+                replace(s, acknowledged_ms=_end_at(s.acknowledged_ms, clock)) for s in vertex.subtasks
+            ),
+        )
+        for vertex in record.vertices
+    )
+    return replace(
+        record,
+        triggered_ms=clock(record.triggered_ms),
+        ended_ms=_end_at(record.ended_ms, clock),
+        vertices=vertices,
+    )
 
 
 def summarise_job(details: JobDetails) -> JobOverviewEntry:
@@ -96,6 +165,7 @@ def details_at(details: JobDetails, clock: Callable[[int], int]) -> JobDetails:
         end_ms=_end_at(details.end_ms, clock),
         timestamps_ms=_timestamps_at(details.timestamps_ms, clock),
         vertices=tuple(replace(vertex, subtasks=of_vertex) for vertex, of_vertex in vertices),
+        restarts=tuple(replace(r, failed_ms=clock(r.failed_ms)) for r in details.restarts),
     )
 
 

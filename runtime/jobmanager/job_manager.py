@@ -9,6 +9,10 @@ from typing import Any
 from runtime.jobmanager.dispatcher import Dispatcher
 from runtime.jobmanager.events import (
     CancelRequested,
+    CheckpointAcknowledged,
+    CheckpointDeclined,
+    CheckpointStored,
+    CheckpointStoreFailed,
     DiscoveryFailed,
     GiveUpTaskManager,
     JobFinished,
@@ -23,6 +27,7 @@ from runtime.jobmanager.events import (
     NoTaskManagerLeft,
     ReleaseSlots,
     RequestSlots,
+    SavepointRequested,
     Send,
     SinksAborted,
     SinksCommitFailed,
@@ -41,6 +46,8 @@ from runtime.jobmanager.events import (
 from runtime.jobmanager.job_master import JobMasterConfig
 from runtime.jobmanager.resource_manager import ResourceManager, ResourceManagerConfig
 from sqlstream.messages.rpc import (
+    AcknowledgeCheckpoint,
+    DeclineCheckpoint,
     FreeSlot,
     HeartbeatReply,
     MetricsReport,
@@ -75,7 +82,7 @@ class JobManager:
     """Takes one event in, passes events between its machines until none is left, and returns the instructions for
     the shell.
 
-    State: that of its machines, and per TaskManager the number of the last metrics report.
+    State: that of its machines, per TaskManager the number of the last metrics report, and the time of the last event.
     """
 
     def __init__(self, config: JobManagerConfig) -> None:
@@ -87,9 +94,11 @@ class JobManager:
         )
         self.resource_manager = ResourceManager(config.resource_manager)
         self._metrics_sequence: dict[str, int] = {}
+        self._now_ms = 0
 
     def handle(self, event: JobManagerEvent, now_ms: int) -> list[JobManagerInstruction]:
         """The instructions for the shell, in order. InternalError when a machine's own rules are broken."""
+        self._now_ms = now_ms
         pending: deque[Any] = deque(self._on_event(event, now_ms))
         out: list[JobManagerInstruction] = []
         while pending:
@@ -111,15 +120,17 @@ class JobManager:
         # Heartbeats and silence are noticed up to a tick late, so a tick is at most a tenth of the timeout.
         heartbeats = self.resource_manager.config
         shortest_ms = min(heartbeats.heartbeat_interval_ms, heartbeats.heartbeat_timeout_ms)
-        return max(TICK_MS, min(SETTLED_TICK_MS, shortest_ms // 10))
+        settled_ms = max(TICK_MS, min(SETTLED_TICK_MS, shortest_ms // 10))
+        due = (due_ms - self._now_ms for m in masters if (due_ms := m.due_ms()) is not None)
+        return max(1, min([settled_ms, *due]))
 
     def _on_event(self, event: JobManagerEvent, now_ms: int) -> list[Any]:
         dispatcher = self.dispatcher
         match event:
             case MessageReceived(message):
                 return self._on_message(message, now_ms)
-            case SubmitRequested(job_graph):
-                return list(dispatcher.on_submit(job_graph, now_ms))
+            case SubmitRequested(job_graph, restored):
+                return list(dispatcher.on_submit(job_graph, now_ms, restored))
             case JobStored(job_id):
                 return list(dispatcher.on_stored(job_id, now_ms))
             case JobStoreFailed(job_id, error):
@@ -133,6 +144,9 @@ class JobManager:
                 | SinksAborted()
                 | SplitsDiscovered()
                 | DiscoveryFailed()
+                | CheckpointStored()
+                | CheckpointStoreFailed()
+                | SavepointRequested()
             ):
                 return self._tell_master(event.job_id, event, now_ms)
             case TaskManagerExited(resource_id, error):
@@ -177,6 +191,10 @@ class JobManager:
                 return self._on_update(message, address, now_ms)
             case RequestSplits():
                 return self._tell_master(message.job_id, SplitsRequested(message), now_ms)
+            case AcknowledgeCheckpoint():
+                return self._tell_master(message.job_id, CheckpointAcknowledged(message), now_ms)
+            case DeclineCheckpoint():
+                return self._tell_master(message.job_id, CheckpointDeclined(message), now_ms)
             case MetricsReport():
                 return self._on_metrics(message, now_ms)
         return []

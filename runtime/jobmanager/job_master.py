@@ -6,11 +6,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from runtime.jobmanager.deployment import describe_tasks
+from runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
+from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
+from runtime.jobmanager.checkpoints.job_checkpoints import JobCheckpoints
+from runtime.jobmanager.checkpoints.pending_checkpoint import task_name
+from runtime.jobmanager.checkpoints.restored_state import (
+    commits_by_checkpoint,
+    enumerators_of,
+    restored_checkpoints,
+    source_states,
+)
+from runtime.jobmanager.deployment import Deployment, describe_tasks
 from runtime.jobmanager.events import (
-    AbortSinks,
     CancelRequested,
-    CommitSinks,
+    CheckpointAcknowledged,
+    CheckpointDeclined,
+    CheckpointStored,
+    CheckpointStoreFailed,
     DiscoveryFailed,
     GiveUpTaskManager,
     JobFinished,
@@ -18,11 +30,13 @@ from runtime.jobmanager.events import (
     JobMasterInstruction,
     JobStored,
     JobStoreFailed,
+    LoadedCheckpoint,
     MetricsReceived,
     MetricsRequested,
     NoTaskManagerLeft,
     ReleaseSlots,
     RequestSlots,
+    SavepointRequested,
     Send,
     SinksAborted,
     SinksCommitFailed,
@@ -38,17 +52,19 @@ from runtime.jobmanager.events import (
     WithdrawRequest,
 )
 from runtime.jobmanager.execution_graph import Execution, ExecutionGraph, ExecutionVertex
-from runtime.jobmanager.job_invariants import broken_rule
+from runtime.jobmanager.job_invariants import broken_rule, broken_rule_of_checkpoints
+from runtime.jobmanager.job_output import JobOutput
 from runtime.jobmanager.job_phase import ACTIVE, JobPhase, check_phase_transition, status_in
 from runtime.jobmanager.job_sources import JobSources
 from runtime.jobmanager.pipelined_region import PipelinedRegion, RegionPhase, regions_of
-from runtime.jobmanager.restart_strategy import NoRestart, RestartStrategy
+from runtime.jobmanager.restart_history import RestartHistory
+from runtime.jobmanager.restart_strategy import RestartStrategy, restart_strategy_of
 from runtime.jobmanager.scheduler import assign_slots, slots_needed
-from runtime.jobmanager.sink_commits import DiscardedOutput, SinkCommits, sink_commits, sink_leftovers
 from runtime.jobmanager.slot_pool import SlotPool
 from runtime.story import Story
 from sqlstream.errors import ErrorInfo, FailureReason, InternalError
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rpc import (
     AcceptSlots,
@@ -61,7 +77,6 @@ from sqlstream.messages.rpc import (
     TaskStateAck,
     ToTaskManager,
 )
-from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 from sqlstream.spi.connector import AssignedSplits
 
 METRICS_REQUEST_INTERVAL_MS = 1000
@@ -69,6 +84,8 @@ METRICS_REQUEST_INTERVAL_MS = 1000
 
 _SETTLED = (ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.FINISHED)
 """States of an execution in which no answer of its TaskManager is due."""
+
+_ENDING_TASKS = (JobPhase.FAILING, JobPhase.CANCELLING, JobPhase.STOPPING)
 
 _NOT_YET_DEPLOYED = (ExecutionState.CREATED, ExecutionState.SCHEDULED)
 _STARTING = (*_NOT_YET_DEPLOYED, ExecutionState.DEPLOYING, ExecutionState.INITIALIZING)
@@ -80,14 +97,16 @@ Handler = Callable[["JobMaster", Any, int], None]
 class JobMasterConfig:
     """`result_address` is where sinks send rows for the client. A task that does not end within
     `cancellation_timeout_ms` is given up; its TaskManager ends itself for the same reason. `restart_strategy` makes one for
-    each job. `enumerates` says of a connector by its name whether its readers are assigned their splits."""
+    each job; without one, the job's settings name it. `enumerates` says of a connector by its name whether its readers are
+    assigned their splits. Checkpoints of jobs whose settings name no directory are below `checkpoint_directory`."""
 
     result_address: str = ""
     slot_request_timeout_ms: int = 300_000
     cancellation_timeout_ms: int = 230_000
     resend_ms: int = 500
-    restart_strategy: Callable[[], RestartStrategy] = NoRestart
+    restart_strategy: Callable[[], RestartStrategy] | None = None
     enumerates: Callable[[str], bool] = lambda connector: False
+    checkpoint_directory: str = ""
 
 
 class JobMaster:
@@ -96,13 +115,20 @@ class JobMaster:
     What an event does depends on the phase, by the table at the end of this file; after it, the job goes on as far as it can
     (`_advance`). A failure restarts the regions that it hits, or fails the job if its RestartStrategy says so: then all
     tasks are cancelled and the first cause is kept (a failed task or a lost TaskManager replaces the broken connections that
-    it caused). Sinks are committed when every task has FINISHED, before the job is FINISHED; a cancellation during the commit
-    is too late and has no effect. Committables of a job that does not finish, and of attempts that were not the last, are
-    aborted, also when the failure was one of its commits.
+    it caused). A region starts again from the newest completed checkpoint, without one from the beginning. Sinks are committed
+    with each checkpoint, and when every task has FINISHED, before the job is FINISHED; a cancellation during that last commit
+    is too late and has no effect. A commit that fails is repeated as the RestartStrategy says. Committables of no completed
+    checkpoint are aborted when the job does not finish, and so are those of attempts that were not the last.
     State: the phase, the ExecutionGraph and its regions, the slots, the cause. Forgotten with the job.
     """
 
-    def __init__(self, job_graph: JobGraph, config: JobMasterConfig, now_ms: int) -> None:
+    def __init__(
+        self,
+        job_graph: JobGraph,
+        config: JobMasterConfig,
+        now_ms: int,
+        restored: tuple[LoadedCheckpoint, ...] = (),
+    ) -> None:
         self.job_graph = job_graph
         self.job_id = job_graph.job_id
         self.config = config
@@ -116,15 +142,30 @@ class JobMaster:
         self.slots = SlotPool(slots_needed(job_graph))
         self._region_of = {s: region for region in self.regions for s in region.subtasks}
         self._sources = JobSources(job_graph, config.enumerates)
-        self._restarts = config.restart_strategy()
+        make_strategy = config.restart_strategy
+        self._restarts = (
+            make_strategy() if make_strategy else restart_strategy_of(job_graph.config, job_graph.job_id)
+        )
+        self.restarts = RestartHistory()
         self._descriptors: dict[str, TaskDeploymentDescriptor] = {}
-        self._commits = SinkCommits()
-        self._discarded = DiscardedOutput()
-        # Whether there may be output that no committable names.
-        self._is_unclean = False
+        self._instructions: list[JobMasterInstruction] = []
+        self._output = JobOutput(self.graph, self._emit)
+        self._settings = checkpoint_settings(job_graph, config.checkpoint_directory)
+        self.checkpoints = JobCheckpoints(
+            self._settings,
+            self.graph,
+            self._output.commits,
+            self._sources,
+            self._emit,
+            self.story,
+            now_ms,
+            restored_checkpoints(restored, job_graph, self._settings.directory),
+        )
+        self._going_back_to: CompletedCheckpoint | None = None
+        # Whether the job ends with a savepoint.
+        self._is_stopped = False
         self._slots_deadline_ms = 0
         self._metrics_requested_ms = 0
-        self._instructions: list[JobMasterInstruction] = []
 
     def handle(self, event: JobMasterEvent, now_ms: int) -> list[JobMasterInstruction]:
         """Take one event in and return the instructions. InternalError when the machine's own rules are broken."""
@@ -139,11 +180,20 @@ class JobMaster:
     def is_settled(self) -> bool:
         """Whether a Tick changes nothing: all tasks are deployed, and none has to end."""
         is_deployed = self.phase in (JobPhase.DEPLOYING, JobPhase.RUNNING)
-        return is_deployed and all(e.state in _SETTLED for e in self.graph.executions())
+        is_waiting = (
+            self.checkpoints.is_pending or self.checkpoints.requests.are_waiting or self._output.retry_ms
+        )
+        return is_deployed and not is_waiting and all(e.state in _SETTLED for e in self.graph.executions())
+
+    def due_ms(self) -> int | None:
+        """When a Tick has something to do although the job is settled."""
+        return self.checkpoints.due_ms() if self.phase is JobPhase.RUNNING else None
 
     def check(self) -> None:
         """Check the invariants that hold after every step; InternalError with the story when one is broken."""
-        problem = broken_rule(self.phase, self.status, self.error, self.graph, self.regions)
+        problem = broken_rule(
+            self.phase, self.status, self.error, self.graph, self.regions, self._is_stopped
+        ) or broken_rule_of_checkpoints(self.checkpoints, self._output.commits)
         if problem:
             raise InternalError(f"job {self.job_id} {problem}", story=self.story.lines())
 
@@ -153,17 +203,27 @@ class JobMaster:
         """Go on as far as the present state allows."""
         if self.phase in ACTIVE:
             self._advance_regions(now_ms)
-        if self.phase in (JobPhase.FAILING, JobPhase.CANCELLING) and self.graph.are_all_terminal():
-            self._abort_or_end(now_ms)
+        if self.phase in ACTIVE or self.phase is JobPhase.COMMITTING:
+            self._output.commit_next(now_ms)
+        if self.phase is JobPhase.COMMITTING and not self._output.commits.open:
+            self._clean_up(now_ms)
+        if self.phase in _ENDING_TASKS and self.graph.are_all_terminal() and not self.checkpoints.is_storing:
+            # What belongs to a completed checkpoint is committed also when the job ends otherwise.
+            self._output.commit_next(now_ms)
+            if self._output.is_settled:
+                self._end_output(now_ms)
 
     def _advance_regions(self, now_ms: int) -> None:
         for region in self.regions:
             if region.phase is RegionPhase.STOPPING and region.are_all_terminal():
                 region.phase = RegionPhase.DELAYED
-            if region.phase is RegionPhase.DELAYED and now_ms >= region.restart_ms:
+            is_due = region.phase is RegionPhase.DELAYED and now_ms >= region.restart_ms
+            if is_due and self._going_back_to is None and not self.checkpoints.is_storing:
                 self._start_anew(region, now_ms)
             if region.phase is RegionPhase.DEPLOYED and region.are_all(ExecutionState.FINISHED):
                 region.phase = RegionPhase.FINISHED
+        if self._going_back_to is not None:
+            self._go_back(self._going_back_to, now_ms)
         waiting = self._waiting_regions()
         if waiting and self.slots.is_complete and self._sources.are_discovered:
             self._deploy(waiting, now_ms)
@@ -171,11 +231,11 @@ class JobMaster:
         if target is not self.phase:
             self._transition(target, now_ms)
         if target is JobPhase.COMMITTING:
-            self._commit(now_ms)
+            self._output.commit_last()
 
     def _active_phase(self) -> JobPhase:
         """The phase that follows from those of the regions."""
-        if all(r.phase is RegionPhase.FINISHED for r in self.regions):
+        if all(r.phase is RegionPhase.FINISHED for r in self.regions) and not self.checkpoints.is_storing:
             return JobPhase.COMMITTING
         if any(r.is_under_restart for r in self.regions):
             return JobPhase.RESTARTING
@@ -191,8 +251,37 @@ class JobMaster:
         self._transition(JobPhase.SCHEDULING, now_ms)
         for execution in self.graph.executions():
             execution.transition(ExecutionState.SCHEDULED, now_ms)
+        self._go_on_from_restored(now_ms)
         self._request_slots(now_ms)
         self._instructions += self._sources.start()
+
+    def _go_on_from_restored(self, now_ms: int) -> None:
+        """From what another JobManager, or another job, has saved: its commits are repeated first."""
+        restored = self.checkpoints.completed.newest
+        if restored is None:
+            return
+        self._output.is_unclean = True
+        for checkpoint_id, saved in commits_by_checkpoint(restored.manifest, self.job_graph).items():
+            self._output.repeat(checkpoint_id, saved)
+        self._restore_sources(restored)
+        for subtask in self.graph.subtasks():
+            self._restore(subtask, restored)
+        self.checkpoints.restored(restored, now_ms)
+        self.story.add(now_ms, f"job {self.job_id} goes on from {restored.path}")
+
+    def _restore_sources(self, checkpoint: CompletedCheckpoint) -> None:
+        manifest, job = checkpoint.manifest, self.job_graph
+        states = source_states(manifest, job)
+        self._sources.restore(manifest.checkpoint_id, enumerators_of(manifest, job), states)
+
+    def _restore(self, subtask: ExecutionVertex, checkpoint: CompletedCheckpoint | None) -> None:
+        """The attempt, which is not deployed yet, goes on from this checkpoint. What a finished subtask left for the end of the
+        job stands in it."""
+        if checkpoint is None:
+            return
+        execution, vertex_id = subtask.execution, subtask.vertex.id
+        execution.restored_id = checkpoint.checkpoint_id
+        execution.add_committables(checkpoint.committables_of(vertex_id, subtask.subtask), 0)
 
     def _request_slots(self, now_ms: int) -> None:
         self._slots_deadline_ms = now_ms + self.config.slot_request_timeout_ms
@@ -220,8 +309,16 @@ class JobMaster:
             slot = assignment[s.vertex.id, s.subtask]
             s.execution.task_manager_id, s.execution.address = slot.task_manager_id, slot.address
             s.execution.allocation_id = slot.allocation_id
+        restored = self.checkpoints.completed.newest
         self._descriptors |= describe_tasks(
-            self.graph, subtasks, self.config.result_address, self._sources.first
+            self.graph,
+            subtasks,
+            Deployment(
+                self.config.result_address,
+                self._sources.first,
+                self._settings.directory if self._settings.is_enabled else "",
+                restored,
+            ),
         )
         for region in regions:
             region.phase = RegionPhase.DEPLOYED
@@ -275,14 +372,24 @@ class JobMaster:
             return
         execution.last_sequence = update.sequence
         execution.metrics = update.metrics or execution.metrics
-        execution.committables = update.committables
+        completed_id = self.checkpoints.coordinator.newest_completed_id
+        if update.state is ExecutionState.FINISHED:
+            execution.add_committables(update.committables, completed_id)
         was_cancelling = execution.state is ExecutionState.CANCELING
         execution.follow(update.state, now_ms)
         if execution.state is ExecutionState.FAILED:
             execution.error = update.error or _no_cause(subtask)
-            self._on_failure(execution.error, [self._region_of[subtask]], now_ms)
+            self._on_task_failure(subtask, execution.error, now_ms)
         elif update.state is ExecutionState.CANCELED and not was_cancelling:
-            self._on_failure(_cancelled_elsewhere(subtask), [self._region_of[subtask]], now_ms)
+            self._on_task_failure(subtask, _cancelled_elsewhere(subtask), now_ms)
+        elif execution.state is ExecutionState.FINISHED:
+            self.checkpoints.on_finished(execution.execution_id, now_ms)
+
+    def _on_task_failure(self, subtask: ExecutionVertex, error: ErrorInfo, now_ms: int) -> None:
+        if error.reason is FailureReason.CHECKPOINT_CORRUPT and subtask.execution.restored_id:
+            self._fall_back(subtask, error, now_ms)
+        else:
+            self._on_failure(error, [self._region_of[subtask]], now_ms, task_name(subtask))
 
     def _on_metrics(self, event: MetricsReceived, now_ms: int) -> None:
         for metrics in event.metrics:
@@ -313,12 +420,53 @@ class JobMaster:
                 s.execution.transition(ExecutionState.FAILED, now_ms)
         if hit:
             # It has not cleaned up after its tasks.
-            self._is_unclean = True
+            self._output.is_unclean = True
             self._on_failure(event.error, list(dict.fromkeys(self._region_of[s] for s in hit)), now_ms)
+
+    # --- checkpoints
+
+    def _on_acknowledged(self, event: CheckpointAcknowledged, now_ms: int) -> None:
+        ack = event.acknowledgement
+        subtask = self.graph.find(ack.execution_id)
+        if subtask is None or subtask.execution.task_manager_id != ack.task_manager_id:
+            # A replaced attempt: what it wrote is removed with all that its job has staged.
+            self._output.is_unclean = self._output.is_unclean or bool(ack.committables)
+            return
+        self._after_checkpoint(self.checkpoints.acknowledge(ack, subtask.execution, now_ms), now_ms)
+
+    def _on_declined(self, event: CheckpointDeclined, now_ms: int) -> None:
+        decline = event.decline
+        subtask = self.graph.find(decline.execution_id)
+        if subtask is not None and subtask.execution.task_manager_id == decline.task_manager_id:
+            self._after_checkpoint(self.checkpoints.decline(decline, subtask, now_ms), now_ms)
+
+    def _on_checkpoint_stored(self, event: CheckpointStored, now_ms: int) -> None:
+        completed = self.checkpoints.on_stored(event, now_ms)
+        is_last = completed is not None and completed.kind is CheckpointKind.SYNC_SAVEPOINT
+        if is_last and self.phase in ACTIVE:
+            self._is_stopped = True
+            self._transition(JobPhase.STOPPING, now_ms)
+            self._end_all_tasks(now_ms)
+
+    def _on_checkpoint_store_failed(self, event: CheckpointStoreFailed, now_ms: int) -> None:
+        self._after_checkpoint(self.checkpoints.on_store_failed(event, now_ms), now_ms)
+
+    def _on_savepoint_requested(self, event: SavepointRequested, now_ms: int) -> None:
+        self.checkpoints.requests.add(event)
+
+    def _after_checkpoint(self, failure: ErrorInfo | None, now_ms: int) -> None:
+        """Too many checkpoints have failed: the job starts again from the last that has not."""
+        if failure is not None:
+            self._on_failure(failure, self._unfinished_regions(), now_ms)
+
+    def _unfinished_regions(self) -> list[PipelinedRegion]:
+        return [r for r in self.regions if r.phase is not RegionPhase.FINISHED]
 
     # --- failures and restarts
 
-    def _on_failure(self, error: ErrorInfo, regions: list[PipelinedRegion], now_ms: int) -> None:
+    def _on_failure(
+        self, error: ErrorInfo, regions: list[PipelinedRegion], now_ms: int, task: str = ""
+    ) -> None:
         """Restart what the failure has hit, or fail the job. What fails in a region that is being ended for its restart
         follows from the first failure, and does not count."""
         self._replace_broken_connection(error)
@@ -329,24 +477,72 @@ class JobMaster:
         if delay_ms is None:
             self._fail(error, now_ms)
             return
+        self._restart(hit, error, delay_ms, now_ms, task)
+
+    def _restart(
+        self, hit: list[PipelinedRegion], error: ErrorInfo, delay_ms: int, now_ms: int, task: str
+    ) -> None:
         self.story.add(
             now_ms,
             f"job {self.job_id} restarts {len(hit)} of {len(self.regions)} regions in {delay_ms} ms: "
             f"{error.code} {error.message}",
         )
+        self.restarts.add(error, task, now_ms)
+        self.checkpoints.break_off("a task has failed", now_ms)
         if self.phase is not JobPhase.RESTARTING:
             self._transition(JobPhase.RESTARTING, now_ms)
         for region in hit:
             region.phase, region.restart_ms = RegionPhase.STOPPING, now_ms + delay_ms
             self._end_tasks((s.execution for s in region.subtasks), now_ms)
 
+    def _fall_back(self, subtask: ExecutionVertex, error: ErrorInfo, now_ms: int) -> None:
+        """The checkpoint that an attempt went on from cannot be read: the whole job goes back to the one before, unless what
+        sinks have committed since then would be written again."""
+        corrupt_id = subtask.execution.restored_id
+        self.checkpoints.mark_unusable(corrupt_id, error, now_ms)
+        older = self.checkpoints.completed.newest
+        hit = [r for r in self._unfinished_regions() if not r.is_under_restart]
+        if self.phase not in ACTIVE or not hit:
+            return
+        if older is None or not self._can_go_back(older):
+            self._fail(error, now_ms)
+            return
+        self.story.add(now_ms, f"job {self.job_id} goes back to checkpoint {older.checkpoint_id}")
+        self._going_back_to = older
+        self._restart(hit, error, 0, now_ms, task_name(subtask))
+
+    def _can_go_back(self, older: CompletedCheckpoint) -> bool:
+        """Whether no sink has committed what would be written again, and no part of the job has finished since."""
+        finished = (s for r in self.regions if r.phase is RegionPhase.FINISHED for s in r.subtasks)
+        return self._output.commits.newest_begun_id <= older.checkpoint_id and all(
+            older.has_finished(s.vertex.id, s.subtask) for s in finished
+        )
+
+    def _go_back(self, older: CompletedCheckpoint, now_ms: int) -> None:
+        """Start the whole job again from an older checkpoint than the newest that was complete, once no task runs any more."""
+        hit = self._unfinished_regions()
+        if self.checkpoints.is_storing or any(r.phase is not RegionPhase.DELAYED for r in hit):
+            return
+        self._going_back_to = None
+        self._output.withdraw(older.checkpoint_id)
+        self._restore_sources(older)
+        for region in hit:
+            self._start_anew(region, now_ms)
+        self._instructions += self._sources.start()
+
     def _start_anew(self, region: PipelinedRegion, now_ms: int) -> None:
+        checkpoint = self.checkpoints.completed.newest
+        self.restarts.went_on(checkpoint.checkpoint_id if checkpoint is not None else 0)
+        if checkpoint is not None:
+            self.checkpoints.restored(checkpoint, now_ms)
         for s in region.subtasks:
             self._descriptors.pop(s.execution.execution_id, None)
-            self._discarded.add(s)
-            if (enumerator := self._sources.start_anew(s)) is not None:
+            self._output.discard(s)
+            restore = checkpoint.restore_of(s.vertex.id, s.subtask) if checkpoint is not None else None
+            if (enumerator := self._sources.start_anew(s, restore)) is not None:
                 self._instructions.append(enumerator)
             self.graph.start_anew(s, now_ms)
+            self._restore(s, checkpoint)
             s.execution.transition(ExecutionState.SCHEDULED, now_ms)
         region.phase = RegionPhase.WAITING
         if not self.slots.is_complete:
@@ -355,6 +551,7 @@ class JobMaster:
     def _fail(self, error: ErrorInfo, now_ms: int) -> None:
         self.story.add(now_ms, f"job {self.job_id} fails: {error.code} {error.message}")
         self.error = error
+        self.checkpoints.break_off("the job fails", now_ms)
         self._transition(JobPhase.FAILING, now_ms)
         self._end_all_tasks(now_ms)
 
@@ -379,6 +576,7 @@ class JobMaster:
         self._finish(JobPhase.FAILED, now_ms)
 
     def _on_cancel(self, event: CancelRequested, now_ms: int) -> None:
+        self.checkpoints.break_off("the job is cancelled", now_ms)
         self._transition(JobPhase.CANCELLING, now_ms)
         self._end_all_tasks(now_ms)
 
@@ -405,46 +603,43 @@ class JobMaster:
             execution.address, CancelTask(execution.task_manager_id, self.job_id, execution.execution_id)
         )
 
-    def _commit(self, now_ms: int) -> None:
-        """The end of the job is its last checkpoint, which is complete when all tasks have finished."""
-        if commits := sink_commits(self.graph):
-            self._commits.add(LAST_CHECKPOINT_ID, commits)
-        self._commit_next(now_ms)
-
-    def _commit_next(self, now_ms: int) -> None:
-        begun = self._commits.begin()
-        if begun is None:
-            self._clean_up(now_ms)
-        else:
-            self._instructions.append(CommitSinks(self.job_id, *begun))
-
     def _on_committed(self, event: SinksCommitted, now_ms: int) -> None:
-        if self._commits.committed(event.checkpoint_id):
-            self._commit_next(now_ms)
+        self._output.commits.committed(event.checkpoint_id)
 
     def _clean_up(self, now_ms: int) -> None:
-        leftovers = sink_leftovers(self.graph, self._commits, self._discarded, self._is_unclean)
-        if leftovers:
+        if self._output.remove_leftovers():
             self._transition(JobPhase.CLEANING_UP, now_ms)
-            self._instructions.append(AbortSinks(self.job_id, leftovers))
         else:
             self._finish(JobPhase.FINISHED, now_ms)
 
     def _on_commit_failed(self, event: SinksCommitFailed, now_ms: int) -> None:
-        if not self._commits.failed(event.checkpoint_id):
+        """Repeat the commit, unless the job fails for it, or is over anyway."""
+        if not self._output.commits.failed(event.checkpoint_id):
+            return
+        is_ending = self.phase in (JobPhase.FAILING, JobPhase.CANCELLING)
+        delay_ms = None if is_ending else self._restarts.restart_after_ms(event.error, now_ms)
+        if delay_ms is not None:
+            self.story.add(now_ms, f"the commit of {event.checkpoint_id} is repeated in {delay_ms} ms")
+            self.restarts.add(event.error, "", now_ms)
+            self._output.retry_ms = now_ms + delay_ms
             return
         # All of them are aborted: a sink that was committed before the one that failed must not stay visible.
-        self._is_unclean = True
-        self._fail(event.error, now_ms)
+        self._output.is_unclean = self._output.is_given_up = True
+        if not is_ending:
+            self._fail(event.error, now_ms)
 
     def _on_cleaned_up(self, event: SinksAborted, now_ms: int) -> None:
         self._finish(JobPhase.FINISHED, now_ms)
 
-    def _abort_or_end(self, now_ms: int) -> None:
-        leftovers = sink_leftovers(self.graph, self._commits, self._discarded, self._is_unclean)
-        if leftovers:
+    def _end_output(self, now_ms: int) -> None:
+        """All tasks have ended before the job was done, and all that is complete is committed, or cannot be."""
+        if self.phase is JobPhase.STOPPING:
+            self._clean_up(now_ms)
+            return
+        # What a checkpoint or savepoint that stays has to commit must not be removed.
+        is_kept = self._is_stopped or self._settings.retention.keeps(self.status)
+        if not (is_kept and self._output.commits.open) and self._output.remove_leftovers():
             self._transition(JobPhase.ABORTING, now_ms)
-            self._instructions.append(AbortSinks(self.job_id, leftovers))
         else:
             self._end_unfinished(None, now_ms)
 
@@ -454,6 +649,7 @@ class JobMaster:
 
     def _finish(self, phase: JobPhase, now_ms: int) -> None:
         self._transition(phase, now_ms)
+        self.checkpoints.end(self.status)
         self.slots.clear()
         if not self._sources.is_empty:
             self._instructions.append(StopEnumerators(self.job_id))
@@ -466,6 +662,10 @@ class JobMaster:
         waiting = self._waiting_regions()
         if waiting and not self.slots.is_complete and now_ms >= self._slots_deadline_ms:
             self._on_failure(self._no_slots(), waiting, now_ms)
+        self._after_checkpoint(self.checkpoints.expire(now_ms), now_ms)
+        if self.phase is JobPhase.RUNNING:
+            self.checkpoints.resend(now_ms, self.config.resend_ms)
+            self.checkpoints.begin_due(now_ms)
         self._give_up_tasks(now_ms)
         for execution in self.graph.executions():
             if now_ms - execution.sent_ms < self.config.resend_ms:
@@ -486,7 +686,7 @@ class JobMaster:
                 execution.transition(ExecutionState.FAILED, now_ms)
 
         # The stuck task still uses its slot, so no other task may get it: the TaskManager has to restart.
-        self._is_unclean = self._is_unclean or bool(lost)
+        self._output.is_unclean = self._output.is_unclean or bool(lost)
         for task_manager_id in lost:
             self.slots.remove_task_manager(task_manager_id)
             self._instructions.append(GiveUpTaskManager(task_manager_id))
@@ -502,8 +702,11 @@ class JobMaster:
 
     # --- small things
 
+    def _emit(self, instruction: JobMasterInstruction) -> None:
+        self._instructions.append(instruction)
+
     def _send(self, address: str, message: ToTaskManager) -> None:
-        self._instructions.append(Send(address, message))
+        self._emit(Send(address, message))
 
     def _transition(self, target: JobPhase, now_ms: int) -> None:
         check_phase_transition(self.phase, target, self.job_id, self.story)
@@ -541,6 +744,13 @@ _FOLLOWING: dict[type, Handler] = {
     TaskManagerLost: JobMaster._on_task_manager_lost,
     SuspendRequested: JobMaster._on_suspend,
     Tick: JobMaster._on_tick,
+    CheckpointAcknowledged: JobMaster._on_acknowledged,
+    CheckpointDeclined: JobMaster._on_declined,
+    CheckpointStored: JobMaster._on_checkpoint_stored,
+    CheckpointStoreFailed: JobMaster._on_checkpoint_store_failed,
+    SavepointRequested: JobMaster._on_savepoint_requested,
+    SinksCommitted: JobMaster._on_committed,
+    SinksCommitFailed: JobMaster._on_commit_failed,
 }
 """What every phase does in which there may be tasks."""
 
@@ -561,17 +771,15 @@ TRANSITIONS: dict[JobPhase, dict[type, Handler]] = {
         JobStoreFailed: JobMaster._on_store_failed,
         CancelRequested: JobMaster._on_cancel,
         SuspendRequested: JobMaster._on_suspend,
+        SavepointRequested: JobMaster._on_savepoint_requested,
     },
     JobPhase.CREATED: {},
     JobPhase.SCHEDULING: {**_ACTIVE, NoTaskManagerLeft: JobMaster._on_no_task_manager_left},
     JobPhase.DEPLOYING: _ACTIVE,
     JobPhase.RUNNING: _ACTIVE,
     JobPhase.RESTARTING: {**_ACTIVE, NoTaskManagerLeft: JobMaster._on_no_task_manager_left},
-    JobPhase.COMMITTING: {
-        **_ENDING,
-        SinksCommitted: JobMaster._on_committed,
-        SinksCommitFailed: JobMaster._on_commit_failed,
-    },
+    JobPhase.STOPPING: _ENDING,
+    JobPhase.COMMITTING: _ENDING,
     JobPhase.CLEANING_UP: {**_ENDING, SinksAborted: JobMaster._on_cleaned_up},
     JobPhase.FAILING: _ENDING,
     JobPhase.CANCELLING: _ENDING,

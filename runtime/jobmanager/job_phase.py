@@ -17,6 +17,7 @@ class JobPhase(enum.Enum):
                                   └──────────── RESTARTING ─┘        ABORTING
         from every phase up to RUNNING and from RESTARTING: FAILING or CANCELLING (no new task starts, the present ones
         end), then ABORTING if sinks have left something, then FAILED or CANCELED
+        from DEPLOYING, RUNNING and RESTARTING: STOPPING (a savepoint is complete, and the tasks end), then as from COMMITTING
         from every phase that is not final: SUSPENDED (the JobManager ends before the job)
 
     SCHEDULING waits for slots. DEPLOYING lasts until every task runs. RESTARTING: a region has failed, and its tasks are
@@ -30,6 +31,7 @@ class JobPhase(enum.Enum):
     DEPLOYING = "DEPLOYING"
     RUNNING = "RUNNING"
     RESTARTING = "RESTARTING"
+    STOPPING = "STOPPING"
     COMMITTING = "COMMITTING"
     CLEANING_UP = "CLEANING_UP"
     FAILING = "FAILING"
@@ -52,9 +54,10 @@ PHASE_TRANSITIONS: dict[JobPhase, frozenset[JobPhase]] = {
     _P.STORING: frozenset({_P.CREATED, _P.FAILED, _P.CANCELLING, _P.SUSPENDED}),
     _P.CREATED: frozenset({_P.SCHEDULING}),
     _P.SCHEDULING: frozenset({_P.DEPLOYING, _P.RESTARTING}) | _STOPS,
-    _P.DEPLOYING: frozenset({_P.RUNNING, _P.RESTARTING, _P.COMMITTING}) | _STOPS,
-    _P.RUNNING: frozenset({_P.RESTARTING, _P.COMMITTING}) | _STOPS,
-    _P.RESTARTING: frozenset({_P.SCHEDULING, _P.DEPLOYING}) | _STOPS,
+    _P.DEPLOYING: frozenset({_P.RUNNING, _P.RESTARTING, _P.STOPPING, _P.COMMITTING}) | _STOPS,
+    _P.RUNNING: frozenset({_P.RESTARTING, _P.STOPPING, _P.COMMITTING}) | _STOPS,
+    _P.RESTARTING: frozenset({_P.SCHEDULING, _P.DEPLOYING, _P.STOPPING}) | _STOPS,
+    _P.STOPPING: frozenset({_P.FINISHED, _P.CLEANING_UP, _P.FAILING, _P.SUSPENDED}),
     _P.COMMITTING: frozenset({_P.FINISHED, _P.CLEANING_UP, _P.FAILING, _P.SUSPENDED}),
     _P.CLEANING_UP: frozenset({_P.FINISHED, _P.SUSPENDED}),
     _P.FAILING: frozenset({_P.ABORTING, _P.FAILED, _P.SUSPENDED}),
@@ -73,6 +76,7 @@ _STATUS: dict[JobPhase, JobStatus] = {
     _P.DEPLOYING: _J.RUNNING,
     _P.RUNNING: _J.RUNNING,
     _P.RESTARTING: _J.RESTARTING,
+    _P.STOPPING: _J.RUNNING,
     _P.COMMITTING: _J.RUNNING,
     _P.CLEANING_UP: _J.RUNNING,
     _P.FAILING: _J.FAILING,

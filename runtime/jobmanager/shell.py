@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
 from collections.abc import Callable, Iterable
@@ -10,7 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from runtime.event_loop import EventLoop
-from runtime.jobmanager.collaborators import Committer, JobStore, ResourceProvider, SplitEnumerators
+from runtime.jobmanager.collaborators import (
+    CheckpointStore,
+    Committer,
+    JobStore,
+    ResourceProvider,
+    SplitEnumerators,
+)
 from runtime.jobmanager.dispatcher import Dispatcher
 from runtime.jobmanager.events import (
     CancelRequested,
@@ -19,20 +26,31 @@ from runtime.jobmanager.events import (
     JobManagerEvent,
     JobStored,
     JobStoreFailed,
+    LoadedCheckpoint,
     MessageReceived,
     MetricsRequested,
+    SavepointRequested,
     SubmitRequested,
     SuspendRequested,
     TaskManagerExited,
     Tick,
 )
 from runtime.jobmanager.instruction_executor import InstructionExecutor
-from runtime.jobmanager.job_details import details_at, entry_at, task_manager_at
+from runtime.jobmanager.job_details import (
+    checkpoints_at,
+    details_at,
+    entry_at,
+    metrics_at,
+    task_manager_at,
+)
 from runtime.jobmanager.job_manager import JobManager, JobManagerConfig
 from runtime.logs import of_job
 from runtime.transport import Transport
-from sqlstream.errors import ErrorInfo, InternalError, SqlStreamError
+from sqlstream import config as options
+from sqlstream.errors import ErrorInfo, InternalError, SqlStreamError, UserError
 from sqlstream.graph.job_graph import JobGraph, encode_job_graph
+from sqlstream.messages.checkpoint_statistics import CheckpointKind, CheckpointStatistics
+from sqlstream.messages.client_rpc import SavepointStatusReply
 from sqlstream.messages.rpc import (
     JobDetails,
     JobMetrics,
@@ -64,6 +82,7 @@ class _Submission:
     job_graph: JobGraph
     encoded: bytes
     answer: Future[str]
+    restored: tuple[LoadedCheckpoint, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,9 +100,9 @@ class _EndForgotten:
 class JobManagerShell:
     """One thread around a JobManager; all public methods are thread-safe.
 
-    Clients: submit, cancel, status, wait, metrics, details, exceptions, overview, cluster. Network: `receive`. Resource
-    provider: `task_manager_exited`. `on_crash(error)` is called when the JobManager's own rules are broken; it answers nothing
-    after that. All deadlines are on the clock `steady_ms`; `now_ms` dates what clients are shown.
+    Clients: submit, cancel, status, wait, metrics, details, exceptions, overview, cluster; checkpoints and savepoints. Network:
+    `receive`. Resource provider: `task_manager_exited`. `on_crash(error)` is called when the JobManager's own rules are broken;
+    it answers nothing after that. All deadlines are on the clock `steady_ms`; `now_ms` dates what clients are shown.
     """
 
     def __init__(
@@ -96,6 +115,7 @@ class JobManagerShell:
         committer: Committer,
         provider: ResourceProvider,
         enumerators: SplitEnumerators,
+        checkpoints: CheckpointStore,
         on_crash: Callable[[ErrorInfo], None],
     ) -> None:
         self._job_manager = JobManager(config)
@@ -113,8 +133,9 @@ class JobManagerShell:
             "job-manager", self._take, self._tick, self._crashed, self._job_manager.tick_after_ms
         )
         self._executor = InstructionExecutor(
-            transport, store, committer, provider, enumerators, self._loop.put, self._wall_ms
+            transport, store, committer, provider, enumerators, checkpoints, self._loop.put, self._wall_ms
         )
+        self._checkpoints = checkpoints
 
     def remember(self, ended: Iterable[EndedJob]) -> None:
         """Know jobs that have ended under an earlier JobManager, with times of the wall clock. To be called before `start`."""
@@ -149,17 +170,26 @@ class JobManagerShell:
 
     # --- clients
 
-    def submit(self, job_graph: JobGraph, encoded: bytes | None = None) -> str:
+    def submit(
+        self,
+        job_graph: JobGraph,
+        encoded: bytes | None = None,
+        restored: tuple[LoadedCheckpoint, ...] = (),
+    ) -> str:
         """Submit a job; returns its id once it is stored. UserError or JobError when it cannot run. `encoded` is the graph as
-        `encode_job_graph` gives it, which need not be done again then."""
+        `encode_job_graph` gives it, which need not be done again then; `restored` is what it goes on from, newest first."""
         answer: Future[str] = Future()
-        self._put(_Submission(job_graph, encoded or encode_job_graph(job_graph), answer))
+        self._put(_Submission(job_graph, encoded or encode_job_graph(job_graph), answer, restored))
         return self._result(answer)
 
     def cancel(self, job_id: str) -> None:
         """Cancel a job; returns before it has ended, and does nothing when it ended before. UserError when there is none."""
         self.status(job_id)
         self._put(CancelRequested(job_id))
+
+    def suspend(self, job_id: str) -> None:
+        """Leave a job, with its checkpoints, to another JobManager; returns before its tasks have ended."""
+        self._put(SuspendRequested(job_id))
 
     def status(self, job_id: str) -> JobStatusReply:
         return self._ask(lambda d: d.status(job_id))
@@ -195,7 +225,7 @@ class JobManagerShell:
     def metrics(self, job_id: str) -> JobMetrics:
         """The latest figures. Also requests fresh ones from the TaskManagers, for the next call."""
         self._put(MetricsRequested(job_id))
-        return self._ask(lambda d: d.metrics(job_id))
+        return metrics_at(self._ask(lambda d: d.metrics(job_id)), self._wall_ms)
 
     def details(self, job_id: str) -> JobDetails:
         """The job's vertices and subtasks, with their latest figures; requests fresh ones as `metrics` does."""
@@ -207,6 +237,60 @@ class JobManagerShell:
         details = self.details(job_id)
         own = [s.error for v in details.vertices for s in v.subtasks]
         return tuple(dict.fromkeys(e for e in (details.error, *own) if e is not None))
+
+    # --- checkpoints
+
+    def checkpoints(self, job_id: str) -> CheckpointStatistics:
+        """UserError when there is no such job."""
+        return checkpoints_at(self._ask(lambda d: d.checkpoints(job_id)), self._wall_ms)
+
+    def take_checkpoint(self, job_id: str, trigger_id: str) -> None:
+        """Ask for a checkpoint; a repetition does nothing. UserError when the job takes none, or does not run."""
+        self._request_savepoint(SavepointRequested(job_id, trigger_id, CheckpointKind.CHECKPOINT))
+
+    def trigger_savepoint(self, job_id: str, trigger_id: str, directory: str = "") -> None:
+        """Ask for a savepoint in a new directory below this one, or below that of the job's settings."""
+        place = self._savepoint_place(job_id, trigger_id, directory)
+        self._request_savepoint(SavepointRequested(job_id, trigger_id, CheckpointKind.SAVEPOINT, place))
+
+    def stop_with_savepoint(
+        self, job_id: str, trigger_id: str, directory: str = "", is_drain: bool = False
+    ) -> None:
+        """Ask for a savepoint with which the job ends."""
+        place, kind = self._savepoint_place(job_id, trigger_id, directory), CheckpointKind.SYNC_SAVEPOINT
+        self._request_savepoint(SavepointRequested(job_id, trigger_id, kind, place, is_drain))
+
+    def savepoint_status(self, job_id: str, trigger_id: str) -> SavepointStatusReply:
+        return self._ask(lambda d: d.savepoint_status(job_id, trigger_id))
+
+    def dispose_savepoint(self, path: str) -> None:
+        """Remove a savepoint, on the caller's thread. UserError when there is none at the path, or it is no savepoint."""
+        loaded = self._checkpoints.load(path, {})
+        if not loaded.manifest.kind.is_savepoint:
+            raise UserError(
+                "SS6209",
+                f'"{path}" is a checkpoint of job "{loaded.manifest.job_id}", and no savepoint',
+                hint="checkpoints are removed by their jobs; remove what an ended job has left as files",
+            )
+        self._checkpoints.discard(loaded.directory, loaded.manifest, frozenset(), {})
+
+    def _request_savepoint(self, request: SavepointRequested) -> None:
+        self._ask(lambda d: d.check_savepoint(request.job_id))
+        self._put(request)
+
+    def _savepoint_place(self, job_id: str, trigger_id: str, directory: str) -> str:
+        """`<directory>/savepoint-<6 of the job>-<12 of the trigger>`, as Flink names them."""
+        root = directory or options.get(
+            self.job_graph(job_id).config, "execution.checkpointing.savepoint-dir"
+        )
+        if not root:
+            raise UserError(
+                "SS4005",
+                "a savepoint needs a directory",
+                hint="name one, or SET 'execution.checkpointing.savepoint-dir' before the job is started",
+            )
+        name = hashlib.sha256(trigger_id.encode()).hexdigest()[:12]
+        return f"{root.rstrip('/')}/savepoint-{job_id[:6]}-{name}"
 
     def overview(self) -> tuple[JobOverviewEntry, ...]:
         return tuple(entry_at(entry, self._wall_ms) for entry in self._ask(lambda d: d.overview()))
@@ -282,7 +366,7 @@ class JobManagerShell:
         accepted as well, and has failed."""
         job_graph, answer = submission.job_graph, submission.answer
         try:
-            self._job_manager.dispatcher.check_submission(job_graph)
+            self._job_manager.dispatcher.check_submission(job_graph, submission.restored)
         except SqlStreamError as error:
             answer.set_exception(error)
             return
@@ -294,7 +378,7 @@ class JobManagerShell:
         self._being_stored.setdefault(job_id, []).append(answer)
         if not is_known:
             self._executor.expect_job(job_id, submission.encoded)
-            self._handle(SubmitRequested(job_graph))
+            self._handle(SubmitRequested(job_graph, submission.restored))
 
     def _await_end(self, job_id: str, answer: Future[JobStatusReply]) -> None:
         try:

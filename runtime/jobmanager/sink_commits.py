@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 
 from runtime.jobmanager.events import SinkCommit
 from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from sqlstream.errors import InternalError
+from sqlstream.graph.job_graph import ChainedOperator
 from sqlstream.specs import SinkSpec
-from sqlstream.spi.committable import Committable
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 
 
 class CommitState(enum.Enum):
@@ -23,12 +25,29 @@ class SinkCommits:
     """The commits of a job, one for each completed checkpoint, in the order of the checkpoints; the end of the job is the last.
     One is under way at a time.
 
-    State: the commits that are not COMMITTED yet, and the newest id that is. An id is forgotten with the next one."""
+    State: the commits that are not COMMITTED yet, the newest id that is, and the newest that was begun. An id is forgotten with
+    the next one."""
 
     def __init__(self) -> None:
         self._open: dict[int, tuple[SinkCommit, ...]] = {}
         self._newest_id = 0
         self._is_committing = False
+        self.newest_begun_id = 0
+
+    @property
+    def open(self) -> dict[int, tuple[SinkCommit, ...]]:
+        """The commits that are PENDING or COMMITTING, by checkpoint."""
+        return self._open
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether an answer is due."""
+        return self._is_committing
+
+    @property
+    def are_waiting(self) -> bool:
+        """Whether a commit has not begun yet, or has failed."""
+        return len(self._open) > self._is_committing
 
     def add(self, checkpoint_id: int, commits: tuple[SinkCommit, ...]) -> None:
         """The checkpoint is complete. InternalError for one that is not newer than all before."""
@@ -41,7 +60,16 @@ class SinkCommits:
         if self._is_committing or not self._open:
             return None
         self._is_committing = True
-        return next(iter(self._open.items()))
+        begun = next(iter(self._open.items()))
+        self.newest_begun_id = max(self.newest_begun_id, begun[0])
+        return begun
+
+    def withdraw(self, checkpoint_id: int) -> tuple[SinkCommit, ...]:
+        """Forget the commits of checkpoints after this one. InternalError when one of them has begun."""
+        if self.newest_begun_id > checkpoint_id:
+            raise InternalError(f"the commit of checkpoint {self.newest_begun_id} has begun")
+        withdrawn = [n for n in self._open if n > checkpoint_id]
+        return tuple(commit for n in withdrawn for commit in self._open.pop(n))
 
     def committed(self, checkpoint_id: int) -> bool:
         """False for an answer that comes late or twice."""
@@ -78,26 +106,31 @@ class DiscardedOutput:
         self._committables: dict[tuple[str, int], tuple[Committable, ...]] = {}
 
     def add(self, subtask: ExecutionVertex) -> None:
-        for sink in subtask.execution.committables:
-            if sink.committables:
-                key = (subtask.vertex.id, sink.operator_id)
-                self._committables[key] = (*self._committables.get(key, ()), *sink.committables)
+        for (operator_id, _), committable in subtask.execution.committables.items():
+            self.put(subtask.vertex.id, operator_id, committable)
+
+    def put(self, vertex_id: str, operator_id: int, committable: Committable) -> None:
+        key = (vertex_id, operator_id)
+        self._committables[key] = (*self._committables.get(key, ()), committable)
 
     def of(self, vertex_id: str, operator_id: int) -> tuple[Committable, ...]:
         return self._committables.get((vertex_id, operator_id), ())
 
 
-def sink_commits(graph: ExecutionGraph) -> tuple[SinkCommit, ...]:
-    """Every sink of the job with what the current attempts have written, also those without committables: a sink without rows
-    may have to create an empty result."""
+def sink_commits(graph: ExecutionGraph, checkpoint_id: int = LAST_CHECKPOINT_ID) -> tuple[SinkCommit, ...]:
+    """What the current attempts have written up to a checkpoint, by sink. At the end of the job every sink is among them: one
+    without rows may have to create an empty result."""
     commits = []
-    for vertex in graph.job_graph.vertices:
-        reported = [s.execution.committables for s in graph.vertices[vertex.id]]
-        for operator in vertex.operators:
-            if isinstance(operator.spec, SinkSpec):
-                parts = [c for task in reported for c in task if c.operator_id == operator.id]
-                committables = tuple(c for part in parts for c in part.committables)
-                commits.append(SinkCommit(vertex.id, operator.id, operator.spec, committables))
+    for vertex_id, sink in _sinks(graph):
+        committables = tuple(
+            committable
+            for subtask in graph.vertices[vertex_id]
+            for (operator_id, _), committable in subtask.execution.committables.items()
+            if operator_id == sink.id and committable.checkpoint_id <= checkpoint_id
+        )
+        if committables or checkpoint_id == LAST_CHECKPOINT_ID:
+            assert isinstance(sink.spec, SinkSpec)
+            commits.append(SinkCommit(vertex_id, sink.id, sink.spec, committables))
     return tuple(commits)
 
 
@@ -107,11 +140,21 @@ def sink_leftovers(
     """What has to be removed at the end of a job: all but what is committed. Sinks without committables are in it when tasks
     may have left what they have not reported (`is_unclean`)."""
     leftovers = []
+    unfinished = [commit for of_checkpoint in commits.open.values() for commit in of_checkpoint]
     for commit in sink_commits(graph):
-        written = tuple(
-            c for c in commit.committables if commits.state(c.checkpoint_id) is not CommitState.COMMITTED
-        )
-        written += discarded.of(commit.vertex_id, commit.operator_id)
+        sink = (commit.vertex_id, commit.operator_id)
+        written = commit.committables
+        for other in unfinished:
+            if (other.vertex_id, other.operator_id) == sink:
+                written += other.committables
+        written += discarded.of(*sink)
         if written or is_unclean:
-            leftovers.append(SinkCommit(commit.vertex_id, commit.operator_id, commit.spec, written))
+            leftovers.append(SinkCommit(*sink, commit.spec, written))
     return tuple(leftovers)
+
+
+def _sinks(graph: ExecutionGraph) -> Iterator[tuple[str, ChainedOperator]]:
+    for vertex in graph.job_graph.vertices:
+        for operator in vertex.operators:
+            if isinstance(operator.spec, SinkSpec):
+                yield vertex.id, operator

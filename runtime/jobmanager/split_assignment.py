@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlstream.spi.connector import AssignedSplits, Discovery, SourceSplit
+from runtime.jobmanager.reader_splits import Part, ReaderSplits
+from sqlstream.errors import InternalError
+from sqlstream.messages.checkpoint import SubtaskState
+from sqlstream.spi.connector import FOR_EVERY_READER, AssignedSplits, Discovery, SourceSplit
 
 SPLITS_A_MESSAGE_MAX = 1000
 """Splits of one assignment: a message has at most so many paths."""
 
-
-@dataclass
-class _Reader:
-    """What the present attempt of a subtask has. `assigned` was sent to it, `queue` was not yet. Assignments are numbered: 0 goes
-    with its deployment, and `last` is that with `number`."""
-
-    assigned: list[SourceSplit] = field(default_factory=list)
-    queue: deque[SourceSplit] = field(default_factory=deque)
-    weight: int = 0
-    number: int = -1
-    last: AssignedSplits | None = None
-    is_waiting: bool = False
-    returned: int = 0
-    awaits_look: bool = False
-    """It has returned splits and holds its watermark until a look has told what has become of them."""
-    is_looked_for: bool = False
-    """That look is over, and the next assignment says so, be it empty."""
+Acknowledged = Sequence[int | None]
+"""Of each reader the number of the last assignment whose splits are among the positions that it has saved (SubtaskState); None
+for one that had finished."""
 
 
 class SplitAssignment:
@@ -38,29 +27,40 @@ class SplitAssignment:
     that asks, its share of half of the rest. So all readers end at about the same time, after few requests. All other splits
     have their reader when they are found.
 
-    State: the splits that are not assigned, and those of each reader: they come back when its attempt fails.
+    State: the splits that are not assigned, those that each reader was sent since the last completed checkpoint, the returned
+    splits that no look has taken into account, and the enumerator's state that fits these. What is sent comes back when the
+    attempt fails, unless the checkpoint that it goes on from has it.
     """
 
     def __init__(self, parallelism: int) -> None:
         self.is_discovered = False
         """Whether the first look is over, so that readers can begin."""
-        self._readers = [_Reader() for _ in range(parallelism)]
+        self._readers = [ReaderSplits() for _ in range(parallelism)]
         self._unassigned: deque[SourceSplit] = deque()
         self._unassigned_weight = 0
         self._is_last = False
         self._is_on_demand = False
         self._holds_watermark = False
+        self._enumerator: dict[str, Any] | None = None
+        self._returns = 0
+        self._unhandled: deque[tuple[int, list[dict[str, Any]]]] = deque()
+        self._pending: dict[int, tuple[int | None, ...]] = {}
+        self._completed_id: int | None = None
 
-    def on_discovered(self, discovery: Discovery) -> None:
+    # --- what is found, asked for and returned
+
+    def on_discovered(
+        self, discovery: Discovery, state: dict[str, Any] | None = None, returns: int | None = None
+    ) -> None:
+        """`state` is that of the enumerator after the look, which has taken the first `returns` returns into account (None: all
+        of them)."""
         is_first, self.is_discovered = not self.is_discovered, True
         self._is_last = discovery.is_last
         self._is_on_demand = discovery.is_on_demand
         self._holds_watermark = discovery.holds_watermark
-        for reader in self._readers:
-            reader.is_looked_for |= reader.awaits_look
-            reader.awaits_look = False
-        self._unassigned.extend(discovery.splits)
-        self._unassigned_weight += sum(_weight(s) for s in discovery.splits)
+        self._enumerator = state
+        self._on_returns_handled(self._returns if returns is None else returns)
+        self._put_back(discovery.splits, is_ahead=False)
         if not self._is_on_demand:
             self._share_out(0)
         elif is_first:
@@ -68,7 +68,8 @@ class SplitAssignment:
 
     def first(self, subtask: int) -> AssignedSplits:
         """What a new attempt begins with: its assignment 0."""
-        return self._take(self._readers[subtask])
+        reader = self._readers[subtask]
+        return AssignedSplits((), is_last=True) if reader.is_finished else self._take(reader)
 
     def on_request(self, subtask: int, number: int) -> AssignedSplits | None:
         """The assignment of this number, which must be the next one or, when that was lost, the last one. None when there is
@@ -89,78 +90,174 @@ class SplitAssignment:
                 found.append((subtask, reader.number, answer))
         return found
 
-    def on_returned(self, subtask: int, positions: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
-        """A reader could not read these splits, and names all of them each time; returns those that are new."""
+    def on_returned(
+        self, subtask: int, positions: tuple[dict[str, Any], ...], earlier: int = 0
+    ) -> tuple[int, list[dict[str, Any]]]:
+        """A reader could not read these splits. It has returned `earlier` ones before, and repeats all that no assignment has
+        confirmed; returns those that are new, and the number of this return."""
         reader = self._readers[subtask]
-        added = list(positions[reader.returned :])
+        added = list(positions[max(0, reader.returned - earlier) :])
         reader.returned += len(added)
         if added:
-            reader.awaits_look = True
-            reader.assigned = [s for s in reader.assigned if s.position not in added]
-        return added
+            self._returns += 1
+            reader.awaited_return = self._returns
+            self._unhandled.append((self._returns, added))
+            reader.give_up(added)
+        return self._returns, added
 
-    def add_splits_back(self, subtask: int) -> None:
-        """The subtask's attempt has failed, and nothing that it has read counts."""
-        ended = self._readers[subtask]
-        splits = [*ended.assigned, *ended.queue]
-        self._readers[subtask] = anew = _Reader()
-        if self._is_on_demand:
-            self._unassigned.extendleft(reversed(splits))
-            self._unassigned_weight += sum(_weight(s) for s in splits)
-        else:
-            anew.queue.extend(splits)
-            anew.weight = ended.weight
+    # --- checkpoints
 
-    def snapshot(self) -> dict[str, Any]:
-        """JSON-able: what no reader has been sent. What readers have is in their own snapshots."""
-        splits = [*(s for r in self._readers for s in r.queue), *self._unassigned]
+    def snapshot(self, checkpoint_id: int, acknowledged: Acknowledged) -> dict[str, Any]:
+        """JSON-able: what none of the readers has among the positions that it saved for this checkpoint, which all of them have
+        acknowledged so."""
+        self._pending[checkpoint_id] = tuple(acknowledged)
+        unread = [s for r, number in zip(self._readers, acknowledged, strict=True) for s in r.unread(number)]
         return {
             "is_discovered": self.is_discovered,
             "is_last": self._is_last,
             "is_on_demand": self._is_on_demand,
-            "unassigned": [[s.position, s.weight] for s in splits],
+            "holds_watermark": self._holds_watermark,
+            "unassigned": [[s.position, s.weight] for s in (*unread, *self._unassigned)],
+            "enumerator": self._enumerator,
+            "returned": [position for _, positions in self._unhandled for position in positions],
         }
 
-    def restore(self, snapshot: dict[str, Any]) -> None:
-        """Go on from a snapshot, of any parallelism. Called before anything else."""
-        if snapshot["is_discovered"]:
-            splits = tuple(SourceSplit(position, weight) for position, weight in snapshot["unassigned"])
-            self.on_discovered(Discovery(splits, snapshot["is_last"], snapshot["is_on_demand"]))
+    def on_completed(self, checkpoint_id: int) -> None:
+        """Readers that fail go on from this checkpoint. InternalError when a reader has begun anew since its snapshot."""
+        acknowledged = self._pending.get(checkpoint_id)
+        if acknowledged is None:
+            raise InternalError(f"splits were assigned anew since checkpoint {checkpoint_id} was taken")
+        for reader, number in zip(self._readers, acknowledged, strict=True):
+            reader.forget(number)
+        self._pending = {id_: of for id_, of in self._pending.items() if id_ > checkpoint_id}
+        self._completed_id = checkpoint_id
+
+    def forget(self, checkpoint_id: int) -> None:
+        self._pending.pop(checkpoint_id, None)
+
+    def start_anew(self, subtask: int, restored: tuple[int, SubtaskState, bool] | None) -> None:
+        """The subtask's attempt has failed. Its next one goes on from `restored`: the id of the newest completed checkpoint, the
+        state there, and whether it had finished by then. None when none is complete, as nothing that it has read counts."""
+        ended = self._readers[subtask]
+        anew = self._readers[subtask] = ReaderSplits(ended.weight, ended.is_finished)
+        if (restored[0] if restored is not None else None) != self._completed_id:
+            raise InternalError(
+                f"a reader goes on from {restored} and not from checkpoint {self._completed_id}"
+            )
+        # No checkpoint counts that the failed attempt has taken part in and that is not complete.
+        self._pending.clear()
+        splits = ended.not_restored()
+        if self._is_on_demand:
+            self._put_back(splits, is_ahead=True)
+            splits = []
+        if restored is not None:
+            _, state, anew.is_finished = restored
+            anew.queue.extend(Part(SourceSplit(p), is_restored=True) for p in state.splits or ())
+        anew.queue.extend(map(Part, splits))
+        if self._is_on_demand:
+            anew.weight = sum(_weight(part.split) for part in anew.queue)
+
+    def restore(
+        self, snapshot: dict[str, Any], readers: Sequence[SubtaskState], finished: Sequence[bool]
+    ) -> None:
+        """Begin with a snapshot and the states of its readers, which may be more or fewer than these. Called before anything
+        else."""
+        splits = [SourceSplit(position, weight) for position, weight in snapshot["unassigned"]]
+        self._returns = 0
+        if snapshot["returned"]:
+            self._unhandled.append((0, snapshot["returned"]))
+        if len(readers) == len(self._readers):
+            for reader, state, is_finished in zip(self._readers, readers, finished, strict=True):
+                reader.is_finished = is_finished
+                reader.queue.extend(Part(SourceSplit(p)) for p in state.splits or ())
+        else:
+            self._redistribute([p for state in readers for p in state.splits or ()])
+        if not snapshot["is_discovered"]:
+            return
+        self.is_discovered = True
+        self._is_last, self._is_on_demand = snapshot["is_last"], snapshot["is_on_demand"]
+        self._holds_watermark, self._enumerator = snapshot["holds_watermark"], snapshot["enumerator"]
+        self._put_back(splits, is_ahead=False)
+        if not self._is_on_demand:
+            self._share_out(0)
+
+    @property
+    def enumerator(self) -> dict[str, Any] | None:
+        """The enumerator's state; None before its first look."""
+        return self._enumerator
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether there is nothing more to look for."""
+        return self.is_discovered and self._is_last
+
+    @property
+    def unhandled(self) -> tuple[dict[str, Any], ...]:
+        """The returned splits that no look has taken into account."""
+        return tuple(position for _, positions in self._unhandled for position in positions)
+
+    # --- who gets what
+
+    def _redistribute(self, positions: Iterable[dict[str, Any]]) -> None:
+        place = 0
+        for position in positions:
+            if position.get(FOR_EVERY_READER):
+                for reader in self._readers:
+                    reader.queue.appendleft(Part(SourceSplit(position)))
+                continue
+            reader = self._readers[place % len(self._readers)]
+            reader.queue.append(Part(SourceSplit(position)))
+            reader.weight += 1
+            place += 1
+
+    def _on_returns_handled(self, returns: int) -> None:
+        while self._unhandled and self._unhandled[0][0] <= returns:
+            self._unhandled.popleft()
+        for reader in self._readers:
+            if reader.awaited_return is not None and reader.awaited_return <= returns:
+                reader.awaited_return, reader.is_looked_for = None, True
+
+    def _put_back(self, splits: Sequence[SourceSplit], is_ahead: bool) -> None:
+        if is_ahead:
+            self._unassigned.extendleft(reversed(splits))
+        else:
+            self._unassigned.extend(splits)
+        self._unassigned_weight += sum(map(_weight, splits))
 
     def _share_out(self, weight_left: int) -> None:
         """Give every reader a split, and splits until at most `weight_left` is not assigned."""
-        least = [(reader.weight, subtask) for subtask, reader in enumerate(self._readers)]
+        least = [(r.weight, subtask) for subtask, r in enumerate(self._readers) if not r.is_finished]
         heapq.heapify(least)
-        while self._unassigned:
+        while self._unassigned and least:
             reader = self._readers[least[0][1]]
             if self._unassigned_weight <= weight_left and reader.queue:
                 return
             split = self._pop()
-            reader.queue.append(split)
+            reader.queue.append(Part(split))
             reader.weight += _weight(split)
             heapq.heapreplace(least, (reader.weight, least[0][1]))
 
-    def _answer(self, reader: _Reader) -> AssignedSplits | None:
+    def _answer(self, reader: ReaderSplits) -> AssignedSplits | None:
         before = reader.last
         is_news = bool(reader.queue or self._unassigned or self._is_last or reader.is_looked_for)
-        if not is_news and before is not None and before.holds_watermark == self._holds_watermark:
+        is_held = self._holds_watermark or reader.awaited_return is not None
+        if not is_news and before is not None and before.holds_watermark in (is_held, self._holds_watermark):
             return None
         return self._take(reader)
 
-    def _take(self, reader: _Reader) -> AssignedSplits:
-        taken: list[SourceSplit] = []
-        while reader.queue and len(taken) < SPLITS_A_MESSAGE_MAX:
-            taken.append(reader.queue.popleft())
-        if not taken:
-            taken = self._take_share()
-            reader.weight += sum(map(_weight, taken))
-        reader.assigned += taken
-        reader.number += 1
-        reader.is_waiting = reader.is_looked_for = False
+    def _take(self, reader: ReaderSplits) -> AssignedSplits:
+        parts: list[Part] = []
+        while reader.queue and len(parts) < SPLITS_A_MESSAGE_MAX:
+            parts.append(reader.queue.popleft())
+        if not parts:
+            parts = [Part(split) for split in self._take_share()]
+            reader.weight += sum(_weight(part.split) for part in parts)
+        taken = reader.take(parts)
         reader.last = AssignedSplits(
             tuple(s.position for s in taken),
             is_last=self._is_last and not reader.queue and not self._unassigned,
-            holds_watermark=bool(reader.queue) or self._holds_watermark,
+            holds_watermark=bool(reader.queue) or self._holds_watermark or reader.awaited_return is not None,
+            returned=reader.returned,
         )
         return reader.last
 

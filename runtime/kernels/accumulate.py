@@ -203,3 +203,10 @@ def last_row_into(rows, slots, sequence, weights):  # type: ignore[no-untyped-de
     for i in range(len(slots)):
         if len(weights) == 0 or weights[i] != 0:
             rows[slots[i]] = sequence[i]
+
+
+@kernel("void(int64[::1], int64[::1], int64[::1])")
+def add_not_below_zero(sums, slots, amounts):  # type: ignore[no-untyped-def]
+    """sums[slot] += amount, row by row; a sum that would fall below zero is zero."""
+    for i in range(len(slots)):
+        sums[slots[i]] = max(sums[slots[i]] + amounts[i], 0)

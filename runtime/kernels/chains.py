@@ -65,6 +65,11 @@ class Chains:
         slots: np.ndarray = self._links.values[row_ids, _SLOT]
         return slots
 
+    def first_rows(self, slots: np.ndarray) -> np.ndarray:
+        """int64[n]: the oldest row of each slot's chain, which is not empty."""
+        rows: np.ndarray = self._heads.values[slots, _HEAD]
+        return rows
+
     def remove(self, row_ids: np.ndarray) -> np.ndarray:
         """Remove rows from their chains; returns the slots whose chain became empty. Rows in no chain are ignored."""
         emptied = np.empty(len(row_ids), dtype=np.int64)

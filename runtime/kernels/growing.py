@@ -63,13 +63,18 @@ class GrowingArray:
         size = -(-capacity * self._item_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
         old, before = self._map, self.values
         if old is not None:
-            self.values = before = before[:0].copy()
+            before = before[:0].copy()
+            self.values = before
             try:
                 old.resize(size)
             except (BufferError, SystemError):
                 # Somebody holds a view of the old memory, which lives as long as the view; or the system cannot remap.
-                before = _items(old, self._dtype, self._tail)
+                before = self.values = _items(old, self._dtype, self._tail)
                 old = None
+            except OSError:
+                # No memory: the items stay where they are.
+                self.values = _items(old, self._dtype, self._tail)
+                raise
         if old is None:
             self._map = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
             if _HUGE_PAGES is not None:

@@ -162,6 +162,10 @@ class KeyIndex:
         """int64[len(self)]: the live slots, ascending."""
         return np.flatnonzero(self._live.values[: self.slot_count])
 
+    def is_live(self, slots: np.ndarray) -> np.ndarray:
+        """bool[n]: which of these slots, below `slot_count`, have a key."""
+        return self._live.values[slots] != 0
+
     def delete(self, slots: np.ndarray) -> None:
         """Forget the keys of these slots. A slot that is not live, or occurs twice, is ignored."""
         slots = np.ascontiguousarray(slots, dtype=np.int64)

@@ -10,6 +10,7 @@ MODULES = (
     "runtime.kernels.accumulate",
     "runtime.kernels.arena",
     "runtime.kernels.chains",
+    "runtime.kernels.changes",
     "runtime.kernels.csv_records",
     "runtime.kernels.decimals",
     "runtime.kernels.group",

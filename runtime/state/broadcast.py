@@ -7,13 +7,13 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
-from runtime.state.operator_state import NeverExpires
+from runtime.state.operator_state import NeverExpires, SavedWhole
 from runtime.state.snapshot import SavedTables
 
 Scalar = TypeVar("Scalar", int, bool)
 
 
-class Broadcast(NeverExpires, Generic[Scalar]):
+class Broadcast(SavedWhole, NeverExpires, Generic[Scalar]):
     """`value`, which operators read and set: `watermark_ms`, `has_emitted`.
 
     Every subtask saves its own. At a restore each new subtask gets those of all old ones, and `merge` (`min`, `max`, `any`)
@@ -25,8 +25,9 @@ class Broadcast(NeverExpires, Generic[Scalar]):
         self.value: Scalar = initial
         self._merge: Callable[[Iterable[Scalar]], Scalar] = merge
 
-    def save(self) -> SavedTables:
-        return SavedTables(shared={self.name: pa.table({self.name: [self.value]})})
+    def save_later(self) -> Callable[[], SavedTables]:
+        value = self.value
+        return lambda: SavedTables(shared={self.name: pa.table({self.name: [value]})})
 
     def load(self, saved: SavedTables) -> None:
         table = saved.shared.get(self.name)

@@ -132,10 +132,6 @@ class RowStore:
         self._free[self._free_count : self._free_count + len(forgotten)] = forgotten
         self._free_count += len(forgotten)
 
-    def live_row_ids(self) -> Array:
-        """int64[len(self)]: the live row ids, ascending."""
-        return self._records.ids()
-
     def _allocate(self, count: int) -> Array:
         reused = min(count, self._free_count)
         self._free_count -= reused

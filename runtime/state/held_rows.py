@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 
-from runtime.state.operator_state import NeverExpires
+from runtime.state.operator_state import NeverExpires, SavedWhole
 from runtime.state.snapshot import SavedTables
 
 
-class HeldRows(NeverExpires):
+class HeldRows(SavedWhole, NeverExpires):
     """Implements `StateTable`: its bytes count, but the operator's `flush` emits the rows before a snapshot, so that nothing of
     them is saved. State: the batches, until `take`."""
 
@@ -28,9 +30,9 @@ class HeldRows(NeverExpires):
         self.batches, self.rows = [], 0
         return taken
 
-    def save(self) -> SavedTables:
+    def save_later(self) -> Callable[[], SavedTables]:
         assert not self.batches
-        return SavedTables()
+        return SavedTables
 
     def load(self, saved: SavedTables) -> None:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -37,6 +38,8 @@ class IdLists:
         self._segments = Segments()
         self._used: Array = np.zeros(2, dtype=np.int64)
         self._heads: Array = np.full(CAPACITIES_MAX, -1, dtype=np.int64)
+        # An operator writes while another thread collects a snapshot.
+        self._lock = threading.Lock()
 
     @property
     def slot_count(self) -> int:
@@ -44,7 +47,8 @@ class IdLists:
 
     def resize(self, slots: int) -> None:
         """Make room for slots 0 … slots - 1, with empty lists."""
-        self._places.reserve(slots)
+        with self._lock:
+            self._places.reserve(slots)
 
     def insert(self, slots: Array, sort_keys: Array, first_id: int) -> None:
         """Enter row i as id `first_id + i` into the list of its slot, behind the rows with an equal or lesser key; what is then
@@ -60,9 +64,10 @@ class IdLists:
     def lists(self, slots: Array) -> Array:
         """int64[n, longest list among them]: the ids of each slot's list, then NO_ROW."""
         lengths = np.empty(len(slots), dtype=np.int64)
-        longest = lengths_into(lengths, slots, self._places.values, self._segments.bases)
-        lists = np.empty((len(slots), longest), dtype=np.int64)
-        copy_ids(lists, slots, self._places.values, self._segments.bases)
+        with self._lock:
+            longest = lengths_into(lengths, slots, self._places.values, self._segments.bases)
+            lists = np.empty((len(slots), longest), dtype=np.int64)
+            copy_ids(lists, slots, self._places.values, self._segments.bases)
         return lists
 
     def set(self, slots: Array, lists: Array) -> None:
@@ -81,7 +86,8 @@ class IdLists:
 
     def clear(self, slots: Array) -> None:
         """Empty the lists of distinct slots."""
-        clear_lists(slots, self._places.values, self._segments.bases, self._heads)
+        with self._lock:
+            clear_lists(slots, self._places.values, self._segments.bases, self._heads)
 
     def nbytes(self) -> int:
         return self._segments.nbytes + self._places.nbytes + int(self._used.nbytes + self._heads.nbytes)
@@ -89,6 +95,7 @@ class IdLists:
     def _run(self, kernel: Callable[[int], int], rows: int) -> None:
         """Call a kernel until it has done all rows; in between it gets the memory that it needs."""
         done = 0
-        while (done := kernel(done)) < rows:
-            self._segments.open(int(self._used[MISSING]))
-            self._used[USED] = 0
+        with self._lock:
+            while (done := kernel(done)) < rows:
+                self._segments.open(int(self._used[MISSING]))
+                self._used[USED] = 0

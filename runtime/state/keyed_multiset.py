@@ -9,16 +9,18 @@ from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.chains import Chains
 from runtime.kernels.index import KeyIndex
 from runtime.state.arrays import Array, grown
+from runtime.state.current_rows import FIXED_COLUMNS
 from runtime.state.key_group_column import slot_key_groups
 from runtime.state.operator_state import StateScope
 from runtime.state.row_multiset import RowMultiset
-from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
+from runtime.state.saved_changes import SavedByChanges
+from runtime.state.snapshot import SavedTables
 from runtime.state.state_ttl import TOUCHED_COLUMN, StateTtl
 
 NO_NUMBER = -1
 
 
-class KeyedMultiset:
+class KeyedMultiset(SavedByChanges):
     """Distinct rows with counts under their keys, and per key a list of numbers that the operator derives from its rows.
 
     `keys` are columns of the rows; without any all rows have one key, with slot 0. `rows` are numbered by row slots, keys by key
@@ -39,27 +41,32 @@ class KeyedMultiset:
         ttl_ms: int = 0,
     ) -> None:
         self.name = name
-        self.rows = RowMultiset(schema)
+        self.rows = RowMultiset(schema, source=self)
         self.lists: Array = np.full((0, list_length), NO_NUMBER, dtype=np.int64)
         self._keys = keys
         self._scope = scope
         self._index = KeyIndex([schema.field(k).type for k in keys]) if keys else None
         self._chains = Chains()
+        self._has_ttl = ttl_ms > 0
         self._ttl = StateTtl(ttl_ms, scope.now_ms)
+        self._changes = self.rows.changes
+        super().__init__({name: self._changes})
 
     # -- what operators call -------------------------------------------------------------------------
 
     def apply(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
         """Add and retract the batch's rows; returns the key slot and the row slot of each. Rows of count zero remain until
         `sweep`."""
-        keys = self._key_slots([batch.column(k) for k in self._keys], batch.num_rows)
-        row_slots, new_rows = self.rows.apply(batch)
-        self._chains.append(keys[new_rows], row_slots[new_rows])
-        return keys, row_slots
+        with self._changes.lock:
+            keys = self._key_slots([batch.column(k) for k in self._keys], batch.num_rows)
+            row_slots, new_rows = self.rows.apply(batch)
+            self._chains.append(keys[new_rows], row_slots[new_rows])
+            return keys, row_slots
 
     def writing(self, keys: Array) -> None:
         """Call this once per batch for the distinct key slots that it changes."""
-        self._ttl.touch(keys)
+        with self._changes.lock:
+            self._ttl.touch(keys)
 
     def match(self, keys: Array) -> tuple[Array, Array]:
         """(positions int64[m], row slots int64[m]): all rows of these keys, by position in `keys`, then by age."""
@@ -67,9 +74,15 @@ class KeyedMultiset:
 
     def sweep(self, row_slots: Array) -> None:
         """Forget the rows among these whose count is zero, and the keys that have no row left."""
-        emptied = self._chains.remove(self.rows.sweep(row_slots))
-        self._ttl.forget(emptied)
-        self._delete(emptied)
+        with self._changes.lock:
+            removed = self.rows.sweep(row_slots)
+            keys = np.unique(self._chains.slots_of(removed))
+            emptied = self._chains.remove(removed)
+            if self._has_ttl:
+                # The last touch of a key is saved with its rows, and the rows that it came with are gone.
+                self._changes.writing(self._chains.first_rows(np.setdiff1d(keys, emptied)))
+            self._ttl.forget(emptied)
+            self._delete(emptied)
 
     def key_slots(self) -> Array:
         """The slots of all keys."""
@@ -92,23 +105,19 @@ class KeyedMultiset:
 
     # -- what the runtime calls ----------------------------------------------------------------------
 
-    def save(self) -> SavedTables:
-        """Key group, time and count, then the columns."""
-        names = [KEY_GROUP_COLUMN, TOUCHED_COLUMN, *self.rows.saved_names]
-        batches = []
-        for row_slots, columns in self.rows.saved_parts():
-            keys = self._chains.slots_of(row_slots)
-            groups = slot_key_groups(self._index, keys, self._scope.max_parallelism)
-            fixed = [to_array(pa.int32(), groups), to_array(pa.int64(), self._ttl.touched_ms(keys))]
-            batches.append(pa.RecordBatch.from_arrays([*fixed, *columns], names=names))
-        return SavedTables(keyed={self.name: pa.Table.from_batches(batches)} if batches else {})
-
     def load(self, saved: SavedTables) -> None:
-        for part in saved.batches(self.name):
-            batch, row_slots = self.rows.load_part(part.columns[2:])
-            keys = self._key_slots([batch.column(k) for k in self._keys], batch.num_rows)
-            self._chains.append(keys, row_slots)
-            self._ttl.load(keys, view_values(part.column(1), np.int64))
+        loaded = [self._load_part(batch) for batch in saved.batches(self.name)]
+        if loaded:
+            keys, row_slots = (np.concatenate(arrays) for arrays in zip(*loaded, strict=True))
+            by_age = np.argsort(self.rows.sequence[row_slots], kind="stable")
+            self._chains.append(keys[by_age], row_slots[by_age])
+
+    def _load_part(self, part: pa.RecordBatch) -> tuple[Array, Array]:
+        first = FIXED_COLUMNS
+        batch, row_slots = self.rows.load_part(part.columns[first + 1 :])
+        keys = self._key_slots([batch.column(k) for k in self._keys], batch.num_rows)
+        self._ttl.load(keys, view_values(part.column(first), np.int64))
+        return keys, row_slots
 
     def nbytes(self) -> int:
         index = 0 if self._index is None else int(self._index.nbytes)
@@ -119,9 +128,29 @@ class KeyedMultiset:
         return self._ttl.next_sweep_ms
 
     def expire(self) -> int:
-        keys = self._ttl.take_expired()
-        _, row_slots = self._chains.match(keys)
-        self._chains.remove(row_slots)
-        self.rows.delete(row_slots)
-        self._delete(keys)
-        return len(keys)
+        with self._changes.lock:
+            keys = self._ttl.take_expired(lambda keys: self.rows.delete(self._chains.match(keys)[1]))
+            _, row_slots = self._chains.match(keys)
+            self._chains.remove(row_slots)
+            self._delete(keys)
+            return len(keys)
+
+    # -- what its changes read, by row slot: implements `ChangeSource` ---------------------------------
+
+    @property
+    def slot_count(self) -> int:
+        return self.rows.slot_count
+
+    def is_live(self, slots: Array) -> Array:
+        return self.rows.is_live(slots)
+
+    def key_groups(self, slots: Array) -> Array:
+        return slot_key_groups(self._index, self._chains.slots_of(slots), self._scope.max_parallelism)
+
+    @property
+    def saved_names(self) -> list[str]:
+        return [TOUCHED_COLUMN, *self.rows.saved_names]
+
+    def saved(self, slots: Array) -> tuple[Array, list[pa.Array]]:
+        touched_ms = self._ttl.touched_ms(self._chains.slots_of(slots))
+        return slots, [to_array(pa.int64(), touched_ms), *self.rows.saved(slots)[1]]

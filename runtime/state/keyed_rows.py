@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.accumulate import add_into
+from runtime.kernels.accumulate import add_into, add_not_below_zero
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.chains import Chains
 from runtime.kernels.growing import GrowingArray
 from runtime.kernels.index import KeyIndex
 from runtime.state.arrays import Array
+from runtime.state.changes import Changes
 from runtime.state.columns import RowStore
+from runtime.state.current_rows import FIXED_COLUMNS
 from runtime.state.key_group_column import slot_key_groups
 from runtime.state.operator_state import StateScope
-from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
+from runtime.state.saved_changes import SavedByChanges
+from runtime.state.snapshot import SavedTables
 from runtime.state.state_ttl import TOUCHED_COLUMN, StateTtl
 
-_SAVED_ROWS = 1 << 17
-"""Rows that are copied at once for a snapshot: their strings fit one array."""
 _NUMBERS = ("$count", "$matches", TOUCHED_COLUMN)
 
 
-class KeyedRows:
+class KeyedRows(SavedByChanges):
     """A multi-map of keys to rows, for whole batches; with `counts_matches` each row has a number of matches.
 
     `keys` are columns of the rows; without any all rows have one key. NULL keys match NULL keys: an operator with SQL's `=`
-    must leave those rows out itself. Rows of a key keep their order of arrival. A row id is one row; with `is_retracting` one
-    distinct row with a count, which is looked up by its content. The retraction of a row that is not there (it has expired) is
-    ignored, as in Flink.
-    State: index, chains, rows, and the numbers of each row. A row is forgotten when its count is zero or `ttl_ms` (0: never)
-    after it came or changed its count, a key with its last row; memory of forgotten rows is reused.
+    must leave those rows out itself. Rows of a key keep their order of arrival, until a restore. A row id is one row; with
+    `is_retracting` one distinct row with a count, which is looked up by its content. The retraction of a row that is not there
+    (it has expired) is ignored, as in Flink.
+    State: index, chains, rows, the numbers of each row, and which rows have changed. A row is forgotten when its count is zero or
+    `ttl_ms` (0: never) after it came or changed its count, a key with its last row; memory of forgotten rows is reused.
     """
 
     def __init__(
@@ -60,6 +59,8 @@ class KeyedRows:
         self._counts = GrowingArray(np.int64)
         self._matches = GrowingArray(np.int64) if counts_matches else None
         self._ttl = StateTtl(ttl_ms, scope.now_ms)
+        self._changes = Changes(self)
+        super().__init__({name: self._changes})
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -98,13 +99,19 @@ class KeyedRows:
         """Add (`signs` +1) or retract (-1) rows; `matches` is the number of matches of each row, where these are counted."""
         if batch.num_rows == 0:
             return
-        if self._identity is None:
-            row_ids = self._append(batch)
-            self._set_matches(row_ids, matches)
-            self._ttl.touch(row_ids)
-            return
+        with self._changes.lock:
+            if self._identity is None:
+                row_ids = self._append(batch)
+                self._set_matches(row_ids, matches)
+                self._ttl.touch(row_ids)
+            else:
+                self._apply(batch, signs, matches)
+
+    def _apply(self, batch: pa.RecordBatch, signs: Array, matches: Array) -> None:
         row_ids = self._find_or_append(batch)
-        add_into(self._counts.values, row_ids, signs)
+        self._changes.writing(row_ids)
+        # Row by row: a retraction of a row that has expired takes nothing from one that is added after it.
+        add_not_below_zero(self._counts.values, row_ids, signs)
         self._set_matches(row_ids, matches)
         touched = np.unique(row_ids)
         self._ttl.touch(touched)
@@ -116,7 +123,9 @@ class KeyedRows:
         touched = np.unique(row_ids)
         matches = self._matches.values
         before = matches[touched]
-        add_into(matches, np.ascontiguousarray(row_ids), amounts)
+        with self._changes.lock:
+            self._changes.writing(touched)
+            add_into(matches, np.ascontiguousarray(row_ids), amounts)
         return touched, before, matches[touched]
 
     def _append(self, batch: pa.RecordBatch) -> Array:
@@ -124,6 +133,7 @@ class KeyedRows:
             [batch.column(k) for k in self._keys] or [_constant(batch.num_rows)]
         )
         row_ids = self._rows.append(batch)
+        self._changes.created(row_ids)
         self._chains.append(slots, row_ids)
         return row_ids
 
@@ -149,6 +159,7 @@ class KeyedRows:
     def _forget(self, row_ids: Array) -> None:
         if len(row_ids) == 0:
             return
+        self._changes.forgetting(row_ids)
         if self._identity is not None:
             self._identity.delete(self._slot_of_row.values[row_ids])
         self._ttl.forget(row_ids)
@@ -157,33 +168,13 @@ class KeyedRows:
 
     # -- what the runtime calls --------------------------------------------------------------------
 
-    def save(self) -> SavedTables:
-        """Key group, count, matches and time, then the columns; rows of a key in order of their age."""
-        slots = self._index.slots()
-        groups = slot_key_groups(self._index if self._keys else None, slots, self._scope.max_parallelism)
-        of_key, row_ids = self._chains.match(slots)
-        batches = list(self._saved(groups[of_key], row_ids))
-        return SavedTables(keyed={self.name: pa.Table.from_batches(batches)} if batches else {})
-
-    def _saved(self, groups: Array, row_ids: Array) -> Iterator[pa.RecordBatch]:
-        names = [KEY_GROUP_COLUMN, *_NUMBERS, *self.schema.names]
-        for start in range(0, len(row_ids), _SAVED_ROWS):
-            ids = row_ids[start : start + _SAVED_ROWS]
-            matches = (
-                np.zeros(len(ids), dtype=np.int64) if self._matches is None else self._matches.values[ids]
-            )
-            numbers = (self.counts_of(ids), matches, self._ttl.touched_ms(ids))
-            columns = [
-                to_array(pa.int32(), groups[start : start + _SAVED_ROWS]),
-                *(to_array(pa.int64(), n) for n in numbers),
-                *self._rows.gather(ids).columns,
-            ]
-            yield pa.RecordBatch.from_arrays(columns, names=names)
-
     def load(self, saved: SavedTables) -> None:
         for batch in saved.batches(self.name):
-            counts, matches, touched_ms = (view_values(batch.column(i), np.int64) for i in (1, 2, 3))
-            rows = pa.RecordBatch.from_arrays(batch.columns[4:], schema=self.schema)
+            counts, matches, touched_ms = (
+                view_values(batch.column(FIXED_COLUMNS + i), np.int64) for i in range(len(_NUMBERS))
+            )
+            columns = batch.columns[FIXED_COLUMNS + len(_NUMBERS) :]
+            rows = pa.RecordBatch.from_arrays(columns, schema=self.schema)
             if self._identity is None:
                 row_ids = self._append(rows)
             else:
@@ -197,16 +188,42 @@ class KeyedRows:
         matches = 0 if self._matches is None else self._matches.nbytes
         numbers = self._counts.nbytes + self._row_of_slot.nbytes + self._slot_of_row.nbytes + matches
         structure = self._index.nbytes + self._chains.nbytes + self._rows.nbytes
-        return int(structure) + identity + int(numbers) + self._ttl.nbytes()
+        return int(structure) + identity + int(numbers) + self._ttl.nbytes() + self._changes.nbytes
 
     @property
     def next_sweep_ms(self) -> int | None:
         return self._ttl.next_sweep_ms
 
     def expire(self) -> int:
-        row_ids = self._ttl.take_expired()
-        self._forget(row_ids)
-        return len(row_ids)
+        with self._changes.lock:
+            row_ids = self._ttl.take_expired(self._changes.forgetting)
+            self._forget(row_ids)
+            return len(row_ids)
+
+    # -- what its changes read: implements `ChangeSource` ---------------------------------------------
+
+    @property
+    def slot_count(self) -> int:
+        return self._rows.id_count
+
+    def is_live(self, slots: Array) -> Array:
+        return self._chains.slots_of(slots) >= 0
+
+    def key_groups(self, slots: Array) -> Array:
+        keys = self._chains.slots_of(slots)
+        return slot_key_groups(self._index if self._keys else None, keys, self._scope.max_parallelism)
+
+    @property
+    def saved_names(self) -> list[str]:
+        return [*_NUMBERS, *self.schema.names]
+
+    def saved(self, slots: Array) -> tuple[Array, list[pa.Array]]:
+        matches = (
+            np.zeros(len(slots), dtype=np.int64) if self._matches is None else self._matches.values[slots]
+        )
+        numbers = (self.counts_of(slots), matches, self._ttl.touched_ms(slots))
+        rows = self._rows.gather(slots)
+        return slots, [*(to_array(pa.int64(), n) for n in numbers), *rows.columns]
 
 
 def _constant(rows: int) -> pa.Array:

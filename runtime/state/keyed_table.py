@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,23 +10,24 @@ import pyarrow as pa
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.index import KeyIndex
 from runtime.state.arrays import Array
+from runtime.state.changes import Changes
+from runtime.state.current_rows import FIXED_COLUMNS
 from runtime.state.key_group_column import slot_key_groups
 from runtime.state.operator_state import StateScope
+from runtime.state.saved_changes import SavedByChanges
 from runtime.state.slot_columns import SlotColumn, SlotPart, unique_names
-from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
+from runtime.state.snapshot import SavedTables
 from runtime.state.state_ttl import TOUCHED_COLUMN, StateTtl
 
-SLOT_COLUMN = "$slot"
-_SAVED_ROWS = 1 << 18
 
-
-class KeyedTable:
+class KeyedTable(SavedByChanges):
     """A map of keys to entries, for whole batches of keys; an entry is a slot, and its values are those of `columns` there.
 
     Without key columns the table has one entry, in slot 0, from its first use on; such an operator runs in one subtask.
     An entry expires `ttl_ms` after it was last written (0: never). Its columns are emptied when it is forgotten.
-    Saved as one table: key group, $touched_ms (with a TTL), $slot (with parts), keys, columns; and one table for each of
-    `parts`, whose $slot points to the entry. State: the index, the columns with their parts, and a time per slot with a TTL.
+    Saved as one table: the fixed columns, $touched_ms (with a TTL), keys, columns; and one table for each of `parts`, whose
+    $owner is the slot of the entry. State: the index, the columns with their parts, a time per slot with a TTL, and which slots
+    have changed.
     """
 
     def __init__(
@@ -49,6 +50,12 @@ class KeyedTable:
         self._index = KeyIndex(keys.types) if len(keys) else None
         self._slot_count = 0
         self._has_only_entry = False
+        self._changes = Changes(self)
+        for part in self._parts.values():
+            part.belong_to(self._changes.lock, _key_groups_by(self._index, scope.max_parallelism))
+        super().__init__(
+            {name: self._changes, **{f"{name}.{part}": p.changes for part, p in self._parts.items()}}
+        )
 
     @property
     def schema(self) -> pa.Schema:
@@ -67,14 +74,16 @@ class KeyedTable:
 
         Without key columns there is one row, that of the only entry.
         """
-        if self._index is None:
-            slots, is_new = np.zeros(1, dtype=np.int64), np.array([not self._has_only_entry])
-            self._has_only_entry = True
-            self._resize(1)
+        with self._changes.lock:
+            if self._index is None:
+                slots, is_new = np.zeros(1, dtype=np.int64), np.array([not self._has_only_entry])
+                self._has_only_entry = True
+            else:
+                slots, is_new = self._index.get_or_insert(key_columns)
+            self._resize(self.slot_count)
+            if self._changes.is_counting:
+                self._changes.created(slots[is_new])
             return slots, is_new
-        slots, is_new = self._index.get_or_insert(key_columns)
-        self._resize(self._index.slot_count)
-        return slots, is_new
 
     def _resize(self, slots: int) -> None:
         if slots > self._slot_count:
@@ -83,13 +92,17 @@ class KeyedTable:
                 column.resize(slots)
 
     def writing(self, slots: Array) -> None:
-        """Call this once per batch with the distinct slots that are written."""
-        self._ttl.touch(slots)
+        """Call this once per batch with the distinct slots that are written, before they are."""
+        with self._changes.lock:
+            self._changes.writing(slots)
+            self._ttl.touch(slots)
 
     def forget(self, slots: Array) -> None:
         """Drop the entries of these distinct slots."""
-        self._ttl.forget(slots)
-        self._drop(slots)
+        with self._changes.lock:
+            self._changes.forgetting(slots)
+            self._ttl.forget(slots)
+            self._drop(slots)
 
     def _drop(self, slots: Array) -> None:
         for column in self._columns:
@@ -114,50 +127,32 @@ class KeyedTable:
         return self._ttl.next_sweep_ms
 
     def expire(self) -> int:
-        slots = self._ttl.take_expired()
-        self._drop(slots)
-        return len(slots)
+        with self._changes.lock:
+            slots = self._ttl.take_expired(self._changes.forgetting)
+            self._drop(slots)
+            return len(slots)
 
     def nbytes(self) -> int:
         index = 0 if self._index is None else self._index.nbytes
-        return index + self._ttl.nbytes() + sum(column.nbytes() for column in self._columns)
-
-    def save(self) -> SavedTables:
-        slots = self.slots()
-        names = self.schema.names
-        # Piece by piece: as one array, strings may be too long for Arrow.
-        pieces = [
-            self._saved_entries(names, slots[start : start + _SAVED_ROWS])
-            for start in range(0, max(len(slots), 1), _SAVED_ROWS)
-        ]
-        keyed = {self.name: pa.concat_tables(pieces)}
-        if self._parts:
-            group_of_slot = np.zeros(self._slot_count, dtype=np.int32)
-            group_of_slot[slots] = slot_key_groups(self._index, slots, self._scope.max_parallelism)
-            keyed |= {f"{self.name}.{name}": _saved_part(p, group_of_slot) for name, p in self._parts.items()}
-        return SavedTables(keyed=keyed)
-
-    def _saved_entries(self, names: list[str], slots: Array) -> pa.Table:
-        groups = slot_key_groups(self._index, slots, self._scope.max_parallelism)
-        saved: dict[str, pa.Array] = {KEY_GROUP_COLUMN: pa.array(groups)}
-        if self._has_ttl:
-            saved[TOUCHED_COLUMN] = to_array(pa.int64(), self._ttl.touched_ms(slots))
-        if self._parts:
-            saved[SLOT_COLUMN] = to_array(pa.int64(), slots)
-        values = [array for column in self._columns for array in column.columns(slots)]
-        return pa.table(saved | dict(zip(names, [*self.keys(slots), *values], strict=True)))
+        columns = sum(column.nbytes() for column in self._columns)
+        return index + self._ttl.nbytes() + columns + self._changes.nbytes
 
     def load(self, saved: SavedTables) -> None:
         # Batch by batch: as one array, strings of several subtasks may be too long for Arrow.
-        slots = [self._load_entries(batch) for batch in saved.batches(self.name)]
+        entries = saved.batches(self.name)
+        slots = [self._load_entries(batch) for batch in entries]
         if self._parts and slots:
-            self._load_parts(saved, np.concatenate(slots))
+            self._load_parts(saved, entries, np.concatenate(slots))
 
     def _load_entries(self, entries: pa.RecordBatch) -> Array:
-        has_times = TOUCHED_COLUMN in entries.schema.names
-        columns = entries.columns[1 + has_times + bool(self._parts) :]
+        first = FIXED_COLUMNS
+        has_times = entries.schema.names[first] == TOUCHED_COLUMN if entries.num_columns > first else False
+        columns = entries.columns[first + has_times :]
         slots, _ = self.get_or_create(columns[: len(self._keys)])
-        self._load_times(slots, entries.column(TOUCHED_COLUMN) if has_times else None)
+        if has_times:
+            self._ttl.load(slots, view_values(entries.column(first), np.int64))
+        else:
+            self._ttl.touch(slots)
         first = len(self._keys)
         for column in self._columns:
             width = len(column.fields)
@@ -165,28 +160,41 @@ class KeyedTable:
             first += width
         return slots
 
-    def _load_times(self, slots: Array, touched_ms: pa.Array | None) -> None:
-        if touched_ms is None:
-            # Saved without a TTL: the entries' time begins now.
-            self._ttl.touch(slots)
-        else:
-            self._ttl.load(slots, view_values(touched_ms, np.int64))
-
-    def _load_parts(self, saved: SavedTables, slots: Array) -> None:
+    def _load_parts(self, saved: SavedTables, entries: list[pa.RecordBatch], slots: Array) -> None:
         # Slot numbers of several old subtasks overlap, but (key group, slot) is unique: one subtask owned the key group.
-        old = KeyIndex([pa.int32(), pa.int64()])
-        found = [
-            old.get_or_insert([entries.column(0), entries.column(SLOT_COLUMN)])[0]
-            for entries in saved.batches(self.name)
-        ]
+        old = KeyIndex([pa.int32(), pa.int32()])
+        found = [old.get_or_insert(batch.columns[:2])[0] for batch in entries]
         slot_of_old = np.zeros(len(slots), dtype=np.int64)
         slot_of_old[np.concatenate(found)] = slots
         for name, part in self._parts.items():
-            for entries in saved.batches(f"{self.name}.{name}"):
-                part.load(slot_of_old[old.get(entries.columns[:2])], entries.columns[2:])
+            for values in saved.batches(f"{self.name}.{name}"):
+                owners = old.get([values.column(0), values.column(FIXED_COLUMNS)])
+                part.load(slot_of_old[owners], values.columns[FIXED_COLUMNS + 1 :])
+
+    # -- what its changes read: implements `ChangeSource` ---------------------------------------------
+
+    @property
+    def slot_count(self) -> int:
+        return 1 if self._index is None else self._index.slot_count
+
+    def is_live(self, slots: Array) -> Array:
+        if self._index is None:
+            return np.full(len(slots), self._has_only_entry)
+        return self._index.is_live(slots)
+
+    def key_groups(self, slots: Array) -> Array:
+        return slot_key_groups(self._index, slots, self._scope.max_parallelism)
+
+    @property
+    def saved_names(self) -> list[str]:
+        return [*([TOUCHED_COLUMN] if self._has_ttl else []), *self.schema.names]
+
+    def saved(self, slots: Array) -> tuple[Array, list[pa.Array]]:
+        times = [to_array(pa.int64(), self._ttl.touched_ms(slots))] if self._has_ttl else []
+        values = [array for column in self._columns for array in column.columns(slots)]
+        return slots, [*times, *self.keys(slots), *values]
 
 
-def _saved_part(part: SlotPart, group_of_slot: Array) -> pa.Table:
-    owners, columns = part.save()
-    fixed = {KEY_GROUP_COLUMN: pa.array(group_of_slot[owners]), SLOT_COLUMN: to_array(pa.int64(), owners)}
-    return pa.table(fixed | dict(zip((field.name for field in part.fields), columns, strict=True)))
+def _key_groups_by(index: KeyIndex | None, max_parallelism: int) -> Callable[[Array], Array]:
+    # Of the index alone: a reference to the table would keep both until the garbage collector comes.
+    return lambda slots: slot_key_groups(index, slots, max_parallelism)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +43,8 @@ class NestedColumn:
         self._chunks: dict[int, _Chunk] = {}
         self._next = 0
         self._places: Array = np.empty(0, dtype=np.int64)
+        # An operator writes while another thread collects a snapshot.
+        self._lock = threading.Lock()
 
     @property
     def nbytes(self) -> int:
@@ -53,20 +56,26 @@ class NestedColumn:
 
     def put(self, slots: Array, values: pa.Array) -> None:
         """Set slots; for a slot that occurs twice the last value is kept."""
-        self._places = grown(self._places, int(slots.max()) + 1, -1)
         # The last of equal slots, counted from the end, is the first.
         last = len(slots) - 1 - np.unique(slots[::-1], return_index=True)[1]
-        self._leave(slots[last])
-        self._add(slots[last], values.take(to_array(pa.int64(), last)))
-        self._tidy()
+        with self._lock:
+            self._places = grown(self._places, int(slots.max()) + 1, -1)
+            self._leave(slots[last])
+            self._add(slots[last], values.take(to_array(pa.int64(), last)))
+            self._tidy()
 
     def delete(self, slots: Array) -> None:
         """Make slots NULL and forget their values. A slot out of range is ignored."""
-        self._leave(np.unique(slots[slots < len(self._places)]))
-        self._tidy()
+        with self._lock:
+            self._leave(np.unique(slots[slots < len(self._places)]))
+            self._tidy()
 
     def gather(self, slots: Array) -> pa.Array:
         """The values of slots, NULL for a slot without one."""
+        with self._lock:
+            return self._gather(slots)
+
+    def _gather(self, slots: Array) -> pa.Array:
         places = np.full(len(slots), -1, dtype=np.int64)
         known = slots < len(self._places)
         places[known] = self._places[slots[known]]

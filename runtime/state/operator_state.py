@@ -13,6 +13,13 @@ EXPIRED = "numStateEntriesExpired"
 """The metric of keys and rows that were forgotten because of their age."""
 
 
+class PendingTables(Protocol):
+    """What a piece of state has begun to save."""
+
+    def collect(self) -> SavedTables:
+        """Copy it, on any thread; SnapshotAborted when its checkpoint was aborted."""
+
+
 class StateTable(Protocol):
     """One piece of an operator's declared state: it saves, loads, expires and measures itself.
 
@@ -22,8 +29,15 @@ class StateTable(Protocol):
     @property
     def name(self) -> str: ...
 
-    def save(self) -> SavedTables:
-        """A consistent copy, as tables named `name` or `name.part`; later changes of the state do not change it."""
+    def begin(self, checkpoint_id: int, *, is_full: bool) -> PendingTables:
+        """A consistent copy, as tables named `name` or `name.part`; later changes of the state do not change it. It may hold
+        increments, unless `is_full`."""
+
+    def completed(self, checkpoint_id: int) -> None:
+        """Increments may follow the snapshot of this checkpoint."""
+
+    def aborted(self, checkpoint_id: int) -> None:
+        """No increment will follow the snapshot of this checkpoint; what it collects is not needed."""
 
     def load(self, saved: SavedTables) -> None:
         """Take over saved tables; called at most once, while the table is empty. `saved` holds the keyed rows of this
@@ -50,6 +64,52 @@ class NeverExpires:
 
 
 Table = TypeVar("Table", bound=StateTable)
+
+
+@dataclasses.dataclass(frozen=True)
+class LaterTables:
+    """Implements `PendingTables` for what nothing changes any more: `make` turns it into tables."""
+
+    make: Callable[[], SavedTables]
+
+    def collect(self) -> SavedTables:
+        return self.make()
+
+
+class SavedWhole:
+    """The part of a `StateTable` whose snapshots are always whole, by its method `save_later`."""
+
+    def save_later(self) -> Callable[[], SavedTables]:
+        """Take what the state is at this moment; what is returned makes tables of it, on any thread."""
+        raise NotImplementedError
+
+    def save(self) -> SavedTables:
+        """A copy, at once."""
+        return self.save_later()()
+
+    def begin(self, checkpoint_id: int, *, is_full: bool) -> PendingTables:
+        return LaterTables(self.save_later())
+
+    def completed(self, checkpoint_id: int) -> None:
+        return None
+
+    def aborted(self, checkpoint_id: int) -> None:
+        return None
+
+
+@dataclasses.dataclass(frozen=True)
+class PendingSnapshot:
+    """The state of an operator as it was when its snapshot began, not yet copied."""
+
+    tables: tuple[PendingTables, ...]
+
+    def collect(self) -> OperatorSnapshot:
+        """Copy it, on any thread, while the operator goes on in its own. Called once; SnapshotAborted when the checkpoint was
+        aborted meanwhile."""
+        snapshot = OperatorSnapshot()
+        for table in self.tables:
+            snapshot.include(table.collect())
+        return snapshot
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,11 +144,24 @@ class OperatorState:
         return table
 
     def snapshot(self) -> OperatorSnapshot:
-        """A consistent copy of all tables."""
-        snapshot = OperatorSnapshot()
+        """A consistent copy of all tables, at once."""
+        return self.begin_snapshot(0, is_full=True).collect()
+
+    def begin_snapshot(self, checkpoint_id: int, *, is_full: bool = False) -> PendingSnapshot:
+        """The state of all tables at this moment, on the operator's thread; ids grow. `is_full`: without increments, for a
+        savepoint."""
+        return PendingSnapshot(tuple(table.begin(checkpoint_id, is_full=is_full) for table in self.tables))
+
+    def on_checkpoint_completed(self, checkpoint_id: int) -> None:
+        """All of the job has saved its part: later increments follow this checkpoint, or one that its own chain holds. An id that
+        was told before, or a lesser one, changes nothing."""
         for table in self.tables:
-            snapshot.include(table.save())
-        return snapshot
+            table.completed(checkpoint_id)
+
+    def on_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Nothing follows this checkpoint: what changed before it is saved again by the next."""
+        for table in self.tables:
+            table.aborted(checkpoint_id)
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
         """Load every table; called once, before the operator gets its first element."""

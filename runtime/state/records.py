@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -68,22 +69,20 @@ class Records:
         self._null_record[_HEADER_BYTES : _HEADER_BYTES + (len(types) + 7) // 8] = 0xFF
         self._has_null = np.zeros(len(types), dtype=bool)
         self._value_bytes = np.full(len(types), 16.0)
+        # Operators write while another thread collects a snapshot. A reader must not see segments that are being cleaned.
+        self._lock = threading.RLock()
 
     @property
     def nbytes(self) -> int:
         """Memory held, in bytes."""
         return self._segments.nbytes + self._places.nbytes
 
-    @property
-    def live_bytes(self) -> int:
-        """Bytes of the live records."""
-        return self._segments.live_bytes
-
     def reserve(self, id_count: int) -> None:
         """Make room for ids 0 … id_count - 1."""
         if id_count > _IDS_MAX:
             raise InternalError(f"a table cannot hold more than {_IDS_MAX} rows in one subtask")
-        self._places.reserve(id_count)
+        with self._lock:
+            self._places.reserve(id_count)
 
     def write(self, ids: Array, columns: Sequence[pa.Array], rows: Array) -> None:
         """Set the rows of ids to the rows with these numbers of the columns; of an id that occurs twice the last is kept."""
@@ -91,7 +90,10 @@ class Records:
             column if column.type == data_type else column.cast(data_type)
             for column, data_type in zip(columns, self.types, strict=True)
         ]
-        source = self._source(columns)
+        with self._lock:
+            self._write(ids, self._source(columns), rows)
+
+    def _write(self, ids: Array, source: Array, rows: Array) -> None:
         segments, done, scratch = self._segments, 0, _scratch()
         while done < len(rows):
             done, segments.used, missing = write_records(
@@ -109,6 +111,10 @@ class Records:
     ) -> list[pa.Array]:
         """The columns (only those of `numbers`, unless None) of the rows of ids, repeats allowed. `may_miss`: ids below the
         reserved number may have no row, which is read as NULL in each column."""
+        with self._lock:
+            return self._read(ids, numbers, may_miss)
+
+    def _read(self, ids: Array, numbers: Sequence[int] | None, may_miss: bool) -> list[pa.Array]:
         wanted = range(len(self.types)) if numbers is None else numbers
         columns = {
             n: RecordColumn(
@@ -131,15 +137,12 @@ class Records:
 
     def forget(self, ids: Array) -> Array:
         """Forget rows; returns the ids that had one, each once. An id out of range is ignored."""
-        forgotten = np.empty(len(ids), dtype=np.int64)
-        places = self._places.values[: self._places.count]
-        count = forget_records(ids, self._segments.bases, places, self._segments.live, forgotten)
-        self._clean()
-        return forgotten[:count]
-
-    def ids(self) -> Array:
-        """int64[n]: the ids that have a row, ascending."""
-        return np.flatnonzero(self._places.values[: self._places.count] >= 0)
+        with self._lock:
+            forgotten = np.empty(len(ids), dtype=np.int64)
+            places = self._places.values[: self._places.count]
+            count = forget_records(ids, self._segments.bases, places, self._segments.live, forgotten)
+            self._clean()
+            return forgotten[:count]
 
     def _record_bytes(self) -> int:
         return self._fixed_bytes + int(self._value_bytes[self._layout[:, 0] >= BYTES].sum())

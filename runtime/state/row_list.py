@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
 from runtime.state.held_memory import held_bytes, self_contained
 from runtime.state.key_group_column import key_group_column
-from runtime.state.operator_state import NeverExpires
+from runtime.state.operator_state import NeverExpires, SavedWhole
 from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
 
 
-class RowList(NeverExpires):
+class RowList(SavedWhole, NeverExpires):
     """The rows of an operator that runs in one subtask. State: the batches, none of which is held for a few of its rows."""
 
     def __init__(self, name: str, schema: pa.Schema) -> None:
@@ -45,14 +45,19 @@ class RowList(NeverExpires):
             return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in self.schema], schema=self.schema)
         return pa.concat_batches(self._batches)
 
-    def save(self) -> SavedTables:
+    def save_later(self) -> Callable[[], SavedTables]:
         """The batches as they are, all in key group 0."""
-        names = [KEY_GROUP_COLUMN, *self.schema.names]
-        batches = [
-            pa.RecordBatch.from_arrays([key_group_column([], b.num_rows, 1), *b.columns], names=names)
-            for b in self._batches
-        ]
-        return SavedTables(keyed={self.name: pa.Table.from_batches(batches)} if batches else {})
+        name, names, batches = self.name, [KEY_GROUP_COLUMN, *self.schema.names], [*self._batches]
+        return lambda: SavedTables(
+            keyed={
+                name: pa.Table.from_batches(
+                    pa.RecordBatch.from_arrays([key_group_column([], b.num_rows, 1), *b.columns], names=names)
+                    for b in batches
+                )
+            }
+            if batches
+            else {}
+        )
 
     def load(self, saved: SavedTables) -> None:
         for batch in saved.batches(self.name):

@@ -11,19 +11,18 @@ from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.index import KeyIndex
 from runtime.kernels.rank import missing_into
 from runtime.state.arrays import Array, grown
+from runtime.state.changes import Changes
 from runtime.state.columns import RowStore
+from runtime.state.current_rows import FIXED_COLUMNS
 from runtime.state.id_lists import NO_ROW, IdLists
 from runtime.state.key_group_column import slot_key_groups
 from runtime.state.operator_state import StateScope
-from runtime.state.slot_columns import unique_names
-from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
+from runtime.state.saved_changes import SavedByChanges
+from runtime.state.snapshot import SavedTables
 from runtime.state.state_ttl import TOUCHED_COLUMN, StateTtl
 
-_SAVED_KEYS = 1 << 16
-"""Keys whose rows are saved as one piece: an array of strings holds at most 2 GiB."""
 
-
-class RowLists:
+class RowLists(SavedByChanges):
     """At most `size` rows per key, in the order that the operator gives them, declared as the table `name`.
 
     The key of a row is in its columns `key_columns`; without any there is one list, that of slot 0. State: index, lists and rows;
@@ -48,6 +47,8 @@ class RowLists:
         self._ttl = StateTtl(ttl_ms, scope.now_ms)
         self._max_parallelism = scope.max_parallelism
         self._marks: Array = np.empty(0, dtype=np.uint8)
+        self._changes = Changes(self)
+        super().__init__({name: self._changes})
         if self._index is None:
             self.lists.resize(1)
 
@@ -55,13 +56,18 @@ class RowLists:
         """int64[n]: the slot of each row's key, which gets an empty list if it is absent."""
         if self._index is None:
             return np.zeros(batch.num_rows, dtype=np.int64)
-        slots, _ = self._index.get_or_insert([batch.column(k) for k in self._key_columns])
-        self.lists.resize(self._index.slot_count)
+        with self._changes.lock:
+            slots, is_new = self._index.get_or_insert([batch.column(k) for k in self._key_columns])
+            self.lists.resize(self._index.slot_count)
+            if self._changes.is_counting:
+                self._changes.created(slots[is_new])
         return slots
 
     def writing(self, slots: Array) -> None:
         """The lists of these distinct slots are about to be written."""
-        self._ttl.touch(slots)
+        with self._changes.lock:
+            self._changes.writing(slots)
+            self._ttl.touch(slots)
 
     def enter(self, batch: pa.RecordBatch, slots: Array, lists: Array, first_row: int) -> Array:
         """Store the batch's rows that are in these lists of distinct slots: row i as id `first_row + i`, where `first_row` is the
@@ -90,48 +96,55 @@ class RowLists:
 
     # -- declared state ----------------------------------------------------------------------------
 
-    def save(self) -> SavedTables:
-        slots = self.live_slots()
-        parts = [
-            self._saved(slots[at : at + _SAVED_KEYS]) for at in range(0, max(1, len(slots)), _SAVED_KEYS)
-        ]
-        return SavedTables(keyed={self.name: pa.concat_tables(parts)})
-
-    def _saved(self, slots: Array) -> pa.Table:
-        lists = self.lists.lists(slots)
-        present = lists != NO_ROW
-        owners = np.repeat(np.arange(len(slots)), present.sum(axis=1))
-        groups = slot_key_groups(self._index, slots, self._max_parallelism)
-        rows = self.rows.gather(lists[present])
-        touched = to_array(pa.int64(), self._ttl.touched_ms(slots[owners]))
-        names = [KEY_GROUP_COLUMN, TOUCHED_COLUMN, *unique_names(self.rows.schema.names)]
-        return pa.table([pa.array(groups[owners]), touched, *rows.columns], names=names)
-
     def load(self, saved: SavedTables) -> None:
         for part in saved.batches(self.name):
-            batch = pa.RecordBatch.from_arrays(part.columns[2:], schema=self.rows.schema)
+            batch = pa.RecordBatch.from_arrays(part.columns[FIXED_COLUMNS + 1 :], schema=self.rows.schema)
             slots = self.slots_of(batch)
             # Rows of a key were saved in their order. The ids of an empty store follow each other.
             first_id = self.rows.id_count
             self.rows.append(batch)
             self.lists.insert(slots, first_id + np.arange(batch.num_rows), first_id)
-            self._ttl.load(slots, view_values(part.column(1), np.int64))
+            self._ttl.load(slots, view_values(part.column(FIXED_COLUMNS), np.int64))
 
     def nbytes(self) -> int:
         index = 0 if self._index is None else int(self._index.nbytes)
-        return (
-            index + self.lists.nbytes() + int(self.rows.nbytes) + self._ttl.nbytes() + int(self._marks.nbytes)
-        )
+        rows = self.lists.nbytes() + int(self.rows.nbytes) + int(self._marks.nbytes)
+        return index + rows + self._ttl.nbytes() + self._changes.nbytes
 
     @property
     def next_sweep_ms(self) -> int | None:
         return self._ttl.next_sweep_ms
 
     def expire(self) -> int:
-        slots = self._ttl.take_expired()
-        rows = self.lists.lists(slots)
-        self.rows.delete(rows[rows != NO_ROW])
-        self.lists.clear(slots)
-        if self._index is not None:
-            self._index.delete(slots)
-        return len(slots)
+        with self._changes.lock:
+            slots = self._ttl.take_expired(self._changes.forgetting)
+            rows = self.lists.lists(slots)
+            self.rows.delete(rows[rows != NO_ROW])
+            self.lists.clear(slots)
+            if self._index is not None:
+                self._index.delete(slots)
+            return len(slots)
+
+    # -- what its changes read: implements `ChangeSource` ---------------------------------------------
+
+    @property
+    def slot_count(self) -> int:
+        return self.lists.slot_count
+
+    def is_live(self, slots: Array) -> Array:
+        return np.ones(len(slots), dtype=bool) if self._index is None else self._index.is_live(slots)
+
+    def key_groups(self, slots: Array) -> Array:
+        return slot_key_groups(self._index, slots, self._max_parallelism)
+
+    @property
+    def saved_names(self) -> list[str]:
+        return [TOUCHED_COLUMN, *self.rows.schema.names]
+
+    def saved(self, slots: Array) -> tuple[Array, list[pa.Array]]:
+        """Rows of a key follow each other in the order of its list."""
+        lists = self.lists.lists(slots)
+        present = lists != NO_ROW
+        owners = np.repeat(slots, present.sum(axis=1))
+        rows = self.rows.gather(lists[present])
+        return owners, [to_array(pa.int64(), self._ttl.touched_ms(owners)), *rows.columns]

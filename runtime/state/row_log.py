@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from runtime.state.arrays import Array
 from runtime.state.chunk_runs import runs_of_small
 from runtime.state.held_memory import held_bytes, self_contained
 from runtime.state.key_group_column import key_group_column
-from runtime.state.operator_state import NeverExpires, StateScope
+from runtime.state.operator_state import NeverExpires, SavedWhole, StateScope
 from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 
@@ -55,7 +56,7 @@ class Chunk:
     key_groups: pa.Array | None = None
 
 
-class RowLog(NeverExpires):
+class RowLog(SavedWhole, NeverExpires):
     """Rows in order of arrival; `keys` are the columns that their key group comes from. No batch is held for a few of its rows.
 
     State: all rows that were appended and not yet removed. No row expires by itself: the operator removes rows by their times.
@@ -129,34 +130,40 @@ class RowLog(NeverExpires):
 
     # -- what the runtime calls ----------------------------------------------------------------------
 
-    def save(self) -> SavedTables:
+    def save_later(self) -> Callable[[], SavedTables]:
         """The chunks as they are: only the flags of matched rows are copied.
 
         A log that is EVERYWHERE is a shared table. The logs of the subtasks differ only by the rows that they have removed, more
         of them the later their limit: the log with the least limit holds the rows of all others.
         """
-        if not self.chunks:
-            return SavedTables()
-        if self._spread is Spread.EVERYWHERE:
-            return SavedTables(shared={self.name: self._table([_SUBTASK_COLUMN, _REMOVED_COLUMN])})
-        return SavedTables(keyed={self.name: self._table([KEY_GROUP_COLUMN])})
+        # A copy: the flags change later.
+        chunks = [(chunk, to_array(pa.bool_(), chunk.is_matched)) for chunk in self.chunks]
+        removed_until = self._removed_until
+        return lambda: self._saved_chunks(chunks, removed_until)
 
-    def _table(self, first_names: list[str]) -> pa.Table:
+    def _saved_chunks(self, chunks: list[tuple[Chunk, pa.Array]], removed_until: int) -> SavedTables:
+        if not chunks:
+            return SavedTables()
+        is_shared = self._spread is Spread.EVERYWHERE
+        first_names = [_SUBTASK_COLUMN, _REMOVED_COLUMN] if is_shared else [KEY_GROUP_COLUMN]
         names = [*first_names, *_ROW_COLUMNS, *self.schema.names]
         batches = []
-        for chunk in self.chunks:
-            # A copy: the flags change later.
-            fixed = [to_array(pa.int64(), chunk.times), to_array(pa.bool_(), chunk.is_matched)]
-            columns = [*self._first_columns(chunk), *fixed, *chunk.batch.columns]
-            batches.append(pa.RecordBatch.from_arrays(columns, names=names))
-        return pa.Table.from_batches(batches)
+        for chunk, is_matched in chunks:
+            fixed = [
+                *self._first_columns(chunk, removed_until),
+                to_array(pa.int64(), chunk.times),
+                is_matched,
+            ]
+            batches.append(pa.RecordBatch.from_arrays([*fixed, *chunk.batch.columns], names=names))
+        tables = {self.name: pa.Table.from_batches(batches)}
+        return SavedTables(shared=tables) if is_shared else SavedTables(keyed=tables)
 
-    def _first_columns(self, chunk: Chunk) -> list[pa.Array]:
+    def _first_columns(self, chunk: Chunk, removed_until: int) -> list[pa.Array]:
         rows = len(chunk.times)
         if self._spread is Spread.EVERYWHERE:
             return [
                 pa.repeat(pa.scalar(self._scope.subtask, pa.int32()), rows),
-                pa.repeat(pa.scalar(self._removed_until, pa.int64()), rows),
+                pa.repeat(pa.scalar(removed_until, pa.int64()), rows),
             ]
         if chunk.key_groups is None:
             chunk.key_groups = self._key_groups(chunk.batch)

@@ -15,7 +15,7 @@ from runtime.state.arrays import Array
 from runtime.state.chunk_runs import runs_of_small
 from runtime.state.held_memory import held_bytes, self_contained
 from runtime.state.key_group_column import key_group_column
-from runtime.state.operator_state import NeverExpires, StateScope
+from runtime.state.operator_state import NeverExpires, SavedWhole, StateScope
 from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 
@@ -57,7 +57,7 @@ class SliceColumns:
     end: int
 
 
-class SliceLog(NeverExpires):
+class SliceLog(SavedWhole, NeverExpires):
     """Rows or partials of open windows, in order of arrival.
 
     Rows of one slice usually arrive in one run; a long run becomes a chunk of its own, so that firing, forgetting and
@@ -75,11 +75,15 @@ class SliceLog(NeverExpires):
 
     # -- what the runtime calls ----------------------------------------------------------------------
 
-    def save(self) -> SavedTables:
-        """The chunks as they are. Their key groups are computed with the first snapshot that they are in."""
-        if not self.chunks:
+    def save_later(self) -> Callable[[], SavedTables]:
+        """The chunks as they are. Their key groups are computed when the first snapshot that they are in is collected."""
+        chunks = [*self.chunks]
+        return lambda: self._saved_chunks(chunks)
+
+    def _saved_chunks(self, chunks: list[SliceChunk]) -> SavedTables:
+        if not chunks:
             return SavedTables()
-        return SavedTables(keyed={self.name: pa.Table.from_batches([self._saved(c) for c in self.chunks])})
+        return SavedTables(keyed={self.name: pa.Table.from_batches([self._saved(c) for c in chunks])})
 
     def _saved(self, chunk: SliceChunk) -> pa.RecordBatch:
         if chunk.saved is None:

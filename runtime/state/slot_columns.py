@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,9 @@ from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.growing import GrowingArray
 from runtime.state.arrays import Array
 from runtime.state.columns import RowStore
+
+if TYPE_CHECKING:
+    from runtime.state.changes import Changes, TableLock
 
 
 class SlotColumn(Protocol):
@@ -37,16 +40,18 @@ class SlotColumn(Protocol):
 
 
 class SlotPart(Protocol):
-    """Any number of entries per slot, saved as a table of its own. A column it belongs to empties and measures it."""
+    """Any number of entries per slot, saved as a table of its own: $owner, the slot, then one column per field. A column it
+    belongs to empties and measures it."""
 
     @property
-    def fields(self) -> list[pa.Field]: ...
+    def changes(self) -> Changes:
+        """Which of its entries have changed."""
 
-    def save(self) -> tuple[Array, list[pa.Array]]:
-        """(slot of each entry, one array per field)."""
+    def belong_to(self, lock: TableLock, key_groups: Callable[[Array], Array]) -> None:
+        """The table of the slots gives its lock, with which every change is made, and the key groups of slots."""
 
     def load(self, slots: Array, columns: list[pa.Array]) -> None:
-        """The inverse; what several old subtasks saved comes in several calls."""
+        """Take over saved columns; what several old subtasks saved comes in several calls."""
 
 
 class NumberColumn:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TypeVar
 
 import pyarrow as pa
 
+from runtime.state.current_rows import current_rows
+
+Value = TypeVar("Value")
+
 KEY_GROUP_COLUMN = "$key_group"
 """First column, int32, of every keyed snapshot table."""
+
+
+class SnapshotAborted(Exception):
+    """What a snapshot copied was given up, because its checkpoint was aborted."""
 
 
 @dataclasses.dataclass
@@ -17,15 +26,19 @@ class SavedTables:
     `keyed` tables start with KEY_GROUP_COLUMN; a restore gets only the rows of its own key groups, already concatenated.
     `shared` tables (small: a watermark, a flag) are concatenated over all old subtasks, and each new subtask receives all of
     them.
+    A keyed table named in `increments` holds only what changed since the checkpoint with that id, one that was completed: its
+    segments follow those of that checkpoint. All other tables are whole.
     """
 
     keyed: dict[str, pa.Table] = dataclasses.field(default_factory=dict)
     shared: dict[str, pa.Table] = dataclasses.field(default_factory=dict)
+    increments: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def batches(self, name: str) -> list[pa.RecordBatch]:
-        """The rows of a keyed table piece by piece, as they were saved: as one array, strings may be too long for Arrow."""
+        """The rows of a keyed table that no increment has replaced, piece by piece: as one array, strings may be too long for
+        Arrow."""
         table = self.keyed.get(name)
-        return [] if table is None else [batch for batch in table.to_batches() if batch.num_rows]
+        return [] if table is None else current_rows(table.to_batches())
 
 
 class OperatorSnapshot(SavedTables):
@@ -36,11 +49,12 @@ class OperatorSnapshot(SavedTables):
         """Add the tables of one piece of state."""
         self.keyed |= saved.keyed
         self.shared |= saved.shared
+        self.increments |= saved.increments
 
     def of(self, name: str) -> SavedTables:
         """The tables that the declared table `name` has saved."""
-        return SavedTables(_named(self.keyed, name), _named(self.shared, name))
+        return SavedTables(_named(self.keyed, name), _named(self.shared, name), _named(self.increments, name))
 
 
-def _named(tables: dict[str, pa.Table], name: str) -> dict[str, pa.Table]:
+def _named(tables: dict[str, Value], name: str) -> dict[str, Value]:
     return {key: table for key, table in tables.items() if key == name or key.startswith(f"{name}.")}

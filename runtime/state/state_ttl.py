@@ -13,6 +13,9 @@ from runtime.state.arrays import Array
 TOUCHED_COLUMN = "$touched_ms"
 """The last touch of an entry in a saved table."""
 
+NO_TIME = -1
+"""What a table without a TTL saves as the last touch."""
+
 _BUCKETS = 64
 """Buckets per time to live: few enough to scan, small enough that live slots are seldom read again."""
 
@@ -50,13 +53,14 @@ class StateTtl:
                 self._bucket(now_ms // self._bucket_ms).append(fresh[:count], now_ms)
 
     def load(self, slots: Array, touched_ms: Array) -> None:
-        """Restore the last touches; a slot that occurs twice has the same time each time."""
+        """Restore the last touches, the latest of a slot that occurs twice. Those of a snapshot without a TTL are NO_TIME: the
+        time begins at the restore."""
         if self._ttl_ms and len(slots):
             self._reserve(slots)
-            self._times.values[slots] = touched_ms
-            count = self._times.count
-            is_loaded = (self._times.values[:count] != _GONE) & ~self._waiting.values[:count]
-            self._wait(np.flatnonzero(is_loaded))
+            times = np.where(touched_ms == NO_TIME, self._now_ms(), touched_ms)
+            is_held = self._waiting.values[slots]
+            np.maximum.at(self._times.values, slots, times)
+            self._wait(np.unique(slots[~is_held]))
 
     def forget(self, slots: Array) -> None:
         """Remove slots that the caller has dropped for another reason than their age."""
@@ -71,8 +75,9 @@ class StateTtl:
             firsts.append(self._buckets[min(self._buckets)].first_ms)
         return min(firsts) + self._ttl_ms if firsts else None
 
-    def take_expired(self) -> Array:
-        """Remove and return the slots that have expired; the caller drops their state."""
+    def take_expired(self, forgetting: Callable[[Array], None] = lambda slots: None) -> Array:
+        """Remove and return the slots that have expired; the caller drops their state. `forgetting` is called with them while
+        their times are still there."""
         limit_ms = self._now_ms() - self._ttl_ms
         count = int(np.searchsorted(self._next_times, limit_ms, side="right"))
         due = [self._next_slots[:count]]
@@ -86,6 +91,7 @@ class StateTtl:
         is_expired = is_there & (touched <= limit_ms)
         is_next = ~is_expired & is_there & (touched // self._bucket_ms <= last)
         expired = slots[is_expired]
+        forgetting(expired)
         self._times.values[expired] = _GONE
         self._line_up(slots[is_next], touched[is_next])
         self._wait(slots[is_there & ~is_expired & ~is_next])
@@ -121,8 +127,8 @@ class StateTtl:
         self._waiting.reserve(capacity)
 
     def touched_ms(self, slots: Array) -> Array:
-        """int64[n]: the last touch of each slot, for a snapshot; without a TTL it is the current time."""
-        return self._times.values[slots] if self._ttl_ms else np.full(len(slots), self._now_ms())
+        """int64[n]: the last touch of each slot, for a snapshot; NO_TIME without a TTL."""
+        return self._times.values[slots] if self._ttl_ms else np.full(len(slots), NO_TIME)
 
     def nbytes(self) -> int:
         buckets = sum(bucket.nbytes for bucket in self._buckets.values())

@@ -12,21 +12,23 @@ from runtime.taskmanager.mailbox import Mailbox
 
 class InputChannel:
     """One channel of a task's input. `input_index` is the input of the head operator; `position` is the channel's
-    index among those of that input. `bytes_in` counts the rows' bytes that were taken."""
+    index among those of that input. `bytes_in` counts the rows' bytes that were taken. `is_blocked`: it is not read until the
+    barriers of other channels have come."""
 
-    __slots__ = ("_mailbox", "bytes_in", "channel", "input_index", "position")
+    __slots__ = ("_mailbox", "bytes_in", "channel", "input_index", "is_blocked", "position")
 
     def __init__(self, channel: Channel, input_index: int, position: int, mailbox: Mailbox) -> None:
         self.channel = channel
         self.input_index = input_index
         self.position = position
         self.bytes_in = 0
+        self.is_blocked = False
         self._mailbox = mailbox
 
     def open(self) -> None:
-        self.channel.listen(self._announce, self._announce_first)
+        self.channel.listen(self.announce, self._announce_first)
 
-    def _announce(self) -> None:
+    def announce(self) -> None:
         self._mailbox.announce(self)
 
     def _announce_first(self) -> None:
@@ -67,6 +69,10 @@ class InputGate:
     def channels_per_input(self) -> tuple[int, ...]:
         """How many channels have not ended, by input."""
         return tuple(self._open_channels)
+
+    def count_open(self) -> int:
+        """How many channels have not ended."""
+        return sum(self._open_channels)
 
     @property
     def bytes_in(self) -> int:

@@ -98,6 +98,12 @@ class ChainOutput:
             node.on_idle(is_idle)
         self._broadcast(WatermarkStatus(is_idle))
 
+    def drain(self) -> None:
+        """End event time, without the end of input. Consumers are told by the barrier that follows."""
+        self._counters.watermark_ms = WATERMARK_MAX
+        for node in self._nodes:
+            node.drain()
+
     def finish(self, now_ms: int) -> None:
         """Send the last watermark, then the end of input: no row follows."""
         self.emit_watermark(WATERMARK_MAX)
@@ -142,6 +148,12 @@ class OperatorNode:
         # finishes.
         if handed_on is not None and handed_on != WATERMARK_MAX:
             self.output.emit_watermark(handed_on)
+        self._position.current = caller
+
+    def drain(self) -> None:
+        caller = self._enter()
+        self.operator.on_watermark(WATERMARK_MAX, self.output)
+        self.output.drain()
         self._position.current = caller
 
     def on_idle(self, is_idle: bool) -> None:
@@ -200,6 +212,7 @@ class OperatorChain:
         self.nodes: list[OperatorNode] = []
         self.counters: dict[int, OperatorCounters] = {}
         self._outputs: dict[int, ChainOutput] = {}
+        self._source_output: ChainOutput | None = None
 
     @property
     def head(self) -> OperatorNode:
@@ -209,6 +222,7 @@ class OperatorChain:
         """The output of a source head, which is no operator: the task polls its reader."""
         counters = self.counters[chained.id] = OperatorCounters()
         output = self._outputs[chained.id] = ChainOutput(counters, self._check_cancelled)
+        self._source_output = output
         return output, counters
 
     def add_table(self, chained: ChainedOperator) -> None:
@@ -238,6 +252,13 @@ class OperatorChain:
 
     def operators(self) -> Sequence[Operator[Any]]:
         return [node.operator for node in self.nodes]
+
+    def drain(self) -> None:
+        """End event time: operators emit all that waits for it. Nothing follows but a barrier."""
+        if self._source_output is not None:
+            self._source_output.drain()
+        else:
+            self.head.drain()
 
     def flush(self) -> None:
         """Flush the rows that operators hold back only to merge them into larger batches, from the head on."""

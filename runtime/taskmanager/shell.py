@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from runtime.event_loop import EventLoop
-from runtime.taskmanager.split_requests import SplitsRequested
 from runtime.taskmanager.task_executor import (
+    CheckpointMessage,
     CollectMetrics,
     Disconnected,
     GiveSplits,
@@ -20,7 +20,8 @@ from runtime.taskmanager.task_executor import (
     TaskExecutorConfig,
     TaskExecutorEvent,
     TaskExecutorInstruction,
-    TaskStateChanged,
+    TaskReport,
+    TellOfCheckpoint,
     Terminate,
     Tick,
 )
@@ -44,6 +45,9 @@ class TaskRunner(Protocol):
 
     def give_splits(self, execution_id: str, number: int, assigned: AssignedSplits) -> None:
         """Hand a task splits that it has requested; does nothing when it ended already."""
+
+    def tell_of_checkpoint(self, message: CheckpointMessage) -> None:
+        """Have a task take a checkpoint, or tell it the fate of one; does nothing when it ended already."""
 
     def metrics(self) -> tuple[TaskMetrics, ...]:
         """The latest figures of the running tasks."""
@@ -89,8 +93,8 @@ class TaskExecutorShell:
         """A message from the JobManager."""
         self._loop.put(MessageReceived(message))
 
-    def task_state_changed(self, change: TaskStateChanged | SplitsRequested) -> None:
-        """A report of the TaskRunner: the task's new state, or what it needs."""
+    def task_state_changed(self, change: TaskReport) -> None:
+        """A report of the TaskRunner: the task's new state, what it needs, or a checkpoint that it has taken."""
         self._loop.put(change)
 
     def disconnected(self) -> None:
@@ -113,6 +117,8 @@ class TaskExecutorShell:
                 self._runner.cancel(execution_id)
             case GiveSplits(execution_id, number, assigned):
                 self._runner.give_splits(execution_id, number, assigned)
+            case TellOfCheckpoint(message):
+                self._runner.tell_of_checkpoint(message)
             case CollectMetrics():
                 self._handle(MetricsCollected(self._runner.metrics()))
             case Terminate(error):

@@ -14,11 +14,13 @@ LONGEST_PAUSE_MS = 30_000
 
 @dataclass(frozen=True)
 class SplitsRequested:
-    """A reader takes further splits: those of assignment `number`. `returned` are all that it could not read."""
+    """A reader takes further splits: those of assignment `number`. `returned` are those that it could not read, but for the first
+    `returned_earlier`."""
 
     execution_id: str
     number: int
     returned: tuple[dict[str, Any], ...] = ()
+    returned_earlier: int = 0
 
 
 @dataclass

@@ -19,8 +19,7 @@ from runtime.net.exchange import DataExchange
 from runtime.taskmanager.cancellation import TaskCancellation
 from runtime.taskmanager.mailbox import Mailbox
 from runtime.taskmanager.metrics import TaskTimes
-from runtime.taskmanager.split_requests import SplitsRequested
-from runtime.taskmanager.task_executor import TaskStateChanged
+from runtime.taskmanager.task_executor import CheckpointMessage, TaskReport, TaskStateChanged
 from runtime.taskmanager.task_figures import TaskFigures
 from runtime.taskmanager.task_loop import NO_PAUSE, UNTIL_ROOM, Pause
 from runtime.taskmanager.task_opening import OpenedTask, TaskOpening, TaskSurroundings
@@ -46,12 +45,14 @@ cause."""
 @dataclasses.dataclass(frozen=True)
 class TaskEnvironment:
     """What a task needs of its surroundings. The task's thread calls `report` with each state that it enters, and when its
-    source takes further splits."""
+    source takes further splits; any thread, with a checkpoint that it has taken or refused. `write` has another thread make a
+    call."""
 
     now_ms: Callable[[], int]
     files: Any
     exchange: DataExchange
-    report: Callable[[TaskStateChanged | SplitsRequested], None]
+    report: Callable[[TaskReport], None]
+    write: Callable[[Callable[[], None]], None]
     turns: Turns = dataclasses.field(default_factory=Turns)
 
 
@@ -80,8 +81,10 @@ class Task:
             pause_ms=self._pause_ms,
             on_lost=self._on_partition_lost,
             request_splits=environment.report,
+            write=environment.write,
+            report_checkpoint=environment.report,
         )
-        self._opened = OpenedTask(self._surroundings)
+        self._opened = OpenedTask(descriptor, self._surroundings)
         self._figures = TaskFigures(descriptor, self._opened, self._times, self._mailbox)
         self._state_measured_s = 0.0
         self._turn: threading.Lock | None = None
@@ -102,6 +105,10 @@ class Task:
     def give_splits(self, number: int, assigned: AssignedSplits) -> None:
         """Hand the source splits that it has requested. Called by any thread."""
         self._mailbox.post(lambda: self._opened.source().on_assigned(number, assigned))
+
+    def tell_of_checkpoint(self, message: CheckpointMessage) -> None:
+        """Have the task take a checkpoint, or tell it the fate of one. Called by any thread."""
+        self._mailbox.post(lambda: self._opened.checkpoints.on_message(message))
 
     def metrics(self) -> TaskMetrics:
         """The figures so far. For one reader thread."""
@@ -183,6 +190,8 @@ class Task:
             stream.finish()
         for partition in self._opened.partitions:
             partition.wait_connected()
+        # A checkpoint whose barrier has passed this task is not broken off by the task's end.
+        self._opened.checkpoints.wait_written()
         return self._opened.committables()
 
     def _measure_state(self) -> None:
@@ -217,6 +226,7 @@ class Task:
     def _release(self) -> None:
         """Release everything; outputs of a finished task keep the items that are not read yet."""
         blamed = self._opened.position.current
+        self._opened.checkpoints.close()
         self._opened.loop.close()
         self._opened.position.current = blamed
 

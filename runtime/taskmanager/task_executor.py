@@ -8,6 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from runtime.story import Story
+from runtime.taskmanager.checkpoints.checkpoint_reports import (
+    CheckpointRefused,
+    CheckpointReport,
+    CheckpointReports,
+    CheckpointTaken,
+)
 from runtime.taskmanager.slot_table import SlotTable
 from runtime.taskmanager.split_requests import SplitRequests, SplitsRequested
 from sqlstream import config as options
@@ -15,9 +21,13 @@ from sqlstream.errors import ErrorInfo, FailureReason, InternalError
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import (
     AcceptSlots,
+    AcknowledgeCheckpoint,
     AssignSplits,
     CancelTask,
+    CheckpointAborted,
+    CheckpointCompleted,
     ControlMessage,
+    DeclineCheckpoint,
     DeployTask,
     FreeSlot,
     Heartbeat,
@@ -38,6 +48,7 @@ from sqlstream.messages.rpc import (
     TaskStateAck,
     TaskStateUpdate,
     ToJobManager,
+    TriggerCheckpoint,
     UnknownTaskManager,
 )
 from sqlstream.spi.connector import AssignedSplits
@@ -111,9 +122,10 @@ class Tick:
     """Time has passed. The first event is a Tick: it makes the TaskManager register."""
 
 
-TaskExecutorEvent = (
-    MessageReceived | TaskStateChanged | SplitsRequested | MetricsCollected | Disconnected | Tick
-)
+TaskReport = TaskStateChanged | SplitsRequested | CheckpointReport
+"""What tasks report by themselves."""
+
+TaskExecutorEvent = MessageReceived | TaskReport | MetricsCollected | Disconnected | Tick
 
 
 # --- instructions ---------------------------------------------------------------------------------
@@ -145,6 +157,16 @@ class GiveSplits:
     assigned: AssignedSplits
 
 
+CheckpointMessage = TriggerCheckpoint | CheckpointCompleted | CheckpointAborted
+
+
+@dataclass(frozen=True)
+class TellOfCheckpoint:
+    """Hand a running task what it is told of a checkpoint: to take it, which is told once, or its fate."""
+
+    message: CheckpointMessage
+
+
 @dataclass(frozen=True)
 class Terminate:
     """The process cannot go on: it was refused, or a task does not react to cancellation."""
@@ -157,7 +179,9 @@ class CollectMetrics:
     """Read the figures of the running tasks; MetricsCollected has to follow."""
 
 
-TaskExecutorInstruction = SendToJobManager | StartTask | StopTask | GiveSplits | Terminate | CollectMetrics
+TaskExecutorInstruction = (
+    SendToJobManager | StartTask | StopTask | GiveSplits | TellOfCheckpoint | Terminate | CollectMetrics
+)
 
 _ANSWERS_TO_REGISTRATION = (RegistrationAccepted, RegistrationRefused, UnknownTaskManager)
 
@@ -198,6 +222,7 @@ class TaskExecutor:
         self.tasks: dict[str, TaskEntry] = {}
         self._ended: OrderedDict[str, None] = OrderedDict()
         self._split_requests = SplitRequests()
+        self._checkpoint_reports = CheckpointReports(config.resend_ms)
         self._is_leaving = False
         self._is_terminated = False
         self._last_message_ms = 0
@@ -227,6 +252,8 @@ class TaskExecutor:
                 self._on_task_state(event, now_ms)
             case SplitsRequested():
                 self._on_splits_requested(event, now_ms)
+            case CheckpointTaken() | CheckpointRefused():
+                self._on_checkpoint_report(event, now_ms)
             case MetricsCollected(metrics):
                 self._on_metrics(metrics)
             case Disconnected():
@@ -374,6 +401,21 @@ class TaskExecutor:
         if self._split_requests.is_answered_by(message):
             self._instructions.append(GiveSplits(message.execution_id, message.number, message.assigned))
 
+    def _on_trigger_checkpoint(self, message: TriggerCheckpoint, now_ms: int) -> None:
+        reported = self._checkpoint_reports.of(message.execution_id)
+        if not self._is_running(message.execution_id):
+            return
+        if self._checkpoint_reports.is_first(message.execution_id, message.checkpoint_id):
+            self._instructions.append(TellOfCheckpoint(message))
+        elif reported is not None and reported.checkpoint_id == message.checkpoint_id:
+            # The JobMaster asks again, so it has not got the answer.
+            self._send_checkpoint_report(reported)
+
+    def _on_checkpoint_fate(self, message: CheckpointCompleted | CheckpointAborted, now_ms: int) -> None:
+        self._checkpoint_reports.settle(message.execution_id, message.checkpoint_id)
+        if self._is_running(message.execution_id):
+            self._instructions.append(TellOfCheckpoint(message))
+
     def _on_request_metrics(self, message: RequestMetrics, now_ms: int) -> None:
         self._watch(now_ms)
 
@@ -389,6 +431,9 @@ class TaskExecutor:
         CancelTask: _on_cancel,
         TaskStateAck: _on_ack,
         AssignSplits: _on_assign_splits,
+        TriggerCheckpoint: _on_trigger_checkpoint,
+        CheckpointCompleted: _on_checkpoint_fate,
+        CheckpointAborted: _on_checkpoint_fate,
         RequestMetrics: _on_request_metrics,
     }
 
@@ -408,6 +453,7 @@ class TaskExecutor:
         task.is_acknowledged = False
         if event.state.is_terminal:
             self._split_requests.forget(event.execution_id)
+            self._checkpoint_reports.forget(event.execution_id)
         if event.state.is_terminal and self.slots.remove_task(task.allocation_id, task.execution_id):
             self._send(SlotFreed(self.task_manager_id, task.allocation_id))
         self._send_update(task, now_ms)
@@ -417,6 +463,16 @@ class TaskExecutor:
     def _on_splits_requested(self, event: SplitsRequested, now_ms: int) -> None:
         self._split_requests.ask(event, now_ms)
         self._send_splits_request(event)
+
+    def _is_running(self, execution_id: str) -> bool:
+        task = self.tasks.get(execution_id)
+        return task is not None and not task.state.is_terminal and task.stopping_since_ms < 0
+
+    def _on_checkpoint_report(self, report: CheckpointReport, now_ms: int) -> None:
+        # What was written beside a task may be reported behind the task's end.
+        if self._is_running(report.execution_id):
+            self._checkpoint_reports.add(report, now_ms)
+            self._send_checkpoint_report(report)
 
     def _on_metrics(self, metrics: tuple[TaskMetrics, ...]) -> None:
         jobs: dict[str, tuple[TaskMetrics, ...]] = {}
@@ -469,6 +525,8 @@ class TaskExecutor:
                 self._send_update(task, now_ms)
         for request in self._split_requests.due(now_ms):
             self._send_splits_request(request)
+        for report in self._checkpoint_reports.due(now_ms):
+            self._send_checkpoint_report(report)
         if now_ms - self._offers_sent_ms >= self.config.resend_ms:
             self._send_offers(now_ms)
 
@@ -554,7 +612,27 @@ class TaskExecutor:
         job_id = self.tasks[request.execution_id].job_id
         self._send(
             RequestSplits(
-                self.task_manager_id, job_id, request.execution_id, request.number, request.returned
+                self.task_manager_id,
+                job_id,
+                request.execution_id,
+                request.number,
+                request.returned,
+                request.returned_earlier,
+            )
+        )
+
+    def _send_checkpoint_report(self, report: CheckpointReport) -> None:
+        ids = (self.task_manager_id, self.tasks[report.execution_id].job_id, report.execution_id)
+        if isinstance(report, CheckpointRefused):
+            self._send(DeclineCheckpoint(*ids, report.checkpoint_id, report.error))
+            return
+        self._send(
+            AcknowledgeCheckpoint(
+                *ids,
+                report.checkpoint_id,
+                report.state,
+                committables=report.committables,
+                figures=report.figures,
             )
         )
 

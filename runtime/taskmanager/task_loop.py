@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from runtime.kernels.key_hashes import known
 from runtime.net.channels import StreamItem
+from runtime.taskmanager.checkpoints.barrier_aligner import BarrierAligner
 from runtime.taskmanager.input_gate import InputChannel, InputGate
 from runtime.taskmanager.operator_chain import ChainOutput, ChainPosition, OperatorChain
 from runtime.taskmanager.result_partition import ResultPartition
@@ -26,8 +27,9 @@ from sqlstream.elements import (
     Watermark,
     WatermarkStatus,
 )
-from sqlstream.errors import InternalError
+from sqlstream.errors import FailureReason, JobError
 from sqlstream.graph.job_graph import ChainedOperator
+from sqlstream.messages.checkpoint import SubtaskState
 from sqlstream.spi.connector import AssignedSplits, MakesWatermarks, SourceReader, SourceStatus
 
 POLL_GRID_MS = 10
@@ -87,6 +89,19 @@ class TaskInput(Protocol):
     def take(self) -> Pause:
         """Take in the next thing there is, and hand it to the operators; what follows when there is nothing."""
 
+    def on_trigger(self, barrier: CheckpointBarrier) -> None:
+        """The JobMaster has begun a checkpoint."""
+
+    def on_checkpoint_aborted(self, checkpoint_id: int) -> None: ...
+
+    def wait_s(self, longest_s: float | None) -> float | None:
+        """How long the task may wait for what this input waits for."""
+
+    def fire_timers(self) -> None: ...
+
+    def position(self) -> SubtaskState:
+        """What it saves of itself in a checkpoint."""
+
     def finish(self, now_ms: int) -> None:
         """Every row was taken: let the operators end, the first first."""
 
@@ -94,7 +109,11 @@ class TaskInput(Protocol):
 
 
 class SourceInput:
-    """A reader that is polled. State: that of the reader, and whether it has ended."""
+    """A reader that is polled. `assignment` is the number of the splits that came with the deployment, -1 if none did;
+    `take_checkpoint` is called with the barrier of a checkpoint between two polls.
+
+    A drained reader is not polled again: event time has ended, and its job ends with the savepoint, or this task fails with it.
+    State: that of the reader, whether it has ended, and the savepoint for which it was drained."""
 
     def __init__(
         self,
@@ -105,7 +124,12 @@ class SourceInput:
         position: ChainPosition,
         now_ms: Callable[[], int],
         splits: SplitSource | None = None,
+        assignment: int = -1,
+        take_checkpoint: Callable[[CheckpointBarrier, int], None] = lambda barrier, alignment_ms: None,
     ) -> None:
+        self._assignment = assignment
+        self._take_checkpoint = take_checkpoint
+        self._drained_for = 0
         self._chained = chained
         self._splits = splits
         self._reader = reader
@@ -122,6 +146,8 @@ class SourceInput:
         return None
 
     def take(self) -> Pause:
+        if self._drained_for:
+            return UNTIL_INPUT
         self._position.current = self._chained
         polled = self._reader.poll()
         if self._splits is not None:
@@ -138,6 +164,29 @@ class SourceInput:
             return NO_PAUSE
         return Pause(poll_pause_s(self._reader.next_poll_ms(), self._now_ms()))
 
+    def on_trigger(self, barrier: CheckpointBarrier) -> None:
+        if not self.is_finished and not self._drained_for:
+            self._drained_for = barrier.checkpoint_id if barrier.is_drain else 0
+            self._take_checkpoint(barrier, 0)
+
+    def on_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        if self._drained_for and self._drained_for <= checkpoint_id:
+            raise JobError(
+                "SS6221",
+                f"savepoint {self._drained_for} has failed after event time was ended for it",
+                reason=FailureReason.CHECKPOINT_FAILED,
+            )
+
+    def wait_s(self, longest_s: float | None) -> float | None:
+        return longest_s
+
+    def fire_timers(self) -> None:
+        return None
+
+    def position(self) -> SubtaskState:
+        number = self._assignment if self._splits is None else self._splits.number
+        return SubtaskState(splits=tuple(self._reader.snapshot()), assignment=number)
+
     def on_assigned(self, number: int, assigned: AssignedSplits) -> None:
         """Further splits have come."""
         assert self._splits is not None
@@ -152,19 +201,20 @@ class SourceInput:
 
 
 class NetworkInput:
-    """The channels of a task, in the turn in which they become readable. State: event time of each channel."""
+    """The channels of a task, in the turn in which they become readable. State: event time of each channel, and the barriers of a
+    checkpoint that not all of them have sent."""
 
     def __init__(
         self,
         gate: InputGate,
         take_readable: Callable[[], object | None],
         chain: OperatorChain,
-        task_name: str,
+        aligner: BarrierAligner,
     ) -> None:
         self._gate = gate
         self._take_readable = take_readable
         self._chain = chain
-        self._task_name = task_name
+        self._aligner = aligner
         self._marks = TaskWatermarks(gate.channels_per_input)
 
     @property
@@ -190,6 +240,9 @@ class NetworkInput:
         if channel is None:
             return UNTIL_INPUT
         if isinstance(channel, InputChannel):
+            if channel.is_blocked:
+                self._aligner.hold(channel)
+                return NO_PAUSE
             queued = channel.take()
             if queued is not None and queued.key_hashes is not None:
                 with known(queued.key_hashes):
@@ -212,11 +265,25 @@ class NetworkInput:
             case EndOfInput():
                 self._advance(*self._marks.on_end(channel.input_index, channel.position))
                 self._gate.on_end(channel, head.on_end_of_input)
-            case CheckpointBarrier(checkpoint_id):
-                raise InternalError(
-                    f"barrier of checkpoint {checkpoint_id} came to a task that takes no checkpoints",
-                    story=(f"task {self._task_name}, input {channel.input_index}",),
-                )
+                self._aligner.on_end()
+            case CheckpointBarrier():
+                self._aligner.on_barrier(channel, item)
+
+    def on_trigger(self, barrier: CheckpointBarrier) -> None:
+        """Its checkpoints begin with the barriers of its channels."""
+
+    def on_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self._aligner.abort(checkpoint_id)
+
+    def wait_s(self, longest_s: float | None) -> float | None:
+        left_s = self._aligner.wait_s()
+        return longest_s if left_s is None or (longest_s is not None and longest_s < left_s) else left_s
+
+    def fire_timers(self) -> None:
+        self._aligner.give_up_when_due()
+
+    def position(self) -> SubtaskState:
+        return SubtaskState()
 
     def _advance(self, watermark_ms: int | None, is_idle: bool | None) -> None:
         head = self._chain.head
@@ -233,6 +300,63 @@ class NetworkInput:
         if self._marks.watermark_ms != WATERMARK_MAX:
             head.on_watermark(WATERMARK_MAX)
         head.finish(now_ms)
+
+    def close(self) -> None:
+        self._gate.close()
+
+
+class FinishedInput:
+    """That of a task that goes on from a checkpoint at which it had finished: it only passes on the end, once that has come from
+    its producers. Its rows, and what its sinks wrote, are part of the checkpoint. State: which channels have not ended."""
+
+    watermark_ms = WATERMARK_MAX
+    bytes_in = 0
+
+    def __init__(
+        self, gate: InputGate, take_readable: Callable[[], object | None], outputs: Sequence[ResultPartition]
+    ) -> None:
+        self._gate = gate
+        self._take_readable = take_readable
+        self._outputs = outputs
+
+    @property
+    def is_finished(self) -> bool:
+        return self._gate.is_finished
+
+    def open(self) -> None:
+        self._gate.open()
+
+    def take(self) -> Pause:
+        channel = self._take_readable()
+        if channel is None:
+            self._gate.look()
+            channel = self._take_readable()
+        if not isinstance(channel, InputChannel):
+            return UNTIL_INPUT
+        queued = channel.take()
+        if queued is not None and isinstance(queued.item, EndOfInput):
+            self._gate.on_end(channel, lambda input_index: None)
+        return NO_PAUSE
+
+    def on_trigger(self, barrier: CheckpointBarrier) -> None:
+        return None
+
+    def on_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        return None
+
+    def wait_s(self, longest_s: float | None) -> float | None:
+        return longest_s
+
+    def fire_timers(self) -> None:
+        return None
+
+    def position(self) -> SubtaskState:
+        return SubtaskState()
+
+    def finish(self, now_ms: int) -> None:
+        for output in self._outputs:
+            output.broadcast(Watermark(WATERMARK_MAX))
+            output.broadcast(EndOfInput())
 
     def close(self) -> None:
         self._gate.close()
@@ -296,7 +420,7 @@ class TaskLoop:
 
     def wait_s(self, pause: Pause) -> float | None:
         """How long a pause may last without missing a timer; None: as long as it takes."""
-        return self.chain.timers.wait_s(pause.longest_s)
+        return self.input.wait_s(self.chain.timers.wait_s(pause.longest_s))
 
     def flush(self) -> None:
         """Send what is held only to form larger batches: nothing comes for a while."""
@@ -305,6 +429,7 @@ class TaskLoop:
 
     def fire_timers(self) -> None:
         self.chain.timers.fire_due()
+        self.input.fire_timers()
 
     def finish(self) -> None:
         self.input.finish(self._now_ms())

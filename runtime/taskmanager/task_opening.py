@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from runtime.host.clock import steady_ms
 from runtime.net.channels import Channel
 from runtime.net.exchange import DataExchange
 from runtime.net.results import ClientStream
 from runtime.operators.operator import Operator, OperatorContext
 from runtime.operators.sink.sink_operator import SinkOperator
 from runtime.taskmanager.cancellation import TaskCancellation
+from runtime.taskmanager.checkpoints.barrier_aligner import BarrierAligner
+from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport
+from runtime.taskmanager.checkpoints.task_checkpoints import CheckpointSurroundings, TaskCheckpoints
 from runtime.taskmanager.input_gate import InputGate
 from runtime.taskmanager.mailbox import Mailbox
 from runtime.taskmanager.metrics import OperatorCounters, TaskTimes
@@ -20,23 +24,33 @@ from runtime.taskmanager.operator_chain import ChainPosition, OperatorChain
 from runtime.taskmanager.result_partition import ResultPartition, splitter
 from runtime.taskmanager.split_requests import SplitsRequested
 from runtime.taskmanager.split_source import SplitSource
-from runtime.taskmanager.task_loop import NetworkInput, SourceInput, TaskInput, TaskLoop
+from runtime.taskmanager.task_loop import FinishedInput, NetworkInput, SourceInput, TaskInput, TaskLoop
 from sqlstream import config
 from sqlstream.errors import InternalError
 from sqlstream.graph.job_graph import ChainedOperator
+from sqlstream.graph.key_groups import key_groups_of
 from sqlstream.messages.rpc import ResultPartitionDescriptor, SinkCommittables, TaskDeploymentDescriptor
 from sqlstream.specs import BatchQuerySpec, InferTableSpec, LookupJoinSpec, SinkSpec, SourceSpec, ValuesSpec
 from sqlstream.spi.connector import ConnectorContext, LooksUp, SourceReader, TakesSplits
+from sqlstream.spi.files import Files
 
 if TYPE_CHECKING:
     from runtime.batch.query_reader import BatchQueryReader
+
+
+def _state_files(directory: str, config: Mapping[str, str]) -> Files:
+    # The clients of stores are many modules, which a job without checkpoints does not use.
+    from runtime.checkpoint.checkpoint_files import checkpoint_files
+
+    return checkpoint_files(directory, config)
 
 
 @dataclasses.dataclass(frozen=True)
 class TaskSurroundings:
     """What is handed in to a task: clock, files, network, and how it waits. `on_lost` is called by any thread with the cause when
     the connection to a producer is lost; `pause_ms` waits, and raises when the task is to end; `request_splits` asks for further
-    splits of the source, which come to `SourceInput.on_assigned`."""
+    splits of the source, which come to `SourceInput.on_assigned`. `write` has another thread make a call, `report_checkpoint` may
+    be called by any thread, and `state_files` opens the store of a directory of checkpoints."""
 
     now_ms: Callable[[], int]
     files: Any
@@ -47,6 +61,9 @@ class TaskSurroundings:
     pause_ms: Callable[[int], None]
     on_lost: Callable[[str], None]
     request_splits: Callable[[SplitsRequested], None]
+    write: Callable[[Callable[[], None]], None]
+    report_checkpoint: Callable[[CheckpointReport], None]
+    state_files: Callable[[str, Mapping[str, str]], Files] = _state_files
 
 
 class OpenedTask:
@@ -55,11 +72,21 @@ class OpenedTask:
 
     State: the operators, the channels, the streams to the client."""
 
-    def __init__(self, surroundings: TaskSurroundings) -> None:
+    def __init__(self, descriptor: TaskDeploymentDescriptor, surroundings: TaskSurroundings) -> None:
         self.position = ChainPosition()
         self.chain = OperatorChain(self.position, surroundings.now_ms, surroundings.cancellation.check)
-        no_input = NetworkInput(InputGate((), (), surroundings.mailbox), lambda: None, self.chain, "")
         self.partitions: list[ResultPartition] = []
+        no_input = FinishedInput(InputGate((), (), surroundings.mailbox), lambda: None, self.partitions)
+        self.checkpoints = TaskCheckpoints(
+            descriptor,
+            self,
+            CheckpointSurroundings(
+                surroundings.state_files,
+                surroundings.write,
+                surroundings.report_checkpoint,
+                surroundings.cancellation,
+            ),
+        )
         self.loop = TaskLoop(no_input, self.chain, self.partitions, surroundings.now_ms)
         self.client_streams: list[ClientStream] = []
         self.batch_query: BatchQueryReader | None = None
@@ -71,13 +98,28 @@ class OpenedTask:
         return source
 
     def committables(self) -> tuple[SinkCommittables, ...]:
-        """What the sinks have written, once the loop has finished."""
+        """What the sinks have prepared and no completed checkpoint has covered."""
         written = tuple(self.batch_query.committables) if self.batch_query is not None else ()
         return tuple(
-            SinkCommittables(node.chained.id, node.operator.committables + written)
-            for node in self.chain.nodes
-            if isinstance(node.operator, SinkOperator) and node.operator.committables + written
+            SinkCommittables(id, sink.committables + written)
+            for id, sink in self._sinks()
+            if sink.committables + written
         )
+
+    def prepare_commit(self, checkpoint_id: int) -> tuple[SinkCommittables, ...]:
+        """All rows so far belong to this checkpoint; returns `committables`."""
+        for _, sink in self._sinks():
+            sink.prepare_commit(checkpoint_id)
+        return self.committables()
+
+    def on_checkpoint_completed(self, checkpoint_id: int) -> None:
+        for _, sink in self._sinks():
+            sink.on_checkpoint_completed(checkpoint_id)
+
+    def _sinks(self) -> Iterator[tuple[int, SinkOperator]]:
+        for node in self.chain.nodes:
+            if isinstance(node.operator, SinkOperator):
+                yield node.chained.id, node.operator
 
 
 class TaskOpening:
@@ -93,6 +135,20 @@ class TaskOpening:
 
     def open(self) -> None:
         """SqlStreamError of whatever cannot be opened."""
+        if self._descriptor.restore is not None and self._descriptor.restore.is_finished:
+            for output in self._descriptor.outputs:
+                self._open_partition(output)
+            take_readable = self._surroundings.mailbox.take_readable
+            self._set_input(FinishedInput(self._open_gate(), take_readable, self._opened.partitions))
+            return
+        self._open_operators()
+        self._restore()
+        for output in self._descriptor.outputs:
+            self._chain.connect(output.edge.source_operator, self._open_partition(output))
+        if self._descriptor.inputs:
+            self._open_inputs()
+
+    def _open_operators(self) -> None:
         head, *behind = self._descriptor.vertex.operators
         if isinstance(head.spec, SourceSpec | ValuesSpec | InferTableSpec):
             self._opened.position.current = head
@@ -107,10 +163,21 @@ class TaskOpening:
         if isinstance(head.spec, BatchQuerySpec):
             self._open_batch_query(head)
         self._opened.position.current = None
-        for output in self._descriptor.outputs:
-            self._chain.connect(output.edge.source_operator, self._open_partition(output))
-        if self._descriptor.inputs:
-            self._open_inputs()
+
+    def _restore(self) -> None:
+        """Go on from what the subtasks of this vertex have saved. ExternalError SS6210 when that is damaged."""
+        restore, task = self._descriptor.restore, self._descriptor
+        if restore is None:
+            return
+        from runtime.checkpoint.state_reader import StateReader
+
+        reader = StateReader(self._surroundings.state_files(restore.directory, task.config), restore)
+        vertex = task.vertex
+        key_groups = key_groups_of(task.subtask, vertex.parallelism, vertex.max_parallelism)
+        for node in self._chain.nodes:
+            saved = reader.operator(node.chained.id, key_groups)
+            if saved is not None:
+                self._chain.restore({node.chained.id: saved})
 
     # --- inputs
 
@@ -125,6 +192,8 @@ class TaskOpening:
                 self._opened.position,
                 self._surroundings.now_ms,
                 self._split_source(reader),
+                0 if self._descriptor.splits is not None else -1,
+                self._opened.checkpoints.take,
             )
         )
 
@@ -164,16 +233,22 @@ class TaskOpening:
         return connector(spec.connector).source(spec, self._connector_context(chained), splits)
 
     def _open_inputs(self) -> None:
+        gate, checkpoints = self._open_gate(), self._opened.checkpoints
+        aligner = BarrierAligner(
+            gate.count_open, checkpoints.take, checkpoints.refuse, steady_ms, self._checkpoint_timeout_ms()
+        )
+        take_readable = self._surroundings.mailbox.take_readable
+        self._set_input(NetworkInput(gate, take_readable, self._chain, aligner))
+
+    def _open_gate(self) -> InputGate:
         inputs, job_id = self._descriptor.inputs, self._descriptor.job_id
         exchange, on_lost = self._surroundings.exchange, self._surroundings.on_lost
         channels: list[tuple[Channel, ...]] = []
         for gate in inputs:
             opened = [exchange.open_input(job_id, c, self._capacity_bytes(), on_lost) for c in gate.channels]
             channels.append(tuple(opened))
-        mailbox = self._surroundings.mailbox
-        input_gate = InputGate(tuple(g.edge.ordinal for g in inputs), tuple(channels), mailbox)
-        task_name = self._descriptor.task_name
-        self._set_input(NetworkInput(input_gate, mailbox.take_readable, self._chain, task_name))
+        ordinals = tuple(gate.edge.ordinal for gate in inputs)
+        return InputGate(ordinals, tuple(channels), self._surroundings.mailbox)
 
     # --- batch queries
 
@@ -291,6 +366,10 @@ class TaskOpening:
     def _batch_rows(self) -> int:
         batch_rows: int = config.get(self._descriptor.config, "execution.batch-rows")
         return batch_rows
+
+    def _checkpoint_timeout_ms(self) -> int:
+        timeout_ms: int = config.get(self._descriptor.config, "execution.checkpointing.timeout")
+        return timeout_ms
 
     def _capacity_bytes(self) -> int:
         capacity_bytes: int = config.get(

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from runtime.net.exchange import DataExchange
-from runtime.taskmanager.split_requests import SplitsRequested
+from runtime.taskmanager.checkpoints.writing_threads import WritingThreads
 from runtime.taskmanager.task import Task, TaskEnvironment
-from runtime.taskmanager.task_executor import TaskStateChanged
+from runtime.taskmanager.task_executor import CheckpointMessage, TaskReport, TaskStateChanged
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import TaskDeploymentDescriptor, TaskMetrics
 from sqlstream.spi.connector import AssignedSplits
@@ -26,10 +26,11 @@ class ThreadTaskRunner:
         now_ms: Callable[[], int],
         files: Any,
         exchange: DataExchange,
-        on_state: Callable[[TaskStateChanged | SplitsRequested], None],
+        on_state: Callable[[TaskReport], None],
     ) -> None:
         self._on_state = on_state
-        self._environment = TaskEnvironment(now_ms, files, exchange, self._on_change)
+        self._writing = WritingThreads()
+        self._environment = TaskEnvironment(now_ms, files, exchange, self._on_change, self._writing.submit)
         self._tasks: dict[str, Task] = {}
         self._ending: list[Task] = []
         self._broken_off: set[str] = set()
@@ -55,6 +56,12 @@ class ThreadTaskRunner:
         if task is not None:
             task.give_splits(number, assigned)
 
+    def tell_of_checkpoint(self, message: CheckpointMessage) -> None:
+        with self._lock:
+            task = self._tasks.get(message.execution_id)
+        if task is not None:
+            task.tell_of_checkpoint(message)
+
     def metrics(self) -> tuple[TaskMetrics, ...]:
         return tuple(task.metrics() for task in self._running())
 
@@ -67,6 +74,7 @@ class ThreadTaskRunner:
             ending = list(self._ending)
         for task in (*tasks, *ending):
             task.join(timeout_s)
+        self._writing.stop()
 
     @property
     def tasks_started(self) -> int:
@@ -81,7 +89,7 @@ class ThreadTaskRunner:
         with self._lock:
             return list(self._tasks.values())
 
-    def _on_change(self, change: TaskStateChanged | SplitsRequested) -> None:
+    def _on_change(self, change: TaskReport) -> None:
         if isinstance(change, TaskStateChanged) and change.state.is_terminal:
             self._forget(change)
         self._on_state(change)

@@ -6,6 +6,27 @@ from typing import Any
 
 import msgspec
 
+STATE_DIRECTORY = "shared"
+"""Where the files of saved state lie, below the directory of a job's checkpoints (Flink: SHARED_STATE_DIR_NAME)."""
+
+
+def state_path(name: str) -> str:
+    """The path of the file that a subtask writes under a name, below the directory of the job's checkpoints.
+
+    >>> state_path("90be-0-2-17")
+    'shared/90be-0-2-17.arrow'
+    """
+    return f"{STATE_DIRECTORY}/{name}.arrow"
+
+
+def checkpoint_of_path(path: str) -> int:
+    """The checkpoint for which a file was written; ValueError for a path of another kind.
+
+    >>> checkpoint_of_path("shared/90be-0-2-17.arrow")
+    17
+    """
+    return int(path.removesuffix(".arrow").rpartition("-")[2])
+
 
 class StateSegment(msgspec.Struct, frozen=True):
     """Rows of one saved table: an Arrow IPC stream in `length` bytes of a file from `offset` on, whose CRC-32 is `checksum`.

@@ -13,6 +13,7 @@ import msgspec
 
 from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
 from sqlstream.messages.rpc import (
     PROTOCOL_VERSION,
     JobDetails,
@@ -85,6 +86,47 @@ class RequestClusterOverview(RpcMessage, frozen=True):
     pass
 
 
+class RequestCheckpointStatistics(RpcMessage, frozen=True):
+    job_id: str
+
+
+class TakeCheckpoint(RpcMessage, frozen=True):
+    """Take a checkpoint of the job beside those of its interval. The client chooses `trigger_id`, and repeating the message is
+    harmless; RequestSavepointStatus tells how it went. The same holds for savepoints."""
+
+    job_id: str
+    trigger_id: str
+
+
+class TriggerSavepoint(RpcMessage, frozen=True):
+    """Take a savepoint into a new directory below `directory`; empty: below the job's execution.checkpointing.savepoint-dir."""
+
+    job_id: str
+    trigger_id: str
+    directory: str = ""
+
+
+class StopWithSavepoint(RpcMessage, frozen=True):
+    """Take a savepoint, commit its output and end the job. `is_drain`: time passes to its end first, so that all windows
+    fire: such a savepoint is for a job that does not go on with the same input."""
+
+    job_id: str
+    trigger_id: str
+    directory: str = ""
+    is_drain: bool = False
+
+
+class RequestSavepointStatus(RpcMessage, frozen=True):
+    job_id: str
+    trigger_id: str
+
+
+class DisposeSavepoint(RpcMessage, frozen=True):
+    """Remove the savepoint at `path`, its directory or the `_metadata` in it. Answered when it is removed."""
+
+    path: str
+
+
 class JobSubmitted(RpcMessage, frozen=True):
     job_id: str
 
@@ -113,6 +155,26 @@ class JobOverviewReply(RpcMessage, frozen=True):
 
 class ClusterOverviewReply(RpcMessage, frozen=True):
     task_managers: tuple[TaskManagerOverview, ...]
+
+
+class CheckpointStatisticsReply(RpcMessage, frozen=True):
+    statistics: CheckpointStatistics
+
+
+class SavepointStatusReply(RpcMessage, frozen=True):
+    """How far a checkpoint or savepoint is that a client has triggered. `is_done` with `path` once it is completed (and the job
+    has ended, of one with which it stops), or with `error`. `checkpoint_id` is 0 until it has begun."""
+
+    job_id: str
+    trigger_id: str
+    is_done: bool
+    checkpoint_id: int = 0
+    path: str = ""
+    error: ErrorInfo | None = None
+
+
+class SavepointDisposed(RpcMessage, frozen=True):
+    path: str
 
 
 class RequestFailed(RpcMessage, frozen=True):
@@ -157,6 +219,12 @@ JobManagerRequest = (
     | RequestJobGraph
     | RequestJobOverview
     | RequestClusterOverview
+    | RequestCheckpointStatistics
+    | TakeCheckpoint
+    | TriggerSavepoint
+    | StopWithSavepoint
+    | RequestSavepointStatus
+    | DisposeSavepoint
 )
 ClientRequest = JobManagerRequest | AwaitJobEnd | DetachClient
 ClientReply = (
@@ -169,6 +237,9 @@ ClientReply = (
     | JobGraphReply
     | JobOverviewReply
     | ClusterOverviewReply
+    | CheckpointStatisticsReply
+    | SavepointStatusReply
+    | SavepointDisposed
     | RequestFailed
 )
 

@@ -53,6 +53,10 @@ numLateRecordsDropped; ours are numRecordsRejected, numNullRecordsDropped (at a 
 numStateEntriesExpired, stateBytes."""
 
 
+RESTARTS_REMEMBERED_MAX = 16
+"""As many failures as Flink shows of a job (web.exception-history-size)."""
+
+
 class RpcMessage(msgspec.Struct, frozen=True, tag_field="type"):
     """Base of all control messages; the tag is the class name."""
 
@@ -234,13 +238,15 @@ class TaskStateUpdate(RpcMessage, frozen=True):
 
 class RequestSplits(RpcMessage, frozen=True):
     """The reader of a source takes further splits. Its assignments are numbered: 0 came with its deployment, and `number` is the
-    one that it awaits. `returned` are all splits so far that it could not read as they were found."""
+    one that it awaits. `returned` are the splits that it could not read as they were found, but for the first `returned_earlier`
+    of them, which an assignment has confirmed."""
 
     task_manager_id: str
     job_id: str
     execution_id: str
     number: int
     returned: tuple[dict[str, Any], ...] = ()
+    returned_earlier: int = 0
 
 
 class CheckpointFigures(msgspec.Struct, frozen=True):
@@ -359,12 +365,17 @@ class AssignSplits(RpcMessage, frozen=True):
 
 class TriggerCheckpoint(RpcMessage, frozen=True):
     """To a task that reads no channels: save your state, and send the barrier. One that has seen this checkpoint, or a later one,
-    drops it. `timestamp_ms` is when the checkpoint began, by the wall clock."""
+    drops it. `timestamp_ms` is when the checkpoint began, by the wall clock. `directory` is that of a savepoint, in which all of
+    the state is written anew; empty for a checkpoint. `is_drain`: time passes to its end before the barrier, and nothing is read
+    behind it. `completed_id` is the last checkpoint that was completed, which the task may not have been told of yet."""
 
     task_manager_id: str
     execution_id: str
     checkpoint_id: int
     timestamp_ms: int
+    directory: str = ""
+    is_drain: bool = False
+    completed_id: int = 0
 
 
 class CheckpointCompleted(RpcMessage, frozen=True):
@@ -460,7 +471,19 @@ class JobOverviewEntry(msgspec.Struct, frozen=True):
     is_batch: bool = False
 
 
+class RestartRecord(msgspec.Struct, frozen=True):
+    """A failure after which tasks of a job started again. `task` is the subtask that failed first (`window (1/2)`), empty when it
+    was none; `checkpoint_id` is what the tasks went on from, 0 from the beginning and -1 while it is not decided."""
+
+    failed_ms: int
+    error: ErrorInfo
+    task: str = ""
+    checkpoint_id: int = -1
+
+
 class JobDetails(msgspec.Struct, frozen=True):
+    """`restarts` are the last RESTARTS_REMEMBERED_MAX, newest first."""
+
     job_id: str
     name: str
     status: JobStatus
@@ -470,11 +493,15 @@ class JobDetails(msgspec.Struct, frozen=True):
     vertices: tuple[VertexDetails, ...]
     error: ErrorInfo | None = None
     is_batch: bool = False
+    restarts: tuple[RestartRecord, ...] = ()
 
 
 class JobMetrics(msgspec.Struct, frozen=True):
     """The figures of the progress line. `total` sums over the job: rows read by sources and written by sinks, rejected and
-    late rows, state.
+    late rows, state; and has Flink's figures of the job's checkpoints and restarts: numberOfCompletedCheckpoints,
+    numberOfFailedCheckpoints, numberOfInProgressCheckpoints, lastCompletedCheckpointId, lastCheckpointCompletedTimestamp,
+    lastCheckpointDuration, lastCheckpointFullSize, lastCheckpointSize and numRestarts, each once it is above 0. `failure` is the
+    cause of a restart that is under way.
 
     `operators` holds the figures of each operator, combined over its subtasks, by operator id.
     """
@@ -483,6 +510,7 @@ class JobMetrics(msgspec.Struct, frozen=True):
     status: JobStatus
     total: Metrics
     operators: dict[int, Metrics]
+    failure: ErrorInfo | None = None
 
 
 class TaskManagerOverview(msgspec.Struct, frozen=True):

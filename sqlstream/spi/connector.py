@@ -90,7 +90,8 @@ class ConnectorDescriptor(msgspec.Struct, frozen=True):
     name or type is refused. `is_internal`: no table can name it. `partitions`: a table may be PARTITIONED BY some of its
     columns. `watermarks`: readers apply `SourceSpec.watermark` and implement `MakesWatermarks`, because they read several
     splits whose event times overlap. `lookups`: a lookup join can read the table by key (`LooksUp`), with the options of
-    sqlstream/spi/lookup.py.
+    sqlstream/spi/lookup.py. `sink_is_at_least_once`: rows are out when they are written, so that those since the last checkpoint
+    come again after a failure.
     """
 
     identifier: str
@@ -111,6 +112,7 @@ class ConnectorDescriptor(msgspec.Struct, frozen=True):
     partitions: bool = False
     watermarks: bool = False
     lookups: bool = False
+    sink_is_at_least_once: bool = False
 
 
 class SourceStatus(enum.Enum):
@@ -144,6 +146,10 @@ class ConnectorContext:
     emit_result: Callable[[pa.RecordBatch], None] = lambda batch: None
     print_lines: Callable[[list[str], bool], None] = lambda lines, is_error: None
     on_cancel: Callable[[Callable[[], None]], None] = lambda interrupt: None
+
+
+FOR_EVERY_READER = "for_every_reader"
+"""A position with this key that is true is not read: each reader gets it when more or fewer readers go on from a snapshot."""
 
 
 @dataclass(frozen=True)
@@ -234,11 +240,13 @@ class MakesWatermarks(Protocol):
 @dataclass(frozen=True)
 class AssignedSplits:
     """Splits for a reader that runs. `is_last`: it gets no more. `holds_watermark`: until the next assignment its watermark must
-    stay, because rows from before it may still come."""
+    stay, because rows from before it may still come. `returned`: how many of the splits that this reader has returned are looked
+    for again, so that it can forget them."""
 
     positions: tuple[dict[str, Any], ...]
     is_last: bool
     holds_watermark: bool = False
+    returned: int = 0
 
 
 @runtime_checkable
@@ -253,7 +261,8 @@ class TakesSplits(Protocol):
 
     @property
     def returned_splits(self) -> tuple[dict[str, Any], ...]:
-        """All splits so far that could not be read as they were found, and that it has given up."""
+        """The splits that could not be read as they were found, and that it has given up, in this order, but for those that
+        `AssignedSplits.returned` counts."""
 
 
 class SinkWriter(Protocol):

@@ -55,6 +55,9 @@ class Files(Protocol):
     def sync(self, stream: BinaryIO) -> None:
         """What was written will survive a crash of the machine once the stream is closed. OSError, as from the stream itself."""
 
+    def sync_directory(self, path: str) -> None:
+        """The names in a directory, the published and the removed ones, will survive a crash of the machine."""
+
     def publish(self, staged: str, final: str) -> None:
         """Put a file that is complete at its final name, whole and at once; an existing one there is replaced. When the process
         dies within, both names may have it: it is published again, or both are removed."""

@@ -128,7 +128,8 @@ class DuckDbReader:
         return self._next_try_ms
 
     def snapshot(self) -> list[dict[str, Any]]:
-        return [{"block": self._block, "rows": self._returned_rows}]
+        # Before its first poll a reader that resumed has still to skip what was returned.
+        return [{"block": self._block, "rows": max(self._returned_rows, self._skip_rows)}]
 
     def close(self) -> None:
         self._batches = None

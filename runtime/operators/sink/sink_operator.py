@@ -12,10 +12,12 @@ from sqlstream.spi.connector import SinkWriter
 
 
 class SinkOperator(Operator[SinkSpec]):
-    """Writes the rows that pass the NOT NULL check, and at the end of input keeps the writer's committables.
+    """Writes the rows that pass the NOT NULL check, and at each checkpoint, the end of input being the last, asks the writer for
+    its committables.
 
     Emits nothing. A task that ends before its input does aborts the writer, which removes what it wrote.
-    State: the committables, once the writer has finished."""
+    State: the committables of no completed checkpoint. Each acknowledgement has all of them, since those of a checkpoint that is
+    given up belong to the next one."""
 
     def __init__(self, spec: SinkSpec, context: OperatorContext, writer: SinkWriter) -> None:
         super().__init__(spec, context)
@@ -27,8 +29,17 @@ class SinkOperator(Operator[SinkSpec]):
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         self._writer.write(self._enforcer.enforce(batch))
 
+    def prepare_commit(self, checkpoint_id: int) -> tuple[Committable, ...]:
+        """Make durable what was written, and return all that no completed checkpoint has."""
+        if not self._is_finished:
+            self.committables += tuple(self._writer.prepare_commit(checkpoint_id))
+        return self.committables
+
+    def on_checkpoint_completed(self, checkpoint_id: int) -> None:
+        self.committables = tuple(c for c in self.committables if c.checkpoint_id > checkpoint_id)
+
     def on_finish(self, output: Output) -> None:
-        self.committables = tuple(self._writer.prepare_commit(LAST_CHECKPOINT_ID))
+        self.prepare_commit(LAST_CHECKPOINT_ID)
         self._is_finished = True
 
     def close(self) -> None:

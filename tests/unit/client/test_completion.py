@@ -90,6 +90,8 @@ def candidates(text: str) -> list[str]:
         ("DROP TABLE IF |", ["EXISTS"]),
         ("DESCRIBE FUNCTION up|", ["UPPER"]),
         ("STOP JOB |", ["'0a1b'"]),
+        ("STOP JOB '0a1b' WITH SAVEPOINT |", ["WITH"]),
+        ("SHOW CHECKPOINTS FOR JOB |", ["'0a1b'"]),
         ("EXPLAIN CHANGELOG_MODE SEL|", ["SELECT"]),
         ("EXECUTE STATEMENT SET BEGIN INS|", ["INSERT"]),
         ("EXECUTE STATEMENT SET BEGIN INSERT INTO users SELECT 1, 'a'; E|", ["END"]),

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import queue
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +17,10 @@ from runtime.host.files import LocalFiles
 from runtime.jobmanager.events import DiscoveryFailed, GiveBackSplits, SplitsDiscovered, StartEnumerator
 from runtime.split_enumerators import ConnectorEnumerators, enumerates_splits
 from sqlstream import types as sql
+from sqlstream.errors import ExternalError, Retry
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
+from sqlstream.spi.files import FileStatus
 
 SCHEMA = Schema.of(("v", sql.INT))
 TIMEOUT_S = 20.0
@@ -67,15 +72,17 @@ def test_a_watched_directory_reports_news_alone_until_its_job_ends(
     put(tmp_path / "a.csv")
     enumerators.start(watched(tmp_path), reports.put)
     first = reports.get(timeout=TIMEOUT_S)
-    assert (paths(first), first.discovery.is_last) == (["a.csv"], False)
+    assert (paths(first), first.discovery.is_last, first.returns) == (["a.csv"], False, 0)
+    assert [name for name, *_ in first.state["complete"]] == [str(path / "a.csv") for path in [tmp_path]]
     put(tmp_path / "b.csv")
     later: list[str] = []
     while later != ["b.csv"]:
         later += paths(reports.get(timeout=TIMEOUT_S))
-    enumerators.give_back(GiveBackSplits("j", "v", [first.discovery.splits[0].position]))
-    again: list[str] = []
-    while again != ["a.csv"]:
-        again += paths(reports.get(timeout=TIMEOUT_S))
+    enumerators.give_back(GiveBackSplits("j", "v", [first.discovery.splits[0].position], 1))
+    again: list[Any] = []
+    while not again or not paths(again[-1]):
+        again.append(reports.get(timeout=TIMEOUT_S))
+    assert ([paths(report) for report in again if paths(report)], again[-1].returns) == ([["a.csv"]], 1)
     enumerators.stop_job("j")
     put(tmp_path / "c.csv")
     with pytest.raises(queue.Empty):
@@ -113,3 +120,96 @@ def test_connectors_without_splits_have_no_enumerator() -> None:
     assert [enumerates_splits(name) for name in ("filesystem", "jdbc", "print", "unknown")] == [
         True, True, False, False
     ]  # fmt: skip
+
+
+class HangingFiles(LocalFiles):
+    """Listing waits until it may go on."""
+
+    def __init__(self) -> None:
+        self.may_go_on = threading.Event()
+        self.is_waiting = threading.Event()
+
+    def status(self, path: str) -> FileStatus | None:
+        if "hangs" in path:
+            self.is_waiting.set()
+            assert self.may_go_on.wait(TIMEOUT_S)
+        return super().status(path)
+
+
+def test_a_look_that_hangs_fails_its_job_alone_and_what_it_finds_at_last_is_read_after_the_restart(
+    tmp_path: Path,
+) -> None:
+    files, reports = HangingFiles(), queue.Queue[Any]()
+    others: list[str] = []
+    enumerators = ConnectorEnumerators(files, look_timeout_ms=200)
+    for name in ("hangs", "other"):
+        (tmp_path / name).mkdir()
+        put(tmp_path / name / "a.csv")
+    try:
+        hanging = [replace(source(tmp_path / "hangs"), job_id=f"h{n}") for n in range(12)]
+        for started in hanging:
+            enumerators.start(started, reports.put)
+        failed = [reports.get(timeout=TIMEOUT_S) for _ in range(8)]
+        assert {f.error.code for f in failed} == {"SS5074"}
+        for started in hanging[:2]:
+            enumerators.start(started, reports.put)
+        files.may_go_on.set()
+        found = [reports.get(timeout=TIMEOUT_S) for _ in range(2 + 4)]
+        assert {r.job_id for r in found} == {"h0", "h1", "h8", "h9", "h10", "h11"}
+        # Late for a job that had failed: its restart gets it.
+        enumerators.start(hanging[5], reports.put)
+        late = reports.get(timeout=TIMEOUT_S)
+        assert (late.job_id, paths(late)) == ("h5", ["a.csv"])
+        enumerators.start(replace(source(tmp_path / "other"), job_id="o"), lambda r: others.extend(paths(r)))
+        wait_until(lambda: others == ["a.csv"])
+    finally:
+        files.may_go_on.set()
+        enumerators.close()
+
+
+class FlakyFiles(LocalFiles):
+    """The first looks fail for a reason that may pass."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+
+    def list_files(self, path: str) -> list[FileStatus]:
+        if self.failures:
+            self.failures -= 1
+            raise ExternalError("SS5001", "the store is busy", retry=Retry.BACKOFF)
+        return super().list_files(path)
+
+
+def test_a_look_that_failed_for_a_reason_that_may_pass_is_repeated(tmp_path: Path) -> None:
+    put(tmp_path / "a.csv")
+    reports: queue.Queue[Any] = queue.Queue()
+    enumerators = ConnectorEnumerators(FlakyFiles(1))
+    try:
+        enumerators.start(source(tmp_path), reports.put)
+        assert paths(reports.get(timeout=TIMEOUT_S)) == ["a.csv"]
+    finally:
+        enumerators.close()
+
+
+def test_an_enumerator_goes_on_from_the_state_of_another_run(
+    enumerators: ConnectorEnumerators, tmp_path: Path
+) -> None:
+    reports: queue.Queue[Any] = queue.Queue()
+    put(tmp_path / "a.csv")
+    enumerators.start(watched(tmp_path), reports.put)
+    first = reports.get(timeout=TIMEOUT_S)
+    put(tmp_path / "b.csv")
+    assert paths(reports.get(timeout=TIMEOUT_S)) == ["b.csv"]
+    enumerators.start(replace(watched(tmp_path), state=first.state, run=1), reports.put)
+    again = reports.get(timeout=TIMEOUT_S)
+    assert (paths(again), again.run) == (["b.csv"], 1)
+    position = first.discovery.splits[0].position
+    enumerators.start(replace(watched(tmp_path), state=again.state, returned=(position,), run=2), reports.put)
+    assert paths(reports.get(timeout=TIMEOUT_S)) == ["a.csv"]
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

@@ -103,3 +103,33 @@ def test_a_finished_job_tells_what_it_read_wrote_and_lost() -> None:
     assert (
         closing_text("q", total, 2) == "q: read 1,000 rows, wrote 2,000, late 3,000, rejected 4,000 in 2.00 s"
     )
+
+
+CHECKPOINTS = {
+    "numberOfCompletedCheckpoints": 12,
+    "lastCompletedCheckpointId": 13,
+    "lastCheckpointCompletedTimestamp": 1_000_000_000_000,
+    "lastCheckpointFullSize": 3 * 2**20,
+    "numberOfFailedCheckpoints": 1,
+    "numRestarts": 2,
+}
+
+
+def test_the_last_checkpoint_is_told_with_its_age_and_size_and_goes_first_when_there_is_no_room() -> None:
+    def line(columns: int) -> str:
+        return progress_text("q", 9.0, 2.0, {}, CHECKPOINTS, 1_000_000_004_000, columns)
+
+    assert line(200) == (
+        "q  9 s  in 0 rows/s (0)  out 0 rows/s (0)  state 0 B  checkpoint 13 4 s ago (3.0 MiB)  restarts 2"
+        "  failed checkpoints 1"
+    )
+    assert line(100) == (
+        "q  9 s  in 0 rows/s (0)  out 0 rows/s (0)  state 0 B  restarts 2  failed checkpoints 1"
+    )
+    assert line(60) == "q  9 s  in 0 rows/s (0)  restarts 2  failed checkpoints 1"
+
+
+def test_a_finished_job_tells_how_often_it_was_saved_and_restarted() -> None:
+    assert closing_text("q", CHECKPOINTS, 2) == (
+        "q: read 0 rows, wrote 0, late 0, rejected 0, checkpoints 12, restarts 2 in 2.00 s"
+    )

@@ -213,7 +213,7 @@ def test_jobs_are_listed_described_and_stopped(gateway: Running) -> None:
     job_id = insert.result().job_id
     until(lambda: cluster.status(str(job_id)).status is JobStatus.RUNNING)
     described = run(service, session, f"DESCRIBE JOB '{job_id}'")
-    assert described.result().schema.names == ("job id", "job name", "status", "start time")
+    assert described.result().schema.names == ("job id", "job name", "status", "start time", "remark")
     (row,) = rows(described)
     assert row[:3] == (job_id, "mine", "RUNNING")
     assert row in rows(run(service, session, "SHOW JOBS"))

@@ -3,17 +3,32 @@
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from msgspec.structs import replace
 
 from client.rest.app import ServerInfo, rest_routes
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ErrorInfo, FailureReason, UserError
 from sqlstream.graph.job_graph import ChainedOperator, JobEdge, JobGraph, JobVertex
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
+from sqlstream.messages.checkpoint_statistics import (
+    CheckpointCounts,
+    CheckpointKind,
+    CheckpointRecord,
+    CheckpointStatistics,
+    CheckpointStatus,
+    RestoredCheckpoint,
+    SubtaskCheckpoint,
+    VertexCheckpoint,
+)
+from sqlstream.messages.client_rpc import SavepointStatusReply
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rpc import (
+    CheckpointFigures,
     JobDetails,
+    JobMetrics,
     JobOverviewEntry,
     JobStatusReply,
+    RestartRecord,
     SubtaskDetails,
     TaskManagerOverview,
     TaskMetrics,
@@ -91,15 +106,69 @@ def details(job_id, status, state, error=None):
     )
 
 
+def in_checkpoint(index, acknowledged_ms, *figures):
+    return SubtaskCheckpoint(index, acknowledged_ms, CheckpointFigures(*figures))
+
+
+COMPLETED = CheckpointRecord(
+    7,
+    CheckpointKind.CHECKPOINT,
+    CheckpointStatus.COMPLETED,
+    START_MS + 1000,
+    START_MS + 1300,
+    (
+        VertexCheckpoint(
+            SOURCE_ID,
+            "Source: bids",
+            2,
+            (
+                in_checkpoint(0, START_MS + 1100, 0, 1, 9, 100, 400),
+                in_checkpoint(1, START_MS + 1200, 0, 2, 10, 300, 500),
+            ),
+        ),
+        VertexCheckpoint(SINK_ID, "Sink: out", 1, (in_checkpoint(0, START_MS + 1250, 20, 3, 7, 0, 0),)),
+    ),
+    path="/checkpoints/a/chk-7",
+)
+SAVEPOINT = replace(COMPLETED, id=6, kind=CheckpointKind.SAVEPOINT, path="/savepoints/savepoint-a")
+FAILED_CHECKPOINT = CheckpointRecord(
+    8,
+    CheckpointKind.CHECKPOINT,
+    CheckpointStatus.FAILED,
+    START_MS + 2000,
+    START_MS + 2600,
+    (VertexCheckpoint(SINK_ID, "Sink: out", 1, (SubtaskCheckpoint(0),)),),
+    error=ErrorInfo("SS6201", "the checkpoint was not acknowledged within 600 ms"),
+    failed_task="Sink: out (1/1)",
+)
+PENDING = replace(
+    FAILED_CHECKPOINT, id=9, status=CheckpointStatus.IN_PROGRESS, ended_ms=-1, error=None, failed_task=""
+)
+STATISTICS = CheckpointStatistics(
+    RUNNING_ID,
+    10_000,
+    CheckpointCounts(restored=1, total=4, in_progress=1, completed=2, failed=1),
+    COMPLETED,
+    SAVEPOINT,
+    FAILED_CHECKPOINT,
+    RestoredCheckpoint(3, CheckpointKind.CHECKPOINT, START_MS + 500, "/checkpoints/a/chk-3"),
+    (PENDING, FAILED_CHECKPOINT, COMPLETED, SAVEPOINT),
+)
+RESTART = RestartRecord(START_MS + 400, ErrorInfo("SS6006", "the TaskManager is lost"), "Sink: out (1/1)", 3)
+
+
 class LiteralCluster:
-    """A ClusterClient of two jobs, one running and one failed, on two TaskManagers. State: what was cancelled."""
+    """A ClusterClient of two jobs, one running and one failed, on two TaskManagers. State: what was cancelled and triggered."""
 
     def __init__(self):
         self.found = {
             RUNNING_ID: details(RUNNING_ID, JobStatus.RUNNING, ExecutionState.RUNNING),
             FAILED_ID: details(FAILED_ID, JobStatus.FAILED, ExecutionState.FAILED, DIVISION),
         }
+        self.found[RUNNING_ID] = replace(self.found[RUNNING_ID], restarts=(RESTART,))
         self.cancelled = []
+        self.triggered = []
+        self.ends = {}
         self.shut_downs = 0
         self.calls = 0
 
@@ -132,6 +201,34 @@ class LiteralCluster:
             TaskManagerOverview(f"tm-{i}#1", f"unix:/run/tm-{i}", 2, 1, START_MS, START_MS + 60, 0, 4, 2**33)
             for i in (1, 2)
         )
+
+    def metrics(self, job_id):
+        total = {"numRestarts": 1, "numberOfCompletedCheckpoints": 2, "numberOfFailedCheckpoints": 1}
+        status = self.details(job_id).status
+        return JobMetrics(job_id, status, total if job_id == RUNNING_ID else {}, {})
+
+    def checkpoints(self, job_id):
+        self.details(job_id)
+        return STATISTICS if job_id == RUNNING_ID else CheckpointStatistics(job_id)
+
+    def take_checkpoint(self, job_id, trigger_id):
+        self.triggered.append(("checkpoint", job_id, trigger_id))
+
+    def trigger_savepoint(self, job_id, trigger_id, directory=""):
+        self.triggered.append(("savepoint", job_id, trigger_id, directory))
+
+    def stop_with_savepoint(self, job_id, trigger_id, directory="", is_drain=False):
+        self.triggered.append(("stop", job_id, trigger_id, directory, is_drain))
+
+    def savepoint_status(self, job_id, trigger_id):
+        if trigger_id not in [triggered[2] for triggered in self.triggered]:
+            raise UserError("SS6207", f'"{trigger_id}" is not known')
+        return self.ends.get(trigger_id, SavepointStatusReply(job_id, trigger_id, False))
+
+    def dispose_savepoint(self, path):
+        if path != SAVEPOINT.path:
+            raise UserError("SS6212", f'there is no savepoint at "{path}"')
+        self.triggered.append(("disposal", path))
 
     def cancel(self, job_id):
         self.cancelled.append(job_id)

@@ -53,7 +53,6 @@ def test_a_failed_job_names_its_cause_and_the_task_that_failed(rest):
     assert other["exceptionHistory"]["entries"] == []
     none = rest.get(f"/jobs/{FAILED}/exceptions?maxExceptions=0").json()["exceptionHistory"]
     assert none == {"entries": [], "truncated": True}
-    assert rest.get(f"/jobs/{RUNNING}/exceptions").json()["exceptionHistory"]["entries"] == []
 
 
 def test_the_result_of_a_failed_job_has_its_cause(rest):
@@ -112,7 +111,7 @@ def test_metrics_of_jobs_and_processes_have_flinks_names(rest, cluster):
     assert by_id(rest.get(f"/jobs/{FAILED}/metrics?get=downtime,runningTime,numRestarts")) == {
         "downtime": "-1", "runningTime": "5085", "numRestarts": "0",
     }  # fmt: skip
-    assert rest.get("/jobs/metrics?get=numRestarts&agg=max").json() == [{"id": "numRestarts", "max": 0.0}]
+    assert rest.get("/jobs/metrics?get=numRestarts&agg=max").json() == [{"id": "numRestarts", "max": 1.0}]
     own = by_id(rest.get("/jobmanager/metrics?get=numRunningJobs,taskSlotsTotal,Status.JVM.Threads.Count"))
     assert (own["numRunningJobs"], own["taskSlotsTotal"]) == ("1", "4")
     assert int(own["Status.JVM.Threads.Count"]) >= 1
@@ -133,15 +132,9 @@ def test_a_task_manager_shows_the_tasks_and_slots_of_live_jobs_only(rest):
     assert [(s["jobId"], s["assignedTasks"]) for s in found["allocatedSlots"]] == [(RUNNING, 2)]
 
 
-def test_cancel_and_stop_reach_the_cluster(rest, cluster):
+def test_cancel_reaches_the_cluster(rest, cluster):
     assert rest.patch(f"/jobs/{RUNNING}?mode=cancel").status_code == 202
-    stopped = rest.post(f"/jobs/{RUNNING}/stop", json={"drain": False})
-    assert stopped.status_code == 202
-    assert cluster.cancelled == [RUNNING, RUNNING]
-    url = f"/jobs/{RUNNING}/savepoints/{stopped.json()['request-id']}"
-    assert rest.get(url).json() == {"status": {"id": "IN_PROGRESS"}, "operation": None}
-    cluster.found[RUNNING] = cluster.found[FAILED]
-    assert rest.get(url).json() == {"status": {"id": "COMPLETED"}, "operation": {"location": ""}}
+    assert cluster.cancelled == [RUNNING]
 
 
 @pytest.mark.parametrize(
@@ -158,12 +151,19 @@ def test_cancel_and_stop_reach_the_cluster(rest, cluster):
         ("PATCH", f"/jobs/{FAILED}?mode=cancel", None, 409, "already reached another terminal state (FAILED)"),
         ("PATCH", f"/jobs/{RUNNING}?mode=stop", None, 410, "has been removed"),
         ("PATCH", f"/jobs/{RUNNING}?mode=kill", None, 400, "(mode)"),
-        ("POST", f"/jobs/{RUNNING}/stop", b'{"formatType":"CANONICAL"}', 501, "Savepoints are not supported"),
+        ("POST", f"/jobs/{RUNNING}/stop", b'{"formatType":"AVRO"}', 400, "no format of savepoints"),
+        ("POST", f"/jobs/{FAILED}/stop", b"{}", 409, "already reached another terminal state (FAILED)"),
         ("POST", f"/jobs/{RUNNING}/stop", b'{"drain":', 400, "Bad request"),
         ("POST", f"/jobs/{RUNNING}/stop", b"x" * 70_000, 413, "exceeded 65536 bytes"),
-        ("GET", f"/jobs/{RUNNING}/savepoints/{'0' * 32}", None, 404, "no operation"),
-        ("POST", f"/jobs/{RUNNING}/savepoints", b"{}", 501, "Savepoints"),
-        ("GET", f"/jobs/{RUNNING}/checkpoints/details/1", None, 501, "Checkpoints"),
+        ("GET", f"/jobs/{RUNNING}/savepoints/{'0' * 32}", None, 404, "is not known"),
+        ("GET", f"/jobs/{RUNNING}/savepoints/x", None, 400, "(triggerid)"),
+        ("POST", f"/jobs/{FAILED}/savepoints", b"{}", 409, "already reached another terminal state (FAILED)"),
+        ("POST", f"/jobs/{RUNNING}/savepoints", b'{"triggerId":"mine"}', 400, "32 hexadecimal digits"),
+        ("POST", f"/jobs/{RUNNING}/checkpoints", b'{"checkpointType":"FULL"}', 501, "CONFIGURED"),
+        ("GET", f"/jobs/{RUNNING}/checkpoints/details/1", None, 404, "statistics for checkpoint 1"),
+        ("GET", f"/jobs/{RUNNING}/checkpoints/details/7/subtasks/{'9' * 32}", None, 404, "for task 999"),
+        ("POST", "/savepoint-disposal", b"{}", 400, "savepoint-path"),
+        ("GET", f"/savepoint-disposal/{'0' * 32}", None, 404, "no operation"),
         ("POST", "/jars/upload", b"", 501, "JAR"),
     ],
 )  # fmt: skip

@@ -7,14 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
+import msgspec
 import pytest
 from committable_harness import file_of
 from operator_harness import batch
 
+from client.server.job_checkpoint_stores import JobCheckpointStores
 from client.server.job_store import FileJobStore
 from client.server.recovery import LOST_WITH_CLIENT, recover, submit_again
+from runtime.checkpoint.checkpoint_directory import CheckpointDirectory
 from runtime.connectors import connector
 from runtime.host.files import LocalFiles
+from runtime.host.private_files import PrivateFiles
 from runtime.jobmanager.collaborators import KeepNothing
 from runtime.jobmanager.events import SinkCommit
 from runtime.sink_committer import ConnectorCommitter
@@ -23,13 +27,18 @@ from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph, JobVertex, encode_job_graph
+from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.messages.manifest import CheckpointManifest
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 from sqlstream.spi.connector import ConnectorContext
 
 MakeJob = Callable[..., JobGraph]
+
+NONE = JobCheckpointStores("")
+"""Where no job takes checkpoints."""
 
 
 class RecordingCommitter:
@@ -55,7 +64,8 @@ class Refusing:
         self.submitted: list[str] = []
         self._refused = refused
 
-    def submit(self, graph: JobGraph) -> None:
+    def submit(self, graph: JobGraph, is_recovered: bool = False) -> None:
+        assert is_recovered
         if graph.job_id in self._refused:
             raise UserError("SS6003", "too few slots")
         self.submitted.append(graph.job_id)
@@ -70,7 +80,7 @@ def store(tmp_path: Path) -> FileJobStore:
 def mark(store: FileJobStore, graph: JobGraph) -> None:
     """The job's tasks had finished, with one file to commit."""
     spec = graph.vertices[0].operators[0].spec
-    store.mark_committing(graph.job_id, LAST_CHECKPOINT_ID, (SinkCommit("0" * 32, 0, spec, (file_of("h"),)),))  # type: ignore[arg-type]
+    store.mark_committing(graph.job_id, (SinkCommit("0" * 32, 0, spec, (file_of("h"),)),))  # type: ignore[arg-type]
 
 
 def keep(store: FileJobStore, job: JobGraph) -> None:
@@ -81,16 +91,16 @@ def test_a_job_runs_again_after_its_hidden_files_were_removed(store: FileJobStor
     keep(store, make_job("b"))
     keep(store, make_job("a"))
     committer, cluster = RecordingCommitter(), Refusing()
-    recovery = recover(store, committer, lambda: 0)
+    recovery = recover(store, committer, NONE, lambda: 0)
     assert committer.calls == [("abort", "b", 0), ("abort", "a", 0)]
-    submit_again(recovery, cluster, store, lambda: 0)  # type: ignore[arg-type]
+    submit_again(recovery, cluster, store, lambda: 0)
     assert cluster.submitted == ["b", "a"]
     assert [job.graph.job_id for job in store.kept()] == ["b", "a"]
 
 
 def test_a_query_is_lost_with_its_client(store: FileJobStore, make_job: MakeJob) -> None:
     keep(store, make_job("q", "collect"))
-    assert recover(store, RecordingCommitter(), lambda: 2000).again == ()
+    assert recover(store, RecordingCommitter(), NONE, lambda: 2000).again == ()
     (ended,) = store.ended()
     assert (ended.details.status, ended.details.error) == (JobStatus.FAILED, LOST_WITH_CLIENT)
     assert (ended.details.start_ms, ended.details.end_ms) == (1000, 2000)
@@ -104,7 +114,7 @@ def test_output_that_may_be_visible_is_completed_and_not_written_twice(
     keep(store, graph)
     mark(store, graph)
     committer = RecordingCommitter()
-    assert recover(store, committer, lambda: 0).again == ()
+    assert recover(store, committer, NONE, lambda: 0).again == ()
     assert committer.calls == [("commit", "a", 1)]
     assert [job.details.status for job in store.ended()] == [JobStatus.FINISHED]
 
@@ -116,9 +126,9 @@ def test_output_that_cannot_be_completed_is_removed_before_the_job_runs_again(
     keep(store, graph)
     mark(store, graph)
     committer = RecordingCommitter("a")
-    (again,) = recover(store, committer, lambda: 0).again
+    (again,) = recover(store, committer, NONE, lambda: 0).again
     assert committer.calls == [("commit", "a", 1), ("abort", "a", 1)]
-    assert again.graph == graph
+    assert (again.job.graph, again.path) == (graph, "")
     assert store.kept()[0].commits is None
 
 
@@ -133,7 +143,7 @@ def test_a_commit_that_can_be_neither_completed_nor_undone_fails_its_job(
         def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
             raise ExternalError("SS5001", "permission denied")
 
-    assert recover(store, Stuck("a"), lambda: 0).again == ()
+    assert recover(store, Stuck("a"), NONE, lambda: 0).again == ()
     (ended,) = store.ended()
     assert ended.details.status is JobStatus.FAILED
     assert ended.details.error is not None
@@ -144,11 +154,70 @@ def test_a_commit_that_can_be_neither_completed_nor_undone_fails_its_job(
 def test_a_job_that_is_refused_now_has_failed(store: FileJobStore, make_job: MakeJob) -> None:
     keep(store, make_job("a"))
     cluster = Refusing("a")
-    submit_again(recover(store, RecordingCommitter(), lambda: 0), cluster, store, lambda: 0)  # type: ignore[arg-type]
+    submit_again(recover(store, RecordingCommitter(), NONE, lambda: 0), cluster, store, lambda: 0)
     (ended,) = store.ended()
     assert ended.details.error is not None
     assert (ended.details.status, ended.details.error.code) == (JobStatus.FAILED, "SS6003")
     assert store.kept() == ()
+
+
+def take_checkpoints(graph: JobGraph, directory: Path, *ids: int) -> JobGraph:
+    """The job with an interval, as it was when these checkpoints were complete."""
+    graph = msgspec.structs.replace(graph, config={"execution.checkpointing.interval": "1 s"})
+    place = str(directory / graph.job_id)
+    for id in ids:
+        manifest = CheckpointManifest(graph.job_id, "", id, CheckpointKind.CHECKPOINT, 0, 0, (), {}, ())
+        CheckpointDirectory(PrivateFiles(), place).store(manifest)
+    return graph
+
+
+def test_a_job_goes_on_from_its_newest_checkpoint_and_nothing_of_it_is_removed(
+    store: FileJobStore, make_job: MakeJob, tmp_path: Path
+) -> None:
+    keep(store, take_checkpoints(make_job("a"), tmp_path, 7, 12))
+    keep(store, take_checkpoints(make_job("b"), tmp_path))
+    committer, cluster = RecordingCommitter(), Refusing()
+    recovery = recover(store, committer, JobCheckpointStores(str(tmp_path)), lambda: 0)
+    assert committer.calls == [("abort", "b", 0)]
+    assert [again.path for again in recovery.again] == [str(tmp_path / "a" / "chk-12"), ""]
+    submit_again(recovery, cluster, store, lambda: 0)
+    assert cluster.submitted == ["a", "b"]
+
+
+def test_a_job_whose_last_commit_broke_off_goes_on_from_its_checkpoint_when_that_is_undone(
+    store: FileJobStore, make_job: MakeJob, tmp_path: Path
+) -> None:
+    graph = take_checkpoints(make_job("a"), tmp_path, 7)
+    keep(store, graph)
+    mark(store, graph)
+    committer = RecordingCommitter("a")
+    (again,) = recover(store, committer, JobCheckpointStores(str(tmp_path)), lambda: 0).again
+    assert committer.calls == [("commit", "a", 1), ("abort", "a", 1)]
+    assert again.path == str(tmp_path / "a" / "chk-7")
+
+
+def test_a_job_whose_newest_checkpoint_is_torn_has_failed_and_keeps_its_older_ones(
+    store: FileJobStore, make_job: MakeJob, tmp_path: Path
+) -> None:
+    keep(store, take_checkpoints(make_job("a"), tmp_path, 7, 12))
+    torn = tmp_path / "a" / "chk-12" / "_metadata"
+    torn.write_bytes(torn.read_bytes()[:-5])
+    assert recover(store, RecordingCommitter(), JobCheckpointStores(str(tmp_path)), lambda: 0).again == ()
+    (ended,) = store.ended()
+    assert ended.details.error is not None
+    assert (ended.details.status, ended.details.error.code) == (JobStatus.FAILED, "SS6210")
+    assert str(torn) in ended.details.error.message
+    assert (tmp_path / "a" / "chk-7" / "_metadata").exists()
+
+
+def test_checkpoints_of_a_job_that_is_complete_are_removed(
+    store: FileJobStore, make_job: MakeJob, tmp_path: Path
+) -> None:
+    graph = take_checkpoints(make_job("a"), tmp_path, 7, 12)
+    keep(store, graph)
+    mark(store, graph)
+    recover(store, RecordingCommitter(), JobCheckpointStores(str(tmp_path)), lambda: 0)
+    assert not (tmp_path / "a").exists()
 
 
 def writing(job_id: str, sink: SinkSpec) -> JobGraph:
@@ -168,7 +237,7 @@ def test_a_job_that_writes_the_same_table_leaves_a_killed_servers_commit_to_that
     writer = connector("duckdb").sink(sink, mode, around)
     writer.write(batch(sink.schema, [(1,)], mode))
     commits = (SinkCommit("0" * 32, 0, sink, tuple(writer.prepare_commit(LAST_CHECKPOINT_ID))),)
-    store.mark_committing("killed", LAST_CHECKPOINT_ID, commits)
+    store.mark_committing("killed", commits)
     server.close()
     (claim,) = server._claims["killed"]
     assert claim.lock is not None
@@ -176,6 +245,6 @@ def test_a_job_that_writes_the_same_table_leaves_a_killed_servers_commit_to_that
     another = ClaimingStore(KeepNothing(), files)
     another.put(writing("another", sink), b"")
     another.close()
-    assert recover(store, ConnectorCommitter(files), lambda: 0).again == ()
+    assert recover(store, ConnectorCommitter(files), NONE, lambda: 0).again == ()
     with duckdb.connect(str(tmp_path / "out.duckdb"), read_only=True) as database:
         assert database.execute("SELECT * FROM out").fetchall() == [(1,)]

@@ -15,6 +15,7 @@ from planner.dialect.statements import (
     ResetOption,
     SetOption,
     Show,
+    ShowCheckpoints,
     ShowKind,
     StatementSet,
     StopJob,
@@ -180,6 +181,30 @@ def test_a_job_is_named_by_its_id_in_quotes() -> None:
     assert (described.job_id, described.id_span) == ("a1", Span(9, 13))
     assert isinstance(stopped, StopJob)
     assert (stopped.job_id, stopped.id_span) == ("b2", Span(24, 28))
+
+
+@pytest.mark.parametrize(
+    ("text", "has_savepoint", "is_drained"),
+    [
+        ("STOP JOB 'a1'", False, False),
+        ("STOP JOB 'a1' WITH SAVEPOINT", True, False),
+        ("stop job 'a1' with savepoint with drain", True, True),
+    ],
+)
+def test_a_job_is_stopped_with_or_without_a_savepoint(
+    text: str, has_savepoint: bool, is_drained: bool
+) -> None:
+    found = parse_statement(text)
+    assert isinstance(found, StopJob)
+    assert (found.job_id, found.has_savepoint, found.is_drained) == ("a1", has_savepoint, is_drained)
+
+
+def test_checkpoints_are_shown_of_one_job_or_of_all() -> None:
+    of_all, of_one = parse_script("SHOW CHECKPOINTS; SHOW CHECKPOINTS FOR JOB 'a1';")
+    assert isinstance(of_all, ShowCheckpoints)
+    assert isinstance(of_one, ShowCheckpoints)
+    assert (of_all.job_id, of_all.id_span) == ("", None)
+    assert (of_one.job_id, of_one.id_span) == ("a1", Span(43, 47))
 
 
 def test_a_table_may_be_called_job() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from runtime.jobmanager.deployment import consumers_of, describe_tasks
+from runtime.jobmanager.deployment import Deployment, consumers_of, describe_tasks
 from runtime.jobmanager.execution_graph import ExecutionGraph
 from runtime.story import Story
 from sqlstream.graph.job_graph import JobGraph
@@ -42,7 +42,7 @@ def test_what_one_end_writes_the_other_reads(
     graph = ExecutionGraph(make_job("j", sources, sinks, exchange), 0, Story())
     for n, execution in enumerate(graph.executions()):
         execution.task_manager_id, execution.address = f"tm{n}#0", f"tm{n}:1"
-    tasks = describe_tasks(graph, graph.subtasks(), "jm:1", lambda s: None)
+    tasks = describe_tasks(graph, graph.subtasks(), Deployment("jm:1", lambda s: None))
     written = {
         (partition.partition_id, i, execution.address, c.execution_id, c.address)
         for execution in graph.executions()
@@ -61,6 +61,6 @@ def test_what_one_end_writes_the_other_reads(
 
 def test_forward_stays_with_its_subtask(make_job: MakeJob) -> None:
     graph = ExecutionGraph(make_job("j", 2, 2, ExchangeKind.FORWARD), 0, Story())
-    tasks = describe_tasks(graph, graph.subtasks(), "", lambda s: None)
+    tasks = describe_tasks(graph, graph.subtasks(), Deployment("", lambda s: None))
     assert [c.subtask for c in tasks["j-1-1-0"].inputs[0].channels] == [1]
     assert tasks["j-0-1-0"].outputs[0].subpartitions == 1

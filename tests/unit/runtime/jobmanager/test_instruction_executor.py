@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from kept_checkpoints import KeptCheckpoints
 from split_harness import NoEnumerators
 
 from runtime.jobmanager.dispatcher import Dispatcher
@@ -85,9 +86,23 @@ def reports() -> list[Any]:
 
 
 @pytest.fixture
-def executor(outside: Outside, reports: list[Any]) -> Iterator[InstructionExecutor]:
+def checkpoints() -> KeptCheckpoints:
+    return KeptCheckpoints()
+
+
+@pytest.fixture
+def executor(
+    outside: Outside, reports: list[Any], checkpoints: KeptCheckpoints
+) -> Iterator[InstructionExecutor]:
     made = InstructionExecutor(
-        LocalTransport(), outside, outside, outside, NoEnumerators(), reports.append, lambda ms: ms + 1_000
+        LocalTransport(),
+        outside,
+        outside,
+        outside,
+        NoEnumerators(),
+        checkpoints,
+        reports.append,
+        lambda ms: ms + 1_000,
     )
     yield made
     outside.go_on.set()
@@ -196,7 +211,14 @@ def test_a_failure_that_no_job_depends_on_is_logged(
 
 def test_a_stop_completes_the_commits_under_way_and_begins_nothing_else(outside: Outside) -> None:
     executor = InstructionExecutor(
-        LocalTransport(), outside, outside, outside, NoEnumerators(), lambda event: None, lambda ms: ms
+        LocalTransport(),
+        outside,
+        outside,
+        outside,
+        NoEnumerators(),
+        KeptCheckpoints(),
+        lambda event: None,
+        lambda ms: ms,
     )
     outside.go_on.clear()
     executor.carry_out(RequestTaskManagers(("tm-1", "tm-2")))

@@ -145,7 +145,7 @@ def test_a_reader_that_asks_gets_its_splits_and_one_that_waits_gets_those_found_
     assert sent(request(master, "j1-0-1-0", 1), AssignSplits) == [given]
     foreign = RequestSplits("other#0", "j1", "j1-0-0-0", 1)
     assert master.handle(SplitsRequested(foreign), 70) == []
-    assert request(master, "j1-0-0-0", 1, 1) == [GiveBackSplits("j1", SOURCE, [{"n": 1}])]
+    assert request(master, "j1-0-0-0", 1, 1) == [GiveBackSplits("j1", SOURCE, [{"n": 1}], 1)]
     assert request(master, "j1-0-0-0", 1, 1) == []
 
 

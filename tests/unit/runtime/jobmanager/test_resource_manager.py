@@ -11,6 +11,7 @@ from runtime.jobmanager.registered_task_manager import SlotState
 from runtime.jobmanager.resource_manager import ResourceManager, ResourceManagerConfig
 from sqlstream.errors import ErrorInfo, FailureReason
 from sqlstream.messages.rpc import (
+    PROTOCOL_VERSION,
     FreeSlot,
     Heartbeat,
     HeartbeatReply,
@@ -30,7 +31,7 @@ CONFIG = ResourceManagerConfig(heartbeat_interval_ms=1000, heartbeat_timeout_ms=
 
 
 def register(
-    incarnation: int = 0, slots: int = 2, resource: str = "a", version: int = 1
+    incarnation: int = 0, slots: int = 2, resource: str = "a", version: int = PROTOCOL_VERSION
 ) -> RegisterTaskManager:
     return RegisterTaskManager(
         f"{resource}#{incarnation}", resource, incarnation, f"{resource}:1", slots, version

@@ -371,10 +371,10 @@ def test_any_event_in_any_phase_leads_to_one_end_and_breaks_no_rule(
             fate.step(fate.any_event())
         master = fate.master
         assert len(fate.ends) == (0 if PHASE_TRANSITIONS[master.phase] else 1), seed
-        assert fate.commits <= 1, seed
+        assert fate.commits <= 1 + len(fate.restarts.failures), seed
         assert len(fate.restarts.failures) <= fate.restarts.times + 1, seed
-        assert master.status is not JobStatus.FINISHED or fate.commits == 1, seed
+        assert master.status is not JobStatus.FINISHED or fate.commits >= 1, seed
         phases |= fate.phases
         most_attempts = max(most_attempts, *(e.attempt for e in master.graph.executions()))
-    assert phases == set(JobPhase) - {JobPhase.CREATED}
+    assert phases == set(JobPhase) - {JobPhase.CREATED, JobPhase.STOPPING}
     assert most_attempts > 5

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from committable_harness import file_of
+from kept_checkpoints import KeptCheckpoints
 from split_harness import NoEnumerators
 
 from runtime.jobmanager.client_requests import answer_request
@@ -123,6 +124,7 @@ class Cluster:
             self.committer,
             NoMoreTaskManagers(),
             NoEnumerators(),
+            KeptCheckpoints(),
             self.crashes.append,
         )
         transport.listen("jm", self.job_manager.receive)  # type: ignore[arg-type]

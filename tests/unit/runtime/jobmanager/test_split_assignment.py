@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import random
-from typing import Any
 
 import pytest
 
@@ -105,10 +103,11 @@ def test_a_large_share_comes_in_parts_and_holds_the_watermark_until_the_last() -
 def test_a_split_that_was_returned_does_not_come_back_with_the_others() -> None:
     assignment = made(1, 1, 1, 1, is_last=False)
     assignment.first(0)
-    assert assignment.on_returned(0, ({"n": 1},)) == [{"n": 1}]
-    assert assignment.on_returned(0, ({"n": 1},)) == []
-    assert assignment.on_returned(0, ({"n": 1}, {"n": 0})) == [{"n": 0}]
-    assignment.add_splits_back(0)
+    assert assignment.on_returned(0, ({"n": 1},)) == (1, [{"n": 1}])
+    assert assignment.on_returned(0, ({"n": 1},)) == (1, [])
+    assert assignment.on_returned(0, ({"n": 1}, {"n": 0})) == (2, [{"n": 0}])
+    assert assignment.unhandled == ({"n": 1}, {"n": 0})
+    assignment.start_anew(0, None)
     assert numbers(assignment.first(0)) == [2]
 
 
@@ -116,12 +115,20 @@ def test_who_has_returned_a_split_is_told_of_the_next_look_though_it_found_nothi
     assignment = made(2, 1, is_last=False)
     for subtask in range(2):
         assignment.first(subtask)
-    assert assignment.on_returned(0, ({"n": 0},)) == [{"n": 0}]
+    assert assignment.on_returned(0, ({"n": 0},)) == (1, [{"n": 0}])
     assert [assignment.on_request(subtask, 1) for subtask in range(2)] == [None, None]
     assert assignment.pushed() == []
-    assignment.on_discovered(Discovery((), is_last=False))
-    assert assignment.pushed() == [(0, 1, AssignedSplits((), is_last=False))]
+    # This look began before the split was returned.
+    assignment.on_discovered(Discovery((), is_last=False), returns=0)
     assert assignment.pushed() == []
+    assert assignment.unhandled == ({"n": 0},)
+    assignment.on_discovered(Discovery((), is_last=False), returns=1)
+    assert assignment.pushed() == [(0, 1, AssignedSplits((), is_last=False, returned=1))]
+    assert assignment.pushed() == []
+    assert assignment.unhandled == ()
+    # What the assignment has confirmed is not repeated.
+    assert assignment.on_returned(0, ({"n": 7},), earlier=1) == (2, [{"n": 7}])
+    assert assignment.on_returned(0, ({"n": 7},), earlier=1) == (2, [])
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -161,7 +168,7 @@ def test_every_split_is_with_one_reader_or_with_none(seed: int) -> None:
         if step < 60 and fate.random() < 0.15:
             discover(is_last=False)
         elif fate.random() < 0.15:
-            assignment.add_splits_back(subtask)
+            assignment.start_anew(subtask, None)
             begin(subtask)
         elif not done[subtask] and (a := assignment.on_request(subtask, number[subtask] + 1)) is not None:
             receive(subtask, number[subtask] + 1, a)
@@ -174,22 +181,3 @@ def test_every_split_is_with_one_reader_or_with_none(seed: int) -> None:
                 receive(subtask, number[subtask] + 1, a)
     assert all(done)
     assert sorted(n for numbers in held for n in numbers) == list(range(found))
-
-
-@pytest.mark.parametrize("is_on_demand", [True, False])
-def test_a_snapshot_has_what_no_reader_was_sent_and_goes_on_at_another_parallelism(
-    is_on_demand: bool,
-) -> None:
-    assignment = made(2, *[1] * 3000, is_on_demand=is_on_demand)
-    sent = numbers(assignment.first(0)) + numbers(assignment.first(1))
-    kept: dict[str, Any] = json.loads(json.dumps(assignment.snapshot()))
-    anew = SplitAssignment(3)
-    anew.restore(kept)
-    for subtask in range(3):
-        assigned: AssignedSplits | None = anew.first(subtask)
-        number = 0
-        while assigned is not None:
-            sent += numbers(assigned)
-            number += 1
-            assigned = None if assigned.is_last else anew.on_request(subtask, number)
-    assert sorted(sent) == list(range(3000))

@@ -55,3 +55,15 @@ def test_mapped_memory_counts_with_its_first_use() -> None:
     assert array.nbytes == 8 * 1_600_000
     assert array.values.nbytes > array.nbytes
     assert array.nbytes_of(10) == 80
+
+
+def test_without_memory_the_items_stay() -> None:
+    array = GrowingArray(np.int64)
+    array.reserve(1_000_000)
+    array.reserve(2_000_000)
+    array.values[:3] = [1, 2, 3]
+    with pytest.raises((OSError, MemoryError, OverflowError)):
+        array.reserve(1 << 58)
+    assert (array.count, array.values[:4].tolist()) == (2_000_000, [1, 2, 3, 0])
+    array.reserve(3_000_000)
+    assert array.values[:4].tolist() == [1, 2, 3, 0]

@@ -157,7 +157,7 @@ def test_a_key_is_forgotten_with_its_last_row() -> None:
     for n in range(300):
         feed(operator, [[("+I", f"a longer key {n}", 1, "x")], [("-D", f"a longer key {n}", 1, "x")]], output)
         sizes.append(operator.context.state.nbytes())
-    assert operator.context.state.snapshot().keyed == {}
+    assert operator.context.state.snapshot().keyed["rows"].num_rows == 0
     assert sizes[-1] == sizes[100]
 
 
@@ -171,7 +171,7 @@ def test_a_key_untouched_for_its_ttl_starts_anew() -> None:
     feed(operator, [Clock(1_110), [("+I", "a", 2, "x"), ("+I", "b", 2, "x")]], output)
     assert output.rows[2:] == [("+I", "a", 2, "x", 1), ("+I", "b", 2, "x", 2)]
     feed(operator, [Clock(9_000)], output)
-    assert operator.context.state.snapshot().keyed == {}
+    assert operator.context.state.snapshot().keyed["rows"].num_rows == 0
 
 
 def test_without_keys_the_whole_list_expires() -> None:

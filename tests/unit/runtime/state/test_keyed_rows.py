@@ -132,7 +132,7 @@ def test_rows_without_key_columns_have_one_key() -> None:
 
 
 def test_a_snapshot_of_many_rows_comes_in_parts(monkeypatch: Any) -> None:
-    monkeypatch.setattr("runtime.state.keyed_rows._SAVED_ROWS", 3)
+    monkeypatch.setattr("runtime.state.collection._PIECE_SLOTS", 3)
     rows = side()
     change(rows, [("a", n) for n in range(8)])
     saved = rows.save()

@@ -13,8 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import ManualClock
 
+from runtime.aggregates.accumulator import NO_WEIGHTS
+from runtime.aggregates.value_counts import ValueCounts
 from runtime.kernels.buffers import view_values
 from runtime.kernels.hashing import hash_columns, key_groups
+from runtime.state.current_rows import SLOT_COLUMN, VERSION_COLUMN
 from runtime.state.keyed_table import KeyedTable
 from runtime.state.operator_state import StateScope
 from runtime.state.slot_columns import NumberColumn, RowColumn, unique_names
@@ -112,8 +115,9 @@ def test_what_is_saved_can_be_read_by_name() -> None:
     model = Model()
     model.write([("a", 1), (None, None)], 3)
     table = model.table.save().keyed["entries"]
-    assert table.column_names == [KEY_GROUP_COLUMN, "$touched_ms", "name", "day", "best", "text", "amount"]
-    assert table.drop_columns([KEY_GROUP_COLUMN]).to_pylist()[0] == {
+    fixed = [KEY_GROUP_COLUMN, SLOT_COLUMN, VERSION_COLUMN]
+    assert table.column_names == [*fixed, "$touched_ms", "name", "day", "best", "text", "amount"]
+    assert table.drop_columns(fixed).to_pylist()[0] == {
         "$touched_ms": 1_000,
         "name": "a",
         "day": dt.date(1970, 1, 2),
@@ -160,25 +164,6 @@ def test_without_keys_there_is_one_entry_from_its_first_use_on() -> None:
     assert (len(table), numbers.values[0]) == (0, 0)
 
 
-class Words:
-    """Any number of words per slot."""
-
-    fields = [pa.field("word", pa.string())]
-
-    def __init__(self, words: dict[int, list[str]]) -> None:
-        self.words = words
-
-    def save(self) -> tuple[Any, list[pa.Array]]:
-        pairs = [(slot, word) for slot, words in self.words.items() for word in words]
-        return np.array([slot for slot, _ in pairs], dtype=np.int64), [
-            pa.array([word for _, word in pairs], pa.string())
-        ]
-
-    def load(self, slots: Any, columns: list[pa.Array]) -> None:
-        for slot, word in zip(slots.tolist(), columns[0].to_pylist(), strict=True):
-            self.words.setdefault(slot, []).append(word)
-
-
 def test_the_parts_of_entries_of_several_old_subtasks_find_their_entries() -> None:
     keys = pa.schema([("k", pa.int64())])
     owned: dict[int, list[int]] = {0: [], 1: []}
@@ -186,14 +171,13 @@ def test_the_parts_of_entries_of_several_old_subtasks_find_their_entries() -> No
         owned[int(key_groups(hash_columns([pa.array([key])]), 128)[0]) // 64].append(key)
     saved = []
     for mine in owned.values():
-        words = Words({})
+        words = ValueCounts(pa.string())
         table = KeyedTable("t", keys, [], StateScope(), parts={"words": words})
         slots, _ = table.get_or_create([pa.array(mine)])
-        words.words = {
-            slot: [f"{key}", f"again {key}"] for slot, key in zip(slots.tolist(), mine, strict=True)
-        }
+        for prefix in ("", "again "):
+            words.add(slots, pa.array([f"{prefix}{key}" for key in mine]), NO_WEIGHTS)
         saved.append(table.save())
-    words = Words({})
+    words = ValueCounts(pa.string())
     together = KeyedTable("t", keys, [], StateScope(), parts={"words": words})
     together.load(
         SavedTables(keyed={name: pa.concat_tables(s.keyed[name] for s in saved) for name in saved[0].keyed})
@@ -201,9 +185,8 @@ def test_the_parts_of_entries_of_several_old_subtasks_find_their_entries() -> No
     assert set(saved[0].keyed) == {"t", "t.words"}
     slots = together.slots()
     found = dict(zip(together.keys(slots)[0].to_pylist(), slots.tolist(), strict=True))
-    assert {key: words.words[slot] for key, slot in found.items()} == {
-        key: [f"{key}", f"again {key}"] for key in range(20)
-    }
+    for key, slot in found.items():
+        assert words.values_of(np.array([slot]))[1].to_pylist() == [f"{key}", f"again {key}"]
 
 
 def test_names_that_occur_twice_get_a_number() -> None:

@@ -11,23 +11,23 @@ from operator_harness import ManualClock, operator_context, restore
 
 from runtime.operators.operator import Operator
 from runtime.state.broadcast import Broadcast
-from runtime.state.operator_state import EXPIRED, OperatorState, StateScope
+from runtime.state.operator_state import EXPIRED, OperatorState, SavedWhole, StateScope
 from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
 from runtime.taskmanager.timers import ProcessingTimers
 from sqlstream.errors import InternalError
 from sqlstream.schema import Schema
 
 
-class Entries:
+class Entries(SavedWhole):
     """A table of numbers that expire at their own value."""
 
     def __init__(self, name: str, scope: StateScope, *numbers: int) -> None:
         self.name, self.scope, self.numbers = name, scope, list(numbers)
 
-    def save(self) -> SavedTables:
+    def save_later(self) -> Callable[[], SavedTables]:
         groups = pa.array([0] * len(self.numbers), pa.int32())
         table = pa.table({KEY_GROUP_COLUMN: groups, "number": pa.array(self.numbers, pa.int64())})
-        return SavedTables(keyed={self.name: table, f"{self.name}.part": table})
+        return lambda: SavedTables(keyed={self.name: table, f"{self.name}.part": table})
 
     def load(self, saved: SavedTables) -> None:
         assert all(name.partition(".")[0] == self.name for name in saved.keyed)

@@ -51,7 +51,6 @@ def test_records_behave_as_a_dict(data: st.DataObject) -> None:
         forgotten = records.forget(np.array(doomed, dtype=np.int64))
         assert sorted(forgotten.tolist()) == sorted(set(doomed) & set(reference))
         reference = {row: cells for row, cells in reference.items() if row not in doomed}
-        assert records.ids().tolist() == sorted(reference)
         found = records.read(np.arange(20), may_miss=True)
         for column, data_type in zip(found, TYPES, strict=True):
             column.validate(full=True)
@@ -114,7 +113,9 @@ def test_memory_is_at_most_twice_that_of_the_live_rows_and_two_segments(
     texts = pa.array(["t" * (5_000 if n % 100 == 99 else n % 90) for n in range(rows)])
     numbers = pa.array(range(rows), pa.int64())
     records = Records([pa.int64(), pa.string()])
-    survivors = []
+    # A record: 21 bytes of numbers before its text, up to a multiple of 8.
+    sizes = np.array([(21 + len(text) + 7) // 8 * 8 for text in texts.to_pylist()])
+    survivors: list[np.ndarray] = []
     for batch in range(batches):
         ids = np.arange(batch * rows, (batch + 1) * rows)
         records.reserve(len(ids) + batch * rows)
@@ -122,9 +123,9 @@ def test_memory_is_at_most_twice_that_of_the_live_rows_and_two_segments(
         records.forget(doomed(batch, ids))
         survivors.append(np.setdiff1d(ids, doomed(batch, ids)))
         places = 8 * batches * rows * 3 // 2
-        assert records.nbytes <= 2 * records.live_bytes + 2 * SEGMENT_BYTES + places
+        live_bytes = int(sizes[np.concatenate(survivors) % rows].sum())
+        assert records.nbytes <= 2 * live_bytes + 2 * SEGMENT_BYTES + places
     kept = np.concatenate(survivors)
-    assert records.live_bytes >= 17 * len(kept)
     found = records.read(kept)
     assert found[0].to_pylist() == (kept % rows).tolist()
     assert found[1].equals(texts.take(pa.array(kept % rows)))
@@ -151,5 +152,4 @@ def test_a_table_whose_rows_are_all_forgotten_holds_two_segments_at_most() -> No
         records.write(ids, [pa.array(["x" * 1_000] * 1_000)], np.arange(1_000))
     assert records.nbytes > 40_000_000
     records.forget(np.arange(40_000))
-    assert records.live_bytes == 0
     assert records.nbytes <= 4 * SEGMENT_BYTES

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -14,7 +15,12 @@ from runtime.connectors import CONNECTORS
 from runtime.net.exchange import LocalExchange
 from runtime.net.partition_table import PartitionTable
 from runtime.net.results import ResultStore
-from runtime.taskmanager.task_executor import TaskStateChanged
+from runtime.taskmanager.checkpoints.checkpoint_reports import (
+    CheckpointRefused,
+    CheckpointReport,
+    CheckpointTaken,
+)
+from runtime.taskmanager.task_executor import TaskReport, TaskStateChanged
 from runtime.taskmanager.task_runner import ThreadTaskRunner
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span
@@ -28,6 +34,7 @@ from sqlstream.messages.rpc import (
     InputGateDescriptor,
     ResultPartitionDescriptor,
     TaskDeploymentDescriptor,
+    TriggerCheckpoint,
 )
 from sqlstream.schema import Schema
 from sqlstream.specs import CalcSpec, SinkSpec, SourceSpec
@@ -139,11 +146,29 @@ class Job:
         self.exchange = LocalExchange(self.partitions, store)
         self.runner = ThreadTaskRunner(lambda: 1000, None, self.exchange, self._on_state)
         self._descriptors = _descriptors(table, exchange, sinks, capacity_bytes, condition)
+        self.checkpoints: dict[tuple[str, int], CheckpointReport] = {}
 
-    def _on_state(self, change: TaskStateChanged) -> None:
+    def _on_state(self, change: TaskReport) -> None:
         with self._changed:
-            self.states.setdefault(change.execution_id, []).append(change)
+            if isinstance(change, CheckpointTaken | CheckpointRefused):
+                self.checkpoints[change.execution_id, change.checkpoint_id] = change
+            elif isinstance(change, TaskStateChanged):
+                self.states.setdefault(change.execution_id, []).append(change)
             self._changed.notify_all()
+
+    def take_checkpoints_in(self, directory: str) -> None:
+        """To be called before `start`."""
+        self._descriptors = [
+            msgspec.structs.replace(d, checkpoint_directory=directory) for d in self._descriptors
+        ]
+
+    def wait_checkpoint(self, checkpoint_id: int, *executions: str) -> list[CheckpointReport]:
+        """Trigger it, and wait for the reports of these executions."""
+        self.runner.tell_of_checkpoint(TriggerCheckpoint("tm", "source-0", checkpoint_id, 1_000))
+        awaited = [(execution, checkpoint_id) for execution in executions]
+        with self._changed:
+            assert self._changed.wait_for(lambda: all(key in self.checkpoints for key in awaited), 20)
+            return [self.checkpoints[key] for key in awaited]
 
     def start(self) -> None:
         for descriptor in self._descriptors:

@@ -60,6 +60,15 @@ def test_a_reader_is_asked_for_once_and_gets_each_assignment_once() -> None:
     assert reader.got == [NOTHING]
     source.request_when_wanted()
     assert asked[2:] == [SplitsRequested("e", 2, ({"n": 1},))]
-    source.on_assigned(2, AssignedSplits((), is_last=True))
+    # It is confirmed, and the reader forgets it: only what it returns after that is named.
+    source.on_assigned(2, AssignedSplits((), is_last=False, returned=1))
+    reader.returned_splits = ()
     source.request_when_wanted()
-    assert len(asked) == 3
+    reader.returned_splits = ({"n": 2},)
+    source.request_when_wanted()
+    source.request_when_wanted()
+    assert asked[3:] == [SplitsRequested("e", 3, (), 1), SplitsRequested("e", 3, ({"n": 2},), 1)]
+    source.on_assigned(3, AssignedSplits((), is_last=True, returned=2))
+    reader.returned_splits = ()
+    source.request_when_wanted()
+    assert (len(asked), source.number) == (5, 3)

@@ -6,11 +6,12 @@ import time
 from expression_harness import call, col, lit
 
 from sqlstream import types as sql
-from sqlstream.elements import WATERMARK_MAX, CheckpointBarrier, EndOfInput, Watermark, WatermarkStatus
+from sqlstream.elements import WATERMARK_MAX, EndOfInput, Watermark, WatermarkStatus
 from sqlstream.errors import FailureReason, Span
 from sqlstream.expressions import InputRef
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.job_state import ExecutionState
+from sqlstream.messages.rpc import CheckpointCompleted
 from sqlstream.schema import Schema
 from sqlstream.specs import CalcSpec, WatermarkAssignerSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
@@ -198,15 +199,55 @@ def test_a_producer_whose_consumer_failed_waits_to_be_cancelled(job, stage, make
     assert [c.state for c in running.states["source-0"]] == [ExecutionState.RUNNING, ExecutionState.CANCELED]
 
 
-def test_a_barrier_is_refused(job, stage):
-    stage.polls = [SourceStatus.NOTHING_YET]
-    running = job()
-    running.exchange.open_output("job", "p", 0, 65536).put(CheckpointBarrier(7, 0), 64)
-    running._descriptors = running._descriptors[1:]
+def test_a_checkpoint_goes_from_the_source_to_the_sink_while_rows_flow(job, stage, make_rows, tmp_path):
+    stage.polls = [make_rows(("a", 1)), make_rows(("b", 2)), SourceStatus.NOTHING_YET]
+    stage.gate.set()
+    running = job(condition=call(">=", col(1, sql.BIGINT), lit(2, sql.BIGINT)))
+    running.take_checkpoints_in(str(tmp_path))
     running.start()
-    (failed,) = running.wait(ExecutionState.FAILED, "sink-0")
-    assert failed.error.code == "SS9001"
-    assert "checkpoint 7" in failed.error.message
+    running.wait(ExecutionState.RUNNING, "source-0", "sink-0")
+    source, sink = running.wait_checkpoint(1, "source-0", "sink-0")
+    assert (source.state.splits, source.state.assignment) == ((), -1)
+    assert (sink.state.splits, sink.state.assignment) == (None, -1)
+    first = sink.committables[0].committables
+    assert [c.checkpoint_id for c in first] == [1]
+    # Nothing has covered checkpoint 1 yet: what belongs to it goes along with 2.
+    _, sink = running.wait_checkpoint(2, "source-0", "sink-0")
+    assert [c.checkpoint_id for c in sink.committables[0].committables] == [1, 2]
+    running.runner.tell_of_checkpoint(CheckpointCompleted("tm", "sink-0", 2))
+    _, sink = running.wait_checkpoint(3, "source-0", "sink-0")
+    assert [c.checkpoint_id for c in sink.committables[0].committables] == [3]
+    assert written_rows(stage) == [("b", 2)]
+
+
+def test_a_checkpoint_that_cannot_be_written_is_refused_and_the_task_goes_on(job, stage, make_rows, tmp_path):
+    stage.polls = [make_rows(("a", 1)), SourceStatus.NOTHING_YET]
+    stage.gate.set()
+    running = job()
+    running.start()
+    running.wait(ExecutionState.RUNNING, "source-0", "sink-0")
+    for report in running.wait_checkpoint(1, "source-0", "sink-0"):
+        assert report.error.code == "SS9001"
+        assert "checkpoint 1 came to a task that has no directory for it" in report.error.message
+    assert [c.state for c in running.states["sink-0"]] == [ExecutionState.RUNNING]
+
+
+def test_a_task_that_has_finished_with_its_checkpoint_has_reported_that_first(
+    job, stage, make_rows, tmp_path
+):
+    stage.polls = [make_rows(("a", 1)), make_rows(("a", 2))]
+    running = job()
+    running.take_checkpoints_in(str(tmp_path))
+    running.start()
+    running.wait_checkpoint(1)
+    stage.gate.set()
+    (sink,) = running.wait(ExecutionState.FINISHED, "sink-0")
+    taken = [c.checkpoint_id for s in sink.committables for c in s.committables]
+    if ("source-0", 1) in running.checkpoints:
+        assert ("sink-0", 1) in running.checkpoints
+        assert taken == [1, LAST_CHECKPOINT_ID]
+    else:
+        assert taken == [LAST_CHECKPOINT_ID]
 
 
 def test_idleness_passes_through_a_task(relay):

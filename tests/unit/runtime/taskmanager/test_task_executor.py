@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointRefused, CheckpointTaken
 from runtime.taskmanager.task_executor import (
     METRICS_INTERVAL_MS,
     METRICS_WATCHED_MS,
@@ -21,16 +22,22 @@ from runtime.taskmanager.task_executor import (
     TaskExecutorConfig,
     TaskExecutorInstruction,
     TaskStateChanged,
+    TellOfCheckpoint,
     Terminate,
     Tick,
 )
 from sqlstream.errors import ErrorInfo, FailureReason, InternalError
 from sqlstream.graph.job_graph import JobVertex
+from sqlstream.messages.checkpoint import SubtaskState
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import (
     AcceptSlots,
+    AcknowledgeCheckpoint,
     CancelTask,
+    CheckpointAborted,
+    CheckpointCompleted,
     ControlMessage,
+    DeclineCheckpoint,
     DeployTask,
     FreeSlot,
     Heartbeat,
@@ -51,6 +58,7 @@ from sqlstream.messages.rpc import (
     TaskMetrics,
     TaskStateAck,
     TaskStateUpdate,
+    TriggerCheckpoint,
     UnknownTaskManager,
 )
 
@@ -326,3 +334,78 @@ def test_figures_are_collected_often_only_while_somebody_looks() -> None:
 
 def test_a_task_manager_without_tasks_collects_no_figures() -> None:
     assert _collections(connected(), 0, 60_000) == 0
+
+
+def trigger(checkpoint_id: int, execution_id: str = "e1") -> TriggerCheckpoint:
+    return TriggerCheckpoint(TM, execution_id, checkpoint_id, 1_000)
+
+
+def taken(checkpoint_id: int) -> CheckpointTaken:
+    return CheckpointTaken("e1", checkpoint_id, SubtaskState(assignment=checkpoint_id))
+
+
+def acknowledged(checkpoint_id: int) -> SendToJobManager:
+    state = SubtaskState(assignment=checkpoint_id)
+    return SendToJobManager(AcknowledgeCheckpoint(TM, "j", "e1", checkpoint_id, state))
+
+
+def test_a_task_is_told_of_each_checkpoint_once_and_of_none_that_is_older() -> None:
+    executor = with_task()
+    assert tell(executor, trigger(2), 10) == [TellOfCheckpoint(trigger(2))]
+    assert tell(executor, trigger(2), 20) == tell(executor, trigger(1), 30) == []
+    assert tell(executor, trigger(3), 40) == [TellOfCheckpoint(trigger(3))]
+    assert tell(executor, trigger(1, "other"), 50) == []
+
+
+@pytest.mark.parametrize("fate", [CheckpointCompleted, CheckpointAborted])
+def test_an_acknowledgement_is_repeated_until_the_fate_of_its_checkpoint_or_of_a_later_one_is_known(
+    fate: type,
+) -> None:
+    for settled_by in (2, 3):
+        executor = with_task()
+        tell(executor, trigger(2), 10)
+        assert executor.handle(taken(2), 100) == [acknowledged(2)]
+        assert acknowledged(2) not in executor.handle(Tick(), 500)
+        assert acknowledged(2) in executor.handle(Tick(), 600)
+        assert acknowledged(2) not in executor.handle(Tick(), 1_500), "the pauses grow"
+        assert acknowledged(2) in executor.handle(Tick(), 1_600)
+        # It is asked for again, so it was lost.
+        assert tell(executor, trigger(2), 1_700) == [acknowledged(2)]
+        assert tell(executor, fate(TM, "e1", 1), 1_800) == [TellOfCheckpoint(fate(TM, "e1", 1))]
+        assert acknowledged(2) in executor.handle(Tick(), 3_600)
+        message = fate(TM, "e1", settled_by)
+        assert tell(executor, message, 3_700) == tell(executor, message, 3_700) == [TellOfCheckpoint(message)]
+        assert acknowledged(2) not in executor.handle(Tick(), 6_000)
+
+
+def test_a_refusal_is_repeated_and_replaced_by_the_report_of_a_later_checkpoint() -> None:
+    executor = with_task()
+    error = ErrorInfo(code="SS5001", message="full")
+    declined = SendToJobManager(DeclineCheckpoint(TM, "j", "e1", 2, error))
+    assert executor.handle(CheckpointRefused("e1", 2, error), 100) == [declined]
+    assert declined in executor.handle(Tick(), 700)
+    executor.handle(taken(3), 800)
+    assert executor.handle(taken(2), 900) == [acknowledged(2)], "reported once, whatever became of it"
+    sent = executor.handle(Tick(), 1_400)
+    assert acknowledged(3) in sent
+    assert declined not in sent
+    assert acknowledged(2) not in sent
+
+
+def test_reports_of_checkpoints_end_with_their_task() -> None:
+    executor = with_task()
+    executor.handle(taken(2), 100)
+    executor.handle(TaskStateChanged("e1", FINISHED), 200)
+    assert acknowledged(2) not in executor.handle(Tick(), 1_000)
+    assert tell(executor, trigger(3), 1_000) == tell(executor, CheckpointCompleted(TM, "e1", 2), 1_000) == []
+    assert executor.handle(taken(3), 1_100) == []
+    assert (
+        executor.handle(CheckpointRefused("other", 3, ErrorInfo(code="SS5001", message="full")), 1_200) == []
+    )
+
+
+def test_a_task_that_is_being_cancelled_takes_no_checkpoint() -> None:
+    executor = with_task()
+    tell(executor, CancelTask(TM, "j", "e1"), 10)
+    assert tell(executor, trigger(1), 20) == []
+    assert executor.handle(taken(1), 30) == []

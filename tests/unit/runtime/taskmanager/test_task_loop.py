@@ -10,6 +10,7 @@ import pytest
 
 from runtime.kernels.key_hashes import KeyHashes, known_hashes
 from runtime.net.channels import Channel
+from runtime.taskmanager.checkpoints.barrier_aligner import BarrierAligner
 from runtime.taskmanager.input_gate import InputGate
 from runtime.taskmanager.mailbox import Mailbox
 from runtime.taskmanager.metrics import TaskTimes
@@ -19,6 +20,7 @@ from runtime.taskmanager.task_loop import (
     NO_PAUSE,
     UNTIL_INPUT,
     UNTIL_ROOM,
+    FinishedInput,
     NetworkInput,
     SourceInput,
     TaskLoop,
@@ -33,8 +35,9 @@ from sqlstream.elements import (
     Watermark,
     WatermarkStatus,
 )
-from sqlstream.errors import InternalError
+from sqlstream.errors import JobError
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
+from sqlstream.messages.checkpoint import SubtaskState
 from sqlstream.spi.connector import SourceStatus
 
 ROWS = pa.record_batch({"v": [1, 2, 3]})
@@ -47,6 +50,7 @@ class Log:
         self.calls: list[tuple[Any, ...]] = []
         self.head = self
         self.timers = ProcessingTimers(lambda: 1_000)
+        self.now_ms = 0
 
     def __getattr__(self, name: str) -> Any:
         return lambda *arguments: self.calls.append((name, *arguments))
@@ -63,15 +67,17 @@ class Reader:
         self.answers = list(answers)
         self.due_ms = due_ms
         self.is_closed = False
+        self.polls = 0
 
     def poll(self) -> Any:
+        self.polls += 1
         return self.answers.pop(0)
 
     def next_poll_ms(self) -> int | None:
         return self.due_ms
 
     def snapshot(self) -> list[dict[str, Any]]:
-        return []
+        return [{"read": self.polls}]
 
     def close(self) -> None:
         self.is_closed = True
@@ -124,11 +130,12 @@ def test_a_source_emits_its_rows_then_its_watermark_until_its_end(is_timed: bool
 
 
 def network(*channels: int) -> tuple[NetworkInput, InputGate, Log, Mailbox]:
-    """The inputs have so many channels."""
+    """The inputs have so many channels; checkpoints are noted too, and given up after 10 ms."""
     mailbox, log = Mailbox(), Log()
     made = tuple(tuple(Channel(1 << 20) for _ in range(count)) for count in channels)
     gate = InputGate(tuple(range(len(channels))), made, mailbox)
-    return NetworkInput(gate, mailbox.take_readable, log, "task"), gate, log, mailbox  # type: ignore[arg-type]
+    aligner = BarrierAligner(gate.count_open, log.checkpoint, log.given_up, lambda: log.now_ms, 10)
+    return NetworkInput(gate, mailbox.take_readable, log, aligner), gate, log, mailbox  # type: ignore[arg-type]
 
 
 def test_items_of_channels_mean_what_all_channels_together_say() -> None:
@@ -171,12 +178,173 @@ def test_operators_get_the_last_watermark_once() -> None:
         assert log.taken().count(("on_watermark", WATERMARK_MAX)) == 1
 
 
-def test_a_barrier_is_our_bug() -> None:
-    made, gate, _, _ = network(1)
-    with pytest.raises(
-        InternalError, match="barrier of checkpoint 3 came to a task that takes no checkpoints"
-    ):
-        made.on_item(gate.channels[0], CheckpointBarrier(3, 1_000))
+def barrier(checkpoint_id: int, is_drain: bool = False) -> CheckpointBarrier:
+    return CheckpointBarrier(checkpoint_id, 1_000, is_drain=is_drain)
+
+
+def taken_of(made: NetworkInput, log: Log) -> list[tuple[Any, ...]]:
+    """All calls until the input waits."""
+    for _ in range(100):
+        if made.take() is UNTIL_INPUT:
+            return log.taken()
+    raise AssertionError("the input does not come to rest")
+
+
+def put(gate: InputGate, place: int, *items: Any) -> None:
+    for item in items:
+        gate.channels[place].channel.put(item, 1)
+
+
+def rows(value: int) -> pa.RecordBatch:
+    return pa.record_batch({"v": [value]})
+
+
+def test_a_channel_whose_barrier_has_come_waits_for_the_others() -> None:
+    made, gate, log, _ = network(2, 1)
+    made.open()
+    put(gate, 0, rows(1), barrier(5), rows(2))
+    assert taken_of(made, log) == [("on_batch", rows(1), 0)]
+    log.now_ms = 4
+    put(gate, 1, barrier(5))
+    put(gate, 2, rows(3), barrier(5), rows(4))
+    log_after = taken_of(made, log)
+    assert log_after[:2] == [("on_batch", rows(3), 1), ("checkpoint", barrier(5), 4)]
+    # What came behind the barriers follows, in the order of each channel.
+    assert sorted(log_after[2:], key=lambda call: call[2]) == [
+        ("on_batch", rows(2), 0),
+        ("on_batch", rows(4), 1),
+    ]
+    put(gate, 0, rows(6))
+    assert taken_of(made, log) == [("on_batch", rows(6), 0)]
+
+
+def test_rows_that_come_to_a_blocked_channel_do_not_keep_the_task_from_waiting() -> None:
+    made, gate, log, mailbox = network(2)
+    made.open()
+    put(gate, 0, barrier(1))
+    assert taken_of(made, log) == []
+    for n in range(3):
+        put(gate, 0, rows(n))
+        assert taken_of(made, log) == []
+        assert mailbox.take_readable() is None
+    put(gate, 1, barrier(1))
+    assert taken_of(made, log) == [
+        ("checkpoint", barrier(1), 0),
+        *[("on_batch", rows(n), 0) for n in range(3)],
+    ]
+
+
+def test_a_channel_that_ends_has_sent_every_barrier() -> None:
+    made, gate, log, _ = network(2, 1)
+    made.open()
+    put(gate, 0, barrier(1))
+    put(gate, 2, barrier(1))
+    assert taken_of(made, log) == []
+    put(gate, 1, EndOfInput())
+    assert taken_of(made, log) == [("checkpoint", barrier(1), 0)]
+    put(gate, 0, barrier(2), EndOfInput())
+    assert taken_of(made, log) == []
+    put(gate, 2, EndOfInput())
+    # The end of an input is part of the checkpoint, and that of the other follows it.
+    assert taken_of(made, log) == [
+        ("on_end_of_input", 1),
+        ("checkpoint", barrier(2), 0),
+        ("on_watermark", WATERMARK_MAX),
+        ("on_end_of_input", 0),
+    ]
+    assert made.is_finished
+
+
+def test_a_later_barrier_gives_the_earlier_checkpoint_up() -> None:
+    made, gate, log, _ = network(2)
+    made.open()
+    put(gate, 0, barrier(1), rows(1))
+    put(gate, 1, barrier(2), rows(2))
+    why = "the barrier of checkpoint 2 came before it was complete"
+    assert taken_of(made, log) == [("given_up", 1, why), ("on_batch", rows(1), 0)]
+    put(gate, 0, barrier(2))
+    assert taken_of(made, log) == [("checkpoint", barrier(2), 0), ("on_batch", rows(2), 0)]
+
+
+def test_an_aborted_checkpoint_blocks_nothing_and_its_late_barriers_are_dropped() -> None:
+    made, gate, log, _ = network(2)
+    made.open()
+    put(gate, 0, barrier(3), rows(1))
+    assert taken_of(made, log) == []
+    made.on_checkpoint_aborted(2)
+    assert taken_of(made, log) == []
+    made.on_checkpoint_aborted(3)
+    made.on_checkpoint_aborted(3)
+    put(gate, 1, barrier(3), rows(2), barrier(4))
+    assert taken_of(made, log) == [("on_batch", rows(1), 0), ("on_batch", rows(2), 0)]
+    put(gate, 0, barrier(4))
+    assert taken_of(made, log) == [("checkpoint", barrier(4), 0)]
+
+
+def test_an_alignment_is_given_up_when_the_job_master_must_have_aborted_it() -> None:
+    made, gate, log, _ = network(2)
+    made.open()
+    assert made.wait_s(None) is None
+    assert made.wait_s(3.0) == 3.0
+    put(gate, 0, barrier(1), rows(1))
+    taken_of(made, log)
+    assert made.wait_s(None) == made.wait_s(3.0) == 0.01
+    assert made.wait_s(0.001) == 0.001
+    log.now_ms = 9
+    made.fire_timers()
+    assert taken_of(made, log) == []
+    log.now_ms = 10
+    made.fire_timers()
+    assert taken_of(made, log) == [
+        ("given_up", 1, "its barriers did not come from all inputs within 0.01 s"),
+        ("on_batch", rows(1), 0),
+    ]
+
+
+def test_a_source_takes_a_checkpoint_between_two_polls_and_none_behind_its_end() -> None:
+    log = Log()
+    made: Any = SourceInput(
+        "c", Reader(ROWS, SourceStatus.END), log, lambda n: None, ChainPosition(), lambda: 7, None, 0, log.checkpoint  # type: ignore[arg-type]
+    )  # fmt: skip
+    made.take()
+    made.on_trigger(barrier(1))
+    assert log.taken() == [("emit", ROWS), ("checkpoint", barrier(1), 0)]
+    assert made.position() == SubtaskState(splits=({"read": 1},), assignment=0)
+    made.take()
+    made.on_trigger(barrier(2))
+    assert log.taken() == []
+
+
+def test_a_drained_source_reads_nothing_more_and_fails_with_its_savepoint() -> None:
+    log = Log()
+    made: Any = SourceInput(
+        "c", Reader(ROWS), log, lambda n: None, ChainPosition(), lambda: 7, None, -1, log.checkpoint  # type: ignore[arg-type]
+    )  # fmt: skip
+    made.on_trigger(barrier(2, is_drain=True))
+    made.on_trigger(barrier(3))
+    assert (made.take(), log.taken()) == (UNTIL_INPUT, [("checkpoint", barrier(2, is_drain=True), 0)])
+    made.on_checkpoint_aborted(1)
+    with pytest.raises(JobError, match="savepoint 2 has failed after event time was ended for it"):
+        made.on_checkpoint_aborted(2)
+
+
+def test_a_task_that_had_finished_passes_on_the_end_once_it_has_come() -> None:
+    mailbox = Mailbox()
+    inputs, output = (Channel(1 << 20), Channel(1 << 20)), Channel(1 << 20)
+    gate = InputGate((0,), (inputs,), mailbox)
+    partition = ResultPartition((output,), splitter(Exchange(ExchangeKind.FORWARD), 1, 0, 128), TaskTimes())
+    made = FinishedInput(gate, mailbox.take_readable, [partition])
+    made.open()
+    for channel in inputs:
+        assert (made.take(), made.is_finished) == (UNTIL_INPUT, False)
+        for item in (Watermark(WATERMARK_MAX), EndOfInput()):
+            channel.put(item, 1)
+            assert made.take() is NO_PAUSE
+    assert made.is_finished
+    made.finish(5)
+    made.close()
+    items = [output.take()[0] for _ in range(2)]
+    assert [queued.item for queued in items if queued] == [Watermark(WATERMARK_MAX), EndOfInput()]
 
 
 def test_one_item_is_taken_a_step_in_the_turn_of_the_channels() -> None:

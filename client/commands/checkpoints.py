@@ -1,0 +1,64 @@
+"""`sqlstream checkpoints ID`: the checkpoints and savepoints of a job of a server."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
+
+EPILOG = f"""\
+examples:
+  sqlstream checkpoints 4f1c
+  sqlstream checkpoints 4f1c --json | jq .latest.completed.external_path
+
+ID is a job's id, or the first characters of it. The latest comes first; `state` is the size of all state, `written` what was
+written for this checkpoint, and the last column says where it is, or why it failed and which subtask was the cause. --json
+prints what Flink's REST says under /jobs/ID/checkpoints. In SQL the same is SHOW CHECKPOINTS FOR JOB 'ID'.
+{SERVER_EPILOG}"""
+
+_COLUMNS = ("id", "type", "status", "triggered", "duration", "state", "written", "path or cause")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from client.commands.word_completion import job_ids
+
+    parser.epilog = EPILOG
+    given = parser.add_argument("id", metavar="ID", help="the job's id, or the first characters of it")
+    given.completer = job_ids  # type: ignore[attr-defined]
+    add_server_arguments(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    from client.commands.listing import print_json, print_table
+    from client.connection.cluster_rest import ClusterRest
+
+    with ClusterRest(server_address(arguments)) as cluster:
+        found = cluster.checkpoints(cluster.job_id(arguments.id))
+    if arguments.json:
+        print_json(found)
+        return 0
+    counts = found["counts"]
+    print(
+        f"completed {counts['completed']:,}, failed {counts['failed']:,}, in progress {counts['in_progress']:,},"
+        f" restored {counts['restored']:,}"
+    )
+    print_table(_COLUMNS, [_row(checkpoint) for checkpoint in found["history"]])
+    return 0
+
+
+def _row(checkpoint: dict[str, Any]) -> tuple[str | int, ...]:
+    from client.commands.listing import duration_text, moment_text
+    from client.following.progress import size_text
+
+    duration_ms = checkpoint["end_to_end_duration"]
+    return (
+        checkpoint["id"],
+        checkpoint["checkpoint_type"],
+        checkpoint["status"],
+        moment_text(checkpoint["trigger_timestamp"]),
+        duration_text(duration_ms) if duration_ms >= 0 else "",
+        size_text(checkpoint["state_size"]),
+        size_text(checkpoint["checkpointed_size"]),
+        checkpoint.get("external_path") or checkpoint.get("failure_message") or "",
+    )

@@ -1,0 +1,55 @@
+"""`sqlstream stop ID`: end a job of a server with a savepoint."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
+
+EPILOG = f"""\
+examples:
+  sqlstream stop 4f1c
+  sqlstream stop 4f1c --directory /data/savepoints
+  sqlstream stop 4f1c --drain --json | jq -r .savepoint
+
+ID is a job's id, or the first characters of it. All that the job has read is committed, and the path of the savepoint is
+printed: SET 'execution.state-recovery.path' = 'PATH' makes the next jobs go on from it. Without --directory the savepoint is
+below the job's execution.checkpointing.savepoint-dir. With --drain all windows fire first: such a job does not go on with the
+same input. A savepoint that fails leaves the job as it is. `sqlstream cancel` ends a job without a savepoint.
+{SERVER_EPILOG}"""
+
+END_TIMEOUT_S = 60.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from client.commands.word_completion import running_job_ids
+
+    parser.epilog = EPILOG
+    given = parser.add_argument("id", metavar="ID", help="the job's id, or the first characters of it")
+    given.completer = running_job_ids  # type: ignore[attr-defined]
+    parser.add_argument(
+        "--directory", default="", metavar="DIR", help="where the savepoint gets a directory of its own"
+    )
+    parser.add_argument(
+        "--drain", action="store_true", help="let time pass to its end, so that all windows fire"
+    )
+    add_server_arguments(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """0 when the job has ended with the savepoint, 1 when it has not within a minute of it."""
+    from client.commands.listing import print_json
+    from client.connection.cluster_rest import ClusterRest
+
+    with ClusterRest(server_address(arguments)) as cluster:
+        job_id = cluster.job_id(arguments.id)
+        path = cluster.stop(job_id, arguments.directory, arguments.drain)
+        status = cluster.ended(job_id, END_TIMEOUT_S)
+    if arguments.json:
+        print_json({"jid": job_id, "savepoint": path, "state": status.value})
+    else:
+        print(path)
+        if not status.is_terminal:
+            print(f"job {job_id} is still {status.value}", file=sys.stderr)
+    return 0 if status.is_terminal else 1

@@ -1,0 +1,40 @@
+"""The checkpoints that jobs of an earlier server have left."""
+
+from __future__ import annotations
+
+from runtime.checkpoint.checkpoint_directory import CheckpointDirectory, RetainedCheckpoints
+from runtime.checkpoint.checkpoint_files import checkpoint_files
+from runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
+from sqlstream.graph.job_graph import JobGraph
+
+
+class JobCheckpointStores:
+    """Finds them by a job's settings, for those without a directory of their own below `directory`. To be used while none of the
+    jobs runs. No state."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+
+    def retained(self, graph: JobGraph) -> RetainedCheckpoints:
+        """What the job can go on from, after what crashes have left behind was removed; nothing for a job that takes none.
+        SqlStreamError when its store cannot be read."""
+        found = self._directory_of(graph)
+        if found is None:
+            return RetainedCheckpoints((), ())
+        found.sweep()
+        return found.retained()
+
+    def remove(self, graph: JobGraph) -> None:
+        """Remove all of them."""
+        found = self._directory_of(graph)
+        if found is None:
+            return
+        for stored in found.retained().checkpoints:
+            found.discard(stored.manifest, frozenset())
+        found.sweep()
+
+    def _directory_of(self, graph: JobGraph) -> CheckpointDirectory | None:
+        settings = checkpoint_settings(graph, self._directory)
+        if not settings.is_enabled:
+            return None
+        return CheckpointDirectory(checkpoint_files(settings.directory, graph.config), settings.directory)

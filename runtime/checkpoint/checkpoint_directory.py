@@ -1,0 +1,207 @@
+"""The checkpoints of a job, or one savepoint, in a directory of the local disk or of S3."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from runtime.checkpoint.corrupt import corrupt_checkpoint
+from runtime.checkpoint.manifest_file import decode_manifest, encode_manifest
+from runtime.host.files import file_error
+from sqlstream.errors import ExternalError, SqlStreamError, UserError
+from sqlstream.messages.checkpoint import STATE_DIRECTORY, checkpoint_of_path
+from sqlstream.messages.manifest import CheckpointManifest
+from sqlstream.spi.files import Files
+
+METADATA = "_metadata"
+_DRAFT = "._metadata"
+_CHECKPOINT = re.compile(r"chk-(\d{1,18})")
+_METADATA_BYTES_MAX = 1 << 28
+_NAMES_MAX = 1 << 20
+
+
+@dataclass(frozen=True)
+class StoredCheckpoint:
+    """A checkpoint or savepoint that was read. `path` is its own directory, as users name it; paths of its segments are below
+    `directory`."""
+
+    path: str
+    directory: str
+    manifest: CheckpointManifest
+
+
+@dataclass(frozen=True)
+class RetainedCheckpoints:
+    """What a directory holds, newest first, and for each `_metadata` that cannot be used an error that names it."""
+
+    checkpoints: tuple[StoredCheckpoint, ...]
+    faults: tuple[SqlStreamError, ...]
+
+
+class CheckpointDirectory:
+    """Keeps manifests beside the files of state that tasks have written: those of checkpoints as `chk-<id>/_metadata` below the
+    directory of a job, that of a savepoint as `_metadata` in its own.
+
+    A checkpoint is there from the moment on at which its manifest is, whole and at once; and its manifest goes first. Failures
+    are ExternalError SS5001 with the path and the cause, and leave what was there before. No state."""
+
+    def __init__(self, files: Files, directory: str) -> None:
+        self._files = files
+        self._directory = directory.rstrip("/")
+
+    def store(self, manifest: CheckpointManifest) -> str:
+        """Make a checkpoint complete, durably; returns its path, by which `load_checkpoint` finds it. After a failure the
+        manifest may be there all the same, if the store does not remove it either: `remove_aborted` then does, first of all."""
+        path = self._place(manifest)
+        draft = f"{path}/{_DRAFT}"
+        stream = self._files.open_write(draft)
+        try:
+            with stream:
+                stream.write(encode_manifest(manifest))
+                stream.flush()
+                self._files.sync(stream)
+            self._files.publish(draft, f"{path}/{METADATA}")
+        except BaseException as error:
+            # Of a store that fails this may fail too: the sweep finds what is left.
+            with contextlib.suppress(ExternalError):
+                self._files.remove(f"{path}/{METADATA}")
+                self._files.remove(draft)
+            if isinstance(error, OSError):
+                raise file_error("write", f"{path}/{METADATA}", error) from error
+            raise
+        return path
+
+    def discard(self, manifest: CheckpointManifest, still_needed: frozenset[str]) -> None:
+        """Remove a checkpoint with its files, but for those that others need. Harmless when repeated."""
+        path = self._place(manifest)
+        for name in (METADATA, _DRAFT):
+            self._files.remove(f"{path}/{name}")
+        self._remove_state(manifest.paths() - still_needed)
+        if manifest.kind.is_savepoint:
+            self._remove_if_empty()
+        else:
+            self._files.remove_directory_if_empty(path)
+
+    def remove_aborted(self, checkpoint_id: int) -> None:
+        """Remove what was written for a checkpoint that is aborted: first its manifest, if it is there although the store has
+        reported a failure, then its files, also those of tasks that died before they told."""
+        for path in (f"{self._directory}/chk-{checkpoint_id}", self._directory):
+            for name in (METADATA, _DRAFT):
+                self._files.remove(f"{path}/{name}")
+        self._files.remove_directory_if_empty(f"{self._directory}/chk-{checkpoint_id}")
+        self._remove_state(p for p in self._state_paths() if _is_of(p, checkpoint_id))
+
+    def retained(self) -> RetainedCheckpoints:
+        """All complete checkpoints of the job, also those of JobManagers that have died."""
+        checkpoints, faults = [], []
+        for number in sorted(self._numbers(), reverse=True):
+            path = f"{self._directory}/chk-{number}"
+            if self._files.status(f"{path}/{METADATA}") is None:
+                continue
+            try:
+                checkpoints.append(StoredCheckpoint(path, self._directory, _read(self._files, path)))
+            except SqlStreamError as error:
+                if not error.code.startswith("SS62"):
+                    raise
+                faults.append(error)
+        return RetainedCheckpoints(tuple(checkpoints), tuple(faults))
+
+    def sweep(self) -> None:
+        """Remove what no checkpoint in the directory refers to, and the directory when nothing is left: what crashes have left
+        behind. Called while no task of the job can write. With a manifest that cannot be read, its files are unknown: nothing is
+        removed."""
+        retained = self.retained()
+        if retained.faults:
+            return
+        for stored in retained.checkpoints:
+            # A store that publishes by a copy may have both.
+            self._files.remove(f"{stored.path}/{_DRAFT}")
+        complete = {stored.manifest.checkpoint_id for stored in retained.checkpoints}
+        for number in self._numbers() - complete:
+            self._files.remove(f"{self._directory}/chk-{number}")
+        needed = {path for stored in retained.checkpoints for path in stored.manifest.paths()}
+        self._remove_state(self._state_paths() - needed)
+        self._remove_if_empty()
+
+    def _place(self, manifest: CheckpointManifest) -> str:
+        if manifest.kind.is_savepoint:
+            return self._directory
+        return f"{self._directory}/chk-{manifest.checkpoint_id}"
+
+    def _numbers(self) -> set[int]:
+        """The ids of the directories chk-<id>."""
+        if self._files.status(self._directory) is None:
+            return set()
+        names = self._files.list_names(self._directory, _NAMES_MAX)
+        return {
+            int(found.group(1)) for name, is_dir in names if is_dir and (found := _CHECKPOINT.fullmatch(name))
+        }
+
+    def _state_paths(self) -> set[str]:
+        directory = f"{self._directory}/{STATE_DIRECTORY}"
+        if self._files.status(directory) is None:
+            return set()
+        names = self._files.list_names(directory, _NAMES_MAX)
+        return {f"{STATE_DIRECTORY}/{name}" for name, is_directory in names if not is_directory}
+
+    def _remove_state(self, paths: Iterable[str]) -> None:
+        """As many files as can be removed are; the first failure is raised at the end."""
+        failures = []
+        for path in sorted(paths):
+            try:
+                self._files.remove(f"{self._directory}/{path}")
+            except ExternalError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    def _remove_if_empty(self) -> None:
+        self._files.remove_directory_if_empty(f"{self._directory}/{STATE_DIRECTORY}")
+        self._files.remove_directory_if_empty(self._directory)
+
+
+def load_checkpoint(files: Files, path: str) -> StoredCheckpoint:
+    """The checkpoint or savepoint at a path that a user has named: its directory, or the `_metadata` in it. UserError SS6212 when
+    there is none, SS6211 for one of another version; ExternalError SS6210 when it is torn."""
+    place = path.rstrip("/").removesuffix(f"/{METADATA}")
+    if files.status(f"{place}/{METADATA}") is None:
+        raise UserError("SS6212", f'there is no checkpoint at "{path}"', hint=_hint(files, place))
+    manifest = _read(files, place)
+    directory = place if manifest.kind.is_savepoint else os.path.dirname(place)
+    return StoredCheckpoint(place, directory, manifest)
+
+
+def savepoint_directory(directory: str, job_id: str) -> str:
+    """A directory for a savepoint below the one that the user has named, another at each call."""
+    return f"{directory.rstrip('/')}/savepoint-{job_id[:6]}-{secrets.token_hex(6)}"
+
+
+def _read(files: Files, place: str) -> CheckpointManifest:
+    path = f"{place}/{METADATA}"
+    status = files.status(path)
+    if status is not None and status.size > _METADATA_BYTES_MAX:
+        raise corrupt_checkpoint(path, f"it has {status.size} bytes")
+    try:
+        with files.open_read(path) as stream:
+            return decode_manifest(path, stream.read(_METADATA_BYTES_MAX))
+    except OSError as error:
+        raise file_error("read", path, error) from error
+
+
+def _is_of(path: str, checkpoint_id: int) -> bool:
+    try:
+        return checkpoint_of_path(path) == checkpoint_id
+    except ValueError:
+        return False
+
+
+def _hint(files: Files, place: str) -> str:
+    """What to name instead: the newest checkpoint below the path."""
+    retained = CheckpointDirectory(files, place).retained().checkpoints
+    if retained:
+        return f'write "{retained[0].path}"'
+    return "name the directory of a checkpoint (…/chk-12) or of a savepoint"

@@ -1,0 +1,64 @@
+"""Where a JobManager keeps the checkpoints of all its jobs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from runtime.checkpoint.checkpoint_directory import CheckpointDirectory, StoredCheckpoint, load_checkpoint
+from runtime.checkpoint.checkpoint_files import checkpoint_files
+from sqlstream.errors import SqlStreamError
+from sqlstream.messages.manifest import CheckpointManifest
+
+logger = logging.getLogger(__name__)
+
+
+class CheckpointStore:
+    """Stores, loads and removes checkpoints in directories of the local disk or of S3, whichever their paths name; `config` has
+    the settings of the job, by which a store is reached. Errors are SqlStreamError. No state.
+
+    `directory` is that of a job's checkpoints, `<execution.checkpointing.dir>/<job id>`, or a savepoint's own."""
+
+    def store(self, directory: str, manifest: CheckpointManifest) -> str:
+        """Make a checkpoint complete; returns its path, as users name it. See `CheckpointDirectory.store`."""
+        return _directory(directory, manifest.config).store(manifest)
+
+    def load(self, path: str, config: Mapping[str, str]) -> StoredCheckpoint:
+        """See `load_checkpoint`."""
+        return load_checkpoint(checkpoint_files(path, config), path)
+
+    def latest(self, directory: str, config: Mapping[str, str]) -> list[StoredCheckpoint]:
+        """The complete checkpoints of a job, newest first; the log names those that cannot be read."""
+        retained = _directory(directory, config).retained()
+        for fault in retained.faults:
+            logger.warning("%s", fault.message)
+        return list(retained.checkpoints)
+
+    def sweep(self, directory: str, config: Mapping[str, str]) -> None:
+        """Remove what a JobManager that has died left behind, as far as the store lets. See `CheckpointDirectory.sweep`."""
+        try:
+            _directory(directory, config).sweep()
+        except SqlStreamError as error:
+            logger.warning('could not remove what is left in "%s": %s', directory, error.message)
+
+    def discard(
+        self,
+        directory: str,
+        manifest: CheckpointManifest,
+        still_needed: frozenset[str],
+        config: Mapping[str, str],
+    ) -> None:
+        """Remove a checkpoint, and the files that only it needs."""
+        _directory(directory, config).discard(manifest, still_needed)
+
+    def remove_aborted(self, directory: str, checkpoint_id: int, config: Mapping[str, str]) -> None:
+        """Remove what was written for an aborted checkpoint. See `CheckpointDirectory.remove_aborted`."""
+        _directory(directory, config).remove_aborted(checkpoint_id)
+
+    def remove_all(self, directory: str, config: Mapping[str, str]) -> None:
+        """Remove the directory of a job that has ended."""
+        checkpoint_files(directory, config).remove(directory)
+
+
+def _directory(directory: str, config: Mapping[str, str]) -> CheckpointDirectory:
+    return CheckpointDirectory(checkpoint_files(directory, config), directory)

@@ -1,0 +1,57 @@
+"""The file `_metadata` of a checkpoint or savepoint: its manifest as JSON, with a checksum."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+import msgspec
+
+from runtime.checkpoint.corrupt import corrupt_checkpoint
+from sqlstream.errors import UserError
+from sqlstream.messages.manifest import MANIFEST_VERSION, CheckpointManifest
+from sqlstream.secrets import is_secret
+
+_FORMAT = "sqlstream-checkpoint"
+_STATE_PATH = re.compile(r"shared/[^/\0]+-\d+\.arrow")
+
+
+class _Envelope(msgspec.Struct, frozen=True):
+    """What the file holds: `sha256` is that of the bytes of `checkpoint`, as they stand in the file."""
+
+    format: str
+    version: int
+    sha256: str
+    checkpoint: msgspec.Raw
+
+
+def encode_manifest(manifest: CheckpointManifest) -> bytes:
+    """The whole file. Settings that are secrets are left out."""
+    settings = {key: value for key, value in manifest.config.items() if not is_secret(key)}
+    body = msgspec.json.encode(msgspec.structs.replace(manifest, config=settings))
+    envelope = _Envelope(_FORMAT, manifest.version, hashlib.sha256(body).hexdigest(), msgspec.Raw(body))
+    return msgspec.json.encode(envelope) + b"\n"
+
+
+def decode_manifest(path: str, data: bytes) -> CheckpointManifest:
+    """ExternalError SS6210 for bytes that are not those of a manifest; UserError SS6211 for a format of another version."""
+    try:
+        envelope = msgspec.json.decode(data, type=_Envelope)
+        if envelope.format != _FORMAT:
+            raise corrupt_checkpoint(path, f'its format is "{envelope.format}"')
+        if hashlib.sha256(envelope.checkpoint).hexdigest() != envelope.sha256:
+            raise corrupt_checkpoint(path, "its bytes are not those that were written")
+        if envelope.version != MANIFEST_VERSION:
+            raise UserError(
+                "SS6211",
+                f'"{path}" has version {envelope.version} of the format of checkpoints, and this is version {MANIFEST_VERSION}',
+                hint="use the sqlstream that wrote it",
+            )
+        manifest = msgspec.json.decode(envelope.checkpoint, type=CheckpointManifest)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise corrupt_checkpoint(path, str(error)) from error
+    # Files of these paths are read and, when nothing needs them, removed.
+    strange = next((p for p in sorted(manifest.paths()) if _STATE_PATH.fullmatch(p) is None), None)
+    if strange is not None:
+        raise corrupt_checkpoint(path, f'it names the file "{strange}"')
+    return manifest

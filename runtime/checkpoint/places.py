@@ -1,0 +1,57 @@
+"""Where the settings of a session or job say that checkpoints and savepoints lie."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from runtime.connectors.file_paths import is_in_store, table_path
+from runtime.host.files import LocalFiles
+from runtime.host.rooted_files import RootedFiles
+from sqlstream.errors import UserError
+
+PLACE_KEYS = (
+    "execution.checkpointing.dir",
+    "execution.checkpointing.savepoint-dir",
+    "execution.state-recovery.path",
+)
+
+
+def with_absolute_places(config: Mapping[str, str]) -> dict[str, str]:
+    """The settings with relative paths below the present directory of this process: other processes run in theirs. UserError
+    SS4002 for what is no path."""
+    found = dict(config)
+    for key in PLACE_KEYS:
+        if found.get(key):
+            found[key] = absolute_place(found[key], f'option "{key}"')
+    return found
+
+
+def absolute_place(path: str, what: str) -> str:
+    """`s3://bucket/key`, or an absolute path of this machine. `what` names it in the error."""
+    try:
+        place = table_path(path)
+    except UserError as error:
+        raise UserError(
+            "SS4002",
+            f'{what} is no directory: "{path}"',
+            hint="write a path of this machine, or s3://bucket/directory",
+        ) from error
+    return place if is_in_store(place) else os.path.abspath(place)
+
+
+def check_places(config: Mapping[str, str], files: LocalFiles) -> None:
+    """UserError SS5030 when a directory that a user has chosen lies outside of those that the server allows."""
+    for key in PLACE_KEYS:
+        if config.get(key):
+            check_place(config[key], files)
+
+
+def check_place(path: str, files: LocalFiles) -> None:
+    """The same for one path. A store is reached as other servers are."""
+    if not isinstance(files, RootedFiles):
+        return
+    if is_in_store(path):
+        files.require_database_servers()
+    else:
+        files.check(path)

@@ -1,0 +1,39 @@
+"""Which tasks take part in a checkpoint, and whether there can be one."""
+
+from __future__ import annotations
+
+from runtime.jobmanager.deployment import consumers_of
+from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
+from sqlstream.messages.job_state import ExecutionState
+
+
+def awaited_executions(graph: ExecutionGraph) -> dict[str, ExecutionVertex] | None:
+    """All that have not finished, by execution id. None while there can be no checkpoint: a task is not running yet, all sources
+    have finished, a vertex that reads other tasks has finished in part, whose state could not be shared out, or a task has to
+    finish because all that it reads have, so that no barrier reaches it."""
+    awaited: dict[str, ExecutionVertex] = {}
+    has_source = False
+    for vertex_id, subtasks in graph.vertices.items():
+        running = [s for s in subtasks if s.execution.state is ExecutionState.RUNNING]
+        finished = [s for s in subtasks if s.execution.state is ExecutionState.FINISHED]
+        if len(running) + len(finished) < len(subtasks):
+            return None
+        is_source = not graph.job_graph.inputs_of(vertex_id)
+        if not is_source and running and (finished or not _are_fed(graph, running)):
+            return None
+        has_source = has_source or (is_source and bool(running))
+        awaited.update((s.execution.execution_id, s) for s in running)
+    return awaited if has_source else None
+
+
+def _are_fed(graph: ExecutionGraph, subtasks: list[ExecutionVertex]) -> bool:
+    """Whether each of these subtasks of one vertex reads a task that has not finished."""
+    vertex = subtasks[0].vertex
+    fed: set[int] = set()
+    for edge in graph.job_graph.inputs_of(vertex.id):
+        producers = graph.vertices[edge.source]
+        for producer in producers:
+            if producer.execution.state is not ExecutionState.FINISHED:
+                kind = edge.exchange.kind
+                fed.update(consumers_of(kind, producer.subtask, len(producers), vertex.parallelism))
+    return fed.issuperset(s.subtask for s in subtasks)

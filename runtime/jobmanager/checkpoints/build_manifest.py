@@ -1,0 +1,102 @@
+"""What a checkpoint that every subtask has acknowledged is stored as."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from runtime.jobmanager.checkpoints.completed_checkpoints import Positions, RestorableVertex
+from runtime.jobmanager.checkpoints.pending_checkpoint import PendingCheckpoint
+from runtime.jobmanager.events import SinkCommit
+from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
+from sqlstream.messages.checkpoint import SubtaskState
+from sqlstream.messages.manifest import (
+    CheckpointManifest,
+    OperatorIdentity,
+    SavedCommit,
+    SavedCommittables,
+    VertexState,
+)
+from sqlstream.messages.rpc import SinkCommittables
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID
+
+
+def build_manifest(
+    pending: PendingCheckpoint,
+    graph: ExecutionGraph,
+    enumerators: dict[str, dict[str, Any]],
+    commits: Mapping[int, tuple[SinkCommit, ...]],
+    restored_from: str,
+    now_ms: int,
+) -> CheckpointManifest:
+    """`commits` are its own and those of earlier checkpoints that may not have been carried out. Times are those of the steady
+    clock."""
+    job = graph.job_graph
+    return CheckpointManifest(
+        job.job_id,
+        job.name,
+        pending.checkpoint_id,
+        pending.kind,
+        pending.started_ms,
+        now_ms,
+        tuple(_vertex_state(subtasks, pending) for subtasks in graph.vertices.values()),
+        enumerators,
+        tuple(saved for n, of_checkpoint in commits.items() for saved in _saved(n, of_checkpoint)),
+        restored_from,
+        job.config,
+    )
+
+
+def _saved(checkpoint_id: int, commits: tuple[SinkCommit, ...]) -> list[SavedCommit]:
+    return [SavedCommit(checkpoint_id, c.vertex_id, c.operator_id, c.spec, c.committables) for c in commits]
+
+
+def _vertex_state(subtasks: tuple[ExecutionVertex, ...], pending: PendingCheckpoint) -> VertexState:
+    vertex = subtasks[0].vertex
+    acknowledgements = [pending.acknowledged.get(s.execution.execution_id) for s in subtasks]
+    return VertexState(
+        vertex.id,
+        vertex.name,
+        vertex.parallelism,
+        vertex.max_parallelism,
+        tuple(OperatorIdentity(o.id, o.uid, o.name, o.description) for o in vertex.operators),
+        tuple(ack.state if ack is not None else SubtaskState() for ack in acknowledgements),
+        tuple(ack is None for ack in acknowledgements),
+        tuple(
+            () if ack is not None else _last_committables(s)
+            for s, ack in zip(subtasks, acknowledgements, strict=True)
+        ),
+    )
+
+
+def _last_committables(subtask: ExecutionVertex) -> tuple[SavedCommittables, ...]:
+    """What a finished subtask has written for the end of the job."""
+    found: dict[int, list[Any]] = {}
+    for (operator_id, _), committable in subtask.execution.committables.items():
+        if committable.checkpoint_id == LAST_CHECKPOINT_ID:
+            found.setdefault(operator_id, []).append(committable)
+    return tuple(SavedCommittables(operator_id, tuple(c)) for operator_id, c in found.items())
+
+
+def restorable_vertices(manifest: CheckpointManifest) -> dict[str, RestorableVertex]:
+    """For a job with the same vertices and the same parallelism as the one that has saved it."""
+    return {
+        v.vertex_id: RestorableVertex(v.subtasks, positions_of(v), v.finished, committables_of(v))
+        for v in manifest.vertices
+    }
+
+
+def committables_of(vertex: VertexState) -> tuple[tuple[SinkCommittables, ...], ...]:
+    """Those of its finished subtasks, by subtask."""
+    return tuple(
+        tuple(SinkCommittables(sink.operator_id, sink.committables) for sink in subtask)
+        for subtask in vertex.committables
+    )
+
+
+def positions_of(vertex: VertexState) -> tuple[Positions | None, ...]:
+    """Those of the readers of its sources. A subtask that had finished has none left."""
+    return tuple(
+        () if is_finished and vertex.is_source else state.splits
+        for state, is_finished in zip(vertex.subtasks, vertex.finished, strict=True)
+    )

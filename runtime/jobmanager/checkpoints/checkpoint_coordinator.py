@@ -1,0 +1,157 @@
+"""When a job takes a checkpoint, and what becomes of it (Flink: CheckpointCoordinator, CheckpointFailureManager)."""
+
+from __future__ import annotations
+
+from runtime.jobmanager.checkpoints.checkpoint_history import CheckpointHistory
+from runtime.jobmanager.checkpoints.checkpoint_settings import CheckpointSettings
+from runtime.jobmanager.checkpoints.pending_checkpoint import PendingCheckpoint
+from runtime.jobmanager.execution_graph import ExecutionVertex
+from sqlstream.errors import ErrorInfo, FailureReason
+from sqlstream.messages.checkpoint_statistics import CheckpointKind, CheckpointStatus
+from sqlstream.messages.rpc import AcknowledgeCheckpoint
+
+
+class CheckpointCoordinator:
+    """Begins checkpoints at their interval and those that clients ask for, collects the acknowledgements, and ends each once:
+    completed, or aborted for a reason. Pure.
+
+    A checkpoint that fails counts against `tolerable_failures` unless it is a savepoint or was broken off by something else; a
+    completed one sets the count to zero. Older checkpoints that are pending when one is completed are subsumed.
+    State: the pending checkpoints, the next id, the times of the last beginning and end, the failures in a row, the history."""
+
+    def __init__(self, settings: CheckpointSettings, now_ms: int, last_id: int = 0) -> None:
+        self.settings = settings
+        self.pending: dict[int, PendingCheckpoint] = {}
+        self.history = CheckpointHistory()
+        self.newest_completed_id = last_id
+        self._next_id = last_id + 1
+        self._begun_ms = now_ms
+        self._ended_ms: int | None = None
+        self._failures = 0
+
+    # --- when
+
+    def due_ms(self) -> int | None:
+        """When the next periodic checkpoint may begin, were the job ready; None while too many are pending, and for ever without
+        an interval."""
+        settings = self.settings
+        if not settings.is_enabled or len(self.pending) >= settings.concurrent_max:
+            return None
+        due_ms = self._begun_ms + settings.interval_ms
+        if self._ended_ms is not None:
+            due_ms = max(due_ms, self._ended_ms + settings.min_pause_ms)
+        return due_ms
+
+    def hurry(self, now_ms: int) -> None:
+        """The next periodic checkpoint is due at once."""
+        self._begun_ms = now_ms - self.settings.interval_ms
+
+    def is_due(self, now_ms: int) -> bool:
+        due_ms = self.due_ms()
+        return due_ms is not None and now_ms >= due_ms
+
+    def begin(
+        self,
+        awaited: dict[str, ExecutionVertex],
+        now_ms: int,
+        kind: CheckpointKind = CheckpointKind.CHECKPOINT,
+        trigger_id: str = "",
+        directory: str = "",
+        is_drain: bool = False,
+    ) -> PendingCheckpoint:
+        """The next checkpoint, which awaits these executions."""
+        pending = PendingCheckpoint(
+            self._next_id, kind, now_ms, awaited, directory, trigger_id, is_drain, sent_ms=now_ms
+        )
+        self._next_id += 1
+        if not kind.is_savepoint:
+            self._begun_ms = now_ms
+        self.pending[pending.checkpoint_id] = pending
+        self.history.begun()
+        return pending
+
+    # --- what comes of it
+
+    def acknowledge(self, acknowledgement: AcknowledgeCheckpoint, now_ms: int) -> PendingCheckpoint | None:
+        """The checkpoint, if this was the last acknowledgement that it lacked: it is being stored from here on."""
+        pending = self.pending.get(acknowledgement.checkpoint_id)
+        if pending is None or not pending.acknowledge(acknowledgement, now_ms):
+            return None
+        pending.is_storing = True
+        return pending
+
+    def expired(self, now_ms: int) -> list[PendingCheckpoint]:
+        """Those that have taken too long. One that is being stored is not given up: its fate is with the store."""
+        return [
+            p
+            for p in self.pending.values()
+            if not p.is_storing and now_ms - p.started_ms >= self.settings.timeout_ms
+        ]
+
+    def complete(self, checkpoint_id: int, now_ms: int, path: str) -> PendingCheckpoint:
+        """It is stored. A savepoint is not what restarts go on from, and subsumes nothing; with a SYNC_SAVEPOINT the job ends."""
+        pending = self.pending.pop(checkpoint_id)
+        self._ended_ms = now_ms
+        if pending.kind is not CheckpointKind.SAVEPOINT:
+            self._failures = 0
+            self.newest_completed_id = checkpoint_id
+        self.history.completed(pending.record(CheckpointStatus.COMPLETED, now_ms, path))
+        return pending
+
+    def subsumed(self, checkpoint_id: int) -> list[PendingCheckpoint]:
+        """Pending checkpoints that are older than a completed one, and that nobody awaits any more."""
+        return [
+            p
+            for p in self.pending.values()
+            if p.checkpoint_id < checkpoint_id and not p.is_storing and not p.kind.is_savepoint
+        ]
+
+    def abort(
+        self,
+        checkpoint_id: int,
+        error: ErrorInfo,
+        now_ms: int,
+        failed_task: str = "",
+        is_counted: bool = True,
+    ) -> ErrorInfo | None:
+        """It has failed. Returns the failure of the job when that was one too many."""
+        pending = self.pending.pop(checkpoint_id)
+        self._ended_ms = now_ms
+        self.history.failed(pending.record(CheckpointStatus.FAILED, now_ms, "", error, failed_task))
+        if not is_counted or pending.kind.is_savepoint:
+            return None
+        self._failures += 1
+        if self._failures <= self.settings.tolerable_failures:
+            return None
+        self._failures = 0
+        return _too_many(error, failed_task, self.settings.tolerable_failures)
+
+    @property
+    def is_storing(self) -> bool:
+        return any(p.is_storing for p in self.pending.values())
+
+
+def _too_many(error: ErrorInfo, failed_task: str, tolerable: int) -> ErrorInfo:
+    where = f' in "{failed_task}"' if failed_task else ""
+    return ErrorInfo(
+        code="SS6202",
+        message=f"a checkpoint failed{where}: {error.message}",
+        reason=FailureReason.CHECKPOINT_FAILED,
+        detail=error.detail,
+        hint=error.hint
+        or f"see SHOW CHECKPOINTS; 'execution.checkpointing.tolerable-failed-checkpoints' is {tolerable}",
+    )
+
+
+def expired_error(pending: PendingCheckpoint, timeout_ms: int) -> ErrorInfo:
+    return ErrorInfo(
+        code="SS6201",
+        message=f"checkpoint {pending.checkpoint_id} was not complete after {timeout_ms / 1000:g} s",
+        reason=FailureReason.CHECKPOINT_FAILED,
+        hint="raise 'execution.checkpointing.timeout', or look for the slow task in SHOW CHECKPOINTS",
+    )
+
+
+def broken_off(cause: str) -> ErrorInfo:
+    """The reason of a checkpoint that something else has ended."""
+    return ErrorInfo(code="SS6203", message=cause, reason=FailureReason.CANCELLED)

@@ -1,0 +1,96 @@
+"""What the settings of a job say of its checkpoints."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlstream import config as options
+from sqlstream.checkpointing_options import INTERVAL_MS_MIN
+from sqlstream.errors import UserError
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.specs import BatchQuerySpec
+
+
+class Retention(enum.Enum):
+    """Which ended jobs leave their checkpoints (Flink: ExternalizedCheckpointRetention)."""
+
+    NO_EXTERNALIZED_CHECKPOINTS = "NO_EXTERNALIZED_CHECKPOINTS"
+    DELETE_ON_CANCELLATION = "DELETE_ON_CANCELLATION"
+    RETAIN_ON_CANCELLATION = "RETAIN_ON_CANCELLATION"
+
+    def keeps(self, end: JobStatus) -> bool:
+        """Whether a job that ends so leaves its checkpoints. A suspended one goes on under another JobManager."""
+        match end:
+            case JobStatus.SUSPENDED:
+                return True
+            case JobStatus.FAILED | JobStatus.FAILING:
+                return self is not Retention.NO_EXTERNALIZED_CHECKPOINTS
+            case JobStatus.CANCELED | JobStatus.CANCELLING:
+                return self is Retention.RETAIN_ON_CANCELLATION
+        return False
+
+
+@dataclass(frozen=True)
+class CheckpointSettings:
+    """`interval_ms` is 0 for a job that takes none. `directory` is that of this job's checkpoints alone; paths of state files are
+    below it."""
+
+    interval_ms: int = 0
+    min_pause_ms: int = 0
+    timeout_ms: int = 600_000
+    concurrent_max: int = 1
+    tolerable_failures: int = 0
+    retained_max: int = 1
+    retention: Retention = Retention.NO_EXTERNALIZED_CHECKPOINTS
+    directory: str = ""
+    savepoint_directory: str = ""
+
+    @property
+    def is_enabled(self) -> bool:
+        return self.interval_ms > 0
+
+
+def checkpoint_settings(job: JobGraph, default_directory: str) -> CheckpointSettings:
+    """UserError for values that do not fit. Jobs of batch engines take no checkpoints, whatever their settings say."""
+    settings = _read(job.config, job.job_id, default_directory)
+    has_batch = any(isinstance(v.operators[0].spec, BatchQuerySpec) for v in job.vertices)
+    return CheckpointSettings() if has_batch or job.is_for_planning else settings
+
+
+def _read(config: Mapping[str, str], job_id: str, default_directory: str) -> CheckpointSettings:
+    def value(key: str) -> Any:
+        return options.get(config, key)
+
+    # Of each of these there is one choice.
+    value("execution.checkpointing.mode")
+    value("execution.checkpointing.checkpoints-after-tasks-finish")
+    value("execution.checkpointing.storage")
+    interval_ms: int = value("execution.checkpointing.interval")
+    if 0 < interval_ms < INTERVAL_MS_MIN:
+        raise UserError(
+            "SS4002",
+            f'option "execution.checkpointing.interval" must be at least {INTERVAL_MS_MIN} ms, not {interval_ms} ms',
+            hint="set a longer interval, or 0 for no checkpoints",
+        )
+    root: str = value("execution.checkpointing.dir") or default_directory
+    if interval_ms and not root:
+        raise UserError(
+            "SS4005",
+            "this cluster has no directory of its own for checkpoints",
+            hint="set 'execution.checkpointing.dir' to one that all processes of the cluster reach",
+        )
+    return CheckpointSettings(
+        interval_ms,
+        value("execution.checkpointing.min-pause"),
+        value("execution.checkpointing.timeout"),
+        value("execution.checkpointing.max-concurrent-checkpoints"),
+        value("execution.checkpointing.tolerable-failed-checkpoints"),
+        value("execution.checkpointing.num-retained"),
+        Retention(value("execution.checkpointing.externalized-checkpoint-retention")),
+        f"{root.rstrip('/')}/{job_id}",
+        value("execution.checkpointing.savepoint-dir"),
+    )

@@ -1,0 +1,335 @@
+"""The checkpoints of one job, from the trigger to the removal: what its JobMaster does about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from runtime.jobmanager.checkpoints.awaited_executions import awaited_executions
+from runtime.jobmanager.checkpoints.build_manifest import build_manifest, restorable_vertices
+from runtime.jobmanager.checkpoints.checkpoint_coordinator import (
+    CheckpointCoordinator,
+    broken_off,
+    expired_error,
+)
+from runtime.jobmanager.checkpoints.checkpoint_settings import CheckpointSettings
+from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint, CompletedCheckpoints
+from runtime.jobmanager.checkpoints.pending_checkpoint import PendingCheckpoint, task_name
+from runtime.jobmanager.checkpoints.savepoint_requests import SavepointRequests
+from runtime.jobmanager.events import (
+    CheckpointStored,
+    CheckpointStoreFailed,
+    DiscardCheckpoint,
+    JobMasterInstruction,
+    RemoveAborted,
+    RemoveCheckpoints,
+    SavepointRequested,
+    Send,
+    StoreCheckpoint,
+)
+from runtime.jobmanager.execution_graph import Execution, ExecutionGraph, ExecutionVertex
+from runtime.jobmanager.job_sources import JobSources
+from runtime.jobmanager.sink_commits import SinkCommits, sink_commits
+from runtime.story import Story
+from sqlstream.errors import ErrorInfo
+from sqlstream.messages.checkpoint_statistics import CheckpointKind, CheckpointStatistics, RestoredCheckpoint
+from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.messages.manifest import CheckpointManifest, paths_of
+from sqlstream.messages.rpc import (
+    AcknowledgeCheckpoint,
+    CheckpointAborted,
+    CheckpointCompleted,
+    DeclineCheckpoint,
+    TriggerCheckpoint,
+)
+
+REMOVED_MAX = 100_000
+
+
+class JobCheckpoints:
+    """Triggers the checkpoints of a job, stores those that all its subtasks have acknowledged, adds their commits, tells the
+    tasks, and removes what nobody goes on from any more. `emit` takes its instructions.
+
+    Methods that end a checkpoint return the failure of the job, when the checkpoint was one failure too many.
+    State: the coordinator, the completed checkpoints, the manifests that are being stored, the requests of clients."""
+
+    def __init__(
+        self,
+        settings: CheckpointSettings,
+        graph: ExecutionGraph,
+        commits: SinkCommits,
+        sources: JobSources,
+        emit: Callable[[JobMasterInstruction], None],
+        story: Story,
+        now_ms: int,
+        restored: tuple[CompletedCheckpoint, ...] = (),
+    ) -> None:
+        self.settings = settings
+        self.completed = CompletedCheckpoints(settings.retained_max, restored)
+        self.coordinator = CheckpointCoordinator(settings, now_ms, self.completed.newest_id)
+        self.requests = SavepointRequests()
+        self._graph = graph
+        self._commits = commits
+        self._sources = sources
+        self._emit = emit
+        self._story = story
+        self._restored_from = self.completed.newest.path if self.completed.newest else ""
+        self._storing: dict[int, CheckpointManifest] = {}
+        # The last REMOVED_MAX files, without which a checkpoint that refers to them is worth nothing.
+        self._removed: dict[str, None] = {}
+
+    @property
+    def is_storing(self) -> bool:
+        """Whether it is not known yet if a checkpoint is complete: nothing may be restarted from an older one meanwhile."""
+        return self.coordinator.is_storing
+
+    @property
+    def is_pending(self) -> bool:
+        return bool(self.coordinator.pending)
+
+    # --- beginning
+
+    def begin_due(self, now_ms: int) -> None:
+        """Begin what is due. To be called while every task runs or has finished."""
+        is_requested = self.requests.are_waiting and not self.coordinator.pending
+        if not is_requested and not self.coordinator.is_due(now_ms):
+            return
+        # Sinks that are slower than the checkpoints would be committed later and later.
+        awaited = awaited_executions(self._graph) if not self._commits.are_waiting else None
+        if awaited is not None:
+            self._begin(awaited, now_ms, self.requests.next() if is_requested else None)
+
+    def due_ms(self) -> int | None:
+        """When the next checkpoint is due, were the tasks ready; None while one is pending, and without an interval."""
+        return self.coordinator.due_ms()
+
+    def _begin(
+        self, awaited: dict[str, ExecutionVertex], now_ms: int, request: SavepointRequested | None
+    ) -> None:
+        if request is None:
+            pending = self.coordinator.begin(awaited, now_ms)
+        else:
+            pending = self.coordinator.begin(
+                awaited, now_ms, request.kind, request.trigger_id, request.directory, request.is_drain
+            )
+            self.requests.begun(request.trigger_id, pending.checkpoint_id)
+        self._story.add(now_ms, f"{pending.kind.value.lower()} {pending.checkpoint_id} begins")
+        self._trigger(pending, now_ms)
+
+    def resend(self, now_ms: int, resend_ms: int) -> None:
+        for pending in self.coordinator.pending.values():
+            if not pending.is_storing and now_ms - pending.sent_ms >= resend_ms:
+                self._trigger(pending, now_ms)
+
+    def _trigger(self, pending: PendingCheckpoint, now_ms: int) -> None:
+        pending.sent_ms = now_ms
+        for subtask in pending.awaited.values():
+            if self._graph.job_graph.inputs_of(subtask.vertex.id):
+                continue
+            execution = subtask.execution
+            message = TriggerCheckpoint(
+                execution.task_manager_id,
+                execution.execution_id,
+                pending.checkpoint_id,
+                pending.started_ms,
+                pending.directory,
+                pending.is_drain,
+            )
+            self._emit(Send(execution.address, message))
+
+    # --- answers of tasks
+
+    def acknowledge(self, ack: AcknowledgeCheckpoint, execution: Execution, now_ms: int) -> ErrorInfo | None:
+        """An answer of a present attempt. Its committables count whatever becomes of the checkpoint."""
+        execution.add_committables(ack.committables, self.coordinator.newest_completed_id)
+        pending = self.coordinator.pending.get(ack.checkpoint_id)
+        if pending is None:
+            self._tell_fate(execution, ack.checkpoint_id)
+            return None
+        if pending.is_storing or ack.execution_id not in pending.awaited:
+            return None
+        if missing := self._missing_file(ack):
+            error = broken_off(f'it refers to a file that was removed: "{missing}"')
+            return self.abort(pending, error, now_ms, is_counted=False)
+        if self.coordinator.acknowledge(ack, now_ms) is not None:
+            self._store(pending, now_ms)
+        return None
+
+    def _missing_file(self, ack: AcknowledgeCheckpoint) -> str:
+        """A file that is removed: the task has not heard yet of a checkpoint that was completed, and that needs it no more."""
+        return next((path for path in paths_of([ack.state]) if path in self._removed), "")
+
+    def decline(self, decline: DeclineCheckpoint, subtask: ExecutionVertex, now_ms: int) -> ErrorInfo | None:
+        pending = self.coordinator.pending.get(decline.checkpoint_id)
+        if pending is None:
+            self._tell_fate(subtask.execution, decline.checkpoint_id)
+            return None
+        if decline.execution_id not in pending.awaited:
+            return None
+        return self.abort(pending, decline.error, now_ms, task_name(subtask))
+
+    def _tell_fate(self, execution: Execution, checkpoint_id: int) -> None:
+        """The answer to a message about a checkpoint that has ended: a later one that is complete says the same."""
+        newest = self.coordinator.newest_completed_id
+        if checkpoint_id <= newest:
+            self._tell(execution, CheckpointCompleted, newest)
+        else:
+            self._tell(execution, CheckpointAborted, checkpoint_id)
+
+    def _tell(
+        self, execution: Execution, kind: type[CheckpointCompleted | CheckpointAborted], checkpoint_id: int
+    ) -> None:
+        if execution.state is ExecutionState.RUNNING:
+            message = kind(execution.task_manager_id, execution.execution_id, checkpoint_id)
+            self._emit(Send(execution.address, message))
+
+    # --- completion
+
+    def _store(self, pending: PendingCheckpoint, now_ms: int) -> None:
+        acknowledged = {
+            vertex_id: tuple(pending.assignment_of(s.execution.execution_id) for s in subtasks)
+            for vertex_id, subtasks in self._graph.vertices.items()
+        }
+        commits = dict(self._commits.open)
+        if own := sink_commits(self._graph, pending.checkpoint_id):
+            commits[pending.checkpoint_id] = own
+        enumerators = self._sources.snapshot(pending.checkpoint_id, acknowledged)
+        manifest = build_manifest(pending, self._graph, enumerators, commits, self._restored_from, now_ms)
+        self._storing[pending.checkpoint_id] = manifest
+        directory = pending.directory or self.settings.directory
+        self._emit(StoreCheckpoint(manifest.job_id, directory, manifest))
+
+    def on_stored(self, event: CheckpointStored, now_ms: int) -> PendingCheckpoint | None:
+        """The checkpoint that is complete; None for an answer that comes twice."""
+        manifest = self._storing.pop(event.checkpoint_id, None)
+        if manifest is None:
+            return None
+        pending = self.coordinator.complete(event.checkpoint_id, now_ms, event.path)
+        self._story.add(now_ms, f"{pending.kind.value.lower()} {event.checkpoint_id} is complete")
+        self.requests.completed(pending.trigger_id, event.path)
+        if pending.kind is CheckpointKind.SAVEPOINT:
+            # What it has saved belongs to the user: the next checkpoint has the same changes, and brings their commit.
+            self._sources.forget(event.checkpoint_id)
+            self._tell_all(CheckpointAborted, event.checkpoint_id)
+            self.coordinator.hurry(now_ms)
+            return pending
+        self._sources.on_completed(event.checkpoint_id)
+        self._add_commits(event.checkpoint_id)
+        self._tell_all(CheckpointCompleted, event.checkpoint_id)
+        if not pending.kind.is_savepoint:
+            self._keep(manifest, event.path)
+            for older in self.coordinator.subsumed(event.checkpoint_id):
+                self.abort(
+                    older, broken_off("a later checkpoint was completed before it"), now_ms, is_counted=False
+                )
+        return pending
+
+    def _add_commits(self, checkpoint_id: int) -> None:
+        if commits := sink_commits(self._graph, checkpoint_id):
+            self._commits.add(checkpoint_id, commits)
+        for execution in self._graph.executions():
+            execution.drop_committables(checkpoint_id)
+
+    def _keep(self, manifest: CheckpointManifest, path: str) -> None:
+        directory = self.settings.directory
+        kept = CompletedCheckpoint(manifest, directory, path, restorable_vertices(manifest))
+        for subsumed in self.completed.add(kept):
+            needed = self._needed(subsumed.directory)
+            self._note_removed(subsumed.manifest.paths() - needed)
+            self._emit(
+                DiscardCheckpoint(
+                    manifest.job_id, subsumed.directory, subsumed.manifest, needed, manifest.config
+                )
+            )
+            self.coordinator.history.discarded(subsumed.checkpoint_id)
+
+    def _note_removed(self, paths: Iterable[str]) -> None:
+        self._removed |= dict.fromkeys(paths)
+        for forgotten in list(self._removed)[:-REMOVED_MAX]:
+            del self._removed[forgotten]
+
+    def _needed(self, directory: str) -> frozenset[str]:
+        pending = [p.paths() for p in self.coordinator.pending.values()]
+        return self.completed.needed_paths(directory).union(*pending)
+
+    def on_store_failed(self, event: CheckpointStoreFailed, now_ms: int) -> ErrorInfo | None:
+        if self._storing.pop(event.checkpoint_id, None) is None:
+            return None
+        self._sources.forget(event.checkpoint_id)
+        return self.abort(self.coordinator.pending[event.checkpoint_id], event.error, now_ms)
+
+    # --- abortion
+
+    def expire(self, now_ms: int) -> ErrorInfo | None:
+        failure = None
+        for pending in self.coordinator.expired(now_ms):
+            error = expired_error(pending, self.settings.timeout_ms)
+            failure = self.abort(pending, error, now_ms, pending.first_missing()) or failure
+        return failure
+
+    def break_off(self, cause: str, now_ms: int) -> None:
+        """Something else has ended all pending checkpoints, but those that are being stored."""
+        for pending in [p for p in self.coordinator.pending.values() if not p.is_storing]:
+            self.abort(pending, broken_off(cause), now_ms, is_counted=False)
+
+    def on_finished(self, execution_id: str, now_ms: int) -> None:
+        """A task that ends before it has acknowledged sends no barrier of the checkpoint."""
+        for pending in [p for p in self.coordinator.pending.values() if execution_id in p.awaited]:
+            self.abort(pending, broken_off("a task has finished before it"), now_ms, is_counted=False)
+
+    def mark_unusable(self, checkpoint_id: int, error: ErrorInfo, now_ms: int) -> None:
+        """An attempt could not read it."""
+        if self.completed.mark_unusable(checkpoint_id):
+            self._story.add(now_ms, f"checkpoint {checkpoint_id} cannot be used: {error.message}")
+            self.coordinator.history.unusable(checkpoint_id, error)
+
+    def abort(
+        self,
+        pending: PendingCheckpoint,
+        error: ErrorInfo,
+        now_ms: int,
+        failed_task: str = "",
+        is_counted: bool = True,
+    ) -> ErrorInfo | None:
+        checkpoint_id = pending.checkpoint_id
+        failure = self.coordinator.abort(checkpoint_id, error, now_ms, failed_task, is_counted)
+        self._story.add(now_ms, f"{pending.kind.value.lower()} {checkpoint_id} is aborted: {error.message}")
+        self.requests.failed(pending.trigger_id, error)
+        self._tell_all(CheckpointAborted, checkpoint_id)
+        self._note_removed(pending.paths() - self._needed(self.settings.directory))
+        job = self._graph.job_graph
+        directory = pending.directory or self.settings.directory
+        self._emit(RemoveAborted(job.job_id, directory, checkpoint_id, job.config))
+        return failure
+
+    def _tell_all(self, kind: type[CheckpointCompleted | CheckpointAborted], checkpoint_id: int) -> None:
+        for execution in self._graph.executions():
+            self._tell(execution, kind, checkpoint_id)
+
+    # --- restarts and ends
+
+    def restored(self, checkpoint: CompletedCheckpoint, now_ms: int) -> None:
+        """A part of the job goes on from it."""
+        manifest = checkpoint.manifest
+        found = RestoredCheckpoint(manifest.checkpoint_id, manifest.kind, now_ms, checkpoint.path)
+        self.coordinator.history.restored(found)
+
+    def end(self, status: JobStatus) -> None:
+        """The job has ended so: remove what nobody goes on from."""
+        self.requests.fail_all(status)
+        if status is JobStatus.SUSPENDED or not self.settings.is_enabled:
+            return
+        job_id = self._graph.job_graph.job_id
+        if not self.settings.retention.keeps(status):
+            config = self._graph.job_graph.config
+            self._discard_claimed(job_id, config)
+            self._emit(RemoveCheckpoints(job_id, self.settings.directory, config))
+
+    def _discard_claimed(self, job_id: str, config: dict[str, str]) -> None:
+        for kept in self.completed:
+            if kept.is_owned and kept.directory != self.settings.directory:
+                self._emit(DiscardCheckpoint(job_id, kept.directory, kept.manifest, frozenset(), config))
+
+    def statistics(self) -> CheckpointStatistics:
+        coordinator = self.coordinator
+        job_id = self._graph.job_graph.job_id
+        return coordinator.history.statistics(job_id, self.settings.interval_ms, coordinator.pending.values())

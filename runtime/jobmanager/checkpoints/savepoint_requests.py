@@ -1,0 +1,69 @@
+"""The checkpoints and savepoints that clients have asked for, by the ids that they chose."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from msgspec.structs import replace
+
+from runtime.jobmanager.events import SavepointRequested
+from sqlstream.errors import ErrorInfo, FailureReason
+from sqlstream.messages.client_rpc import SavepointStatusReply
+from sqlstream.messages.job_state import JobStatus
+
+REMEMBERED_MAX = 100
+
+
+class SavepointRequests:
+    """State: those that wait for their turn, and how far the last REMEMBERED_MAX are."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[SavepointRequested] = deque()
+        self._status: dict[str, SavepointStatusReply] = {}
+
+    def add(self, request: SavepointRequested) -> None:
+        """A repetition changes nothing."""
+        if request.trigger_id in self._status:
+            return
+        self._waiting.append(request)
+        self._status[request.trigger_id] = SavepointStatusReply(request.job_id, request.trigger_id, False)
+        for forgotten in list(self._status)[:-REMEMBERED_MAX]:
+            del self._status[forgotten]
+
+    def next(self) -> SavepointRequested | None:
+        return self._waiting.popleft() if self._waiting else None
+
+    @property
+    def are_waiting(self) -> bool:
+        return bool(self._waiting)
+
+    def begun(self, trigger_id: str, checkpoint_id: int) -> None:
+        self._change(trigger_id, checkpoint_id=checkpoint_id)
+
+    def completed(self, trigger_id: str, path: str) -> None:
+        self._change(trigger_id, is_done=True, path=path)
+
+    def failed(self, trigger_id: str, error: ErrorInfo) -> None:
+        self._change(trigger_id, is_done=True, error=error)
+
+    def fail_all(self, end: JobStatus) -> None:
+        """The job has ended before they were taken."""
+        self._waiting.clear()
+        for trigger_id, status in self._status.items():
+            if not status.is_done:
+                self.failed(trigger_id, _ended(end))
+
+    def known(self) -> tuple[SavepointStatusReply, ...]:
+        return tuple(self._status.values())
+
+    def _change(self, trigger_id: str, **changes: object) -> None:
+        if trigger_id in self._status:
+            self._status[trigger_id] = replace(self._status[trigger_id], **changes)
+
+
+def _ended(end: JobStatus) -> ErrorInfo:
+    return ErrorInfo(
+        code="SS6206",
+        message=f"the job was {end.value} before the savepoint was complete",
+        reason=FailureReason.CHECKPOINT_FAILED,
+    )

@@ -1,0 +1,70 @@
+"""What the sinks of one job have written, until it is committed or removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from runtime.jobmanager.events import AbortSinks, CommitSinks, JobMasterInstruction, SinkCommit
+from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
+from runtime.jobmanager.sink_commits import DiscardedOutput, SinkCommits, sink_commits, sink_leftovers
+from sqlstream.messages.manifest import SavedCommit
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID
+
+
+class JobOutput:
+    """Carries out the commits of a job one after the other, those that failed again, and names what is left over at its end.
+
+    State: the commits, the output of replaced attempts, when a commit that failed is repeated, whether no commit is tried any
+    more, and whether there may be output that no committable names (`is_unclean`)."""
+
+    def __init__(self, graph: ExecutionGraph, emit: Callable[[JobMasterInstruction], None]) -> None:
+        self.commits = SinkCommits()
+        self.is_unclean = False
+        self.is_given_up = False
+        self.retry_ms: int | None = None
+        self._discarded = DiscardedOutput()
+        self._graph = graph
+        self._job_id = graph.job_graph.job_id
+        self._emit = emit
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is under way, and nothing is left to be begun."""
+        return not self.commits.is_under_way and (self.is_given_up or not self.commits.open)
+
+    def commit_next(self, now_ms: int) -> None:
+        """Begin the oldest commit, unless one is under way or has to wait for its repetition."""
+        if self.is_given_up or (self.retry_ms is not None and now_ms < self.retry_ms):
+            return
+        self.retry_ms = None
+        if (begun := self.commits.begin()) is not None:
+            self._emit(CommitSinks(self._job_id, *begun))
+
+    def commit_last(self) -> None:
+        """The end of the job is its last checkpoint, which is complete when all tasks have finished."""
+        if commits := sink_commits(self._graph):
+            self.commits.add(LAST_CHECKPOINT_ID, commits)
+        for execution in self._graph.executions():
+            execution.drop_committables(LAST_CHECKPOINT_ID)
+
+    def repeat(self, checkpoint_id: int, saved: Iterable[SavedCommit]) -> None:
+        """A checkpoint that the job is restored from brings its commit again."""
+        commits = tuple(SinkCommit(c.vertex_id, c.operator_id, c.spec, c.committables) for c in saved)
+        self.commits.add(checkpoint_id, commits)
+
+    def discard(self, subtask: ExecutionVertex) -> None:
+        """An attempt is replaced: what it wrote after the checkpoint that the next one goes on from does not count."""
+        self._discarded.add(subtask)
+
+    def withdraw(self, checkpoint_id: int) -> None:
+        """The job goes back to this checkpoint: commits of later ones, of which none has begun, do not count."""
+        for commit in self.commits.withdraw(checkpoint_id):
+            for committable in commit.committables:
+                self._discarded.put(commit.vertex_id, commit.operator_id, committable)
+
+    def remove_leftovers(self) -> bool:
+        """False when there are none."""
+        leftovers = sink_leftovers(self._graph, self.commits, self._discarded, self.is_unclean)
+        if leftovers:
+            self._emit(AbortSinks(self._job_id, leftovers))
+        return bool(leftovers)

@@ -1,0 +1,192 @@
+"""Which entries of a table have changed since which snapshot, so that one copies only these, in pieces, while they change on."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import weakref
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from runtime.kernels.changes import mark, mark_uncollected
+from runtime.kernels.growing import GrowingArray
+from runtime.state.arrays import Array
+from runtime.state.collection import ChangeSource, Collection, GoneEntries
+
+_EPOCH_MAX = 255
+_PENDING_MAX = 8
+"""Snapshots whose end is not known; of more than these the oldest is taken for aborted."""
+_GONE_SPARE = 1 << 16
+"""With more forgotten entries than rows in the last whole copy, and this many more, the next snapshot is whole, and they are no
+longer kept."""
+
+
+TableLock = AbstractContextManager[Any]
+"""What keeps the thread that collects from seeing a table in the middle of a change: an RLock."""
+
+
+@dataclasses.dataclass
+class _Link:
+    """One completed snapshot of the chain that the next increment follows.
+
+    `until` is the last epoch that it holds. `weight` is how many increments it stands for, 0 for a whole copy."""
+
+    checkpoint_id: int
+    until: int
+    weight: int
+    before: tuple[_Link, ...]
+    collection: Collection | None = None
+    rows: int = 0
+
+
+class Changes:
+    """The changed slots of one table, and the copy of it that is being collected.
+
+    A slot is the number of an entry of `source`. The table calls, on the operator's thread and holding `lock`: `created` after
+    entries were made, `writing` before entries are changed, `forgetting` before they are forgotten. The first snapshot begins
+    the counting; before it all three do nothing.
+    An interval between two snapshots is an epoch, and each slot has a byte with the epoch of its last change. `begin` begins the
+    next epoch and copies nothing. A collection then reads piece after piece, holding `lock`; an entry that changes before its
+    piece is read is copied by the operator's thread first. So a piece never sees a half-written entry.
+    An increment follows a completed snapshot. With every second one it holds the changes of several, so that the chain stays as
+    short as the logarithm of its length; once a chain has half as many rows as the table, the next snapshot is whole.
+    State: the bytes; the links of the chain, at most ten; slot and key group of each entry forgotten since its first link.
+    """
+
+    def __init__(self, source: ChangeSource, lock: TableLock | None = None) -> None:
+        self.lock: TableLock = threading.RLock() if lock is None else lock
+        # The table holds its changes: a reference back would keep both until the garbage collector comes.
+        self._source_of = weakref.ref(source)
+        self._epochs: GrowingArray | None = None
+        self._epoch = 0
+        self._collection: Collection | None = None
+        self._pending: list[_Link] = []
+        self._completed_id = 0
+        self._chain: tuple[_Link, ...] = ()
+        self._gone: list[GoneEntries] = []
+
+    @property
+    def _source(self) -> ChangeSource:
+        source = self._source_of()
+        assert source is not None
+        return source
+
+    @property
+    def is_counting(self) -> bool:
+        """Whether a snapshot has begun: before it nothing is counted."""
+        return self._epochs is not None
+
+    # -- what the table calls ------------------------------------------------------------------------
+
+    def created(self, slots: Array) -> None:
+        """These slots hold entries from here on."""
+        if self._epochs is not None and len(slots):
+            self._epochs.reserve(self._source.slot_count)
+            mark(self._epochs.values, slots, self._epoch)
+
+    def writing(self, slots: Array) -> None:
+        """The entries of these slots are about to change."""
+        if self._epochs is None or len(slots) == 0:
+            return
+        collection = self._collection
+        if collection is None:
+            mark(self._epochs.values, slots, self._epoch)
+            return
+        found = np.empty(len(slots), dtype=np.int64)
+        count = mark_uncollected(
+            self._epochs.values, slots, self._epoch, collection.after, collection.next, collection.end, found
+        )
+        if count:
+            collection.keep(found[:count])
+
+    def forgetting(self, slots: Array) -> None:
+        """The entries of these distinct slots are about to be forgotten."""
+        if self._epochs is None or len(slots) == 0:
+            return
+        self.writing(slots)
+        if self._chain or self._pending:
+            groups = self._source.key_groups(slots)
+            self._gone.append(GoneEntries(self._epoch, slots.astype(np.int32), groups))
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, in bytes."""
+        gone = sum(g.slots.nbytes + g.key_groups.nbytes for g in self._gone)
+        return gone + (0 if self._epochs is None else self._epochs.nbytes)
+
+    # -- snapshots -----------------------------------------------------------------------------------
+
+    def begin(self, checkpoint_id: int, *, is_full: bool) -> Collection:
+        """What the table holds at this moment, to be collected. `is_full`: whole, and no increment will follow it."""
+        with self.lock:
+            if self._collection is not None:
+                # Two copies at once would need two bytes per slot.
+                self._collection.finish()
+            gone = sum(len(g.slots) for g in self._gone)
+            if self._chain and gone > self._chain[0].rows + _GONE_SPARE:
+                self._chain, self._pending, self._gone = (), [], []
+            if self._epochs is None or self._epoch == _EPOCH_MAX:
+                self._epochs, self._epoch = GrowingArray(np.uint8), 0
+                self._chain, self._pending, self._gone = (), [], []
+            self._epochs.reserve(self._source.slot_count)
+            kept, weight = ((), 0) if is_full else self._kept()
+            base = kept[-1] if kept else None
+            collection = Collection(
+                self, self._source, self._epochs, checkpoint_id, self._epoch,
+                base_until=base.until if base else None,
+                base_id=base.checkpoint_id if base else None,
+                gone=[g for g in self._gone if base and base.until < g.epoch],
+            )  # fmt: skip
+            if not is_full:
+                link = _Link(checkpoint_id, self._epoch, weight, kept, collection)
+                self._pending = [*self._pending[1 - _PENDING_MAX :], link]
+            self._epoch += 1
+            self._collection = collection
+            return collection
+
+    def _kept(self) -> tuple[tuple[_Link, ...], int]:
+        """(the links that the next increment follows, its weight); none when it should be whole."""
+        kept, weight = self._chain, 1
+        if not kept or 2 * sum(link.rows for link in kept[1:]) > kept[0].rows:
+            return (), 0
+        while len(kept) > 1 and kept[-1].weight == weight:
+            kept, weight = kept[:-1], 2 * weight
+        return kept, weight
+
+    def ended(self, collection: Collection) -> None:
+        """Called by a collection that has read its last piece, or is given up."""
+        if self._collection is collection:
+            self._collection = None
+
+    def completed(self, checkpoint_id: int) -> None:
+        """Increments may follow this snapshot, and none that is older."""
+        with self.lock:
+            if checkpoint_id <= self._completed_id:
+                return
+            self._completed_id = checkpoint_id
+            self._chain = self._chain_of(checkpoint_id)
+            self._pending = [link for link in self._pending if link.checkpoint_id > checkpoint_id]
+            if self._chain:
+                self._gone = [gone for gone in self._gone if gone.epoch > self._chain[0].until]
+
+    def _chain_of(self, checkpoint_id: int) -> tuple[_Link, ...]:
+        found = [link for link in self._pending if link.checkpoint_id == checkpoint_id]
+        if not found:
+            return ()
+        link = found[0]
+        if link.before and self._chain and link.before[0] is not self._chain[0]:
+            # What was forgotten after the first link of an older chain is no longer known.
+            return ()
+        rows = link.collection.rows if link.collection else 0
+        return (*link.before, dataclasses.replace(link, before=(), collection=None, rows=rows))
+
+    def aborted(self, checkpoint_id: int) -> None:
+        """No increment will follow this snapshot, and nobody needs what it collects."""
+        with self.lock:
+            under_way = [self._collection, *(link.collection for link in self._pending)]
+            for collection in under_way:
+                if collection is not None and collection.checkpoint_id == checkpoint_id:
+                    collection.give_up()
+            self._pending = [link for link in self._pending if link.checkpoint_id != checkpoint_id]

@@ -1,0 +1,166 @@
+"""A copy of a table as it was when its snapshot began, taken in pieces while the table changes."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.kernels.buffers import to_array
+from runtime.kernels.changes import find_changed
+from runtime.kernels.growing import GrowingArray
+from runtime.state.arrays import Array
+from runtime.state.current_rows import SLOT_COLUMN, VERSION_COLUMN
+from runtime.state.slot_columns import unique_names
+from runtime.state.snapshot import KEY_GROUP_COLUMN, SnapshotAborted
+
+if TYPE_CHECKING:
+    from runtime.state.changes import Changes
+
+_PIECE_SLOTS = 1 << 14
+_SCANNED_SLOTS = 1 << 20
+"""What one piece has and reads at most: about a millisecond, for which the operator's thread may have to wait."""
+_PAUSE_S = 0.0001
+"""After each piece, so that a waiting operator's thread gets the table's lock and the interpreter's."""
+
+
+class ChangeSource(Protocol):
+    """The entries of a table by slot, as snapshots save them."""
+
+    @property
+    def slot_count(self) -> int:
+        """One more than the highest slot in use."""
+
+    def is_live(self, slots: Array) -> Array:
+        """bool[n]: which slots hold an entry."""
+
+    def key_groups(self, slots: Array) -> Array:
+        """int32[n]: the key group of each live slot."""
+
+    @property
+    def saved_names(self) -> list[str]:
+        """The names of the saved columns."""
+
+    def saved(self, slots: Array) -> tuple[Array, list[pa.Array]]:
+        """(slot of each row int64[n], the saved columns) of live slots, each of which has a row or more; copies."""
+
+
+@dataclasses.dataclass(frozen=True)
+class GoneEntries:
+    """Entries that were forgotten in an epoch: int32[n] slots and int32[n] key groups."""
+
+    epoch: int
+    slots: Array
+    key_groups: Array
+
+
+class Collection:
+    """The entries that had changed after epoch `base_until` (None: all) when the snapshot began, in epoch `until`.
+
+    The table's `Changes` reads `after`, `next` and `end`: a slot between the last two whose epoch is above `after` has still to
+    be read. State: the rows collected so far. All but `collect` is called with the table's lock held.
+    """
+
+    def __init__(
+        self,
+        changes: Changes,
+        source: ChangeSource,
+        epochs: GrowingArray,
+        checkpoint_id: int,
+        until: int,
+        *,
+        base_until: int | None,
+        base_id: int | None,
+        gone: list[GoneEntries],
+    ) -> None:
+        self.checkpoint_id = checkpoint_id
+        self.base_id = base_id
+        self.after = -1 if base_until is None else base_until
+        self.next = 0
+        self.end = source.slot_count
+        self.rows = 0
+        self._changes = changes
+        self._source = source
+        self._epochs = epochs
+        self._version = 0 if base_id is None else checkpoint_id
+        self._until = until
+        self._gone = gone
+        self._names = unique_names([KEY_GROUP_COLUMN, SLOT_COLUMN, VERSION_COLUMN, *source.saved_names])
+        self._batches: list[pa.RecordBatch] = []
+        self._is_given_up = False
+        self._is_finished = False
+
+    def keep(self, slots: Array) -> None:
+        """Copy the entries of slots, that of one that has not been read before it changes."""
+        if len(slots):
+            self._batches.append(self._batch(slots))
+
+    def collect(self) -> pa.Table:
+        """All rows, on any thread. SnapshotAborted when they were given up."""
+        is_done = False
+        while not is_done:
+            with self._changes.lock:
+                is_done = self._read_piece()
+            if not is_done:
+                time.sleep(_PAUSE_S)
+        if self._is_given_up:
+            raise SnapshotAborted
+        batches, self._batches = self._batches, []
+        return pa.Table.from_batches(batches)
+
+    def finish(self) -> None:
+        """Read all that is left at once."""
+        while not self._read_piece():
+            pass
+
+    def give_up(self) -> None:
+        """Forget what was collected."""
+        self._is_given_up = True
+        self._batches, self._gone = [], []
+        self._end()
+
+    def _end(self) -> None:
+        self._is_finished = True
+        self._changes.ended(self)
+
+    def _read_piece(self) -> bool:
+        """Whether nothing is left to read."""
+        if self._is_finished:
+            return True
+        slots: Array = np.empty(_PIECE_SLOTS, dtype=np.int64)
+        end = min(self.end, self.next + _SCANNED_SLOTS)
+        self.next, count = find_changed(self._epochs.values, self.next, end, self.after, self._until, slots)
+        slots = slots[:count]
+        self.keep(slots[self._source.is_live(slots)])
+        if self.next < self.end:
+            return False
+        if not self._batches:
+            self._batches.append(self._batch(slots[:0]))
+        for gone in self._gone:
+            self._batches.append(self._gone_batch(gone.slots, gone.key_groups))
+        self._end()
+        return True
+
+    def _batch(self, slots: Array) -> pa.RecordBatch:
+        owners, columns = self._source.saved(slots)
+        fixed = self._fixed(self._source.key_groups(owners), owners, self._version)
+        batch = pa.RecordBatch.from_arrays([*fixed, *columns], names=self._names)
+        self.rows += batch.num_rows
+        return batch
+
+    def _gone_batch(self, slots: Array, key_groups: Array) -> pa.RecordBatch:
+        schema = self._batches[0].schema
+        fixed = self._fixed(key_groups, slots, -self._version)
+        nulls = [pa.nulls(len(slots), field.type) for field in list(schema)[len(fixed) :]]
+        self.rows += len(slots)
+        return pa.RecordBatch.from_arrays([*fixed, *nulls], schema=schema)
+
+    def _fixed(self, key_groups: Array, slots: Array, version: int) -> list[pa.Array]:
+        return [
+            to_array(pa.int32(), key_groups),
+            to_array(pa.int32(), slots.astype(np.int32)),
+            to_array(pa.int64(), np.full(len(slots), version)),
+        ]

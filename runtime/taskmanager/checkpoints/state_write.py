@@ -1,0 +1,117 @@
+"""The part of a subtask's checkpoint that another thread does beside the task's work."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import threading
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from runtime.checkpoint.state_writer import StateWriter, state_name
+from runtime.host.clock import steady_ms
+from runtime.state.operator_state import PendingSnapshot
+from runtime.taskmanager.checkpoints.checkpoint_reports import (
+    CheckpointRefused,
+    CheckpointReport,
+    CheckpointTaken,
+)
+from runtime.taskmanager.checkpoints.segment_chains import Chains, SegmentChains, behind
+from sqlstream.errors import ErrorInfo
+from sqlstream.messages.checkpoint import SubtaskState, state_path
+
+logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class TakenState:
+    """What the task's thread leaves to be written: all of the report but what writing adds. `base` is what increments follow.
+    `chains` takes what was written, and is None for a savepoint, which refers to no other file and is referred to by none."""
+
+    report: CheckpointTaken
+    snapshots: Mapping[int, PendingSnapshot]
+    base: Chains
+    chains: SegmentChains | None
+
+
+class StateWrite:
+    """Writes the state of one checkpoint once, and reports it, or why it cannot be had.
+
+    One that is given up is not reported, and leaves no file. State: how far it is; the task's thread reads that, and gives it
+    up."""
+
+    def __init__(
+        self,
+        taken: TakenState,
+        writer: StateWriter,
+        report: Callable[[CheckpointReport], None],
+        describe: Callable[[Exception], ErrorInfo],
+    ) -> None:
+        self.checkpoint_id = taken.report.checkpoint_id
+        self._taken = taken
+        self._writer = writer
+        self._report = report
+        self._describe = describe
+        self._name = state_name(taken.report.execution_id, self.checkpoint_id)
+        self._lock = threading.Lock()
+        self._is_given_up = False
+        self._ended = threading.Event()
+
+    @property
+    def has_ended(self) -> bool:
+        return self._ended.is_set()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for the end; returns whether it has come."""
+        return self._ended.wait(timeout_s)
+
+    def give_up(self) -> None:
+        """Nobody waits for this checkpoint: what is written of it is removed. Returns at once."""
+        with self._lock:
+            self._is_given_up = True
+
+    def run(self) -> None:
+        """Called once, by the writing thread; raises nothing."""
+        try:
+            report: CheckpointReport | None = self._write()
+        except Exception as error:  # the thread's boundary: every failure becomes data
+            report = self._refused(error)
+        with self._lock:
+            is_given_up = self._is_given_up
+            if not is_given_up and report is not None:
+                self._report(report)
+        self._ended.set()
+        if is_given_up and isinstance(report, CheckpointTaken):
+            self._discard()
+
+    def _write(self) -> CheckpointTaken | None:
+        if self._is_given_up:
+            return None
+        since_ms = steady_ms()
+        snapshots = {id: pending.collect() for id, pending in self._taken.snapshots.items()}
+        if self._is_given_up:
+            return None
+        saved = self._writer.write(self._name, snapshots)
+        written_bytes = SubtaskState(saved).bytes
+        saved = behind(self._taken.base, saved, snapshots)
+        if self._taken.chains is not None:
+            self._taken.chains.add(self.checkpoint_id, saved)
+        report = self._taken.report
+        state = msgspec.structs.replace(report.state, operators=saved)
+        figures = msgspec.structs.replace(
+            report.figures,
+            async_ms=steady_ms() - since_ms,
+            written_bytes=written_bytes,
+            state_bytes=state.bytes,
+        )
+        return dataclasses.replace(report, state=state, figures=figures)
+
+    def _refused(self, error: Exception) -> CheckpointRefused:
+        return CheckpointRefused(self._taken.report.execution_id, self.checkpoint_id, self._describe(error))
+
+    def _discard(self) -> None:
+        try:
+            self._writer.discard(self._name)
+        except Exception as error:  # the sweep of the job's files finds what is left
+            logger.warning('could not remove "%s": %s', state_path(self._name), error)

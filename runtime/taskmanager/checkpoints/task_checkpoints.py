@@ -1,0 +1,214 @@
+"""The checkpoints of one task, as its own thread takes them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from runtime.checkpoint.state_writer import StateWriter
+from runtime.host.clock import steady_ms
+from runtime.state.operator_state import PendingSnapshot
+from runtime.taskmanager.cancellation import TaskCancellation
+from runtime.taskmanager.checkpoints.checkpoint_reports import (
+    CheckpointRefused,
+    CheckpointReport,
+    CheckpointTaken,
+)
+from runtime.taskmanager.checkpoints.segment_chains import SegmentChains
+from runtime.taskmanager.checkpoints.state_write import StateWrite, TakenState
+from sqlstream.elements import CheckpointBarrier
+from sqlstream.errors import ErrorInfo, FailureReason, InternalError, JobError
+from sqlstream.messages.rpc import (
+    CheckpointAborted,
+    CheckpointCompleted,
+    CheckpointFigures,
+    TaskDeploymentDescriptor,
+    TriggerCheckpoint,
+)
+from sqlstream.spi.files import Files
+
+if TYPE_CHECKING:
+    from runtime.taskmanager.task_opening import OpenedTask
+
+WRITES_MAX = 2
+"""How many checkpoints of one task are written or wait for it; the next one is refused."""
+
+_CANCELLED_CHECK_S = 0.05
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointSurroundings:
+    """`files` opens the store of a directory; `write` has another thread make a call; `report` may be called by any thread."""
+
+    files: Callable[[str, Mapping[str, str]], Files]
+    write: Callable[[Callable[[], None]], None]
+    report: Callable[[CheckpointReport], None]
+    cancellation: TaskCancellation
+
+
+class TaskCheckpoints:
+    """Takes a checkpoint between two items of the input, in this order: operators and sinks emit and prepare what belongs to it,
+    the barrier goes to all outputs, the state's snapshot begins. The task then goes on, and another thread writes.
+
+    A sink that cannot prepare its commit fails the task: its rows may be in no file and in no memory. All that goes wrong behind
+    the barrier is a refusal of the checkpoint alone, and the committables go along with the next. A checkpoint that comes while
+    two are being written is refused. One that is aborted is given up: its file is removed, and what changed before it is saved by
+    the next.
+    State: the writes that have not ended, and the segments that further increments follow."""
+
+    def __init__(
+        self, descriptor: TaskDeploymentDescriptor, opened: OpenedTask, surroundings: CheckpointSurroundings
+    ) -> None:
+        self._descriptor = descriptor
+        self._opened = opened
+        self._surroundings = surroundings
+        self._chains = SegmentChains()
+        self._writes: list[StateWrite] = []
+        # Savepoints whose fate is not known: their segments are followed by none.
+        self._savepoints: set[int] = set()
+        self._is_whole_next = False
+        self._completed_id = 0
+
+    def on_message(self, message: TriggerCheckpoint | CheckpointCompleted | CheckpointAborted) -> None:
+        """What the JobMaster says of a checkpoint; repeated or late, it changes nothing."""
+        match message:
+            case TriggerCheckpoint():
+                barrier = CheckpointBarrier(
+                    message.checkpoint_id,
+                    message.timestamp_ms,
+                    directory=message.directory,
+                    is_drain=message.is_drain,
+                    completed_id=message.completed_id,
+                )
+                self._opened.loop.input.on_trigger(barrier)
+            case CheckpointCompleted():
+                self._on_completed(message.checkpoint_id)
+            case CheckpointAborted():
+                self._opened.loop.input.on_checkpoint_aborted(message.checkpoint_id)
+                self._on_aborted(message.checkpoint_id)
+
+    def take(self, barrier: CheckpointBarrier, alignment_ms: int) -> None:
+        """The barrier has come from all inputs, or from the JobMaster to a source."""
+        since_ms = steady_ms()
+        opened, checkpoint_id = self._opened, barrier.checkpoint_id
+        if barrier.completed_id > self._completed_id:
+            # The barrier may be faster than the JobMaster's word.
+            self._on_completed(barrier.completed_id)
+        if barrier.is_drain:
+            opened.chain.drain()
+        opened.chain.flush()
+        committables = opened.prepare_commit(checkpoint_id)
+        for partition in opened.partitions:
+            partition.broadcast(barrier)
+        try:
+            writer = self._writer(barrier)
+            state = opened.loop.input.position()
+            snapshots = self._begin_snapshots(barrier)
+        except Exception as error:  # whatever it is: the barrier is sent, and the task goes on
+            self._refuse(checkpoint_id, self._describe(error))
+            return
+        figures = CheckpointFigures(alignment_ms=alignment_ms, sync_ms=steady_ms() - since_ms)
+        report = CheckpointTaken(self._descriptor.execution_id, checkpoint_id, state, committables, figures)
+        self._submit(barrier, report, snapshots, writer)
+
+    def refuse(self, checkpoint_id: int, why: str) -> None:
+        """The barriers of this checkpoint will not all come."""
+        self._refuse(
+            checkpoint_id, self._describe(_failed(f"checkpoint {checkpoint_id} was given up: {why}"))
+        )
+
+    @property
+    def are_written(self) -> bool:
+        """Whether all that was taken is in the store, or given up."""
+        return all(write.has_ended for write in self._writes)
+
+    def wait_written(self) -> None:
+        """Wait until all that was taken is written, or the task is cancelled."""
+        for write in self._writes:
+            while not write.wait(_CANCELLED_CHECK_S):
+                self._surroundings.cancellation.check()
+
+    def close(self) -> None:
+        """The task ends: nobody waits for what is not reported."""
+        for write in self._writes:
+            write.give_up()
+
+    # --- taking one
+
+    def _writer(self, barrier: CheckpointBarrier) -> StateWriter:
+        directory = barrier.directory or self._descriptor.checkpoint_directory
+        if not directory:
+            raise InternalError(
+                f"checkpoint {barrier.checkpoint_id} came to a task that has no directory for it"
+            )
+        self._writes = [write for write in self._writes if not write.has_ended]
+        if len(self._writes) >= WRITES_MAX:
+            earlier = " and ".join(str(write.checkpoint_id) for write in self._writes)
+            raise _failed(
+                f"checkpoint {barrier.checkpoint_id} came while those of {earlier} were being written"
+            )
+        return StateWriter(self._surroundings.files(directory, self._descriptor.config), directory)
+
+    def _begin_snapshots(self, barrier: CheckpointBarrier) -> dict[int, PendingSnapshot]:
+        is_whole = bool(barrier.directory) or self._is_whole_next
+        return {
+            node.chained.id: node.operator.context.state.begin_snapshot(
+                barrier.checkpoint_id, is_full=is_whole or self._chains.is_whole_due(node.chained.id)
+            )
+            for node in self._opened.chain.nodes
+        }
+
+    def _submit(
+        self,
+        barrier: CheckpointBarrier,
+        report: CheckpointTaken,
+        snapshots: Mapping[int, PendingSnapshot],
+        writer: StateWriter,
+    ) -> None:
+        if barrier.directory:
+            self._savepoints.add(barrier.checkpoint_id)
+        chains = None if barrier.directory else self._chains
+        taken = TakenState(report, snapshots, self._chains.base(), chains)
+        write = StateWrite(taken, writer, self._surroundings.report, self._describe)
+        self._writes.append(write)
+        self._surroundings.write(write.run)
+
+    def _refuse(self, checkpoint_id: int, error: ErrorInfo) -> None:
+        for node in self._opened.chain.nodes:
+            node.operator.context.state.on_checkpoint_aborted(checkpoint_id)
+        self._surroundings.report(CheckpointRefused(self._descriptor.execution_id, checkpoint_id, error))
+
+    def _describe(self, error: Exception) -> ErrorInfo:
+        task = self._descriptor
+        return ErrorInfo.of(error, vertex=task.vertex.name, attempt=task.attempt)
+
+    # --- the fate of one
+
+    def _on_completed(self, checkpoint_id: int) -> None:
+        if checkpoint_id <= self._completed_id:
+            return
+        self._completed_id = checkpoint_id
+        self._opened.on_checkpoint_completed(checkpoint_id)
+        if checkpoint_id in self._savepoints:
+            # Its files are its own, and the checkpoint before it may have been removed.
+            self._is_whole_next = True
+            self._on_aborted(checkpoint_id)
+            return
+        self._is_whole_next = False
+        self._chains.completed(checkpoint_id)
+        for node in self._opened.chain.nodes:
+            node.operator.context.state.on_checkpoint_completed(checkpoint_id)
+
+    def _on_aborted(self, checkpoint_id: int) -> None:
+        self._savepoints.discard(checkpoint_id)
+        self._chains.aborted(checkpoint_id)
+        for write in self._writes:
+            if write.checkpoint_id == checkpoint_id:
+                write.give_up()
+        for node in self._opened.chain.nodes:
+            node.operator.context.state.on_checkpoint_aborted(checkpoint_id)
+
+
+def _failed(message: str) -> JobError:
+    return JobError("SS6220", message, reason=FailureReason.CHECKPOINT_FAILED)

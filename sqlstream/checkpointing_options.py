@@ -1,0 +1,90 @@
+"""The settings of checkpoints, of restarts after a failure, and of what a job goes on from; keys and defaults are Flink's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlstream.config_option import ConfigOption, ConfigType, parse_duration_ms
+
+_B, _I, _D, _N, _S, _E = (
+    ConfigType.BOOLEAN, ConfigType.INTEGER, ConfigType.DURATION, ConfigType.DOUBLE, ConfigType.STRING, ConfigType.ENUM,
+)  # fmt: skip
+
+INTERVAL_MS_MIN = 10
+"""The least time between checkpoints (Flink: CheckpointCoordinatorConfiguration.MINIMAL_CHECKPOINT_TIME)."""
+
+ATTEMPTS_UNBOUNDED = 2**31 - 1
+
+_CHECKPOINTS = (
+    ConfigOption("execution.checkpointing.interval", _D, "0 ms",
+                 "Take a checkpoint of each job this often; 0 takes none: a job that fails then starts from its beginning, if "
+                 "restart-strategy.type restarts it.", minimum=0),
+    ConfigOption("execution.checkpointing.min-pause", _D, "0 ms",
+                 "The least time between the end of one checkpoint and the beginning of the next.", minimum=0),
+    ConfigOption("execution.checkpointing.timeout", _D, "10 min", "A checkpoint that takes longer is given up.",
+                 minimum=INTERVAL_MS_MIN),
+    ConfigOption("execution.checkpointing.max-concurrent-checkpoints", _I, "1",
+                 "How many checkpoints of a job may be in progress at once.", minimum=1, maximum=1),
+    ConfigOption("execution.checkpointing.tolerable-failed-checkpoints", _I, "0",
+                 "How many checkpoints in a row may fail before the job is restarted.", minimum=0),
+    ConfigOption("execution.checkpointing.num-retained", _I, "1", "How many completed checkpoints are kept.",
+                 minimum=1, maximum=1000),
+    ConfigOption("execution.checkpointing.mode", _E, "EXACTLY_ONCE",
+                 "How often each row counts in state and in sinks that commit.", choices=("EXACTLY_ONCE",),
+                 refused=("AT_LEAST_ONCE",)),
+    ConfigOption("execution.checkpointing.checkpoints-after-tasks-finish", _E, "true",
+                 "Take checkpoints while some of the tasks have finished.", choices=("true",), refused=("false",)),
+    ConfigOption("execution.checkpointing.externalized-checkpoint-retention", _E, "NO_EXTERNALIZED_CHECKPOINTS",
+                 "Which jobs leave their last checkpoints when they end: none, those that fail "
+                 "(DELETE_ON_CANCELLATION), or those that fail or are cancelled.",
+                 choices=("NO_EXTERNALIZED_CHECKPOINTS", "DELETE_ON_CANCELLATION", "RETAIN_ON_CANCELLATION")),
+    ConfigOption("execution.checkpointing.storage", _E, "filesystem", "Where checkpoints are kept.",
+                 choices=("filesystem",), refused=("jobmanager",)),
+    ConfigOption("execution.checkpointing.dir", _S, "",
+                 "The directory of checkpoints, which every process of the cluster reaches; empty takes one of the cluster's."),
+    ConfigOption("execution.checkpointing.savepoint-dir", _S, "", "The directory of savepoints that are given no other."),
+)  # fmt: skip
+
+_RESTARTS = (
+    ConfigOption("restart-strategy.type", _E, "none",
+                 "What to do when a task fails; not set, it is exponential-delay for a job that takes checkpoints.",
+                 choices=("none", "disable", "off", "fixed-delay", "fixeddelay", "failure-rate", "failurerate",
+                          "exponential-delay", "exponentialdelay")),
+    ConfigOption("restart-strategy.fixed-delay.attempts", _I, "1",
+                 "How many failures of a job are followed by a restart.", minimum=0),
+    ConfigOption("restart-strategy.fixed-delay.delay", _D, "1 s", "The time between a failure and the restart.", minimum=0),
+    ConfigOption("restart-strategy.failure-rate.max-failures-per-interval", _I, "1",
+                 "How many failures within the interval are followed by a restart.", minimum=1),
+    ConfigOption("restart-strategy.failure-rate.failure-rate-interval", _D, "1 min",
+                 "The interval in which failures are counted.", minimum=1),
+    ConfigOption("restart-strategy.failure-rate.delay", _D, "1 s", "The time between a failure and the restart.", minimum=0),
+    ConfigOption("restart-strategy.exponential-delay.initial-backoff", _D, "1 s",
+                 "The time between the first failure and the restart.", minimum=1),
+    ConfigOption("restart-strategy.exponential-delay.max-backoff", _D, "1 min",
+                 "The longest time between a failure and the restart.", minimum=1),
+    ConfigOption("restart-strategy.exponential-delay.backoff-multiplier", _N, "1.5",
+                 "Each further failure multiplies the time before the restart by this.", minimum=1),
+    ConfigOption("restart-strategy.exponential-delay.reset-backoff-threshold", _D, "1 h",
+                 "After this long without a failure, the next one counts as the first.", minimum=1),
+    ConfigOption("restart-strategy.exponential-delay.jitter-factor", _N, "0.1",
+                 "The part of the time before a restart by which it varies at random.", minimum=0, maximum=1),
+    ConfigOption("restart-strategy.exponential-delay.attempts-before-reset-backoff", _I, str(ATTEMPTS_UNBOUNDED),
+                 "How many failures in a row are followed by a restart; 2147483647 for any number.", minimum=0),
+)  # fmt: skip
+
+_RECOVERY = (
+    ConfigOption("execution.state-recovery.path", _S, "",
+                 "The savepoint or retained checkpoint that the next jobs go on from: its directory, or the _metadata in it."),
+    ConfigOption("execution.state-recovery.ignore-unclaimed-state", _B, "false",
+                 "Leave out state of the savepoint that no operator of the job has a use for."),
+    ConfigOption("execution.state-recovery.claim-mode", _E, "NO_CLAIM",
+                 "Who owns what execution.state-recovery.path names: with CLAIM the job, which removes it after its next "
+                 "checkpoints; with NO_CLAIM whoever made it.", choices=("NO_CLAIM", "CLAIM"), refused=("LEGACY",)),
+)  # fmt: skip
+
+CHECKPOINTING_OPTIONS: tuple[ConfigOption, ...] = (*_CHECKPOINTS, *_RESTARTS, *_RECOVERY)
+
+
+def takes_checkpoints(config: Mapping[str, str]) -> bool:
+    """Whether a job with these settings takes checkpoints by itself. ValueError when the interval is no duration."""
+    return parse_duration_ms(config.get("execution.checkpointing.interval", "0")) > 0

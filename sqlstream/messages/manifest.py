@@ -1,0 +1,95 @@
+"""What makes a checkpoint complete: the state of every subtask, of every source, and the commits that it brings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from sqlstream.messages.checkpoint import SubtaskState
+from sqlstream.messages.checkpoint_statistics import CheckpointKind
+from sqlstream.specs import SinkSpec
+from sqlstream.spi.committable import Committable
+
+MANIFEST_VERSION = 1
+
+
+class OperatorIdentity(msgspec.Struct, frozen=True):
+    """An operator of the job that was saved. `uid` follows from its meaning and finds it in another job; `name` and
+    `description` are for people."""
+
+    id: int
+    uid: str
+    name: str
+    description: str = ""
+
+
+class SavedCommittables(msgspec.Struct, frozen=True):
+    """What one sink operator of a finished subtask has written and nobody has committed yet."""
+
+    operator_id: int
+    committables: tuple[Committable, ...]
+
+
+class VertexState(msgspec.Struct, frozen=True):
+    """One vertex with the state of all its subtasks, in their order. `finished` says of each whether it had: its state is empty,
+    and `committables` holds what its sinks wrote for the end of the job."""
+
+    vertex_id: str
+    name: str
+    parallelism: int
+    max_parallelism: int
+    operators: tuple[OperatorIdentity, ...]
+    subtasks: tuple[SubtaskState, ...]
+    finished: tuple[bool, ...]
+    committables: tuple[tuple[SavedCommittables, ...], ...]
+
+    @property
+    def is_source(self) -> bool:
+        """Whether one of its subtasks has saved positions of a reader."""
+        return any(state.splits is not None for state in self.subtasks)
+
+
+class SavedCommit(msgspec.Struct, frozen=True):
+    """What one sink has to commit for checkpoint `checkpoint_id`: the manifest's own, or an earlier one whose commit was still
+    under way. A restore repeats it."""
+
+    checkpoint_id: int
+    vertex_id: str
+    operator_id: int
+    spec: SinkSpec
+    committables: tuple[Committable, ...]
+
+
+class CheckpointManifest(msgspec.Struct, frozen=True):
+    """A completed checkpoint or savepoint. Paths of segments are relative to the directory of the job's checkpoints, and in a
+    savepoint to its own. `enumerators` by vertex id: what no reader had got. `restored_from` is the path that the job began with,
+    `config` its settings. Times are of the wall clock."""
+
+    job_id: str
+    job_name: str
+    checkpoint_id: int
+    kind: CheckpointKind
+    started_ms: int
+    completed_ms: int
+    vertices: tuple[VertexState, ...]
+    enumerators: dict[str, dict[str, Any]]
+    commits: tuple[SavedCommit, ...]
+    restored_from: str = ""
+    config: dict[str, str] = {}
+    version: int = MANIFEST_VERSION
+
+    def paths(self) -> frozenset[str]:
+        """The files of state that it refers to."""
+        return paths_of(state for vertex in self.vertices for state in vertex.subtasks)
+
+
+def paths_of(states: Iterable[SubtaskState]) -> frozenset[str]:
+    return frozenset(
+        segment.path
+        for state in states
+        for operator in state.operators
+        for table in operator.tables
+        for segment in table.segments
+    )

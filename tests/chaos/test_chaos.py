@@ -1,0 +1,25 @@
+"""A job over files whose TaskManagers are killed and stopped, and whose disk is full now and then, writes every row once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from chaos.chaos_run import ChaosRun
+
+SECONDS = 60
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(
+    ("seed", "kills_server"),
+    [(1, False), pytest.param(2, True, marks=pytest.mark.slow)],
+    ids=["task managers", "server"],
+)
+def test_no_row_is_lost_or_doubled_under_chaos(tmp_path: Path, seed: int, kills_server: bool) -> None:
+    figures = ChaosRun(tmp_path, seed, SECONDS, kills_server=kills_server).run()
+    assert figures.faults.get("killed TaskManager", 0) >= 5, figures
+    assert figures.restarts >= 5, figures
+    assert figures.checkpoints >= 5, figures
+    none = dict.fromkeys(figures.lost, 0)
+    assert (figures.lost, figures.doubled) == (none, none), "\n".join(figures.lines())

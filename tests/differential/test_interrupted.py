@@ -1,0 +1,88 @@
+"""Golden, Nexmark and differential queries whose job loses a process and goes on at another parallelism: the same answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from differential.nexmark_batch import BATCH_SQL, COMPARED_COLUMNS, batch_answer
+from differential.test_nexmark import create_tables
+from differential.test_queries import QUERIES, TABLES
+from golden.test_results import RESULTS, SCRIPTS, printed
+from interrupted_connectors import register
+from interrupted_engine import InterruptedEngine
+from oracle import Differential, assert_same_rows, rows_of
+
+from runtime.connectors import CONNECTORS, connector
+from runtime.connectors.nexmark_config import NexmarkConfig
+
+SEED = 7
+CHILDREN = Path(__file__).parents[1] / "children"
+EVENTS = 40_000
+RATE = 1000
+ALWAYS = {"group", "interval_join", "top_n", "q5", "q7", "q18"}
+"""These run in make test, the others in make test-all."""
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InterruptedEngine]:
+    with pytest.MonkeyPatch.context() as patch:
+        path = os.pathsep.join(p for p in (str(CHILDREN), os.environ.get("PYTHONPATH", "")) if p)
+        patch.setenv("PYTHONPATH", path)
+        for name, made in CONNECTORS.items():
+            patch.setitem(CONNECTORS, name, made)
+        register()
+        connector.cache_clear()
+        engine = InterruptedEngine(tmp_path_factory.mktemp("interrupted"), SEED)
+        yield engine
+        engine.close()
+        ran = f"{engine.kills} kills and {engine.restores} restores of {engine.jobs} jobs came in time"
+        assert engine.kills >= engine.jobs // 2, ran
+        assert engine.restores >= engine.jobs // 3, ran
+    connector.cache_clear()
+
+
+def share(names: list[str]) -> list[object]:
+    return [pytest.param(name, marks=() if name in ALWAYS else pytest.mark.slow, id=name) for name in names]
+
+
+@pytest.mark.parametrize("script", share([s.stem for s in SCRIPTS]))
+def test_a_golden_result_is_the_same(
+    script: str,
+    interrupted: InterruptedEngine,
+    golden: Callable[[Path, str], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(RESULTS)
+    interrupted.configure(2, 1)
+    finished = interrupted.run((RESULTS / f"{script}.sql").read_text())
+    assert [sorted(printed(f).splitlines()) for f in finished] == [
+        sorted(result.splitlines()) for result in _results(RESULTS / f"{script}.out", len(finished))
+    ]
+
+
+def _results(path: Path, count: int) -> list[str]:
+    """One text for each query of a script; a query without rows has an empty one."""
+    found = path.read_text().rstrip("\n").split("\n\n")
+    return [*found, *[""] * (count - len(found))]
+
+
+@pytest.mark.parametrize("query", share(sorted(BATCH_SQL, key=lambda q: int(q[1:]))))
+def test_a_nexmark_query_has_the_batch_answer(query: str, interrupted: InterruptedEngine) -> None:
+    if query == "q12":
+        pytest.skip("its windows are of processing time")
+    insert = create_tables(interrupted, query, 2, {"execution.batch-rows": "500"}, EVENTS)
+    expected = batch_answer(query, EVENTS, NexmarkConfig(rate=RATE))
+    actual = interrupted.collect(insert).table
+    columns = COMPARED_COLUMNS.get(query, tuple(expected.column_names))
+    wanted = expected.select(columns).cast(actual.select(columns).schema)
+    assert_same_rows(rows_of(actual.select(columns)), rows_of(wanted))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("query", sorted(QUERIES))
+def test_a_query_has_the_batch_answer(query: str, interrupted: InterruptedEngine) -> None:
+    tables = {name: table for name, table in TABLES.items() if name in QUERIES[query]}
+    Differential(interrupted)(QUERIES[query], tables, batch_rows=1)

@@ -1,0 +1,99 @@
+"""Checkpoints in S3, against a real server: stored, loaded, removed, and refused in clear words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from checkpoint_harness import OPERATOR_ID, manifest
+from command_harness import sqlstream
+from s3_harness import S3, running_s3
+
+from runtime.checkpoint.checkpoint_files import checkpoint_files
+from runtime.checkpoint.checkpoint_store import CheckpointStore
+from runtime.checkpoint.state_reader import StateReader
+from runtime.checkpoint.state_writer import StateWriter, state_name
+from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
+from sqlstream.errors import ExternalError, FailureReason, UserError
+from sqlstream.messages.checkpoint import SubtaskState, TaskRestore
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+
+ROWS = 300_000
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[S3]:
+    with running_s3() as server:
+        yield server
+
+
+def settings(store: S3) -> dict[str, str]:
+    return {"s3.endpoint": store.endpoint, "s3.access-key": "someone", "s3.secret-key": "very secret"}
+
+
+def saved(store: S3, directory: str, checkpoint_id: int) -> SubtaskState:
+    groups = pa.array([i % 128 for i in range(ROWS)], pa.int32())
+    rows = pa.table({KEY_GROUP_COLUMN: groups, "n": range(ROWS)})
+    writer = StateWriter(checkpoint_files(directory, settings(store)), directory)
+    snapshots = {OPERATOR_ID: OperatorSnapshot({"groups": rows})}
+    return SubtaskState(writer.write(state_name("job-0-0-0", checkpoint_id), snapshots))
+
+
+def test_a_checkpoint_is_stored_restored_and_removed(store: S3) -> None:
+    directory, config, checkpoints = "s3://bucket/checkpoints/job", settings(store), CheckpointStore()
+    first, second = (manifest(n, saved(store, directory, n), config=config) for n in (1, 2))
+    for each in (first, second):
+        checkpoints.store(directory, each)
+    found = checkpoints.latest(directory, config)
+    assert [c.manifest.checkpoint_id for c in found] == [2, 1]
+    restore = TaskRestore(2, found[0].directory, second.vertices[0].subtasks)
+    reader = StateReader(checkpoint_files(directory, config), restore)
+    own = reader.operator(OPERATOR_ID, range(32, 64))
+    assert own is not None
+    assert own.keyed["groups"].num_rows == sum(32 <= i % 128 < 64 for i in range(ROWS))
+    saved(store, directory, 3)
+    checkpoints.remove_aborted(directory, 3, config)
+    checkpoints.discard(directory, first, second.paths(), config)
+    files = checkpoint_files(directory, config)
+    assert [f.path for f in files.list_files(directory)] == [f"{directory}/{p}" for p in second.paths()]
+    checkpoints.remove_all(directory, config)
+    assert files.status(directory) is None
+
+
+def test_a_truncated_object_is_named(store: S3) -> None:
+    directory, config = "s3://bucket/torn/job", settings(store)
+    state = saved(store, directory, 1)
+    (path,) = manifest(1, state).paths()
+    files = checkpoint_files(directory, config)
+    with files.open_write(f"{directory}/{path}") as stream:
+        stream.write(b"torn")
+    with pytest.raises(
+        ExternalError, match=f'"{directory}/{path}" of a checkpoint: it has only 4 bytes'
+    ) as raised:
+        StateReader(files, TaskRestore(1, directory, (state,))).operator(OPERATOR_ID, range(128))
+    assert raised.value.reason is FailureReason.CHECKPOINT_CORRUPT
+
+
+def test_a_store_that_refuses_is_an_error_with_the_cause(store: S3, caplog: pytest.LogCaptureFixture) -> None:
+    for directory, config in (
+        ("s3://nowhere/job", settings(store)),
+        ("s3://bucket/job", {**settings(store), "s3.endpoint": "http://127.0.0.1:1"}),
+    ):
+        with pytest.raises(ExternalError, match="could not") as raised:
+            CheckpointStore().store(directory, manifest(1, config=config))
+        assert (raised.value.code, raised.value.reason) == ("SS5001", FailureReason.EXTERNAL)
+        assert "very secret" not in str(raised.value.detail)
+        CheckpointStore().sweep(directory, config)
+    assert "could not remove what is left" in caplog.text
+    with pytest.raises(UserError, match=r'setting "s3\.secret-key"'):
+        checkpoint_files("s3://bucket/job", {"s3.access-key": "a"})
+
+
+def test_the_command_reads_a_checkpoint_in_s3(store: S3) -> None:
+    directory, config = "s3://bucket/looked-into/job", settings(store)
+    path = CheckpointStore().store(directory, manifest(7, saved(store, directory, 7), config=config))
+    given = [word for key, value in config.items() for word in ("-D", f"{key}={value}")]
+    done = sqlstream("state", "sql", "--json", *given, path, "SELECT count(*) AS c FROM groups")
+    assert (done.returncode, done.stdout) == (0, f'{{"c":{ROWS}}}\n'), done.stderr

@@ -1,0 +1,124 @@
+"""Connectors for jobs that are interrupted: sources that take their time, and a sink that keeps every change exactly once."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from runtime.connectors import CONNECTORS
+from runtime.connectors.filesystem import Filesystem
+from runtime.connectors.nexmark import Nexmark
+from runtime.connectors.sink_only import SinkOnlyConnector
+from runtime.connectors.staged_rows import KIND_COLUMN, StagedRowsWriter
+from sqlstream.changelog import ChangelogMode, RowKind
+from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.committable import Committable, in_order
+from sqlstream.spi.connector import (
+    ConnectorContext,
+    ConnectorDescriptor,
+    SinkWriter,
+    SourceReader,
+    SourceStatus,
+)
+from sqlstream.spi.files import Files
+
+KEPT = "kept-changes"
+PAUSE_MS = "test.source.pause-ms"
+"""In the job's settings: how long a reader waits after each batch."""
+
+_ADDED = (int(RowKind.INSERT), int(RowKind.UPDATE_AFTER))
+
+
+def register() -> None:
+    """Sources of files and of Nexmark are slow, and there is a sink KEPT."""
+    CONNECTORS[KEPT] = "interrupted_connectors:KeptChanges"
+    CONNECTORS["filesystem"] = "interrupted_connectors:SlowFilesystem"
+    CONNECTORS["nexmark"] = "interrupted_connectors:SlowNexmark"
+
+
+class SlowFilesystem(Filesystem):
+    """Implements `Connector`. No state."""
+
+    def source(
+        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
+    ) -> SourceReader:
+        return slowed(super().source(spec, context, splits), context)
+
+
+class SlowNexmark(Nexmark):
+    """Implements `Connector`. No state."""
+
+    def source(
+        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
+    ) -> SourceReader:
+        return slowed(super().source(spec, context, splits), context)
+
+
+def slowed(reader: SourceReader, context: ConnectorContext) -> SourceReader:
+    """The reader, which after each batch has nothing for a while."""
+    pause_s = int(context.config.get(PAUSE_MS, "0")) / 1000
+    due_s = 0.0
+    poll = reader.poll
+
+    def poll_slowly() -> pa.RecordBatch | SourceStatus:
+        nonlocal due_s
+        if time.monotonic() < due_s:
+            return SourceStatus.NOTHING_YET
+        polled = poll()
+        if isinstance(polled, pa.RecordBatch) and polled.num_rows:
+            due_s = time.monotonic() + pause_s
+        return polled
+
+    # Not a reader around it: the runtime asks a reader which further protocols it implements.
+    reader.poll = poll_slowly  # type: ignore[method-assign]
+    return reader
+
+
+class KeptChanges(SinkOnlyConnector):
+    """Stages changes as `duckdb` does; a commit moves each file to a name that follows from writer and checkpoint."""
+
+    descriptor = ConnectorDescriptor(
+        identifier=KEPT,
+        options=(),
+        is_source=False,
+        is_sink=True,
+        sink_mode=ChangelogMode.RETRACT,
+        is_internal=True,
+    )
+
+    def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
+        return StagedRowsWriter(spec, os.path.join(spec.options["path"], "staged"), context)
+
+    def commit(
+        self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Files
+    ) -> None:
+        for committable in in_order(committables):
+            final = os.path.join(spec.options["path"], committable.key.replace("/", "-") + ".arrow")
+            if files.status(final) is None:
+                files.publish(committable.content["path"], final)
+
+
+def kept_rows(directory: Path, schema: pa.Schema) -> pa.Table:
+    """The rows that are left after all changes, whatever their order. AssertionError when one is retracted that was not added."""
+    pieces = [pa.ipc.open_file(path).read_all() for path in sorted(directory.glob("*.arrow"))]
+    if not pieces:
+        return schema.empty_table()
+    changes = pa.concat_tables(pieces)
+    kinds = changes.column(KIND_COLUMN).to_pylist()
+    data = pa.table(changes.columns[: len(schema)], schema=schema)
+    added: dict[str, list[int]] = {}
+    retracted: list[str] = []
+    for place, (row, kind) in enumerate(zip(data.to_pylist(), kinds, strict=True)):
+        if kind in _ADDED:
+            added.setdefault(repr(row), []).append(place)
+        else:
+            retracted.append(repr(row))
+    for row in retracted:
+        assert added.get(row), f"retracted, but not there: {row}"
+        added[row].pop()
+    places = sorted(place for found in added.values() for place in found)
+    return data.take(pa.array(places, pa.int64()))

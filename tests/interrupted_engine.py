@@ -1,0 +1,141 @@
+"""Runs each query in child processes, kills one of them at a random point, stops the job at another one, and goes on from its
+newest checkpoint at another parallelism."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import secrets
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from interrupted_connectors import KEPT, PAUSE_MS, kept_rows
+from oracle import TIMEOUT_S, Engine, Finished
+
+from planner.compile import CompiledPlan
+from planner.dialect.statements import Insert, Statement
+from runtime.embedded import EmbeddedCluster
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.specs import SinkSpec
+
+SETTINGS = {
+    "execution.checkpointing.interval": "20 ms",
+    "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
+    "execution.checkpointing.tolerable-failed-checkpoints": "1000",
+    "restart-strategy.type": "fixed-delay",
+    "restart-strategy.fixed-delay.attempts": "5",
+    "restart-strategy.fixed-delay.delay": "10 ms",
+}
+
+
+class InterruptedEngine(Engine):
+    """An Engine whose jobs are interrupted twice each. `kills` and `restores` count those that came before the end
+    of the job, of `jobs`.
+
+    State: the cluster, which replaces the children that are killed."""
+
+    def __init__(self, directory: Path, seed: int, pause_ms: int = 10) -> None:
+        super().__init__(directory)
+        self._place = directory
+        self._random = random.Random(seed)
+        self._pause_ms = pause_ms
+        self._children = EmbeddedCluster({"taskmanager.numberOfTaskSlots": "4"}, task_managers=2)
+        self._children.start()
+        self._compile: Callable[[], CompiledPlan]
+        self.jobs = 0
+        self.kills = 0
+        self.restores = 0
+
+    def close(self) -> None:
+        self._children.close()
+        super().close()
+
+    def compile(self, statement: Statement) -> CompiledPlan:
+        self._compile = lambda: _streaming(super(InterruptedEngine, self).compile(statement))
+        return self._compile()
+
+    def compile_collected(self, insert: Insert) -> CompiledPlan:
+        self._compile = lambda: _streaming(super(InterruptedEngine, self).compile_collected(insert))
+        return self._compile()
+
+    def job(self, plan: CompiledPlan) -> Finished:  # type: ignore[override]
+        self.jobs += 1
+        rows = self._place / f"kept-{secrets.token_hex(4)}"
+        checkpoints = self._place / "checkpoints"
+        settings = SETTINGS | {"execution.checkpointing.dir": str(checkpoints), PAUSE_MS: str(self._pause_ms)}
+        graph = _kept(plan.job_graph, rows, settings)
+        self._children.submit(graph)
+        self._pause(graph, 0.4)
+        self._kill(graph)
+        self._pause(graph, 0.6)
+        self._children.cancel(graph.job_id)
+        status = self._children.wait(graph.job_id, TIMEOUT_S).status
+        if status is JobStatus.CANCELED:
+            newest = self._newest(checkpoints / graph.job_id)
+            if newest is not None:
+                settings |= {"execution.state-recovery.path": str(newest)}
+                self.restores += 1
+            graph = _kept(self._at_another_parallelism().job_graph, rows, settings)
+            self._children.submit(graph)
+        reply = self._children.wait(graph.job_id, TIMEOUT_S)
+        if reply.status is not JobStatus.FINISHED:
+            assert reply.error is not None, reply
+            raise reply.error.to_job_error()
+        schema = plan.relational[-1].schema
+        return Finished(plan, schema, kept_rows(rows, to_arrow_schema(schema)).to_batches(), {})
+
+    def _at_another_parallelism(self) -> CompiledPlan:
+        """The plan of the same statement."""
+        config = self._session.config
+        before = config["parallelism.default"]
+        config["parallelism.default"] = str(int(before) % 3 + 1)
+        try:
+            return self._compile()
+        finally:
+            config["parallelism.default"] = before
+
+    def _pause(self, graph: JobGraph, longest_s: float) -> None:
+        """Wait until the job runs, and then for a random time, or until it has ended."""
+        end_s = time.monotonic() + TIMEOUT_S
+        status = self._children.status(graph.job_id).status
+        while status is not JobStatus.RUNNING and not status.is_terminal and time.monotonic() < end_s:
+            time.sleep(0.005)
+            status = self._children.status(graph.job_id).status
+        with contextlib.suppress(TimeoutError):
+            self._children.wait(graph.job_id, self._random.uniform(0, longest_s))
+
+    def _kill(self, graph: JobGraph) -> None:
+        victim = self._random.choice(self._children.process_ids)
+        self.kills += not self._children.status(graph.job_id).status.is_terminal
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(victim, signal.SIGKILL)
+
+    @staticmethod
+    def _newest(directory: Path) -> Path | None:
+        complete = [path.parent for path in directory.glob("chk-*/_metadata")]
+        return max(complete, key=lambda path: int(path.name.removeprefix("chk-")), default=None)
+
+
+def _streaming(plan: object) -> CompiledPlan:
+    assert isinstance(plan, CompiledPlan)
+    return plan
+
+
+def _kept(graph: JobGraph, rows: Path, settings: dict[str, str]) -> JobGraph:
+    """The graph with the sink KEPT in place of `collect`."""
+    vertices = []
+    for vertex in graph.vertices:
+        operators = []
+        for operator in vertex.operators:
+            if isinstance(operator.spec, SinkSpec):
+                spec = msgspec.structs.replace(operator.spec, connector=KEPT, options={"path": str(rows)})
+                operator = msgspec.structs.replace(operator, spec=spec)
+            operators.append(operator)
+        vertices.append(msgspec.structs.replace(vertex, operators=tuple(operators)))
+    return msgspec.structs.replace(graph, vertices=tuple(vertices), config={**graph.config, **settings})

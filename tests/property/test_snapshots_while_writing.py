@@ -1,0 +1,422 @@
+"""A snapshot holds the state as it was when it began, whatever is written while it is collected; with those that it follows,
+all of the state, at any parallelism."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import random
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from operator_harness import ManualClock, share_of
+
+from runtime.aggregates.accumulator import NO_WEIGHTS
+from runtime.aggregates.value_counts import ValueCounts
+from runtime.kernels.buffers import view_values
+from runtime.state.columns import VarColumn
+from runtime.state.keyed_multiset import KeyedMultiset
+from runtime.state.keyed_rows import KeyedRows
+from runtime.state.keyed_table import KeyedTable
+from runtime.state.operator_state import StateScope
+from runtime.state.row_lists import RowLists
+from runtime.state.row_multiset import RowMultiset
+from runtime.state.saved_changes import CollectedTables
+from runtime.state.slot_columns import NumberColumn, RowColumn
+from runtime.state.snapshot import OperatorSnapshot, SavedTables, SnapshotAborted
+from sqlstream.arrow import ROW_KIND_COLUMN
+
+SEEDS = 4
+STEPS = 100
+KEY = pa.schema([("k", pa.string())])
+ROW = pa.schema([("k", pa.string()), ("n", pa.int64())])
+MAX_PARALLELISM = 16
+Rows = list[tuple[Any, ...]]
+Segments = dict[str, list[tuple[int, pa.Table]]]
+"""Of each table, those that hold it, with the ids of their checkpoints."""
+
+
+class Texts:
+    """A column of lists of strings by slot: a type that no record has."""
+
+    def __init__(self) -> None:
+        self.fields = [pa.field("texts", pa.list_(pa.string()))]
+        self.values = VarColumn(self.fields[0].type)
+
+    def resize(self, slots: int) -> None:
+        return None
+
+    def columns(self, slots: np.ndarray) -> list[pa.Array]:
+        return [self.values.gather(slots)]
+
+    def load(self, slots: np.ndarray, columns: list[pa.Array]) -> None:
+        self.values.put(slots, columns[0])
+
+    def reset(self, slots: np.ndarray) -> None:
+        self.values.delete(slots)
+
+    def nbytes(self) -> int:
+        return int(self.values.nbytes)
+
+
+class Driver:
+    """Random batches of writes on one kind of table, whose entries expire after `ttl_ms`."""
+
+    def __init__(self, clock: ManualClock, fate: random.Random, ttl_ms: int) -> None:
+        self.scope = StateScope(max_parallelism=MAX_PARALLELISM, now_ms=clock)
+        self.fate = fate
+        self.ttl_ms = ttl_ms
+        self.table: Any = self.fresh()
+
+    def fresh(self) -> Any:
+        raise NotImplementedError
+
+    def write(self) -> None:
+        raise NotImplementedError
+
+    def other(self) -> Driver:
+        """A driver of an empty table of this kind."""
+        return type(self)(self.scope.now_ms, self.fate, self.ttl_ms)  # type: ignore[arg-type]
+
+    def some_keys(self) -> list[str | None]:
+        names = [None, *("key with a long name " * (n % 3) + str(n) for n in range(30))]
+        return self.fate.sample(names, self.fate.randint(1, 6))
+
+    def some_rows(self) -> Rows:
+        return [(key, self.fate.randint(0, 3)) for key in self.some_keys() * 2]
+
+
+def batch_of(rows: Rows, kinds: list[int] | None = None) -> pa.RecordBatch:
+    columns = [
+        pa.array([row[0] for row in rows], pa.string()),
+        pa.array([row[1] for row in rows], pa.int64()),
+    ]
+    if kinds is None:
+        return pa.RecordBatch.from_arrays(columns, schema=ROW)
+    schema = ROW.append(pa.field(ROW_KIND_COLUMN, pa.int8()))
+    return pa.RecordBatch.from_arrays([*columns, pa.array(kinds, pa.int8())], schema=schema)
+
+
+class Entries(Driver):
+    """Numbers, rows, lists and counted values by key."""
+
+    def fresh(self) -> KeyedTable:
+        self.numbers, self.rows = NumberColumn("total", pa.int64()), RowColumn(ROW)
+        self.texts, self.counts = Texts(), ValueCounts(pa.string())
+        columns = [self.numbers, self.rows, self.texts, Dropping(self.counts)]
+        return KeyedTable("t", KEY, columns, self.scope, ttl_ms=self.ttl_ms, parts={"values": self.counts})
+
+    def write(self) -> None:
+        keys = self.some_keys()
+        slots, _ = self.table.get_or_create([pa.array(keys, pa.string())])
+        self.table.writing(slots)
+        self.numbers.values[slots] += 1 + np.arange(len(slots))
+        numbers = [self.fate.randint(0, 9) for _ in keys]
+        self.rows.put(slots, batch_of(list(zip(keys, numbers, strict=True))))
+        self.texts.values.put(slots, pa.array([[f"{n}"] * n for n in numbers], self.texts.fields[0].type))
+        repeated = np.repeat(slots, 3)
+        values = pa.array([f"value {self.fate.randint(0, 4)} that is long" for _ in repeated])
+        weights = np.array([self.fate.choice([1, 1, -1]) for _ in repeated], dtype=np.int8)
+        self.counts.add(repeated, values, weights)
+        if self.fate.random() < 0.3:
+            self.table.forget(np.array(self.fate.sample(slots.tolist(), 1)))
+
+
+class Dropping:
+    """The column that a part belongs to: without values of its own."""
+
+    def __init__(self, part: ValueCounts) -> None:
+        self.fields: list[pa.Field] = []
+        self._part = part
+
+    def resize(self, slots: int) -> None:
+        return None
+
+    def columns(self, slots: np.ndarray) -> list[pa.Array]:
+        return []
+
+    def load(self, slots: np.ndarray, columns: list[pa.Array]) -> None:
+        return None
+
+    def reset(self, slots: np.ndarray) -> None:
+        self._part.drop(slots)
+
+    def nbytes(self) -> int:
+        return self._part.nbytes()
+
+
+class OnlyEntry(Entries):
+    """The same without keys."""
+
+    def fresh(self) -> KeyedTable:
+        self.numbers, self.counts = NumberColumn("total", pa.int64()), ValueCounts(pa.int64())
+        columns = [self.numbers, Dropping(self.counts)]
+        return KeyedTable("t", pa.schema([]), columns, self.scope, parts={"values": self.counts})
+
+    def write(self) -> None:
+        slots, _ = self.table.get_or_create([])
+        self.table.writing(slots)
+        self.numbers.values[slots] += 1
+        values = pa.array([self.fate.randint(0, 50) for _ in range(5)])
+        self.counts.add(np.repeat(slots, 5), values, NO_WEIGHTS)
+
+
+class JoinRows(Driver):
+    """Rows by key, each once however often it came, with numbers of matches."""
+
+    is_retracting = False
+
+    def fresh(self) -> KeyedRows:
+        return KeyedRows(
+            "t", ROW, (0,), self.scope,
+            is_retracting=self.is_retracting, counts_matches=True, ttl_ms=self.ttl_ms,
+        )  # fmt: skip
+
+    def write(self) -> None:
+        rows = self.some_rows()
+        signs = [self.fate.choice([1, 1, -1]) if self.is_retracting else 1 for _ in rows]
+        matches = np.array([self.fate.randint(0, 2) for _ in rows])
+        self.table.apply(batch_of(rows), np.array(signs), matches)
+        keys = self.some_keys()
+        slots = self.table.find([pa.array(keys, pa.string())], len(keys))
+        _, row_ids = self.table.match(slots)
+        self.table.add_matches(row_ids, np.ones(len(row_ids), dtype=np.int64))
+
+
+class RetractingJoinRows(JoinRows):
+    is_retracting = True
+
+
+class Multiset(Driver):
+    """A changelog of rows, by key."""
+
+    def fresh(self) -> KeyedMultiset:
+        return KeyedMultiset("t", ROW, (0,), self.scope, list_length=1, ttl_ms=self.ttl_ms)
+
+    def write(self) -> None:
+        rows = self.some_rows()
+        kinds = [self.fate.choice([0, 0, 3]) for _ in rows]
+        keys, row_slots = self.table.apply(batch_of(rows, kinds))
+        self.table.writing(np.unique(keys))
+        self.table.sweep(row_slots)
+
+
+class Changelog(Driver):
+    """A changelog of rows without a key."""
+
+    def fresh(self) -> RowMultiset:
+        return RowMultiset(ROW, "t")
+
+    def write(self) -> None:
+        rows = self.some_rows()
+        slots, _ = self.table.apply(batch_of(rows, [self.fate.choice([0, 0, 3]) for _ in rows]))
+        self.table.sweep(slots)
+
+
+class Lists(Driver):
+    """The three rows with the least number of each key."""
+
+    def fresh(self) -> RowLists:
+        return RowLists("t", ROW, (0,), 3, self.ttl_ms, self.scope)
+
+    def write(self) -> None:
+        batch = batch_of(self.some_rows())
+        slots = self.table.slots_of(batch)
+        touched = np.unique(slots)
+        self.table.writing(touched)
+        before, first_row = self.table.lists.lists(touched), self.table.rows.id_count
+        self.table.lists.insert(slots, view_values(batch.column(1), np.int64), first_row)
+        after = self.table.lists.lists(touched)
+        before = np.pad(before, ((0, 0), (0, after.shape[1] - before.shape[1])), constant_values=-1)
+        after = self.table.enter(batch, touched, after, first_row)
+        self.table.drop_removed(before, after)
+
+
+def content(table: Any) -> Counter[Any]:
+    """All entries, read from the table itself, with what its parts hold of them."""
+    slots = np.arange(table.slot_count)
+    slots = slots[table.is_live(slots)]
+    owners, columns = table.saved(slots)
+    # The last touch of a key is that of its rows only as long as they do not change.
+    first = 1 if isinstance(table, KeyedMultiset) else 0
+    rows: dict[int, list[Any]] = {slot: [] for slot in slots.tolist()}
+    for owner, *values in zip(owners.tolist(), *(c.to_pylist() for c in columns[first:]), strict=True):
+        rows[owner].append(tuple(map(repr, values)))
+    found = {slot: [tuple(of_slot)] for slot, of_slot in rows.items()}
+    for part in getattr(table, "_parts", {}).values():
+        entries = np.arange(part.slot_count)
+        _, columns = part.saved(entries[part.is_live(entries)])
+        for owner, value, count in zip(*(c.to_pylist() for c in columns), strict=True):
+            found[owner].append((value, count))
+    return Counter(repr((of_slot[0], sorted(of_slot[1:]))) for of_slot in found.values())
+
+
+class Checkpoints:
+    """What a task and a JobMaster do: checkpoints of a driver's table that are collected, completed or aborted in any order of
+    their steps, and restored. `chain` are the segments of the last completed one, by table, each with its id."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.pending: dict[int, tuple[CollectedTables | Done, Counter[Any], Segments]] = {}
+        self.collected: dict[int, Segments] = {}
+        self.chain: Segments = {}
+        self.checked = self.increments = 0
+        self._last_id = 0
+
+    def begin(self, *, is_full: bool = False) -> None:
+        self._last_id += 1
+        expected = content(self.driver.table)
+        snapshot = self.driver.table.begin(self._last_id, is_full=is_full)
+        self.pending[self._last_id] = snapshot, expected, self.chain
+
+    def read_some(self, pieces: int) -> None:
+        for snapshot, *_ in self.pending.values():
+            assert isinstance(snapshot, CollectedTables)
+            for collection in snapshot.collections.values():
+                for _ in range(pieces):
+                    collection._read_piece()
+
+    def collect(self, checkpoint_id: int) -> None:
+        snapshot, expected, chain = self.pending.pop(checkpoint_id)
+        saved = snapshot.collect()
+        self.increments += bool(saved.increments)
+        segments: Segments = {}
+        for name, table in saved.keyed.items():
+            base = saved.increments.get(name, 0)
+            assert base == 0 or base in [number for number, _ in chain[name]]
+            kept = [segment for segment in chain.get(name, []) if segment[0] <= base]
+            segments[name] = [*kept, (checkpoint_id, table)]
+        self.check(segments, expected)
+        self.collected[checkpoint_id] = segments
+
+    def check(self, segments: Segments, expected: Counter[Any]) -> None:
+        keyed = {name: pa.concat_tables([t for _, t in parts]) for name, parts in segments.items()}
+        parallelism = self.driver.fate.choice([1, 1, 2, 3])
+        found: Counter[Any] = Counter()
+        for subtask in range(parallelism):
+            share = share_of([OperatorSnapshot(keyed)], subtask, parallelism, MAX_PARALLELISM)
+            restored = self.driver.other().table
+            restored.load(share)
+            found += content(restored)
+        assert found == expected
+        self.checked += 1
+
+    def complete(self, checkpoint_id: int) -> None:
+        """It subsumes those that are older."""
+        for older in [n for n in (*self.pending, *self.collected) if n < checkpoint_id]:
+            self.abort(older)
+        self.chain = self.collected.pop(checkpoint_id)
+        self.driver.table.completed(checkpoint_id)
+
+    def abort(self, checkpoint_id: int) -> None:
+        self.driver.table.aborted(checkpoint_id)
+        self.collected.pop(checkpoint_id, None)
+        if checkpoint_id in self.pending:
+            snapshot, *_ = self.pending.pop(checkpoint_id)
+            with contextlib.suppress(SnapshotAborted):
+                snapshot.collect()
+
+
+STEP_WEIGHTS = {
+    "write": 6,
+    "tick": 1,
+    "begin": 4,
+    "savepoint": 1,
+    "read": 3,
+    "collect": 4,
+    "complete": 4,
+    "abort": 1,
+}
+
+
+def one_step(driver: Driver, checkpoints: Checkpoints, clock: ManualClock) -> None:
+    fate = driver.fate
+    under_way = [*checkpoints.pending, *checkpoints.collected]
+    match fate.choices([*STEP_WEIGHTS], [*STEP_WEIGHTS.values()])[0]:
+        case "write":
+            driver.table.expire()
+            driver.write()
+        case "tick":
+            clock.now_ms += fate.choice([1, 10, 60])
+            driver.table.expire()
+        case "begin" if len(under_way) < 2:
+            checkpoints.begin()
+        case "savepoint" if len(under_way) < 3:
+            checkpoints.begin(is_full=True)
+        case "read":
+            checkpoints.read_some(fate.randint(1, 3))
+        case "collect" if checkpoints.pending:
+            checkpoints.collect(fate.choice([*checkpoints.pending]))
+        case "complete" if checkpoints.collected:
+            checkpoints.complete(fate.choice([*checkpoints.collected]))
+        case "abort" if under_way:
+            checkpoints.abort(fate.choice(under_way))
+
+
+KINDS: list[type[Driver]] = [Entries, OnlyEntry, JoinRows, RetractingJoinRows, Multiset, Changelog, Lists]
+
+
+@pytest.mark.parametrize("ttl_ms", [0, 100])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_snapshot_is_the_state_at_its_begin(
+    kind: type[Driver], ttl_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.state.collection._PIECE_SLOTS", 3)
+    monkeypatch.setattr("runtime.state.collection._SCANNED_SLOTS", 7)
+    monkeypatch.setattr("runtime.state.collection._PAUSE_S", 0)
+    checked = increments = 0
+    for seed in range(SEEDS):
+        clock = ManualClock(1_000)
+        driver = kind(clock, random.Random(seed), ttl_ms)
+        checkpoints = Checkpoints(driver)
+        for _ in range(STEPS):
+            one_step(driver, checkpoints, clock)
+        checked += checkpoints.checked
+        increments += checkpoints.increments
+    assert checked > 2 * SEEDS
+    assert increments > 0 or kind is OnlyEntry
+
+
+@pytest.mark.parametrize("kind", [Entries, RetractingJoinRows, Lists])
+def test_another_thread_collects_while_the_operator_writes(
+    kind: type[Driver], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the test before it, with the interleaving that two threads have."""
+    monkeypatch.setattr("runtime.state.collection._PIECE_SLOTS", 3)
+    monkeypatch.setattr("runtime.state.collection._SCANNED_SLOTS", 7)
+    clock = ManualClock(1_000)
+    driver = kind(clock, random.Random(1), 1_000)
+    checkpoints = Checkpoints(driver)
+    collected_while_writing = 0
+    with ThreadPoolExecutor(1) as writing_thread:
+        for _ in range(12):
+            for _ in range(5):
+                driver.write()
+            checkpoints.begin()
+            (checkpoint_id,) = checkpoints.pending
+            snapshot, expected, chain = checkpoints.pending[checkpoint_id]
+            collecting = writing_thread.submit(snapshot.collect)
+            while not collecting.done():
+                clock.now_ms += 10
+                driver.table.expire()
+                driver.write()
+                collected_while_writing += 1
+            checkpoints.pending[checkpoint_id] = Done(collecting.result(60)), expected, chain
+            checkpoints.collect(checkpoint_id)
+            checkpoints.complete(checkpoint_id)
+    assert collected_while_writing > 12
+    assert checkpoints.increments
+
+
+@dataclasses.dataclass
+class Done:
+    """What a snapshot collected."""
+
+    saved: SavedTables
+
+    def collect(self) -> SavedTables:
+        return self.saved

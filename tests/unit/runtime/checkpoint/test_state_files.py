@@ -1,0 +1,250 @@
+"""What a subtask writes of its state is what an attempt reads, or an error that names the file."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import itertools
+import os
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from runtime.checkpoint.state_reader import StateReader
+from runtime.checkpoint.state_writer import PIECE_BYTES_MAX, StateWriter, pieces_of
+from runtime.host.private_files import PrivateFiles
+from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
+from sqlstream.errors import ErrorInfo, ExternalError, FailureReason
+from sqlstream.messages.checkpoint import SubtaskState, TaskRestore
+
+FILES = PrivateFiles()
+ALL = range(128)
+
+
+def keyed(groups: list[int], **columns: Any) -> pa.Table:
+    return pa.table({KEY_GROUP_COLUMN: pa.array(groups, pa.int32()), **columns})
+
+
+def written(directory: Path, *snapshots: OperatorSnapshot, files: Any = FILES, **options: Any) -> TaskRestore:
+    """Each snapshot as the one operator, 7, of one old subtask."""
+    writer = StateWriter(files, str(directory), **options)
+    states = [SubtaskState(writer.write(f"s{n}", {7: s})) for n, s in enumerate(snapshots)]
+    return TaskRestore(1, str(directory), tuple(states))
+
+
+def read(restore: TaskRestore, key_groups: range = ALL) -> OperatorSnapshot:
+    found = StateReader(FILES, restore).operator(7, key_groups)
+    assert found is not None
+    return found
+
+
+EVERY_TYPE = keyed(
+    [0, 5, 127],
+    i=pa.array([1, None, -(2**63)], pa.int64()),
+    d=pa.array([decimal.Decimal("1.50"), None, decimal.Decimal("-0.01")], pa.decimal128(38, 2)),
+    s=pa.array(["", "ö" * 40, None]),
+    b=pa.array([b"\0", None, b""], pa.binary()),
+    t=pa.array([datetime.datetime(2024, 2, 29), None, datetime.datetime(1, 1, 1)], pa.timestamp("us")),
+    flag=pa.array([True, None, False]),
+    l=pa.array([[1, None], None, []], pa.list_(pa.int32())),
+    r=pa.array([{"a": [{"x": "y"}]}, None, {"a": None}], pa.struct([("a", pa.list_(pa.struct([("x", pa.string())])))])),
+    m=pa.array([[("k", 1.5)], [], None], pa.map_(pa.string(), pa.float64())),
+    nothing=pa.nulls(3),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("is_compressed", [False, True])
+def test_tables_of_every_type_are_read_as_they_were_written(tmp_path: Path, is_compressed: bool) -> None:
+    shared = pa.table({"watermark_ms": [3]})
+    restore = written(
+        tmp_path, OperatorSnapshot({"groups": EVERY_TYPE}, {"w": shared}), is_compressed=is_compressed
+    )
+    found = read(restore)
+    assert found.keyed["groups"].equals(EVERY_TYPE)
+    assert found.shared["w"].equals(shared)
+
+
+def test_slices_of_longer_columns_take_only_their_own_bytes(tmp_path: Path) -> None:
+    rows = keyed([3] * 100_000, s=[str(i) * 10 for i in range(100_000)])
+    restore = written(tmp_path, OperatorSnapshot({"t": rows.slice(50_000, 3)}))
+    assert restore.states[0].bytes < 2_000
+    assert read(restore).keyed["t"].column("s").to_pylist() == [str(i) * 10 for i in (50_000, 50_001, 50_002)]
+
+
+def test_an_attempt_reads_its_key_groups_of_all_old_subtasks_and_everything_shared(tmp_path: Path) -> None:
+    old = [
+        OperatorSnapshot({"t": keyed([1, 60, 2], v=[10, 20, 30])}, {"w": pa.table({"w": [1]})}),
+        OperatorSnapshot({"t": keyed([64, 100], v=[40, 50])}, {"w": pa.table({"w": [2]})}),
+    ]
+    restore = written(tmp_path, *old)
+    for groups, values in (
+        (range(2, 65), [20, 30, 40]),
+        (range(100, 128), [50]),
+        (ALL, [10, 20, 30, 40, 50]),
+    ):
+        found = read(restore, groups)
+        assert found.keyed["t"].column("v").to_pylist() == values
+        assert found.shared["w"].column("w").to_pylist() == [1, 2]
+    assert read(restore, range(3, 60)).keyed == {}
+
+
+def test_the_parts_of_a_vertex_at_any_parallelism_are_the_whole(tmp_path: Path) -> None:
+    random = np.random.default_rng(7)
+    groups = random.integers(0, 128, 300_000).astype(np.int32)
+    old = [
+        OperatorSnapshot({"t": pa.table({KEY_GROUP_COLUMN: groups[mask], "row": np.flatnonzero(mask)})})
+        for mask in (groups < 40, (groups >= 40) & (groups < 90), groups >= 90)
+    ]
+    restore = written(tmp_path, *old)
+    for bounds in ([0, 128], [0, 1, 64, 128], list(range(0, 129, 8))):
+        rows = [
+            read(restore, range(start, stop)).keyed["t"].column("row").to_numpy()
+            for start, stop in itertools.pairwise(bounds)
+        ]
+        assert np.array_equal(np.sort(np.concatenate(rows)), np.arange(300_000))
+
+
+def test_an_operator_that_saved_nothing_is_known_and_another_is_not(tmp_path: Path) -> None:
+    restore = written(tmp_path, OperatorSnapshot())
+    assert list(tmp_path.iterdir()) == []
+    assert read(restore) == OperatorSnapshot()
+    assert StateReader(FILES, restore).operator(8, ALL) is None
+
+
+def test_a_table_without_rows_keeps_its_columns_on_disk(tmp_path: Path) -> None:
+    restore = written(tmp_path, OperatorSnapshot({"t": EVERY_TYPE.slice(0, 0)}))
+    assert read(restore).keyed == {}
+    segment = restore.states[0].operators[0].tables[0].segments[0]
+    data = (tmp_path / segment.path).read_bytes()[segment.offset :]
+    assert pa.ipc.open_stream(data).schema == EVERY_TYPE.schema
+
+
+def test_pyarrow_alone_reads_a_segment(tmp_path: Path) -> None:
+    tables = {"a": keyed([1], v=[1]), "b": keyed([2, 3], v=["x", "y"])}
+    restore = written(tmp_path, OperatorSnapshot(tables))
+    for table in restore.states[0].operators[0].tables:
+        (segment,) = table.segments
+        assert segment.offset % 64 == 0
+        with pa.memory_map(str(tmp_path / segment.path)) as file:
+            file.seek(segment.offset)
+            assert pa.ipc.open_stream(file).read_all().equals(tables[table.name])
+
+
+def test_pieces_are_bounded_in_rows_and_bytes() -> None:
+    wide = pa.table({"s": ["x" * 1_000] * 40_000})
+    pieces = list(pieces_of(wide))
+    assert len(pieces) == 3
+    assert all(piece.nbytes < 1.1 * PIECE_BYTES_MAX for piece in pieces)
+    assert pa.Table.from_batches(pieces).equals(wide)
+    assert [p.num_rows for p in pieces_of(pa.table({"i": range(300_000)}))] == [131_072, 131_072, 37_856]
+
+
+# -- what goes wrong --------------------------------------------------------------------------------
+
+
+def test_every_flipped_byte_of_a_segment_is_found(tmp_path: Path) -> None:
+    restore = written(tmp_path, OperatorSnapshot({"t": keyed([1, 2], s=["a", "b"])}))
+    segment = restore.states[0].operators[0].tables[0].segments[0]
+    path = tmp_path / segment.path
+    good = path.read_bytes()
+    for position in range(segment.offset, segment.offset + segment.length, 7):
+        path.write_bytes(good[:position] + bytes([good[position] ^ 0x10]) + good[position + 1 :])
+        with pytest.raises(ExternalError, match="its bytes are not those that were written") as raised:
+            read(restore)
+        assert raised.value.code == "SS6210"
+        assert str(path) in raised.value.message
+    path.write_bytes(good)
+    assert read(restore).keyed["t"].num_rows == 2
+
+
+@pytest.mark.parametrize("share", [0, 0.5, 0.999])
+def test_a_truncated_file_is_named(tmp_path: Path, share: float) -> None:
+    restore = written(tmp_path, OperatorSnapshot({"t": keyed([1, 2], s=["a", "b"])}))
+    path = tmp_path / "shared" / "s0.arrow"
+    left = int(share * path.stat().st_size)
+    os.truncate(path, left)
+    with pytest.raises(ExternalError, match=f'"{path}" of a checkpoint: it has only {left} bytes'):
+        read(restore)
+
+
+def test_a_missing_file_is_a_corrupt_checkpoint_in_another_process_too(tmp_path: Path) -> None:
+    restore = written(tmp_path, OperatorSnapshot({"t": keyed([1], s=["a"])}))
+    (tmp_path / "shared" / "s0.arrow").unlink()
+    with pytest.raises(ExternalError, match="there is no such file") as raised:
+        read(restore)
+    info = ErrorInfo.of(raised.value)
+    assert info.reason is FailureReason.CHECKPOINT_CORRUPT
+    again = info.to_error()
+    assert isinstance(again, ExternalError)
+    assert ErrorInfo.of(again) == info
+
+
+class FullDisk(PrivateFiles):
+    """Takes 1,000 bytes."""
+
+    def open_write(self, path: str) -> BinaryIO:
+        stream = super().open_write(path)
+        return Full(stream)  # type: ignore[return-value]
+
+
+class Full:
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._left = 1_000
+
+    def __enter__(self) -> Full:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._stream.close()
+
+    def write(self, data: Any) -> int:
+        self._left -= len(data)
+        if self._left < 0:
+            raise OSError(28, "no space")
+        return self._stream.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def test_a_full_disk_is_the_error_of_that_write_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ExternalError, match="no space left on device") as raised:
+        written(tmp_path, OperatorSnapshot({"t": keyed([1] * 1_000, s=["a"] * 1_000)}), files=FullDisk())
+    assert (raised.value.code, raised.value.reason) == ("SS5001", FailureReason.EXTERNAL)
+    assert "free space" in raised.value.hint
+    assert list((tmp_path / "shared").iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_is_the_error_of_that_write(tmp_path: Path) -> None:
+    (tmp_path / "shared").write_text("a file in the way")
+    with pytest.raises(ExternalError, match="could not"):
+        written(tmp_path, OperatorSnapshot({"t": keyed([1], s=["a"])}))
+
+
+def test_files_and_directories_are_of_the_user_alone(tmp_path: Path) -> None:
+    directory = tmp_path / "a" / "b"
+    written(directory, OperatorSnapshot({"t": keyed([1], s=["a"])}))
+    assert (directory / "shared" / "s0.arrow").stat().st_mode & 0o777 == 0o600
+    assert {p.stat().st_mode & 0o777 for p in (directory / "shared", directory, tmp_path / "a")} == {0o700}
+
+
+def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    victim = tmp_path / "victim"
+    victim.write_text("kept")
+    (tmp_path / "shared" / "s0.arrow").symlink_to(victim)
+    with pytest.raises(ExternalError, match="could not write"):
+        written(tmp_path, OperatorSnapshot({"t": keyed([1], s=["a"])}))
+    assert victim.read_text() == "kept"
+
+
+def test_what_is_discarded_is_gone_and_can_be_discarded_again(tmp_path: Path) -> None:
+    written(tmp_path, OperatorSnapshot({"t": keyed([1], s=["a"])}))
+    writer = StateWriter(FILES, str(tmp_path))
+    writer.discard("s0")
+    writer.discard("s0")
+    assert list((tmp_path / "shared").iterdir()) == []

@@ -1,0 +1,184 @@
+"""State of a checkpoint finds the operators of a job by their meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from kept_checkpoints import KeptCheckpoint
+from msgspec.structs import replace
+
+from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
+from runtime.jobmanager.checkpoints.restored_state import (
+    commits_by_checkpoint,
+    enumerators_of,
+    restorable_checkpoint,
+    source_states,
+)
+from sqlstream.errors import UserError
+from sqlstream.graph.job_graph import JobGraph, JobVertex
+from sqlstream.messages.checkpoint import SavedOperator, StateSegment, SubtaskState, TableState
+from sqlstream.messages.checkpoint_statistics import CheckpointKind
+from sqlstream.messages.manifest import (
+    CheckpointManifest,
+    OperatorIdentity,
+    SavedCommit,
+    SavedCommittables,
+    VertexState,
+)
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
+
+MakeJob = Callable[..., JobGraph]
+
+
+def written(subtask: int, checkpoint_id: int) -> Committable:
+    return Committable("old", checkpoint_id, f"writer {subtask}", subtask, {})
+
+
+def table_of(operator_id: int, subtask: int) -> SavedOperator:
+    segment = StateSegment(f"shared/{operator_id}-{subtask}.arrow", 0, 8, 1, 1, 0, 127)
+    return SavedOperator(operator_id, (TableState("t", True, (segment,)),))
+
+
+def checkpoint_of(
+    job: JobGraph, finished: tuple[bool, ...] = (), commits: tuple[SavedCommit, ...] = ()
+) -> KeptCheckpoint:
+    """Each source subtask n has the positions {"row": n}, each other one a table. Ids of operators are 100 more than the
+    job's."""
+    vertices = tuple(_vertex(v, not job.inputs_of(v.id), finished) for v in job.vertices)
+    manifest = CheckpointManifest(
+        "old",
+        "old",
+        7,
+        CheckpointKind.SAVEPOINT,
+        1,
+        2,
+        vertices,
+        {vertices[0].vertex_id: {"left": 3}},
+        commits,
+    )
+    return KeptCheckpoint(manifest, "/sp/a", "/sp/a")
+
+
+def _vertex(vertex: JobVertex, is_source: bool, finished: tuple[bool, ...]) -> VertexState:
+    has_finished = finished if is_source and finished else (False,) * vertex.parallelism
+    states = tuple(
+        SubtaskState()
+        if has_finished[n]
+        else SubtaskState(splits=({"row": n},), assignment=4)
+        if is_source
+        else SubtaskState((table_of(vertex.operators[0].id + 100, n),))
+        for n in range(vertex.parallelism)
+    )
+    operators = tuple(OperatorIdentity(o.id + 100, o.uid, o.name, f"DESC {o.name}") for o in vertex.operators)
+    left = tuple(
+        (SavedCommittables(operators[-1].id, (written(n, LAST_CHECKPOINT_ID),)),) if has_finished[n] else ()
+        for n in range(vertex.parallelism)
+    )
+    return VertexState(
+        f"old{vertex.id}", vertex.name, vertex.parallelism, 128, operators, states, has_finished, left
+    )
+
+
+def restored(kept: KeptCheckpoint, job: JobGraph, ignores_unclaimed: bool = False) -> CompletedCheckpoint:
+    return restorable_checkpoint(kept, job, is_owned=False, ignores_unclaimed=ignores_unclaimed)
+
+
+def without_edge(job: JobGraph, *vertices: JobVertex) -> JobGraph:
+    return replace(job, vertices=vertices, edges=())
+
+
+def test_operators_find_their_state_by_uid_under_other_ids_and_in_other_vertices(make_job: MakeJob) -> None:
+    job = make_job("new", 2, 2)
+    found = restored(checkpoint_of(job), job)
+    source, sink = job.vertices
+    assert found.vertices[source.id].positions == (({"row": 0},), ({"row": 1},))
+    restore = found.restore_of(sink.id, 1)
+    assert restore is not None
+    assert (restore.checkpoint_id, restore.directory, restore.is_finished) == (7, "/sp/a", False)
+    assert [[o.operator_id for o in state.operators] for state in restore.states] == [[1], [1]]
+    assert [v.vertex_id for v in source_states(checkpoint_of(job).manifest, job)] == [source.id, sink.id]
+    assert enumerators_of(checkpoint_of(job).manifest, job) == {source.id: {"left": 3}}
+
+
+@pytest.mark.parametrize(("old", "new"), [(1, 3), (3, 2), (4, 1)])
+def test_at_another_parallelism_every_position_and_table_is_there_once(
+    make_job: MakeJob, old: int, new: int
+) -> None:
+    kept = checkpoint_of(make_job("old", old, old))
+    job = make_job("new", new, new)
+    found = restored(kept, job)
+    source, sink = job.vertices
+    positions = [p["row"] for own in found.vertices[source.id].positions for p in own or ()]
+    assert sorted(positions) == list(range(old))
+    assert len(found.vertices[sink.id].states) == old
+
+
+def test_state_that_nobody_takes_is_named_and_refused_unless_allowed(make_job: MakeJob) -> None:
+    old = make_job("old", 1, 1)
+    source, sink = old.vertices
+    kept = checkpoint_of(old)
+    other = replace(sink, operators=(replace(sink.operators[0], uid="another"),))
+    job = without_edge(old, source, other)
+    with pytest.raises(
+        UserError, match=r'"/sp/a" has state that no operator of the job takes: "DESC out"'
+    ) as error:
+        restored(kept, job)
+    assert "ignore-unclaimed-state" in error.value.hint
+    found = restored(kept, job, ignores_unclaimed=True)
+    assert found.restore_of(other.id, 0) is None
+
+
+def test_operators_without_state_may_go(make_job: MakeJob) -> None:
+    old = make_job("old", 1, 1)
+    kept = checkpoint_of(old)
+    vertices = tuple(
+        replace(v, subtasks=(SubtaskState(),)) if n else v for n, v in enumerate(kept.manifest.vertices)
+    )
+    kept = KeptCheckpoint(replace(kept.manifest, vertices=vertices), "/sp/a", "/sp/a")
+    assert restored(kept, without_edge(old, old.vertices[0])).vertices.keys() == {old.vertices[0].id}
+
+
+def test_another_number_of_key_groups_is_refused(make_job: MakeJob) -> None:
+    old = make_job("old", 1, 1)
+    source, sink = old.vertices
+    job = replace(old, vertices=(source, replace(sink, max_parallelism=64)))
+    with pytest.raises(UserError, match="64 key groups, and 128") as error:
+        restored(checkpoint_of(old), job)
+    assert "'pipeline.max-parallelism' to 128" in error.value.hint
+
+
+def test_a_finished_subtask_is_so_again_and_has_nothing_left_to_read(make_job: MakeJob) -> None:
+    job = make_job("new", 2, 1)
+    found = restored(checkpoint_of(job, (True, False)), job)
+    source = job.vertices[0]
+    vertex = found.vertices[source.id]
+    assert (vertex.finished, vertex.positions) == ((True, False), ((), ({"row": 1},)))
+    assert found.has_finished(source.id, 0)
+
+
+def test_what_finished_subtasks_left_is_committed_at_once_when_no_subtask_has_it_any_more(
+    make_job: MakeJob,
+) -> None:
+    def with_sink(parallelism: int) -> JobGraph:
+        source, sink = make_job("x", parallelism, parallelism).vertices
+        chained = replace(sink.operators[0], input=0)
+        return without_edge(make_job("x"), replace(source, operators=(*source.operators, chained)))
+
+    kept = checkpoint_of(with_sink(2), (True, False))
+    same = restored(kept, with_sink(2))
+    assert same.committables_of(with_sink(2).vertices[0].id, 0)[0].committables == (
+        written(0, LAST_CHECKPOINT_ID),
+    )
+    assert commits_by_checkpoint(kept.manifest, with_sink(2)) == {}
+    fewer = with_sink(1)
+    ((checkpoint_id, commits),) = commits_by_checkpoint(kept.manifest, fewer).items()
+    assert (checkpoint_id, [c.committables for c in commits]) == (7, [(written(0, LAST_CHECKPOINT_ID),)])
+    assert restored(kept, fewer).vertices[fewer.vertices[0].id].finished == (False,)
+
+
+def test_commits_are_repeated_in_the_order_of_their_checkpoints(make_job: MakeJob) -> None:
+    job = make_job("new", 1, 1)
+    spec = job.vertices[1].operators[0].spec
+    saved = tuple(SavedCommit(n, "v", 1, spec, (written(0, n),)) for n in (7, 5, 6))  # type: ignore[arg-type]
+    assert list(commits_by_checkpoint(checkpoint_of(job, commits=saved).manifest, job)) == [5, 6, 7]
