@@ -2,53 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Mapping, Sequence
-from typing import Any, BinaryIO
+from typing import Any
 
-from runtime.checkpoint.state_reader import StateReader
-from runtime.checkpoint.state_writer import StateWriter
-from runtime.host.private_files import PrivateFiles
-from runtime.state.snapshot import OperatorSnapshot
-from sqlstream.graph.key_groups import key_groups_of
-from sqlstream.messages.checkpoint import SubtaskState, TaskRestore
+from sqlstream.messages.checkpoint import SubtaskState
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.manifest import CheckpointManifest, OperatorIdentity, SavedCommit, VertexState
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import Committable
 from sqlstream.types import BIGINT
-
-
-class UnsyncedFiles(PrivateFiles):
-    """A disk of tests that no machine crashes on."""
-
-    def sync(self, stream: BinaryIO) -> None:
-        stream.flush()
-
-
-class StatesOnDisk:
-    """What all subtasks of each operator have saved, by operator id, written as a checkpoint is; a restore at any parallelism
-    reads its share. State: the files, in a directory of their own until this is forgotten."""
-
-    def __init__(self, states: Mapping[int, Sequence[OperatorSnapshot]], is_compressed: bool) -> None:
-        self._directory = tempfile.TemporaryDirectory()
-        self._files = UnsyncedFiles()
-        writer = StateWriter(self._files, self._directory.name, is_compressed=is_compressed)
-        subtasks = max((len(snapshots) for snapshots in states.values()), default=0)
-        self._saved = tuple(
-            SubtaskState(writer.write(f"s-{n}-1", {id: of[n] for id, of in states.items() if n < len(of)}))
-            for n in range(subtasks)
-        )
-
-    def share(
-        self, operator_id: int, subtask: int, parallelism: int, max_parallelism: int
-    ) -> OperatorSnapshot:
-        reader = StateReader(self._files, TaskRestore(1, self._directory.name, self._saved))
-        found = reader.operator(operator_id, key_groups_of(subtask, parallelism, max_parallelism))
-        assert found is not None
-        return found
-
 
 JOB_ID = "0123456789abcdef0123456789abcdef"
 VERTEX_ID = "90bea66de1c231edf33913ecd54406c1"
