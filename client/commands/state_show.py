@@ -56,14 +56,6 @@ def execute(arguments: argparse.Namespace) -> int:
 def describe(stored: StoredCheckpoint) -> dict[str, Any]:
     """All but the state itself. Settings that are secrets are not in a manifest, and options of sinks are left out here."""
     manifest = stored.manifest
-    sizes = {
-        s.path: 0
-        for v in manifest.vertices
-        for t in v.subtasks
-        for o in t.operators
-        for b in o.tables
-        for s in b.segments
-    }
     return {
         "path": stored.path,
         "kind": manifest.kind.value,
@@ -74,7 +66,7 @@ def describe(stored: StoredCheckpoint) -> dict[str, Any]:
         "completed_ms": manifest.completed_ms,
         "restored_from": manifest.restored_from,
         "bytes": sum(subtask.bytes for vertex in manifest.vertices for subtask in vertex.subtasks),
-        "files": len(sizes),
+        "files": len(manifest.paths()),
         "vertices": [
             {
                 "vertex": vertex.name,
