@@ -147,3 +147,23 @@ def _second_checkpoint(directory: str, config: dict[str, str], process: subproce
                     return stored.path
         time.sleep(0.02)
     raise AssertionError("there was no checkpoint")
+
+
+def test_a_store_that_refuses_fails_checkpoints_and_not_the_job(store: S3) -> None:
+    config = {
+        **settings(store),
+        "execution.checkpointing.dir": "s3://nowhere/checkpoints",
+        "execution.checkpointing.interval": "200 ms",
+        "execution.checkpointing.tolerable-failed-checkpoints": "1000",
+        "sqlstream.in-process.max-input-size": "0",
+    }
+    given = [word for key, value in config.items() for word in ("-D", f"{key}={value}")]
+    script = """
+        CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000',
+            'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '3000');
+        CREATE TABLE out (n BIGINT) WITH ('connector' = 'blackhole');
+        INSERT INTO out SELECT n FROM numbers;"""
+    done = sqlstream("run", *given, "-c", script)
+    assert done.returncode == 0, done.stderr
+    assert "wrote 3,000" in done.stderr
+    assert "very secret" not in done.stderr
