@@ -45,7 +45,7 @@ class PrivateFiles(LocalFiles):
         try:
             for directory in reversed(missing):
                 os.makedirs(directory, _DIRECTORY_MODE, exist_ok=True)
-                sync_directory(os.path.dirname(directory) or ".")
+                self.sync_directory(os.path.dirname(directory) or ".")
         except OSError as error:
             raise file_error("make directory", missing[0], error) from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import pytest
@@ -18,7 +19,19 @@ from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.messages.checkpoint import SavedOperator, SubtaskState, TableState, TaskRestore
 
 SUBTASKS = 2
-FILES = PrivateFiles()
+
+
+class UnsyncedFiles(PrivateFiles):
+    """A disk of a machine that does not crash."""
+
+    def sync(self, stream: BinaryIO) -> None:
+        stream.flush()
+
+    def sync_directory(self, path: str) -> None:
+        del path
+
+
+FILES = UnsyncedFiles()
 
 
 class Subtask:
