@@ -58,7 +58,7 @@ class SnapshotChain(Generic[Mark]):
 
     def _kept(self) -> tuple[tuple[Link[Mark], ...], int]:
         kept, weight = self.links, 1
-        if not kept or 2 * sum(link.rows for link in kept[1:]) > kept[0].rows:
+        if not kept or not kept[0].rows or 2 * sum(link.rows for link in kept[1:]) > kept[0].rows:
             return (), 0
         while len(kept) > 1 and kept[-1].weight == weight:
             kept, weight = kept[:-1], 2 * weight
