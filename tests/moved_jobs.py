@@ -33,8 +33,10 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import ExecutionState
+from sqlstream.messages.rpc import TaskDeploymentDescriptor
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.committable import Committable
 from sqlstream.spi.connector import Boundedness, ConnectorContext, ConnectorDescriptor, SourceStatus
 
 PLANNED_PARALLELISM = 5
@@ -81,6 +83,8 @@ class Tape:
         self.scripts = scripts
         self.fate = fate
         self.recorded: list[pa.RecordBatch] = []
+        self.prepared: dict[str, list[pa.RecordBatch]] = {}
+        self.writers = 0
         self.is_calm = True
 
     def set_stops(self, is_last: bool) -> None:
@@ -97,13 +101,22 @@ class Tape:
 
 
 class ScriptReader:
-    """Plays the scripts of one subtask, which are assigned by number. Implements `SourceReader` and `MakesWatermarks`."""
+    """Plays the scripts of one subtask, which are assigned by number, or copies of them from their positions on. Implements
+    `SourceReader` and `MakesWatermarks`."""
 
-    def __init__(self, spec: SourceSpec, context: ConnectorContext) -> None:
+    def __init__(
+        self, spec: SourceSpec, context: ConnectorContext, positions: list[dict[str, int]] | None
+    ) -> None:
         tape: Tape = context.files
         self._columns = list(spec.columns)
         self._fate = tape.fate
-        self._scripts = tape.scripts[_name(spec)][context.subtask :: context.parallelism]
+        known = tape.scripts[_name(spec)]
+        if positions is None:
+            self._numbers = list(range(context.subtask, len(known), context.parallelism))
+            self._scripts = [known[number] for number in self._numbers]
+        else:
+            self._numbers = [p["split"] for p in positions]
+            self._scripts = [dataclasses.replace(known[p["split"]], position=p["read"]) for p in positions]
 
     def poll(self) -> pa.RecordBatch | SourceStatus:
         ready = [script for script in self._scripts if script.has_next]
@@ -121,7 +134,7 @@ class ScriptReader:
         return None
 
     def snapshot(self) -> list[dict[str, Any]]:
-        return []
+        return [{"split": n, "read": s.position} for n, s in zip(self._numbers, self._scripts, strict=True)]
 
     def close(self) -> None:
         return None
@@ -138,14 +151,23 @@ class _UnmarkedReader:
 
 
 class _Writer:
-    def __init__(self, recorded: list[pa.RecordBatch]) -> None:
-        self._recorded = recorded
+    """What it writes is recorded at once, and is `prepared` too, under the key of its committable."""
+
+    def __init__(self, context: ConnectorContext) -> None:
+        self._tape: Tape = context.files
+        self._job_id, self._subtask = context.job_id, context.subtask
+        self._name = f"writer-{self._tape.writers}"
+        self._tape.writers += 1
+        self._written: list[pa.RecordBatch] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._recorded.append(batch)
+        self._tape.recorded.append(batch)
+        self._written.append(batch)
 
-    def prepare_commit(self, checkpoint_id: int) -> list[dict[str, Any]]:
-        return []
+    def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
+        made = Committable(self._job_id, checkpoint_id, self._name, self._subtask, {})
+        self._tape.prepared[made.key], self._written = self._written, []
+        return [made]
 
     def abort(self) -> None:
         return None
@@ -165,10 +187,10 @@ class Scripted:
     )
 
     def source(self, spec: SourceSpec, context: ConnectorContext, splits: Any) -> Any:
-        return ScriptReader(spec, context)
+        return ScriptReader(spec, context, splits)
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> _Writer:
-        return _Writer(context.files.recorded)
+        return _Writer(context)
 
 
 class Unmarked(Scripted):
@@ -177,10 +199,10 @@ class Unmarked(Scripted):
     descriptor = msgspec.structs.replace(Scripted.descriptor, identifier="unmarked", watermarks=False)
 
     def source(self, spec: SourceSpec, context: ConnectorContext, splits: Any) -> Any:
-        return _UnmarkedReader(ScriptReader(spec, context))
+        return _UnmarkedReader(ScriptReader(spec, context, splits))
 
 
-def _registered() -> Any:
+def registered() -> Any:
     """While it is entered, jobs find the connectors of these tests."""
     return patch.dict(CONNECTORS, {"scripted": "moved_jobs:Scripted", "unmarked": "moved_jobs:Unmarked"})
 
@@ -286,16 +308,17 @@ class Deployment:
         tasks = describe_tasks(execution, execution.subtasks(), TaskSurroundings("", lambda s: None)).values()
         self.tasks: dict[str, list[SimulatedTask]] = {vertex.id: [] for vertex in graph.vertices}
         for task in tasks:
-            shares = {
-                o.id: share_of(
-                    states[o.id], task.subtask, task.vertex.parallelism, task.vertex.max_parallelism
-                )
-                for o in task.vertex.operators
-                if o.id in states
-            }
-            self.tasks[task.vertex.id].append(
-                SimulatedTask(task, exchange, tape, self._now, self._after, self._report, shares)
-            )
+            self.tasks[task.vertex.id].append(self._deployed(task, exchange, states))
+
+    def _deployed(
+        self, task: TaskDeploymentDescriptor, exchange: SimulatedExchange, states: States
+    ) -> SimulatedTask:
+        shares = {
+            o.id: share_of(states[o.id], task.subtask, task.vertex.parallelism, task.vertex.max_parallelism)
+            for o in task.vertex.operators
+            if o.id in states
+        }
+        return SimulatedTask(task, exchange, self.tape, self._now, self._after, self._report, shares)
 
         self._snapshots = {
             id(task): TaskSnapshots(task, tape.fate) for subtasks in self.tasks.values() for task in subtasks
@@ -309,6 +332,7 @@ class Deployment:
         heapq.heappush(self._waiting, (self.now_ms + delay_ms, self._count, action))
 
     def _report(self, change: TaskStateChanged) -> None:
+        """A task has entered a state."""
         assert change.state is not ExecutionState.FAILED, change.error
 
     def _advance(self, ms: int) -> None:
@@ -365,7 +389,7 @@ def run_job(
 ) -> list[pa.RecordBatch]:
     """What the sink records of a run that is cut at random places and goes on at the next parallelism; `seen` gets the operators
     that hold state at a cut."""
-    with _registered():
+    with registered():
         return _run_job(graph, scripts, parallelisms, random.Random(seed), seen)
 
 
@@ -376,7 +400,7 @@ def _run_job(
     fate: random.Random,
     seen: Callable[[Operator[Any]], None],
 ) -> list[pa.RecordBatch]:
-    tape = _tape(graph, scripts, fate)
+    tape = tape_of(graph, scripts, fate)
     states: States = {}
     now_ms = 1_000
     for number, parallelism in enumerate(parallelisms, 1):
@@ -393,8 +417,8 @@ def _run_job(
 
 def operators_of(graph: JobGraph, scripts: Mapping[str, list[Script]]) -> Iterator[Operator[Any]]:
     """The operators that the tasks of a job open."""
-    tape = _tape(graph, scripts, random.Random(0))
-    with _registered():
+    tape = tape_of(graph, scripts, random.Random(0))
+    with registered():
         deployment = Deployment(at_parallelism(graph, 1), tape, {}, 0)
         for subtasks in deployment.tasks.values():
             for task in subtasks:
@@ -402,7 +426,7 @@ def operators_of(graph: JobGraph, scripts: Mapping[str, list[Script]]) -> Iterat
     yield from deployment.operators()
 
 
-def _tape(graph: JobGraph, scripts: Mapping[str, list[Script]], fate: random.Random) -> Tape:
+def tape_of(graph: JobGraph, scripts: Mapping[str, list[Script]], fate: random.Random) -> Tape:
     """Copies of the scripts of the tables that the job reads."""
     names = {_name(o.spec) for v in graph.vertices for o in v.operators if isinstance(o.spec, SourceSpec)}
     return Tape({name: [dataclasses.replace(s) for s in scripts[name]] for name in sorted(names)}, fate)
