@@ -143,7 +143,8 @@ class RowLog(SavedByChunks, NeverExpires):
         """A log that is EVERYWHERE is a shared table, always whole. The logs of the subtasks differ only by the rows that they
         have removed, more of them the later their limit: the log with the least limit holds the rows of all others."""
         if self._spread is not Spread.EVERYWHERE:
-            return super().begin(checkpoint_id, is_full=is_full)
+            # A chunk is known by its key group and number. Rows that may be anywhere have key groups of all subtasks.
+            return super().begin(checkpoint_id, is_full=is_full or self._spread is Spread.ANYWHERE)
         copies, removed_until = self.chunk_copies(), self._removed_until
         return LaterTables(lambda: self._shared(copies, removed_until))
 

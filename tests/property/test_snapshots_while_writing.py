@@ -461,7 +461,7 @@ def test_a_snapshot_is_the_state_at_its_begin(
         checked += checkpoints.checked
         increments += checkpoints.increments
     assert checked > 2 * SEEDS
-    assert increments > 0 or kind is OnlyEntry
+    assert increments > 0 or kind in (OnlyEntry, LoggedAnywhere)
 
 
 @pytest.mark.parametrize("kind", [Entries, RetractingJoinRows, Lists])
