@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import weakref
 from contextlib import AbstractContextManager
@@ -14,10 +13,9 @@ from runtime.kernels.changes import mark, mark_uncollected
 from runtime.kernels.growing import GrowingArray
 from runtime.state.arrays import Array
 from runtime.state.collection import ChangeSource, Collection, GoneEntries
+from runtime.state.snapshot_chain import SnapshotChain
 
 _EPOCH_MAX = 255
-_PENDING_MAX = 8
-"""Snapshots whose end is not known; of more than these the oldest is taken for aborted."""
 _GONE_SPARE = 1 << 16
 """With more forgotten entries than rows in the last whole copy, and this many more, the next snapshot is whole, and they are no
 longer kept."""
@@ -25,20 +23,6 @@ longer kept."""
 
 TableLock = AbstractContextManager[Any]
 """What keeps the thread that collects from seeing a table in the middle of a change: an RLock."""
-
-
-@dataclasses.dataclass
-class _Link:
-    """One completed snapshot of the chain that the next increment follows.
-
-    `until` is the last epoch that it holds. `weight` is how many increments it stands for, 0 for a whole copy."""
-
-    checkpoint_id: int
-    until: int
-    weight: int
-    before: tuple[_Link, ...]
-    collection: Collection | None = None
-    rows: int = 0
 
 
 class Changes:
@@ -50,9 +34,8 @@ class Changes:
     An interval between two snapshots is an epoch, and each slot has a byte with the epoch of its last change. `begin` begins the
     next epoch and copies nothing. A collection then reads piece after piece, holding `lock`; an entry that changes before its
     piece is read is copied by the operator's thread first. So a piece never sees a half-written entry.
-    An increment follows a completed snapshot. With every second one it holds the changes of several, so that the chain stays as
-    short as the logarithm of its length; once a chain has half as many rows as the table, the next snapshot is whole.
-    State: the bytes; the links of the chain, at most ten; slot and key group of each entry forgotten since its first link.
+    An increment follows a completed snapshot (`SnapshotChain`), whose mark is its epoch.
+    State: the bytes; the chain; slot and key group of each entry forgotten since its first link.
     """
 
     def __init__(self, source: ChangeSource, lock: TableLock | None = None) -> None:
@@ -62,9 +45,7 @@ class Changes:
         self._epochs: GrowingArray | None = None
         self._epoch = 0
         self._collection: Collection | None = None
-        self._pending: list[_Link] = []
-        self._completed_id = 0
-        self._chain: tuple[_Link, ...] = ()
+        self._chain: SnapshotChain[int] = SnapshotChain()
         self._gone: list[GoneEntries] = []
 
     @property
@@ -106,7 +87,7 @@ class Changes:
         if self._epochs is None or len(slots) == 0:
             return
         self.writing(slots)
-        if self._chain or self._pending:
+        if self._chain.links or self._chain.pending:
             groups = self._source.key_groups(slots)
             self._gone.append(GoneEntries(self._epoch, slots.astype(np.int32), groups))
 
@@ -124,35 +105,31 @@ class Changes:
             if self._collection is not None:
                 # Two copies at once would need two bytes per slot.
                 self._collection.finish()
-            gone = sum(len(g.slots) for g in self._gone)
-            if self._chain and gone > self._chain[0].rows + _GONE_SPARE:
-                self._chain, self._pending, self._gone = (), [], []
-            if self._epochs is None or self._epoch == _EPOCH_MAX:
-                self._epochs, self._epoch = GrowingArray(np.uint8), 0
-                self._chain, self._pending, self._gone = (), [], []
+            self._forget_chain_if_due()
+            if self._epochs is None:
+                self._epochs = GrowingArray(np.uint8)
             self._epochs.reserve(self._source.slot_count)
-            kept, weight = ((), 0) if is_full else self._kept()
-            base = kept[-1] if kept else None
+            link = self._chain.begin(checkpoint_id, self._epoch, is_full=is_full)
+            base = link.before[-1] if link.before else None
             collection = Collection(
                 self, self._source, self._epochs, checkpoint_id, self._epoch,
-                base_until=base.until if base else None,
+                base_until=base.mark if base else None,
                 base_id=base.checkpoint_id if base else None,
-                gone=[g for g in self._gone if base and base.until < g.epoch],
+                gone=[g for g in self._gone if base and base.mark < g.epoch],
             )  # fmt: skip
-            link = _Link(checkpoint_id, self._epoch, weight, kept, collection)
-            self._pending = [*self._pending[1 - _PENDING_MAX :], link]
+            link.collected = collection
             self._epoch += 1
             self._collection = collection
             return collection
 
-    def _kept(self) -> tuple[tuple[_Link, ...], int]:
-        """(the links that the next increment follows, its weight); none when it should be whole."""
-        kept, weight = self._chain, 1
-        if not kept or 2 * sum(link.rows for link in kept[1:]) > kept[0].rows:
-            return (), 0
-        while len(kept) > 1 and kept[-1].weight == weight:
-            kept, weight = kept[:-1], 2 * weight
-        return kept, weight
+    def _forget_chain_if_due(self) -> None:
+        links, gone = self._chain.links, sum(len(g.slots) for g in self._gone)
+        if self._epoch == _EPOCH_MAX:
+            self._epochs, self._epoch = None, 0
+        elif not links or gone <= links[0].rows + _GONE_SPARE:
+            return
+        self._chain.forget()
+        self._gone = []
 
     def ended(self, collection: Collection) -> None:
         """Called by a collection that has read its last piece, or is given up."""
@@ -162,29 +139,11 @@ class Changes:
     def completed(self, checkpoint_id: int) -> None:
         """Increments may follow this snapshot, and none that is older."""
         with self.lock:
-            if checkpoint_id <= self._completed_id:
-                return
-            self._completed_id = checkpoint_id
-            self._chain = self._chain_of(checkpoint_id)
-            self._pending = [link for link in self._pending if link.checkpoint_id > checkpoint_id]
-            if self._chain:
-                self._gone = [gone for gone in self._gone if gone.epoch > self._chain[0].until]
-
-    def _chain_of(self, checkpoint_id: int) -> tuple[_Link, ...]:
-        found = [link for link in self._pending if link.checkpoint_id == checkpoint_id]
-        if not found:
-            return ()
-        link = found[0]
-        if link.before and self._chain and link.before[0] is not self._chain[0]:
-            # What was forgotten after the first link of an older chain is no longer known.
-            return ()
-        rows = link.collection.rows if link.collection else 0
-        return (*link.before, dataclasses.replace(link, before=(), collection=None, rows=rows))
+            self._chain.completed(checkpoint_id)
+            if self._chain.links:
+                self._gone = [gone for gone in self._gone if gone.epoch > self._chain.links[0].mark]
 
     def aborted(self, checkpoint_id: int) -> None:
         """No increment will follow this snapshot, and nobody needs what it collects."""
         with self.lock:
-            for link in self._pending:
-                if link.checkpoint_id == checkpoint_id and link.collection is not None:
-                    link.collection.give_up()
-            self._pending = [link for link in self._pending if link.checkpoint_id != checkpoint_id]
+            self._chain.aborted(checkpoint_id)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable
+import functools
+import itertools
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +13,14 @@ import pyarrow.compute as pc
 
 from runtime.kernels.buffers import to_array, view_values
 from runtime.state.arrays import Array
+from runtime.state.chunk_changes import ChunkChanges, ChunkCopy, SavedByChunks, in_order
 from runtime.state.chunk_runs import runs_of_small
+from runtime.state.current_rows import FIXED_COLUMNS
 from runtime.state.held_memory import held_bytes, self_contained
 from runtime.state.key_group_column import key_group_column
-from runtime.state.operator_state import NeverExpires, SavedWhole, StateScope
+from runtime.state.operator_state import LaterTables, NeverExpires, PendingTables, StateScope
 from runtime.state.slot_columns import unique_names
-from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
+from runtime.state.snapshot import SavedTables
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 
 _SMALL_CHUNKS_MAX = 32
@@ -45,7 +48,9 @@ class Spread(enum.Enum):
 class Chunk:
     """Rows in order of arrival, `times` int64[n] ms, and for each row whether it has matched, which alone is written to.
 
-    `nbytes` is the memory that it holds. `key_groups` are those of the rows, int32, once a snapshot has asked for them.
+    `nbytes` is the memory that it holds. `key_groups` are those of the rows, int32, once a snapshot has asked for them. `number`
+    is its place in the log as snapshots have it, 0 before the first one; a part of a chunk, and what it is merged into with later
+    ones, have its number. `stamp` is that of these rows.
     """
 
     batch: pa.RecordBatch
@@ -54,10 +59,12 @@ class Chunk:
     earliest: int
     latest: int
     nbytes: int
+    number: int = 0
     key_groups: pa.Array | None = None
+    stamp: int = dataclasses.field(default_factory=itertools.count().__next__)
 
 
-class RowLog(SavedWhole, NeverExpires):
+class RowLog(SavedByChunks, NeverExpires):
     """Rows in order of arrival; `keys` are the columns that their key group comes from. No batch is held for a few of its rows.
 
     State: all rows that were appended and not yet removed. No row expires by itself: the operator removes rows by their times.
@@ -80,6 +87,7 @@ class RowLog(SavedWhole, NeverExpires):
         self._small_chunks = 0
         self._removed_until = WATERMARK_MIN
         self._next_group = scope.subtask
+        self._changes = ChunkChanges(name, [*_ROW_COLUMNS, *schema.names])
 
     # -- what operators call -------------------------------------------------------------------------
 
@@ -131,44 +139,52 @@ class RowLog(SavedWhole, NeverExpires):
 
     # -- what the runtime calls ----------------------------------------------------------------------
 
-    def save_later(self) -> Callable[[], SavedTables]:
-        """The chunks as they are: only the flags of matched rows are copied.
+    def begin(self, checkpoint_id: int, *, is_full: bool) -> PendingTables:
+        """A log that is EVERYWHERE is a shared table, always whole. The logs of the subtasks differ only by the rows that they
+        have removed, more of them the later their limit: the log with the least limit holds the rows of all others."""
+        if self._spread is not Spread.EVERYWHERE:
+            # A chunk is known by its key group and number. Rows that may be anywhere have key groups of all subtasks.
+            return super().begin(checkpoint_id, is_full=is_full or self._spread is Spread.ANYWHERE)
+        copies, removed_until = self.chunk_copies(), self._removed_until
+        return LaterTables(lambda: self._shared(copies, removed_until))
 
-        A log that is EVERYWHERE is a shared table. The logs of the subtasks differ only by the rows that they have removed, more
-        of them the later their limit: the log with the least limit holds the rows of all others.
-        """
-        # A copy: the flags change later.
-        chunks = [(chunk, to_array(pa.bool_(), chunk.is_matched)) for chunk in self.chunks]
-        removed_until = self._removed_until
-        return lambda: self._saved_chunks(chunks, removed_until)
+    def save(self) -> SavedTables:
+        """A whole copy, at once."""
+        return self.begin(0, is_full=True).collect()
 
-    def _saved_chunks(self, chunks: list[tuple[Chunk, pa.Array]], removed_until: int) -> SavedTables:
-        if not chunks:
-            return SavedTables()
-        is_shared = self._spread is Spread.EVERYWHERE
-        first_names = [_SUBTASK_COLUMN, _REMOVED_COLUMN] if is_shared else [KEY_GROUP_COLUMN]
-        names = unique_names([*first_names, *_ROW_COLUMNS, *self.schema.names])
-        batches = []
-        for chunk, is_matched in chunks:
-            fixed = [
-                *self._first_columns(chunk, removed_until),
-                to_array(pa.int64(), chunk.times),
-                is_matched,
-            ]
-            batches.append(pa.RecordBatch.from_arrays([*fixed, *chunk.batch.columns], names=names))
-        tables = {self.name: pa.Table.from_batches(batches)}
-        return SavedTables(shared=tables) if is_shared else SavedTables(keyed=tables)
+    def chunk_copies(self) -> list[ChunkCopy]:
+        """The chunks as they are: only the flags of matched rows are copied, where there are any."""
+        last, copies = 0, []
+        for chunk in self.chunks:
+            if chunk.number <= last:
+                chunk.number = self._changes.next_number()
+            last = chunk.number
+            matched = int(np.count_nonzero(chunk.is_matched))
+            is_matched = to_array(pa.bool_(), chunk.is_matched) if matched else None
+            make = functools.partial(self._saved, chunk, is_matched)
+            copies.append(ChunkCopy(chunk.number, (chunk.stamp, matched), make))
+        return copies
 
-    def _first_columns(self, chunk: Chunk, removed_until: int) -> list[pa.Array]:
+    def _saved(self, chunk: Chunk, is_matched: pa.Array | None) -> tuple[pa.Array, list[pa.Array]]:
         rows = len(chunk.times)
-        if self._spread is Spread.EVERYWHERE:
-            return [
-                pa.repeat(pa.scalar(self._scope.subtask, pa.int32()), rows),
-                pa.repeat(pa.scalar(removed_until, pa.int64()), rows),
-            ]
         if chunk.key_groups is None:
             chunk.key_groups = self._key_groups(chunk.batch)
-        return [chunk.key_groups]
+        flags = to_array(pa.bool_(), np.zeros(rows, dtype=bool)) if is_matched is None else is_matched
+        return chunk.key_groups, [to_array(pa.int64(), chunk.times), flags, *chunk.batch.columns]
+
+    def _shared(self, copies: list[ChunkCopy], removed_until: int) -> SavedTables:
+        if not copies:
+            return SavedTables()
+        names = unique_names([_SUBTASK_COLUMN, _REMOVED_COLUMN, *_ROW_COLUMNS, *self.schema.names])
+        batches = []
+        for copy in copies:
+            groups, columns = copy.make()
+            fixed = [
+                pa.repeat(pa.scalar(self._scope.subtask, pa.int32()), len(groups)),
+                pa.repeat(pa.scalar(removed_until, pa.int64()), len(groups)),
+            ]
+            batches.append(pa.RecordBatch.from_arrays([*fixed, *columns], names=names))
+        return SavedTables(shared={self.name: pa.Table.from_batches(batches)})
 
     def _key_groups(self, batch: pa.RecordBatch) -> pa.Array:
         if self._spread is Spread.ANYWHERE:
@@ -181,13 +197,14 @@ class RowLog(SavedWhole, NeverExpires):
 
     def load(self, saved: SavedTables) -> None:
         if self._spread is Spread.EVERYWHERE:
-            self._load(_most_complete(saved.shared.get(self.name)), 2)
+            table = _most_complete(saved.shared.get(self.name))
+            self._load([] if table is None else table.to_batches(), 2)
         else:
-            self._load(saved.keyed.get(self.name), 1)
+            self._load(in_order(saved.batches(self.name)), FIXED_COLUMNS)
 
-    def _load(self, table: pa.Table | None, skipped: int) -> None:
-        for saved in table.to_batches() if table is not None else ():
-            times, matched, *columns = saved.columns[skipped:]
+    def _load(self, batches: list[pa.RecordBatch], skipped: int) -> None:
+        for batch in batches:
+            times, matched, *columns = batch.columns[skipped:]
             self.append(
                 pa.RecordBatch.from_arrays(columns, schema=self.schema),
                 view_values(times, np.int64).copy(),
@@ -195,13 +212,13 @@ class RowLog(SavedWhole, NeverExpires):
             )
 
     def nbytes(self) -> int:
-        return sum(chunk.nbytes for chunk in self.chunks)
+        return sum(chunk.nbytes for chunk in self.chunks) + self._changes.nbytes
 
 
-def _chunk(batch: pa.RecordBatch, times: Array, is_matched: Array) -> Chunk:
+def _chunk(batch: pa.RecordBatch, times: Array, is_matched: Array, number: int = 0) -> Chunk:
     columns = [*batch.columns, to_array(pa.int64(), times)]
     nbytes = held_bytes(columns) + is_matched.nbytes
-    return Chunk(batch, times, is_matched, int(times.min()), int(times.max()), nbytes)
+    return Chunk(batch, times, is_matched, int(times.min()), int(times.max()), nbytes, number)
 
 
 def _concat(chunks: list[Chunk]) -> Chunk:
@@ -209,11 +226,12 @@ def _concat(chunks: list[Chunk]) -> Chunk:
         return chunks[0]
     batch = pa.concat_batches([c.batch for c in chunks])
     times = np.concatenate([c.times for c in chunks])
-    return _chunk(batch, times, np.concatenate([c.is_matched for c in chunks]))
+    return _chunk(batch, times, np.concatenate([c.is_matched for c in chunks]), chunks[0].number)
 
 
 def _select(chunk: Chunk, rows: Array) -> Chunk:
-    return _chunk(chunk.batch.take(to_array(pa.int64(), rows)), chunk.times[rows], chunk.is_matched[rows])
+    batch = chunk.batch.take(to_array(pa.int64(), rows))
+    return _chunk(batch, chunk.times[rows], chunk.is_matched[rows], chunk.number)
 
 
 def _most_complete(table: pa.Table | None) -> pa.Table | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 
@@ -12,12 +13,13 @@ import pyarrow as pa
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.group import extent
 from runtime.state.arrays import Array
+from runtime.state.chunk_changes import ChunkChanges, ChunkCopy, SavedByChunks, in_order
 from runtime.state.chunk_runs import runs_of_small
+from runtime.state.current_rows import FIXED_COLUMNS
 from runtime.state.held_memory import held_bytes, self_contained
 from runtime.state.key_group_column import key_group_column
-from runtime.state.operator_state import NeverExpires, SavedWhole, StateScope
-from runtime.state.slot_columns import unique_names
-from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
+from runtime.state.operator_state import NeverExpires, StateScope
+from runtime.state.snapshot import SavedTables
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 
 _SLICES_CUT_MAX = 4
@@ -32,13 +34,15 @@ _LARGE_ROWS = 4_096
 class SliceChunk:
     """Columns of rows whose slices end between `first_end` and `last_end`, both inclusive; immutable.
 
-    `saved` is what a snapshot keeps of it: the key group of each row and the same columns; None before the first snapshot.
+    `number` is its place in the log as snapshots have it, 0 before the first one. A part of a chunk, and what it is merged into
+    with later ones, have its number. `stamp` is that of these rows.
     """
 
     columns: list[pa.Array]
     first_end: int
     last_end: int
-    saved: pa.RecordBatch | None = None
+    number: int = 0
+    stamp: int = dataclasses.field(default_factory=itertools.count().__next__)
 
     @property
     def rows(self) -> int:
@@ -58,7 +62,7 @@ class SliceColumns:
     end: int
 
 
-class SliceLog(SavedWhole, NeverExpires):
+class SliceLog(SavedByChunks, NeverExpires):
     """Rows or partials of open windows, in order of arrival.
 
     Rows of one slice usually arrive in one run; a long run becomes a chunk of its own, so that firing, forgetting and
@@ -73,37 +77,29 @@ class SliceLog(SavedWhole, NeverExpires):
         self._scope = scope
         self.chunks: list[SliceChunk] = []
         self._small_chunks = 0
+        self._changes = ChunkChanges(name, columns.names)
 
     # -- what the runtime calls ----------------------------------------------------------------------
 
-    def save_later(self) -> Callable[[], SavedTables]:
-        """The chunks as they are. Their key groups are computed when the first snapshot that they are in is collected."""
-        chunks = [*self.chunks]
-        return lambda: self._saved_chunks(chunks)
+    def chunk_copies(self) -> list[ChunkCopy]:
+        """The chunks as they are. Their key groups are computed when they are collected."""
+        last = 0
+        for chunk in self.chunks:
+            if chunk.number <= last:
+                chunk.number = self._changes.next_number()
+            last = chunk.number
+        return [ChunkCopy(c.number, c.stamp, functools.partial(self._saved, c.columns)) for c in self.chunks]
 
-    def _saved_chunks(self, chunks: list[SliceChunk]) -> SavedTables:
-        if not chunks:
-            return SavedTables()
-        return SavedTables(keyed={self.name: pa.Table.from_batches([self._saved(c) for c in chunks])})
-
-    def _saved(self, chunk: SliceChunk) -> pa.RecordBatch:
-        if chunk.saved is None:
-            keys = [chunk.columns[key] for key in self._columns.keys]
-            groups = key_group_column(keys, chunk.rows, self._scope.max_parallelism)
-            names = unique_names([KEY_GROUP_COLUMN, *self._columns.names])
-            chunk.saved = pa.RecordBatch.from_arrays([groups, *chunk.columns], names=names)
-        return chunk.saved
+    def _saved(self, columns: list[pa.Array]) -> tuple[pa.Array, list[pa.Array]]:
+        keys = [columns[key] for key in self._columns.keys]
+        return key_group_column(keys, len(columns[-1]), self._scope.max_parallelism), columns
 
     def load(self, saved: SavedTables) -> None:
-        for batch in saved.batches(self.name):
-            self.append(batch.columns[1:])
+        for batch in in_order(saved.batches(self.name)):
+            self.append(batch.columns[FIXED_COLUMNS:])
 
     def nbytes(self) -> int:
-        return held_bytes(
-            column
-            for chunk in self.chunks
-            for column in (chunk.saved.columns if chunk.saved else chunk.columns)
-        )
+        return held_bytes(column for chunk in self.chunks for column in chunk.columns) + self._changes.nbytes
 
     # -- what operators call -------------------------------------------------------------------------
 
@@ -147,14 +143,14 @@ class SliceLog(SavedWhole, NeverExpires):
             for low, high in itertools.pairwise(bounds)
         ]
 
-    def _chunk(self, columns: list[pa.Array]) -> SliceChunk:
+    def _chunk(self, columns: list[pa.Array], number: int = 0) -> SliceChunk:
         first, last = extent(self.ends(columns))
-        return SliceChunk(columns, int(first), int(last))
+        return SliceChunk(columns, int(first), int(last), number)
 
     def _compact(self) -> None:
         """Merge each run of small chunks into one, up to the size of a large one; the order is kept."""
         runs = runs_of_small(self.chunks, lambda chunk: chunk.rows, _LARGE_ROWS)
-        self.replace(self._chunk(concat(run)) if len(run) > 1 else run[0] for run in runs)
+        self.replace(self._chunk(concat(run), run[0].number) if len(run) > 1 else run[0] for run in runs)
 
     def replace(self, chunks: Iterable[SliceChunk]) -> None:
         """Replace all chunks."""
@@ -213,7 +209,7 @@ class SliceLog(SavedWhole, NeverExpires):
 
     def _select(self, chunk: SliceChunk, mask: Array) -> SliceChunk:
         rows = to_array(pa.int64(), np.flatnonzero(mask))
-        return self._chunk([column.take(rows) for column in chunk.columns])
+        return self._chunk([column.take(rows) for column in chunk.columns], chunk.number)
 
 
 def concat(chunks: list[SliceChunk]) -> list[pa.Array]:

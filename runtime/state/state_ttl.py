@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from runtime.kernels.growing import GrowingArray
-from runtime.kernels.touch import touch_into
+from runtime.kernels.touch import load_into, touch_into
 from runtime.state.arrays import Array
 
 TOUCHED_COLUMN = "$touched_ms"
@@ -58,9 +58,9 @@ class StateTtl:
         if self._ttl_ms and len(slots):
             self._reserve(slots)
             times = np.where(touched_ms == NO_TIME, self._now_ms(), touched_ms)
-            is_held = self._waiting.values[slots]
-            np.maximum.at(self._times.values, slots, times)
-            self._wait(np.unique(slots[~is_held]))
+            fresh = np.empty_like(slots)
+            count = load_into(self._times.values, self._waiting.values, slots, times, fresh)
+            self._wait(fresh[:count])
 
     def forget(self, slots: Array) -> None:
         """Remove slots that the caller has dropped for another reason than their age."""
