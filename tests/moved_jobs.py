@@ -25,6 +25,7 @@ from runtime.jobmanager.deployment import Deployment as TaskSurroundings
 from runtime.jobmanager.deployment import describe_tasks
 from runtime.jobmanager.execution_graph import ExecutionGraph
 from runtime.operators.operator import Operator
+from runtime.state.operator_state import OperatorState, PendingSnapshot
 from runtime.state.snapshot import OperatorSnapshot
 from runtime.story import Story
 from runtime.taskmanager.task_executor import TaskStateChanged
@@ -237,6 +238,61 @@ def _name(spec: SourceSpec) -> str:
     return spec.table.rpartition(".")[2].strip("`")
 
 
+class TaskSnapshots:
+    """The checkpoints of one task: collected some steps after they begin, and completed or aborted some steps later, so that
+    increments follow each other. `_segments` are those of the last completed one by operator and table, each with its id."""
+
+    def __init__(self, task: SimulatedTask, fate: random.Random) -> None:
+        self._task = task
+        self._fate = fate
+        self._last_id = 0
+        self._pending: dict[int, PendingSnapshot] = {}
+        self._segments: dict[tuple[int, str], list[tuple[int, pa.Table]]] = {}
+
+    def step(self) -> None:
+        if self._task.has_ended or not self._task.is_waiting or self._fate.random() < 0.9:
+            return
+        if not self._pending:
+            self._begin()
+        elif self._fate.random() < 0.2:
+            for state in self._states().values():
+                state.on_checkpoint_aborted(self._last_id)
+            self._pending = {}
+        else:
+            self._complete()
+
+    def whole(self) -> dict[int, OperatorSnapshot]:
+        """The state of each operator at this moment, as its chain of snapshots has it."""
+        self._begin()
+        shared = self._complete()
+        found = {id: OperatorSnapshot(shared=shared[id]) for id in self._states()}
+        for (id, name), segments in self._segments.items():
+            found[id].keyed[name] = pa.concat_tables([table for _, table in segments])
+        return found
+
+    def _states(self) -> dict[int, OperatorState]:
+        return {node.chained.id: node.operator.context.state for node in self._task.chain.nodes}
+
+    def _begin(self) -> None:
+        self._last_id += 1
+        self._task.chain.flush()
+        self._pending = {id: state.begin_snapshot(self._last_id) for id, state in self._states().items()}
+
+    def _complete(self) -> dict[int, dict[str, pa.Table]]:
+        shared, segments = {}, {}
+        for id, pending in self._pending.items():
+            snapshot = pending.collect()
+            shared[id] = snapshot.shared
+            for name, table in snapshot.keyed.items():
+                base = snapshot.increments.get(name, 0)
+                kept = [part for part in self._segments.get((id, name), []) if part[0] <= base]
+                segments[id, name] = [*kept, (self._last_id, table)]
+        for state in self._states().values():
+            state.on_checkpoint_completed(self._last_id)
+        self._pending, self._segments = {}, segments
+        return shared
+
+
 class Deployment:
     """All tasks of a job, stepped in random turns under a clock that runs with them."""
 
@@ -264,6 +320,10 @@ class Deployment:
         }
         return SimulatedTask(task, exchange, self.tape, self._now, self._after, self._report, shares)
 
+        self._snapshots = {
+            id(task): TaskSnapshots(task, tape.fate) for subtasks in self.tasks.values() for task in subtasks
+        }
+
     def _now(self) -> int:
         return self.now_ms
 
@@ -290,7 +350,9 @@ class Deployment:
         """Until every script has stopped, or every task has ended."""
         tasks = [task for subtasks in self.tasks.values() for task in subtasks]
         while not (self.tape.has_stopped() if self._is_cut() else all(task.has_ended for task in tasks)):
-            self.tape.fate.choice(tasks).step()
+            task = self.tape.fate.choice(tasks)
+            task.step()
+            self._snapshots[id(task)].step()
             self._advance(self.tape.fate.randint(0, 5))
 
     def _is_cut(self) -> bool:
@@ -304,8 +366,8 @@ class Deployment:
             self._settle(tasks)
             saved = tasks.pop(0)
             # What this flushes is still taken by the tasks behind it.
-            for id, snapshot in saved.chain.snapshot().items():
-                states.setdefault(id, []).append(snapshot)
+            for operator_id, snapshot in self._snapshots[id(saved)].whole().items():
+                states.setdefault(operator_id, []).append(snapshot)
         return states
 
     def _settle(self, tasks: Sequence[SimulatedTask]) -> None:
