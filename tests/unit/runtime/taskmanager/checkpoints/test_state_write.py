@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import queue
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from runtime.checkpoint.state_reader import SegmentReader, StateReader
 from runtime.checkpoint.state_writer import StateWriter
@@ -128,16 +130,14 @@ def test_a_store_that_takes_nothing_and_a_snapshot_that_is_gone_refuse_the_check
         assert (report.error.code, report.checkpoint_id, write.has_ended) == (code, 4, True)
 
 
-def test_writing_threads_make_every_call_and_end_behind_the_last() -> None:
-    threads, made, both = WritingThreads(2), list[int](), threading.Barrier(2, timeout=20)
-    ended = threading.Event()
+def test_writing_threads_make_every_call_and_none_behind_their_stop() -> None:
+    threads, made, both = WritingThreads(2), queue.SimpleQueue[int](), threading.Barrier(2, timeout=20)
     for _ in range(2):
-        threads.submit(lambda: made.append(both.wait()))
+        threads.submit(lambda: made.put(both.wait()))
     for _ in range(10):
-        threads.submit(lambda: made.append(9))
-    threads.submit(ended.set)
+        threads.submit(lambda: made.put(9))
     threads.stop()
-    threads.submit(lambda: made.append(0))
-    assert ended.wait(20)
-    assert sorted(made)[:2] == [0, 1]
-    assert made.count(9) >= 9
+    threads.submit(lambda: made.put(7))
+    assert sorted(made.get(timeout=20) for _ in range(12)) == [0, 1, *[9] * 10]
+    with pytest.raises(queue.Empty):
+        made.get(timeout=0.05)
