@@ -453,19 +453,28 @@ def rejected_rows_places(graph: JobGraph) -> dict[int, RejectedRowsPlace]:
 
 
 def guarantee_note(graph: JobGraph) -> str:
-    """What a recovery of the job cannot promise, because of its sinks; empty for a job without checkpoints."""
+    """What a recovery of the job cannot promise, because of its sinks and sources; empty for a job without checkpoints."""
     from runtime.connectors import connector
 
     if not takes_checkpoints(graph.config):
         return ""
-    names = dict.fromkeys(
+    sinks = dict.fromkeys(
         f"'{spec.connector}'"
         for _, spec in written_tables(graph)
         if connector(spec.connector).descriptor.sink_is_at_least_once
     )
-    if not names:
-        return ""
-    return f"note: connector {', '.join(names)} is at-least-once: after a failure rows may come again"
+    read = (o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SourceSpec))
+    tables = dict.fromkeys(
+        f'"{spec.table}"' for spec in read if connector(spec.connector).descriptor.source_counts_rows
+    )
+    notes = []
+    if sinks:
+        notes.append(f"connector {', '.join(sinks)} is at-least-once: after a failure rows may come again")
+    if tables:
+        notes.append(
+            f"rows of {', '.join(tables)} are each read once only if nobody changes the table before a recovery"
+        )
+    return "\n".join(f"note: {note}" for note in notes)
 
 
 def is_bounded(graph: JobGraph) -> bool:

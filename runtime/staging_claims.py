@@ -82,7 +82,7 @@ class ClaimingStore:
                 if not isinstance(sink, StagesRows):
                     continue
                 path = sink.staging_directory(spec, job_graph.job_id, CLAIM)
-                if path not in claims:
+                if path is not None and path not in claims:
                     claims[path] = _claim(path, self._files, self._store.kept_file(job_graph.job_id))
                     of_all = path.removesuffix(f"{job_graph.job_id}-{CLAIM}")
                     self._abandoned.remove(f"{glob.escape(of_all)}*-{CLAIM}")

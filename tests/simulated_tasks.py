@@ -253,6 +253,8 @@ class SimulatedChannel:
         self._items: deque[Any] = deque()
         self._on_readable: Callable[[], None] = lambda: None
         self._on_room: Callable[[], None] = lambda: None
+        self._on_first: Callable[[], None] = lambda: None
+        self._firsts = 0
         self.is_closed = False
         self.has_ended = False
         self.on_read: Callable[[int], None] | None = None
@@ -281,13 +283,28 @@ class SimulatedChannel:
         if len(self._items) == 1:
             self._on_readable()
 
+    def put_first(self, item: Any, size: int) -> tuple[QueuedItem, ...]:
+        """It passes what has arrived and what is under way, and is there at once."""
+        if self.is_closed:
+            raise ChannelClosed
+        passed = [*list(self._items)[self._firsts :], *self._under_way]
+        self._items.insert(self._firsts, item)
+        self._firsts += 1
+        self._on_first()
+        return tuple(QueuedItem(one, 0) for one in passed)
+
+    def take_first(self) -> tuple[QueuedItem | None, bool]:
+        return self.take() if self._firsts else (None, False)
+
     def take(self) -> tuple[QueuedItem | None, bool]:
         queued = QueuedItem(self._items.popleft(), 0) if self._items else None
+        self._firsts = max(0, self._firsts - 1)
         self._on_room()
         return queued, bool(self._items)
 
     def listen(self, on_readable: Callable[[], None], on_first: Callable[[], None]) -> None:
         self._on_readable = on_readable
+        self._on_first = on_first
         if self._items:
             on_readable()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import glob
 import logging
 import os
@@ -12,11 +14,19 @@ import msgspec
 
 from runtime.abandoned_rows import CLAIM, is_claimed
 from runtime.host.files import file_error
-from sqlstream.errors import ExternalError
-from sqlstream.spi.committable import Committable, in_order
+from sqlstream.errors import ExternalError, UserError
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable, in_order
 from sqlstream.spi.files import Files
 
 logger = logging.getLogger(__name__)
+
+
+JOURNAL_BYTES_MAX = 256 << 20
+"""A journal of a million files."""
+
+_NOTE = ".committed"
+_NOTE_BYTES_MAX = 32
+_WARNINGS_MAX = 1000
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -40,34 +50,40 @@ def staging_directory(path: str, job_id: str, writer_id: str) -> str:
 
 
 def commit_files(path: str, committables: list[Committable], files: Files) -> None:
-    """Move every hidden file of a checkpoint to its name, all or none as far as readers of the table can see.
+    """Move every hidden file of a checkpoint to its name (`commit_moves`)."""
+    if committables:
+        commit_moves(path, in_order(committables)[0], moves_of(path, committables), files)
+
+
+def commit_moves(path: str, first: Committable, moves: list[Move], files: Files) -> None:
+    """Move the files of a checkpoint, all or none as far as readers of the table can see; `first` of its committables names it.
 
     The journal `.commit-<job>-<checkpoint>-<writer>` in the table's directory names them all before the first is moved, and is
     removed after the last: its removal is the commit. Readers skip files that a journal names (`uncommitted_files`). A commit
     that broke off is completed by its repetition, or removed by `remove_uncommitted`. When neither comes, because the process has
     died and nobody keeps its job, the next job that writes to the table undoes it (`undo_broken_commits`). The committing process
-    locks the journal meanwhile.
+    locks the journal meanwhile. A file that users have removed since it was committed is not missed by a repetition.
     ExternalError when a file cannot be moved; the journal stays then, so that nothing of the checkpoint is visible."""
-    moves = _moves_of(path, committables)
-    hidden = [move for move in moves if files.status(os.path.join(path, move.hidden)) is not None]
-    for move in moves:
-        if move not in hidden and files.status(os.path.join(path, move.final)) is None:
-            raise ExternalError(
-                "SS5015",
-                f'could not make "{os.path.join(path, move.final)}" visible: the file written for it has vanished',
-                hint="run the statement again, and let nothing remove hidden files meanwhile",
-            )
     if not moves:
         return
-    first = in_order(committables)[0]
+    hidden = [move for move in moves if files.status(os.path.join(path, move.hidden)) is not None]
     journal = os.path.join(path, f".commit-{first.job_id}-{first.checkpoint_id}-{first.writer_id}")
+    if not _is_committed(path, first, files):
+        _check_all_are_there(path, moves, hidden, files)
     if not hidden:
         # All are moved; at most the journal is left.
         _end(path, moves, journal, files)
         return
     # Written beside the hidden files: when the journal appears under its name, it is complete and locked.
     draft = os.path.join(path, os.path.dirname(moves[0].hidden), ".journal")
-    _write(draft, moves, files)
+    encoded = msgspec.json.encode(moves)
+    if len(encoded) > JOURNAL_BYTES_MAX:
+        raise ExternalError(
+            "SS5018",
+            f'could not commit {len(moves)} files in "{path}" at once',
+            hint="write larger files, fewer partitions, or take checkpoints more often",
+        )
+    _write(draft, encoded, files)
     lock = files.lock(draft)
     try:
         files.publish(draft, journal)
@@ -75,10 +91,49 @@ def commit_files(path: str, committables: list[Committable], files: Files) -> No
         files.sync_directory(path)
         for move in hidden:
             files.publish(os.path.join(path, move.hidden), os.path.join(path, move.final))
+        if first.checkpoint_id != LAST_CHECKPOINT_ID:
+            _write(_note(path, first), str(first.checkpoint_id).encode(), files)
         _end(path, moves, journal, files)
     finally:
         if lock is not None:
             lock.close()
+
+
+def remove_staging(path: str, job_id: str, files: Files) -> None:
+    """The job has ended, and its files are moved: remove the notes of its commits, and directories that are empty."""
+    for note in files.match_glob(os.path.join(staging_directory(glob.escape(path), job_id, "*"), _NOTE)):
+        files.remove(note)
+    for directory in files.match_glob(staging_directory(glob.escape(path), job_id, "*")):
+        files.remove_directory_if_empty(directory)
+
+
+def _note(path: str, first: Committable) -> str:
+    """Where the last commit is noted that bears this writer's name."""
+    return os.path.join(staging_directory(path, first.job_id, first.writer_id), _NOTE)
+
+
+def _is_committed(path: str, first: Committable, files: Files) -> bool:
+    """Whether the commit is known to have been completed: by the note, or because the job has ended since its checkpoint, and has
+    left nothing."""
+    if first.checkpoint_id == LAST_CHECKPOINT_ID:
+        return False
+    if files.status(staging_directory(path, first.job_id, first.writer_id)) is None:
+        return True
+    if files.status(_note(path, first)) is None:
+        return False
+    with files.open_read(_note(path, first)) as stream:
+        noted = stream.read(_NOTE_BYTES_MAX)
+    return noted.isdigit() and int(noted) >= first.checkpoint_id
+
+
+def _check_all_are_there(path: str, moves: list[Move], hidden: list[Move], files: Files) -> None:
+    for move in moves:
+        if move not in hidden and files.status(os.path.join(path, move.final)) is None:
+            raise ExternalError(
+                "SS5015",
+                f'could not make "{os.path.join(path, move.final)}" visible: the file written for it has vanished',
+                hint="run the statement again, and let nothing remove hidden files meanwhile",
+            )
 
 
 def _end(path: str, moves: list[Move], journal: str, files: Files) -> None:
@@ -88,7 +143,9 @@ def _end(path: str, moves: list[Move], journal: str, files: Files) -> None:
     # A partition that the commit has made is a name in the directory above it.
     above = {parent for directory in directories for parent in _parents(directory)}
     for directory in sorted(directories | above, reverse=True):
-        files.sync_directory(os.path.join(path, directory))
+        # Users may have removed a partition since the commit that is repeated.
+        if files.status(os.path.join(path, directory)) is not None:
+            files.sync_directory(os.path.join(path, directory))
     files.remove(journal)
     files.sync_directory(path)
 
@@ -114,26 +171,31 @@ def undo_broken_commits(path: str, files: Files) -> None:
     for journal in _journals(path, files):
         if is_claimed(staging_directory(path, _job_of(journal), CLAIM), files):
             continue
-        lock = files.lock(journal)
+        try:
+            lock = files.lock(journal)
+        except UserError as error:
+            _pass_over(journal, error.message)
+            continue
         if lock is None:
             continue
-        try:
+        with lock:
             moves = _moves(journal, lock)
+            if moves is None:
+                _set_aside(path, journal, files)
+                continue
             logger.warning("undoing the commit of %d files that broke off in %s", len(moves), path)
             _undo(path, moves, files)
             for directory in {os.path.dirname(move.hidden) for move in moves}:
                 files.remove(os.path.join(path, directory))
             files.remove(journal)
-        finally:
-            lock.close()
 
 
-def remove_uncommitted(path: str, job_id: str, committables: list[Committable], files: Files) -> None:
-    """Remove what a job has staged, the files that its broken commits have moved into place, and those of `committables`; with
+def remove_uncommitted(path: str, job_id: str, written: list[Move], files: Files) -> None:
+    """Remove what a job has staged, the files that its broken commits have moved into place, and those of `written`; with
     them the partitions that are empty then."""
     journals = _journals(path, files, job_id)
     moves = [move for journal in journals for move in _read(journal, files)]
-    _undo(path, _moves_of(path, committables) + moves, files)
+    _undo(path, written + moves, files)
     for directory in files.match_glob(staging_directory(glob.escape(path), job_id, "*")):
         files.remove(directory)
     # They hide what is removed above, also from readers that come when this was broken off.
@@ -155,9 +217,15 @@ def _undo(path: str, moves: list[Move], files: Files) -> None:
 
 def _journals(path: str, files: Files, job_id: str = "") -> list[str]:
     """All journals in a table's directory, or those of one job."""
-    of_job = f"{glob.escape(job_id)}-" if job_id else ""
-    found: list[str] = files.match_glob(os.path.join(glob.escape(path), f".commit-{of_job}*"))
-    return [journal for journal in found if not job_id or _job_of(journal) == job_id]
+    begin = f"{glob.escape(job_id)}-" if job_id else ""
+    found: list[str] = files.match_glob(os.path.join(glob.escape(path), f".commit-{begin}*"))
+    of_job = [journal for journal in found if not job_id or _job_of(journal) == job_id]
+    return [journal for journal in of_job if not _is_directory(journal, files)]
+
+
+def _is_directory(journal: str, files: Files) -> bool:
+    status = files.status(journal)
+    return status is not None and status.is_directory
 
 
 def _job_of(journal: str) -> str:
@@ -169,7 +237,10 @@ def _job_of(journal: str) -> str:
 def _read(journal: str, files: Files) -> list[Move]:
     try:
         with files.open_read(journal) as stream:
-            return _moves(journal, stream)
+            return _moves(journal, stream) or []
+    except UserError as error:
+        _pass_over(journal, error.message)
+        return []
     except ExternalError:
         # A journal that was removed meanwhile belongs to a job that is committed.
         if files.status(journal) is None:
@@ -177,24 +248,40 @@ def _read(journal: str, files: Files) -> list[Move]:
         raise
 
 
-def _moves(journal: str, stream: Any) -> list[Move]:
-    """The files that a journal names. ExternalError SS5018 for a journal that no sink of ours has written: ours are complete
-    on the disk before they get their name, so a faulty one may name any file."""
+def _moves(journal: str, stream: Any) -> list[Move] | None:
+    """The files that a journal names; None for one that no sink of ours has written. Ours are complete on the disk before they
+    get their name, so a faulty one may name any file: it is not followed."""
     try:
-        moves = _decode(stream.read())
-        strange = next((move for move in moves if not _is_of_a_sink(move)), None)
-        problem = f'it names the files "{strange.hidden}" and "{strange.final}"' if strange else ""
+        data = stream.read(JOURNAL_BYTES_MAX + 1)
+        if len(data) > JOURNAL_BYTES_MAX:
+            problem = f"it has more than {JOURNAL_BYTES_MAX >> 20} MiB"
+        else:
+            moves = _decode(data)
+            strange = next((move for move in moves if not _is_of_a_sink(move)), None)
+            problem = f'it names the files "{strange.hidden}" and "{strange.final}"' if strange else ""
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         problem = str(error)
     except OSError as error:
         raise file_error("read", journal, error) from error
     if problem:
-        raise ExternalError(
-            "SS5018",
-            f'could not use the journal "{journal}" of a commit that broke off: {problem}',
-            hint="look into the file: remove it when every file of the table belongs there",
-        )
+        _pass_over(journal, problem)
+        return None
     return moves
+
+
+@functools.lru_cache(_WARNINGS_MAX)
+def _pass_over(journal: str, problem: str) -> None:
+    """Warn, once."""
+    logger.warning(
+        'passing over the journal "%s" of a commit, which no sink has written so: %s', journal, problem[:200]
+    )
+
+
+def _set_aside(path: str, journal: str, files: Files) -> None:
+    """Readers are not to look at it again."""
+    aside = os.path.join(path, f".unusable-{os.path.basename(journal).lstrip('.')}")
+    with contextlib.suppress(ExternalError):
+        files.publish(journal, aside)
 
 
 def _is_of_a_sink(move: Move) -> bool:
@@ -210,18 +297,18 @@ def _is_of_a_sink(move: Move) -> bool:
     )
 
 
-def _write(path: str, moves: list[Move], files: Files) -> None:
+def _write(path: str, data: bytes, files: Files) -> None:
     stream = files.open_write(path)
     try:
         with stream:
-            stream.write(msgspec.json.encode(moves))
+            stream.write(data)
             stream.flush()
             files.sync(stream)
     except OSError as error:
         raise file_error("write", path, error) from error
 
 
-def _moves_of(path: str, committables: list[Committable]) -> list[Move]:
+def moves_of(path: str, committables: list[Committable]) -> list[Move]:
     """The files of the committables, those that are written first first."""
     return [
         Move(os.path.relpath(file["hidden"], path), os.path.relpath(file["final"], path))

@@ -54,13 +54,6 @@ class FileOptions:
         "The directory value of a partition whose column is NULL or empty.",
         DEFAULT_PARTITION_NAME,
     )
-    file_bytes: int = option(
-        "sink.rolling-policy.file-size",
-        OptionType.MEMORY_SIZE,
-        "Start a new file when one has this size.",
-        "128MB",
-        minimum=1,
-    )
     sink_parallelism: int | None = option(
         "sink.parallelism", OptionType.INTEGER, "How many subtasks write.", minimum=1
     )

@@ -43,7 +43,7 @@ def table_path(path: str) -> str:
     if not is_in_store(path):
         return local_path(path)
     key = path.partition(":")[2].strip("/")
-    if not key or "\0" in key or is_pattern(key.partition("/")[0]):
+    if not key or "\0" in key or "//" in key or is_pattern(key.partition("/")[0]):
         raise UserError(
             "SS4002",
             f'option "path" names no bucket of a store: "{path}"',

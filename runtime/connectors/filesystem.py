@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from runtime.connectors.commit_journal import commit_files, remove_uncommitted, staging_directory
+from runtime.connectors.commit_journal import (
+    commit_files,
+    commit_moves,
+    moves_of,
+    remove_staging,
+    remove_uncommitted,
+    staging_directory,
+)
 from runtime.connectors.file_options import MONITOR_INTERVAL, REJECTED_ROWS_PATH, FileOptions
 from runtime.connectors.file_paths import (
     absolute_path,
@@ -22,19 +29,23 @@ from runtime.connectors.file_paths import (
     root_of,
     table_path,
 )
+from runtime.connectors.file_sink_options import FileSinkOptions, check_sink_options
 from runtime.connectors.fixed_splits import own_share
+from runtime.connectors.joined_files import FileJoiner, JoinedFile, joined_files
+from runtime.connectors.partition_marks import PartitionMarks, remove_notes
 from runtime.connectors.path_pattern import PathPattern
 from runtime.connectors.rejected_rows import rejected_rows_directory
 from runtime.connectors.s3 import S3Options, check_store, files_of
 from runtime.formats import format_of, format_options
 from runtime.formats.compression import is_compressed
 from runtime.formats.flat_types import find_refused
+from runtime.host.clock import now_ms
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.schema import Schema
 from sqlstream.spi.batch_relation import BatchRelation, ThroughReader
-from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable, in_order
 from sqlstream.spi.connector import (
     Boundedness,
     ConnectorContext,
@@ -65,7 +76,11 @@ class Filesystem:
 
     descriptor = ConnectorDescriptor(
         identifier="filesystem",
-        options=(*descriptors_of(FileOptions), *descriptors_of(S3Options)),
+        options=(
+            *descriptors_of(FileOptions),
+            *descriptors_of(FileSinkOptions),
+            *descriptors_of(S3Options),
+        ),
         is_source=True,
         is_sink=True,
         boundedness=Boundedness(True, unless_set=MONITOR_INTERVAL),
@@ -87,6 +102,7 @@ class Filesystem:
         """A local path, a regular expression that is one, types that the format carries. UserError SS4002, SS4006."""
         table_path(options["path"])
         check_store(table, options)
+        check_sink_options(table, schema, options, partition_keys)
         try:
             re.compile(FileOptions.of(options).path_pattern or "")
         except re.error as error:
@@ -189,25 +205,55 @@ class Filesystem:
     def commit(
         self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Files
     ) -> None:
-        """Move every hidden file of the checkpoint to its name, all or none. What has been moved already is left alone."""
+        """Move every hidden file of the checkpoint to its name, all or none, joined with others if the table says so; then mark
+        partitions. What has been moved already is left alone."""
         path, files = table_path(spec.options["path"]), files_of(spec.options, files)
-        commit_files(path, committables, files)
+        options = FileSinkOptions.of(spec.options)
+        if options.is_compacted:
+            _commit_joined(spec, path, committables, files)
+        else:
+            commit_files(path, committables, files)
+        if options.marks_partitions:
+            keys = tuple(spec.schema.names[key] for key in spec.partition_keys)
+            PartitionMarks(path, options, keys, files).update(checkpoint_id, committables, now_ms())
         if checkpoint_id == LAST_CHECKPOINT_ID:
-            for writer in committables:
-                files.remove_directory_if_empty(staging_directory(path, writer.job_id, writer.writer_id))
+            for job_id in {committable.job_id for committable in committables}:
+                remove_staging(path, job_id, files)
 
     def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Files) -> None:
         path, files = table_path(spec.options["path"]), files_of(spec.options, files)
-        remove_uncommitted(path, job_id, committables, files)
+        written = moves_of(path, committables)
+        if FileSinkOptions.of(spec.options).is_compacted:
+            written += [joined.move for joined in _joined(spec, path, committables)]
+        remove_uncommitted(path, job_id, written, files)
+        remove_notes(path, job_id, files)
 
-    def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str:
+    def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str | None:
         path = _written_path(spec)
-        if is_in_store(path):
-            raise UserError(
-                "SS5013",
-                f'rows of table "{spec.table}" are staged in its store, where nothing can be claimed',
-            )
-        return staging_directory(path, job_id, writer_id)
+        return None if is_in_store(path) else staging_directory(path, job_id, writer_id)
+
+
+def _joined(spec: SinkSpec, path: str, committables: list[Committable]) -> list[JoinedFile]:
+    options = FileSinkOptions.of(spec.options)
+    return joined_files(path, committables, options.compacted_bytes or options.file_bytes)
+
+
+def _commit_joined(spec: SinkSpec, path: str, committables: list[Committable], files: Files) -> None:
+    """Each joined file is written beside its parts before any is seen; the parts go when all are."""
+    kept = tuple(i for i in range(len(spec.schema)) if i not in spec.partition_keys)
+    joiner = FileJoiner(spec.schema.select(kept), spec.options, files)
+    all_joined = _joined(spec, path, committables)
+    for joined in all_joined:
+        hidden, final = os.path.join(path, joined.move.hidden), os.path.join(path, joined.move.final)
+        parts = [os.path.join(path, part) for part in joined.parts]
+        is_made = files.status(hidden) is not None or files.status(final) is not None
+        if parts and not is_made and all(files.status(part) is not None for part in parts):
+            joiner.join(parts, hidden)
+    if committables:
+        commit_moves(path, in_order(committables)[0], [joined.move for joined in all_joined], files)
+    for joined in all_joined:
+        for part in joined.parts:
+            files.remove(os.path.join(path, part))
 
 
 def _written_path(spec: SinkSpec) -> str:

@@ -8,7 +8,7 @@ import os
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,11 +16,14 @@ import pyarrow.compute as pc
 from runtime.connectors.commit_journal import staging_directory, undo_broken_commits
 from runtime.connectors.file_options import FileOptions
 from runtime.connectors.file_paths import partition_directory
+from runtime.connectors.file_sink_options import FileSinkOptions
+from runtime.connectors.partition_marks import WATERMARK
 from runtime.formats import format_of, format_options
 from runtime.formats.text_values import format_text
 from runtime.host.files import file_error
 from runtime.kernels.group import group
 from runtime.kernels.ordering import argsort_stable_by
+from sqlstream.elements import WATERMARK_MIN
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
@@ -37,14 +40,17 @@ class _OpenFile:
     final: str
     stream: BinaryIO
     writer: FileWriter
+    begun_ms: int
+    written_ms: int
 
 
 class FileSinkWriter:
     """Writes one file at a time for each partition.
 
     Files are written to a directory of this writer alone, `.staging-<job>-<id>` within the table's, which readers skip. A
-    checkpoint ends the open ones (Flink: in progress, pending, committed).
-    State: the open files, the names of those finished since the last checkpoint, and the hidden paths of both.
+    checkpoint ends the open ones (Flink: in progress, pending, committed); so do size, age and inactivity. Of a table whose
+    partitions are marked, each checkpoint also tells the watermark.
+    State: the open files, the names of those finished since the last checkpoint, the hidden paths of both, and the watermark.
     """
 
     def __init__(self, spec: SinkSpec, path: str, context: ConnectorContext) -> None:
@@ -66,13 +72,15 @@ class FileSinkWriter:
         self._format = format_of(identifier)
         self._format_options = format_options(identifier, spec.options)
         options = FileOptions.of(spec.options)
-        self._file_bytes = options.file_bytes
+        self._sink_options = FileSinkOptions.of(spec.options)
+        self._checked_ms = context.now_ms()
+        self._watermark_ms = WATERMARK_MIN
         self._default_name = options.default_partition_name
         kept = [i for i in range(len(spec.schema)) if i not in spec.partition_keys]
         self._kept = kept
         self._file_schema = spec.schema.select(tuple(kept))
         self._open: dict[str, _OpenFile] = {}
-        self._finished: list[dict[str, str]] = []
+        self._finished: list[dict[str, Any]] = []
         self._staged: list[str] = []
         self._file_count = 0
         self._name_bytes_max = context.files.name_bytes_max(path)
@@ -84,8 +92,13 @@ class FileSinkWriter:
             with self._errors_of(file):
                 file.writer.write(rows)
                 size = file.stream.tell()
-            if size >= self._file_bytes:
+            file.written_ms = self._context.now_ms()
+            if size >= self._sink_options.file_bytes:
                 self._end(directory)
+        self._end_by_time()
+
+    def on_watermark(self, watermark_ms: int) -> None:
+        self._watermark_ms = max(self._watermark_ms, watermark_ms)
 
     def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
         for directory in list(self._open):
@@ -96,10 +109,12 @@ class FileSinkWriter:
                 self._context.files.make_directories(self._path)
         finished, self._finished = self._finished, []
         self._staged.clear()
-        if not finished:
-            return []
         named = (self._context.job_id, checkpoint_id, self._id, self._context.subtask)
-        return [Committable(*named, {"files": finished})]
+        if self._sink_options.marks_partitions:
+            return [Committable(*named, {"files": finished, WATERMARK: self._watermark_ms})]
+        # The last commit also removes what those before it have left.
+        is_told = finished or checkpoint_id == LAST_CHECKPOINT_ID
+        return [Committable(*named, {"files": finished})] if is_told else []
 
     def abort(self) -> None:
         for file in self._open.values():
@@ -159,7 +174,8 @@ class FileSinkWriter:
         except OSError as error:
             stream.close()
             raise file_error("write", final, error) from error
-        file = _OpenFile(hidden, final, stream, writer)
+        now_ms = self._context.now_ms()
+        file = _OpenFile(hidden, final, stream, writer, now_ms, now_ms)
         self._open[directory] = file
         return file
 
@@ -201,7 +217,19 @@ class FileSinkWriter:
             file.stream.close()
         del self._open[directory]
         self._context.count("numBytesOut", size)
-        self._finished.append({"hidden": file.hidden, "final": file.final})
+        self._finished.append({"hidden": file.hidden, "final": file.final, "bytes": size})
+
+    def _end_by_time(self) -> None:
+        """No timer is needed: a file without further rows ends with the checkpoint, and nobody sees it before."""
+        now_ms, options = self._context.now_ms(), self._sink_options
+        # The clock may have been set back.
+        if 0 <= now_ms - self._checked_ms < options.check_ms:
+            return
+        self._checked_ms = now_ms
+        for directory, file in list(self._open.items()):
+            is_old = now_ms - file.begun_ms >= options.rollover_ms
+            if is_old or now_ms - file.written_ms >= options.inactivity_ms:
+                self._end(directory)
 
     @contextlib.contextmanager
     def _naming_the_table(self) -> Iterator[None]:

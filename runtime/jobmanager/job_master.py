@@ -58,7 +58,7 @@ from runtime.jobmanager.job_phase import ACTIVE, JobPhase, check_phase_transitio
 from runtime.jobmanager.job_sources import JobSources
 from runtime.jobmanager.pipelined_region import PipelinedRegion, RegionPhase, regions_of
 from runtime.jobmanager.restart_history import RestartHistory
-from runtime.jobmanager.restart_strategy import RestartStrategy, restart_strategy_of
+from runtime.jobmanager.restart_strategy import NoRestart, RestartStrategy, restart_strategy_of
 from runtime.jobmanager.scheduler import assign_slots, slots_needed
 from runtime.jobmanager.slot_pool import SlotPool
 from runtime.story import Story
@@ -143,9 +143,13 @@ class JobMaster:
         self._region_of = {s: region for region in self.regions for s in region.subtasks}
         self._sources = JobSources(job_graph, config.enumerates)
         make_strategy = config.restart_strategy
-        self._restarts = (
-            make_strategy() if make_strategy else restart_strategy_of(job_graph.config, job_graph.job_id)
-        )
+        if job_graph.is_query:
+            # Rows that were sent cannot be recalled, and those of another attempt would come after them.
+            self._restarts: RestartStrategy = NoRestart()
+        elif make_strategy:
+            self._restarts = make_strategy()
+        else:
+            self._restarts = restart_strategy_of(job_graph.config, job_graph.job_id)
         self.restarts = RestartHistory()
         self._descriptors: dict[str, TaskDeploymentDescriptor] = {}
         self._instructions: list[JobMasterInstruction] = []
@@ -447,6 +451,8 @@ class JobMaster:
     def _on_checkpoint_stored(self, event: CheckpointStored, now_ms: int) -> None:
         completed = self.checkpoints.on_stored(event, now_ms)
         is_last = completed is not None and completed.kind is CheckpointKind.SYNC_SAVEPOINT
+        if is_last:
+            self._output.last_id = event.checkpoint_id
         if is_last and self.phase in ACTIVE:
             self._is_stopped = True
             self._transition(JobPhase.STOPPING, now_ms)

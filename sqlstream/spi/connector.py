@@ -91,7 +91,8 @@ class ConnectorDescriptor(msgspec.Struct, frozen=True):
     columns. `watermarks`: readers apply `SourceSpec.watermark` and implement `MakesWatermarks`, because they read several
     splits whose event times overlap. `lookups`: a lookup join can read the table by key (`LooksUp`), with the options of
     sqlstream/spi/lookup.py. `sink_is_at_least_once`: rows are out when they are written, so that those since the last checkpoint
-    come again after a failure.
+    come again after a failure. `source_counts_rows`: a reader that goes on reads the table again and passes over as many rows as
+    were returned, which are the same ones only while nobody changes the table.
     """
 
     identifier: str
@@ -113,6 +114,7 @@ class ConnectorDescriptor(msgspec.Struct, frozen=True):
     watermarks: bool = False
     lookups: bool = False
     sink_is_at_least_once: bool = False
+    source_counts_rows: bool = False
 
 
 class SourceStatus(enum.Enum):
@@ -281,6 +283,13 @@ class SinkWriter(Protocol):
         `prepare_commit(LAST_CHECKPOINT_ID)`."""
 
 
+@runtime_checkable
+class TakesWatermarks(Protocol):
+    """A writer whose committables depend on the event time that its input has reached."""
+
+    def on_watermark(self, watermark_ms: int) -> None: ...
+
+
 class Connector(Protocol):
     """A connector as the registry holds it. Its module must be cheap to import: methods import heavy libraries."""
 
@@ -379,6 +388,6 @@ class AbortsCommittables(Protocol):
 class StagesRows(Protocol):
     """A connector whose writers keep rows in directories of their own until the commit."""
 
-    def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str:
-        """The directory of a writer of a job, whose path ends with `<job_id>-<writer_id>`. UserError for a table that cannot be
-        written."""
+    def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str | None:
+        """The directory of a writer of a job, whose path ends with `<job_id>-<writer_id>`; None where nothing can be claimed, as
+        in a store without locks. UserError for a table that cannot be written."""

@@ -47,13 +47,19 @@ def read(options: dict[str, str], files: Files = LOCAL) -> list[int]:
     return found
 
 
+JOINED = {"auto-compaction": "true", "compaction.file-size": "60 b"}
+MARKED = {"sink.partition-commit.policy.kind": "success-file"}
+
+
 @pytest.mark.parametrize("format", ["csv", "json", "parquet", "raw"])
-@given(PLANS, st.lists(st.integers(0, 90), max_size=3))
-@settings(max_examples=15, deadline=None, derandomize=True)
-def test_files_have_every_row_once(format: str, plan: Plan, deaths: list[int]) -> None:
+@given(
+    PLANS, st.lists(st.integers(0, 90), max_size=3), st.sampled_from([{}, JOINED, MARKED, JOINED | MARKED])
+)
+@settings(max_examples=20, deadline=None, derandomize=True)
+def test_files_have_every_row_once(format: str, plan: Plan, deaths: list[int], more: dict[str, str]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "t")
-        options = {"connector": "filesystem", "path": str(path), "format": format}
+        options = {"connector": "filesystem", "path": str(path), "format": format, **more}
         spec = SinkSpec("t", "filesystem", options, SCHEMA, partition_keys=(1,))
         rows = CheckpointedJob(spec, plan, deaths, lambda: read(options)).run()
         assert sorted(read(options)) == list(range(rows))
@@ -61,6 +67,10 @@ def test_files_have_every_row_once(format: str, plan: Plan, deaths: list[int]) -
         assert not list(path.glob(".commit-*"))
         staged = [f for f in path.rglob("*") if f.is_file() and ".staging" in str(f)]
         assert staged == []
+        partitions = {file.parent for file in path.glob("p=*/part-*")}
+        marked = {file.parent for file in path.glob("p=*/_SUCCESS")}
+        assert marked == (partitions if MARKED.keys() <= more.keys() else set())
+        assert not list(path.glob(".partitions-*"))
 
 
 def stored_in_duckdb(path: Path) -> list[int]:

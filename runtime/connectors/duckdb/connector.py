@@ -50,6 +50,7 @@ class DuckDb:
         limits=True,
         lookups=True,
         sink_mode=ChangelogMode.UPSERT,
+        source_counts_rows=True,
     )
 
     def validate(

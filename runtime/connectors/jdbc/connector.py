@@ -53,6 +53,7 @@ class Jdbc:
         limits=True,
         lookups=True,
         sink_mode=ChangelogMode.UPSERT,
+        source_counts_rows=True,
     )
 
     def validate(

@@ -324,6 +324,8 @@ class JobCheckpoints:
             config = self._graph.job_graph.config
             self._discard_claimed(job_id, config)
             self._emit(RemoveCheckpoints(job_id, self.settings.directory, config))
+            for kept in self.completed:
+                self.coordinator.history.discarded(kept.checkpoint_id)
 
     def _discard_claimed(self, job_id: str, config: dict[str, str]) -> None:
         for kept in self.completed:

@@ -8,7 +8,7 @@ from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.sink.not_null_enforcer import NotNullEnforcer
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
-from sqlstream.spi.connector import SinkWriter
+from sqlstream.spi.connector import SinkWriter, TakesWatermarks
 
 
 class SinkOperator(Operator[SinkSpec]):
@@ -28,6 +28,11 @@ class SinkOperator(Operator[SinkSpec]):
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         self._writer.write(self._enforcer.enforce(batch))
+
+    def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
+        if isinstance(self._writer, TakesWatermarks):
+            self._writer.on_watermark(watermark_ms)
+        return watermark_ms
 
     def prepare_commit(self, checkpoint_id: int) -> tuple[Committable, ...]:
         """Make durable what was written, and return all that no completed checkpoint has."""

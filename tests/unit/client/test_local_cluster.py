@@ -8,12 +8,13 @@ import msgspec
 import pytest
 
 from client.local_cluster import IN_PROCESS_INPUT, LocalClusterClient, is_small, is_trivial
+from client.session import guarantee_note
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph, JobVertex
 from sqlstream.schema import Schema
-from sqlstream.specs import BatchQuerySpec, SourceSpec, Spec, ValuesSpec
+from sqlstream.specs import BatchQuerySpec, SinkSpec, SourceSpec, Spec, ValuesSpec
 
 SCHEMA = Schema.of(("a", sql.STRING))
 
@@ -24,7 +25,13 @@ def job(*specs: Spec, parallelism: int = 1, **config: str) -> JobGraph:
         modes = (ChangelogMode.INSERT_ONLY,)
         operator = ChainedOperator(i, "", "", spec, NETWORK_INPUT, (SCHEMA,), modes, SCHEMA, modes[0])
         vertices.append(JobVertex(f"{i:032x}", "", (operator,), parallelism, 128))
-    return JobGraph("0" * 32, "job", tuple(vertices), (), {k.replace("_", "-"): v for k, v in config.items()})
+    return JobGraph(
+        "0" * 32,
+        "job",
+        tuple(vertices),
+        (),
+        {k.replace("__", ".").replace("_", "-"): v for k, v in config.items()},
+    )
 
 
 def file_of(tmp_path: Path, size: int, *, is_bounded: bool = True) -> SourceSpec:
@@ -99,3 +106,14 @@ def test_a_job_that_was_not_submitted_is_not_known_and_a_closed_cluster_takes_no
     with pytest.raises(UserError, match="the cluster has ended") as refused:
         client.submit(job(VALUES))
     assert refused.value.code == "SS6012"
+
+
+def test_a_job_with_checkpoints_says_what_a_recovery_cannot_promise() -> None:
+    table = SourceSpec("customers", "jdbc", {}, SCHEMA, ("a",))
+    specs = (table, SourceSpec("days", "duckdb", {}, SCHEMA, ("a",)), SinkSpec("t", "print", {}, SCHEMA))
+    assert guarantee_note(job(*specs)) == ""
+    assert guarantee_note(job(*specs, execution__checkpointing__interval="1 s")) == (
+        "note: connector 'print' is at-least-once: after a failure rows may come again\n"
+        'note: rows of "customers", "days" are each read once only if nobody changes the table before a recovery'
+    )
+    assert guarantee_note(job(VALUES, execution__checkpointing__interval="1 s")) == ""

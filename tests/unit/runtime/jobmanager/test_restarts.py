@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
 import pytest
 from committable_harness import file_of
 
@@ -51,6 +52,9 @@ from sqlstream.messages.rpc import (
     TaskStateAck,
     TaskStateUpdate,
 )
+from sqlstream.schema import Schema
+from sqlstream.specs import SinkSpec
+from sqlstream.specs.sink import COLLECT
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
 MakeJob = Callable[..., JobGraph]
@@ -160,6 +164,18 @@ def test_only_the_region_that_failed_is_restarted_with_its_next_attempt(make_job
     }
     assert restarts.failures == [BROKEN]
     assert master.error is None
+
+
+def test_a_query_whose_rows_are_on_their_way_is_not_restarted(make_job: MakeJob) -> None:
+    job = make_job("j1", 1, 1)
+    source, sink = job.vertices
+    operator = sink.operators[0]
+    query = msgspec.structs.replace(operator, spec=SinkSpec("", COLLECT, {}, Schema(())))
+    vertices = (source, msgspec.structs.replace(sink, operators=(query,)))
+    restarts = UpTo(5)
+    master = running(msgspec.structs.replace(job, vertices=vertices), restarts, offer("tm0", "a"))
+    report(master, "j1-0-0-0", FAILED, 40, BROKEN)
+    assert (master.status, master.error, restarts.failures) == (JobStatus.FAILING, BROKEN, [])
 
 
 def test_a_restarted_job_finishes_and_commits_only_what_the_last_attempts_wrote(make_job: MakeJob) -> None:

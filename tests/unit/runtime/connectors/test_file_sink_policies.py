@@ -1,0 +1,269 @@
+"""When files of a sink end, which are joined, and when a partition is marked as complete."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from runtime.connectors import partition_marks
+from runtime.connectors.file_sink_options import FileSinkOptions
+from runtime.connectors.filesystem import Filesystem
+from runtime.connectors.partition_time import PartitionTime
+from runtime.host.files import LocalFiles
+from sqlstream import types as sql
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import ExternalError, UserError
+from sqlstream.schema import Schema
+from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
+from sqlstream.spi.connector import ConnectorContext, TakesWatermarks
+
+CONNECTOR = Filesystem()
+SCHEMA = Schema.of(("v", sql.INT), ("day", sql.STRING), ("hour", sql.STRING))
+HOUR_MS = 3_600_000
+MARK = {"sink.partition-commit.policy.kind": "success-file"}
+BY_TIME = MARK | {
+    "sink.partition-commit.trigger": "partition-time",
+    "sink.partition-commit.delay": "1 h",
+    "partition.time-extractor.timestamp-pattern": "$day $hour:00:00",
+}
+
+
+class Table:
+    """A table with one writer, a clock and a watermark that tests set."""
+
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch | None = None, **more: str) -> None:
+        self.path = path
+        options = {"connector": "filesystem", "path": str(path), "format": "csv", **more}
+        self.spec = SinkSpec("t", "filesystem", options, SCHEMA, partition_keys=(1, 2))
+        self.now_ms = 0
+        self.files = LocalFiles()
+        if monkeypatch is not None:
+            monkeypatch.setattr("runtime.connectors.filesystem.now_ms", lambda: self.now_ms)
+        self.writer = self.new_writer()
+
+    def new_writer(self, subtask: int = 0) -> Any:
+        context = ConnectorContext(
+            *("job", "v", subtask, 1, 0, 100, {}, lambda: self.now_ms, lambda name, n: None, self.files)
+        )
+        return CONNECTOR.sink(self.spec, ChangelogMode.INSERT_ONLY, context)
+
+    def write(self, *rows: tuple[int, str, str], writer: Any = None) -> None:
+        columns = [pa.array(list(column)) for column in zip(*rows, strict=True)]
+        schema = to_arrow_schema(SCHEMA)
+        cast = [c.cast(t) for c, t in zip(columns, schema.types, strict=True)]
+        (writer or self.writer).write(pa.RecordBatch.from_arrays(cast, schema=schema))
+
+    def checkpoint(self, checkpoint_id: int, *writers: Any) -> list[Committable]:
+        committables = [c for w in writers or [self.writer] for c in w.prepare_commit(checkpoint_id)]
+        self.commit(checkpoint_id, committables)
+        return committables
+
+    def commit(self, checkpoint_id: int, committables: list[Committable]) -> None:
+        CONNECTOR.commit(self.spec, checkpoint_id, committables, self.files)
+
+    def marked(self) -> list[str]:
+        return sorted(str(mark.parent.relative_to(self.path)) for mark in self.path.rglob("_SUCCESS"))
+
+    def parts(self) -> list[Path]:
+        return sorted(p for p in self.path.rglob("part-*") if ".staging" not in str(p))
+
+    def values(self) -> list[int]:
+        source = SourceSpec("t", "filesystem", self.spec.options, SCHEMA, SCHEMA.names)
+        context = ConnectorContext("r", "v", 0, 1, 0, 100, {}, lambda: 0, lambda n, c: None, self.files)
+        reader = CONNECTOR.source(source, context, None)
+        found: list[int] = []
+        while isinstance(batch := reader.poll(), pa.RecordBatch):
+            found += batch.column(0).to_pylist()
+        return sorted(found)
+
+
+def test_a_file_ends_when_it_is_old_or_gets_no_rows_and_is_looked_at_now_and_then(tmp_path: Path) -> None:
+    policy = {"rollover-interval": "10 s", "inactivity-interval": "4 s", "check-interval": "2 s"}
+    table = Table(tmp_path / "t", **{f"sink.rolling-policy.{key}": value for key, value in policy.items()})
+    ended: list[int] = []
+    for second in range(24):
+        table.now_ms = second * 1000
+        before = len(table.writer._finished)
+        # Hour 0 gets a row each second; hour 1 only at first.
+        table.write((second, "d", "0"), *([(100, "d", "1")] if second == 0 else []))
+        ended += [second] * (len(table.writer._finished) - before)
+    # Hour 1 after 4 s without a row, hour 0 after each 10 s.
+    assert ended == [4, 10, 22]
+    table.checkpoint(1)
+    assert table.values() == sorted([*range(24), 100])
+
+
+def test_a_partition_is_marked_when_its_first_row_is_older_than_the_delay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table(tmp_path / "t", monkeypatch, **MARK, **{"sink.partition-commit.delay": "5 s"})
+    table.now_ms = 1_000
+    table.write((1, "a", "0"))
+    first = table.checkpoint(1)
+    assert table.marked() == []
+    table.now_ms = 4_000
+    table.write((2, "b", "0"))
+    table.checkpoint(2)
+    table.now_ms = 6_000
+    # No rows come, but time passes.
+    table.checkpoint(3)
+    assert table.marked() == ["day=a/hour=0"]
+    table.commit(1, first)
+    table.checkpoint(LAST_CHECKPOINT_ID)
+    assert table.marked() == ["day=a/hour=0", "day=b/hour=0"]
+    assert table.values() == [1, 2]
+    assert not list(table.path.glob(".*"))
+
+
+def test_a_partition_is_marked_when_the_watermarks_of_all_writers_have_passed_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table(tmp_path / "t", monkeypatch, **BY_TIME)
+    other = table.new_writer(1)
+    assert isinstance(other, TakesWatermarks)
+    table.write((1, "1970-01-01", "02"), (2, "1970-01-01", "03"), (3, "no day", "03"))
+    table.writer.on_watermark(4 * HOUR_MS)
+    other.on_watermark(3 * HOUR_MS - 1)
+    table.checkpoint(1, table.writer, other)
+    assert table.marked() == []
+    other.on_watermark(3 * HOUR_MS)
+    table.checkpoint(2, table.writer, other)
+    assert table.marked() == ["day=1970-01-01/hour=02"]
+    other.on_watermark(9 * HOUR_MS)
+    table.checkpoint(3, table.writer, other)
+    assert table.marked() == ["day=1970-01-01/hour=02", "day=1970-01-01/hour=03"]
+    # What has no time is complete with the job.
+    table.checkpoint(LAST_CHECKPOINT_ID, table.writer, other)
+    assert table.marked()[2:] == ["day=no day/hour=03"]
+
+
+def test_notes_that_cannot_be_read_are_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table(tmp_path / "t", monkeypatch, **MARK, **{"sink.partition-commit.delay": "5 s"})
+    table.write((1, "a", "0"))
+    table.checkpoint(1)
+    (table.path / ".partitions-job").write_bytes(b"[1, 2")
+    table.write((2, "b", "0"))
+    table.checkpoint(2)
+    table.now_ms = 5_000
+    table.checkpoint(3)
+    assert table.marked() == ["day=b/hour=0"]
+    monkeypatch.setattr(partition_marks, "_NOTES_BYTES_MAX", 3)
+    table.write((3, "c", "0"))
+    table.checkpoint(4)
+    CONNECTOR.abort(table.spec, "job", [], table.files)
+    assert not list(table.path.glob(".*"))
+
+
+def test_the_time_of_a_partition_is_read_in_its_time_zone() -> None:
+    options = {
+        "path": "t",
+        "format": "csv",
+        **BY_TIME,
+        "sink.partition-commit.watermark-time-zone": "Europe/Berlin",
+    }
+    time = PartitionTime(FileSinkOptions.of(options), ("day", "hour"))
+    assert time.of_ms({"day": "1970-01-01", "hour": "02"}) == HOUR_MS
+    assert time.of_ms({"day": "never", "hour": "02"}) is None
+    daily = FileSinkOptions.of(
+        {"path": "t", "format": "csv", "partition.time-extractor.timestamp-formatter": "yyyyMMdd"}
+    )
+    assert PartitionTime(daily, ("dt",)).of_ms({"dt": "19700102"}) == 24 * HOUR_MS
+    assert (
+        PartitionTime(dataclasses.replace(daily, time_format="yyyy"), ("dt",)).of_ms({"dt": "1970-01-02"})
+        == 24 * HOUR_MS
+    )
+
+
+@pytest.mark.parametrize("format", ["csv", "json", "parquet", "raw"])
+def test_the_files_of_a_checkpoint_are_joined_up_to_a_size(tmp_path: Path, format: str) -> None:
+    schema = Schema.of(("v", sql.STRING), ("p", sql.STRING))
+    options = {
+        "connector": "filesystem",
+        "path": str(tmp_path / "t"),
+        "format": format,
+        "auto-compaction": "true",
+    }
+    spec = SinkSpec("t", "filesystem", options, schema, partition_keys=(1,))
+    for checkpoint_id in (1, 2):
+        committables: list[Committable] = []
+        for subtask in range(5):
+            context = ConnectorContext(
+                *("job", "v", subtask, 5, 0, 100, {}, lambda: 0, lambda name, n: None, LocalFiles())
+            )
+            writer = CONNECTOR.sink(spec, ChangelogMode.INSERT_ONLY, context)
+            rows = {"v": [f"{checkpoint_id}-{subtask}-{n}" for n in range(3)], "p": ["x", "x", "y"]}
+            writer.write(pa.RecordBatch.from_pydict(rows, schema=to_arrow_schema(schema)))
+            committables += writer.prepare_commit(checkpoint_id)
+        for _ in range(2):
+            CONNECTOR.commit(spec, checkpoint_id, committables, LocalFiles())
+        # One for each partition and checkpoint.
+        assert len(list((tmp_path / "t").rglob("p=*/part-*"))) == 2 * checkpoint_id
+    source = SourceSpec("t", "filesystem", options, schema, ("v", "p"))
+    context = ConnectorContext("r", "v", 0, 1, 0, 100, {}, lambda: 0, lambda name, n: None, LocalFiles())
+    reader, found = CONNECTOR.source(source, context, None), list[tuple[str, str]]()
+    while isinstance(batch := reader.poll(), pa.RecordBatch):
+        found += zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    expected = [(f"{c}-{s}-{n}", "y" if n == 2 else "x") for c in (1, 2) for s in range(5) for n in range(3)]
+    assert sorted(found) == sorted(expected)
+    CONNECTOR.abort(spec, "job", committables, LocalFiles())
+    assert len(list((tmp_path / "t").rglob("p=*/part-*"))) == 2
+    assert not list((tmp_path / "t").rglob(".staging-*/part-*"))
+
+
+def test_a_joined_file_is_not_much_larger_than_asked_for(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t", **{"auto-compaction": "true", "compaction.file-size": "10 b"})
+    writers = [table.new_writer(subtask) for subtask in range(6)]
+    for n, writer in enumerate(writers):
+        table.write((1000 + n, "d", "0"), writer=writer)
+    table.checkpoint(1, *writers)
+    assert [p.stat().st_size for p in table.parts()] == [10, 10, 10]
+    assert table.values() == [1000 + n for n in range(6)]
+
+
+def test_a_commit_that_is_repeated_does_not_miss_files_that_users_have_removed_since(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t")
+    table.write((1, "a", "0"))
+    first = table.checkpoint(1)
+    table.write((2, "a", "0"))
+    second = table.checkpoint(2)
+    shutil.rmtree(table.path / "day=a")
+    # As when the job goes on from a checkpoint.
+    table.commit(1, first)
+    table.commit(2, second)
+    table.write((3, "a", "0"))
+    third = table.writer.prepare_commit(3)
+    for hidden in table.path.glob(".staging-*/part-*"):
+        hidden.unlink()
+    with pytest.raises(ExternalError, match="the file written for it has vanished"):
+        table.commit(3, third)
+
+
+@pytest.mark.parametrize(
+    ("options", "partition_keys", "expected"),
+    [
+        ({"sink.partition-commit.delay": "1 h"}, ("day",), "has no use without"),
+        (MARK, (), "the table has no partitions"),
+        ({"sink.partition-commit.policy.kind": "metastore"}, ("day",), "by success-file alone"),
+        ({"sink.partition-commit.policy.kind": "success-file,metastore"}, ("day",), "by success-file alone"),
+        (MARK | {"sink.partition-commit.success-file.name": "done"}, ("day",), "take for a file of rows"),
+        (MARK | {"sink.partition-commit.success-file.name": "_/../x"}, ("day",), "take for a file of rows"),
+        (BY_TIME | {"partition.time-extractor.timestamp-pattern": "$year"}, ("day",), r'names "\$year"'),
+        (BY_TIME | {"sink.partition-commit.watermark-time-zone": "Mars"}, ("day", "hour"), '"Mars" does not'),
+        (BY_TIME | {"sink.partition-commit.trigger": "never"}, ("day",), "never"),
+        ({"compaction.file-size": "1 MB"}, (), "has no use without"),
+        ({"path": "s3://b/t", "sink.rolling-policy.file-size": "5 GB"}, (), "larger than 4 GB"),
+        ({"path": "s3://b//t"}, (), "s3://b//t"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(
+    options: dict[str, str], partition_keys: tuple[str, ...], expected: str
+) -> None:
+    with pytest.raises((UserError, ValueError), match=expected):
+        CONNECTOR.validate("t", SCHEMA, {"path": "t", "format": "csv", **options}, partition_keys)
