@@ -145,7 +145,7 @@ def _checkpoint_row(job_id: str, record: CheckpointRecord) -> tuple[object, ...]
         record.ended_ms - record.triggered_ms if record.ended_ms >= 0 else None,
         record.state_bytes,
         record.written_bytes,
-        record.path or None,
+        None if record.is_discarded else record.path or None,
         remark_on(record) or None,
     )
 

@@ -14,7 +14,9 @@ class ConnectorCommitter:
     def __init__(self, files: Files) -> None:
         self._files = files
 
-    def commit(self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...]) -> None:
+    def commit(
+        self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...], is_last: bool = False
+    ) -> None:
         for commit in commits:
             sink = connector(commit.spec.connector)
             sink.commit(commit.spec, checkpoint_id, list(commit.committables), self._files)

@@ -9,10 +9,13 @@ TASKS_MAX = 3
 
 
 def remark_on(record: CheckpointRecord) -> str:
-    """Why a checkpoint failed and which subtask was the cause, or which subtasks one in progress waits for."""
+    """Why a checkpoint failed and which subtask was the cause, which subtasks one in progress waits for, or that it is
+    removed."""
     if record.error is not None:
         task = f"{record.failed_task}: " if record.failed_task else ""
         return f"{task}{record.error.message}"
+    if record.is_discarded:
+        return "removed"
     awaited = awaited_tasks(record) if record.status is CheckpointStatus.IN_PROGRESS else []
     if not awaited:
         return ""

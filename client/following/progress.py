@@ -169,8 +169,10 @@ def closing_text(name: str, total: Metrics, seconds: float) -> str:
         for said, key in (("checkpoints", "numberOfCompletedCheckpoints"), ("restarts", "numRestarts"))
         if total.get(key)
     )
+    # The figures of an attempt that was lost are lost with it.
+    since = " since the last restart" if total.get("numRestarts") else ""
     return (
-        f"{name}: read {total.get('numRecordsRead', 0):,} rows, wrote {total.get('numRecordsWritten', 0):,},"
+        f"{name}: read {total.get('numRecordsRead', 0):,} rows, wrote {total.get('numRecordsWritten', 0):,}{since},"
         f" late {total.get('numLateRecordsDropped', 0):,}, rejected {total.get('numRecordsRejected', 0):,}{counts}"
         f" in {seconds:.2f} s"
     )

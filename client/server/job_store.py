@@ -26,7 +26,6 @@ from runtime.jobmanager.events import EndedJob, SinkCommit
 from sqlstream.errors import InternalError
 from sqlstream.graph.job_graph import JobGraph, decode_job_graph
 from sqlstream.messages.job_state import JobStatus
-from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +50,7 @@ class _StoredJob(msgspec.Struct, frozen=True):
 
 class _StoredCommits(msgspec.Struct, frozen=True):
     version: int
+    checkpoint_id: int
     commits: tuple[SinkCommit, ...]
 
 
@@ -65,12 +65,13 @@ _Stored = TypeVar("_Stored", _StoredJob, _StoredCommits, _StoredEnd)
 
 @dataclasses.dataclass(frozen=True)
 class KeptJob:
-    """A job that had not ended. `commits` are the last ones of a job whose tasks had all finished: this output may be visible
-    already, so the job must not run again before they were undone."""
+    """A job that had not ended. `commits` are those with which it was about to end, for `checkpoint_id`: this output may be
+    visible already, so the job must not run again before they were undone."""
 
     graph: JobGraph
     submitted_ms: int
     commits: tuple[SinkCommit, ...] | None
+    checkpoint_id: int = 0
 
 
 class FileJobStore:
@@ -110,10 +111,16 @@ class FileJobStore:
 
     # --- marks
 
-    def mark_committing(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
-        """All tasks have finished and their last output is about to become visible."""
-        stored = _StoredCommits(FORMAT_VERSION, commits)
+    def mark_committing(self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...]) -> None:
+        """The job ends, and its last output is about to become visible."""
+        stored = _StoredCommits(FORMAT_VERSION, checkpoint_id, commits)
         write_file(self._path(job_id, _COMMITS), _encode(stored))
+
+    def marked(self, job_id: str) -> tuple[SinkCommit, ...] | None:
+        """The commits with which the job was about to end; None when it was not, or they cannot be read."""
+        path = self._path(job_id, _COMMITS)
+        found = _read_or_set_aside(path, _StoredCommits) if os.path.exists(path) else None
+        return found.commits if found is not None else None
 
     def unmark_committing(self, job_id: str) -> None:
         """The output has been removed again."""
@@ -177,7 +184,7 @@ class FileJobStore:
             # Its output may be visible; running the job again could write it twice.
             _set_aside(path, "what it was about to commit is not known")
             return None
-        return KeptJob(graph, stored.submitted_ms, marked.commits)
+        return KeptJob(graph, stored.submitted_ms, marked.commits, marked.checkpoint_id)
 
 
 def _checked(job_id: str) -> str:
@@ -218,11 +225,20 @@ class KeptCommitter:
         self._store = store
         self._committer = committer
 
-    def commit(self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...]) -> None:
-        if checkpoint_id == LAST_CHECKPOINT_ID:
-            self._store.mark_committing(job_id, commits)
-        self._committer.commit(job_id, checkpoint_id, commits)
+    def commit(
+        self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...], is_last: bool = False
+    ) -> None:
+        if is_last:
+            self._store.mark_committing(job_id, checkpoint_id, commits)
+        self._committer.commit(job_id, checkpoint_id, commits, is_last)
 
     def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
         self._committer.abort(job_id, commits)
-        self._store.unmark_committing(job_id)
+        aborted, marked = _keys(commits), self._store.marked(job_id)
+        # What attempts before the last one left is removed after the last commit, whose mark stays.
+        if marked is None or _keys(marked) <= aborted:
+            self._store.unmark_committing(job_id)
+
+
+def _keys(commits: tuple[SinkCommit, ...]) -> set[tuple[str, int, str]]:
+    return {(c.vertex_id, c.operator_id, committable.key) for c in commits for committable in c.committables}

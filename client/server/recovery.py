@@ -17,7 +17,6 @@ from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rpc import JobDetails, JobMetrics, SubtaskDetails, VertexDetails
 from sqlstream.specs import SinkSpec
-from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
 logger = logging.getLogger(__name__)
 
@@ -55,11 +54,11 @@ def recover(
 ) -> Recovery:
     """Bring kept jobs to an end or to where they can run again; to be called before the cluster starts.
 
-    A query is lost with its client. A job whose tasks had all finished is committed, which does nothing where its output is
-    visible already; when that cannot be done, its last output is removed and it runs again, and when that cannot be done
-    either, it has failed. Any other job runs again: from its last checkpoint, whose commit its JobMaster repeats, or from its
-    beginning, after the hidden files of its last run were removed. A job whose newest checkpoint cannot be read has failed:
-    what it committed since an older one would be written again."""
+    A query is lost with its client. A job whose tasks had all finished, or that was stopped with a savepoint, is committed,
+    which does nothing where its output is visible already; when that cannot be done, its last output is removed and it runs
+    again, and when that cannot be done either, it has failed. Any other job runs again: from its last checkpoint, whose commit
+    its JobMaster repeats, or from its beginning, after the hidden files of its last run were removed. A job whose newest
+    checkpoint cannot be read has failed: what it committed since an older one would be written again."""
     again = []
     for job in store.kept():
         job_id = job.graph.job_id
@@ -122,7 +121,7 @@ def _remove_checkpoints(job: KeptJob, checkpoints: JobCheckpointStores) -> None:
 def _is_committed(job: KeptJob, commits: tuple[SinkCommit, ...], committer: Committer) -> bool:
     job_id = job.graph.job_id
     try:
-        committer.commit(job_id, LAST_CHECKPOINT_ID, commits)
+        committer.commit(job_id, job.checkpoint_id, commits)
     except (SqlStreamError, OSError) as error:
         logger.warning("the output of the job could not be completed: %s", error, extra=of_job(job_id))
         return False

@@ -38,6 +38,7 @@ from runtime.cluster_surroundings import ClusterSurroundings
 from runtime.host.clock import now_ms
 from runtime.host.rooted_files import FilePlaces, files_at
 from runtime.logs import install_handler
+from runtime.providers.providers import is_on_one_host
 from runtime.sink_committer import ConnectorCommitter
 from sqlstream import __version__
 from sqlstream.checkpointing_options import takes_checkpoints
@@ -163,7 +164,9 @@ class Server:
             self._configuration.get("jobstore.max-capacity"),
         )
         committer = ConnectorCommitter(files_at(self._places))
-        stores = JobCheckpointStores(self._directory.checkpoints)
+        # Executors on other hosts do not see it: their jobs name a directory that they share.
+        directory = self._directory.checkpoints if is_on_one_host(self._configuration.for_jobs) else ""
+        stores = JobCheckpointStores(directory)
         recovery = recover(self._store, committer, stores, now_ms)
         surroundings = ClusterSurroundings(
             self._store,
@@ -173,7 +176,7 @@ class Server:
             self._log_handler.pass_on,
             self._break_off,
             self._on_client_change,
-            self._directory.checkpoints,
+            directory,
         )
         settings = {
             **self._configuration.for_jobs,

@@ -35,8 +35,11 @@ class JobStore(Protocol):
 class Committer(Protocol):
     """Finishes or undoes the work of sinks through their connectors. Errors are SqlStreamError or OSError."""
 
-    def commit(self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...]) -> None:
-        """All or nothing as far as a reader can see; harmless when repeated, and completes a commit that broke off."""
+    def commit(
+        self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...], is_last: bool = False
+    ) -> None:
+        """All or nothing as far as a reader can see; harmless when repeated, and completes a commit that broke off. `is_last`:
+        the job ends with it."""
 
     def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
         """Remove what is staged for the job, and what those committables name, also when it has been committed."""

@@ -385,11 +385,13 @@ class StopEnumerators:
 
 @dataclass(frozen=True)
 class CommitSinks:
-    """Make visible what the sinks wrote for a completed checkpoint; answered by SinksCommitted or SinksCommitFailed."""
+    """Make visible what the sinks wrote for a completed checkpoint; answered by SinksCommitted or SinksCommitFailed. `is_last`:
+    the job ends with it, by the end of its input or by a savepoint."""
 
     job_id: str
     checkpoint_id: int
     commits: tuple[SinkCommit, ...]
+    is_last: bool = False
 
 
 @dataclass(frozen=True)

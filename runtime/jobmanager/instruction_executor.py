@@ -156,7 +156,7 @@ class InstructionExecutor:
     def _commit(self, instruction: CommitSinks) -> None:
         job_id, checkpoint_id = instruction.job_id, instruction.checkpoint_id
         try:
-            self._committer.commit(job_id, checkpoint_id, instruction.commits)
+            self._committer.commit(job_id, checkpoint_id, instruction.commits, instruction.is_last)
         except Exception as error:  # a thread's boundary: becomes the job's cause
             self._report(SinksCommitFailed(job_id, checkpoint_id, ErrorInfo.of(error)))
         else:

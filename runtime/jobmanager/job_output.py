@@ -14,14 +14,16 @@ from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 class JobOutput:
     """Carries out the commits of a job one after the other, those that failed again, and names what is left over at its end.
 
-    State: the commits, the output of replaced attempts, when a commit that failed is repeated, whether no commit is tried any
-    more, and whether there may be output that no committable names (`is_unclean`)."""
+    State: the commits, the checkpoint with which the job was stopped (`last_id`), the output of replaced attempts, when a commit
+    that failed is repeated, whether no commit is tried any more, and whether there may be output that no committable names
+    (`is_unclean`)."""
 
     def __init__(self, graph: ExecutionGraph, emit: Callable[[JobMasterInstruction], None]) -> None:
         self.commits = SinkCommits()
         self.is_unclean = False
         self.is_given_up = False
         self.retry_ms: int | None = None
+        self.last_id: int | None = None
         self._discarded = DiscardedOutput()
         self._graph = graph
         self._job_id = graph.job_graph.job_id
@@ -38,7 +40,8 @@ class JobOutput:
             return
         self.retry_ms = None
         if (begun := self.commits.begin()) is not None:
-            self._emit(CommitSinks(self._job_id, *begun))
+            is_last = begun[0] in (LAST_CHECKPOINT_ID, self.last_id)
+            self._emit(CommitSinks(self._job_id, *begun, is_last))
 
     def commit_last(self) -> None:
         """The end of the job is its last checkpoint, which is complete when all tasks have finished."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import hypothesis
@@ -84,8 +85,8 @@ def send(case: schemathesis.Case, server: Server) -> None:
 
 
 REST = r"^/(?!v[0-9]|openapi)"
-WITHOUT_ANSWER = {"/jobmanager/log", "/jobmanager/logs/{name}", "/jobs/{job_id}/savepoints/{trigger_id}"}
-"""There is no log file and no savepoint."""
+WITHOUT_ANSWER = {"/jobmanager/log", "/jobmanager/logs/{name}", "/savepoint-disposal/{trigger_id}"}
+"""There is no log file, and no savepoint was removed."""
 
 
 @pytest.fixture(scope="module")
@@ -94,10 +95,10 @@ def rest() -> Iterator[Server]:
         yield found
 
 
-def test_the_answers_of_the_rest_are_as_documented(rest: Server) -> None:
+def test_the_answers_of_the_rest_are_as_documented(rest: Server, tmp_path: Path) -> None:
     document = schemathesis.openapi.from_url(f"{rest.url}/openapi.json").include(path_regex=REST)
     with httpx.Client(base_url=rest.url) as http:
-        ids = start_job(rest, http)
+        ids = start_job(rest, http, tmp_path)
         statuses: dict[str, int] = {}
         for found in document.get_all_operations():
             operation = found.ok()
@@ -117,17 +118,23 @@ def test_the_answers_of_the_rest_are_as_documented(rest: Server) -> None:
     assert {status for path, status in statuses.items() if path not in answered | WITHOUT_ANSWER} == {501}
 
 
-def start_job(rest: Server, http: httpx.Client) -> dict[str, str]:
-    """The ids of a running job of two vertices, by the names of path parameters."""
-    session = rest.service.open_session({})
+def start_job(rest: Server, http: httpx.Client, directory: Path) -> dict[str, str]:
+    """The ids of a running job of two vertices with a checkpoint, by the names of path parameters."""
+    checkpointing = {"interval": "1 h", "dir": str(directory)}
+    session = rest.service.open_session({f"execution.checkpointing.{k}": v for k, v in checkpointing.items()})
     for statement in (UNBOUNDED.format(rate=10), SINK, "INSERT INTO s SELECT COUNT(*) FROM u GROUP BY id"):
         settled(rest.service.execute(session, statement)).result()
     until(lambda: http.get("/taskmanagers").json()["taskmanagers"])
     (job,) = http.get("/jobs/overview").json()["jobs"]
     until(lambda: http.get(f"/jobs/{job['jid']}").json()["state"] == "RUNNING")
+    trigger_id = http.post(f"/jobs/{job['jid']}/checkpoints").json()["request-id"]
+    triggered = f"/jobs/{job['jid']}/checkpoints/{trigger_id}"
+    until(lambda: http.get(triggered).json()["status"]["id"] == "COMPLETED")
     return {
         "job_id": job["jid"],
         "application_id": job["jid"],
+        "trigger_id": trigger_id,
+        "checkpoint_id": str(http.get(triggered).json()["operation"]["checkpointId"]),
         "vertex_id": http.get(f"/jobs/{job['jid']}").json()["vertices"][0]["id"],
         "task_manager_id": http.get("/taskmanagers").json()["taskmanagers"][0]["id"],
     }

@@ -37,11 +37,13 @@ export class JobPanel {
       if (error instanceof ApiError && error.status === 404) return this.gone();
       throw error;
     }
-    await Promise.all(job.vertices.map((vertex) => this.measure(vertex, signal)));
-    this.show(job);
+    const [checkpoints] = await Promise.all([
+      get(`/jobs/${this.id}/checkpoints`, { signal }), ...job.vertices.map((vertex) => this.measure(vertex, signal)),
+    ]);
+    this.show(job, checkpoints);
     if (this.selected !== null) await this.showVertex(job, signal);
     const isOver = ENDED.has(job.state);
-    if (job.state === "FAILED" || job.state === "FAILING") await this.showExceptions(signal);
+    if (["FAILED", "FAILING", "RESTARTING"].includes(job.state)) await this.showExceptions(signal);
     // The figures of an ended job do not change any more.
     this.pollMs = isOver ? 10000 : 1000;
   }
@@ -67,12 +69,12 @@ export class JobPanel {
     if (!names.some((name) => name.endsWith("currentOutputWatermark"))) this.names.delete(vertex.id);
   }
 
-  show(job) {
+  show(job, checkpoints) {
     setText(this.title, job.name);
     this.title.title = job.name;
     setText(this.state, stateName(job.state));
     this.state.className = `state ${stateClass(job.state)}`;
-    setText(this.facts, `${job.jid} · started ${clockTime(job["start-time"])} · ${duration(job.duration)}`);
+    setText(this.facts, `${job.jid} · started ${clockTime(job["start-time"])} · ${duration(job.duration)}${checkpointsText(checkpoints, job.now)}`);
     this.cancel.hidden = ENDED.has(job.state);
     this.cancel.disabled = job.state === "CANCELLING";
     this.legend.hidden = false;
@@ -123,6 +125,15 @@ export class JobPanel {
     }
     this.onChange?.();
   }
+}
+
+// The last checkpoint, its age and size, and what went wrong; nothing for a job without checkpoints.
+export function checkpointsText({ counts, latest }, now) {
+  const last = latest.completed;
+  const parts = last === null ? [] : [`checkpoint ${last.id}, ${duration(Math.max(0, now - last.latest_ack_timestamp))} ago, ${size(last.state_size)}`];
+  if (counts.failed > 0) parts.push(`${count(counts.failed)} failed`);
+  if (counts.restored > 0) parts.push(`went on from a checkpoint ${count(counts.restored)}×`);
+  return parts.map((part) => ` · ${part}`).join("");
 }
 
 const subtaskCells = (s) => [

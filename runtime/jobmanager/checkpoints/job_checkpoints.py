@@ -133,6 +133,7 @@ class JobCheckpoints:
                 pending.started_ms,
                 pending.directory,
                 pending.is_drain,
+                self.coordinator.newest_completed_id,
             )
             self._emit(Send(execution.address, message))
 
@@ -323,6 +324,8 @@ class JobCheckpoints:
             config = self._graph.job_graph.config
             self._discard_claimed(job_id, config)
             self._emit(RemoveCheckpoints(job_id, self.settings.directory, config))
+            for kept in self.completed:
+                self.coordinator.history.discarded(kept.checkpoint_id)
 
     def _discard_claimed(self, job_id: str, config: dict[str, str]) -> None:
         for kept in self.completed:

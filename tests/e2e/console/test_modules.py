@@ -125,3 +125,18 @@ def test_the_columns_and_cells_of_a_grid_hide_nothing(module):
         return [g.table.querySelector('th').textContent, g.rowElement(g.rows[0], 0).textContent] }""",
     )
     assert found == ["a\\u202eb\\n", "x\\u2066\\ny"]
+
+
+def test_a_job_tells_its_last_checkpoint_and_what_went_wrong(module):
+    found = module(
+        "job.js",
+        """m => { const counts = {failed: 0, restored: 0}, last = {id: 12, latest_ack_timestamp: 1000, state_size: 2048};
+        return [m.checkpointsText({counts, latest: {completed: null}}, 5000),
+                m.checkpointsText({counts, latest: {completed: last}}, 5000),
+                m.checkpointsText({counts: {failed: 3, restored: 2}, latest: {completed: null}}, 5000)] }""",
+    )
+    assert found == [
+        "",
+        " · checkpoint 12, 4.0 s ago, 2.0 KiB",
+        " · 3 failed · went on from a checkpoint 2×",
+    ]

@@ -64,10 +64,9 @@ class Literal:
             return CheckpointStatistics("b2")
         failed = record(3, CheckpointStatus.FAILED, 1100, error=FULL, failed_task="join (2/2)")
         pending = record(4, CheckpointStatus.IN_PROGRESS, 1100, -1, -1, -1, -1, -1)
-        return CheckpointStatistics(
-            "a1",
-            history=(pending, failed, record(2, CheckpointStatus.COMPLETED, 1100, 1200, path="/c/chk-2")),
-        )
+        completed = record(2, CheckpointStatus.COMPLETED, 1100, 1200, path="/c/chk-2")
+        removed = record(1, CheckpointStatus.COMPLETED, 1100, path="/c/chk-1", is_discarded=True)
+        return CheckpointStatistics("a1", history=(pending, failed, completed, removed))
 
     def stop_with_savepoint(self, job_id: str, trigger_id: str, directory: str, is_drain: bool) -> None:
         self.asked.append((job_id, directory, is_drain))
@@ -105,11 +104,13 @@ def test_checkpoints_say_why_they_failed_and_whom_they_wait_for(run: Any) -> Non
         (4, "IN_PROGRESS", None, 600, 60),
         (3, "FAILED", 250, 100, 10),
         (2, "COMPLETED", 250, 200, 20),
+        (1, "COMPLETED", 250, 100, 10),
     ]
     assert [(c["path"], c["remark"]) for c in found] == [
         (None, "waits for join (2/6), join (3/6), join (4/6) and 2 more"),
         (None, "join (2/2): could not write: no space left"),
         ("/c/chk-2", None),
+        (None, "removed"),
     ]
 
 

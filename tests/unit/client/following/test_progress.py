@@ -131,5 +131,5 @@ def test_the_last_checkpoint_is_told_with_its_age_and_size_and_goes_first_when_t
 
 def test_a_finished_job_tells_how_often_it_was_saved_and_restarted() -> None:
     assert closing_text("q", CHECKPOINTS, 2) == (
-        "q: read 0 rows, wrote 0, late 0, rejected 0, checkpoints 12, restarts 2 in 2.00 s"
+        "q: read 0 rows, wrote 0 since the last restart, late 0, rejected 0, checkpoints 12, restarts 2 in 2.00 s"
     )

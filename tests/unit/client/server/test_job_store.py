@@ -22,7 +22,6 @@ from sqlstream.graph.job_graph import JobGraph, encode_job_graph
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
-from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
 MakeJob = Callable[..., JobGraph]
 MakeEnded = Callable[..., EndedJob]
@@ -72,7 +71,7 @@ def test_only_this_user_may_read_what_is_kept(
 ) -> None:
     store = store_in(tmp_path / "jobs")
     keep(store, make_job("a"))
-    store.mark_committing("a", COMMITS)
+    store.mark_committing("a", 7, COMMITS)
     store.put_ended(make_ended("b"))
     modes = {p.is_dir(): set() for p in (tmp_path, tmp_path / "jobs" / "a.job")}  # type: dict[bool, set[int]]
     for path in (tmp_path / "jobs").rglob("*"):
@@ -88,20 +87,24 @@ def test_a_last_commit_that_may_have_begun_is_known_after_a_restart(
     calls: list[str] = []
 
     class Recording:
-        def commit(self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...]) -> None:
+        def commit(
+            self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...], is_last: bool = False
+        ) -> None:
             (kept,) = store_in(tmp_path / "jobs").kept()
-            calls.append(f"commit {checkpoint_id} {kept.commits == COMMITS}")
+            calls.append(f"commit {checkpoint_id} {(kept.checkpoint_id, kept.commits) == (8, COMMITS)}")
 
         def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
             calls.append("abort")
 
     committer = KeptCommitter(store, Recording())
     committer.commit("a", 7, COMMITS)
-    committer.commit("a", LAST_CHECKPOINT_ID, COMMITS)
+    committer.commit("a", 8, COMMITS, is_last=True)
+    assert store_in(tmp_path / "jobs").kept()[0].commits == COMMITS
+    committer.abort("a", (dataclasses.replace(COMMITS[0], committables=(file_of("left"),)),))
     assert store_in(tmp_path / "jobs").kept()[0].commits == COMMITS
     committer.abort("a", COMMITS)
     assert store_in(tmp_path / "jobs").kept()[0].commits is None
-    assert calls == ["commit 7 False", f"commit {LAST_CHECKPOINT_ID} True", "abort"]
+    assert calls == ["commit 7 False", "commit 8 True", "abort", "abort"]
 
 
 def test_a_suspended_job_stays_unless_it_finished_first(
@@ -138,7 +141,7 @@ def test_a_damaged_file_is_set_aside_and_stops_nothing(
 def test_a_job_whose_commits_are_not_known_does_not_run_again(tmp_path: Path, make_job: MakeJob) -> None:
     store = store_in(tmp_path / "jobs")
     keep(store, make_job("a"))
-    store.mark_committing("a", COMMITS)
+    store.mark_committing("a", 7, COMMITS)
     (tmp_path / "jobs" / "a.commits").write_bytes(b"?")
     assert store_in(tmp_path / "jobs").kept() == ()
     assert (tmp_path / "jobs" / "a.job.damaged").exists()

@@ -48,7 +48,9 @@ class RecordingCommitter:
         self.calls: list[tuple[str, str, int]] = []
         self._broken = broken
 
-    def commit(self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...]) -> None:
+    def commit(
+        self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...], is_last: bool = False
+    ) -> None:
         self.calls.append(("commit", job_id, sum(len(c.committables) for c in commits)))
         if job_id in self._broken:
             raise ExternalError("SS5015", "the file written for it has vanished")
@@ -80,7 +82,7 @@ def store(tmp_path: Path) -> FileJobStore:
 def mark(store: FileJobStore, graph: JobGraph) -> None:
     """The job's tasks had finished, with one file to commit."""
     spec = graph.vertices[0].operators[0].spec
-    store.mark_committing(graph.job_id, (SinkCommit("0" * 32, 0, spec, (file_of("h"),)),))  # type: ignore[arg-type]
+    store.mark_committing(graph.job_id, LAST_CHECKPOINT_ID, (SinkCommit("0" * 32, 0, spec, (file_of("h"),)),))  # type: ignore[arg-type]
 
 
 def keep(store: FileJobStore, job: JobGraph) -> None:
@@ -237,7 +239,7 @@ def test_a_job_that_writes_the_same_table_leaves_a_killed_servers_commit_to_that
     writer = connector("duckdb").sink(sink, mode, around)
     writer.write(batch(sink.schema, [(1,)], mode))
     commits = (SinkCommit("0" * 32, 0, sink, tuple(writer.prepare_commit(LAST_CHECKPOINT_ID))),)
-    store.mark_committing("killed", commits)
+    store.mark_committing("killed", LAST_CHECKPOINT_ID, commits)
     server.close()
     (claim,) = server._claims["killed"]
     assert claim.lock is not None

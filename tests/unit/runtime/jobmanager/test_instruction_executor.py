@@ -62,7 +62,7 @@ class Outside:
     def remove(self, job_id: str, ended: Any) -> None:
         self._called("remove", job_id, ended.details.start_ms)
 
-    def commit(self, job_id: str, checkpoint_id: int, commits: Any) -> None:
+    def commit(self, job_id: str, checkpoint_id: int, commits: Any, is_last: bool = False) -> None:
         self._called("commit", job_id)
 
     def abort(self, job_id: str, commits: Any) -> None:

@@ -86,7 +86,9 @@ class CommitsKept:
         self.committed: list[Committable] = []
         self.is_full = False
 
-    def commit(self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...]) -> None:
+    def commit(
+        self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...], is_last: bool = False
+    ) -> None:
         if self.is_full:
             raise ExternalError("SS5001", "disk full")
         self.committed += [c for commit in commits for c in commit.committables]
