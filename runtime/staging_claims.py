@@ -2,8 +2,9 @@
 
 A sink's writers put their rows into staging directories `…-<job>-<writer>`. Beside these the process that runs the JobManager
 keeps a file `…-<job>-claim`, locked while the job lives. The lock ends with the process, however it ends: directories whose
-claim nobody holds belong to no job, unless a server keeps the job, whose file the claim names. Directories without a claim are
-left alone.
+claim nobody holds belong to no job, unless a server keeps the job, whose file the claim names, or the job has checkpoints where a
+user wants them: then the claim names their directory, and another job may go on from them. Directories without a claim are left
+alone.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from typing import BinaryIO
 
 from runtime.abandoned_rows import CLAIM, AbandonedRows, remove_staged
 from runtime.connectors import connector
+from runtime.connectors.file_paths import is_in_store
 from runtime.jobmanager.collaborators import JobStore
 from runtime.jobmanager.events import EndedJob
+from sqlstream.checkpointing_options import takes_checkpoints
 from sqlstream.errors import SqlStreamError
 from sqlstream.graph.job_graph import JobGraph, written_tables
 from sqlstream.messages.job_state import JobStatus
@@ -83,7 +86,8 @@ class ClaimingStore:
                     continue
                 path = sink.staging_directory(spec, job_graph.job_id, CLAIM)
                 if path is not None and path not in claims:
-                    claims[path] = _claim(path, self._files, self._store.kept_file(job_graph.job_id))
+                    kept = self._store.kept_file(job_graph.job_id) or _checkpoints_of(job_graph)
+                    claims[path] = _claim(path, self._files, kept)
                     of_all = path.removesuffix(f"{job_graph.job_id}-{CLAIM}")
                     self._abandoned.remove(f"{glob.escape(of_all)}*-{CLAIM}")
             except (SqlStreamError, OSError) as error:
@@ -103,6 +107,13 @@ class ClaimingStore:
             finally:
                 if claim.lock is not None:
                     claim.lock.close()
+
+
+def _checkpoints_of(job_graph: JobGraph) -> str:
+    """The directory of a job's checkpoints when the user has chosen its place on this machine; empty otherwise."""
+    root = job_graph.config.get("execution.checkpointing.dir", "")
+    is_kept = bool(root) and not is_in_store(root) and takes_checkpoints(job_graph.config)
+    return os.path.join(root, job_graph.job_id) if is_kept else ""
 
 
 def _claim(path: str, files: Files, kept_file: str) -> Claim:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from runtime.abandoned_rows import CLAIM, is_claimed
+from runtime.connectors.committed_notes import is_noted, note_commit, write_whole
 from runtime.host.files import file_error
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable, in_order
@@ -24,8 +25,6 @@ logger = logging.getLogger(__name__)
 JOURNAL_BYTES_MAX = 256 << 20
 """A journal of a million files."""
 
-_NOTE = ".committed"
-_NOTE_BYTES_MAX = 32
 _WARNINGS_MAX = 1000
 
 
@@ -68,7 +67,7 @@ def commit_moves(path: str, first: Committable, moves: list[Move], files: Files)
         return
     hidden = [move for move in moves if files.status(os.path.join(path, move.hidden)) is not None]
     journal = os.path.join(path, f".commit-{first.job_id}-{first.checkpoint_id}-{first.writer_id}")
-    if not _is_committed(path, first, files):
+    if not is_noted(path, first, files):
         _check_all_are_there(path, moves, hidden, files)
     if not hidden:
         # All are moved; at most the journal is left.
@@ -83,7 +82,7 @@ def commit_moves(path: str, first: Committable, moves: list[Move], files: Files)
             f'could not commit {len(moves)} files in "{path}" at once',
             hint="write larger files, fewer partitions, or take checkpoints more often",
         )
-    _write(draft, encoded, files)
+    write_whole(draft, encoded, files)
     lock = files.lock(draft)
     try:
         files.publish(draft, journal)
@@ -92,7 +91,7 @@ def commit_moves(path: str, first: Committable, moves: list[Move], files: Files)
         for move in hidden:
             files.publish(os.path.join(path, move.hidden), os.path.join(path, move.final))
         if first.checkpoint_id != LAST_CHECKPOINT_ID:
-            _write(_note(path, first), str(first.checkpoint_id).encode(), files)
+            note_commit(path, first, files)
         _end(path, moves, journal, files)
     finally:
         if lock is not None:
@@ -100,30 +99,9 @@ def commit_moves(path: str, first: Committable, moves: list[Move], files: Files)
 
 
 def remove_staging(path: str, job_id: str, files: Files) -> None:
-    """The job has ended, and its files are moved: remove the notes of its commits, and directories that are empty."""
-    for note in files.match_glob(os.path.join(staging_directory(glob.escape(path), job_id, "*"), _NOTE)):
-        files.remove(note)
+    """The job has ended, and its files are moved: remove directories that are empty."""
     for directory in files.match_glob(staging_directory(glob.escape(path), job_id, "*")):
         files.remove_directory_if_empty(directory)
-
-
-def _note(path: str, first: Committable) -> str:
-    """Where the last commit is noted that bears this writer's name."""
-    return os.path.join(staging_directory(path, first.job_id, first.writer_id), _NOTE)
-
-
-def _is_committed(path: str, first: Committable, files: Files) -> bool:
-    """Whether the commit is known to have been completed: by the note, or because the job has ended since its checkpoint, and has
-    left nothing."""
-    if first.checkpoint_id == LAST_CHECKPOINT_ID:
-        return False
-    if files.status(staging_directory(path, first.job_id, first.writer_id)) is None:
-        return True
-    if files.status(_note(path, first)) is None:
-        return False
-    with files.open_read(_note(path, first)) as stream:
-        noted = stream.read(_NOTE_BYTES_MAX)
-    return noted.isdigit() and int(noted) >= first.checkpoint_id
 
 
 def _check_all_are_there(path: str, moves: list[Move], hidden: list[Move], files: Files) -> None:
@@ -295,17 +273,6 @@ def _is_of_a_sink(move: Move) -> bool:
         and name == hidden.group(2)
         and _PARTITIONS.fullmatch(directories and directories + "/") is not None
     )
-
-
-def _write(path: str, data: bytes, files: Files) -> None:
-    stream = files.open_write(path)
-    try:
-        with stream:
-            stream.write(data)
-            stream.flush()
-            files.sync(stream)
-    except OSError as error:
-        raise file_error("write", path, error) from error
 
 
 def moves_of(path: str, committables: list[Committable]) -> list[Move]:

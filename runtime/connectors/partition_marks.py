@@ -7,10 +7,10 @@ import os
 
 import msgspec
 
+from runtime.connectors.committed_notes import write_whole
 from runtime.connectors.file_paths import partition_values
 from runtime.connectors.file_sink_options import PARTITION_TIME, FileSinkOptions
 from runtime.connectors.partition_time import PartitionTime
-from runtime.host.files import file_error
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.files import Files
@@ -72,7 +72,7 @@ class PartitionMarks:
         return time_ms is not None and watermark_ms >= time_ms + self._options.delay_ms
 
     def _mark(self, partition: str) -> None:
-        self._put(os.path.join(self._path, partition, self._options.success_file_name), b"")
+        write_whole(os.path.join(self._path, partition, self._options.success_file_name), b"", self._files)
 
     def _read(self, notes: str) -> dict[str, int]:
         status = self._files.status(notes)
@@ -93,18 +93,8 @@ class PartitionMarks:
             self._files.remove(notes)
             return
         draft = f"{notes}.draft"
-        self._put(draft, msgspec.json.encode(waiting))
+        write_whole(draft, msgspec.json.encode(waiting), self._files)
         self._files.publish(draft, notes)
-
-    def _put(self, path: str, data: bytes) -> None:
-        stream = self._files.open_write(path)
-        try:
-            with stream:
-                stream.write(data)
-                stream.flush()
-                self._files.sync(stream)
-        except OSError as error:
-            raise file_error("write", path, error) from error
 
 
 def remove_notes(path: str, job_id: str, files: Files) -> None:

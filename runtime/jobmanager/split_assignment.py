@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from runtime.jobmanager.reader_splits import Part, ReaderSplits
+from runtime.jobmanager.reader_splits import GivenUp, Part, ReaderSplits, without
 from sqlstream.errors import InternalError
 from sqlstream.messages.checkpoint import SubtaskState
 from sqlstream.spi.connector import FOR_EVERY_READER, AssignedSplits, Discovery, SourceSplit
@@ -120,6 +120,7 @@ class SplitAssignment:
             "unassigned": [[s.position, s.weight] for s in (*unread, *self._unassigned)],
             "enumerator": self._enumerator,
             "returned": [position for _, positions in self._unhandled for position in positions],
+            "left_out": [r.left_out(number) for r, number in zip(self._readers, acknowledged, strict=True)],
         }
 
     def on_completed(self, checkpoint_id: int) -> None:
@@ -139,7 +140,8 @@ class SplitAssignment:
         """The subtask's attempt has failed. Its next one goes on from `restored`: the id of the newest completed checkpoint, the
         state there, and whether it had finished by then. None when none is complete, as nothing that it has read counts."""
         ended = self._readers[subtask]
-        anew = self._readers[subtask] = ReaderSplits(ended.weight, ended.is_finished)
+        given_up = [GivenUp(g.position, None, g.completed) for g in ended.given_up]
+        anew = self._readers[subtask] = ReaderSplits(ended.weight, ended.is_finished, given_up=given_up)
         if (restored[0] if restored is not None else None) != self._completed_id:
             raise InternalError(
                 f"a reader goes on from {restored} and not from checkpoint {self._completed_id}"
@@ -152,7 +154,8 @@ class SplitAssignment:
             splits = []
         if restored is not None:
             _, state, anew.is_finished = restored
-            anew.queue.extend(Part(SourceSplit(p), is_restored=True) for p in state.splits or ())
+            saved = without(state.splits or (), [g.position for g in given_up])
+            anew.queue.extend(Part(SourceSplit(p), is_restored=True) for p in saved)
         anew.queue.extend(map(Part, splits))
         if self._is_on_demand:
             anew.weight = sum(_weight(part.split) for part in anew.queue)
@@ -166,12 +169,13 @@ class SplitAssignment:
         self._returns = 0
         if snapshot["returned"]:
             self._unhandled.append((0, snapshot["returned"]))
+        saved = [without(r.splits or (), o) for r, o in zip(readers, snapshot["left_out"], strict=True)]
         if len(readers) == len(self._readers):
-            for reader, state, is_finished in zip(self._readers, readers, finished, strict=True):
+            for reader, positions, is_finished in zip(self._readers, saved, finished, strict=True):
                 reader.is_finished = is_finished
-                reader.queue.extend(Part(SourceSplit(p)) for p in state.splits or ())
+                reader.queue.extend(Part(SourceSplit(p)) for p in positions)
         else:
-            self._redistribute([p for state in readers for p in state.splits or ()])
+            self._redistribute(position for positions in saved for position in positions)
         if not snapshot["is_discovered"]:
             return
         self.is_discovered = True

@@ -242,7 +242,10 @@ class TaskOpening:
         if isinstance(spec, ValuesSpec):
             from runtime.operators.values_reader import ValuesReader
 
-            return ValuesReader(spec, chained.output_schema, self._descriptor.subtask, self._batch_rows())
+            subtask, restore = self._descriptor.subtask, self._descriptor.restore
+            states = restore.states if restore is not None else ()
+            read = [position for state in states for position in state.splits or ()]
+            return ValuesReader(spec, chained.output_schema, subtask, self._batch_rows(), read)
         if isinstance(spec, InferTableSpec):
             from runtime.inference.inference_reader import InferenceReader
 

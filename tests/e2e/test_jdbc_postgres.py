@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import threading
 import time
@@ -624,3 +625,22 @@ def test_a_server_that_is_down_is_tried_again_until_it_is_back_or_the_job_fails(
         back.join(60)
         assert done.returncode == 0, done.stderr
         assert "1,one" in done.stdout
+
+
+def test_a_scan_that_is_gone_on_with_returns_its_rows_in_the_order_of_the_one_before(
+    postgres: Postgres,
+) -> None:
+    table = spec(postgres, NUMBERS, "numbers")
+    around = dataclasses.replace(context(batch_rows=300), config={"execution.checkpointing.interval": "1 s"})
+    reader, first = connector("jdbc").source(table, around, None), list[Row]()
+    for _ in range(4):
+        polled = reader.poll()
+        assert not isinstance(polled, SourceStatus)
+        first += [(k,) for k in polled.column(0).to_pylist()]
+    settings = reader._connecting.connection.rows(  # type: ignore[attr-defined]
+        "SELECT current_setting('synchronize_seqscans') || current_setting('max_parallel_workers_per_gather') AS s"
+    )
+    assert settings.column(0).to_pylist() == ["off0"]
+    splits = reader.snapshot()
+    reader.close()
+    assert first + read(table, splits) == read(table)

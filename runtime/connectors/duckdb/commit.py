@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from runtime.connectors.commit_notes import JOURNAL, JOURNAL_DAYS, find_notes, forget_notes, not_noted, note
 from runtime.connectors.duckdb.database import INSTANCES, attach, connect, lock_down, table_of
 from runtime.connectors.duckdb.errors import translated
 from runtime.connectors.duckdb.options import Place
@@ -23,10 +24,6 @@ from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import Committable, in_order
 from sqlstream.spi.files import Files
 
-JOURNAL = "sqlstream_commits"
-"""A table in the database with the writers and checkpoints whose rows it holds."""
-
-_JOURNAL_DAYS = 30
 _TRIES = 40
 _PAUSE_S = 0.25
 _ALIAS = "target"
@@ -98,16 +95,14 @@ def _missing(connection: Any, writers: Sequence[Committable]) -> list[Committabl
     connection.execute(
         f"CREATE TABLE IF NOT EXISTS {journal} (writer VARCHAR PRIMARY KEY, committed_at TIMESTAMPTZ)"
     )
-    keys = [w.key for w in writers]
-    found = connection.execute(f"SELECT writer FROM {journal} WHERE list_contains(?, writer)", [keys])
-    noted = {key for (key,) in found.fetchall()}
-    return [w for w in writers if w.key not in noted]
+    return not_noted(writers, [key for (key,) in connection.execute(find_notes(journal, writers)).fetchall()])
 
 
 def _note(connection: Any, writers: Sequence[Committable]) -> None:
     journal = f"{_ALIAS}.main.{JOURNAL}"
-    connection.execute(f"DELETE FROM {journal} WHERE committed_at < now() - INTERVAL {_JOURNAL_DAYS} DAY")
-    connection.executemany(f"INSERT INTO {journal} VALUES (?, now())", [[w.key] for w in writers])
+    connection.execute(f"DELETE FROM {journal} WHERE committed_at < now() - INTERVAL {JOURNAL_DAYS} DAY")
+    connection.execute(forget_notes(journal, writers))
+    connection.execute(note(journal, writers, "now()"))
 
 
 def _check_table(connection: Any, place: Place, spec: SinkSpec, alias: str, *, makes: bool = False) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from runtime.connectors.commit_notes import JOURNAL, JOURNAL_DAYS, find_notes, forget_notes, not_noted, note
 from runtime.connectors.jdbc.driver import Connection, connect, transaction
 from runtime.connectors.jdbc.options import JdbcOptions
 from runtime.connectors.jdbc.postgres import Postgres
 from runtime.connectors.jdbc.postgres_sink import staging_prefix, staging_table
 from runtime.connectors.jdbc.postgres_types import is_as_text
-from runtime.connectors.jdbc.publication import JOURNAL, JOURNAL_DAYS, find_noted, note, publish
+from runtime.connectors.jdbc.publication import publish
 from runtime.connectors.jdbc.retries import tried
 from runtime.connectors.jdbc.stored_table import StoredTable
 from runtime.connectors.sql_filters import quote, text
@@ -77,14 +78,15 @@ def _commit(spec: SinkSpec, options: JdbcOptions, writers: Sequence[Committable]
             connection.run(
                 f"CREATE TABLE IF NOT EXISTS {journal} (writer text PRIMARY KEY, committed_at timestamptz)"
             )
-            noted = connection.rows(find_noted(journal, [w.key for w in writers])).column(0).to_pylist()
-            if missing := [w for w in writers if w.key not in noted]:
+            notes = connection.rows(find_notes(journal, writers)).column(0).to_pylist()
+            if missing := not_noted(writers, notes):
                 target = Postgres().find_table(connection, options.table)
                 _write(connection, spec, target, missing)
                 connection.run(
                     f"DELETE FROM {journal} WHERE committed_at < now() - INTERVAL '{JOURNAL_DAYS} days'"
                 )
-                connection.run(note(journal, [w.key for w in missing], "now()"))
+                connection.run(forget_notes(journal, missing))
+                connection.run(note(journal, missing, "now()"))
             for writer in writers:
                 connection.run(f"DROP TABLE IF EXISTS {staging_table(schema, writer.content['table'])}")
     finally:

@@ -17,7 +17,7 @@ from runtime.connectors.jdbc.driver import Connection, transaction
 from runtime.connectors.jdbc.options import JdbcOptions
 from runtime.connectors.jdbc.postgres import Postgres
 from runtime.connectors.jdbc.postgres_types import can_write, sent_type, staging_type
-from runtime.connectors.jdbc.publication import JOURNAL_DAYS, NUMBER_COLUMN, check_key
+from runtime.connectors.jdbc.publication import NUMBER_COLUMN, check_key
 from runtime.connectors.jdbc.retries import tried
 from runtime.connectors.jdbc.stored_table import StoredTable, check_columns
 from runtime.connectors.sql_filters import quote, text
@@ -39,6 +39,7 @@ _BUFFER_ROWS_MAX = 1_000_000
 """Rows that wait at most, whatever the options say."""
 
 _LEFTOVERS_MAX = 100
+_LEFTOVER_DAYS = 30
 _NUMBERS_PER_SUBTASK = 1 << 44
 
 _PRIVILEGES = """
@@ -262,7 +263,7 @@ def _remove_leftovers(connection: Connection, schema: str, job_id: str) -> None:
         writing=text(_WRITING),
         finished=text(f"^{_FINISHED} [0-9]{{1,12}}$"),
         own=text(staging_prefix(job_id)),
-        days=JOURNAL_DAYS,
+        days=_LEFTOVER_DAYS,
         most=_LEFTOVERS_MAX,
     )
     for name in connection.rows(query).column(0).to_pylist():

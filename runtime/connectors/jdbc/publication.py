@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from runtime.connectors.jdbc.stored_table import StoredTable
-from runtime.connectors.sql_filters import quote, text
+from runtime.connectors.sql_filters import quote
 from runtime.connectors.staged_rows import KIND_COLUMN
 from sqlstream.changelog import RowKind
 from sqlstream.errors import UserError
 from sqlstream.specs import SinkSpec
 
-JOURNAL = "sqlstream_commits"
-"""A table beside the written one with the writers and checkpoints whose rows it holds."""
-
-JOURNAL_DAYS = 30
 NUMBER_COLUMN = "$number"
 """A column of staged rows: their order, across all writers of a job that may write the same key."""
 
@@ -66,13 +62,3 @@ def publish(
         f"INSERT INTO {item} ({columns}) SELECT {values} FROM {last} WHERE {kind} {_ADDED}"
         f" ON CONFLICT ({key}) DO {action}"
     )
-
-
-def find_noted(journal: str, keys: Sequence[str]) -> str:
-    """Which of the committables with these keys are in the journal."""
-    return f"SELECT writer FROM {journal} WHERE writer IN ({', '.join(text(k) for k in keys)})"
-
-
-def note(journal: str, keys: Sequence[str], now: str) -> str:
-    """`now` is the time of the commit in SQL."""
-    return f"INSERT INTO {journal} VALUES {', '.join(f'({text(k)}, {now})' for k in keys)}"

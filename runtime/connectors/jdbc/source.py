@@ -12,6 +12,7 @@ from runtime.connectors.jdbc.dialect import dialect
 from runtime.connectors.jdbc.opened_table import OpenedTable, open_table
 from runtime.connectors.jdbc.options import JdbcOptions
 from runtime.connectors.sql_filters import quote
+from sqlstream.checkpointing_options import takes_checkpoints
 from sqlstream.errors import ExternalError, Retry, UserError
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import AssignedSplits, ConnectorContext, SourceStatus
@@ -22,6 +23,9 @@ PAUSE_MS = 100
 
 AWAITING_MS = 1_000
 """How long a reader that awaits ranges is left alone; they are read as soon as they come."""
+
+_IN_ORDER = {"synchronize_seqscans": "off", "max_parallel_workers_per_gather": "0"}
+"""PostgreSQL's settings by which a scan that is repeated returns its rows in the order of the one before."""
 
 _SNAPSHOTS = {True: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", False: "BEGIN"}
 """By whether it is a server: a transaction whose queries see one moment."""
@@ -109,6 +113,9 @@ class JdbcReader:
         connection = self._connecting.connection
         if connection is None:
             connection = self._connecting.connect()
+            if self._options.database.is_server and takes_checkpoints(self._context.config):
+                for setting, value in _IN_ORDER.items():
+                    connection.rows(f"SELECT set_config('{setting}', '{value}', false) AS is_set")
             if not self._options.is_auto_commit:
                 connection.run(_SNAPSHOTS[self._options.database.is_server])
             self._opened = open_table(connection, self._options, self._spec)

@@ -6,16 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.connectors.commit_notes import JOURNAL, JOURNAL_DAYS, find_notes, forget_notes, not_noted, note
 from runtime.connectors.declared_rows import value_error
 from runtime.connectors.jdbc.driver import Connection, connect, transaction
 from runtime.connectors.jdbc.options import JdbcOptions
 from runtime.connectors.jdbc.publication import (
-    JOURNAL,
-    JOURNAL_DAYS,
     NUMBER_COLUMN,
     check_key,
-    find_noted,
-    note,
     publish,
 )
 from runtime.connectors.jdbc.sqlite import Sqlite
@@ -84,13 +81,14 @@ def commit_sqlite(
             connection.run(
                 f"CREATE TABLE IF NOT EXISTS {journal} (writer TEXT PRIMARY KEY, committed_at TEXT)"
             )
-            noted = connection.rows(find_noted(journal, [w.key for w in writers])).column(0).to_pylist()
-            if missing := [w for w in writers if w.key not in noted]:
+            notes = connection.rows(find_notes(journal, writers)).column(0).to_pylist()
+            if missing := not_noted(writers, notes):
                 _write(connection, spec, options, [staged_rows(w, files) for w in missing])
                 connection.run(
                     f"DELETE FROM {journal} WHERE committed_at < datetime('now', '-{JOURNAL_DAYS} days')"
                 )
-                connection.run(note(journal, [w.key for w in missing], "datetime('now')"))
+                connection.run(forget_notes(journal, missing))
+                connection.run(note(journal, missing, "datetime('now')"))
     finally:
         connection.close()
     remove_committed(checkpoint_id, writers, files)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from runtime.connectors import connector
@@ -87,6 +89,25 @@ def test_the_next_job_removes_what_a_dead_one_has_left(
     store.close()
     assert not staged.exists()
     assert [name for name in names(sink, tmp_path) if "dead" in name] == []
+
+
+def test_what_a_killed_job_has_prepared_for_its_checkpoints_stays_as_long_as_these(
+    sink: SinkSpec, tmp_path: Path
+) -> None:
+    config = {"execution.checkpointing.interval": "1 s", "execution.checkpointing.dir": str(tmp_path / "c")}
+    checkpoints = tmp_path / "c" / "dead"
+    checkpoints.mkdir(parents=True)
+    dead = ClaimingStore(KeepNothing(), FILES)
+    dead.put(msgspec.structs.replace(job("dead", sink), config=config), b"")
+    staged = stage(sink, "dead")
+    kill(dead)
+    for is_kept in (True, False):
+        store = ClaimingStore(KeepNothing(), FILES)
+        store.put(job("next", sink), b"")
+        store.close()
+        assert staged.exists() == is_kept
+        kill(store)
+        shutil.rmtree(checkpoints, ignore_errors=True)
 
 
 def test_the_rows_of_a_living_job_and_those_that_nobody_claims_stay(

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from operator_harness import Row, batch, rows_of
 
 from runtime.connectors import connector
+from runtime.connectors.commit_notes import JOURNAL
 from runtime.connectors.duckdb import commit as committing
 from runtime.host.files import LocalFiles
 from sqlstream import types as sql
@@ -289,17 +290,17 @@ def test_rows_are_applied_in_the_order_of_their_subtasks(tmp_path: Path) -> None
     assert stored(path) == [(1, "later")]
 
 
-def test_commits_are_remembered_for_a_month(tmp_path: Path) -> None:
+def test_commits_are_remembered_for_a_year(tmp_path: Path) -> None:
     path = tmp_path / "out.duckdb"
     sink = spec(path)
     commit(sink, written(sink, [[row(1, "a")]]))
-    for days in (29, 31):
+    for days in (364, 366):
         with duckdb.connect(str(path)) as connection:
             connection.execute(
-                f"INSERT INTO {committing.JOURNAL} VALUES ('of {days} days', now() - INTERVAL {days} DAY)"
+                f"INSERT INTO {JOURNAL} VALUES ('of {days} days', now() - INTERVAL {days} DAY)"
             )
     commit(sink, written(sink, [[row(2, "b")]]))
-    kept = [w for (w,) in stored(path, f"SELECT writer FROM {committing.JOURNAL}")]
-    assert "of 29 days" in kept
-    assert "of 31 days" not in kept
+    kept = [w for (w,) in stored(path, f"SELECT writer FROM {JOURNAL}")]
+    assert "of 364 days" in kept
+    assert "of 366 days" not in kept
     assert len(kept) == 3

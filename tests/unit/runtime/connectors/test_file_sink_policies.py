@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runtime.connectors import partition_marks
+from runtime.connectors import committed_notes, partition_marks
 from runtime.connectors.file_sink_options import FileSinkOptions
 from runtime.connectors.filesystem import Filesystem
 from runtime.connectors.partition_time import PartitionTime
@@ -119,7 +120,7 @@ def test_a_partition_is_marked_when_its_first_row_is_older_than_the_delay(
     table.checkpoint(LAST_CHECKPOINT_ID)
     assert table.marked() == ["day=a/hour=0", "day=b/hour=0"]
     assert table.values() == [1, 2]
-    assert not list(table.path.glob(".*"))
+    assert [p.name for p in table.path.glob(".*")] == [".committed"]
 
 
 def test_a_partition_is_marked_when_the_watermarks_of_all_writers_have_passed_its_time(
@@ -158,7 +159,7 @@ def test_notes_that_cannot_be_read_are_written_anew(tmp_path: Path, monkeypatch:
     table.write((3, "c", "0"))
     table.checkpoint(4)
     CONNECTOR.abort(table.spec, "job", [], table.files)
-    assert not list(table.path.glob(".*"))
+    assert [p.name for p in table.path.glob(".*")] == [".committed"]
 
 
 def test_the_time_of_a_partition_is_read_in_its_time_zone() -> None:
@@ -234,7 +235,9 @@ def test_a_commit_that_is_repeated_does_not_miss_files_that_users_have_removed_s
     table.write((2, "a", "0"))
     second = table.checkpoint(2)
     shutil.rmtree(table.path / "day=a")
-    # As when the job goes on from a checkpoint.
+    # As when the job goes on from a checkpoint, or another one from its savepoint, when it has ended.
+    table.commit(1, first)
+    CONNECTOR.abort(table.spec, "job", [], table.files)
     table.commit(1, first)
     table.commit(2, second)
     table.write((3, "a", "0"))
@@ -243,6 +246,23 @@ def test_a_commit_that_is_repeated_does_not_miss_files_that_users_have_removed_s
         hidden.unlink()
     with pytest.raises(ExternalError, match="the file written for it has vanished"):
         table.commit(3, third)
+    # Also when all of its directory is gone.
+    shutil.rmtree(next(table.path.glob(".staging-*")))
+    with pytest.raises(ExternalError, match="the file written for it has vanished"):
+        table.commit(3, third)
+
+
+def test_a_table_notes_the_commits_of_the_last_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(committed_notes, "NOTES_MAX", 4)
+    made = [Committable(f"job{n}", 1, "w", 0, {}) for n in range(6)]
+    for n, first in enumerate(made):
+        committed_notes.note_commit(str(tmp_path), first, LocalFiles())
+        os.utime(tmp_path / ".committed" / f"job{n}", (n, n))
+    noted = [committed_notes.is_noted(str(tmp_path), first, LocalFiles()) for first in made]
+    assert noted == [False, False, True, True, True, True]
+    assert not committed_notes.is_noted(str(tmp_path), Committable("job4", 2, "w", 0, {}), LocalFiles())
+    (tmp_path / ".committed" / "job4").write_bytes(b"{")
+    assert not committed_notes.is_noted(str(tmp_path), made[4], LocalFiles())
 
 
 @pytest.mark.parametrize(

@@ -24,12 +24,16 @@ class Reader:
         self.number = 0
         self.is_last = first.is_last
         self.read: list[int] = []
+        self.returned: list[int] = []
+        self.confirmed = 0
 
     def receive(self, number: int, assigned: AssignedSplits | None) -> None:
         if assigned is not None and number == self.number + 1:
             self.number = number
             self.left += [p["n"] for p in assigned.positions]
             self.is_last = assigned.is_last
+            del self.returned[: assigned.returned - self.confirmed]
+            self.confirmed = assigned.returned
 
     @property
     def has_finished(self) -> bool:
@@ -48,6 +52,7 @@ class Job:
         self.assignment = SplitAssignment(parallelism)
         self.found = 0
         self.is_all_found = False
+        self.given_back: list[int] = []
         self.assignment.on_discovered(self.look(is_last=False), {"found": self.found})
         self.readers = [Reader(self.assignment.first(s)) for s in range(parallelism)]
         self.counted: Counter[int] = Counter()
@@ -61,7 +66,23 @@ class Job:
         weights = [self.fate.randint(0, 20) for _ in range(self.fate.randint(0, 9))]
         made = tuple(SourceSplit({"n": self.found + i}, w) for i, w in enumerate(weights))
         self.found += len(made)
-        return Discovery(made, is_last, self.is_on_demand)
+        again = tuple(SourceSplit({"n": n}) for n in self.given_back)
+        self.given_back = []
+        return Discovery(made + again, is_last, self.is_on_demand)
+
+    def give_back(self, subtask: int) -> None:
+        """A split cannot be read at the moment, and is found again as it was."""
+        reader = self.readers[subtask]
+        if not reader.left or reader.is_last or self.is_all_found:
+            return
+        reader.returned.append(reader.left.pop(self.fate.randrange(len(reader.left))))
+        self.tell_returned(subtask)
+
+    def tell_returned(self, subtask: int) -> None:
+        reader = self.readers[subtask]
+        told = tuple({"n": n} for n in reader.returned)
+        _, added = self.assignment.on_returned(subtask, told, reader.confirmed)
+        self.given_back += [position["n"] for position in added]
 
     def discover(self, is_last: bool) -> None:
         if self.is_all_found:
@@ -137,6 +158,7 @@ class Job:
         self.assignment.restore(kept, [s for s, _ in states], [f for _, f in states])
         assert self.assignment.enumerator is not None
         # Its enumerator goes on from its state too, and finds the rest again.
+        self.given_back = [position["n"] for position in self.assignment.unhandled]
         self.found, self.is_all_found = self.assignment.enumerator["found"], self.assignment.is_complete
         self.readers = [Reader(self.assignment.first(s)) for s in range(parallelism)]
         self.take_checkpoint()
@@ -174,6 +196,8 @@ def test_every_split_is_read_once_over_what_counts(seed: int, monkeypatch: pytes
             job.read(subtask)
         elif step < 0.92:
             job.checkpoint()
+        elif step < 0.94:
+            job.give_back(subtask)
         elif step < 0.98:
             job.fail(subtask)
         else:
