@@ -23,9 +23,9 @@ KEEP_FREED_MEMORY = {
     "MALLOC_ARENA_MAX": "1",
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
-    "MIMALLOC_PURGE_DELAY": "10000",
+    "MIMALLOC_PURGE_DELAY": "60000",
 }
-"""Environment of a child: glibc and (for 10 s) Arrow's allocator keep the memory of one batch for the next instead of
+"""Environment of a child: glibc and (for 60 s) Arrow's allocator keep the memory of one batch for the next instead of
 returning it to the system and faulting it in again, page by page (measured: 0 to 60 % of the CPU time of windows with
 millions of keys). glibc uses one arena, because only the main arena grows contiguously and has room for large arrays. An
 idle TaskManager returns the memory to the system (runtime.taskmanager.idle_memory)."""
