@@ -19,15 +19,17 @@ BATCH_IDS = 1_000_000
 
 COMPARE_ID = 2 * BATCH_IDS
 NAME = "verify"
+_CHECKPOINTING_INTERVAL = "execution.checkpointing.interval"
 _SINGLETON = Exchange(ExchangeKind.SINGLETON)
 
 
 def verifying_job(stream: JobGraph, batch: JobGraph, spec: CompareRowsSpec, job_id: str) -> JobGraph:
     """The vertices of both jobs, whose rows go to one more vertex instead of to the client: it compares them, and the client gets
-    what `spec` says. Each job has one sink, `collect`."""
+    what `spec` says. Each job has one sink, `collect`. The job takes no checkpoints: what the comparison holds is not saved."""
     (batch_vertex,) = batch.vertices
     vertices = (*stream.vertices, _with_ids_of_batch(batch_vertex))
-    made = JobGraph(job_id, NAME, vertices, stream.edges, stream.config)
+    config = {key: value for key, value in stream.config.items() if key != _CHECKPOINTING_INTERVAL}
+    made = JobGraph(job_id, NAME, vertices, stream.edges, config)
     compare_id = hashlib.sha256(repr((spec, [v.id for v in vertices])).encode()).hexdigest()[:32]
     # The vertices of the stream stand first, and so does its sink.
     made, stream_mode = _redirected(made, compare_id, STREAM_INPUT)

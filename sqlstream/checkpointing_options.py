@@ -32,6 +32,9 @@ _CHECKPOINTS = (
     ConfigOption("execution.checkpointing.mode", _E, "EXACTLY_ONCE",
                  "How often each row counts in state and in sinks that commit.", choices=("EXACTLY_ONCE",),
                  refused=("AT_LEAST_ONCE",)),
+    ConfigOption("execution.checkpointing.unaligned.enabled", _B, "false",
+                 "Let the barriers of checkpoints, but not of savepoints, pass the rows that wait between tasks, which become "
+                 "part of the checkpoint: it waits for no slow task, is larger, and goes on with the same parallelism only."),
     ConfigOption("execution.checkpointing.checkpoints-after-tasks-finish", _E, "true",
                  "Take checkpoints while some of the tasks have finished.", choices=("true",), refused=("false",)),
     ConfigOption("execution.checkpointing.externalized-checkpoint-retention", _E, "NO_EXTERNALIZED_CHECKPOINTS",
@@ -40,6 +43,8 @@ _CHECKPOINTS = (
                  choices=("NO_EXTERNALIZED_CHECKPOINTS", "DELETE_ON_CANCELLATION", "RETAIN_ON_CANCELLATION")),
     ConfigOption("execution.checkpointing.storage", _E, "filesystem", "Where checkpoints are kept.",
                  choices=("filesystem",), refused=("jobmanager",)),
+    ConfigOption("execution.checkpointing.snapshot-compression", _B, "false",
+                 "Write state in LZ4: less to store, for more work of the processor."),
     ConfigOption("execution.checkpointing.dir", _S, "",
                  "The directory of checkpoints, which every process of the cluster reaches; empty takes one of the cluster's."),
     ConfigOption("execution.checkpointing.savepoint-dir", _S, "", "The directory of savepoints that are given no other."),

@@ -38,14 +38,14 @@ class InterruptedEngine(Engine):
     """An Engine whose jobs are interrupted twice each. `kills` and `restores` count those that came before the end
     of the job, of `jobs`.
 
-    State: the cluster, which replaces the children that are killed."""
+    State: the cluster, which replaces the children that are killed, and how long sources pause after each batch."""
 
-    def __init__(self, directory: Path, seed: int, pause_ms: int = 10) -> None:
+    def __init__(self, directory: Path, seed: int) -> None:
         super().__init__(directory)
         self._place = directory
         self._random = random.Random(seed)
-        self._pause_ms = pause_ms
-        self._children = EmbeddedCluster({"taskmanager.numberOfTaskSlots": "4"}, task_managers=2)
+        self.pause_ms = 10
+        self._children = EmbeddedCluster({"taskmanager.numberOfTaskSlots": "1"}, task_managers=3)
         self._children.start()
         self._compile: Callable[[], CompiledPlan]
         self.jobs = 0
@@ -68,12 +68,13 @@ class InterruptedEngine(Engine):
         self.jobs += 1
         rows = self._place / f"kept-{secrets.token_hex(4)}"
         checkpoints = self._place / "checkpoints"
-        settings = SETTINGS | {"execution.checkpointing.dir": str(checkpoints), PAUSE_MS: str(self._pause_ms)}
+        settings = SETTINGS | {"execution.checkpointing.dir": str(checkpoints), PAUSE_MS: str(self.pause_ms)}
         graph = _kept(plan.job_graph, rows, settings)
         self._children.submit(graph)
-        self._pause(graph, 0.4)
-        self._kill(graph)
-        self._pause(graph, 0.6)
+        self._run_for_a_while(graph.job_id)
+        self._kill(graph.job_id)
+        self._until(graph.job_id, lambda: self._has_restarted(graph.job_id))
+        self._wait(graph.job_id, 0.3)
         self._children.cancel(graph.job_id)
         status = self._children.wait(graph.job_id, TIMEOUT_S).status
         if status is JobStatus.CANCELED:
@@ -100,19 +101,32 @@ class InterruptedEngine(Engine):
         finally:
             config["parallelism.default"] = before
 
-    def _pause(self, graph: JobGraph, longest_s: float) -> None:
-        """Wait until the job runs, and then for a random time, or until it has ended."""
-        end_s = time.monotonic() + TIMEOUT_S
-        status = self._children.status(graph.job_id).status
-        while status is not JobStatus.RUNNING and not status.is_terminal and time.monotonic() < end_s:
-            time.sleep(0.005)
-            status = self._children.status(graph.job_id).status
-        with contextlib.suppress(TimeoutError):
-            self._children.wait(graph.job_id, self._random.uniform(0, longest_s))
+    def _run_for_a_while(self, job_id: str) -> None:
+        """Most jobs have a checkpoint then."""
+        self._until(job_id, lambda: self._children.status(job_id).status is JobStatus.RUNNING)
+        if self._random.random() < 0.8:
+            self._until(job_id, lambda: self._children.checkpoints(job_id).counts.completed > 0)
+        self._wait(job_id, 0.2)
 
-    def _kill(self, graph: JobGraph) -> None:
+    def _has_restarted(self, job_id: str) -> bool:
+        details = self._children.details(job_id)
+        return bool(details.restarts) and details.status is JobStatus.RUNNING
+
+    def _until(self, job_id: str, condition: Callable[[], bool]) -> None:
+        """Wait for a condition or the end of the job."""
+        end_s = time.monotonic() + TIMEOUT_S
+        while not condition() and not self._children.status(job_id).status.is_terminal:
+            assert time.monotonic() < end_s
+            time.sleep(0.005)
+
+    def _wait(self, job_id: str, longest_s: float) -> None:
+        """Wait for a random time, or until the job has ended."""
+        with contextlib.suppress(TimeoutError):
+            self._children.wait(job_id, self._random.uniform(0, longest_s))
+
+    def _kill(self, job_id: str) -> None:
         victim = self._random.choice(self._children.process_ids)
-        self.kills += not self._children.status(graph.job_id).status.is_terminal
+        self.kills += not self._children.status(job_id).status.is_terminal
         with contextlib.suppress(ProcessLookupError):
             os.kill(victim, signal.SIGKILL)
 

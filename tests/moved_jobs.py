@@ -25,6 +25,7 @@ from runtime.jobmanager.deployment import Deployment as TaskSurroundings
 from runtime.jobmanager.deployment import describe_tasks
 from runtime.jobmanager.execution_graph import ExecutionGraph
 from runtime.operators.operator import Operator
+from runtime.state.operator_state import OperatorState, PendingSnapshot
 from runtime.state.snapshot import OperatorSnapshot
 from runtime.story import Story
 from runtime.taskmanager.task_executor import TaskStateChanged
@@ -32,8 +33,10 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import ExecutionState
+from sqlstream.messages.rpc import TaskDeploymentDescriptor
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.spi.committable import Committable
 from sqlstream.spi.connector import Boundedness, ConnectorContext, ConnectorDescriptor, SourceStatus
 
 PLANNED_PARALLELISM = 5
@@ -80,6 +83,8 @@ class Tape:
         self.scripts = scripts
         self.fate = fate
         self.recorded: list[pa.RecordBatch] = []
+        self.prepared: dict[str, list[pa.RecordBatch]] = {}
+        self.writers = 0
         self.is_calm = True
 
     def set_stops(self, is_last: bool) -> None:
@@ -96,13 +101,22 @@ class Tape:
 
 
 class ScriptReader:
-    """Plays the scripts of one subtask, which are assigned by number. Implements `SourceReader` and `MakesWatermarks`."""
+    """Plays the scripts of one subtask, which are assigned by number, or copies of them from their positions on. Implements
+    `SourceReader` and `MakesWatermarks`."""
 
-    def __init__(self, spec: SourceSpec, context: ConnectorContext) -> None:
+    def __init__(
+        self, spec: SourceSpec, context: ConnectorContext, positions: list[dict[str, int]] | None
+    ) -> None:
         tape: Tape = context.files
         self._columns = list(spec.columns)
         self._fate = tape.fate
-        self._scripts = tape.scripts[_name(spec)][context.subtask :: context.parallelism]
+        known = tape.scripts[_name(spec)]
+        if positions is None:
+            self._numbers = list(range(context.subtask, len(known), context.parallelism))
+            self._scripts = [known[number] for number in self._numbers]
+        else:
+            self._numbers = [p["split"] for p in positions]
+            self._scripts = [dataclasses.replace(known[p["split"]], position=p["read"]) for p in positions]
 
     def poll(self) -> pa.RecordBatch | SourceStatus:
         ready = [script for script in self._scripts if script.has_next]
@@ -120,7 +134,7 @@ class ScriptReader:
         return None
 
     def snapshot(self) -> list[dict[str, Any]]:
-        return []
+        return [{"split": n, "read": s.position} for n, s in zip(self._numbers, self._scripts, strict=True)]
 
     def close(self) -> None:
         return None
@@ -137,14 +151,23 @@ class _UnmarkedReader:
 
 
 class _Writer:
-    def __init__(self, recorded: list[pa.RecordBatch]) -> None:
-        self._recorded = recorded
+    """What it writes is recorded at once, and is `prepared` too, under the key of its committable."""
+
+    def __init__(self, context: ConnectorContext) -> None:
+        self._tape: Tape = context.files
+        self._job_id, self._subtask = context.job_id, context.subtask
+        self._name = f"writer-{self._tape.writers}"
+        self._tape.writers += 1
+        self._written: list[pa.RecordBatch] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._recorded.append(batch)
+        self._tape.recorded.append(batch)
+        self._written.append(batch)
 
-    def prepare_commit(self, checkpoint_id: int) -> list[dict[str, Any]]:
-        return []
+    def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
+        made = Committable(self._job_id, checkpoint_id, self._name, self._subtask, {})
+        self._tape.prepared[made.key], self._written = self._written, []
+        return [made]
 
     def abort(self) -> None:
         return None
@@ -164,10 +187,10 @@ class Scripted:
     )
 
     def source(self, spec: SourceSpec, context: ConnectorContext, splits: Any) -> Any:
-        return ScriptReader(spec, context)
+        return ScriptReader(spec, context, splits)
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> _Writer:
-        return _Writer(context.files.recorded)
+        return _Writer(context)
 
 
 class Unmarked(Scripted):
@@ -176,10 +199,10 @@ class Unmarked(Scripted):
     descriptor = msgspec.structs.replace(Scripted.descriptor, identifier="unmarked", watermarks=False)
 
     def source(self, spec: SourceSpec, context: ConnectorContext, splits: Any) -> Any:
-        return _UnmarkedReader(ScriptReader(spec, context))
+        return _UnmarkedReader(ScriptReader(spec, context, splits))
 
 
-def _registered() -> Any:
+def registered() -> Any:
     """While it is entered, jobs find the connectors of these tests."""
     return patch.dict(CONNECTORS, {"scripted": "moved_jobs:Scripted", "unmarked": "moved_jobs:Unmarked"})
 
@@ -215,6 +238,61 @@ def _name(spec: SourceSpec) -> str:
     return spec.table.rpartition(".")[2].strip("`")
 
 
+class TaskSnapshots:
+    """The checkpoints of one task: collected some steps after they begin, and completed or aborted some steps later, so that
+    increments follow each other. `_segments` are those of the last completed one by operator and table, each with its id."""
+
+    def __init__(self, task: SimulatedTask, fate: random.Random) -> None:
+        self._task = task
+        self._fate = fate
+        self._last_id = 0
+        self._pending: dict[int, PendingSnapshot] = {}
+        self._segments: dict[tuple[int, str], list[tuple[int, pa.Table]]] = {}
+
+    def step(self) -> None:
+        if self._task.has_ended or not self._task.is_waiting or self._fate.random() < 0.9:
+            return
+        if not self._pending:
+            self._begin()
+        elif self._fate.random() < 0.2:
+            for state in self._states().values():
+                state.on_checkpoint_aborted(self._last_id)
+            self._pending = {}
+        else:
+            self._complete()
+
+    def whole(self) -> dict[int, OperatorSnapshot]:
+        """The state of each operator at this moment, as its chain of snapshots has it."""
+        self._begin()
+        shared = self._complete()
+        found = {id: OperatorSnapshot(shared=shared[id]) for id in self._states()}
+        for (id, name), segments in self._segments.items():
+            found[id].keyed[name] = pa.concat_tables([table for _, table in segments])
+        return found
+
+    def _states(self) -> dict[int, OperatorState]:
+        return {node.chained.id: node.operator.context.state for node in self._task.chain.nodes}
+
+    def _begin(self) -> None:
+        self._last_id += 1
+        self._task.chain.flush()
+        self._pending = {id: state.begin_snapshot(self._last_id) for id, state in self._states().items()}
+
+    def _complete(self) -> dict[int, dict[str, pa.Table]]:
+        shared, segments = {}, {}
+        for id, pending in self._pending.items():
+            snapshot = pending.collect()
+            shared[id] = snapshot.shared
+            for name, table in snapshot.keyed.items():
+                base = snapshot.increments.get(name, 0)
+                kept = [part for part in self._segments.get((id, name), []) if part[0] <= base]
+                segments[id, name] = [*kept, (self._last_id, table)]
+        for state in self._states().values():
+            state.on_checkpoint_completed(self._last_id)
+        self._pending, self._segments = {}, segments
+        return shared
+
+
 class Deployment:
     """All tasks of a job, stepped in random turns under a clock that runs with them."""
 
@@ -230,16 +308,21 @@ class Deployment:
         tasks = describe_tasks(execution, execution.subtasks(), TaskSurroundings("", lambda s: None)).values()
         self.tasks: dict[str, list[SimulatedTask]] = {vertex.id: [] for vertex in graph.vertices}
         for task in tasks:
-            shares = {
-                o.id: share_of(
-                    states[o.id], task.subtask, task.vertex.parallelism, task.vertex.max_parallelism
-                )
-                for o in task.vertex.operators
-                if o.id in states
-            }
-            self.tasks[task.vertex.id].append(
-                SimulatedTask(task, exchange, tape, self._now, self._after, self._report, shares)
-            )
+            self.tasks[task.vertex.id].append(self._deployed(task, exchange, states))
+
+    def _deployed(
+        self, task: TaskDeploymentDescriptor, exchange: SimulatedExchange, states: States
+    ) -> SimulatedTask:
+        shares = {
+            o.id: share_of(states[o.id], task.subtask, task.vertex.parallelism, task.vertex.max_parallelism)
+            for o in task.vertex.operators
+            if o.id in states
+        }
+        return SimulatedTask(task, exchange, self.tape, self._now, self._after, self._report, shares)
+
+        self._snapshots = {
+            id(task): TaskSnapshots(task, tape.fate) for subtasks in self.tasks.values() for task in subtasks
+        }
 
     def _now(self) -> int:
         return self.now_ms
@@ -249,6 +332,7 @@ class Deployment:
         heapq.heappush(self._waiting, (self.now_ms + delay_ms, self._count, action))
 
     def _report(self, change: TaskStateChanged) -> None:
+        """A task has entered a state."""
         assert change.state is not ExecutionState.FAILED, change.error
 
     def _advance(self, ms: int) -> None:
@@ -266,7 +350,9 @@ class Deployment:
         """Until every script has stopped, or every task has ended."""
         tasks = [task for subtasks in self.tasks.values() for task in subtasks]
         while not (self.tape.has_stopped() if self._is_cut() else all(task.has_ended for task in tasks)):
-            self.tape.fate.choice(tasks).step()
+            task = self.tape.fate.choice(tasks)
+            task.step()
+            self._snapshots[id(task)].step()
             self._advance(self.tape.fate.randint(0, 5))
 
     def _is_cut(self) -> bool:
@@ -280,8 +366,8 @@ class Deployment:
             self._settle(tasks)
             saved = tasks.pop(0)
             # What this flushes is still taken by the tasks behind it.
-            for id, snapshot in saved.chain.snapshot().items():
-                states.setdefault(id, []).append(snapshot)
+            for operator_id, snapshot in self._snapshots[id(saved)].whole().items():
+                states.setdefault(operator_id, []).append(snapshot)
         return states
 
     def _settle(self, tasks: Sequence[SimulatedTask]) -> None:
@@ -303,7 +389,7 @@ def run_job(
 ) -> list[pa.RecordBatch]:
     """What the sink records of a run that is cut at random places and goes on at the next parallelism; `seen` gets the operators
     that hold state at a cut."""
-    with _registered():
+    with registered():
         return _run_job(graph, scripts, parallelisms, random.Random(seed), seen)
 
 
@@ -314,7 +400,7 @@ def _run_job(
     fate: random.Random,
     seen: Callable[[Operator[Any]], None],
 ) -> list[pa.RecordBatch]:
-    tape = _tape(graph, scripts, fate)
+    tape = tape_of(graph, scripts, fate)
     states: States = {}
     now_ms = 1_000
     for number, parallelism in enumerate(parallelisms, 1):
@@ -331,8 +417,8 @@ def _run_job(
 
 def operators_of(graph: JobGraph, scripts: Mapping[str, list[Script]]) -> Iterator[Operator[Any]]:
     """The operators that the tasks of a job open."""
-    tape = _tape(graph, scripts, random.Random(0))
-    with _registered():
+    tape = tape_of(graph, scripts, random.Random(0))
+    with registered():
         deployment = Deployment(at_parallelism(graph, 1), tape, {}, 0)
         for subtasks in deployment.tasks.values():
             for task in subtasks:
@@ -340,7 +426,7 @@ def operators_of(graph: JobGraph, scripts: Mapping[str, list[Script]]) -> Iterat
     yield from deployment.operators()
 
 
-def _tape(graph: JobGraph, scripts: Mapping[str, list[Script]], fate: random.Random) -> Tape:
+def tape_of(graph: JobGraph, scripts: Mapping[str, list[Script]], fate: random.Random) -> Tape:
     """Copies of the scripts of the tables that the job reads."""
     names = {_name(o.spec) for v in graph.vertices for o in v.operators if isinstance(o.spec, SourceSpec)}
     return Tape({name: [dataclasses.replace(s) for s in scripts[name]] for name in sorted(names)}, fate)

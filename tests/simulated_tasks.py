@@ -34,7 +34,7 @@ from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import InputChannelDescriptor, TaskDeploymentDescriptor
 from sqlstream.schema import Schema
 from sqlstream.specs import CalcSpec, SinkSpec, SourceSpec
-from sqlstream.spi.committable import Committable
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import (
     AssignedSplits,
     Boundedness,
@@ -115,24 +115,35 @@ class Disk:
 
 
 class _Reader:
-    def __init__(self, context: ConnectorContext) -> None:
+    """Reads the parts that it has, from where its positions say. State: the rows that are left of each part."""
+
+    def __init__(self, context: ConnectorContext, positions: list[dict[str, Any]]) -> None:
         disk: Disk = context.files
         self._context = context
         self._fate = disk.fate
-        self._rows = source_rows(context.vertex_id, context.subtask)
+        self._parts: deque[tuple[int, list[Row]]] = deque()
+        self._read(positions)
         is_calm = disk.is_calm
         # Some sources last longer than any fault: their jobs are there to be cancelled, or to lose a TaskManager.
         self._end_ms = context.now_ms() + (0 if is_calm or self._fate.random() < 0.8 else 60_000)
         self._fails = not is_calm and self._fate.random() < 0.05
 
+    def _read(self, positions: Iterable[dict[str, Any]]) -> None:
+        for position in positions:
+            rows = source_rows(self._context.vertex_id, position["part"])
+            self._parts.append((position["part"], rows[position.get("row", 0) :]))
+
     def poll(self) -> pa.RecordBatch | SourceStatus:
-        if self._fate.random() < 0.2 or (not self._rows and self._context.now_ms() < self._end_ms):
+        if self._fate.random() < 0.2 or (not self._parts and self._context.now_ms() < self._end_ms):
             return SourceStatus.NOTHING_YET
-        if not self._rows:
+        if not self._parts:
             return SourceStatus.END
         if self._fails and self._fate.random() < 0.5:
             raise JobError("SS5002", "no such row", reason=FailureReason.OPERATOR_FAILED)
-        taken, self._rows = self._rows[:BATCH_ROWS], self._rows[BATCH_ROWS:]
+        part, rows = self._parts.popleft()
+        taken, left = rows[:BATCH_ROWS], rows[BATCH_ROWS:]
+        if left:
+            self._parts.appendleft((part, left))
         return pa.record_batch(
             {"k": pa.array([k for k, _ in taken]), "v": pa.array([v for _, v in taken], pa.int64())}
         )
@@ -141,7 +152,8 @@ class _Reader:
         return None
 
     def snapshot(self) -> list[dict[str, Any]]:
-        return []
+        vertex_id = self._context.vertex_id
+        return [{"part": p, "row": len(source_rows(vertex_id, p)) - len(left)} for p, left in self._parts]
 
     def close(self) -> None:
         return None
@@ -150,16 +162,10 @@ class _Reader:
 class _AssignedReader(_Reader):
     """Reads the parts that it is assigned, and requests further ones before it needs them, or only then."""
 
-    def __init__(self, context: ConnectorContext, splits: list[dict[str, Any]]) -> None:
-        super().__init__(context)
-        self._rows = []
+    def __init__(self, context: ConnectorContext, positions: list[dict[str, Any]]) -> None:
+        super().__init__(context, positions)
         self._has_all = True
         self._is_early = self._fate.random() < 0.5
-        self._read(splits)
-
-    def _read(self, positions: Iterable[dict[str, Any]]) -> None:
-        for position in positions:
-            self._rows += source_rows(self._context.vertex_id, position["part"])
 
     def add_splits(self, assigned: AssignedSplits) -> None:
         self._read(assigned.positions)
@@ -167,7 +173,7 @@ class _AssignedReader(_Reader):
 
     @property
     def wants_splits(self) -> bool:
-        return self._is_early or not self._rows
+        return self._is_early or not self._parts
 
     @property
     def returned_splits(self) -> tuple[dict[str, Any], ...]:
@@ -179,10 +185,12 @@ class _AssignedReader(_Reader):
 
 
 class _Writer:
+    """One file for each checkpoint that has rows, and one for the end."""
+
     def __init__(self, context: ConnectorContext) -> None:
         self._disk: Disk = context.files
         self._job_id = context.job_id
-        self._file = f"{context.vertex_id[-2:]}-{context.subtask}-{context.attempt}"
+        self._name = f"{context.vertex_id[-2:]}-{context.subtask}-{context.attempt}"
         self._rows: list[Row] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -190,10 +198,15 @@ class _Writer:
         self._rows += zip(columns["k"], columns["v"], strict=True)
 
     def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
-        if not self._disk.is_calm and self._disk.fate.random() < 0.05:
+        is_last = checkpoint_id == LAST_CHECKPOINT_ID
+        if not self._disk.is_calm and self._disk.fate.random() < (0.05 if is_last else 0.01):
             raise JobError("SS5002", "cannot be closed", reason=FailureReason.OPERATOR_FAILED)
-        self._disk.staged.setdefault(self._job_id, {})[self._file] = self._rows
-        return [file_of(self._file, self._job_id, checkpoint_id)]
+        if not self._rows and not is_last:
+            return []
+        file = self._name if is_last else f"{self._name}-{checkpoint_id}"
+        self._disk.staged.setdefault(self._job_id, {})[file] = self._rows
+        self._rows = []
+        return [file_of(file, self._job_id, checkpoint_id)]
 
     def abort(self) -> None:
         self._rows = []
@@ -208,7 +221,9 @@ class SimulatedConnector:
 
     def source(self, spec: SourceSpec, context: ConnectorContext, splits: Any) -> _Reader:
         self._open(context)
-        return _Reader(context) if splits is None else _AssignedReader(context, splits)
+        if spec.connector == ASSIGNED:
+            return _AssignedReader(context, splits)
+        return _Reader(context, [{"part": context.subtask}] if splits is None else splits)
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> _Writer:
         self._open(context)
@@ -238,6 +253,8 @@ class SimulatedChannel:
         self._items: deque[Any] = deque()
         self._on_readable: Callable[[], None] = lambda: None
         self._on_room: Callable[[], None] = lambda: None
+        self._on_first: Callable[[], None] = lambda: None
+        self._firsts = 0
         self.is_closed = False
         self.has_ended = False
         self.on_read: Callable[[int], None] | None = None
@@ -266,13 +283,28 @@ class SimulatedChannel:
         if len(self._items) == 1:
             self._on_readable()
 
+    def put_first(self, item: Any, size: int) -> tuple[QueuedItem, ...]:
+        """It passes what has arrived and what is under way, and is there at once."""
+        if self.is_closed:
+            raise ChannelClosed
+        passed = [*list(self._items)[self._firsts :], *self._under_way]
+        self._items.insert(self._firsts, item)
+        self._firsts += 1
+        self._on_first()
+        return tuple(QueuedItem(one, 0) for one in passed)
+
+    def take_first(self) -> tuple[QueuedItem | None, bool]:
+        return self.take() if self._firsts else (None, False)
+
     def take(self) -> tuple[QueuedItem | None, bool]:
         queued = QueuedItem(self._items.popleft(), 0) if self._items else None
+        self._firsts = max(0, self._firsts - 1)
         self._on_room()
         return queued, bool(self._items)
 
     def listen(self, on_readable: Callable[[], None], on_first: Callable[[], None]) -> None:
         self._on_readable = on_readable
+        self._on_first = on_first
         if self._items:
             on_readable()
 

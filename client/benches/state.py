@@ -54,7 +54,7 @@ class StateBench:
         self._keys = keys
         self._clock = _Clock()
         self._random = np.random.default_rng(1)
-        self._table, self._counts = self._empty_table()
+        self.table, self._counts = self._empty_table()
         self._batches = max(1, rows // BATCH_ROWS)
 
     def _empty_table(self) -> tuple[KeyedTable, NumberColumn]:
@@ -64,53 +64,60 @@ class StateBench:
         return table, counts
 
     def figures(self) -> Iterator[StateFigure]:
-        yield self._figure("create", self._keys, self._create())
-        yield self._in_batches("find", self._some_keys, self._table.get_or_create)
+        yield self._figure("create", self._keys, self.fill())
+        yield self._in_batches("find", self._some_keys, self.table.get_or_create)
         yield self._in_batches("write", self._some_slots, self._write)
         yield self._in_batches("gather", self._some_slots, self._counts.columns)
         begun_s = time.process_time()
-        saved = self._table.save()
+        saved = self.table.save()
         yield self._figure("save", self._keys, time.process_time() - begun_s)
         yield self._figure("expire", self._keys, self._expire())
-        self._table, self._counts = self._empty_table()
+        self.table, self._counts = self._empty_table()
         begun_s = time.process_time()
-        self._table.load(saved)
+        self.table.load(saved)
         yield self._figure("load", self._keys, time.process_time() - begun_s)
 
-    def _create(self) -> float:
+    def fill(self) -> float:
+        """Enter every key; returns the CPU time that it took."""
         used_s = 0.0
         for start in range(0, self._keys, BATCH_ROWS):
             keys = _key_columns(np.arange(start, min(start + BATCH_ROWS, self._keys)))
             begun_s = time.process_time()
-            slots, _ = self._table.get_or_create(keys)
-            self._table.writing(slots)
+            slots, _ = self.table.get_or_create(keys)
+            self.table.writing(slots)
             used_s += time.process_time() - begun_s
         return used_s
 
     def _expire(self) -> float:
         self._clock.now_ms += TTL_MS
         begun_s = time.process_time()
-        self._table.expire()
+        self.table.expire()
         return time.process_time() - begun_s
 
     def _in_batches(self, operation: str, make: Callable[[], Any], run: Callable[[Any], Any]) -> StateFigure:
-        used_s = 0.0
+        used_s, rows = 0.0, 0
         for _ in range(self._batches):
             batch = make()
             begun_s = time.process_time()
             run(batch)
             used_s += time.process_time() - begun_s
-        return self._figure(operation, self._batches * BATCH_ROWS, used_s)
+            rows += len(batch[0]) if isinstance(batch, list) else len(batch)
+        return self._figure(operation, rows, used_s)
 
     def _some_keys(self) -> list[pa.Array]:
         return _key_columns(self._random.integers(0, self._keys, BATCH_ROWS))
 
     def _some_slots(self) -> Array:
-        return self._random.integers(0, self._keys, BATCH_ROWS)
+        """A batch of distinct slots, or all."""
+        return self._random.choice(self._keys, min(BATCH_ROWS, self._keys), replace=False)
 
     def _write(self, slots: Array) -> None:
-        self._table.writing(slots)
-        add_into(self._counts.values, slots, _ONES)
+        self.table.writing(slots)
+        self.add(slots)
+
+    def add(self, slots: Array) -> None:
+        """Count each slot once more."""
+        add_into(self._counts.values, slots, _ONES[: len(slots)])
 
     def _figure(self, operation: str, rows: int, used_s: float) -> StateFigure:
         return StateFigure(
@@ -118,8 +125,8 @@ class StateBench:
             self._keys,
             rows,
             round(rows / max(used_s, 1e-9)),
-            round(self._table.nbytes() / self._keys, 1),
-            len(self._table),
+            round(self.table.nbytes() / self._keys, 1),
+            len(self.table),
         )
 
 

@@ -7,6 +7,7 @@ from types import ModuleType
 
 from client.commands import (
     bench_batch,
+    bench_checkpoint,
     bench_exchange,
     bench_latency,
     bench_lookup,
@@ -22,6 +23,7 @@ examples:
   sqlstream bench state
   sqlstream bench batch --events 1000000
   sqlstream bench exchange
+  sqlstream bench checkpoint
 
 `sqlstream bench WORKLOAD --help` has the details.
 """
@@ -33,6 +35,7 @@ WORKLOADS: dict[str, tuple[ModuleType, str]] = {
     "state": (bench_state, "how fast the keyed state of an operator is found, written and forgotten"),
     "batch": (bench_batch, "the same queries as a stream, in DuckDB and on Spark"),
     "exchange": (bench_exchange, "what it costs to hand batches from one task to another"),
+    "checkpoint": (bench_checkpoint, "what checkpoints cost, and how soon a job goes on from one"),
 }
 
 

@@ -104,14 +104,17 @@ def _tables_of(stored: StoredCheckpoint) -> Iterator[SavedTable]:
                     if part.segments:
                         parts.setdefault(part.name, []).append(part)
             for name, found in parts.items():
-                yield SavedTable(
-                    sql_name(operator.name), name.replace(".", "_"), operator, vertex, tuple(found)
-                )
+                yield SavedTable(sql_name(operator.name), _table_name(name), operator, vertex, tuple(found))
 
 
 def _shown(names: list[str]) -> list[int]:
     """The numbers of all columns but that of versions, which is only for `current_rows`."""
     return [number for number, name in enumerate(names) if name != VERSION_COLUMN]
+
+
+def _table_name(name: str) -> str:
+    """A table's own name, or for a part of it, such as `groups.EXPR$2`, one that needs no quotes: `groups_expr_2`."""
+    return re.sub(r"\W+", "_", name).lower()
 
 
 def sql_name(operator_name: str) -> str:

@@ -86,7 +86,7 @@ class StateDatabase:
                 "SS6213",
                 "DuckDB cannot run the query",
                 detail=str(error),
-                hint="`sqlstream state ls CHECKPOINT` has the names of tables and columns",
+                hint="`sqlstream state ls --json CHECKPOINT` has the names of tables and columns",
             ) from error
 
     def difference(self, name: str, before: pa.Table, after: pa.Table, rows_max: int) -> TableDifference:

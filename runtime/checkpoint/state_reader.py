@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import zlib
 from collections.abc import Iterable, Iterator
 
@@ -67,7 +66,7 @@ class SegmentReader:
 
     def batches(self, segment: StateSegment) -> Iterator[pa.RecordBatch]:
         """The rows of a segment, piece by piece; ExternalError SS6210 before the first one if the bytes are not those that were
-        written."""
+        written. What cannot be read at all may be readable later: ExternalError SS5001."""
         rows = 0
         for batch in self._decoded(segment):
             rows += batch.num_rows
@@ -100,7 +99,7 @@ class SegmentReader:
             file.seek(segment.offset)
             data = file.read_buffer(segment.length)
         except OSError as error:
-            raise self._unreadable(segment, error) from error
+            raise file_error("read", self._whole(segment), error) from error
         if (zlib.crc32(data) if checksum is None else checksum) != segment.checksum:
             raise self._corrupt(segment, "its bytes are not those that were written")
         return data
@@ -129,11 +128,6 @@ class SegmentReader:
 
     def _whole(self, segment: StateSegment) -> str:
         return f"{self._directory}/{segment.path}"
-
-    def _unreadable(self, segment: StateSegment, error: OSError) -> ExternalError:
-        if error.errno == errno.EIO:
-            return self._corrupt(segment, "the disk cannot read it")
-        return file_error("read", self._whole(segment), error)
 
     def _corrupt(self, segment: StateSegment, problem: str) -> ExternalError:
         return corrupt_checkpoint(self._whole(segment), problem)

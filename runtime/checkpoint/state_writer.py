@@ -1,11 +1,13 @@
-"""Writes what one subtask saves into one file: an Arrow IPC stream per table, each with its checksum."""
+"""Writes what one subtask saves: an Arrow IPC stream per table, each with its checksum."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import secrets
 import zlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -14,12 +16,20 @@ import pyarrow.compute as pc
 from runtime.host.files import file_error
 from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.errors import ExternalError
-from sqlstream.messages.checkpoint import SavedOperator, StateSegment, TableState, state_path
+from sqlstream.messages.checkpoint import (
+    STATE_DIRECTORY,
+    SavedOperator,
+    StateSegment,
+    TableState,
+    state_path,
+)
 from sqlstream.spi.files import Files
 
 PIECE_ROWS_MAX = 1 << 17
 PIECE_BYTES_MAX = 16 << 20
 """A record batch of a file has at most so many rows and about so many bytes: what reading one takes."""
+
+OWN_FILE_BYTES_MIN = 4 << 20
 
 _ALIGNMENT = 64
 """Segments start at multiples of this, so that the columns of a mapped file are aligned as Arrow's own memory is."""
@@ -34,9 +44,11 @@ def state_name(execution_id: str, checkpoint_id: int) -> str:
 class StateWriter:
     """Writes the state of subtasks below the directory of a job's checkpoints.
 
-    A name is written once; the file is at its path whole and durable when `write` returns, and is not there when it fails. Rows
-    stay in their order, and memory is bounded: what is written is a view of the snapshot, but for the pieces of compressed
-    columns. No state."""
+    A name is written once. Large tables have files of their own, because a file stays as long as a later checkpoint refers to one
+    table in it; the others share one. Files are at their paths whole and durable when `write` returns, and none is there when it
+    fails. Rows stay in their order: to sort them by key group would take three times as long as to write them, and only an
+    attempt at another parallelism, which filters, would gain. What is written is a view of the snapshot, but for the pieces of
+    compressed columns. No state."""
 
     def __init__(self, files: Files, directory: str, *, is_compressed: bool = False) -> None:
         self._files = files
@@ -48,31 +60,74 @@ class StateWriter:
         the cause when the store takes no more.
 
         Every table has the one segment that was written: it follows those of an earlier checkpoint when it is an increment."""
-        path = state_path(name)
-        if not any(snapshot.keyed or snapshot.shared for snapshot in snapshots.values()):
-            return tuple(SavedOperator(operator_id, ()) for operator_id in snapshots)
-        stream = self._files.open_write(self._whole(path))
+        tables = list(_tables_of(snapshots))
+        small = [table for table in tables if table.rows.nbytes < OWN_FILE_BYTES_MIN]
+        groups = [small] * bool(small) + [[table] for table in tables if table not in small]
         try:
-            with stream:
-                file = _StateFile(path, stream, self._options)
-                saved = tuple(file.operator(number, snapshot) for number, snapshot in snapshots.items())
-                stream.flush()
-                self._files.sync(stream)
-        except BaseException as error:
+            written = [
+                saved
+                for number, group in enumerate(groups)
+                for saved in self._write_file(_numbered(name, number), group)
+            ]
+        except BaseException:
             # Of a store that fails this may fail too: the sweep of the job's files finds what is left.
             with contextlib.suppress(ExternalError):
                 self.discard(name)
-            if isinstance(error, OSError):
-                raise file_error("write", self._whole(path), error) from error
             raise
+        return tuple(
+            SavedOperator(number, tuple(state for operator_id, state in written if operator_id == number))
+            for number in snapshots
+        )
+
+    def _write_file(self, name: str, tables: list[_Table]) -> list[tuple[int, TableState]]:
+        path = state_path(name)
+        whole = f"{self._directory}/{path}"
+        stream = self._files.open_write(whole)
+        try:
+            with stream:
+                file = _StateFile(path, stream, self._options)
+                saved = [(table.operator_id, file.table(table)) for table in tables]
+                stream.flush()
+                self._files.sync(stream)
+        except OSError as error:
+            raise file_error("write", whole, error) from error
         return saved
 
     def discard(self, name: str) -> None:
-        """Remove the file of this name, if there is one."""
-        self._files.remove(self._whole(state_path(name)))
+        """Remove the files of this name, if there are any, and the directories when nothing else is in them: the job may have
+        ended meanwhile."""
+        for number in itertools.count():
+            path = f"{self._directory}/{state_path(_numbered(name, number))}"
+            if self._files.status(path) is None:
+                break
+            self._files.remove(path)
+        for directory in (f"{self._directory}/{STATE_DIRECTORY}", self._directory):
+            self._files.remove_directory_if_empty(directory)
 
-    def _whole(self, path: str) -> str:
-        return f"{self._directory}/{path}"
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """A table to be written."""
+
+    operator_id: int
+    name: str
+    rows: pa.Table
+    is_keyed: bool
+    is_increment: bool
+
+
+def _tables_of(snapshots: Mapping[int, OperatorSnapshot]) -> Iterator[_Table]:
+    for operator_id, snapshot in snapshots.items():
+        for name, rows in snapshot.keyed.items():
+            yield _Table(operator_id, name, rows, True, name in snapshot.increments)
+        for name, rows in snapshot.shared.items():
+            yield _Table(operator_id, name, rows, False, False)
+
+
+def _numbered(name: str, number: int) -> str:
+    """The name of one of several files: `x-1f-12`, `x-1f.1-12`, `x-1f.2-12`."""
+    stem, _, checkpoint_id = name.rpartition("-")
+    return f"{stem}.{number}-{checkpoint_id}" if number else name
 
 
 class _StateFile:
@@ -84,31 +139,32 @@ class _StateFile:
         self._options = options
         self._length = 0
 
-    def operator(self, operator_id: int, snapshot: OperatorSnapshot) -> SavedOperator:
-        keyed = [
-            TableState(name, True, (self._segment(table, True, name in snapshot.increments),))
-            for name, table in snapshot.keyed.items()
-        ]
-        shared = [TableState(name, False, (self._segment(t, False),)) for name, t in snapshot.shared.items()]
-        return SavedOperator(operator_id, (*keyed, *shared))
-
-    def _segment(self, table: pa.Table, is_keyed: bool, is_increment: bool = False) -> StateSegment:
+    def table(self, table: _Table) -> TableState:
+        """Write a table as one segment."""
         padding = -self._length % _ALIGNMENT
         self._stream.write(bytes(padding))
         checked = _ChecksummedStream(self._stream)
         first, last = -1, -1
-        with pa.ipc.new_stream(checked, table.schema, options=self._options) as writer:
-            for piece in pieces_of(table):
-                if is_keyed:
+        with pa.ipc.new_stream(checked, table.rows.schema, options=self._options) as writer:
+            for piece in pieces_of(table.rows):
+                if table.is_keyed:
                     extent = pc.min_max(piece.column(KEY_GROUP_COLUMN)).as_py()
                     first = extent["min"] if first < 0 else min(first, extent["min"])
                     last = max(last, extent["max"])
                 writer.write_batch(piece)
         offset = self._length + padding
         self._length = offset + checked.length
-        return StateSegment(
-            self._path, offset, checked.length, checked.checksum, table.num_rows, first, last, is_increment
+        segment = StateSegment(
+            self._path,
+            offset,
+            checked.length,
+            checked.checksum,
+            table.rows.num_rows,
+            first,
+            last,
+            table.is_increment,
         )
+        return TableState(table.name, table.is_keyed, (segment,))
 
 
 class _ChecksummedStream:

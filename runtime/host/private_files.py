@@ -9,6 +9,7 @@ from runtime.host.files import LocalFiles, file_error
 from runtime.host.whole_files import FILE_MODE, sync_directory
 
 _DIRECTORY_MODE = 0o700
+_TRIES = 3
 
 
 class PrivateFiles(LocalFiles):
@@ -17,11 +18,15 @@ class PrivateFiles(LocalFiles):
 
     def open_write(self, path: str) -> BinaryIO:
         """A new file; an existing one is emptied. A symbolic link in its place is ExternalError SS5001."""
-        self.make_directories(os.path.dirname(path) or ".")
-        try:
-            return open(path, "wb", opener=_open_private)
-        except OSError as error:
-            raise file_error("write", path, error) from error
+        for tries_left in reversed(range(_TRIES)):
+            self.make_directories(os.path.dirname(path) or ".")
+            try:
+                return open(path, "wb", opener=_open_private)
+            except OSError as error:
+                # Somebody may have removed the directory, because it was empty, since it was made.
+                if not isinstance(error, FileNotFoundError) or not tries_left:
+                    raise file_error("write", path, error) from error
+        raise AssertionError("the last try returns or raises")
 
     def sync(self, stream: BinaryIO) -> None:
         super().sync(stream)
@@ -30,10 +35,7 @@ class PrivateFiles(LocalFiles):
     def publish(self, staged: str, final: str) -> None:
         self.make_directories(os.path.dirname(final) or ".")
         super().publish(staged, final)
-        try:
-            sync_directory(os.path.dirname(final) or ".")
-        except OSError as error:
-            raise file_error("publish", final, error) from error
+        self.sync_directory(os.path.dirname(final) or ".")
 
     def make_directories(self, path: str) -> None:
         missing = []

@@ -432,9 +432,13 @@ class JobMaster:
     def _on_acknowledged(self, event: CheckpointAcknowledged, now_ms: int) -> None:
         ack = event.acknowledgement
         subtask = self.graph.find(ack.execution_id)
-        if subtask is None or subtask.execution.task_manager_id != ack.task_manager_id:
-            # A replaced attempt: what it wrote is removed with all that its job has staged.
-            self._output.is_unclean = self._output.is_unclean or bool(ack.committables)
+        if subtask is None or subtask.execution.is_terminal:
+            # A finished attempt has said at its end what it wrote, and all of that may be committed. What others wrote is removed
+            # with all that their job has staged.
+            has_finished = subtask is not None and subtask.execution.state is ExecutionState.FINISHED
+            self._output.is_unclean |= bool(ack.committables) and not has_finished
+            return
+        if subtask.execution.task_manager_id != ack.task_manager_id:
             return
         self._after_checkpoint(self.checkpoints.acknowledge(ack, subtask.execution, now_ms), now_ms)
 
@@ -596,6 +600,8 @@ class JobMaster:
         self._end_tasks(self.graph.executions(), now_ms)
 
     def _end_tasks(self, executions: Iterable[Execution], now_ms: int) -> None:
+        # A task may have prepared a commit for a checkpoint, and not be heard any more.
+        self._output.is_unclean |= self.checkpoints.coordinator.history.counts.total > 0
         for execution in executions:
             if execution.state in _NOT_YET_DEPLOYED:
                 execution.transition(ExecutionState.CANCELED, now_ms)

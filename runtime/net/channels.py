@@ -25,14 +25,16 @@ class ChannelClosed(Exception):
 
 class QueuedItem:
     """An item of a channel with the bytes that it counts there; 0 for an element that came from another process. `key_hashes` are
-    the hashes by which a batch was split in this process: the consumer need not hash its keys again."""
+    the hashes by which a batch was split in this process: the consumer need not hash its keys again. `passed` is what an item
+    that was put first has passed, where the consumer has to know."""
 
-    __slots__ = ("item", "key_hashes", "size")
+    __slots__ = ("item", "key_hashes", "passed", "size")
 
     def __init__(self, item: StreamItem, size: int, key_hashes: KeyHashes | None = None) -> None:
         self.item = item
         self.size = size
         self.key_hashes = key_hashes
+        self.passed: tuple[QueuedItem, ...] = ()
 
 
 class Channel:
@@ -111,12 +113,14 @@ class Channel:
         if announces and self._on_readable is not None:
             self._on_readable()
 
-    def put_first(self, item: StreamItem, size: int) -> tuple[QueuedItem, ...]:
+    def put_first(self, item: StreamItem, size: int, *, keeps_passed: bool = False) -> tuple[QueuedItem, ...]:
         """Put an item before all that are queued, but behind those that were put first before; returns what it passes, in
-        order. ChannelClosed when it will not be read."""
+        order, and with `keeps_passed` leaves that with the item. ChannelClosed when it will not be read."""
         with self._lock:
             passed = tuple(self._items)[self._firsts :]
-            self._insert(self._firsts, QueuedItem(item, size))
+            queued = QueuedItem(item, size)
+            queued.passed = passed if keeps_passed else ()
+            self._insert(self._firsts, queued)
             self._firsts += 1
             self._is_announced = True
         if self._on_first is not None:
@@ -159,6 +163,11 @@ class Channel:
         if self.on_read is not None:
             self.on_read(queued.size)
         return queued, has_more
+
+    def take_first(self) -> tuple[QueuedItem | None, bool]:
+        """As `take`, but nothing except an item that was put first."""
+        # Only the consumer, which calls this, makes them fewer; a closed channel has none.
+        return self.take() if self._firsts else (None, False)
 
     def _gets_room(self) -> bool:
         """Whether the channel was full and has room again."""

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from runtime.evaluate import EvaluationContext, compile_expression
 from runtime.evaluate.intervals import milliseconds_of
 from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.state.broadcast import Broadcast
+from runtime.state.combined_watermark import CombinedWatermark
 from sqlstream.arrow import is_changelog, to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.errors import UserError
@@ -23,7 +23,7 @@ class WatermarkAssigner(Operator[WatermarkAssignerSpec]):
 
     Watermarks from upstream are dropped, except the one that ends event time; with `spec.is_by_source` they are forwarded, and
     none is computed. Without rows for the idle timeout the output turns idle, and active with the next row.
-    State: the current watermark.
+    State: the current watermark, and whether the output is idle.
     """
 
     def __init__(self, spec: WatermarkAssignerSpec, context: OperatorContext) -> None:
@@ -32,10 +32,8 @@ class WatermarkAssigner(Operator[WatermarkAssignerSpec]):
         self._evaluate = compile_expression(spec.expression, context.input_schemas[0], evaluation)
         self._is_per_row = spec.emit_strategy is EmitStrategy.ON_EVENT
         self._schema = to_arrow_schema(context.output_schema, context.output_mode)
-        # Of several old subtasks the lowest, so that no further row becomes late.
-        self._watermark_ms = context.state.add(Broadcast("watermark_ms", WATERMARK_MIN, min))
+        self._watermark = context.state.add(CombinedWatermark("watermark_ms"))
         self._active_ms = context.now_ms()
-        self._is_idle = False
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         if batch.num_rows == 0:
@@ -46,15 +44,15 @@ class WatermarkAssigner(Operator[WatermarkAssignerSpec]):
             output.emit(self._without_unread_watermarks(batch))
             return
         candidates = milliseconds_of(self._evaluate(batch))
-        before_ms = self._watermark_ms.value
+        before_ms = self._watermark.value_ms
         if self._is_per_row:
             batch = self._with_watermarks(batch, candidates)
         else:
             highest = pc.max(candidates).as_py()
-            self._watermark_ms.value = max(before_ms, WATERMARK_MIN if highest is None else highest)
+            self._watermark.value_ms = max(before_ms, WATERMARK_MIN if highest is None else highest)
         output.emit(batch)
-        if self._watermark_ms.value > before_ms:
-            output.emit_watermark(self._watermark_ms.value)
+        if self._watermark.value_ms > before_ms:
+            output.emit_watermark(self._watermark.value_ms)
 
     def _check_rowtime(self, batch: pa.RecordBatch) -> None:
         if batch.column(self.spec.rowtime_column).null_count:
@@ -74,9 +72,9 @@ class WatermarkAssigner(Operator[WatermarkAssignerSpec]):
         """Append for each row the watermark in force, which the rows before it determine."""
         running = self._running_maximum(candidates)
         in_force = np.empty(len(running), dtype=np.int64)
-        in_force[0] = self._watermark_ms.value
+        in_force[0] = self._watermark.value_ms
         in_force[1:] = running[:-1]
-        self._watermark_ms.value = int(running[-1])
+        self._watermark.value_ms = int(running[-1])
         columns = batch.columns
         place = len(columns) - 1 if is_changelog(batch) else len(columns)
         columns.insert(place, pa.array(in_force))
@@ -84,41 +82,45 @@ class WatermarkAssigner(Operator[WatermarkAssignerSpec]):
 
     def _running_maximum(self, candidates: pa.Array) -> np.ndarray[Any, Any]:
         values = pc.fill_null(candidates, WATERMARK_MIN).to_numpy(zero_copy_only=False).copy()
-        values[0] = max(values[0], self._watermark_ms.value)
+        values[0] = max(values[0], self._watermark.value_ms)
         return np.maximum.accumulate(values)
 
     def _activate(self, output: Output) -> None:
         self._active_ms = self.context.now_ms()
-        if self._is_idle:
-            self._is_idle = False
+        if self._watermark.is_idle:
+            self._watermark.is_idle = False
             output.emit_idle(False)
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
         if not self.spec.is_by_source and watermark_ms != WATERMARK_MAX:
             return None
-        if watermark_ms <= self._watermark_ms.value:
+        if watermark_ms <= self._watermark.value_ms:
             return None
-        self._watermark_ms.value = watermark_ms
+        self._watermark.value_ms = watermark_ms
         return watermark_ms
 
     def on_idle(self, is_idle: bool, output: Output) -> bool | None:
-        if is_idle == self._is_idle:
+        if is_idle == self._watermark.is_idle:
             return None
-        self._is_idle = is_idle
+        self._watermark.is_idle = is_idle
         self._active_ms = self.context.now_ms()
         return is_idle
 
     def next_processing_time_ms(self) -> int | None:
-        if self.spec.idle_timeout_ms <= 0 or self._is_idle or self._watermark_ms.value == WATERMARK_MAX:
+        if (
+            self.spec.idle_timeout_ms <= 0
+            or self._watermark.is_idle
+            or self._watermark.value_ms == WATERMARK_MAX
+        ):
             return None
         return self._active_ms + self.spec.idle_timeout_ms
 
     def on_held_back(self, now_ms: int) -> None:
-        if not self._is_idle:
+        if not self._watermark.is_idle:
             self._active_ms = now_ms
 
     def on_processing_time(self, now_ms: int, output: Output) -> None:
         due_ms = self.next_processing_time_ms()
         if due_ms is not None and now_ms >= due_ms:
-            self._is_idle = True
+            self._watermark.is_idle = True
             output.emit_idle(True)

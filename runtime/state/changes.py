@@ -119,7 +119,7 @@ class Changes:
     # -- snapshots -----------------------------------------------------------------------------------
 
     def begin(self, checkpoint_id: int, *, is_full: bool) -> Collection:
-        """What the table holds at this moment, to be collected. `is_full`: whole, and no increment will follow it."""
+        """What the table holds at this moment, to be collected. `is_full`: whole, whatever was saved before."""
         with self.lock:
             if self._collection is not None:
                 # Two copies at once would need two bytes per slot.
@@ -139,9 +139,8 @@ class Changes:
                 base_id=base.checkpoint_id if base else None,
                 gone=[g for g in self._gone if base and base.until < g.epoch],
             )  # fmt: skip
-            if not is_full:
-                link = _Link(checkpoint_id, self._epoch, weight, kept, collection)
-                self._pending = [*self._pending[1 - _PENDING_MAX :], link]
+            link = _Link(checkpoint_id, self._epoch, weight, kept, collection)
+            self._pending = [*self._pending[1 - _PENDING_MAX :], link]
             self._epoch += 1
             self._collection = collection
             return collection
@@ -185,8 +184,7 @@ class Changes:
     def aborted(self, checkpoint_id: int) -> None:
         """No increment will follow this snapshot, and nobody needs what it collects."""
         with self.lock:
-            under_way = [self._collection, *(link.collection for link in self._pending)]
-            for collection in under_way:
-                if collection is not None and collection.checkpoint_id == checkpoint_id:
-                    collection.give_up()
+            for link in self._pending:
+                if link.checkpoint_id == checkpoint_id and link.collection is not None:
+                    link.collection.give_up()
             self._pending = [link for link in self._pending if link.checkpoint_id != checkpoint_id]

@@ -76,33 +76,31 @@ class Collection:
         base_id: int | None,
         gone: list[GoneEntries],
     ) -> None:
-        self.checkpoint_id = checkpoint_id
         self.base_id = base_id
         self.after = -1 if base_until is None else base_until
         self.next = 0
         self.end = source.slot_count
         self.rows = 0
-        self._changes = changes
-        self._source = source
-        self._epochs = epochs
+        self.lock = changes.lock
+        # Until the end: the changes hold the collection until the fate of its checkpoint is known.
+        self._reads: tuple[Changes, ChangeSource, GrowingArray] | None = (changes, source, epochs)
         self._version = 0 if base_id is None else checkpoint_id
         self._until = until
         self._gone = gone
         self._names = unique_names([KEY_GROUP_COLUMN, SLOT_COLUMN, VERSION_COLUMN, *source.saved_names])
         self._batches: list[pa.RecordBatch] = []
         self._is_given_up = False
-        self._is_finished = False
 
     def keep(self, slots: Array) -> None:
         """Copy the entries of slots, that of one that has not been read before it changes."""
-        if len(slots):
-            self._batches.append(self._batch(slots))
+        if len(slots) and self._reads is not None:
+            self._batches.append(self._batch(self._reads[1], slots))
 
     def collect(self) -> pa.Table:
         """All rows, on any thread. SnapshotAborted when they were given up."""
         is_done = False
         while not is_done:
-            with self._changes.lock:
+            with self.lock:
                 is_done = self._read_piece()
             if not is_done:
                 time.sleep(_PAUSE_S)
@@ -123,30 +121,32 @@ class Collection:
         self._end()
 
     def _end(self) -> None:
-        self._is_finished = True
-        self._changes.ended(self)
+        if self._reads is not None:
+            self._reads[0].ended(self)
+            self._reads = None
 
     def _read_piece(self) -> bool:
         """Whether nothing is left to read."""
-        if self._is_finished:
+        if self._reads is None:
             return True
+        _, source, epochs = self._reads
         slots: Array = np.empty(_PIECE_SLOTS, dtype=np.int64)
         end = min(self.end, self.next + _SCANNED_SLOTS)
-        self.next, count = find_changed(self._epochs.values, self.next, end, self.after, self._until, slots)
+        self.next, count = find_changed(epochs.values, self.next, end, self.after, self._until, slots)
         slots = slots[:count]
-        self.keep(slots[self._source.is_live(slots)])
+        self.keep(slots[source.is_live(slots)])
         if self.next < self.end:
             return False
         if not self._batches:
-            self._batches.append(self._batch(slots[:0]))
+            self._batches.append(self._batch(source, slots[:0]))
         for gone in self._gone:
             self._batches.append(self._gone_batch(gone.slots, gone.key_groups))
         self._end()
         return True
 
-    def _batch(self, slots: Array) -> pa.RecordBatch:
-        owners, columns = self._source.saved(slots)
-        fixed = self._fixed(self._source.key_groups(owners), owners, self._version)
+    def _batch(self, source: ChangeSource, slots: Array) -> pa.RecordBatch:
+        owners, columns = source.saved(slots)
+        fixed = self._fixed(source.key_groups(owners), owners, self._version)
         batch = pa.RecordBatch.from_arrays([*fixed, *columns], names=self._names)
         self.rows += batch.num_rows
         return batch

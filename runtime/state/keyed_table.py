@@ -146,7 +146,7 @@ class KeyedTable(SavedByChanges):
 
     def _load_entries(self, entries: pa.RecordBatch) -> Array:
         first = FIXED_COLUMNS
-        has_times = entries.schema.names[first] == TOUCHED_COLUMN if entries.num_columns > first else False
+        has_times = entries.num_columns > first + len(self.schema)
         columns = entries.columns[first + has_times :]
         slots, _ = self.get_or_create(columns[: len(self._keys)])
         if has_times:

@@ -149,7 +149,7 @@ class OperatorState:
 
     def begin_snapshot(self, checkpoint_id: int, *, is_full: bool = False) -> PendingSnapshot:
         """The state of all tables at this moment, on the operator's thread; ids grow. `is_full`: without increments, for a
-        savepoint."""
+        savepoint. Increments follow the last completed checkpoint or one that it follows itself; which one is decided here."""
         return PendingSnapshot(tuple(table.begin(checkpoint_id, is_full=is_full) for table in self.tables))
 
     def on_checkpoint_completed(self, checkpoint_id: int) -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from runtime.state.held_memory import held_bytes, self_contained
 from runtime.state.key_group_column import key_group_column
 from runtime.state.operator_state import NeverExpires, SavedWhole
+from runtime.state.slot_columns import unique_names
 from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
 
 
@@ -47,7 +48,11 @@ class RowList(SavedWhole, NeverExpires):
 
     def save_later(self) -> Callable[[], SavedTables]:
         """The batches as they are, all in key group 0."""
-        name, names, batches = self.name, [KEY_GROUP_COLUMN, *self.schema.names], [*self._batches]
+        name, names, batches = (
+            self.name,
+            unique_names([KEY_GROUP_COLUMN, *self.schema.names]),
+            [*self._batches],
+        )
         return lambda: SavedTables(
             keyed={
                 name: pa.Table.from_batches(

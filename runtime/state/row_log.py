@@ -16,6 +16,7 @@ from runtime.state.chunk_runs import runs_of_small
 from runtime.state.held_memory import held_bytes, self_contained
 from runtime.state.key_group_column import key_group_column
 from runtime.state.operator_state import NeverExpires, SavedWhole, StateScope
+from runtime.state.slot_columns import unique_names
 from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 
@@ -146,7 +147,7 @@ class RowLog(SavedWhole, NeverExpires):
             return SavedTables()
         is_shared = self._spread is Spread.EVERYWHERE
         first_names = [_SUBTASK_COLUMN, _REMOVED_COLUMN] if is_shared else [KEY_GROUP_COLUMN]
-        names = [*first_names, *_ROW_COLUMNS, *self.schema.names]
+        names = unique_names([*first_names, *_ROW_COLUMNS, *self.schema.names])
         batches = []
         for chunk, is_matched in chunks:
             fixed = [

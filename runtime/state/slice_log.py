@@ -16,6 +16,7 @@ from runtime.state.chunk_runs import runs_of_small
 from runtime.state.held_memory import held_bytes, self_contained
 from runtime.state.key_group_column import key_group_column
 from runtime.state.operator_state import NeverExpires, SavedWhole, StateScope
+from runtime.state.slot_columns import unique_names
 from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 
@@ -89,7 +90,7 @@ class SliceLog(SavedWhole, NeverExpires):
         if chunk.saved is None:
             keys = [chunk.columns[key] for key in self._columns.keys]
             groups = key_group_column(keys, chunk.rows, self._scope.max_parallelism)
-            names = [KEY_GROUP_COLUMN, *self._columns.names]
+            names = unique_names([KEY_GROUP_COLUMN, *self._columns.names])
             chunk.saved = pa.RecordBatch.from_arrays([groups, *chunk.columns], names=names)
         return chunk.saved
 

@@ -6,16 +6,26 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from runtime.net.channels import Channel, QueuedItem
+from runtime.net.channels import Channel, QueuedItem, StreamItem
 from runtime.taskmanager.mailbox import Mailbox
 
 
 class InputChannel:
     """One channel of a task's input. `input_index` is the input of the head operator; `position` is the channel's
     index among those of that input. `bytes_in` counts the rows' bytes that were taken. `is_blocked`: it is not read until the
-    barriers of other channels have come."""
+    barriers of other channels have come. `recorded` takes what it yields, while that becomes part of a checkpoint."""
 
-    __slots__ = ("_mailbox", "bytes_in", "channel", "input_index", "is_blocked", "position")
+    __slots__ = (
+        "_mailbox",
+        "_on_first",
+        "bytes_in",
+        "channel",
+        "has_ended",
+        "input_index",
+        "is_blocked",
+        "position",
+        "recorded",
+    )
 
     def __init__(self, channel: Channel, input_index: int, position: int, mailbox: Mailbox) -> None:
         self.channel = channel
@@ -23,20 +33,31 @@ class InputChannel:
         self.position = position
         self.bytes_in = 0
         self.is_blocked = False
+        self.has_ended = False
+        self.recorded: list[StreamItem] | None = None
         self._mailbox = mailbox
+        self._on_first: Callable[[InputChannel], None] = lambda channel: None
 
-    def open(self) -> None:
+    def open(self, on_first: Callable[[InputChannel], None]) -> None:
+        """`on_first` is called on the task's thread, even while that takes no input, when an item was put first."""
+        self._on_first = on_first
         self.channel.listen(self.announce, self._announce_first)
 
     def announce(self) -> None:
         self._mailbox.announce(self)
 
     def _announce_first(self) -> None:
-        self._mailbox.announce_first(self)
+        self._mailbox.post(lambda: self._on_first(self))
 
     def take(self) -> QueuedItem | None:
         """The next item; a channel that has more is announced as readable again."""
-        queued, has_more = self.channel.take()
+        return self._taken(*self.channel.take())
+
+    def take_first(self) -> QueuedItem | None:
+        """The next item, if it was put first."""
+        return self._taken(*self.channel.take_first())
+
+    def _taken(self, queued: QueuedItem | None, has_more: bool) -> QueuedItem | None:
         if has_more:
             self._mailbox.announce(self)
         if queued is None:
@@ -83,9 +104,9 @@ class InputGate:
     def is_finished(self) -> bool:
         return not any(self._open_channels)
 
-    def open(self) -> None:
+    def open(self, on_first: Callable[[InputChannel], None] = lambda channel: None) -> None:
         for channel in self.channels:
-            channel.open()
+            channel.open(on_first)
 
     def look(self) -> None:
         """Announce what is queued and was not worth a wake-up: the task has nothing else to do."""
@@ -94,6 +115,7 @@ class InputGate:
 
     def on_end(self, channel: InputChannel, on_input_end: Callable[[int], None]) -> None:
         """One channel has ended; calls `on_input_end` with its input when it was the input's last channel."""
+        channel.has_ended = True
         self._open_channels[channel.input_index] -= 1
         if self._open_channels[channel.input_index] == 0:
             on_input_end(channel.input_index)

@@ -39,13 +39,6 @@ class Mailbox:
             if self._takes_input:
                 self._wake()
 
-    def announce_first(self, channel: object) -> None:
-        """Announce a channel whose next item is taken before those of all others."""
-        with self._lock:
-            self._readable.appendleft(channel)
-            if self._takes_input:
-                self._wake()
-
     def announce_room(self) -> None:
         """Wake the task if it waits: an output has room again."""
         with self._lock:

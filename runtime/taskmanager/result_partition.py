@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.key_hashes import KeyHashes
-from runtime.net.channels import ELEMENT_BYTES, Channel
+from runtime.net.channels import ELEMENT_BYTES, Channel, StreamItem
 from runtime.taskmanager.metrics import TaskTimes
 from sqlstream.elements import CheckpointBarrier, Element, Watermark, WatermarkStatus
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
@@ -69,14 +69,21 @@ class ResultPartition:
                     channel.wait_for_room()
             channel.put(part, size, key_hashes)
 
+    def broadcast_first(self, barrier: CheckpointBarrier) -> list[list[StreamItem]]:
+        """Send a barrier that passes what is queued to all consumers; returns what it passes, by consumer."""
+        passed = [channel.put_first(barrier, ELEMENT_BYTES) for channel in self._channels]
+        return [[queued.item for queued in items] for items in passed]
+
+    def restore(self, subpartition: int, items: Iterable[StreamItem]) -> None:
+        """Send a consumer what was under way to it, before anything else."""
+        for item in items:
+            size = size_of(item) if isinstance(item, pa.RecordBatch) else ELEMENT_BYTES
+            self._channels[subpartition].put(item, size)
+
     def broadcast(self, element: Element) -> None:
-        """Send an element to all consumers; all but event time wakes them. An unaligned barrier passes what is queued."""
-        is_first = isinstance(element, CheckpointBarrier) and element.is_unaligned
+        """Send an element to all consumers; all but event time wakes them."""
         for channel in self._channels:
-            if is_first:
-                channel.put_first(element, ELEMENT_BYTES)
-            else:
-                channel.put(element, ELEMENT_BYTES)
+            channel.put(element, ELEMENT_BYTES)
         if not isinstance(element, Watermark | WatermarkStatus):
             self.flush()
 

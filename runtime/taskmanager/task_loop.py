@@ -6,14 +6,16 @@ pause.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import pyarrow as pa
 
 from runtime.kernels.key_hashes import known
-from runtime.net.channels import StreamItem
+from runtime.net.channels import QueuedItem, StreamItem
 from runtime.taskmanager.checkpoints.barrier_aligner import BarrierAligner
+from runtime.taskmanager.checkpoints.unaligned_capture import UnalignedCapture
 from runtime.taskmanager.input_gate import InputChannel, InputGate
 from runtime.taskmanager.operator_chain import ChainOutput, ChainPosition, OperatorChain
 from runtime.taskmanager.result_partition import ResultPartition
@@ -202,7 +204,7 @@ class SourceInput:
 
 class NetworkInput:
     """The channels of a task, in the turn in which they become readable. State: event time of each channel, and the barriers of a
-    checkpoint that not all of them have sent."""
+    checkpoint that not all of them have sent, and what is left of the items that were restored."""
 
     def __init__(
         self,
@@ -210,7 +212,12 @@ class NetworkInput:
         take_readable: Callable[[], object | None],
         chain: OperatorChain,
         aligner: BarrierAligner,
+        capture: UnalignedCapture,
+        restored: Iterable[tuple[InputChannel, StreamItem]] = (),
     ) -> None:
+        """`restored` was under way to the task at the checkpoint that it goes on from."""
+        self._capture = capture
+        self._restored = deque(restored)
         self._gate = gate
         self._take_readable = take_readable
         self._chain = chain
@@ -230,9 +237,12 @@ class NetworkInput:
         return self._gate.bytes_in
 
     def open(self) -> None:
-        self._gate.open()
+        self._gate.open(self._take_first)
 
     def take(self) -> Pause:
+        if self._restored:
+            self.on_item(*self._restored.popleft())
+            return NO_PAUSE
         channel = self._take_readable()
         if channel is None:
             self._gate.look()
@@ -244,15 +254,28 @@ class NetworkInput:
                 self._aligner.hold(channel)
                 return NO_PAUSE
             queued = channel.take()
-            if queued is not None and queued.key_hashes is not None:
-                with known(queued.key_hashes):
-                    self.on_item(channel, queued.item)
-            elif queued is not None:
-                self.on_item(channel, queued.item)
+            if queued is not None:
+                self._on_queued(channel, queued)
         return NO_PAUSE
 
-    def on_item(self, channel: InputChannel, item: StreamItem) -> None:
-        """Hand a batch, or what an element means for all channels together, to the first operator."""
+    def _on_queued(self, channel: InputChannel, queued: QueuedItem) -> None:
+        if channel.recorded is not None:
+            channel.recorded.append(queued.item)
+        if queued.key_hashes is not None:
+            with known(queued.key_hashes):
+                self.on_item(channel, queued.item)
+        else:
+            self.on_item(channel, queued.item, queued.passed)
+
+    def _take_first(self, channel: InputChannel) -> None:
+        """A barrier has passed what is queued in a channel; the task may take no input."""
+        queued = channel.take_first()
+        if queued is not None:
+            self._on_queued(channel, queued)
+
+    def on_item(self, channel: InputChannel, item: StreamItem, passed: tuple[QueuedItem, ...] = ()) -> None:
+        """Hand a batch, or what an element means for all channels together, to the first operator. `passed`: what a barrier has
+        passed."""
         head = self._chain.head
         match item:
             case pa.RecordBatch():
@@ -266,7 +289,12 @@ class NetworkInput:
                 self._advance(*self._marks.on_end(channel.input_index, channel.position))
                 self._gate.on_end(channel, head.on_end_of_input)
                 self._aligner.on_end()
+                self._capture.on_end(channel)
+            case CheckpointBarrier(is_unaligned=True):
+                self._aligner.abort(item.checkpoint_id - 1)
+                self._capture.on_barrier(channel, item, passed, self._restored)
             case CheckpointBarrier():
+                self._capture.abort(item.checkpoint_id - 1)
                 self._aligner.on_barrier(channel, item)
 
     def on_trigger(self, barrier: CheckpointBarrier) -> None:
@@ -274,6 +302,7 @@ class NetworkInput:
 
     def on_checkpoint_aborted(self, checkpoint_id: int) -> None:
         self._aligner.abort(checkpoint_id)
+        self._capture.abort(checkpoint_id)
 
     def wait_s(self, longest_s: float | None) -> float | None:
         left_s = self._aligner.wait_s()
@@ -281,6 +310,7 @@ class NetworkInput:
 
     def fire_timers(self) -> None:
         self._aligner.give_up_when_due()
+        self._capture.give_up_when_due()
 
     def position(self) -> SubtaskState:
         return SubtaskState()

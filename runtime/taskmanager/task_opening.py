@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from runtime.host.clock import steady_ms
-from runtime.net.channels import Channel
+from runtime.net.channels import Channel, StreamItem
 from runtime.net.exchange import DataExchange
 from runtime.net.results import ClientStream
 from runtime.operators.operator import Operator, OperatorContext
@@ -17,6 +17,7 @@ from runtime.taskmanager.cancellation import TaskCancellation
 from runtime.taskmanager.checkpoints.barrier_aligner import BarrierAligner
 from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport
 from runtime.taskmanager.checkpoints.task_checkpoints import CheckpointSurroundings, TaskCheckpoints
+from runtime.taskmanager.checkpoints.unaligned_capture import UnalignedCapture
 from runtime.taskmanager.input_gate import InputGate
 from runtime.taskmanager.mailbox import Mailbox
 from runtime.taskmanager.metrics import OperatorCounters, TaskTimes
@@ -26,9 +27,10 @@ from runtime.taskmanager.split_requests import SplitsRequested
 from runtime.taskmanager.split_source import SplitSource
 from runtime.taskmanager.task_loop import FinishedInput, NetworkInput, SourceInput, TaskInput, TaskLoop
 from sqlstream import config
-from sqlstream.errors import InternalError
+from sqlstream.errors import InternalError, UserError
 from sqlstream.graph.job_graph import ChainedOperator
 from sqlstream.graph.key_groups import key_groups_of
+from sqlstream.messages.checkpoint import InFlightItems, TaskRestore
 from sqlstream.messages.rpc import ResultPartitionDescriptor, SinkCommittables, TaskDeploymentDescriptor
 from sqlstream.specs import BatchQuerySpec, InferTableSpec, LookupJoinSpec, SinkSpec, SourceSpec, ValuesSpec
 from sqlstream.spi.connector import ConnectorContext, LooksUp, SourceReader, TakesSplits
@@ -123,7 +125,8 @@ class OpenedTask:
 
 
 class TaskOpening:
-    """Opens one task into an `OpenedTask`, the head's reader first and the channels last. No state of its own."""
+    """Opens one task into an `OpenedTask`, the head's reader first and the channels last. State: the items that were in flight at
+    the checkpoint which the task goes on from."""
 
     def __init__(
         self, descriptor: TaskDeploymentDescriptor, surroundings: TaskSurroundings, opened: OpenedTask
@@ -132,6 +135,7 @@ class TaskOpening:
         self._surroundings = surroundings
         self._opened = opened
         self._chain = opened.chain
+        self._in_flight: list[tuple[InFlightItems, list[StreamItem]]] = []
 
     def open(self) -> None:
         """SqlStreamError of whatever cannot be opened."""
@@ -145,6 +149,9 @@ class TaskOpening:
         self._restore()
         for output in self._descriptor.outputs:
             self._chain.connect(output.edge.source_operator, self._open_partition(output))
+        for stored, items in self._in_flight:
+            if stored.is_output:
+                self._opened.partitions[stored.edge].restore(stored.channel, items)
         if self._descriptor.inputs:
             self._open_inputs()
 
@@ -171,13 +178,32 @@ class TaskOpening:
             return
         from runtime.checkpoint.state_reader import StateReader
 
-        reader = StateReader(self._surroundings.state_files(restore.directory, task.config), restore)
-        vertex = task.vertex
+        files, vertex = self._surroundings.state_files(restore.directory, task.config), task.vertex
+        reader = StateReader(files, restore)
         key_groups = key_groups_of(task.subtask, vertex.parallelism, vertex.max_parallelism)
         for node in self._chain.nodes:
             saved = reader.operator(node.chained.id, key_groups)
             if saved is not None:
                 self._chain.restore({node.chained.id: saved})
+        if any(state.in_flight for state in restore.states):
+            self._read_in_flight(restore, files)
+
+    def _read_in_flight(self, restore: TaskRestore, files: Files) -> None:
+        """What was under way to and from this subtask. UserError SS6222 when there are more or fewer subtasks than there were."""
+        from runtime.checkpoint.state_reader import SegmentReader
+        from runtime.taskmanager.checkpoints.in_flight import read_in_flight
+
+        task = self._descriptor
+        if len(restore.states) != task.vertex.parallelism:
+            raise UserError(
+                "SS6222",
+                f"checkpoint {restore.checkpoint_id} is unaligned and was taken with {len(restore.states)} subtasks of "
+                f'"{task.vertex.name}": it cannot go on with {task.vertex.parallelism}',
+                hint="take a savepoint, which is always aligned, or go on with the same parallelism",
+            )
+        reader = SegmentReader(files, restore.directory)
+        for stored in restore.states[task.subtask].in_flight:
+            self._in_flight.append((stored, list(read_in_flight(stored, reader))))
 
     # --- inputs
 
@@ -237,8 +263,22 @@ class TaskOpening:
         aligner = BarrierAligner(
             gate.count_open, checkpoints.take, checkpoints.refuse, steady_ms, self._checkpoint_timeout_ms()
         )
+        capture = UnalignedCapture(
+            gate.channels,
+            checkpoints.begin_unaligned,
+            checkpoints.take_unaligned,
+            checkpoints.refuse,
+            steady_ms,
+            self._checkpoint_timeout_ms(),
+        )
+        restored = [
+            (gate.channels[stored.channel], item)
+            for stored, items in self._in_flight
+            if not stored.is_output
+            for item in items
+        ]
         take_readable = self._surroundings.mailbox.take_readable
-        self._set_input(NetworkInput(gate, take_readable, self._chain, aligner))
+        self._set_input(NetworkInput(gate, take_readable, self._chain, aligner, capture, restored))
 
     def _open_gate(self) -> InputGate:
         inputs, job_id = self._descriptor.inputs, self._descriptor.job_id

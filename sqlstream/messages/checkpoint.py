@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+
+from sqlstream.elements import Element
 
 STATE_DIRECTORY = "shared"
 """Where the files of saved state lie, below the directory of a job's checkpoints (Flink: SHARED_STATE_DIR_NAME)."""
@@ -61,6 +64,18 @@ class SavedOperator(msgspec.Struct, frozen=True):
     tables: tuple[TableState, ...]
 
 
+class InFlightItems(msgspec.Struct, frozen=True):
+    """What was under way in one channel at an unaligned checkpoint, in its order: elements, and batches as their numbers of rows,
+    which are in `segments`. `is_output`: between this subtask and consumer `channel` of its output `edge`; otherwise between the
+    producer that is number `channel` of all that the subtask reads, and it."""
+
+    is_output: bool
+    edge: int
+    channel: int
+    items: tuple[int | Element, ...]
+    segments: tuple[StateSegment, ...] = ()
+
+
 class SubtaskState(msgspec.Struct, frozen=True):
     """What one subtask has saved. `splits` are the positions of its source's reader, and `assignment` the number of the last
     assignment of splits that the reader had got; None and -1 for a task that reads the network."""
@@ -68,11 +83,20 @@ class SubtaskState(msgspec.Struct, frozen=True):
     operators: tuple[SavedOperator, ...] = ()
     splits: tuple[dict[str, Any], ...] | None = None
     assignment: int = -1
+    in_flight: tuple[InFlightItems, ...] = ()
+
+    def segments(self) -> Iterator[StateSegment]:
+        """All that it refers to, those of earlier checkpoints included."""
+        for operator in self.operators:
+            for table in operator.tables:
+                yield from table.segments
+        for items in self.in_flight:
+            yield from items.segments
 
     @property
     def bytes(self) -> int:
-        """The size of all segments, those of earlier checkpoints included."""
-        return sum(s.length for o in self.operators for t in o.tables for s in t.segments)
+        """The size of all segments."""
+        return sum(segment.length for segment in self.segments())
 
 
 class TaskRestore(msgspec.Struct, frozen=True):

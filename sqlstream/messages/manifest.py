@@ -86,10 +86,4 @@ class CheckpointManifest(msgspec.Struct, frozen=True):
 
 
 def paths_of(states: Iterable[SubtaskState]) -> frozenset[str]:
-    return frozenset(
-        segment.path
-        for state in states
-        for operator in state.operators
-        for table in operator.tables
-        for segment in table.segments
-    )
+    return frozenset(segment.path for state in states for segment in state.segments())

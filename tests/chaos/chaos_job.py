@@ -24,6 +24,9 @@ END = "end"
 FILE_SPAN_MS = 2_000
 """Event time that one file covers; its rows are out of order by up to half of it."""
 
+READERS = 2
+"""Subtasks of each source."""
+
 TABLES = """
 CREATE TABLE orders (
   order_id BIGINT, category STRING, amount BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND
@@ -116,9 +119,13 @@ class InputFiles:
         self._write(orders, payments)
 
     def end(self) -> None:
-        """A last row of each table, an hour behind the others."""
+        """Rows of each table an hour behind the others, in as many files and of such a size that every reader gets some: each one
+        holds the watermark."""
         time_ms = self._file * FILE_SPAN_MS + 3_600_000
-        self._write([(-1, END, 0, time_ms)], [(-1, -1, 0, time_ms)])
+        for _ in range(2 * READERS):
+            self._write(
+                [(-1, END, 0, time_ms)] * self._rows_per_file, [(-1, -1, 0, time_ms)] * self._rows_per_file
+            )
 
     def _time_ms(self, row: int) -> int:
         in_order_ms = row * FILE_SPAN_MS // self._rows_per_file

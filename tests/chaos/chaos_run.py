@@ -13,7 +13,7 @@ from pathlib import Path
 
 import duckdb
 import psutil
-from chaos.chaos_job import InputFiles, Rows, answers, found, script
+from chaos.chaos_job import READERS, InputFiles, Rows, answers, found, script
 from server_harness import RunningServer
 
 CHECKPOINT_INTERVAL_MS = 500
@@ -25,10 +25,11 @@ STOP_S_MAX = 4.0
 
 FULL_DISK_S_MAX = 1.5
 SETTLE_TIMEOUT_S = 90.0
+CLEAN_TIMEOUT_S = 10.0
 TASK_MANAGERS = 3
 
 SETTINGS = {
-    "parallelism.default": "2",
+    "parallelism.default": str(READERS),
     "execution.checkpointing.interval": f"{CHECKPOINT_INTERVAL_MS} ms",
     "execution.checkpointing.timeout": "5 s",
     "execution.checkpointing.tolerable-failed-checkpoints": "1000000",
@@ -51,6 +52,8 @@ class Figures:
     settled_s: float = 0
     lost: dict[str, int] = field(default_factory=dict)
     doubled: dict[str, int] = field(default_factory=dict)
+    left: tuple[str, ...] = ()
+    """Files of state and hidden ones of tables that the job has not removed at its end."""
 
     def lines(self) -> list[str]:
         faults = ", ".join(f"{count} × {name}" for name, count in sorted(self.faults.items())) or "none"
@@ -61,6 +64,7 @@ class Figures:
             f"checkpoints: {self.checkpoints} completed, {self.failed_checkpoints} failed",
             f"settled:     {self.settled_s:.1f} s after the last row",
             *(f"{sink + ':':<13}lost {self.lost[sink]}, doubled {self.doubled[sink]}" for sink in self.lost),
+            *(f"left behind: {path}" for path in self.left),
         ]
 
 
@@ -106,6 +110,7 @@ class ChaosRun:
             self._settle()
             self._count()
             self._cancel()
+            self._wait_until_clean()
         self._compare(answers(self.directory), found(self.directory))
         return self.figures
 
@@ -156,6 +161,22 @@ class ChaosRun:
         answer = self._server.request("PATCH", f"/jobs/{self._job_id}?mode=cancel", rest=True)
         assert answer.status_code == 202, answer.text
         self._server.wait_for(self._job_id, "CANCELED")
+
+    def _wait_until_clean(self) -> None:
+        """The job removes its files when it has ended, beside other things."""
+        deadline_s = time.monotonic() + CLEAN_TIMEOUT_S
+        while (left := self._left()) and time.monotonic() < deadline_s:
+            time.sleep(0.1)
+        self.figures.left = left
+
+    def _left(self) -> tuple[str, ...]:
+        state = [path for path in (self.directory / "checkpoints").rglob("*") if path.is_file()]
+        hidden = [
+            *self.directory.glob(".*"),
+            *self.directory.glob("windows/.*"),
+            *self.directory.glob("matched/.*"),
+        ]
+        return tuple(sorted(str(path.relative_to(self.directory)) for path in (*state, *hidden)))
 
     def _count(self) -> None:
         """Add what this server counts to what its predecessors have."""

@@ -21,5 +21,6 @@ def test_no_row_is_lost_or_doubled_under_chaos(tmp_path: Path, seed: int, kills_
     assert figures.faults.get("killed TaskManager", 0) >= 5, figures
     assert figures.restarts >= 5, figures
     assert figures.checkpoints >= 5, figures
+    assert figures.left == ()
     none = dict.fromkeys(figures.lost, 0)
     assert (figures.lost, figures.doubled) == (none, none), "\n".join(figures.lines())

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from checkpoint_harness import OPERATOR_ID, manifest
-from command_harness import sqlstream
+from command_harness import SQLSTREAM, environment, run_to_end, sqlstream
 from s3_harness import S3, running_s3
 
 from runtime.checkpoint.checkpoint_files import checkpoint_files
@@ -97,3 +101,49 @@ def test_the_command_reads_a_checkpoint_in_s3(store: S3) -> None:
     given = [word for key, value in config.items() for word in ("-D", f"{key}={value}")]
     done = sqlstream("state", "sql", "--json", *given, path, "SELECT count(*) AS c FROM groups")
     assert (done.returncode, done.stdout) == (0, f'{{"c":{ROWS}}}\n'), done.stderr
+
+
+def test_a_killed_job_goes_on_from_its_checkpoint_in_s3(store: S3, tmp_path: Path) -> None:
+    numbers = 6_000
+    config = {
+        **settings(store),
+        "execution.checkpointing.dir": "s3://bucket/killed",
+        "execution.checkpointing.interval": "200 ms",
+        "sqlstream.in-process.max-input-size": "0",
+    }
+    script = f"""
+        CREATE TABLE numbers (n BIGINT, p AS PROCTIME()) WITH ('connector' = 'datagen', 'rows-per-second' = '2000',
+            'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '{numbers}');
+        CREATE TABLE out (n BIGINT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/out', 'format' = 'json');
+        INSERT INTO out SELECT n FROM (
+            SELECT n, ROW_NUMBER() OVER (PARTITION BY n ORDER BY p) AS r FROM numbers) WHERE r = 1;"""
+
+    def words(**others: str) -> list[str]:
+        given = [word for key, value in {**config, **others}.items() for word in ("-D", f"{key}={value}")]
+        return [*SQLSTREAM, "run", *given, "-c", script]
+
+    process = subprocess.Popen(words(), env=environment(), stdout=subprocess.DEVNULL)
+    try:
+        path = _second_checkpoint("s3://bucket/killed", config, process)
+    finally:
+        process.kill()
+        process.wait()
+    done = run_to_end(words(**{"execution.state-recovery.path": path}))
+    assert done.returncode == 0, done.stderr
+    visible = [p for p in (tmp_path / "out").iterdir() if not p.name.startswith(".")]
+    rows = [json.loads(line)["n"] for file in visible for line in file.read_text().splitlines()]
+    assert sorted(rows) == list(range(1, numbers + 1))
+
+
+def _second_checkpoint(directory: str, config: dict[str, str], process: subprocess.Popen[bytes]) -> str:
+    """The path of the newest checkpoint, once there have been two."""
+    files = checkpoint_files(directory, config)
+    deadline_s = time.monotonic() + 60
+    while time.monotonic() < deadline_s:
+        assert process.poll() is None, "the job has ended"
+        for job_id, _ in files.list_names(directory, 10):
+            for stored in CheckpointStore().latest(f"{directory}/{job_id}", config):
+                if stored.manifest.checkpoint_id > 1:
+                    return stored.path
+        time.sleep(0.02)
+    raise AssertionError("there was no checkpoint")

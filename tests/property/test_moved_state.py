@@ -11,8 +11,10 @@ import inspect
 import pkgutil
 import random
 from collections import Counter
+from pathlib import Path
 
 import pytest
+from killed_jobs import run_killed_job
 from moved_jobs import Script, operators_of, plan_job, run_job, script_of
 from operator_harness import Row, final_table
 
@@ -144,16 +146,21 @@ KEEPS_NOTHING = {"CompareRows"}
 """Compares two bounded results once, for VERIFY, in a database of its own; such a job starts anew."""
 
 
-def scripts(seed: int) -> dict[str, list[Script]]:
+BATCHES = (5, 9)
+BATCHES_OF_KILLED = (15, 25)
+"""As many as a split has, at least and at most: a job that is killed takes several checkpoints before."""
+
+
+def scripts(seed: int, batches: tuple[int, int] = BATCHES) -> dict[str, list[Script]]:
     fate = random.Random(seed)
     splits = {"bids": 3, "asks": 2, "line": 1, "unmarked": 2}
-    return {table: [split(fate, number) for number in range(count)] for table, count in splits.items()}
+    return {table: [split(fate, n, batches) for n in range(count)] for table, count in splits.items()}
 
 
-def split(fate: random.Random, number: int) -> Script:
+def split(fate: random.Random, number: int, count: tuple[int, int]) -> Script:
     """Batches of up to 5 rows, in order of time from batch to batch; ids are unique in the table, and rise in the split."""
     batches, time_ms, id = [], 0, 1_000 * number
-    for _ in range(fate.randint(5, 9)):
+    for _ in range(fate.randint(*count)):
         rows: list[Row] = []
         for _ in range(fate.randint(1, 5)):
             time_ms += fate.choice([0, 50, 200, 1_100])
@@ -208,3 +215,47 @@ def test_every_stateful_operator_takes_part() -> None:
     assert {place.partition(":")[0] for place in operators.OPERATORS.values()} <= {
         c.__module__ for c in operator_classes().values()
     }
+
+
+def check_killed(name: str, seed: int, directory: Path, is_unaligned: bool = False) -> dict[str, int]:
+    played = scripts(seed, BATCHES_OF_KILLED)
+    expected = final_table(run_job(planned(name), played, [1], seed), has_pairs=False)
+    figures: dict[str, int] = {}
+    # Items in flight belong to their channels, which must be there again.
+    lives = (2, 2, 2) if is_unaligned else PARALLELISMS
+    killed = run_killed_job(planned(name), played, lives, seed, directory, figures, is_unaligned=is_unaligned)
+    assert final_table(killed, has_pairs=False) == expected, figures
+    return figures
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_job_that_is_killed_between_checkpoints_commits_the_rows_of_one_that_is_not(
+    name: str, tmp_path: Path
+) -> None:
+    check_killed(name, 0, tmp_path)
+
+
+UNALIGNED_QUERIES = ("left join of retracting inputs", "windows of windows", "best of retracted rows")
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", UNALIGNED_QUERIES)
+def test_a_job_that_is_killed_between_unaligned_checkpoints_commits_the_rows_of_one_that_is_not(
+    name: str, tmp_path: Path
+) -> None:
+    figures = check_killed(name, 0, tmp_path, is_unaligned=True)
+    assert figures["items in outputs"], figures
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_job_that_is_killed_between_checkpoints_commits_the_rows_of_one_that_is_not_with_many_seeds(
+    name: str, tmp_path: Path
+) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(1, SEEDS_SLOW):
+        seen.update(check_killed(name, seed, tmp_path / str(seed), is_unaligned=seed % 3 == 0))
+    events = ("killed", "completed", "savepoints", "aborted: given up", "aborted: broken off")
+    assert all(seen[event] for event in events), seen

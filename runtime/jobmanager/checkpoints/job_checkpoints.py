@@ -133,6 +133,7 @@ class JobCheckpoints:
                 pending.started_ms,
                 pending.directory,
                 pending.is_drain,
+                self.coordinator.newest_completed_id,
             )
             self._emit(Send(execution.address, message))
 

@@ -51,7 +51,7 @@ class RemoteInput(Channel):
             self.window.release()
         if isinstance(element, CheckpointBarrier) and element.is_unaligned:
             try:
-                self.put_first(element, 0)
+                self.put_first(element, 0, keeps_passed=True)
             except ChannelClosed:
                 return
         else:

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from runtime.kernels.buffers import to_array
 from runtime.kernels.rank import best_rows_into
+from runtime.kernels.take import ascending
 from runtime.operators.batch_groups import batch_groups
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.window.windowing import times_ms
@@ -32,7 +33,7 @@ class LocalDeduplicate(Operator[DeduplicateSpec]):
         if len(rows) == batch.num_rows:
             output.emit(batch)
         else:
-            output.emit_rows(batch, np.sort(rows).astype(np.int32))
+            output.emit_rows(batch, ascending(rows, batch.num_rows))
 
 
 class Deduplicate(Operator[DeduplicateSpec]):

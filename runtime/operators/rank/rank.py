@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.rank import distinct_into
+from runtime.kernels.take import ascending
 from runtime.operators.batch_groups import batch_groups
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.rank.rank_changes import RankChanges
@@ -37,14 +38,14 @@ class LocalRank(Operator[RankSpec]):
         if len(rows) == batch.num_rows:
             output.emit(batch)
         else:
-            output.emit_rows(batch, rows.astype(np.int32))
+            output.emit_rows(batch, ascending(rows, batch.num_rows))
 
     def _best(self, batch: pa.RecordBatch, groups: Array, count: int) -> Array:
         lists = IdLists(self.spec.rank_end)
         lists.resize(count)
         TopLists(self.spec, self.context, lists).insert(batch, groups, 0, None)
         kept = lists.lists(np.arange(count))
-        return np.sort(kept[kept != NO_ROW])
+        return kept[kept != NO_ROW]
 
 
 class AppendRank(Operator[RankSpec]):

@@ -17,13 +17,17 @@ from sqlstream.specs.aggregate import WindowAggregateSpec
 _ROWS_MAX = 65_536
 """With more partials than this, all are emitted, whether or not a window can close."""
 
+_WAIT_MS = 100
+"""How long partials by processing time are held, if no window ends before and the task has other work."""
+
 
 class LocalWindowAggregate(Operator[WindowAggregateSpec]):
     """Turns each batch into partials. GLOBAL drops late rows, unless rows carry their own watermark.
 
-    Event-time partials are held until a window can close: GLOBAL emits nothing before, and few large batches cost less to
-    exchange than many small ones. A watermark that closes no window is not forwarded; with attached windows any may close one.
-    State: the held partials, at most about _ROWS_MAX, until they are emitted.
+    Partials are held until a window can close: GLOBAL emits nothing before, and few large batches cost less to exchange than
+    many small ones. By processing time they are held for _WAIT_MS at most, and only while the task is busy: what arrives behind
+    the end of its window counts in the next one. A watermark that closes no window is not forwarded; with attached windows any
+    may close one. State: the held partials, at most about _ROWS_MAX, until they are emitted.
     """
 
     def __init__(self, spec: WindowAggregateSpec, context: OperatorContext) -> None:
@@ -31,18 +35,21 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
         types = row_argument_types(spec.aggregates, context.input_schemas[0])
         self._slicer = RowSlicer(spec, context, MergedPartials(spec.aggregates, types))
         self._schema = to_arrow_schema(context.output_schema)
-        self._waits = spec.window.is_event_time
+        self._is_event_time = spec.window.is_event_time
         self._is_attached = spec.window_end_column >= 0
         keys = range(len(spec.keys))
         columns = SliceColumns(self._schema.names, keys, end=-2 if self._is_attached else -1)
         self._waiting = context.state.add(SliceLog("waiting", columns, context.state.scope))
         self._closed_end: int | None = None
+        self._held_since_ms = 0
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         columns = self._slicer.partials(batch, WATERMARK_MIN)
         if len(columns[-1]):
+            if not self._waiting.chunks and not self._is_event_time:
+                self._held_since_ms = self.context.now_ms()
             self._waiting.append(columns)
-        if not self._waits or self._waiting.rows >= _ROWS_MAX:
+        if self._waiting.rows >= _ROWS_MAX:
             self._emit_partials(output)
 
     def _emit_partials(self, output: Output) -> None:
@@ -51,7 +58,9 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
             output.emit(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
-        if self._waits and not self._is_attached:
+        if not self._is_event_time:
+            return watermark_ms
+        if not self._is_attached:
             end = greatest_end(self.spec.window, min(watermark_ms, WATERMARK_MAX - 1))
             if end == self._closed_end and watermark_ms != WATERMARK_MAX:
                 return None
@@ -63,6 +72,18 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
         # While this input is idle, the other inputs may close the windows of the held partials.
         self._emit_partials(output)
         return is_idle
+
+    def next_processing_time_ms(self) -> int | None:
+        if self._is_event_time or not self._waiting.chunks:
+            return None
+        return min(self._held_since_ms + _WAIT_MS, self._waiting.first_end)
+
+    def on_processing_time(self, now_ms: int, output: Output) -> None:
+        self.flush(output)
+
+    def flush(self, output: Output) -> None:
+        if not self._is_event_time:
+            self._emit_partials(output)
 
     def on_finish(self, output: Output) -> None:
         self._emit_partials(output)

@@ -5,17 +5,24 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from runtime.checkpoint.state_writer import StateWriter, state_name
 from runtime.host.clock import steady_ms
+from runtime.net.channels import StreamItem
 from runtime.state.operator_state import PendingSnapshot
 from runtime.taskmanager.checkpoints.checkpoint_reports import (
     CheckpointRefused,
     CheckpointReport,
     CheckpointTaken,
+)
+from runtime.taskmanager.checkpoints.in_flight import (
+    IN_FLIGHT,
+    Place,
+    in_flight_items,
+    in_flight_snapshot,
 )
 from runtime.taskmanager.checkpoints.segment_chains import Chains, SegmentChains, behind
 from sqlstream.errors import ErrorInfo
@@ -26,11 +33,13 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class TakenState:
-    """What the task's thread leaves to be written: all of the report but what writing adds. `base` is what increments follow.
+    """What the task's thread leaves to be written: all of the report but what writing adds. `in_flight` are the items that an
+    unaligned barrier has passed, and those that came before a late one. `base` is what increments follow.
     `chains` takes what was written, and is None for a savepoint, which refers to no other file and is referred to by none."""
 
     report: CheckpointTaken
     snapshots: Mapping[int, PendingSnapshot]
+    in_flight: Mapping[Place, Sequence[StreamItem]]
     base: Chains
     chains: SegmentChains | None
 
@@ -90,15 +99,18 @@ class StateWrite:
             return None
         since_ms = steady_ms()
         snapshots = {id: pending.collect() for id, pending in self._taken.snapshots.items()}
+        snapshots[IN_FLIGHT] = in_flight_snapshot(self._taken.in_flight)
         if self._is_given_up:
             return None
         saved = self._writer.write(self._name, snapshots)
         written_bytes = SubtaskState(saved).bytes
-        saved = behind(self._taken.base, saved, snapshots)
+        *operators, rows = saved
+        in_flight = in_flight_items(self._taken.in_flight, rows)
+        saved = behind(self._taken.base, tuple(operators), snapshots)
         if self._taken.chains is not None:
             self._taken.chains.add(self.checkpoint_id, saved)
         report = self._taken.report
-        state = msgspec.structs.replace(report.state, operators=saved)
+        state = msgspec.structs.replace(report.state, operators=saved, in_flight=in_flight)
         figures = msgspec.structs.replace(
             report.figures,
             async_ms=steady_ms() - since_ms,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from runtime.checkpoint.state_writer import StateWriter
 from runtime.host.clock import steady_ms
+from runtime.net.channels import StreamItem
 from runtime.state.operator_state import PendingSnapshot
 from runtime.taskmanager.cancellation import TaskCancellation
 from runtime.taskmanager.checkpoints.checkpoint_reports import (
@@ -15,8 +16,11 @@ from runtime.taskmanager.checkpoints.checkpoint_reports import (
     CheckpointReport,
     CheckpointTaken,
 )
+from runtime.taskmanager.checkpoints.in_flight import Place
 from runtime.taskmanager.checkpoints.segment_chains import SegmentChains
 from runtime.taskmanager.checkpoints.state_write import StateWrite, TakenState
+from runtime.taskmanager.checkpoints.unaligned_capture import Recorded
+from sqlstream import config as options
 from sqlstream.elements import CheckpointBarrier
 from sqlstream.errors import ErrorInfo, FailureReason, InternalError, JobError
 from sqlstream.messages.rpc import (
@@ -30,6 +34,8 @@ from sqlstream.spi.files import Files
 
 if TYPE_CHECKING:
     from runtime.taskmanager.task_opening import OpenedTask
+
+UNALIGNED = "execution.checkpointing.unaligned.enabled"
 
 WRITES_MAX = 2
 """How many checkpoints of one task are written or wait for it; the next one is refused."""
@@ -47,15 +53,29 @@ class CheckpointSurroundings:
     cancellation: TaskCancellation
 
 
+@dataclasses.dataclass(frozen=True)
+class _Begun:
+    """A checkpoint whose barrier is sent on. `passed` is what the barrier has passed in the outputs."""
+
+    barrier: CheckpointBarrier
+    report: CheckpointTaken
+    snapshots: Mapping[int, PendingSnapshot]
+    passed: Mapping[Place, list[StreamItem]]
+    writer: StateWriter
+    sync_ms: int
+
+
 class TaskCheckpoints:
     """Takes a checkpoint between two items of the input, in this order: operators and sinks emit and prepare what belongs to it,
-    the barrier goes to all outputs, the state's snapshot begins. The task then goes on, and another thread writes.
+    the barrier goes to all outputs, the state's snapshot begins. The task then goes on, and another thread writes. An unaligned
+    one begins with the first barrier, and is written once all have come, together with the items that were in flight.
 
     A sink that cannot prepare its commit fails the task: its rows may be in no file and in no memory. All that goes wrong behind
     the barrier is a refusal of the checkpoint alone, and the committables go along with the next. A checkpoint that comes while
     two are being written is refused. One that is aborted is given up: its file is removed, and what changed before it is saved by
     the next.
-    State: the writes that have not ended, and the segments that further increments follow."""
+    State: the unaligned checkpoint whose barriers come in, the writes that have not ended, and the segments that further
+    increments follow."""
 
     def __init__(
         self, descriptor: TaskDeploymentDescriptor, opened: OpenedTask, surroundings: CheckpointSurroundings
@@ -65,10 +85,12 @@ class TaskCheckpoints:
         self._surroundings = surroundings
         self._chains = SegmentChains()
         self._writes: list[StateWrite] = []
+        self._unaligned: _Begun | None = None
         # Savepoints whose fate is not known: their segments are followed by none.
         self._savepoints: set[int] = set()
         self._is_whole_next = False
         self._completed_id = 0
+        self._is_unaligned: bool = options.get(descriptor.config, UNALIGNED)
 
     def on_message(self, message: TriggerCheckpoint | CheckpointCompleted | CheckpointAborted) -> None:
         """What the JobMaster says of a checkpoint; repeated or late, it changes nothing."""
@@ -80,6 +102,7 @@ class TaskCheckpoints:
                     directory=message.directory,
                     is_drain=message.is_drain,
                     completed_id=message.completed_id,
+                    is_unaligned=self._is_unaligned and not message.directory,
                 )
                 self._opened.loop.input.on_trigger(barrier)
             case CheckpointCompleted():
@@ -90,27 +113,20 @@ class TaskCheckpoints:
 
     def take(self, barrier: CheckpointBarrier, alignment_ms: int) -> None:
         """The barrier has come from all inputs, or from the JobMaster to a source."""
-        since_ms = steady_ms()
-        opened, checkpoint_id = self._opened, barrier.checkpoint_id
-        if barrier.completed_id > self._completed_id:
-            # The barrier may be faster than the JobMaster's word.
-            self._on_completed(barrier.completed_id)
-        if barrier.is_drain:
-            opened.chain.drain()
-        opened.chain.flush()
-        committables = opened.prepare_commit(checkpoint_id)
-        for partition in opened.partitions:
-            partition.broadcast(barrier)
-        try:
-            writer = self._writer(barrier)
-            state = opened.loop.input.position()
-            snapshots = self._begin_snapshots(barrier)
-        except Exception as error:  # whatever it is: the barrier is sent, and the task goes on
-            self._refuse(checkpoint_id, self._describe(error))
-            return
-        figures = CheckpointFigures(alignment_ms=alignment_ms, sync_ms=steady_ms() - since_ms)
-        report = CheckpointTaken(self._descriptor.execution_id, checkpoint_id, state, committables, figures)
-        self._submit(barrier, report, snapshots, writer)
+        begun = self._begin(barrier)
+        if begun is not None:
+            self._submit(begun, {}, alignment_ms)
+
+    def begin_unaligned(self, barrier: CheckpointBarrier) -> None:
+        """The first barrier of an unaligned checkpoint has come."""
+        self._unaligned = self._begin(barrier)
+
+    def take_unaligned(self, barrier: CheckpointBarrier, recorded: Recorded, alignment_ms: int) -> None:
+        """All barriers have come; `recorded` is what came before the late ones."""
+        begun, self._unaligned = self._unaligned, None
+        if begun is not None and begun.barrier.checkpoint_id == barrier.checkpoint_id:
+            inputs = {(False, 0, channel): items for channel, items in recorded.items()}
+            self._submit(begun, inputs, alignment_ms)
 
     def refuse(self, checkpoint_id: int, why: str) -> None:
         """The barriers of this checkpoint will not all come."""
@@ -136,6 +152,39 @@ class TaskCheckpoints:
 
     # --- taking one
 
+    def _begin(self, barrier: CheckpointBarrier) -> _Begun | None:
+        """All that has to be done between two items; None when the checkpoint is refused."""
+        since_ms = steady_ms()
+        opened, checkpoint_id = self._opened, barrier.checkpoint_id
+        if barrier.completed_id > self._completed_id:
+            # The barrier may be faster than the JobMaster's word.
+            self._on_completed(barrier.completed_id)
+        if barrier.is_drain:
+            opened.chain.drain()
+        opened.chain.flush()
+        committables = opened.prepare_commit(checkpoint_id)
+        passed = self._send_on(barrier)
+        try:
+            writer = self._writer(barrier)
+            state = opened.loop.input.position()
+            snapshots = self._begin_snapshots(barrier)
+        except Exception as error:  # whatever it is: the barrier is sent, and the task goes on
+            self._refuse(checkpoint_id, self._describe(error))
+            return None
+        report = CheckpointTaken(self._descriptor.execution_id, checkpoint_id, state, committables)
+        return _Begun(barrier, report, snapshots, passed, writer, steady_ms() - since_ms)
+
+    def _send_on(self, barrier: CheckpointBarrier) -> dict[Place, list[StreamItem]]:
+        """Send the barrier to all consumers; returns what it passes, if it does."""
+        passed: dict[Place, list[StreamItem]] = {}
+        for edge, partition in enumerate(self._opened.partitions):
+            if not barrier.is_unaligned:
+                partition.broadcast(barrier)
+                continue
+            for consumer, items in enumerate(partition.broadcast_first(barrier)):
+                passed[True, edge, consumer] = [i for i in items if not isinstance(i, CheckpointBarrier)]
+        return passed
+
     def _writer(self, barrier: CheckpointBarrier) -> StateWriter:
         directory = barrier.directory or self._descriptor.checkpoint_directory
         if not directory:
@@ -148,7 +197,11 @@ class TaskCheckpoints:
             raise _failed(
                 f"checkpoint {barrier.checkpoint_id} came while those of {earlier} were being written"
             )
-        return StateWriter(self._surroundings.files(directory, self._descriptor.config), directory)
+        config = self._descriptor.config
+        is_compressed = options.get(config, "execution.checkpointing.snapshot-compression")
+        return StateWriter(
+            self._surroundings.files(directory, config), directory, is_compressed=is_compressed
+        )
 
     def _begin_snapshots(self, barrier: CheckpointBarrier) -> dict[int, PendingSnapshot]:
         is_whole = bool(barrier.directory) or self._is_whole_next
@@ -159,18 +212,19 @@ class TaskCheckpoints:
             for node in self._opened.chain.nodes
         }
 
-    def _submit(
-        self,
-        barrier: CheckpointBarrier,
-        report: CheckpointTaken,
-        snapshots: Mapping[int, PendingSnapshot],
-        writer: StateWriter,
-    ) -> None:
-        if barrier.directory:
-            self._savepoints.add(barrier.checkpoint_id)
-        chains = None if barrier.directory else self._chains
-        taken = TakenState(report, snapshots, self._chains.base(), chains)
-        write = StateWrite(taken, writer, self._surroundings.report, self._describe)
+    def _submit(self, begun: _Begun, inputs: Mapping[Place, list[StreamItem]], alignment_ms: int) -> None:
+        is_savepoint = bool(begun.barrier.directory)
+        if is_savepoint:
+            self._savepoints.add(begun.barrier.checkpoint_id)
+        figures = CheckpointFigures(alignment_ms=alignment_ms, sync_ms=begun.sync_ms)
+        taken = TakenState(
+            dataclasses.replace(begun.report, figures=figures),
+            begun.snapshots,
+            {**inputs, **begun.passed},
+            self._chains.base(),
+            None if is_savepoint else self._chains,
+        )
+        write = StateWrite(taken, begun.writer, self._surroundings.report, self._describe)
         self._writes.append(write)
         self._surroundings.write(write.run)
 
@@ -202,6 +256,8 @@ class TaskCheckpoints:
 
     def _on_aborted(self, checkpoint_id: int) -> None:
         self._savepoints.discard(checkpoint_id)
+        if self._unaligned is not None and self._unaligned.barrier.checkpoint_id <= checkpoint_id:
+            self._unaligned = None
         self._chains.aborted(checkpoint_id)
         for write in self._writes:
             if write.checkpoint_id == checkpoint_id:

@@ -71,3 +71,9 @@ def test_the_batch_reads_its_tables_by_the_ids_that_they_have_here() -> None:
     assert set(query.tables) == read
     assert min(read) > BATCH_IDS
     assert (graph.is_batch, graph.is_query) == (False, True)
+
+
+def test_a_verifying_job_takes_no_checkpoints() -> None:
+    settings = {"execution.checkpointing.interval": "10 s", "parallelism.default": "1"}
+    assert verifying("SELECT k FROM s", settings).config.keys() >= {"parallelism.default"}
+    assert "execution.checkpointing.interval" not in verifying("SELECT k FROM s", settings).config

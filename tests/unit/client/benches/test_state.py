@@ -9,6 +9,7 @@ import pytest
 from client import main
 from client.benches import state
 from client.benches.state import StateBench
+from client.benches.state_checkpoints import CheckpointBench
 
 
 def test_every_operation_leaves_the_table_with_its_keys() -> None:
@@ -24,6 +25,14 @@ def test_every_operation_leaves_the_table_with_its_keys() -> None:
     }
     # A key has its row in the index, a count and a time at least.
     assert all(f.rows_per_cpu_s > 0 and f.bytes_per_key >= 32 for f in figures)
+
+
+def test_a_snapshot_holds_what_was_written_since_the_last() -> None:
+    figures = list(CheckpointBench(70_000).figures())
+    assert [f.is_increment for f in figures] == [False, True, True, False, True]
+    assert figures[0].saved_rows == figures[3].saved_rows == 70_000
+    assert {f.saved_rows for f in figures[1::3]} == {700}
+    assert all(f.stopped_ms > 0 and f.collect_s > 0 and f.collecting_ms_p99 > 0 for f in figures)
 
 
 def test_a_table_that_memory_cannot_hold_is_left_out(

@@ -71,6 +71,12 @@ def test_ls_names_tables_as_sql_does(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "groupBy=[k]" in run(capsys, "ls", f"{path}/_metadata")
 
 
+def test_names_of_parts_need_no_quotes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = stored(tmp_path, 12, [], others={"groups.EXPR$2": groups([("x", 7)])})
+    assert lines(run(capsys, "sql", "--json", path, "SELECT n FROM groups_expr_2")) == [{"n": 7}]
+    assert lines(run(capsys, "show", "--json", path, "Groups_EXPR_2"))[0]["n"] == 7
+
+
 def test_show_says_what_a_checkpoint_is_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = stored(tmp_path, 12, [("a", 1)], [("c", 3)])
     facts = json.loads(run(capsys, "show", "--json", path))

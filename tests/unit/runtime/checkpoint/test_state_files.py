@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import io
 import itertools
 import os
 from pathlib import Path
@@ -18,7 +19,7 @@ from runtime.checkpoint.state_writer import PIECE_BYTES_MAX, StateWriter, pieces
 from runtime.host.private_files import PrivateFiles
 from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason
-from sqlstream.messages.checkpoint import SubtaskState, TaskRestore
+from sqlstream.messages.checkpoint import SubtaskState, TaskRestore, checkpoint_of_path
 
 FILES = PrivateFiles()
 ALL = range(128)
@@ -31,7 +32,7 @@ def keyed(groups: list[int], **columns: Any) -> pa.Table:
 def written(directory: Path, *snapshots: OperatorSnapshot, files: Any = FILES, **options: Any) -> TaskRestore:
     """Each snapshot as the one operator, 7, of one old subtask."""
     writer = StateWriter(files, str(directory), **options)
-    states = [SubtaskState(writer.write(f"s{n}", {7: s})) for n, s in enumerate(snapshots)]
+    states = [SubtaskState(writer.write(f"s{n}-1", {7: s})) for n, s in enumerate(snapshots)]
     return TaskRestore(1, str(directory), tuple(states))
 
 
@@ -163,7 +164,7 @@ def test_every_flipped_byte_of_a_segment_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize("share", [0, 0.5, 0.999])
 def test_a_truncated_file_is_named(tmp_path: Path, share: float) -> None:
     restore = written(tmp_path, OperatorSnapshot({"t": keyed([1, 2], s=["a", "b"])}))
-    path = tmp_path / "shared" / "s0.arrow"
+    path = tmp_path / "shared" / "s0-1.arrow"
     left = int(share * path.stat().st_size)
     os.truncate(path, left)
     with pytest.raises(ExternalError, match=f'"{path}" of a checkpoint: it has only {left} bytes'):
@@ -172,7 +173,7 @@ def test_a_truncated_file_is_named(tmp_path: Path, share: float) -> None:
 
 def test_a_missing_file_is_a_corrupt_checkpoint_in_another_process_too(tmp_path: Path) -> None:
     restore = written(tmp_path, OperatorSnapshot({"t": keyed([1], s=["a"])}))
-    (tmp_path / "shared" / "s0.arrow").unlink()
+    (tmp_path / "shared" / "s0-1.arrow").unlink()
     with pytest.raises(ExternalError, match="there is no such file") as raised:
         read(restore)
     info = ErrorInfo.of(raised.value)
@@ -216,7 +217,7 @@ def test_a_full_disk_is_the_error_of_that_write_and_leaves_nothing(tmp_path: Pat
         written(tmp_path, OperatorSnapshot({"t": keyed([1] * 1_000, s=["a"] * 1_000)}), files=FullDisk())
     assert (raised.value.code, raised.value.reason) == ("SS5001", FailureReason.EXTERNAL)
     assert "free space" in raised.value.hint
-    assert list((tmp_path / "shared").iterdir()) == []
+    assert not tmp_path.exists()
 
 
 def test_a_place_that_cannot_be_written_is_the_error_of_that_write(tmp_path: Path) -> None:
@@ -225,10 +226,25 @@ def test_a_place_that_cannot_be_written_is_the_error_of_that_write(tmp_path: Pat
         written(tmp_path, OperatorSnapshot({"t": keyed([1], s=["a"])}))
 
 
+def test_a_disk_that_does_not_answer_is_no_corrupt_checkpoint(tmp_path: Path) -> None:
+    class Unread(io.FileIO):
+        def readinto(self, buffer: Any) -> int:
+            raise OSError(5, "")
+
+    class Silent(PrivateFiles):
+        def open_read(self, path: str) -> BinaryIO:
+            return Unread(path)  # type: ignore[return-value]
+
+    restore = written(tmp_path, OperatorSnapshot({"t": keyed([1], s=["a"])}))
+    with pytest.raises(ExternalError, match="could not read") as raised:
+        StateReader(Silent(), restore).operator(7, ALL)
+    assert (raised.value.code, raised.value.reason) == ("SS5001", FailureReason.EXTERNAL)
+
+
 def test_files_and_directories_are_of_the_user_alone(tmp_path: Path) -> None:
     directory = tmp_path / "a" / "b"
     written(directory, OperatorSnapshot({"t": keyed([1], s=["a"])}))
-    assert (directory / "shared" / "s0.arrow").stat().st_mode & 0o777 == 0o600
+    assert (directory / "shared" / "s0-1.arrow").stat().st_mode & 0o777 == 0o600
     assert {p.stat().st_mode & 0o777 for p in (directory / "shared", directory, tmp_path / "a")} == {0o700}
 
 
@@ -236,15 +252,51 @@ def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir()
     victim = tmp_path / "victim"
     victim.write_text("kept")
-    (tmp_path / "shared" / "s0.arrow").symlink_to(victim)
+    (tmp_path / "shared" / "s0-1.arrow").symlink_to(victim)
     with pytest.raises(ExternalError, match="could not write"):
         written(tmp_path, OperatorSnapshot({"t": keyed([1], s=["a"])}))
     assert victim.read_text() == "kept"
 
 
-def test_what_is_discarded_is_gone_and_can_be_discarded_again(tmp_path: Path) -> None:
-    written(tmp_path, OperatorSnapshot({"t": keyed([1], s=["a"])}))
+def test_large_tables_have_files_of_their_own_that_go_with_the_name(tmp_path: Path) -> None:
+    large = pa.table({KEY_GROUP_COLUMN: np.zeros(400_000, np.int32), "v": np.arange(400_000)})
+    tables = {"a": keyed([1], v=[1]), "left": large, "right": large.slice(1), "b": keyed([2], v=[2])}
     writer = StateWriter(FILES, str(tmp_path))
-    writer.discard("s0")
-    writer.discard("s0")
-    assert list((tmp_path / "shared").iterdir()) == []
+    (saved,) = writer.write("x-12", {7: OperatorSnapshot(tables)})
+    paths = {table.name: table.segments[0].path for table in saved.tables}
+    assert paths == {
+        "a": "shared/x-12.arrow",
+        "b": "shared/x-12.arrow",
+        "left": "shared/x.1-12.arrow",
+        "right": "shared/x.2-12.arrow",
+    }
+    assert {checkpoint_of_path(path) for path in paths.values()} == {12}
+    restore = TaskRestore(12, str(tmp_path), (SubtaskState((saved,)),))
+    assert {name: t.num_rows for name, t in read(restore).keyed.items()} == {
+        "a": 1,
+        "b": 1,
+        "left": 400_000,
+        "right": 399_999,
+    }
+    writer.discard("x-12")
+    assert not tmp_path.exists()
+
+
+def test_a_disk_that_is_full_at_the_last_file_leaves_none(tmp_path: Path) -> None:
+    large = pa.table({KEY_GROUP_COLUMN: np.zeros(400_000, np.int32), "v": np.arange(400_000)})
+    with pytest.raises(ExternalError, match="no space left"):
+        StateWriter(FullDisk(), str(tmp_path)).write(
+            "x-12", {7: OperatorSnapshot({"a": keyed([1], v=[1]), "b": large})}
+        )
+    assert not tmp_path.exists()
+
+
+def test_what_is_discarded_is_gone_and_can_be_discarded_again(tmp_path: Path) -> None:
+    writer = StateWriter(FILES, str(tmp_path / "job"))
+    for name in ("s-1", "s-2"):
+        writer.write(name, {7: OperatorSnapshot({"t": keyed([1], s=["a"])})})
+    writer.discard("s-1")
+    writer.discard("s-1")
+    assert [p.name for p in (tmp_path / "job" / "shared").iterdir()] == ["s-2.arrow"]
+    writer.discard("s-2")
+    assert list(tmp_path.iterdir()) == []

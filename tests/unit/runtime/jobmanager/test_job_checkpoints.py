@@ -286,6 +286,20 @@ def test_the_end_of_the_job_commits_what_was_written_after_the_last_checkpoint(m
     assert job.taken(JobFinished) == [JobFinished("j1", JobStatus.FINISHED, None)]
 
 
+def test_an_acknowledgement_that_comes_after_the_end_does_not_have_the_committed_rows_removed(
+    make_job: MakeJob,
+) -> None:
+    job = Master(with_config(make_job("j1", 1, 1)))
+    job.tick(1000)
+    job.report(SOURCE, FINISHED)
+    job.report(SINK, FINISHED, None, rows(SINK, 1), rows(SINK, LAST_CHECKPOINT_ID))
+    assert job.commits() == [(LAST_CHECKPOINT_ID, [f"{SINK}-1", f"{SINK}-{LAST_CHECKPOINT_ID}"])]
+    job.acknowledge(SINK, 1, rows(SINK, 1))
+    job.committed(LAST_CHECKPOINT_ID)
+    assert job.aborts() == []
+    assert job.master.status is JobStatus.FINISHED
+
+
 def test_a_finished_source_is_so_in_later_checkpoints_and_after_a_restart(make_job: MakeJob) -> None:
     job = Master(with_config(make_job("j1", 2, 1)))
     job.report(SOURCE, FINISHED)
@@ -386,6 +400,7 @@ def test_a_torn_checkpoint_is_left_for_the_one_before_when_nothing_was_committed
     assert restores == {"j1-0-0-2": 1, "j1-1-0-2": 1}
     assert (2, "COMPLETED", "torn") in job.history
     job.fail("j1-0-0-2", TORN)
+    job.handle(SinksAborted("j1"))
     assert (job.master.status, job.master.error) == (JobStatus.FAILED, TORN)
 
 
@@ -395,6 +410,7 @@ def test_a_job_whose_sinks_have_committed_does_not_go_back_behind_that(make_job:
     job.complete(2)
     job.fail(SOURCE)
     job.fail("j1-0-0-1", TORN)
+    job.handle(SinksAborted("j1"))
     assert (job.master.status, job.master.error) == (JobStatus.FAILED, TORN)
 
 
@@ -414,6 +430,7 @@ def test_a_cancelled_job_leaves_its_checkpoints_when_its_settings_say_so(
     job.handle(CancelRequested("j1"))
     for name in (SOURCE, SINK):
         job.report(name, CANCELED)
+    job.handle(SinksAborted("j1"))
     removed = [i for i in job.out if isinstance(i, RemoveCheckpoints)]
     assert bool(removed) is is_removed
     assert job.master.status is JobStatus.CANCELED
@@ -480,6 +497,8 @@ def test_a_job_stops_with_a_savepoint_once_its_rows_are_committed(make_job: Make
     assert (commit.checkpoint_id, commit.is_last) == (1, True)
     assert [w.content["file"] for sink in commit.commits for w in sink.committables] == [f"{SINK}-1"]
     job.committed(1)
+    assert job.aborts() == []
+    job.handle(SinksAborted("j1"))
     assert job.taken(JobFinished) == [JobFinished("j1", JobStatus.FINISHED, None)]
 
 

@@ -193,3 +193,27 @@ def test_several_restored_into_one_take_the_lowest_watermark() -> None:
     output = Collected()
     feed(restored(ON_EVENT, context, snapshots, 0, 1), [[(50,)]], output)
     assert output.rows == [(50, 30)]
+
+
+def test_a_subtask_that_was_idle_does_not_set_back_the_watermark_of_the_others() -> None:
+    context = operator_context([INPUT], PER_ROW)
+    snapshots = []
+    for items in ([[(40,)]], [[(90,)]], [WatermarkStatus(True)]):
+        operator = make_operator(ON_EVENT, context)
+        feed(operator, items, Collected())
+        snapshots.append(operator.context.state.snapshot())
+    output = Collected()
+    feed(restored(ON_EVENT, context, snapshots, 0, 1), [[(50,)]], output)
+    assert output.rows == [(50, 30)]
+
+
+def test_a_subtask_without_rows_that_is_not_idle_holds_the_watermark_back() -> None:
+    context = operator_context([INPUT], PER_ROW)
+    snapshots = []
+    for items in ([[(40,)]], []):
+        operator = make_operator(ON_EVENT, context)
+        feed(operator, items, Collected())
+        snapshots.append(operator.context.state.snapshot())
+    output = Collected()
+    feed(restored(ON_EVENT, context, snapshots, 0, 1), [[(20,)]], output)
+    assert output.rows == [(20, WATERMARK_MIN)]

@@ -353,7 +353,10 @@ def test_partials_by_processing_time_do_not_wait_for_a_watermark() -> None:
     window = msgspec.structs.replace(TUMBLE, is_event_time=False)
     clock = ManualClock(3)
     local = operator_context([ROWS], partial, now_ms=clock)
-    sent = run_operator(spec_of(window, phase=AggregatePhase.LOCAL), local, [[("a", 5, 0)]], ends=False)
+    sent = Collected()
+    sender = make_operator(spec_of(window, phase=AggregatePhase.LOCAL), local)
+    feed(sender, [[("a", 5, 0)]], sent)
+    sender.flush(sent)
     assert [row[-1] for row in sent.rows] == [10]
     final = make_operator(
         spec_of(window, phase=AggregatePhase.GLOBAL), operator_context([partial], RESULT, now_ms=clock)
@@ -364,3 +367,26 @@ def test_partials_by_processing_time_do_not_wait_for_a_watermark() -> None:
     assert [(row[1], row[5]) for row in output.rows] == [(1, 0)]
     feed(final, [Clock(20)], output)
     assert [(row[1], row[5]) for row in output.rows] == [(1, 0), (1, 10)]
+
+
+def test_partials_by_processing_time_are_held_while_the_task_is_busy_and_not_beyond_their_window() -> None:
+    accumulators = [f for c in CALLS for f in accumulator_fields(c, ROWS) or ()]
+    partial = Schema((ROWS.fields[0], *accumulators, Field("$slice_end", sql.BIGINT)))
+    window = WindowSpec(WindowKind.TUMBLE, 1_000, is_event_time=False)
+    clock, sent = ManualClock(200), Collected()
+    context = operator_context([ROWS], partial, now_ms=clock)
+    sender = make_operator(spec_of(window, phase=AggregatePhase.LOCAL), context)
+    assert sender.next_processing_time_ms() is None
+    feed(sender, [[("a", 1, 0)], Watermark(7), Clock(250), [("a", 2, 0), ("b", 3, 0)]], sent)
+    assert sent.batches == []
+    assert sender.next_processing_time_ms() == 300
+    feed(sender, [Clock(300)], sent)
+    assert [(row[0], row[1]) for row in sent.rows] == [("a", 1), ("a", 1), ("b", 1)]
+    assert len(sent.batches) == 1
+    feed(sender, [Clock(970), [("a", 4, 0)]], sent)
+    # Its window ends before the wait does.
+    assert sender.next_processing_time_ms() == 1_000
+    sender.flush(sent)
+    assert len(sent.batches) == 2
+    assert sender.next_processing_time_ms() is None
+    assert context.state.snapshot().keyed == {}

@@ -140,3 +140,20 @@ def test_a_snapshot_of_many_rows_comes_in_parts(monkeypatch: Any) -> None:
     moved = side()
     moved.load(saved)
     assert [n for _, n, _ in pairs_of(moved, ["a"])] == list(range(8))
+
+
+def test_an_update_of_a_row_that_has_expired_adds_it_anew() -> None:
+    rows = side(ManualClock(), is_retracting=True)
+    batch = pa.record_batch({"k": ["a", "a"], "n": [1, 1]}, schema=SCHEMA)
+    rows.apply(batch, np.array([-1, 1]), np.zeros(2, dtype=np.int64))
+    assert pairs_of(rows, ["a"]) == [(0, 1, 1)]
+    rows.apply(batch, np.array([1, -1]), np.zeros(2, dtype=np.int64))
+    assert pairs_of(rows, ["a"]) == [(0, 1, 1)]
+
+
+def test_rows_saved_without_a_ttl_begin_theirs_at_the_restore() -> None:
+    clock, first = ManualClock(100), side()
+    change(first, [("a", 1)])
+    restored = side(clock, ttl_ms=50)
+    restored.load(first.save())
+    assert restored.next_sweep_ms == 150

@@ -215,3 +215,16 @@ def test_a_large_table_is_saved_in_pieces_that_are_loaded_as_one() -> None:
     slots = tables[1].slots()
     assert len(slots) == count
     assert (numbers[1].values[slots] == view_values(tables[1].keys(slots)[0], np.int64) * 3).all()
+
+
+def test_columns_may_have_the_names_of_those_that_are_added() -> None:
+    names = [KEY_GROUP_COLUMN, SLOT_COLUMN, "$touched_ms"]
+    keys = pa.schema([(name, pa.int64()) for name in names])
+    table = KeyedTable("t", keys, [], StateScope())
+    slots, _ = table.get_or_create([pa.array([n]) for n in (1, 2, 3)])
+    table.writing(slots)
+    saved = table.save()
+    assert len(set(saved.keyed["t"].column_names)) == saved.keyed["t"].num_columns
+    restored = KeyedTable("t", keys, [], StateScope())
+    restored.load(saved)
+    assert [key.to_pylist() for key in restored.keys(restored.slots())] == [[1], [2], [3]]

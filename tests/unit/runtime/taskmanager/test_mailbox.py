@@ -22,14 +22,6 @@ def test_mail_and_channels_are_taken_in_the_order_in_which_they_came() -> None:
     assert [mailbox.take_readable() for _ in range(3)] == ["channel 1", "channel 2", None]
 
 
-def test_what_is_announced_first_is_taken_first() -> None:
-    mailbox = Mailbox()
-    for number in (1, 2):
-        mailbox.announce(f"channel {number}")
-    mailbox.announce_first("channel 2")
-    assert [mailbox.take_readable() for _ in range(4)] == ["channel 2", "channel 1", "channel 2", None]
-
-
 def test_a_task_that_waits_for_room_wakes_for_room_and_mail_and_not_for_input() -> None:
     for wake in (Mailbox.announce_room, lambda m: m.post(lambda: None)):
         mailbox, woke = Mailbox(), threading.Event()
@@ -42,7 +34,6 @@ def test_a_task_that_waits_for_room_wakes_for_room_and_mail_and_not_for_input() 
         thread.start()
         assert not woke.wait(0.05)
         mailbox.announce("channel")
-        mailbox.announce_first("channel")
         assert not woke.wait(0.05)
         wake(mailbox)
         assert woke.wait(5)

@@ -54,9 +54,23 @@ def test_an_unaligned_barrier_passes_the_rows_and_an_aligned_one_does_not():
         )
         barrier = CheckpointBarrier(1, 0, is_unaligned=is_unaligned)
         partition.write(BATCH)
-        partition.broadcast(barrier)
+        if is_unaligned:
+            assert partition.broadcast_first(barrier) == [[BATCH]]
+        else:
+            partition.broadcast(barrier)
         items = [channel.take()[0].item for _ in range(2)]
         assert items == ([barrier, BATCH] if is_unaligned else [BATCH, barrier])
+
+
+def test_what_was_under_way_to_a_consumer_goes_before_all_else_and_takes_room():
+    channels = tuple(Channel(100) for _ in range(2))
+    partition = ResultPartition(channels, splitter(Exchange(ExchangeKind.REBALANCE), 2, 0, 128), TaskTimes())
+    partition.restore(1, [BATCH, Watermark(5)])
+    partition.broadcast(Watermark(7))
+    assert [channels[1].take()[0].item for _ in range(3)] == [BATCH, Watermark(5), Watermark(7)]
+    assert channels[0].take()[0].item == Watermark(7)
+    partition.restore(0, [BATCH] * 20)
+    assert not partition.has_room
 
 
 def test_a_partition_has_room_when_all_its_channels_have_room():
@@ -100,7 +114,6 @@ def test_only_event_time_leaves_a_consumer_that_waits_asleep():
         (Watermark(1), False),
         (WatermarkStatus(True), False),
         (CheckpointBarrier(1, 0), True),
-        (CheckpointBarrier(1, 0, is_unaligned=True), True),
         (EndOfInput(), True),
     ):
         channel, calls = Channel(1 << 20, wake_bytes=1 << 10), []

@@ -11,6 +11,7 @@ import pytest
 from runtime.kernels.key_hashes import KeyHashes, known_hashes
 from runtime.net.channels import Channel
 from runtime.taskmanager.checkpoints.barrier_aligner import BarrierAligner
+from runtime.taskmanager.checkpoints.unaligned_capture import UnalignedCapture
 from runtime.taskmanager.input_gate import InputGate
 from runtime.taskmanager.mailbox import Mailbox
 from runtime.taskmanager.metrics import TaskTimes
@@ -129,13 +130,20 @@ def test_a_source_emits_its_rows_then_its_watermark_until_its_end(is_timed: bool
     assert (made.watermark_ms, made.bytes_in) == (WATERMARK_MIN, 0)
 
 
-def network(*channels: int) -> tuple[NetworkInput, InputGate, Log, Mailbox]:
+def network(
+    *channels: int, restored: tuple[tuple[int, Any], ...] = ()
+) -> tuple[NetworkInput, InputGate, Log, Mailbox]:
     """The inputs have so many channels; checkpoints are noted too, and given up after 10 ms."""
     mailbox, log = Mailbox(), Log()
     made = tuple(tuple(Channel(1 << 20) for _ in range(count)) for count in channels)
     gate = InputGate(tuple(range(len(channels))), made, mailbox)
     aligner = BarrierAligner(gate.count_open, log.checkpoint, log.given_up, lambda: log.now_ms, 10)
-    return NetworkInput(gate, mailbox.take_readable, log, aligner), gate, log, mailbox  # type: ignore[arg-type]
+    capture = UnalignedCapture(
+        gate.channels, log.begun, log.captured, log.given_up, lambda: log.now_ms, timeout_ms=10
+    )
+    left = [(gate.channels[number], item) for number, item in restored]
+    made_input = NetworkInput(gate, mailbox.take_readable, log, aligner, capture, left)  # type: ignore[arg-type]
+    return made_input, gate, log, mailbox
 
 
 def test_items_of_channels_mean_what_all_channels_together_say() -> None:
@@ -299,6 +307,94 @@ def test_an_alignment_is_given_up_when_the_job_master_must_have_aborted_it() -> 
         ("given_up", 1, "its barriers did not come from all inputs within 0.01 s"),
         ("on_batch", rows(1), 0),
     ]
+
+
+def unaligned(checkpoint_id: int) -> CheckpointBarrier:
+    return CheckpointBarrier(checkpoint_id, 1_000, is_unaligned=True)
+
+
+def pass_all(gate: InputGate, mailbox: Mailbox, place: int, checkpoint_id: int, *, is_far: bool) -> None:
+    """A barrier passes what is queued, and the task does its mail."""
+    gate.channels[place].channel.put_first(unaligned(checkpoint_id), 1, keeps_passed=is_far)
+    while (mail := mailbox.take_mail()) is not None:
+        mail()
+
+
+@pytest.mark.parametrize("is_far", [True, False])
+def test_an_unaligned_barrier_is_taken_while_the_task_takes_no_input(is_far: bool) -> None:
+    made, gate, log, mailbox = network(1)
+    made.open()
+    put(gate, 0, rows(1), Watermark(5), rows(2))
+    pass_all(gate, mailbox, 0, 1, is_far=is_far)
+    # What was queued in this process belongs to the checkpoint of its producer.
+    in_flight = {0: [rows(1), Watermark(5), rows(2)]} if is_far else {}
+    assert log.taken() == [("begun", unaligned(1)), ("captured", unaligned(1), in_flight, 0)]
+    assert taken_of(made, log) == [("on_batch", rows(1), 0), ("on_watermark", 5), ("on_batch", rows(2), 0)]
+
+
+def test_what_comes_before_a_late_barrier_is_worked_on_and_part_of_the_checkpoint() -> None:
+    made, gate, log, mailbox = network(1, 2)
+    made.open()
+    put(gate, 1, rows(1))
+    put(gate, 2, Watermark(3), EndOfInput())
+    pass_all(gate, mailbox, 0, 4, is_far=True)
+    assert log.taken() == [("begun", unaligned(4))]
+    log.now_ms = 6
+    assert taken_of(made, log) == [("on_batch", rows(1), 1)]
+    put(gate, 0, rows(7))
+    put(gate, 1, rows(2), rows(3))
+    pass_all(gate, mailbox, 1, 4, is_far=True)
+    in_flight = {1: [rows(1), rows(2), rows(3)], 2: [Watermark(3)]}
+    assert log.taken() == [("captured", unaligned(4), in_flight, 6)]
+    # They are not recorded twice, and the next checkpoint begins anew.
+    taken_of(made, log)
+    pass_all(gate, mailbox, 0, 5, is_far=True)
+    pass_all(gate, mailbox, 1, 5, is_far=True)
+    assert log.taken() == [("begun", unaligned(5)), ("captured", unaligned(5), {}, 0)]
+
+
+def test_what_is_left_of_the_restored_items_is_worked_on_first_and_part_of_the_next_checkpoint() -> None:
+    made, gate, log, mailbox = network(2, restored=((1, rows(1)), (0, rows(2)), (1, rows(3))))
+    made.open()
+    put(gate, 0, rows(4))
+    made.take()
+    assert log.taken() == [("on_batch", rows(1), 0)]
+    for place in (0, 1):
+        pass_all(gate, mailbox, place, 1, is_far=True)
+    in_flight = {0: [rows(2), rows(4)], 1: [rows(3)]}
+    assert log.taken() == [("begun", unaligned(1)), ("captured", unaligned(1), in_flight, 0)]
+    assert taken_of(made, log) == [("on_batch", rows(n), 0) for n in (2, 3, 4)]
+
+
+def test_an_unaligned_checkpoint_ends_with_its_abortion_with_a_later_one_and_with_its_time() -> None:
+    made, gate, log, mailbox = network(2)
+    made.open()
+    pass_all(gate, mailbox, 0, 1, is_far=True)
+    made.on_checkpoint_aborted(1)
+    pass_all(gate, mailbox, 1, 1, is_far=True)
+    assert log.taken() == [("begun", unaligned(1))]
+    pass_all(gate, mailbox, 0, 2, is_far=True)
+    pass_all(gate, mailbox, 0, 3, is_far=True)
+    why = "the barrier of checkpoint 3 came before it was complete"
+    assert log.taken() == [("begun", unaligned(2)), ("given_up", 2, why), ("begun", unaligned(3))]
+    log.now_ms = 10
+    made.fire_timers()
+    assert log.taken()[0] == ("given_up", 3, "its barriers did not come from all inputs within 0.01 s")
+    assert all(channel.recorded is None for channel in gate.channels)
+
+
+def test_aligned_and_unaligned_checkpoints_give_up_each_other() -> None:
+    made, gate, log, mailbox = network(2)
+    made.open()
+    put(gate, 0, barrier(1), rows(1))
+    assert taken_of(made, log) == []
+    pass_all(gate, mailbox, 1, 2, is_far=True)
+    assert log.taken() == [("begun", unaligned(2))]
+    assert taken_of(made, log) == [("on_batch", rows(1), 0)]
+    put(gate, 1, barrier(3))
+    put(gate, 0, rows(2), barrier(3))
+    assert taken_of(made, log) == [("on_batch", rows(2), 0), ("checkpoint", barrier(3), 0)]
+    assert all(channel.recorded is None for channel in gate.channels)
 
 
 def test_a_source_takes_a_checkpoint_between_two_polls_and_none_behind_its_end() -> None:

@@ -213,7 +213,9 @@ def test_a_barrier_that_passes_rows_is_sent_without_credit(peers: Peers) -> None
     put(output, EndOfInput())
     reader = Reader(received)
     wait_until(lambda: any(queued.item == barrier for queued in list(received._items)))
-    # It passes what has arrived, too.
+    # It passes what has arrived, too, and brings that along.
+    (first,) = [queued for queued in list(received._items) if queued.item == barrier]
+    assert [queued.item.num_rows for queued in first.passed] == [50_000] * arrived
     assert reader.read_all()[0] == barrier
     assert len(reader.items) == 22
 

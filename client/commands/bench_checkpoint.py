@@ -1,0 +1,126 @@
+"""`sqlstream bench checkpoint`: what checkpoints cost, and how soon a job goes on from one."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from client.arguments import count
+from client.commands.bench_figures import (
+    add_json_argument,
+    bench_settings,
+    cells_line,
+    check_writable,
+    chosen,
+    write_json,
+)
+from client.rendering.live_line import LiveLine
+
+if TYPE_CHECKING:
+    from client.benches.checkpoint import QueryFigure, StateFigure
+
+EPILOG = """\
+examples:
+  sqlstream bench checkpoint
+  sqlstream bench checkpoint --queries q5 --events 100000000 --runs 5
+  sqlstream bench checkpoint --queries q17 --keys 20000000 --json checkpoint.json
+
+Each query reads the engine's own generator into `blackhole`, without checkpoints and with one each --interval-ms, in turn,
+--runs times. cpu and wall are the throughput with checkpoints as a part of that without, by CPU seconds of all processes and
+by elapsed seconds: the median of the pairs. stopped is how long a task took no input for a checkpoint, over all tasks and
+checkpoints, in ms; took is a whole checkpoint.
+
+Then --keys counts by key are filled. whole is the first checkpoint of them; increment is the median of ten more, between which
+one key in a hundred changes; recovery is the time from the kill of a TaskManager until all tasks run again.
+"""
+
+QUERIES = ("q5", "q17", "q18")
+WIDTH = 13
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument("--queries", default=",".join(QUERIES), help="Nexmark queries (default: q5,q17,q18)")
+    parser.add_argument(
+        "--events", type=count, default=40_000_000, help="events to read (default: 40,000,000)"
+    )
+    parser.add_argument("--runs", type=count, default=3, help="pairs of runs of each query (default: 3)")
+    parser.add_argument(
+        "--interval-ms", type=count, default=1000, help="time between checkpoints (default: 1000)"
+    )
+    parser.add_argument(
+        "--keys", type=count, default=1_000_000, help="keys of the large state (default: 1,000,000)"
+    )
+    parser.add_argument("--parallelism", type=count, default=2, help="parallelism of the jobs (default: 2)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting for all jobs"
+    )
+    add_json_argument(parser, "a JSON object with both tables")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """0 when all figures are there, 1 when a job failed."""
+    from client.benches.checkpoint import CheckpointBench
+    from client.benches.script import nexmark_queries
+
+    queries = chosen(arguments.queries, nexmark_queries(), "Nexmark query")
+    settings = bench_settings(arguments)
+    check_writable(arguments.json)
+    out = sys.stderr if arguments.json == "-" else sys.stdout
+    live = LiveLine()
+    found: list[QueryFigure] = []
+    with CheckpointBench(arguments.parallelism, arguments.interval_ms, settings) as bench:
+        names = (
+            "query",
+            "events",
+            "events/s",
+            "cpu",
+            "wall",
+            "checkpoints",
+            "stopped p50",
+            "p99",
+            "took p50",
+        )
+        print(cells_line(names, WIDTH), file=out, flush=True)
+        for query in queries:
+            live.draw(f"{query} …")
+            figure = bench.query(query, arguments.events, arguments.runs)
+            live.erase()
+            found.append(figure)
+            print(cells_line(_query_cells(figure), WIDTH), file=out, flush=True)
+        names = (
+            "keys",
+            "state MiB",
+            "whole ms",
+            "MiB",
+            "increment ms",
+            "MiB",
+            "stopped p50",
+            "p99",
+            "recovery s",
+        )
+        print(cells_line(names, WIDTH), file=out, flush=True)
+        live.draw("state …")
+        state = bench.state(arguments.keys)
+        live.erase()
+        print(cells_line(_state_cells(state), WIDTH), file=out, flush=True)
+    write_json(arguments.json, {"queries": [f.as_json() for f in found], "state": state.as_json()})
+    return 0
+
+
+def _query_cells(f: QueryFigure) -> tuple[str, ...]:
+    ratios = (f"{f.cpu_ratio:.1%}", f"{f.wall_ratio:.1%}")
+    times = (f"{f.stopped_ms_p50:g}", f"{f.stopped_ms_p99:g}", f"{f.duration_ms_p50:g}")
+    return (f.query, f"{f.events:,}", f"{f.events_per_s:,}", *ratios, f"{f.checkpoints}", *times)
+
+
+def _state_cells(f: StateFigure) -> tuple[str, ...]:
+    whole = (f"{f.whole_ms}", _mib(f.whole_bytes))
+    increment = (f"{f.increment_ms_p50:g}", _mib(f.increment_bytes_p50))
+    stopped = (f"{f.stopped_ms_p50:g}", f"{f.stopped_ms_p99:g}")
+    return (f"{f.keys:,}", _mib(f.state_bytes), *whole, *increment, *stopped, f"{f.recovery_s:g}")
+
+
+def _mib(size: float) -> str:
+    return f"{size / (1 << 20):,.1f}"

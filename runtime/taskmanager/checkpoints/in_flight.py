@@ -1,0 +1,69 @@
+"""Items that were in flight at an unaligned checkpoint, as they are stored and as they are read again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from runtime.checkpoint.state_reader import SegmentReader
+from runtime.net.channels import StreamItem
+from runtime.state.snapshot import OperatorSnapshot
+from sqlstream.messages.checkpoint import InFlightItems, SavedOperator
+
+IN_FLIGHT = -1
+"""Under this operator id the rows are written beside the tables of operators."""
+
+Place = tuple[bool, int, int]
+"""Whether it is an output, the number of its edge (of an input: 0), and that of the channel."""
+
+
+def in_flight_snapshot(items: Mapping[Place, Sequence[StreamItem]]) -> OperatorSnapshot:
+    """The rows of all channels, as one table each."""
+    tables = {}
+    for place, queued in items.items():
+        batches = [item for item in queued if isinstance(item, pa.RecordBatch)]
+        if batches:
+            schema = batches[0].schema
+            alike = [pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches]
+            tables[_name(place)] = pa.Table.from_batches(alike, schema=schema)
+    return OperatorSnapshot(shared=tables)
+
+
+def in_flight_items(
+    items: Mapping[Place, Sequence[StreamItem]], saved: SavedOperator
+) -> tuple[InFlightItems, ...]:
+    """What is reported of the items, once their rows are written."""
+    segments = {table.name: table.segments for table in saved.tables}
+    return tuple(
+        InFlightItems(
+            *place,
+            items=tuple(i.num_rows if isinstance(i, pa.RecordBatch) else i for i in queued),
+            segments=segments.get(_name(place), ()),
+        )
+        for place, queued in items.items()
+        if queued
+    )
+
+
+def read_in_flight(stored: InFlightItems, reader: SegmentReader) -> Iterator[StreamItem]:
+    """The items in their order. ExternalError SS6210 when the rows are not those that were written."""
+    batches = [batch for segment in stored.segments for batch in reader.batches(segment)]
+    rows = pa.Table.from_batches(batches) if batches else None
+    start = 0
+    for item in stored.items:
+        if not isinstance(item, int):
+            yield item
+        elif rows is not None and item:
+            yield _batch(rows.slice(start, item).to_batches())
+            start += item
+
+
+def _batch(pieces: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+    first, *rest = pieces
+    return pa.concat_batches([first, *rest]) if rest else first
+
+
+def _name(place: Place) -> str:
+    is_output, edge, channel = place
+    return f"{'output' if is_output else 'input'}-{edge}-{channel}"

@@ -1,0 +1,276 @@
+"""Jobs planned from SQL that take checkpoints, and are killed and restored from the last one at another parallelism.
+
+As in moved_jobs.py, but for the cut: barriers flow between the rows, over channels that delay each item at random. The JobMaster
+is played: its messages come late or never, it aborts some checkpoints, takes some as savepoints, and removes every file that
+the last completed one does not name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from moved_jobs import Deployment, Script, States, Tape, at_parallelism, registered, tape_of
+from simulated_tasks import SimulatedExchange, SimulatedTask
+
+from runtime.checkpoint.checkpoint_files import checkpoint_files
+from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport, CheckpointTaken
+from runtime.taskmanager.checkpoints.task_checkpoints import UNALIGNED
+from runtime.taskmanager.task_executor import CheckpointMessage, TaskStateChanged
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.checkpoint import SubtaskState, TaskRestore, checkpoint_of_path
+from sqlstream.messages.job_state import ExecutionState
+from sqlstream.messages.manifest import paths_of
+from sqlstream.messages.rpc import (
+    CheckpointAborted,
+    CheckpointCompleted,
+    SinkCommittables,
+    TaskDeploymentDescriptor,
+    TriggerCheckpoint,
+)
+from sqlstream.spi.connector import AssignedSplits
+
+STEPS_MAX = 200_000
+"""A job that takes more has come to a stop."""
+
+
+@dataclasses.dataclass
+class Completed:
+    """A completed checkpoint: the state of all subtasks by vertex, those that had finished, and what these have prepared."""
+
+    checkpoint_id: int
+    directory: str
+    states: dict[str, tuple[SubtaskState, ...]]
+    finished: dict[str, tuple[bool, ...]]
+    finished_committables: tuple[SinkCommittables, ...]
+
+
+@dataclasses.dataclass
+class Story:
+    """What outlives a kill. `figures` count what has happened."""
+
+    directory: Path
+    is_unaligned: bool
+    last_id: int = 0
+    completed: Completed | None = None
+    committed: dict[str, list[pa.RecordBatch]] = dataclasses.field(default_factory=dict)
+    figures: dict[str, int] = dataclasses.field(default_factory=dict)
+
+    def count(self, name: str) -> None:
+        self.figures[name] = self.figures.get(name, 0) + 1
+
+    def commit(self, committables: Sequence[SinkCommittables], tape: Tape) -> None:
+        for one in (c for sink in committables for c in sink.committables):
+            self.committed[one.key] = tape.prepared[one.key]
+
+    def rows(self) -> list[pa.RecordBatch]:
+        return [batch for batches in self.committed.values() for batch in batches]
+
+
+class KilledDeployment(Deployment):
+    """The tasks of one life of the job."""
+
+    def __init__(self, graph: JobGraph, tape: Tape, story: Story, started_ms: int) -> None:
+        self.story = story
+        self._by_execution: dict[str, SimulatedTask] = {}
+        self._running: set[str] = set()
+        self._ended: dict[str, TaskStateChanged] = {}
+        self._pending: dict[str, CheckpointTaken] | None = None
+        self._awaited: set[str] = set()
+        self._savepoint = ""
+        self._completed_here = 0
+        super().__init__(graph, tape, {}, started_ms)
+
+    def _deployed(
+        self, task: TaskDeploymentDescriptor, exchange: SimulatedExchange, states: States
+    ) -> SimulatedTask:
+        config = {**task.config, UNALIGNED: str(self.story.is_unaligned).lower()}
+        directory = str(self.story.directory)
+        task = msgspec.structs.replace(
+            task, checkpoint_directory=directory, config=config, **self._restored(task)
+        )
+        made = self._by_execution[task.execution_id] = SimulatedTask(
+            task, exchange, self.tape, self._now, self._after, self._report,
+            report_checkpoint=self._on_report, state_files=checkpoint_files,
+            write_delay_ms=lambda: self.tape.fate.choice([0, 20, 200]),
+        )  # fmt: skip
+        return made
+
+    def _restored(self, task: TaskDeploymentDescriptor) -> dict[str, Any]:
+        """Fields of the descriptor: splits of a source in turn to its readers, whatever reader has saved them."""
+        completed = self.story.completed
+        if completed is None:
+            return {}
+        id = task.vertex.id
+        states, is_finished = completed.states[id], all(completed.finished[id])
+        restore = TaskRestore(completed.checkpoint_id, completed.directory, states, is_finished)
+        saved = [state.splits for state in states if state.splits is not None]
+        if not saved:
+            return {"restore": restore}
+        positions = [position for splits in saved for position in splits]
+        mine = tuple(positions[task.subtask :: task.vertex.parallelism])
+        if self.story.is_unaligned:
+            # Rows of its splits, and watermarks behind them, may be under way from each reader.
+            mine = states[task.subtask].splits or ()
+        return {"restore": restore, "splits": AssignedSplits(mine, is_last=True)}
+
+    # --- what tasks report
+
+    def _report(self, change: TaskStateChanged) -> None:
+        super()._report(change)
+        if change.state is ExecutionState.RUNNING:
+            self._running.add(change.execution_id)
+        else:
+            self._ended[change.execution_id] = change
+            if change.execution_id in self._awaited:
+                self._abort("broken off")
+
+    def _on_report(self, report: CheckpointReport) -> None:
+        if self._pending is None or report.checkpoint_id != self.story.last_id:
+            return
+        if not isinstance(report, CheckpointTaken):
+            self._abort(report.error.code)
+            return
+        self._pending[report.execution_id] = report
+        self._awaited.discard(report.execution_id)
+        if not self._awaited:
+            self._complete(self._pending)
+
+    # --- what the JobMaster does
+
+    def _tell(self, execution_id: str, message: CheckpointMessage) -> None:
+        if self.tape.fate.random() < 0.85:
+            task = self._by_execution[execution_id]
+            self._after(self.tape.fate.choice([0, 10, 300]), lambda: task.tell_of_checkpoint(message))
+
+    def _can_begin(self) -> bool:
+        readers = [t for t in self._by_execution.values() if not t.descriptor.inputs]
+        others = [t for v in self.tasks.values() for t in v if t.descriptor.inputs]
+        partly = [
+            v for v in self.tasks.values() if v[0].descriptor.inputs and len({t.has_ended for t in v}) > 1
+        ]
+        are_open = self._running | set(self._ended) == set(self._by_execution)
+        has_reader = any(not t.has_ended for t in readers)
+        return self._pending is None and are_open and has_reader and bool(others) and not partly
+
+    def _begin(self) -> None:
+        self.story.last_id += 1
+        id, fate = self.story.last_id, self.tape.fate
+        self.story.count("begun")
+        self._pending = {}
+        self._awaited = set(self._by_execution) - set(self._ended)
+        self._savepoint = str(self.story.directory / f"savepoint-{id}") if fate.random() < 0.15 else ""
+        for execution_id in sorted(self._awaited):
+            if not self._by_execution[execution_id].descriptor.inputs:
+                known = self._completed_here if fate.random() < 0.5 else 0
+                message = TriggerCheckpoint(
+                    "", execution_id, id, self.now_ms, self._savepoint, completed_id=known
+                )
+                # Repeated until it is acknowledged, so it is not lost.
+                task = self._by_execution[execution_id]
+                self._after(
+                    fate.choice([0, 10, 300]), lambda task=task, m=message: task.tell_of_checkpoint(m)
+                )  # type: ignore[misc]
+
+    def _abort(self, why: str) -> None:
+        self.story.count(f"aborted: {why}")
+        self._pending, self._awaited = None, set()
+        for execution_id in set(self._by_execution) - set(self._ended):
+            self._tell(execution_id, CheckpointAborted("", execution_id, self.story.last_id))
+
+    def _complete(self, reports: dict[str, CheckpointTaken]) -> None:
+        id, ended = self.story.last_id, self._ended
+        self._pending = None
+        self.story.count("savepoints" if self._savepoint else "completed")
+        segments = [
+            s for r in reports.values() for o in r.state.operators for t in o.tables for s in t.segments
+        ]
+        if any(segment.is_increment for segment in segments):
+            self.story.count("with increments")
+        for place in {i.is_output for r in reports.values() for i in r.state.in_flight}:
+            self.story.count("items in outputs" if place else "items in inputs")
+        states: dict[str, tuple[SubtaskState, ...]] = {}
+        finished: dict[str, tuple[bool, ...]] = {}
+        for vertex_id, tasks in self.tasks.items():
+            ids = [task.descriptor.execution_id for task in tasks]
+            states[vertex_id] = tuple(reports[e].state if e in reports else SubtaskState() for e in ids)
+            finished[vertex_id] = tuple(e not in reports for e in ids)
+        before = self.story.completed.finished_committables if self.story.completed else ()
+        late = tuple(c for e, change in ended.items() if e not in reports for c in change.committables)
+        kept = tuple(dict.fromkeys([*before, *late]))
+        directory = self._savepoint or str(self.story.directory)
+        self.story.completed = Completed(id, directory, states, finished, kept)
+        for report in reports.values():
+            self.story.commit(report.committables, self.tape)
+        self._remove_unused(states, id)
+        self._completed_here = id
+        for execution_id in reports:
+            self._tell(execution_id, CheckpointCompleted("", execution_id, id))
+
+    def _remove_unused(self, states: Mapping[str, tuple[SubtaskState, ...]], id: int) -> None:
+        if self._savepoint:
+            return
+        needed = paths_of(state for subtasks in states.values() for state in subtasks)
+        for file in self.story.directory.glob("shared/*.arrow"):
+            path = f"shared/{file.name}"
+            if path not in needed and checkpoint_of_path(path) <= id:
+                file.unlink()
+
+    # --- time
+
+    def run_until_killed(self, is_last: bool) -> bool:
+        """Whether the job has ended. It is killed some time after its first checkpoint, if it is not the last life."""
+        fate, tasks, left = self.tape.fate, list(self._by_execution.values()), None
+        for _ in range(STEPS_MAX):
+            if all(task.has_ended for task in tasks):
+                self._commit_last()
+                return True
+            if not is_last and self._completed_here:
+                left = fate.randint(0, 800) if left is None else left - 1
+                if left <= 0:
+                    return False
+            if self._pending is None and fate.random() < 0.1 and self._can_begin():
+                self._begin()
+            elif self._pending is not None and fate.random() < 0.002:
+                self._abort("given up")
+            fate.choice(tasks).step()
+            self._advance(fate.randint(0, 5))
+        raise AssertionError(f"the job stands still: {self.story.figures}")
+
+    def _commit_last(self) -> None:
+        kept = self.story.completed.finished_committables if self.story.completed else ()
+        self.story.commit(kept, self.tape)
+        for change in self._ended.values():
+            self.story.commit(change.committables, self.tape)
+
+
+def run_killed_job(
+    graph: JobGraph,
+    scripts: Mapping[str, list[Script]],
+    parallelisms: Sequence[int],
+    seed: int,
+    directory: Path,
+    figures: dict[str, int] | None = None,
+    *,
+    is_unaligned: bool = False,
+) -> list[pa.RecordBatch]:
+    """What the sink has committed of a job that is killed once in each life but its last; each life has its parallelism."""
+    fate, now_ms = random.Random(seed), 1_000
+    with registered():
+        tape, story = tape_of(graph, scripts, fate), Story(directory, is_unaligned)
+        if figures is not None:
+            story.figures = figures
+        for number, parallelism in enumerate(parallelisms, 1):
+            tape = tape_of(graph, scripts, fate) if story.completed is None else tape
+            life = KilledDeployment(at_parallelism(graph, parallelism), tape, story, now_ms)
+            has_ended = life.run_until_killed(is_last=number == len(parallelisms))
+            now_ms = life.now_ms
+            if has_ended:
+                return story.rows()
+            story.count("killed")
+    raise AssertionError("the last life does not end")
