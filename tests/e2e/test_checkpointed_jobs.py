@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from command_harness import sqlstream
 from server_harness import POLL_S, RunningServer
 
 ROWS = 4000
@@ -98,7 +99,7 @@ def test_a_job_ends_with_a_savepoint_and_another_goes_on_from_it(tmp_path: Path)
         assert not Path(path).exists()
 
 
-def test_a_savepoint_lies_where_the_server_allows_files(tmp_path: Path) -> None:
+def test_commands_take_and_stop_with_savepoints_where_the_server_allows_files(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     roots = ("-D", f"sqlstream.server.file-roots={tmp_path / 'data'}")
     with RunningServer(tmp_path / "server", *roots) as server:
@@ -109,7 +110,22 @@ def test_a_savepoint_lies_where_the_server_allows_files(tmp_path: Path) -> None:
             )
             assert (answer.status_code, "SS5030" in answer.text) == (400, True)
             assert "SS5030" in refused(server, session, f"SET 'execution.checkpointing.dir' = '{directory}'")
-        server.execute(session, f"STOP JOB '{job_id}'")
+        savepoints = ("--directory", str(tmp_path / "data" / "savepoints"))
+        path = command(server, "savepoint", job_id[:8], *savepoints).strip()
+        assert command(server, "savepoint", "--dispose", path) == f"removed {path}\n"
+        stopped = json.loads(command(server, "stop", job_id[:8], "--drain", "--json", *savepoints))
+        assert (stopped["jid"], stopped["state"]) == (job_id, "FINISHED")
+        assert (Path(stopped["savepoint"]) / "_metadata").exists()
+        listed = json.loads(command(server, "checkpoints", job_id, "--json"))
+        assert listed["latest"]["savepoint"]["checkpoint_type"] == "SYNC_SAVEPOINT"
+        assert "SYNC_SAVEPOINT" in command(server, "checkpoints", job_id)
+
+
+def command(server: RunningServer, *words: str) -> str:
+    """What a command says that has succeeded."""
+    ended = sqlstream(*words, "--server", server.gateway)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
 
 
 def refused(server: RunningServer, session: str, sql: str) -> str:
