@@ -37,6 +37,9 @@ IDLE_MIN_S = 0.004
 STATE_SIZE_INTERVAL_S = 0.5
 """How often a task measures its state, which only its own thread may read."""
 
+WRITE_POLL_S = 0.01
+"""How often a task that has finished looks whether its state is written."""
+
 PARTITION_LOST_GRACE_S = 2.0
 """How long a consumer that lost its producer waits to be cancelled. The JobManager cancels it once it has the real
 cause."""
@@ -190,9 +193,15 @@ class Task:
             stream.finish()
         for partition in self._opened.partitions:
             partition.wait_connected()
-        # A checkpoint whose barrier has passed this task is not broken off by the task's end.
-        self._opened.checkpoints.wait_written()
+        self._await_writes()
         return self._opened.committables()
+
+    def _await_writes(self) -> None:
+        """A checkpoint whose barrier has passed this task is not broken off by the task's end, unless it is aborted meanwhile."""
+        while not self._opened.checkpoints.are_written:
+            while (mail := self._mailbox.take_mail()) is not None:
+                mail()
+            self._mailbox.wait_for_room(lambda: False, WRITE_POLL_S)
 
     def _measure_state(self) -> None:
         self._opened.chain.update_state_bytes()

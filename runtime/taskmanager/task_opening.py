@@ -27,7 +27,7 @@ from runtime.taskmanager.split_requests import SplitsRequested
 from runtime.taskmanager.split_source import SplitSource
 from runtime.taskmanager.task_loop import FinishedInput, NetworkInput, SourceInput, TaskInput, TaskLoop
 from sqlstream import config
-from sqlstream.errors import InternalError, UserError
+from sqlstream.errors import InternalError
 from sqlstream.graph.job_graph import ChainedOperator
 from sqlstream.graph.key_groups import key_groups_of
 from sqlstream.messages.checkpoint import InFlightItems, TaskRestore
@@ -86,7 +86,6 @@ class OpenedTask:
                 surroundings.state_files,
                 surroundings.write,
                 surroundings.report_checkpoint,
-                surroundings.cancellation,
             ),
         )
         self.loop = TaskLoop(no_input, self.chain, self.partitions, surroundings.now_ms)
@@ -189,17 +188,14 @@ class TaskOpening:
             self._read_in_flight(restore, files)
 
     def _read_in_flight(self, restore: TaskRestore, files: Files) -> None:
-        """What was under way to and from this subtask. UserError SS6222 when there are more or fewer subtasks than there were."""
+        """What was under way to and from this subtask, which is one of as many as there were."""
         from runtime.checkpoint.state_reader import SegmentReader
         from runtime.taskmanager.checkpoints.in_flight import read_in_flight
 
         task = self._descriptor
         if len(restore.states) != task.vertex.parallelism:
-            raise UserError(
-                "SS6222",
-                f"checkpoint {restore.checkpoint_id} is unaligned and was taken with {len(restore.states)} subtasks of "
-                f'"{task.vertex.name}": it cannot go on with {task.vertex.parallelism}',
-                hint="take a savepoint, which is always aligned, or go on with the same parallelism",
+            raise InternalError(
+                f"task {task.task_name} goes on from items in flight to {len(restore.states)} subtasks"
             )
         reader = SegmentReader(files, restore.directory)
         for stored in restore.states[task.subtask].in_flight:

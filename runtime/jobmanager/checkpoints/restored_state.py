@@ -28,8 +28,10 @@ def restorable_checkpoint(
     loaded: LoadedCheckpoint, job: JobGraph, *, is_owned: bool, ignores_unclaimed: bool
 ) -> CompletedCheckpoint:
     """The checkpoint with its state by the vertices of the job, whose operators find theirs by uid. UserError SS6204 when an
-    operator of the checkpoint has state that none of the job takes, and SS6205 when the number of key groups differs."""
+    operator of the checkpoint has state that none of the job takes, SS6205 when the number of key groups differs, and SS6222 when
+    rows were under way between tasks that the job does not have."""
     manifest = loaded.manifest
+    _check_in_flight(manifest, job, loaded.path)
     saved = {o.uid: (v, o) for v in manifest.vertices for o in v.operators}
     vertices: dict[str, RestorableVertex] = {}
     for vertex in job.vertices:
@@ -102,7 +104,10 @@ def _restorable_vertex(vertex: JobVertex, found: dict[int, tuple[VertexState, in
 
 def _merged(states: Sequence[SubtaskState], ids: dict[int, int]) -> SubtaskState:
     operators = (o for state in states for o in state.operators if o.operator_id in ids)
-    return SubtaskState(tuple(replace(o, operator_id=ids[o.operator_id]) for o in operators))
+    # Only a job of the same vertices goes on from items in flight.
+    in_flight = tuple(items for state in states for items in state.in_flight)
+    renamed = tuple(replace(o, operator_id=ids[o.operator_id]) for o in operators)
+    return SubtaskState(renamed, in_flight=in_flight)
 
 
 def _positions(vertex: JobVertex, head: VertexState | None) -> tuple[Positions | None, ...]:
@@ -123,6 +128,19 @@ def _check_key_groups(vertex: JobVertex, saved: Iterable[VertexState], path: str
                 f'"{vertex.name}" has {vertex.max_parallelism} key groups, and {old.max_parallelism} in "{path}"',
                 hint=f"set 'pipeline.max-parallelism' to {old.max_parallelism}, and no parallelism above it",
             )
+
+
+def _check_in_flight(manifest: CheckpointManifest, job: JobGraph, path: str) -> None:
+    """Items in flight belong to channels, which are there again only between the same subtasks of the same vertices."""
+    if not any(state.in_flight for v in manifest.vertices for state in v.subtasks):
+        return
+    saved = [(v.parallelism, [o.uid for o in v.operators]) for v in manifest.vertices]
+    if saved != [(v.parallelism, [o.uid for o in v.operators]) for v in job.vertices]:
+        raise UserError(
+            "SS6222",
+            f'"{path}" is an unaligned checkpoint, which goes on with the same statement and parallelism only',
+            hint="take a savepoint, which is always aligned, to go on with others",
+        )
 
 
 def _check_unclaimed(manifest: CheckpointManifest, job: JobGraph, path: str) -> None:

@@ -65,15 +65,12 @@ class StateWrite:
         self._name = state_name(taken.report.execution_id, self.checkpoint_id)
         self._lock = threading.Lock()
         self._is_given_up = False
-        self._ended = threading.Event()
+        self.has_ended = False
 
     @property
-    def has_ended(self) -> bool:
-        return self._ended.is_set()
-
-    def wait(self, timeout_s: float) -> bool:
-        """Wait for the end; returns whether it has come."""
-        return self._ended.wait(timeout_s)
+    def is_settled(self) -> bool:
+        """Whether it is reported, or nobody waits for it."""
+        return self.has_ended or self._is_given_up
 
     def give_up(self) -> None:
         """Nobody waits for this checkpoint: what is written of it is removed. Returns at once."""
@@ -90,7 +87,7 @@ class StateWrite:
             is_given_up = self._is_given_up
             if not is_given_up and report is not None:
                 self._report(report)
-        self._ended.set()
+        self.has_ended = True
         if is_given_up and isinstance(report, CheckpointTaken):
             self._discard()
 

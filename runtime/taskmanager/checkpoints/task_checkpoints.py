@@ -10,7 +10,6 @@ from runtime.checkpoint.state_writer import StateWriter
 from runtime.host.clock import steady_ms
 from runtime.net.channels import StreamItem
 from runtime.state.operator_state import PendingSnapshot
-from runtime.taskmanager.cancellation import TaskCancellation
 from runtime.taskmanager.checkpoints.checkpoint_reports import (
     CheckpointRefused,
     CheckpointReport,
@@ -40,8 +39,6 @@ UNALIGNED = "execution.checkpointing.unaligned.enabled"
 WRITES_MAX = 2
 """How many checkpoints of one task are written or wait for it; the next one is refused."""
 
-_CANCELLED_CHECK_S = 0.05
-
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointSurroundings:
@@ -50,7 +47,6 @@ class CheckpointSurroundings:
     files: Callable[[str, Mapping[str, str]], Files]
     write: Callable[[Callable[[], None]], None]
     report: Callable[[CheckpointReport], None]
-    cancellation: TaskCancellation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,14 +132,8 @@ class TaskCheckpoints:
 
     @property
     def are_written(self) -> bool:
-        """Whether all that was taken is in the store, or given up."""
-        return all(write.has_ended for write in self._writes)
-
-    def wait_written(self) -> None:
-        """Wait until all that was taken is written, or the task is cancelled."""
-        for write in self._writes:
-            while not write.wait(_CANCELLED_CHECK_S):
-                self._surroundings.cancellation.check()
+        """Whether all that was taken is reported, or given up."""
+        return all(write.is_settled for write in self._writes)
 
     def close(self) -> None:
         """The task ends: nobody waits for what is not reported."""

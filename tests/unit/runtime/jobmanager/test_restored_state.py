@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import pytest
@@ -15,9 +16,10 @@ from runtime.jobmanager.checkpoints.restored_state import (
     restorable_checkpoint,
     source_states,
 )
+from sqlstream.elements import Watermark
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph, JobVertex
-from sqlstream.messages.checkpoint import SavedOperator, StateSegment, SubtaskState, TableState
+from sqlstream.messages.checkpoint import InFlightItems, SavedOperator, StateSegment, SubtaskState, TableState
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.manifest import (
     CheckpointManifest,
@@ -112,6 +114,23 @@ def test_at_another_parallelism_every_position_and_table_is_there_once(
     positions = [p["row"] for own in found.vertices[source.id].positions for p in own or ()]
     assert sorted(positions) == list(range(old))
     assert len(found.vertices[sink.id].states) == old
+
+
+def test_items_in_flight_go_on_between_the_same_subtasks_and_nowhere_else(make_job: MakeJob) -> None:
+    items = InFlightItems(True, 0, 1, (Watermark(5),))
+    kept = checkpoint_of(make_job("j1", 2))
+    first, *others = kept.manifest.vertices
+    subtasks = (replace(first.subtasks[0], in_flight=(items,)), *first.subtasks[1:])
+    vertices = (replace(first, subtasks=subtasks), *others)
+    kept = dataclasses.replace(kept, manifest=replace(kept.manifest, vertices=vertices))
+    same = make_job("j1", 2)
+    states = restored(kept, same).restore_of(same.vertices[0].id, 0)
+    assert states is not None
+    assert [state.in_flight for state in states.states] == [(items,), ()]
+    for other in (make_job("j1", 3), without_edge(same, *same.vertices[:1])):
+        with pytest.raises(UserError, match="goes on with the same statement and parallelism only") as raised:
+            restored(kept, other, ignores_unclaimed=True)
+        assert raised.value.code == "SS6222"
 
 
 def test_state_that_nobody_takes_is_named_and_refused_unless_allowed(make_job: MakeJob) -> None:

@@ -158,8 +158,13 @@ class Job:
 
     def take_checkpoints_in(self, directory: str) -> None:
         """To be called before `start`."""
+        self.change_descriptors(checkpoint_directory=directory)
+
+    def change_descriptors(self, execution_id: str = "", **fields: Any) -> None:
+        """Of one task, or of all."""
         self._descriptors = [
-            msgspec.structs.replace(d, checkpoint_directory=directory) for d in self._descriptors
+            msgspec.structs.replace(d, **fields) if d.execution_id == (execution_id or d.execution_id) else d
+            for d in self._descriptors
         ]
 
     def wait_checkpoint(self, checkpoint_id: int, *executions: str) -> list[CheckpointReport]:
@@ -259,7 +264,8 @@ class Relay:
         exchange = LocalExchange(PartitionTable(), store)
         self.inputs = [exchange.open_output("job", "p", i, 1 << 20) for i in range(2)]
         self.output = exchange.open_output("job", "q", 0, 1 << 20)
-        self.runner = ThreadTaskRunner(now_ms, None, exchange, lambda change: None)
+        self.on_report: Callable[[TaskReport], None] = lambda report: None
+        self.runner = ThreadTaskRunner(now_ms, None, exchange, lambda report: self.on_report(report))
         self.runner.start(descriptor)
 
     def put(self, channel: int, *items: Any) -> None:

@@ -5,11 +5,17 @@ import time
 
 from expression_harness import call, col, lit
 
+from runtime.checkpoint.state_reader import StateReader
+from runtime.checkpoint.state_writer import StateWriter
+from runtime.host.private_files import PrivateFiles
+from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointTaken
+from runtime.taskmanager.checkpoints.in_flight import IN_FLIGHT, in_flight_items, in_flight_snapshot
 from sqlstream import types as sql
-from sqlstream.elements import WATERMARK_MAX, EndOfInput, Watermark, WatermarkStatus
+from sqlstream.elements import WATERMARK_MAX, CheckpointBarrier, EndOfInput, Watermark, WatermarkStatus
 from sqlstream.errors import FailureReason, Span
 from sqlstream.expressions import InputRef
 from sqlstream.graph.stream_graph import ExchangeKind
+from sqlstream.messages.checkpoint import SubtaskState, TaskRestore
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import CheckpointCompleted
 from sqlstream.schema import Schema
@@ -248,6 +254,58 @@ def test_a_task_that_has_finished_with_its_checkpoint_has_reported_that_first(
         assert taken == [1, LAST_CHECKPOINT_ID]
     else:
         assert taken == [LAST_CHECKPOINT_ID]
+
+
+def test_a_savepoint_that_drains_ends_event_time_and_the_reading(relay, tmp_path):
+    spec = WatermarkAssignerSpec(1, InputRef(1, sql.BIGINT))
+    schema = Schema.of(("k", sql.STRING), ("v", sql.timestamp(3)))
+    running = relay(spec, schema)
+    seen = []
+    running.on_report = seen.append
+    barrier = CheckpointBarrier(1, 0, directory=str(tmp_path), is_drain=True)
+    for channel in (0, 1):
+        running.put(channel, barrier)
+    # Consumers get the end of event time with the barrier.
+    assert running.take(1) == [barrier]
+    deadline = time.monotonic() + 10
+    while not any(isinstance(report, CheckpointTaken) for report in seen) and time.monotonic() < deadline:
+        time.sleep(0.001)
+    (taken,) = [report for report in seen if isinstance(report, CheckpointTaken)]
+    reader = StateReader(PrivateFiles(), TaskRestore(1, str(tmp_path), (taken.state,)))
+    (saved,) = reader.operator(0, range(128)).shared["watermark_ms"].to_pylist()
+    assert saved["watermark_ms"] == WATERMARK_MAX
+
+
+def test_an_attempt_whose_subtask_had_finished_only_passes_on_the_end(job, stage, make_rows, tmp_path):
+    stage.polls = [make_rows(("a", 1))]
+    stage.gate.set()
+    running = job()
+    restore = TaskRestore(3, str(tmp_path), (), is_finished=True)
+    running.change_descriptors(restore=restore)
+    running.start()
+    ends = running.wait(ExecutionState.FINISHED, "source-0", "sink-0")
+    assert [end.committables for end in ends] == [(), ()]
+    assert (stage.written, stage.polled, stage.aborted) == ([], 0, [])
+
+
+def test_items_in_flight_are_sent_first_and_belong_to_their_parallelism(job, stage, make_rows, tmp_path):
+    stage.polls = [make_rows(("b", 2))]
+    stage.gate.set()
+    path = StateWriter(PrivateFiles(), str(tmp_path))
+    items = {(True, 0, 0): [make_rows(("a", 1)), Watermark(5)]}
+    (saved,) = path.write("e-1-3", {IN_FLIGHT: in_flight_snapshot(items)})
+    state = SubtaskState(in_flight=in_flight_items(items, saved))
+    running = job()
+    running.change_descriptors("source-0", restore=TaskRestore(3, str(tmp_path), (state,)))
+    running.start()
+    running.wait(ExecutionState.FINISHED, "source-0", "sink-0")
+    assert [row for _, batch in stage.written for row in batch.column(0).to_pylist()] == ["a", "b"]
+    rescaled = job()
+    rescaled.change_descriptors("source-0", restore=TaskRestore(3, str(tmp_path), (state, SubtaskState())))
+    rescaled.start()
+    (failed,) = rescaled.wait(ExecutionState.FAILED, "source-0")
+    assert failed.error.code == "SS9001"
+    assert "goes on from items in flight to 2 subtasks" in failed.error.message
 
 
 def test_idleness_passes_through_a_task(relay):
