@@ -616,7 +616,8 @@ class JobMaster:
         )
 
     def _on_committed(self, event: SinksCommitted, now_ms: int) -> None:
-        self._output.commits.committed(event.checkpoint_id)
+        if self._output.commits.committed(event.checkpoint_id):
+            self.checkpoints.requests.committed(event.checkpoint_id)
 
     def _clean_up(self, now_ms: int) -> None:
         if self._output.remove_leftovers():

@@ -8,6 +8,8 @@ from simulated_tasks import ASSIGNED
 from runtime.connectors import CONNECTORS
 
 SEEDS = 500
+SEEDS_WITH_CHECKPOINTS = 100
+"""Of the seeds with checkpoints, those that are not slow."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -16,10 +18,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    seed = metafunc.config.getoption("--seed", default=None)
+    seeds = range(metafunc.config.getoption("--seeds", default=SEEDS)) if seed is None else [seed]
     if "seed" in metafunc.fixturenames:
-        seed = metafunc.config.getoption("--seed", default=None)
-        count = metafunc.config.getoption("--seeds", default=SEEDS)
-        metafunc.parametrize("seed", range(count) if seed is None else [seed])
+        metafunc.parametrize("seed", seeds)
+    if "checkpointed_seed" in metafunc.fixturenames:
+        is_slow = [seed is None and n >= SEEDS_WITH_CHECKPOINTS for n in seeds]
+        marked = [
+            pytest.param(n, marks=pytest.mark.slow) if slow else n
+            for n, slow in zip(seeds, is_slow, strict=True)
+        ]
+        metafunc.parametrize("checkpointed_seed", marked)
 
 
 @pytest.fixture(autouse=True)

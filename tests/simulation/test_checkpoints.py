@@ -197,7 +197,8 @@ def run(seed: int) -> CheckpointedCluster:
     return cluster
 
 
-def test_every_row_is_in_the_sink_once_whatever_happens(seed: int) -> None:
+def test_every_row_is_in_the_sink_once_whatever_happens(checkpointed_seed: int) -> None:
+    seed = checkpointed_seed
     cluster = CheckpointedCluster(seed)
     try:
         while not cluster.is_quiet():

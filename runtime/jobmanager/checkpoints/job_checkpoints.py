@@ -41,6 +41,7 @@ from sqlstream.messages.rpc import (
     DeclineCheckpoint,
     TriggerCheckpoint,
 )
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
 REMOVED_MAX = 100_000
 
@@ -206,7 +207,12 @@ class JobCheckpoints:
             return None
         pending = self.coordinator.complete(event.checkpoint_id, now_ms, event.path)
         self._story.add(now_ms, f"{pending.kind.value.lower()} {event.checkpoint_id} is complete")
-        self.requests.completed(pending.trigger_id, event.path)
+        is_last = pending.kind is CheckpointKind.SYNC_SAVEPOINT
+        if manifest.commits or is_last:
+            done_with = LAST_CHECKPOINT_ID if is_last else event.checkpoint_id
+            self.requests.stored(pending.trigger_id, done_with, event.path)
+        else:
+            self.requests.completed(pending.trigger_id, event.path)
         if pending.kind is CheckpointKind.SAVEPOINT:
             # What it has saved belongs to the user: the next checkpoint has the same changes, and brings their commit.
             self._sources.forget(event.checkpoint_id)
@@ -316,6 +322,8 @@ class JobCheckpoints:
 
     def end(self, status: JobStatus) -> None:
         """The job has ended so: remove what nobody goes on from."""
+        if status is JobStatus.FINISHED:
+            self.requests.committed(LAST_CHECKPOINT_ID)
         self.requests.fail_all(status)
         if status is JobStatus.SUSPENDED or not self.settings.is_enabled:
             return

@@ -15,9 +15,11 @@ REMEMBERED_MAX = 100
 
 
 class SavepointRequests:
-    """State: those that wait for their turn, and how far the last REMEMBERED_MAX are."""
+    """A savepoint is done once what it has to commit is committed: before, the end of its job would remove those rows.
+    State: those that wait for their turn or for a commit, and how far the last REMEMBERED_MAX are."""
 
     def __init__(self) -> None:
+        self._uncommitted: dict[int, tuple[str, str]] = {}
         self._waiting: deque[SavepointRequested] = deque()
         self._status: dict[str, SavepointStatusReply] = {}
 
@@ -42,6 +44,15 @@ class SavepointRequests:
 
     def completed(self, trigger_id: str, path: str) -> None:
         self._change(trigger_id, is_done=True, path=path)
+
+    def stored(self, trigger_id: str, checkpoint_id: int, path: str) -> None:
+        """It is complete, and a later commit has to make its rows visible."""
+        self._uncommitted[checkpoint_id] = (trigger_id, path)
+
+    def committed(self, checkpoint_id: int) -> None:
+        """All rows up to this checkpoint are visible."""
+        for earlier in [n for n in self._uncommitted if n <= checkpoint_id]:
+            self.completed(*self._uncommitted.pop(earlier))
 
     def failed(self, trigger_id: str, error: ErrorInfo) -> None:
         self._change(trigger_id, is_done=True, error=error)

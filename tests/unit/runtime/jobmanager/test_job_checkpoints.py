@@ -471,11 +471,41 @@ def test_a_savepoint_is_stored_in_its_own_directory_and_its_rows_are_committed_b
     job.stored(1)
     assert job.fates() == {"aborted 1": {SOURCE, SINK}}
     (status,) = job.master.checkpoints.requests.known()
-    assert (status.is_done, status.checkpoint_id, status.error) == (True, 1, None)
+    assert (status.is_done, status.checkpoint_id, status.error) == (False, 1, None)
     job.tick(1)
     job.acknowledge_all(2)
     job.stored(2)
     assert job.commits() == [(2, [f"{SINK}-1", f"{SINK}-2"])]
+    job.committed(2)
+    (status,) = job.master.checkpoints.requests.known()
+    assert (status.is_done, status.path, status.error) == (True, f"{ROOT}/j1/chk-1", None)
+
+
+def test_a_savepoint_without_rows_to_commit_is_done_once_it_is_stored(make_job: MakeJob) -> None:
+    job = Master(with_config(make_job("j1", 1, 1)))
+    job.handle(SavepointRequested("j1", "t1", CheckpointKind.SAVEPOINT, "/sp/a"))
+    job.tick(1)
+    job.acknowledge(SOURCE, 1)
+    job.acknowledge(SINK, 1)
+    job.stored(1)
+    (status,) = job.master.checkpoints.requests.known()
+    assert status.is_done
+
+
+def test_a_savepoint_whose_rows_are_removed_with_its_job_has_failed(make_job: MakeJob) -> None:
+    job = Master(with_config(make_job("j1", 1, 1)))
+    job.handle(SavepointRequested("j1", "t1", CheckpointKind.SAVEPOINT, "/sp/a"))
+    job.tick(1)
+    job.acknowledge_all(1)
+    job.stored(1)
+    job.handle(CancelRequested("j1"))
+    for name in (SOURCE, SINK):
+        job.report(name, CANCELED)
+    assert job.aborts() == [f"{SINK}-1"]
+    job.handle(SinksAborted("j1"))
+    (status,) = job.master.checkpoints.requests.known()
+    assert (status.is_done, status.path) == (True, "")
+    assert status.error is not None
 
 
 def test_a_job_stops_with_a_savepoint_once_its_rows_are_committed(make_job: MakeJob) -> None:
@@ -498,8 +528,11 @@ def test_a_job_stops_with_a_savepoint_once_its_rows_are_committed(make_job: Make
     assert [w.content["file"] for sink in commit.commits for w in sink.committables] == [f"{SINK}-1"]
     job.committed(1)
     assert job.aborts() == []
+    assert [status.is_done for status in job.master.checkpoints.requests.known()] == [False]
     job.handle(SinksAborted("j1"))
     assert job.taken(JobFinished) == [JobFinished("j1", JobStatus.FINISHED, None)]
+    (status,) = job.master.checkpoints.requests.known()
+    assert (status.is_done, status.path) == (True, f"{ROOT}/j1/chk-1")
 
 
 def test_a_savepoint_of_a_job_that_ends_before_it_has_failed(make_job: MakeJob) -> None:
