@@ -15,11 +15,11 @@ ROWS = 4000
 PER_SECOND = 1000
 
 
-def declare(server: RunningServer, session: str, out: Path) -> None:
+def declare(server: RunningServer, session: str, out: Path, rows: int) -> None:
     server.execute(
         session,
         "CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'datagen', "
-        f"'rows-per-second' = '{PER_SECOND}', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '{ROWS}')",
+        f"'rows-per-second' = '{PER_SECOND}', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '{rows}')",
     )
     server.execute(
         session,
@@ -28,10 +28,10 @@ def declare(server: RunningServer, session: str, out: Path) -> None:
     server.execute(session, "SET 'execution.checkpointing.interval' = '200 ms'")
 
 
-def begin(server: RunningServer, out: Path) -> tuple[str, str]:
+def begin(server: RunningServer, out: Path, rows: int = ROWS) -> tuple[str, str]:
     """A session, and its job that writes the numbers, of which two checkpoints are complete."""
     session = server.open_session()
-    declare(server, session, out)
+    declare(server, session, out, rows)
     job_id = server.insert(session, "INSERT INTO out SELECT n FROM numbers")
     deadline_s = time.monotonic() + 30
     while completed(server, job_id) < 2:
@@ -103,7 +103,7 @@ def test_commands_take_and_stop_with_savepoints_where_the_server_allows_files(tm
     (tmp_path / "data").mkdir()
     roots = ("-D", f"sqlstream.server.file-roots={tmp_path / 'data'}")
     with RunningServer(tmp_path / "server", *roots) as server:
-        session, job_id = begin(server, tmp_path / "data" / "out")
+        session, job_id = begin(server, tmp_path / "data" / "out", rows=1_000_000)
         for directory in ("/etc/savepoints", str(tmp_path / "server")):
             answer = server.request(
                 "POST", f"/jobs/{job_id}/savepoints", {"target-directory": directory}, rest=True
