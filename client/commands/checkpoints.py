@@ -52,6 +52,7 @@ def _row(checkpoint: dict[str, Any]) -> tuple[str | int, ...]:
     from client.following.progress import size_text
 
     duration_ms = checkpoint["end_to_end_duration"]
+    path = "removed" if checkpoint.get("discarded") else checkpoint.get("external_path")
     return (
         checkpoint["id"],
         checkpoint["checkpoint_type"],
@@ -60,5 +61,5 @@ def _row(checkpoint: dict[str, Any]) -> tuple[str | int, ...]:
         duration_text(duration_ms) if duration_ms >= 0 else "",
         size_text(checkpoint["state_size"]),
         size_text(checkpoint["checkpointed_size"]),
-        checkpoint.get("external_path") or checkpoint.get("failure_message") or "",
+        path or checkpoint.get("failure_message") or "",
     )

@@ -210,7 +210,8 @@ def _follow(job: Job, text: str, session: Session, arguments: argparse.Namespace
     from client.following.followed_job import cancel_and_wait, follow
     from client.following.progress import Progress
 
-    _tell(job.note, arguments)
+    for note in job.note.splitlines():
+        _tell(note, arguments)
     result = EmbeddedResult(job)
     progress = Progress(job.label, job.metrics, line) if not arguments.quiet else contextlib.nullcontext()
     is_query = job.schema is not None

@@ -95,7 +95,8 @@ def progress_text(
     """
     parts = {"name": name, "elapsed": f"{elapsed_s:.0f} s"}
     for label, key in (("in", "numRecordsRead"), ("out", "numRecordsWritten")):
-        rate = (total.get(key, 0) - before.get(key, 0)) / max(interval_s, 1e-9)
+        # Figures of attempts that a restart has replaced are gone.
+        rate = max(0, total.get(key, 0) - before.get(key, 0)) / max(interval_s, 1e-9)
         parts[label] = f"{label} {rate:,.0f} rows/s ({total.get(key, 0):,})"
     watermark = total.get("currentOutputWatermark")
     if watermark is not None and 0 < watermark < WATERMARK_MAX:

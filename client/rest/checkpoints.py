@@ -42,7 +42,7 @@ def checkpoint_config(config: Mapping[str, str]) -> Body:
         },
         "state_backend": "HashMapStateBackend",
         "checkpoint_storage": "FileSystemCheckpointStorage",
-        "unaligned_checkpoints": False,
+        "unaligned_checkpoints": setting("unaligned.enabled"),
         "tolerable_failed_checkpoints": setting("tolerable-failed-checkpoints"),
         "aligned_checkpoint_timeout": 0,
         "checkpoints_after_tasks_finish": True,
@@ -141,8 +141,10 @@ def _figures(record: CheckpointRecord, subtasks: Sequence[SubtaskCheckpoint]) ->
     }
 
 
-def vertex_body(record: CheckpointRecord, vertex: VertexCheckpoint) -> Body:
-    """One vertex in a checkpoint, with each of its subtasks and figures over those that have acknowledged it."""
+def vertex_body(record: CheckpointRecord, vertex: VertexCheckpoint, config: Mapping[str, str]) -> Body:
+    """One vertex in a checkpoint, with each of its subtasks and figures over those that have acknowledged it. `config` are the
+    settings of the job."""
+    is_unaligned = not record.kind.is_savepoint and options.get(config, _PREFIX + "unaligned.enabled")
     acknowledged = [subtask for subtask in vertex.subtasks if subtask.acknowledged_ms >= 0]
 
     def summary(figure: Callable[[SubtaskCheckpoint], int]) -> Body:
@@ -164,11 +166,11 @@ def vertex_body(record: CheckpointRecord, vertex: VertexCheckpoint) -> Body:
             },
             "start_delay": summary(lambda s: _start_delay_ms(record, s)),
         },
-        "subtasks": [_subtask_body(record, subtask) for subtask in vertex.subtasks],
+        "subtasks": [_subtask_body(record, subtask, is_unaligned) for subtask in vertex.subtasks],
     }
 
 
-def _subtask_body(record: CheckpointRecord, subtask: SubtaskCheckpoint) -> Body:
+def _subtask_body(record: CheckpointRecord, subtask: SubtaskCheckpoint, is_unaligned: bool) -> Body:
     if subtask.acknowledged_ms < 0:
         return {"className": "pending", "index": subtask.subtask, "status": "pending_or_failed"}
     figures = subtask.figures
@@ -183,7 +185,7 @@ def _subtask_body(record: CheckpointRecord, subtask: SubtaskCheckpoint) -> Body:
         "checkpoint": {"sync": figures.sync_ms, "async": figures.async_ms},
         "alignment": {"buffered": 0, "processed": 0, "persisted": 0, "duration": figures.alignment_ms},
         "start_delay": _start_delay_ms(record, subtask),
-        "unaligned_checkpoint": False,
+        "unaligned_checkpoint": is_unaligned,
         "aborted": False,
     }
 

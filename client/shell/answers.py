@@ -42,8 +42,8 @@ class Answers:
 
     def show(self, result: StatementResult, is_vertical: bool) -> None:
         """Print the whole answer, or, for a detached job, its id."""
-        if result.note:
-            self._display.tell(result.note)
+        for note in result.note.splitlines():
+            self._display.tell(note)
         if result.kind in (ResultKind.JOB, ResultKind.QUERY):
             self._settings = self._connection.config()
         match result.kind:

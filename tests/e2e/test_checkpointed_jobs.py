@@ -8,17 +8,18 @@ import time
 from pathlib import Path
 
 import pytest
+from command_harness import sqlstream
 from server_harness import POLL_S, RunningServer
 
 ROWS = 4000
 PER_SECOND = 1000
 
 
-def declare(server: RunningServer, session: str, out: Path) -> None:
+def declare(server: RunningServer, session: str, out: Path, rows: int) -> None:
     server.execute(
         session,
         "CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'datagen', "
-        f"'rows-per-second' = '{PER_SECOND}', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '{ROWS}')",
+        f"'rows-per-second' = '{PER_SECOND}', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '{rows}')",
     )
     server.execute(
         session,
@@ -27,10 +28,10 @@ def declare(server: RunningServer, session: str, out: Path) -> None:
     server.execute(session, "SET 'execution.checkpointing.interval' = '200 ms'")
 
 
-def begin(server: RunningServer, out: Path) -> tuple[str, str]:
+def begin(server: RunningServer, out: Path, rows: int = ROWS) -> tuple[str, str]:
     """A session, and its job that writes the numbers, of which two checkpoints are complete."""
     session = server.open_session()
-    declare(server, session, out)
+    declare(server, session, out, rows)
     job_id = server.insert(session, "INSERT INTO out SELECT n FROM numbers")
     deadline_s = time.monotonic() + 30
     while completed(server, job_id) < 2:
@@ -70,7 +71,11 @@ def test_a_server_brings_its_jobs_back_from_their_last_checkpoint(tmp_path: Path
         log = "".join(p.read_text() for p in (tmp_path / "server" / "logs").iterdir())
         assert f"goes on from {path}" in log
         assert written(out) == list(range(1, ROWS + 1))
-        assert not (tmp_path / "server" / "checkpoints" / job_id).exists()
+        # They are removed beside the end of the job.
+        deadline_s = time.monotonic() + 30
+        while (tmp_path / "server" / "checkpoints" / job_id).exists():
+            assert time.monotonic() < deadline_s
+            time.sleep(POLL_S)
 
 
 def test_a_job_ends_with_a_savepoint_and_another_goes_on_from_it(tmp_path: Path) -> None:
@@ -98,18 +103,33 @@ def test_a_job_ends_with_a_savepoint_and_another_goes_on_from_it(tmp_path: Path)
         assert not Path(path).exists()
 
 
-def test_a_savepoint_lies_where_the_server_allows_files(tmp_path: Path) -> None:
+def test_commands_take_and_stop_with_savepoints_where_the_server_allows_files(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     roots = ("-D", f"sqlstream.server.file-roots={tmp_path / 'data'}")
     with RunningServer(tmp_path / "server", *roots) as server:
-        session, job_id = begin(server, tmp_path / "data" / "out")
+        session, job_id = begin(server, tmp_path / "data" / "out", rows=1_000_000)
         for directory in ("/etc/savepoints", str(tmp_path / "server")):
             answer = server.request(
                 "POST", f"/jobs/{job_id}/savepoints", {"target-directory": directory}, rest=True
             )
             assert (answer.status_code, "SS5030" in answer.text) == (400, True)
             assert "SS5030" in refused(server, session, f"SET 'execution.checkpointing.dir' = '{directory}'")
-        server.execute(session, f"STOP JOB '{job_id}'")
+        savepoints = ("--directory", str(tmp_path / "data" / "savepoints"))
+        path = command(server, "savepoint", job_id[:8], *savepoints).strip()
+        assert command(server, "savepoint", "--dispose", path) == f"removed {path}\n"
+        stopped = json.loads(command(server, "stop", job_id[:8], "--drain", "--json", *savepoints))
+        assert (stopped["jid"], stopped["state"]) == (job_id, "FINISHED")
+        assert (Path(stopped["savepoint"]) / "_metadata").exists()
+        listed = json.loads(command(server, "checkpoints", job_id, "--json"))
+        assert listed["latest"]["savepoint"]["checkpoint_type"] == "SYNC_SAVEPOINT"
+        assert "SYNC_SAVEPOINT" in command(server, "checkpoints", job_id)
+
+
+def command(server: RunningServer, *words: str) -> str:
+    """What a command says that has succeeded."""
+    ended = sqlstream(*words, "--server", server.gateway)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
 
 
 def refused(server: RunningServer, session: str, sql: str) -> str:

@@ -66,6 +66,13 @@ def test_rates_are_those_since_the_last_figures() -> None:
     )
 
 
+def test_figures_that_begin_anew_have_no_rate() -> None:
+    before, total = {"numRecordsRead": 400}, {"numRecordsRead": 100, "numRestarts": 1}
+    assert progress_text("q", 9.0, 2.0, before, total, 0) == (
+        "q  9 s  in 0 rows/s (100)  out 0 rows/s (0)  state 0 B  restarts 1"
+    )
+
+
 def test_the_tasks_of_an_engine_and_every_kind_of_lost_row_are_told() -> None:
     figures = {
         "batchEngineStarting": 1,
