@@ -309,6 +309,9 @@ class Deployment:
         self.tasks: dict[str, list[SimulatedTask]] = {vertex.id: [] for vertex in graph.vertices}
         for task in tasks:
             self.tasks[task.vertex.id].append(self._deployed(task, exchange, states))
+        self._snapshots = {
+            id(task): TaskSnapshots(task, tape.fate) for subtasks in self.tasks.values() for task in subtasks
+        }
 
     def _deployed(
         self, task: TaskDeploymentDescriptor, exchange: SimulatedExchange, states: States
@@ -319,10 +322,6 @@ class Deployment:
             if o.id in states
         }
         return SimulatedTask(task, exchange, self.tape, self._now, self._after, self._report, shares)
-
-        self._snapshots = {
-            id(task): TaskSnapshots(task, tape.fate) for subtasks in self.tasks.values() for task in subtasks
-        }
 
     def _now(self) -> int:
         return self.now_ms
