@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import resource
 import signal
@@ -172,7 +173,9 @@ class ChaosRun:
         self.figures.left = left
 
     def _left(self) -> tuple[str, ...]:
-        state = [path for path in (self.directory / "checkpoints").rglob("*") if path.is_file()]
+        # Unlike glob, walk passes over directories that vanish meanwhile.
+        walk = os.walk(self.directory / "checkpoints")
+        state = [Path(directory, name) for directory, _, names in walk for name in names]
         hidden = [
             *self.directory.glob(".*"),
             *self.directory.glob("windows/.*"),
