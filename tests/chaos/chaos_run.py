@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import resource
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -70,7 +71,7 @@ class Figures:
 
 class ChaosRun:
     """One run in a directory of its own. `kills_server`: the server is a victim too, and is started again by a supervisor, which
-    is this process.
+    is this process. `settings` are further ones of the job.
 
     State: the server, the processes that are stopped or whose disk is full, and when these go on."""
 
@@ -81,6 +82,7 @@ class ChaosRun:
         seconds: float,
         rows_per_file: int = 1000,
         kills_server: bool = False,
+        settings: Mapping[str, str] | None = None,
         report: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.directory = directory
@@ -88,6 +90,8 @@ class ChaosRun:
         self._seconds = seconds
         self._input = InputFiles(directory, seed, rows_per_file)
         self._report = report
+        checkpoints = {"execution.checkpointing.dir": str(directory / "checkpoints")}
+        self._settings = SETTINGS | checkpoints | dict(settings or {})
         self.figures = Figures(seconds=seconds)
         self._undone_s: list[tuple[float, Callable[[], None]]] = []
         self._counted: dict[str, int] = {}
@@ -130,8 +134,7 @@ class ChaosRun:
 
     def _submit(self) -> str:
         session = self._server.open_session()
-        directory = {"execution.checkpointing.dir": str(self.directory / "checkpoints")}
-        for key, value in (SETTINGS | directory).items():
+        for key, value in self._settings.items():
             self._server.execute(session, f"SET '{key}' = '{value}'")
         tables, statements = script(self.directory)
         for table in tables:
@@ -170,7 +173,9 @@ class ChaosRun:
         self.figures.left = left
 
     def _left(self) -> tuple[str, ...]:
-        state = [path for path in (self.directory / "checkpoints").rglob("*") if path.is_file()]
+        # Unlike glob, walk passes over directories that vanish meanwhile.
+        walk = os.walk(self.directory / "checkpoints")
+        state = [Path(directory, name) for directory, _, names in walk for name in names]
         hidden = [
             *self.directory.glob(".*"),
             *self.directory.glob("windows/.*"),

@@ -19,6 +19,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rows-per-file", type=int, default=1000)
     parser.add_argument("--kill-server", action="store_true", help="the server is killed too now and then")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the job"
+    )
     parser.add_argument("--directory", type=Path, help="keep everything here")
     arguments = parser.parse_args()
     directory = arguments.directory or Path(tempfile.mkdtemp(prefix="sqlstream-chaos-"))
@@ -29,6 +32,7 @@ def main() -> int:
         arguments.seconds,
         arguments.rows_per_file,
         arguments.kill_server,
+        dict(setting.split("=", 1) for setting in arguments.set),
         lambda line: print(f"  {line}", flush=True),
     )
     figures = run.run()

@@ -10,14 +10,23 @@ from chaos.chaos_run import ChaosRun
 SECONDS = 60
 
 
+UNALIGNED = {"execution.checkpointing.unaligned.enabled": "true"}
+
+
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(
-    ("seed", "kills_server"),
-    [(1, False), pytest.param(2, True, marks=pytest.mark.slow)],
-    ids=["task managers", "server"],
+    ("seed", "kills_server", "settings"),
+    [
+        (1, False, {}),
+        pytest.param(2, True, {}, marks=pytest.mark.slow),
+        pytest.param(3, False, UNALIGNED, marks=pytest.mark.slow),
+    ],
+    ids=["task managers", "server", "unaligned"],
 )
-def test_no_row_is_lost_or_doubled_under_chaos(tmp_path: Path, seed: int, kills_server: bool) -> None:
-    figures = ChaosRun(tmp_path, seed, SECONDS, kills_server=kills_server).run()
+def test_no_row_is_lost_or_doubled_under_chaos(
+    tmp_path: Path, seed: int, kills_server: bool, settings: dict[str, str]
+) -> None:
+    figures = ChaosRun(tmp_path, seed, SECONDS, kills_server=kills_server, settings=settings).run()
     assert figures.faults.get("killed TaskManager", 0) >= 5, figures
     assert figures.restarts >= 5, figures
     assert figures.checkpoints >= 5, figures

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from command_harness import sqlstream
 
 
+@pytest.mark.slow
 def test_the_figures_are_of_checkpoints_that_were_taken() -> None:
     done = sqlstream(
         *("bench", "checkpoint", "--queries", "q17", "--events", "3000000", "--runs", "1"),

@@ -199,18 +199,32 @@ def test_a_job_that_loses_a_process_fails_with_the_reason_and_leaves_none(
     wait_until(lambda: all(is_gone(p) for p in ours if p.pid not in kept), 60)
 
 
+CHECKPOINTED = """
+SET 'execution.checkpointing.interval' = '300 ms';
+SET 'execution.checkpointing.dir' = '{directory}/checkpoints';
+SET 'restart-strategy.type' = 'fixed-delay';
+SET 'restart-strategy.fixed-delay.attempts' = '20';
+CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'datagen', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1',
+  'fields.n.end' = '8000', 'rows-per-second' = '500');
+CREATE TABLE written (n BIGINT) WITH ('connector' = 'filesystem', 'path' = '{directory}/written', 'format' = 'csv');
+INSERT INTO written SELECT n FROM numbers;
+"""
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.xfail(
-    raises=AssertionError, strict=True, reason="the job fails instead of going on in another executor"
-)
-def test_a_job_that_loses_an_executor_goes_on_with_another(spark_cluster: StandaloneCluster) -> None:
+@pytest.mark.parametrize("kill", [kill_executor, kill_task_manager], ids=lambda kill: kill.__name__)
+def test_a_job_that_loses_a_process_goes_on_from_its_checkpoint_and_writes_each_row_once(
+    spark_cluster: StandaloneCluster, kill: Callable[[StandaloneCluster], str], tmp_path: Path
+) -> None:
     while len(spark_cluster.workers) < 2:
         spark_cluster.start_worker(f"worker-{len(spark_cluster.processes)}")
-    with target_session(
-        on_spark(**spark_cluster.settings, **{"restart-strategy.type": "exponential-delay"})
-    ) as session:
-        job = submit(session, SUMS.replace("'10000000'", "'5000'"))
-        wait_until(lambda: job.metrics().total.get("numRecordsRead", 0) > 0)
-        kill_executor(spark_cluster)
-        assert job.wait(120) == (JobStatus.FINISHED, None)
+    with target_session(on_spark(**spark_cluster.settings)) as session:
+        job = submit(session, CHECKPOINTED.format(directory=tmp_path))
+        wait_until(lambda: job.cluster.checkpoints(job.id).counts.completed >= 2)
+        assert not job.cluster.status(job.id).status.is_terminal
+        kill(spark_cluster)
+        assert job.wait(300) == (JobStatus.FINISHED, None)
+        assert job.cluster.checkpoints(job.id).counts.restored == 1
+    found = [line for path in (tmp_path / "written").glob("part-*") for line in path.read_text().split()]
+    assert sorted(map(int, found)) == list(range(1, 8001))

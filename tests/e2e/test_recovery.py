@@ -1,0 +1,193 @@
+"""Processes that are killed at a bad moment, and state that a disk has damaged: each row once, or an error that says why."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import duckdb
+import psutil
+import pytest
+from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, environment, sqlstream
+from server_harness import POLL_S, RunningServer
+
+ROWS = 4000
+PER_SECOND = 1000
+NUMBERS = (
+    "CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'datagen', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1', "
+    f"'fields.n.end' = '{ROWS}', 'rows-per-second' = '{PER_SECOND}')"
+)
+
+
+def files_table(name: str, directory: Path) -> str:
+    path = directory / name
+    return f"CREATE TABLE {name} (n BIGINT) WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'csv')"
+
+
+def database_table(name: str, directory: Path) -> str:
+    path = directory / f"{name}.duckdb"
+    return (
+        f"CREATE TABLE {name} (n BIGINT) WITH ('connector' = 'duckdb', 'path' = '{path}', 'table-name' = 't')"
+    )
+
+
+def rows_in(directory: Path, name: str) -> list[int]:
+    """What readers of one of the two kinds of tables see."""
+    if (directory / name).is_dir():
+        files = [path for path in (directory / name).iterdir() if not path.name.startswith(".")]
+        return sorted(int(line) for path in files for line in path.read_text().split())
+    with duckdb.connect(str(directory / f"{name}.duckdb"), read_only=True) as connection:
+        return sorted(n for (n,) in connection.execute("SELECT n FROM t").fetchall())
+
+
+def wait_until_checkpointed(server: RunningServer, job_id: str, count: int) -> None:
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while server.get(f"/jobs/{job_id}/checkpoints")["counts"]["completed"] < count:
+        assert time.monotonic() < deadline_s, server.get(f"/jobs/{job_id}/checkpoints")
+        time.sleep(POLL_S)
+
+
+def kill(server: RunningServer) -> None:
+    children = server.children()
+    server.signal(signal.SIGKILL)
+    psutil.wait_procs(children, TIMEOUT_S)
+
+
+def test_a_flipped_bit_of_state_behind_a_commit_fails_the_job_with_the_file(tmp_path: Path) -> None:
+    """The checkpoint before it cannot be used either: the rows in between are visible."""
+    with RunningServer(tmp_path / "server", "--task-managers", "1") as server:
+        session = server.open_session()
+        server.execute(session, "SET 'execution.checkpointing.interval' = '1 d'")
+        server.execute(session, "SET 'execution.checkpointing.num-retained' = '2'")
+        server.execute(
+            session, NUMBERS.replace(f"'fields.n.end' = '{ROWS}', ", "'fields.n.end' = '1000000', ")
+        )
+        keyed = database_table("out", tmp_path).replace(
+            "(n BIGINT)", "(n BIGINT, PRIMARY KEY (n) NOT ENFORCED)"
+        )
+        server.execute(session, keyed)
+        job_id = server.insert(session, "INSERT INTO out SELECT DISTINCT n FROM numbers")
+        server.wait_for(job_id, "RUNNING")
+        for number in (1, 2):
+            assert server.request("POST", f"/jobs/{job_id}/checkpoints", {}, rest=True).status_code == 202
+            wait_until_checkpointed(server, job_id, number)
+        state = sorted((tmp_path / "server" / "checkpoints" / job_id / "shared").glob("*-2.arrow"))
+        for path in state:
+            data = bytearray(path.read_bytes())
+            data[len(data) // 2] ^= 1
+            path.write_bytes(data)
+        (child,) = [p for p in server.children() if "runtime.taskmanager" in " ".join(p.cmdline())]
+        child.kill()
+        server.wait_for(job_id, "FAILED")
+        error = json.dumps(server.get(f"/jobs/{job_id}/exceptions"))
+        assert "SS6210" in error
+        assert any(str(path) in error for path in state), error
+    found = rows_in(tmp_path, "out")
+    assert found == list(range(1, len(found) + 1))
+    assert found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", range(2))
+def test_a_server_killed_behind_savepoints_writes_each_row_once(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    server = RunningServer(tmp_path / "server")
+    with server:
+        session = server.open_session()
+        for text in (NUMBERS, files_table("a", tmp_path), database_table("b", tmp_path)):
+            server.execute(session, text)
+        server.execute(session, "SET 'execution.checkpointing.interval' = '2 s'")
+        job_id = server.insert(
+            session,
+            "EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT n FROM numbers; INSERT INTO b SELECT n FROM numbers; END",
+        )
+        for _ in range(3):
+            if server.wait_for(job_id, "RUNNING", "FINISHED") == "FINISHED":
+                break
+            time.sleep(rng.uniform(0.2, 1.5))
+            server.request(
+                "POST", f"/jobs/{job_id}/savepoints", {"target-directory": str(tmp_path / "saved")}, rest=True
+            )
+            time.sleep(rng.uniform(0, 0.6))
+            kill(server)
+            server.start()
+        assert server.wait_for(job_id, "FINISHED", "FAILED") == "FINISHED", server.errors()
+    for table in ("a", "b"):
+        assert rows_in(tmp_path, table) == list(range(1, ROWS + 1))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_server_killed_while_jobs_end_writes_each_row_once(tmp_path: Path) -> None:
+    jobs, server = [], RunningServer(tmp_path / "server", "-D", "taskmanager.numberOfTaskSlots=4")
+    with server:
+        session = server.open_session()
+        server.execute(session, "SET 'execution.checkpointing.interval' = '300 ms'")
+        for n in range(4):
+            rows = 1500 + 150 * n
+            server.execute(
+                session,
+                NUMBERS.replace("TABLE numbers", f"TABLE numbers{n}").replace(f"'{ROWS}'", f"'{rows}'"),
+            )
+            server.execute(session, files_table(f"a{n}", tmp_path))
+            server.execute(session, database_table(f"b{n}", tmp_path))
+            statements = "; ".join(f"INSERT INTO {sink}{n} SELECT n FROM numbers{n}" for sink in "ab")
+            jobs.append(server.insert(session, f"EXECUTE STATEMENT SET BEGIN {statements}; END"))
+        server.wait_for(jobs[0], "FINISHED")
+        kill(server)
+        server.start()
+        for n, job_id in enumerate(jobs):
+            assert server.wait_for(job_id, "FINISHED", "FAILED") == "FINISHED", server.errors()
+            for sink in "ab":
+                assert rows_in(tmp_path, f"{sink}{n}") == list(range(1, 1501 + 150 * n))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", [files_table, database_table])
+def test_a_killed_command_goes_on_from_its_checkpoint_also_after_another_job_wrote_to_the_table(
+    tmp_path: Path, kind: object
+) -> None:
+    rng = random.Random(3)
+    script, table = (
+        tmp_path / "script.sql",
+        (files_table if kind is files_table else database_table)("out", tmp_path),
+    )
+    others = 0
+    for is_last in (False, False, False, True):
+        complete = list((tmp_path / "checkpoints").glob("*/chk-*/_metadata"))
+        newest = max(complete, key=lambda path: path.stat().st_mtime_ns, default=None)
+        settings = {
+            "execution.checkpointing.interval": "50 ms",
+            "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
+            "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
+            **({"execution.state-recovery.path": str(newest.parent)} if newest else {}),
+        }
+        lines = [*(f"SET '{key}' = '{value}'" for key, value in settings.items()), NUMBERS, table]
+        script.write_text(";\n".join([*lines, "INSERT INTO out SELECT n FROM numbers"]) + ";\n")
+        command = subprocess.Popen(
+            [*SQLSTREAM, "run", "--task-managers", "1", str(script)],
+            cwd=ROOT,
+            env=environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        if is_last:
+            _, errors = command.communicate(timeout=TIMEOUT_S)
+            assert command.returncode == 0, errors
+            break
+        time.sleep(rng.uniform(1.5, 2.5))
+        children = psutil.Process(command.pid).children(recursive=True)
+        command.kill()
+        command.communicate(timeout=TIMEOUT_S)
+        psutil.wait_procs(children, TIMEOUT_S)
+        other = sqlstream("run", "-c", f"{table}; INSERT INTO out VALUES (0)")
+        assert other.returncode == 0, other.stderr
+        others += 1
+    assert rows_in(tmp_path, "out") == [0] * others + list(range(1, ROWS + 1))
