@@ -423,7 +423,8 @@ class Cluster:
             case StopEnumerators(job_id):
                 self.stopped_enumerators.add(job_id)
             case RemoveJob():
-                pass
+                for removal in instruction.removals:
+                    self.carry_out(removal)
 
     def start_enumerator(self, source: StartEnumerator) -> None:
         """Looks several times, in vain now and then, and goes on where it was when it is started again."""

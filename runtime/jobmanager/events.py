@@ -312,14 +312,6 @@ class StoreJob:
 
 
 @dataclass(frozen=True)
-class RemoveJob:
-    """The job has ended: delete what StoreJob kept, and keep `ended` instead."""
-
-    job_id: str
-    ended: EndedJob
-
-
-@dataclass(frozen=True)
 class RequestSlots:
     """To the ResourceManager: the job needs this many slots in all (Flink: declareRequiredResources). `is_gathered`: where other
     such jobs run, since each process in which they run keeps an engine warm."""
@@ -439,6 +431,16 @@ class RemoveCheckpoints:
     job_id: str
     directory: str
     config: dict[str, str]
+
+
+@dataclass(frozen=True)
+class RemoveJob:
+    """The job has ended: delete what StoreJob kept, and keep `ended` instead. Only then are the `removals` carried out: a job
+    that is still kept runs again when this process dies, and behind its commits only from its checkpoints."""
+
+    job_id: str
+    ended: EndedJob
+    removals: tuple[DiscardCheckpoint | RemoveCheckpoints, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -92,8 +93,9 @@ class InstructionExecutor:
         self._enumerators.close()
         self._provider_thread.shutdown(wait=False, cancel_futures=True)
         self._commit_threads.shutdown(wait=True, cancel_futures=True)
-        self._checkpoint_threads.shutdown(wait=True)
+        # Of a job that is removed, its checkpoints are removed next.
         self._store_thread.shutdown(wait=True)
+        self._checkpoint_threads.shutdown(wait=True)
 
     def expect_job(self, job_id: str, encoded: bytes) -> None:
         """The job's graph as it is to be stored: the next instruction about the job is StoreJob."""
@@ -110,9 +112,8 @@ class InstructionExecutor:
                 encoded = self._encoded.pop(job_graph.job_id)
                 logger.info('job "%s" is submitted', job_graph.name, extra=of_job(job_graph.job_id))
                 self._store_thread.submit(self._store_job, job_graph, encoded)
-            case RemoveJob(job_id, ended):
-                ended = replace(ended, details=details_at(ended.details, self._wall_ms))
-                self._store_thread.submit(self._store.remove, job_id, ended).add_done_callback(_log_error)
+            case RemoveJob():
+                self._store_thread.submit(self._remove_job, instruction).add_done_callback(_log_error)
             case StartEnumerator():
                 self._enumerators.start(instruction, self._report)
             case GiveBackSplits():
@@ -152,6 +153,16 @@ class InstructionExecutor:
             self._report(JobStoreFailed(job_graph.job_id, ErrorInfo.of(error)))
         else:
             self._report(JobStored(job_graph.job_id))
+
+    def _remove_job(self, instruction: RemoveJob) -> None:
+        job_id, ended = instruction.job_id, instruction.ended
+        self._store.remove(job_id, replace(ended, details=details_at(ended.details, self._wall_ms)))
+        kept_file = self._store.kept_file(job_id) if instruction.removals else ""
+        if kept_file and os.path.exists(kept_file):
+            logger.info("the job is still kept, and so are its checkpoints", extra=of_job(job_id))
+            return
+        for removal in instruction.removals:
+            self.carry_out(removal)
 
     def _commit(self, instruction: CommitSinks) -> None:
         job_id, checkpoint_id = instruction.job_id, instruction.checkpoint_id

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from runtime.jobmanager.dispatcher import Dispatcher
@@ -13,6 +13,7 @@ from runtime.jobmanager.events import (
     CheckpointDeclined,
     CheckpointStored,
     CheckpointStoreFailed,
+    DiscardCheckpoint,
     DiscoveryFailed,
     GiveUpTaskManager,
     JobFinished,
@@ -26,6 +27,8 @@ from runtime.jobmanager.events import (
     MetricsRequested,
     NoTaskManagerLeft,
     ReleaseSlots,
+    RemoveCheckpoints,
+    RemoveJob,
     RequestSlots,
     SavepointRequested,
     Send,
@@ -104,7 +107,9 @@ class JobManager:
         while pending:
             instruction = pending.popleft()
             inside = self._carry_out_inside(instruction, now_ms)
-            if inside is None:
+            if isinstance(instruction, RemoveJob):
+                out = _with_removals(instruction, out)
+            elif inside is None:
                 out.append(instruction)
             else:
                 pending.extend(inside)
@@ -229,3 +234,18 @@ class JobManager:
 
     def _tell_masters(self, event: JobMasterEvent, now_ms: int) -> list[Any]:
         return [i for m in list(self.dispatcher.masters.values()) for i in m.handle(event, now_ms)]
+
+
+def _with_removals(removal: RemoveJob, out: list[JobManagerInstruction]) -> list[JobManagerInstruction]:
+    """The instructions and this one, in which the removals of the job's checkpoints now stand."""
+    removals: list[DiscardCheckpoint | RemoveCheckpoints] = []
+    others: list[JobManagerInstruction] = []
+    for instruction in out:
+        if (
+            isinstance(instruction, DiscardCheckpoint | RemoveCheckpoints)
+            and instruction.job_id == removal.job_id
+        ):
+            removals.append(instruction)
+        else:
+            others.append(instruction)
+    return [*others, replace(removal, removals=tuple(removals))]

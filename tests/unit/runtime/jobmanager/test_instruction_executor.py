@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from runtime.jobmanager.events import (
     JobStored,
     JobStoreFailed,
     ReleaseTaskManager,
+    RemoveCheckpoints,
     RequestTaskManagers,
     SinksAborted,
     SinksCommitFailed,
@@ -47,6 +50,7 @@ class Outside:
         self.go_on = threading.Event()
         self.go_on.set()
         self.begun = threading.Semaphore(0)
+        self.path_of_kept = ""
 
     def _called(self, name: str, *arguments: Any) -> None:
         self.calls.append((name, *arguments))
@@ -61,6 +65,9 @@ class Outside:
 
     def remove(self, job_id: str, ended: Any) -> None:
         self._called("remove", job_id, ended.details.start_ms)
+
+    def kept_file(self, job_id: str) -> str:
+        return self.path_of_kept
 
     def commit(self, job_id: str, checkpoint_id: int, commits: Any, is_last: bool = False) -> None:
         self._called("commit", job_id)
@@ -185,6 +192,37 @@ def test_what_is_kept_of_an_ended_job_has_times_of_the_wall_clock(
     (removal,) = dispatcher.on_finished(JobFinished("j1", JobStatus.FINISHED, None))
     executor.carry_out(removal)
     wait_for(lambda: ("remove done", "j1", 1_005) in outside.calls)
+
+
+def test_checkpoints_are_removed_when_the_job_is_and_stay_with_one_that_is_still_kept(
+    executor: InstructionExecutor,
+    outside: Outside,
+    checkpoints: KeptCheckpoints,
+    make_job: MakeJob,
+    tmp_path: Path,
+) -> None:
+    dispatcher = Dispatcher(JobMasterConfig())
+
+    def end(job_id: str) -> None:
+        dispatcher.on_submit(make_job(job_id), 5)
+        (removal,) = dispatcher.on_finished(JobFinished(job_id, JobStatus.FINISHED, None))
+        executor.carry_out(replace(removal, removals=(RemoveCheckpoints(job_id, f"/c/{job_id}", {}),)))
+
+    outside.broken = {"remove"}
+    end("failed")
+    wait_for(lambda: ("remove", "failed", 1_005) in outside.calls)
+    outside.broken = set()
+    outside.path_of_kept = str(tmp_path)
+    end("suspended")
+    wait_for(lambda: ("remove done", "suspended", 1_005) in outside.calls)
+    executor._store_thread.submit(setattr, outside, "path_of_kept", "").result(TIMEOUT_S)
+    outside.go_on.clear()
+    end("j1")
+    wait_for(lambda: ("remove", "j1", 1_005) in outside.calls)
+    assert checkpoints.calls == []
+    outside.go_on.set()
+    executor.stop()
+    assert checkpoints.calls == [("remove_all", "/c/j1")]
 
 
 def test_a_failure_that_no_job_depends_on_is_logged(

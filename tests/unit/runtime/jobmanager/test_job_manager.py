@@ -7,8 +7,18 @@ from typing import Any
 
 import pytest
 
-from runtime.jobmanager.events import CancelRequested, JobStored, MessageReceived, Send, SubmitRequested, Tick
+from runtime.jobmanager.events import (
+    CancelRequested,
+    JobStored,
+    MessageReceived,
+    RemoveCheckpoints,
+    RemoveJob,
+    Send,
+    SubmitRequested,
+    Tick,
+)
 from runtime.jobmanager.job_manager import SETTLED_TICK_MS, TICK_MS, JobManager, JobManagerConfig
+from runtime.jobmanager.job_master import JobMasterConfig
 from runtime.jobmanager.resource_manager import ResourceManagerConfig
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import ExecutionState
@@ -155,3 +165,14 @@ def test_a_request_that_is_withdrawn_lets_the_next_job_in_line_run(make_job: Mak
     assert sorted(type(i).__name__ for i in out) == ["JobFinished", "RemoveJob", "Send"]
     assert messages(out) == [FreeSlot(TM, "rm-1")]
     assert messages(receive(manager, SlotFreed(TM, "rm-1"))) == [RequestSlot(TM, 0, "rm-2", "j1")]
+
+
+def test_checkpoints_of_an_ended_job_are_removed_behind_the_job(make_job: MakeJob) -> None:
+    manager = JobManager(JobManagerConfig(job_master=JobMasterConfig(checkpoint_directory="/c")))
+    config = {"execution.checkpointing.interval": "1 s"}
+    manager.handle(SubmitRequested(make_job("j1", config=config)), 0)
+    manager.handle(JobStored("j1"), 0)
+    out = manager.handle(CancelRequested("j1"), 1)
+    (removal,) = (i for i in out if isinstance(i, RemoveJob))
+    assert removal.removals == (RemoveCheckpoints("j1", "/c/j1", config),)
+    assert not any(isinstance(i, RemoveCheckpoints) for i in out)
