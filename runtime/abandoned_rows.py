@@ -16,8 +16,11 @@ logger = logging.getLogger(__name__)
 CLAIM = "claim"
 """The name that a claim has in place of a writer's id, which is a hexadecimal number."""
 
+BETWEEN_PATHS = "\0"
+"""What separates the paths in a claim."""
+
 _PATTERNS_MAX = 100
-_PATH_BYTES_MAX = 4096
+_PATHS_BYTES_MAX = 1 << 14
 
 
 class AbandonedRows:
@@ -104,10 +107,13 @@ def _remove_abandoned(pattern: str, files: Files) -> None:
 
 
 def _is_kept(claim: BinaryIO) -> bool:
-    """Whether a server keeps the job of the claim: it is stopped, and will complete the job's commit or remove its rows."""
-    path = claim.read(_PATH_BYTES_MAX).decode(errors="surrogateescape")
-    if not path:
-        return False
+    """Whether something of the job is there that will complete its commit or remove its rows: a server that is stopped keeps it,
+    or its checkpoints are where a user wants them."""
+    paths = claim.read(_PATHS_BYTES_MAX).decode(errors="surrogateescape").split(BETWEEN_PATHS)
+    return any(_is_there(path) for path in paths if path)
+
+
+def _is_there(path: str) -> bool:
     try:
         # Jobs are kept where no table can be.
         return LocalFiles().status(path) is not None

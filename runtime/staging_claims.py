@@ -15,7 +15,7 @@ import os
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from runtime.abandoned_rows import CLAIM, AbandonedRows, remove_staged
+from runtime.abandoned_rows import BETWEEN_PATHS, CLAIM, AbandonedRows, remove_staged
 from runtime.connectors import connector
 from runtime.connectors.file_paths import is_in_store
 from runtime.jobmanager.collaborators import JobStore
@@ -64,7 +64,10 @@ class ClaimingStore:
             raise
 
     def remove(self, job_id: str, ended: EndedJob) -> None:
-        self._release(job_id, is_committed=ended.details.status is JobStatus.FINISHED)
+        if ended.output_kept_for:
+            self._leave(job_id, ended.output_kept_for)
+        else:
+            self._release(job_id, is_committed=ended.details.status is JobStatus.FINISHED)
         self._store.remove(job_id, ended)
 
     def kept_file(self, job_id: str) -> str:
@@ -108,6 +111,21 @@ class ClaimingStore:
                 if claim.lock is not None:
                     claim.lock.close()
 
+    def _leave(self, job_id: str, kept_for: tuple[str, ...]) -> None:
+        """Nobody removes the rows while one of these checkpoints is there. One in a store cannot be looked for without its keys:
+        rows without a claim are left alone."""
+        for claim in self._claims.pop(job_id, ()):
+            try:
+                if any(is_in_store(path) for path in kept_for):
+                    self._files.remove(claim.path)
+                else:
+                    _write(claim.path, self._files, *kept_for)
+            except (SqlStreamError, OSError) as error:
+                logger.warning('could not change "%s": %s', claim.path, error)
+            finally:
+                if claim.lock is not None:
+                    claim.lock.close()
+
 
 def _checkpoints_of(job_graph: JobGraph) -> str:
     """The directory of a job's checkpoints when the user has chosen its place on this machine; empty otherwise."""
@@ -121,9 +139,13 @@ def _claim(path: str, files: Files, kept_file: str) -> Claim:
     lock = None
     # Another job may look at the claim before it is locked, and remove it as one of nobody.
     for _ in range(3):
-        with files.open_write(path) as stream:
-            stream.write(os.fsencode(kept_file))
+        _write(path, files, kept_file)
         lock = files.lock(path)
         if lock is not None:
             break
     return Claim(path, lock, has_made_directory)
+
+
+def _write(path: str, files: Files, *kept_for: str) -> None:
+    with files.open_write(path) as stream:
+        stream.write(os.fsencode(BETWEEN_PATHS.join(kept_for)))

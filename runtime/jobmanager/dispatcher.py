@@ -111,6 +111,7 @@ class Dispatcher:
             measure_job(master),
             statistics,
             master.checkpoints.requests.known(),
+            master.output_kept_for(),
         )
         self.add_ended(ended)
         return [RemoveJob(master.job_id, ended)] if finished.status.is_globally_terminal else []

@@ -54,13 +54,15 @@ class LoadedCheckpoint(Protocol):
 
 @dataclass(frozen=True)
 class EndedJob:
-    """What is kept of a job that has ended."""
+    """What is kept of a job that has ended. `output_kept_for` are the directories of the checkpoints and the savepoint that it
+    leaves with rows that are not committed: who goes on from them commits these rows."""
 
     job_graph: JobGraph
     details: JobDetails
     metrics: JobMetrics
     checkpoints: CheckpointStatistics | None = None
     savepoints: tuple[SavepointStatusReply, ...] = ()
+    output_kept_for: tuple[str, ...] = ()
 
 
 # --- events from outside --------------------------------------------------------------------------

@@ -166,8 +166,9 @@ class JobMaster:
             restored_checkpoints(restored, job_graph, self._settings.directory),
         )
         self._going_back_to: CompletedCheckpoint | None = None
-        # Whether the job ends with a savepoint.
+        # Whether the job ends with a savepoint, and where that is.
         self._is_stopped = False
+        self._savepoint_path = ""
         self._slots_deadline_ms = 0
         self._metrics_requested_ms = 0
 
@@ -454,7 +455,7 @@ class JobMaster:
         if is_last:
             self._output.last_id = event.checkpoint_id
         if is_last and self.phase in ACTIVE:
-            self._is_stopped = True
+            self._is_stopped, self._savepoint_path = True, event.path
             self._transition(JobPhase.STOPPING, now_ms)
             self._end_all_tasks(now_ms)
 
@@ -649,12 +650,20 @@ class JobMaster:
         if self.phase is JobPhase.STOPPING:
             self._clean_up(now_ms)
             return
-        # What a checkpoint or savepoint that stays has to commit must not be removed.
-        is_kept = self._is_stopped or self._settings.retention.keeps(self.status)
-        if not (is_kept and self._output.commits.open) and self._output.remove_leftovers():
+        if not self.output_kept_for() and self._output.remove_leftovers():
             self._transition(JobPhase.ABORTING, now_ms)
         else:
             self._end_unfinished(None, now_ms)
+
+    def output_kept_for(self) -> tuple[str, ...]:
+        """The checkpoints and the savepoint that stay when the job ends as its status says, and that have rows to commit: those
+        rows must not be removed."""
+        if not self._output.commits.open:
+            return ()
+        kept = (self._savepoint_path,) if self._is_stopped else ()
+        if self._settings.is_enabled and self._settings.retention.keeps(self.status):
+            kept = (*kept, self._settings.directory)
+        return kept
 
     def _end_unfinished(self, event: SinksAborted | None, now_ms: int) -> None:
         is_failure = self.status is JobStatus.FAILING

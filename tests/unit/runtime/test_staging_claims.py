@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -108,6 +109,38 @@ def test_what_a_killed_job_has_prepared_for_its_checkpoints_stays_as_long_as_the
         assert staged.exists() == is_kept
         kill(store)
         shutil.rmtree(checkpoints, ignore_errors=True)
+
+
+def test_what_a_checkpoint_that_stays_has_to_commit_stays_as_long_as_it(
+    sink: SinkSpec, store: ClaimingStore, tmp_path: Path
+) -> None:
+    kept = [tmp_path / name for name in ("savepoint", "checkpoints")]
+    for path in kept:
+        path.mkdir()
+    graph = job("failed", sink)
+    store.put(graph, b"")
+    staged = stage(sink, "failed")
+    store.remove("failed", replace(ended(graph), output_kept_for=tuple(map(str, kept))))
+    assert staged.exists()
+    for path, is_kept in zip(kept, (True, False), strict=True):
+        path.rmdir()
+        store.put(job("next", sink), b"")
+        store.close()
+        assert staged.exists() == is_kept
+    assert [name for name in names(sink, tmp_path) if "failed" in name] == []
+
+
+def test_what_a_checkpoint_in_an_object_store_has_to_commit_is_left_to_its_owner(
+    sink: SinkSpec, store: ClaimingStore, tmp_path: Path
+) -> None:
+    graph = job("failed", sink)
+    store.put(graph, b"")
+    staged = stage(sink, "failed")
+    store.remove("failed", replace(ended(graph), output_kept_for=("s3://bucket/checkpoints/failed",)))
+    store.put(job("next", sink), b"")
+    store.close()
+    assert staged.exists()
+    assert [name for name in names(sink, tmp_path) if name.endswith("failed-claim")] == []
 
 
 def test_the_rows_of_a_living_job_and_those_that_nobody_claims_stay(

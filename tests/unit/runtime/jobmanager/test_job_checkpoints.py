@@ -19,6 +19,7 @@ from checkpointed_master import (
 
 from runtime.jobmanager.events import (
     CancelRequested,
+    CheckpointStored,
     CommitSinks,
     DiscardCheckpoint,
     JobFinished,
@@ -434,6 +435,33 @@ def test_a_cancelled_job_leaves_its_checkpoints_when_its_settings_say_so(
     removed = [i for i in job.out if isinstance(i, RemoveCheckpoints)]
     assert bool(removed) is is_removed
     assert job.master.status is JobStatus.CANCELED
+
+
+def test_rows_that_a_retained_checkpoint_has_to_commit_are_kept_with_it(make_job: MakeJob) -> None:
+    config = with_config(make_job("j1", 1, 1), externalized_checkpoint_retention="RETAIN_ON_CANCELLATION")
+    job = Master(config)
+    job.tick(1000)
+    job.acknowledge_all(1)
+    job.stored(1)
+    job.handle(CancelRequested("j1"))
+    job.handle(SinksCommitFailed("j1", 1, DISK_FULL))
+    for name in (SOURCE, SINK):
+        job.report(name, CANCELED)
+    assert job.aborts() == []
+    assert (job.master.status, job.master.output_kept_for()) == (JobStatus.CANCELED, (f"{ROOT}/j1",))
+
+
+def test_rows_that_a_savepoint_has_to_commit_are_kept_with_it(make_job: MakeJob) -> None:
+    job = Master(with_config(make_job("j1", 1, 1)), restarts=0)
+    job.handle(SavepointRequested("j1", "t1", CheckpointKind.SYNC_SAVEPOINT, "/sp/savepoint-j1-abc"))
+    job.tick(1)
+    job.acknowledge_all(1)
+    job.handle(CheckpointStored("j1", 1, "/sp/savepoint-j1-abc"))
+    for name in (SOURCE, SINK):
+        job.report(name, CANCELED)
+    job.handle(SinksCommitFailed("j1", 1, DISK_FULL))
+    assert job.aborts() == []
+    assert (job.master.status, job.master.output_kept_for()) == (JobStatus.FAILED, ("/sp/savepoint-j1-abc",))
 
 
 def test_a_cancelled_job_commits_what_a_complete_checkpoint_has_and_removes_the_rest(
