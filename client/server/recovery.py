@@ -102,12 +102,10 @@ def submit_again(
 def _last_checkpoint(job: KeptJob, checkpoints: JobCheckpointStores) -> str | ErrorInfo:
     """The path of what the job goes on from, empty when there is nothing; or why it can neither go on nor begin again."""
     try:
-        retained = checkpoints.retained(job.graph)
+        newest = checkpoints.retained(job.graph).newest()
     except SqlStreamError as error:
         return ErrorInfo.of(error)
-    if retained.faults:
-        return ErrorInfo.of(retained.faults[0])
-    return retained.checkpoints[0].path if retained.checkpoints else ""
+    return newest.path if newest is not None else ""
 
 
 def _remove_checkpoints(job: KeptJob, checkpoints: JobCheckpointStores) -> None:

@@ -35,11 +35,29 @@ class StoredCheckpoint:
 
 
 @dataclass(frozen=True)
+class DamagedCheckpoint:
+    """A checkpoint whose `_metadata` cannot be used, which the error names."""
+
+    checkpoint_id: int
+    error: SqlStreamError
+
+
+@dataclass(frozen=True)
 class RetainedCheckpoints:
-    """What a directory holds, newest first, and for each `_metadata` that cannot be used an error that names it."""
+    """What a directory holds, and what is damaged in it; both newest first."""
 
     checkpoints: tuple[StoredCheckpoint, ...]
-    faults: tuple[SqlStreamError, ...]
+    faults: tuple[DamagedCheckpoint, ...]
+
+    def newest(self) -> StoredCheckpoint | None:
+        """The newest of all, None when there is none; raises the error of one that is damaged."""
+        checkpoint = next(iter(self.checkpoints), None)
+        fault = next(iter(self.faults), None)
+        if fault is None:
+            return checkpoint
+        if checkpoint is not None and checkpoint.manifest.checkpoint_id > fault.checkpoint_id:
+            return checkpoint
+        raise fault.error
 
 
 class CheckpointDirectory:
@@ -97,7 +115,8 @@ class CheckpointDirectory:
 
     def retained(self) -> RetainedCheckpoints:
         """All complete checkpoints of the job, also those of JobManagers that have died."""
-        checkpoints, faults = [], []
+        checkpoints: list[StoredCheckpoint] = []
+        faults: list[DamagedCheckpoint] = []
         for number in sorted(self._numbers(), reverse=True):
             path = f"{self._directory}/chk-{number}"
             if self._files.status(f"{path}/{METADATA}") is None:
@@ -107,7 +126,7 @@ class CheckpointDirectory:
             except SqlStreamError as error:
                 if not error.code.startswith("SS62"):
                     raise
-                faults.append(error)
+                faults.append(DamagedCheckpoint(number, error))
         return RetainedCheckpoints(tuple(checkpoints), tuple(faults))
 
     def sweep(self) -> None:

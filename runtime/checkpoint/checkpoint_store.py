@@ -31,7 +31,7 @@ class CheckpointStore:
         """The complete checkpoints of a job, newest first; the log names those that cannot be read."""
         retained = _directory(directory, config).retained()
         for fault in retained.faults:
-            logger.warning("%s", fault.message)
+            logger.warning("%s", fault.error.message)
         return list(retained.checkpoints)
 
     def sweep(self, directory: str, config: Mapping[str, str]) -> None:

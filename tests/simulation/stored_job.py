@@ -128,7 +128,7 @@ class StoredJob:
         """How far the job has come, and the id of its newest checkpoint; None when it had ended but for its commit."""
         found = self._directory.retained()
         if found.faults:
-            raise Damaged(str(found.faults[0]))
+            raise Damaged(str(found.faults[0].error))
         if not found.checkpoints:
             return 0, 0
         newest = found.checkpoints[0]

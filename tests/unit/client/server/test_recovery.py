@@ -212,6 +212,16 @@ def test_a_job_whose_newest_checkpoint_is_torn_has_failed_and_keeps_its_older_on
     assert (tmp_path / "a" / "chk-7" / "_metadata").exists()
 
 
+def test_a_job_goes_on_from_its_newest_checkpoint_although_an_older_one_is_torn(
+    store: FileJobStore, make_job: MakeJob, tmp_path: Path
+) -> None:
+    keep(store, take_checkpoints(make_job("a"), tmp_path, 7, 12))
+    torn = tmp_path / "a" / "chk-7" / "_metadata"
+    torn.write_bytes(torn.read_bytes()[:-5])
+    (again,) = recover(store, RecordingCommitter(), JobCheckpointStores(str(tmp_path)), lambda: 0).again
+    assert again.path == str(tmp_path / "a" / "chk-12")
+
+
 def test_checkpoints_of_a_job_that_is_complete_are_removed(
     store: FileJobStore, make_job: MakeJob, tmp_path: Path
 ) -> None:

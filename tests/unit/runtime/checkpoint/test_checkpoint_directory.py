@@ -207,13 +207,17 @@ def test_every_torn_or_flipped_manifest_is_found_and_named(tmp_path: Path) -> No
         found = store.retained()
         assert [c.manifest.checkpoint_id for c in found.checkpoints] == [1]
         (fault,) = found.faults
-        assert str(path) in fault.message
+        assert fault.checkpoint_id == 2
+        error = fault.error
+        assert str(path) in error.message
+        with pytest.raises(type(error), match="_metadata"):
+            found.newest()
         with pytest.raises((ExternalError, UserError)) as raised:
             load_checkpoint(FILES, str(path))
-        assert raised.value.code == fault.code
-        if fault.code != "SS6211":
-            assert isinstance(fault, ExternalError)
-            assert fault.reason is FailureReason.CHECKPOINT_CORRUPT
+        assert raised.value.code == error.code
+        if error.code != "SS6211":
+            assert isinstance(error, ExternalError)
+            assert error.reason is FailureReason.CHECKPOINT_CORRUPT
 
 
 def test_a_manifest_of_another_version_is_named(tmp_path: Path) -> None:
