@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from client.server.job_checkpoint_stores import JobCheckpointStores
@@ -12,7 +13,7 @@ from client.server.job_store import FileJobStore, KeptJob
 from runtime.jobmanager.collaborators import Committer
 from runtime.jobmanager.events import EndedJob, SinkCommit
 from runtime.logs import of_job
-from sqlstream.errors import ErrorInfo, FailureReason, SqlStreamError
+from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, SqlStreamError
 from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rpc import JobDetails, JobMetrics, SubtaskDetails, VertexDetails
@@ -26,6 +27,20 @@ LOST_WITH_CLIENT = ErrorInfo(
     reason=FailureReason.CANCELLED,
     hint="run the query again",
 )
+
+
+PAUSES_S = (1.0, 2.0, 4.0, 8.0, 15.0)
+"""How long the start of a server waits, for all its jobs together, for stores of checkpoints that cannot be reached."""
+
+
+NOT_STARTED = "the job does not run until the server starts again: %s"
+
+
+@dataclasses.dataclass(frozen=True)
+class Unreachable:
+    """The store of a job's checkpoints does not answer, so that nobody knows what the job can go on from."""
+
+    error: SqlStreamError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +65,11 @@ class Submitter(Protocol):
 
 
 def recover(
-    store: FileJobStore, committer: Committer, checkpoints: JobCheckpointStores, now_ms: Callable[[], int]
+    store: FileJobStore,
+    committer: Committer,
+    checkpoints: JobCheckpointStores,
+    now_ms: Callable[[], int],
+    pause: Callable[[float], None] = time.sleep,
 ) -> Recovery:
     """Bring kept jobs to an end or to where they can run again; to be called before the cluster starts.
 
@@ -58,8 +77,10 @@ def recover(
     which does nothing where its output is visible already; when that cannot be done, its last output is removed and it runs
     again, and when that cannot be done either, it has failed. Any other job runs again: from its last checkpoint, whose commit
     its JobMaster repeats, or from its beginning, after the hidden files of its last run were removed. A job whose newest
-    checkpoint cannot be read has failed: what it committed since an older one would be written again."""
+    checkpoint is damaged has failed: what it committed since an older one would be written again. One whose checkpoints cannot be
+    reached, also after some pauses, is left as it is to the next start."""
     again = []
+    pauses = iter(PAUSES_S)
     for job in store.kept():
         job_id = job.graph.job_id
         if job.graph.is_query:
@@ -70,7 +91,9 @@ def recover(
             logger.info("the output of the job is complete", extra=of_job(job_id))
             _remove_checkpoints(job, checkpoints)
             store.remove(job_id, ended_job(job, JobStatus.FINISHED, now_ms()))
-        elif isinstance(found := _last_checkpoint(job, checkpoints), ErrorInfo):
+        elif isinstance(found := _reached(job, checkpoints, pauses, pause), Unreachable):
+            logger.error(NOT_STARTED, found.error.message, extra=of_job(job_id))
+        elif isinstance(found, ErrorInfo):
             logger.error("the job cannot go on: %s", found.message, extra=of_job(job_id))
             store.remove(job_id, ended_job(job, JobStatus.FAILED, now_ms(), found))
         elif found and job.commits is None:
@@ -87,7 +110,7 @@ def recover(
 def submit_again(
     recovery: Recovery, cluster: Submitter, store: FileJobStore, now_ms: Callable[[], int]
 ) -> None:
-    """Submit the jobs that run again. One that is refused now has failed."""
+    """Submit the jobs that run again. One that is refused now has failed; one whose checkpoints cannot be reached now is left."""
     for recovered in recovery.again:
         job, job_id = recovered.job, recovered.job.graph.job_id
         origin = f"goes on from {recovered.path}" if recovered.path else "starts again from its beginning"
@@ -95,17 +118,40 @@ def submit_again(
         try:
             cluster.submit(job.graph, is_recovered=True)
         except SqlStreamError as error:
+            if _may_pass(error):
+                logger.error(NOT_STARTED, error.message, extra=of_job(job_id))
+                continue
             logger.error("the job cannot run again: %s", error, extra=of_job(job_id))
             store.remove(job_id, ended_job(job, JobStatus.FAILED, now_ms(), ErrorInfo.of(error)))
 
 
-def _last_checkpoint(job: KeptJob, checkpoints: JobCheckpointStores) -> str | ErrorInfo:
+def _reached(
+    job: KeptJob, checkpoints: JobCheckpointStores, pauses: Iterator[float], pause: Callable[[float], None]
+) -> str | ErrorInfo | Unreachable:
+    """Like `_last_checkpoint`, which is repeated while there are pauses left."""
+    while isinstance(found := _last_checkpoint(job, checkpoints), Unreachable):
+        seconds = next(pauses, None)
+        if seconds is None:
+            break
+        logger.warning(
+            "tried again in %g s: %s", seconds, found.error.message, extra=of_job(job.graph.job_id)
+        )
+        pause(seconds)
+    return found
+
+
+def _last_checkpoint(job: KeptJob, checkpoints: JobCheckpointStores) -> str | ErrorInfo | Unreachable:
     """The path of what the job goes on from, empty when there is nothing; or why it can neither go on nor begin again."""
     try:
         newest = checkpoints.retained(job.graph).newest()
     except SqlStreamError as error:
-        return ErrorInfo.of(error)
+        return Unreachable(error) if _may_pass(error) else ErrorInfo.of(error)
     return newest.path if newest is not None else ""
+
+
+def _may_pass(error: SqlStreamError) -> bool:
+    """What is damaged stays so, and so do wrong settings; a store may be reached later."""
+    return isinstance(error, ExternalError) and not error.code.startswith("SS62")
 
 
 def _remove_checkpoints(job: KeptJob, checkpoints: JobCheckpointStores) -> None:

@@ -15,7 +15,7 @@ from operator_harness import batch
 from client.server.job_checkpoint_stores import JobCheckpointStores
 from client.server.job_store import FileJobStore
 from client.server.recovery import LOST_WITH_CLIENT, recover, submit_again
-from runtime.checkpoint.checkpoint_directory import CheckpointDirectory
+from runtime.checkpoint.checkpoint_directory import CheckpointDirectory, RetainedCheckpoints
 from runtime.connectors import connector
 from runtime.host.files import LocalFiles
 from runtime.host.private_files import PrivateFiles
@@ -163,6 +163,19 @@ def test_a_job_that_is_refused_now_has_failed(store: FileJobStore, make_job: Mak
     assert store.kept() == ()
 
 
+def test_a_job_whose_checkpoints_cannot_be_reached_when_it_is_submitted_is_kept(
+    store: FileJobStore, make_job: MakeJob
+) -> None:
+    class Unreachable(Refusing):
+        def submit(self, graph: JobGraph, is_recovered: bool = False) -> None:
+            raise ExternalError("SS5001", "no route to the store")
+
+    keep(store, make_job("a"))
+    submit_again(recover(store, RecordingCommitter(), NONE, lambda: 0), Unreachable(), store, lambda: 0)
+    assert store.ended() == ()
+    assert [job.graph.job_id for job in store.kept()] == ["a"]
+
+
 def take_checkpoints(graph: JobGraph, directory: Path, *ids: int) -> JobGraph:
     """The job with an interval, as it was when these checkpoints were complete."""
     graph = msgspec.structs.replace(graph, config={"execution.checkpointing.interval": "1 s"})
@@ -220,6 +233,48 @@ def test_a_job_goes_on_from_its_newest_checkpoint_although_an_older_one_is_torn(
     torn.write_bytes(torn.read_bytes()[:-5])
     (again,) = recover(store, RecordingCommitter(), JobCheckpointStores(str(tmp_path)), lambda: 0).again
     assert again.path == str(tmp_path / "a" / "chk-12")
+
+
+class Unsteady(JobCheckpointStores):
+    """Cannot be reached this many times."""
+
+    def __init__(self, directory: str, failures: int) -> None:
+        super().__init__(directory)
+        self._failures = failures
+
+    def retained(self, graph: JobGraph) -> RetainedCheckpoints:
+        self._failures -= 1
+        if self._failures >= 0:
+            raise ExternalError("SS5001", "no route to the store")
+        return super().retained(graph)
+
+
+def test_a_store_that_cannot_be_reached_at_first_is_asked_again(
+    store: FileJobStore, make_job: MakeJob, tmp_path: Path
+) -> None:
+    keep(store, take_checkpoints(make_job("a"), tmp_path, 7))
+    paused: list[float] = []
+    stores = Unsteady(str(tmp_path), failures=2)
+    (again,) = recover(store, RecordingCommitter(), stores, lambda: 0, paused.append).again
+    assert again.path == str(tmp_path / "a" / "chk-7")
+    assert paused == [1, 2]
+
+
+def test_jobs_whose_checkpoints_cannot_be_reached_are_left_to_the_next_start(
+    store: FileJobStore, make_job: MakeJob, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for job_id in ("a", "b"):
+        keep(store, take_checkpoints(make_job(job_id), tmp_path, 7))
+    paused: list[float] = []
+    committer, stores = RecordingCommitter(), Unsteady(str(tmp_path), failures=1000)
+    assert recover(store, committer, stores, lambda: 0, paused.append).again == ()
+    assert sum(paused) == 30
+    assert (committer.calls, store.ended()) == ([], ())
+    assert [r.getMessage() for r in caplog.records if r.levelname == "ERROR"] == [
+        "the job does not run until the server starts again: no route to the store"
+    ] * 2
+    recovery = recover(store, committer, JobCheckpointStores(str(tmp_path)), lambda: 0)
+    assert [job.path for job in recovery.again] == [str(tmp_path / i / "chk-7") for i in ("a", "b")]
 
 
 def test_checkpoints_of_a_job_that_is_complete_are_removed(
