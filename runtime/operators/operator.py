@@ -107,8 +107,8 @@ class Operator(Generic[SpecT]):
         a chain to its tail before `snapshot`."""
 
     def prepare_snapshot(self, output: Output) -> None:
-        """A checkpoint's barrier follows: emit what is cheaper to send than to save. Called after `flush`, from the head of a chain
-        to its tail (Flink: prepareSnapshotPreBarrier)."""
+        """A checkpoint's barrier follows: emit what is cheaper to send than to save. Called after `flush`, from the head of a
+        chain to its tail (Flink: prepareSnapshotPreBarrier)."""
 
     def on_end_of_input(self, input_index: int, output: Output) -> None:
         return None
