@@ -67,12 +67,13 @@ class Script:
 
 
 def script_of(schema: Schema, time_column: str, batches: Sequence[Sequence[tuple[Any, ...]]]) -> Script:
-    """A script of these rows; no row is late, as a watermark is one millisecond behind the latest row."""
+    """A script of these rows; no row is late, as a watermark is two milliseconds behind the latest row."""
     steps, latest_ms = [], WATERMARK_MIN
     place = schema.names.index(time_column)
     for rows in batches:
         latest_ms = max([latest_ms, *(row[place] for row in rows)])
-        steps.append((batch(schema, rows), latest_ms - 1))
+        # A row of the next batch may touch a session that ends here, which must then not be closed yet.
+        steps.append((batch(schema, rows), latest_ms - 2))
     return Script(steps)
 
 

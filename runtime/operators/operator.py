@@ -106,6 +106,10 @@ class Operator(Generic[SpecT]):
         """Emit rows that are held only to form larger batches. Called when the task has no other work, and from the head of
         a chain to its tail before `snapshot`."""
 
+    def prepare_snapshot(self, output: Output) -> None:
+        """A checkpoint's barrier follows: emit what is cheaper to send than to save. Called after `flush`, from the head of a
+        chain to its tail (Flink: prepareSnapshotPreBarrier)."""
+
     def on_end_of_input(self, input_index: int, output: Output) -> None:
         return None
 

@@ -147,3 +147,5 @@ class Changes:
         """No increment will follow this snapshot, and nobody needs what it collects."""
         with self.lock:
             self._chain.aborted(checkpoint_id)
+            if not self._chain.links and not self._chain.pending:
+                self._gone = []

@@ -18,7 +18,7 @@ from runtime.state.chunk_runs import runs_of_small
 from runtime.state.current_rows import FIXED_COLUMNS
 from runtime.state.held_memory import held_bytes, self_contained
 from runtime.state.key_group_column import key_group_column
-from runtime.state.operator_state import NeverExpires, StateScope
+from runtime.state.operator_state import NeverExpires, PendingTables, StateScope
 from runtime.state.snapshot import SavedTables
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 
@@ -67,19 +67,27 @@ class SliceLog(SavedByChunks, NeverExpires):
 
     Rows of one slice usually arrive in one run; a long run becomes a chunk of its own, so that firing, forgetting and
     merging work on whole chunks. Chunks are never written to: a snapshot keeps references to them and copies nothing.
+    A log that is not `is_by_key` (before an exchange) has rows of key groups that other subtasks have too: it is always saved
+    whole, since an increment finds the chunk that it changes by key group and number.
     State: all rows that were appended and not yet removed or forgotten. No row expires by processing time: windows forget
     their rows when they close.
     """
 
-    def __init__(self, name: str, columns: SliceColumns, scope: StateScope) -> None:
+    def __init__(
+        self, name: str, columns: SliceColumns, scope: StateScope, *, is_by_key: bool = True
+    ) -> None:
         self.name = name
         self._columns = columns
         self._scope = scope
+        self._is_by_key = is_by_key
         self.chunks: list[SliceChunk] = []
         self._small_chunks = 0
         self._changes = ChunkChanges(name, columns.names)
 
     # -- what the runtime calls ----------------------------------------------------------------------
+
+    def begin(self, checkpoint_id: int, *, is_full: bool) -> PendingTables:
+        return super().begin(checkpoint_id, is_full=is_full or not self._is_by_key)
 
     def chunk_copies(self) -> list[ChunkCopy]:
         """The chunks as they are. Their key groups are computed when they are collected."""

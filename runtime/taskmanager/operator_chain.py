@@ -174,6 +174,11 @@ class OperatorNode:
         self.operator.flush(self.output)
         self._position.current = caller
 
+    def prepare_snapshot(self) -> None:
+        caller = self._enter()
+        self.operator.prepare_snapshot(self.output)
+        self._position.current = caller
+
     def on_end_of_input(self, input_index: int) -> None:
         caller = self._enter()
         self.operator.on_end_of_input(input_index, self.output)
@@ -264,6 +269,12 @@ class OperatorChain:
         """Flush the rows that operators hold back only to merge them into larger batches, from the head on."""
         for node in self.nodes:
             node.flush()
+
+    def prepare_snapshot(self) -> None:
+        """Let operators emit what belongs before a barrier, from the head on."""
+        for node in self.nodes:
+            node.flush()
+            node.prepare_snapshot()
 
     def snapshot(self) -> dict[int, OperatorSnapshot]:
         """The state of each operator by its id, taken between two items of the input. Rows that are only held back are flushed

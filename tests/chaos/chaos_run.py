@@ -181,7 +181,9 @@ class ChaosRun:
             *self.directory.glob("windows/.*"),
             *self.directory.glob("matched/.*"),
         ]
-        return tuple(sorted(str(path.relative_to(self.directory)) for path in (*state, *hidden)))
+        # Notes of commits stay, for those who go on from a savepoint.
+        left = [path for path in (*state, *hidden) if path.name != ".committed"]
+        return tuple(sorted(str(path.relative_to(self.directory)) for path in left))
 
     def _count(self) -> None:
         """Add what this server counts to what its predecessors have."""

@@ -39,7 +39,8 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
         self._is_attached = spec.window_end_column >= 0
         keys = range(len(spec.keys))
         columns = SliceColumns(self._schema.names, keys, end=-2 if self._is_attached else -1)
-        self._waiting = context.state.add(SliceLog("waiting", columns, context.state.scope))
+        log = SliceLog("waiting", columns, context.state.scope, is_by_key=False)
+        self._waiting = context.state.add(log)
         self._closed_end: int | None = None
         self._held_since_ms = 0
 
@@ -84,6 +85,10 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
     def flush(self, output: Output) -> None:
         if not self._is_event_time:
             self._emit_partials(output)
+
+    def prepare_snapshot(self, output: Output) -> None:
+        # Of an unaligned checkpoint GLOBAL could close their windows before it gets them from another subtask.
+        self._emit_partials(output)
 
     def on_finish(self, output: Output) -> None:
         self._emit_partials(output)

@@ -151,7 +151,7 @@ class TaskCheckpoints:
             self._on_completed(barrier.completed_id)
         if barrier.is_drain:
             opened.chain.drain()
-        opened.chain.flush()
+        opened.chain.prepare_snapshot()
         committables = opened.prepare_commit(checkpoint_id)
         passed = self._send_on(barrier)
         try:

@@ -166,6 +166,18 @@ def test_local_and_global_together_equal_the_single_phase(
     assert sorted(final.rows, key=repr) == sorted(reference(window, rows), key=repr)
 
 
+def test_local_partials_go_before_the_barrier_of_a_checkpoint() -> None:
+    accumulators = [f for c in CALLS for f in accumulator_fields(c, ROWS) or ()]
+    partial = Schema((ROWS.fields[0], *accumulators, Field("$slice_end", sql.BIGINT)))
+    local = make_operator(spec_of(TUMBLE, phase=AggregatePhase.LOCAL), operator_context([ROWS], partial))
+    output = Collected()
+    feed(local, cut([("a", 1, 1_000), ("b", 2, 1_001)], []), output)
+    assert not output.batches
+    local.prepare_snapshot(output)
+    assert sum(batch.num_rows for batch in output.batches) == 2
+    assert local.context.state.snapshot().keyed == {}
+
+
 @pytest.mark.parametrize("window", [TUMBLE, HOP, CUMULATE, SESSION], ids=str)
 @given(rows=rows_strategy, cuts=cuts_strategy, at=st.integers(0, 6))
 @settings(max_examples=30, deadline=None)

@@ -122,3 +122,20 @@ def test_the_end_of_a_batch_that_is_of_the_next_slice_does_not_keep_the_whole_ba
     assert [chunk.rows for chunk in log.chunks] == [99_000, 1_000]
     log.take_until(10)
     assert sum(c.get_total_buffer_size() for c in log.chunks[0].columns) == 3 * 8 * 1_000 == log.nbytes()
+
+
+def test_a_log_before_an_exchange_is_always_saved_whole() -> None:
+    """Two subtasks have rows of one key group, each in a chunk of its own with the same number."""
+    logs = [SliceLog("slices", COLUMNS, StateScope(), is_by_key=False) for _ in range(2)]
+    logs[0].append(columns_of([("a", 1, 10)]))
+    for number in (2, 3):
+        logs[1].append(columns_of([("a", number, 10)]))
+    for checkpoint_id in (1, 2):
+        saved = [log.begin(checkpoint_id, is_full=False).collect() for log in logs]
+        for log in logs:
+            log.completed(checkpoint_id)
+        assert [tables.increments for tables in saved] == [{}, {}]
+        logs[0].append(columns_of([("a", 4, 10)]))
+    restored = new_log()
+    restored.load(SavedTables({"slices": pa.concat_tables([tables.keyed["slices"] for tables in saved])}))
+    assert sorted(row[1] for row in held(restored)) == [1, 2, 3, 4]
