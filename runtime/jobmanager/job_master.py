@@ -165,10 +165,11 @@ class JobMaster:
             now_ms,
             restored_checkpoints(restored, job_graph, self._settings.directory),
         )
-        self._going_back_to: CompletedCheckpoint | None = None
-        # Whether the job ends with a savepoint, and where that is.
-        self._is_stopped = False
+        # Where the savepoint is with which the job ends.
         self._savepoint_path = ""
+        self._going_back_to: CompletedCheckpoint | None = None
+        # Whether the job ends with a savepoint.
+        self._is_stopped = False
         self._slots_deadline_ms = 0
         self._metrics_requested_ms = 0
 
