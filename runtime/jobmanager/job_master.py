@@ -547,7 +547,8 @@ class JobMaster:
             self.checkpoints.restored(checkpoint, now_ms)
         for s in region.subtasks:
             self._descriptors.pop(s.execution.execution_id, None)
-            self._output.discard(s)
+            restored = checkpoint.committables_of(s.vertex.id, s.subtask) if checkpoint is not None else ()
+            self._output.discard(s, restored)
             restore = checkpoint.restore_of(s.vertex.id, s.subtask) if checkpoint is not None else None
             if (enumerator := self._sources.start_anew(s, restore)) is not None:
                 self._instructions.append(enumerator)

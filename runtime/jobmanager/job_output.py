@@ -8,6 +8,7 @@ from runtime.jobmanager.events import AbortSinks, CommitSinks, JobMasterInstruct
 from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from runtime.jobmanager.sink_commits import DiscardedOutput, SinkCommits, sink_commits, sink_leftovers
 from sqlstream.messages.manifest import SavedCommit
+from sqlstream.messages.rpc import SinkCommittables
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
 
@@ -55,9 +56,10 @@ class JobOutput:
         commits = tuple(SinkCommit(c.vertex_id, c.operator_id, c.spec, c.committables) for c in saved)
         self.commits.add(checkpoint_id, commits)
 
-    def discard(self, subtask: ExecutionVertex) -> None:
-        """An attempt is replaced: what it wrote after the checkpoint that the next one goes on from does not count."""
-        self._discarded.add(subtask)
+    def discard(self, subtask: ExecutionVertex, restored: Iterable[SinkCommittables]) -> None:
+        """An attempt is replaced: what it wrote after the checkpoint that the next one goes on from does not count. What is
+        `restored` of it is committed with the next attempt."""
+        self._discarded.add(subtask, {(s.operator_id, c.key) for s in restored for c in s.committables})
 
     def withdraw(self, checkpoint_id: int) -> None:
         """The job goes back to this checkpoint: commits of later ones, of which none has begun, do not count."""

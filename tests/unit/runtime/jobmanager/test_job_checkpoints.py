@@ -332,6 +332,24 @@ def test_what_a_finished_source_with_its_sink_wrote_stands_in_the_checkpoint_unt
     assert job.commits()[0][1] == [f"{SOURCE}-{LAST_CHECKPOINT_ID}", f"j1-0-1-1-{LAST_CHECKPOINT_ID}"]
 
 
+def test_what_a_finished_subtask_wrote_is_not_removed_although_its_region_was_restarted(
+    make_job: MakeJob,
+) -> None:
+    joined = make_job("j1", 2, 1)
+    (vertex,) = sink_in_the_source(joined).vertices
+    job = Master(with_config(msgspec.structs.replace(joined, vertices=(vertex, joined.vertices[1]))))
+    job.report(SOURCE, FINISHED, None, rows(SOURCE, LAST_CHECKPOINT_ID))
+    job.complete(1)
+    job.fail("j1-0-1-0")
+    job.run_all()
+    for name in ("j1-0-0-1", "j1-0-1-1", "j1-1-0-1"):
+        job.report(name, FINISHED)
+    _, committed = job.commits()[-1]
+    job.committed(LAST_CHECKPOINT_ID)
+    assert f"{SOURCE}-{LAST_CHECKPOINT_ID}" in committed
+    assert not set(job.aborts()) & set(committed)
+
+
 @pytest.mark.parametrize("finished", [[SOURCE], [SOURCE, SINK]])
 def test_no_checkpoint_begins_while_a_task_has_no_more_input_or_a_vertex_has_finished_in_part(
     make_job: MakeJob, finished: list[str]
