@@ -509,17 +509,20 @@ class JobMaster:
         """The checkpoint that an attempt went on from cannot be read: the whole job goes back to the one before, unless what
         sinks have committed since then would be written again."""
         corrupt_id = subtask.execution.restored_id
-        self.checkpoints.mark_unusable(corrupt_id, error, now_ms)
+        is_found = self.checkpoints.mark_unusable(corrupt_id, error, now_ms)
         older = self.checkpoints.completed.newest
         hit = [r for r in self._unfinished_regions() if not r.is_under_restart]
-        if self.phase not in ACTIVE or not hit:
+        # Also a job whose regions are all under restart, for another reason, would go on from the older one.
+        if self.phase not in ACTIVE or not (is_found or hit):
             return
         if older is None or not self._can_go_back(older):
             self._fail(error, now_ms)
             return
         self.story.add(now_ms, f"job {self.job_id} goes back to checkpoint {older.checkpoint_id}")
         self._going_back_to = older
-        self._restart(hit, error, 0, now_ms, task_name(subtask))
+        self._output.withdraw(older.checkpoint_id)
+        if hit:
+            self._restart(hit, error, 0, now_ms, task_name(subtask))
 
     def _can_go_back(self, older: CompletedCheckpoint) -> bool:
         """Whether no sink has committed what would be written again, and no part of the job has finished since."""
@@ -534,7 +537,6 @@ class JobMaster:
         if self.checkpoints.is_storing or any(r.phase is not RegionPhase.DELAYED for r in hit):
             return
         self._going_back_to = None
-        self._output.withdraw(older.checkpoint_id)
         self._restore_sources(older)
         for region in hit:
             self._start_anew(region, now_ms)

@@ -283,11 +283,13 @@ class JobCheckpoints:
         for pending in [p for p in self.coordinator.pending.values() if execution_id in p.awaited]:
             self.abort(pending, broken_off("a task has finished before it"), now_ms, is_counted=False)
 
-    def mark_unusable(self, checkpoint_id: int, error: ErrorInfo, now_ms: int) -> None:
-        """An attempt could not read it."""
-        if self.completed.mark_unusable(checkpoint_id):
-            self._story.add(now_ms, f"checkpoint {checkpoint_id} cannot be used: {error.message}")
-            self.coordinator.history.unusable(checkpoint_id, error)
+    def mark_unusable(self, checkpoint_id: int, error: ErrorInfo, now_ms: int) -> bool:
+        """An attempt could not read it. False when that was known, or it is not kept any more."""
+        if not self.completed.mark_unusable(checkpoint_id):
+            return False
+        self._story.add(now_ms, f"checkpoint {checkpoint_id} cannot be used: {error.message}")
+        self.coordinator.history.unusable(checkpoint_id, error)
+        return True
 
     def abort(
         self,

@@ -432,6 +432,58 @@ def test_a_job_whose_sinks_have_committed_does_not_go_back_behind_that(make_job:
     assert (job.master.status, job.master.error) == (JobStatus.FAILED, TORN)
 
 
+def test_a_job_does_not_go_back_behind_a_commit_when_it_is_already_restarted_for_another_reason(
+    make_job: MakeJob,
+) -> None:
+    job = Master(with_config(make_job("j1", 1, 1), num_retained="3"))
+    job.complete(1)
+    job.complete(2)
+    job.fail(SOURCE)
+    job.report("j1-0-0-1", FAILED, BROKEN)
+    job.report("j1-1-0-1", FAILED, TORN)
+    assert (job.master.phase, job.master.error) == (JobPhase.ABORTING, TORN)
+
+
+def test_sources_and_commits_go_back_when_the_job_is_already_restarted_for_another_reason(
+    make_job: MakeJob,
+) -> None:
+    job = Master(with_config(make_job("j1", 1, 1), num_retained="3"))
+    for n in (1, 2):
+        job.tick(1000)
+        job.acknowledge_all(n)
+        job.stored(n)
+    job.fail(SOURCE)
+    job.report("j1-0-0-1", FAILED, BROKEN)
+    job.report("j1-1-0-1", FAILED, TORN)
+    job.taken(CommitSinks)
+    # The commit that is under way ends before the restart: that of the torn checkpoint must not follow.
+    job.committed(1)
+    job.tick(100)
+    assert job.taken(CommitSinks) == []
+    job.run_all()
+    job.complete(3)
+    assert job.commits() == [(3, ["j1-1-0-2-3"])]
+    assert job.master.restarts.records[0].checkpoint_id == 1
+
+
+def test_a_commit_that_ends_while_the_job_goes_back_is_not_followed_by_one_that_is_withdrawn(
+    make_job: MakeJob,
+) -> None:
+    job = Master(with_config(make_job("j1", 1, 1), num_retained="3"))
+    for n in (1, 2):
+        job.tick(1000)
+        job.acknowledge_all(n)
+        job.stored(n)
+    job.fail(SOURCE)
+    job.report("j1-0-0-1", FAILED, TORN)
+    job.taken(CommitSinks)
+    job.committed(1)
+    assert job.taken(CommitSinks) == []
+    job.report("j1-1-0-1", CANCELED)
+    job.tick(100)
+    assert job.master.phase is JobPhase.DEPLOYING
+
+
 @pytest.mark.parametrize(
     ("retention", "is_removed"),
     [
