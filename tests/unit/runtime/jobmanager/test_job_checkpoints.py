@@ -274,6 +274,32 @@ def test_a_commit_that_fails_is_repeated_as_the_restart_strategy_says(make_job: 
     assert job.aborts() == [f"{SINK}-1"]
 
 
+@pytest.mark.parametrize("is_before_the_failure", [True, False])
+@pytest.mark.parametrize("is_stopped", [True, False])
+def test_a_last_commit_that_fails_is_not_repeated_once_the_job_is_cancelled(
+    make_job: MakeJob, is_before_the_failure: bool, is_stopped: bool
+) -> None:
+    job = Master(with_config(make_job("j1", 1, 1)), restarts=1000)
+    if is_stopped:
+        job.handle(SavepointRequested("j1", "t1", CheckpointKind.SYNC_SAVEPOINT, "/sp/a"))
+        job.tick(1)
+        job.acknowledge_all(1)
+        job.stored(1)
+    for name in (SOURCE, SINK):
+        job.report(name, CANCELED if is_stopped else FINISHED)
+    last_id = 1 if is_stopped else LAST_CHECKPOINT_ID
+    job.handle(SinksCommitFailed("j1", last_id, DISK_FULL))
+    assert job.master.phase is (JobPhase.STOPPING if is_stopped else JobPhase.COMMITTING)
+    if is_before_the_failure:
+        job.tick(100)
+        job.handle(CancelRequested("j1"))
+        job.handle(SinksCommitFailed("j1", last_id, DISK_FULL))
+    else:
+        job.handle(CancelRequested("j1"))
+    job.handle(SinksAborted("j1"))
+    assert (job.master.phase, job.master.error) == (JobPhase.FAILED, DISK_FULL)
+
+
 def test_the_end_of_the_job_commits_what_was_written_after_the_last_checkpoint(make_job: MakeJob) -> None:
     job = Master(with_config(make_job("j1", 1, 1)))
     job.complete(1)
