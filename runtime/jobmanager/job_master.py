@@ -118,7 +118,8 @@ class JobMaster:
     it caused). A region starts again from the newest completed checkpoint, without one from the beginning. Sinks are committed
     with each checkpoint, and when every task has FINISHED, before the job is FINISHED; a cancellation during that last commit
     is too late: the commit may succeed. A commit that fails is repeated as the RestartStrategy says, until such a cancellation.
-    Committables of no completed checkpoint are aborted when the job does not finish, and so are those of attempts that were not the last.
+    Committables of no completed checkpoint are aborted when the job does not finish, and so are those of attempts that were not
+    the last.
     State: the phase, the ExecutionGraph and its regions, the slots, the cause. Forgotten with the job.
     """
 
@@ -559,6 +560,7 @@ class JobMaster:
             self.graph.start_anew(s, now_ms)
             self._restore(s, checkpoint)
             s.execution.transition(ExecutionState.SCHEDULED, now_ms)
+        self.checkpoints.discarded()
         region.phase = RegionPhase.WAITING
         if not self.slots.is_complete:
             self._request_slots(now_ms)

@@ -588,6 +588,65 @@ def test_a_savepoint_without_rows_to_commit_is_done_once_it_is_stored(make_job: 
     assert status.is_done
 
 
+def test_a_savepoint_whose_rows_a_restart_discards_has_failed(make_job: MakeJob) -> None:
+    job = Master(with_config(make_job("j1", 1, 1)))
+    job.handle(SavepointRequested("j1", "t1", CheckpointKind.SAVEPOINT, "/sp/a"))
+    job.tick(1)
+    job.acknowledge_all(1)
+    job.stored(1)
+    job.fail(SOURCE)
+    job.run_all()
+    job.complete(2)
+    (status,) = job.master.checkpoints.requests.known()
+    assert (status.is_done, status.path) == (True, "")
+    assert status.error is not None
+    assert status.error.code == "SS6203"
+
+
+def test_a_savepoint_whose_rows_an_open_commit_has_survives_a_restart(make_job: MakeJob) -> None:
+    job = Master(with_config(make_job("j1", 1, 1)))
+    job.handle(SavepointRequested("j1", "t1", CheckpointKind.SAVEPOINT, "/sp/a"))
+    job.tick(1)
+    job.acknowledge_all(1)
+    job.stored(1)
+    job.tick(1)
+    job.acknowledge_all(2)
+    job.stored(2)
+    job.fail(SOURCE)
+    job.committed(2)
+    (status,) = job.master.checkpoints.requests.known()
+    assert (status.is_done, status.error) == (True, None)
+
+
+@pytest.mark.parametrize("is_committed_before", [True, False])
+def test_a_savepoint_without_rows_waits_for_the_commits_before_it_only(
+    make_job: MakeJob, is_committed_before: bool
+) -> None:
+    job = Master(with_config(make_job("j1", 1, 1)))
+    job.tick(1000)
+    job.acknowledge_all(1)
+    job.stored(1)
+    for trigger_id in ("t1", "t2"):
+        job.handle(SavepointRequested("j1", trigger_id, CheckpointKind.SAVEPOINT, f"/sp/{trigger_id}"))
+    job.tick(1)
+    job.acknowledge(SOURCE, 2)
+    if is_committed_before:
+        job.committed(1)
+    job.acknowledge(SINK, 2)
+    job.stored(2)
+    job.tick(1)
+    job.acknowledge(SOURCE, 3)
+    job.acknowledge(SINK, 3)
+    job.stored(3)
+    if not is_committed_before:
+        assert [s.is_done for s in job.master.checkpoints.requests.known()] == [False, False]
+        job.committed(1)
+    assert [s.path for s in job.master.checkpoints.requests.known()] == [
+        f"{ROOT}/j1/chk-2",
+        f"{ROOT}/j1/chk-3",
+    ]
+
+
 def test_a_savepoint_whose_rows_are_removed_with_its_job_has_failed(make_job: MakeJob) -> None:
     job = Master(with_config(make_job("j1", 1, 1)))
     job.handle(SavepointRequested("j1", "t1", CheckpointKind.SAVEPOINT, "/sp/a"))
