@@ -126,8 +126,9 @@ class JobManager:
         heartbeats = self.resource_manager.config
         shortest_ms = min(heartbeats.heartbeat_interval_ms, heartbeats.heartbeat_timeout_ms)
         settled_ms = max(TICK_MS, min(SETTLED_TICK_MS, shortest_ms // 10))
-        due = (due_ms - self._now_ms for m in masters if (due_ms := m.due_ms()) is not None)
-        return max(1, min([settled_ms, *due]))
+        due = [due_ms - self._now_ms for m in masters if (due_ms := m.due_ms()) is not None]
+        # What is overdue waits for something else.
+        return min([settled_ms, *(ms if ms > 0 else TICK_MS for ms in due)])
 
     def _on_event(self, event: JobManagerEvent, now_ms: int) -> list[Any]:
         dispatcher = self.dispatcher

@@ -117,8 +117,9 @@ class JobMaster:
     tasks are cancelled and the first cause is kept (a failed task or a lost TaskManager replaces the broken connections that
     it caused). A region starts again from the newest completed checkpoint, without one from the beginning. Sinks are committed
     with each checkpoint, and when every task has FINISHED, before the job is FINISHED; a cancellation during that last commit
-    is too late and has no effect. A commit that fails is repeated as the RestartStrategy says. Committables of no completed
-    checkpoint are aborted when the job does not finish, and so are those of attempts that were not the last.
+    is too late: the commit may succeed. A commit that fails is repeated as the RestartStrategy says, until such a cancellation.
+    Committables of no completed checkpoint are aborted when the job does not finish, and so are those of attempts that were not
+    the last.
     State: the phase, the ExecutionGraph and its regions, the slots, the cause. Forgotten with the job.
     """
 
@@ -170,6 +171,8 @@ class JobMaster:
         self._going_back_to: CompletedCheckpoint | None = None
         # Whether the job ends with a savepoint.
         self._is_stopped = False
+        # Whether it was cancelled when only its last commits were left.
+        self._is_cancelled_late = False
         self._slots_deadline_ms = 0
         self._metrics_requested_ms = 0
 
@@ -511,17 +514,20 @@ class JobMaster:
         """The checkpoint that an attempt went on from cannot be read: the whole job goes back to the one before, unless what
         sinks have committed since then would be written again."""
         corrupt_id = subtask.execution.restored_id
-        self.checkpoints.mark_unusable(corrupt_id, error, now_ms)
+        is_found = self.checkpoints.mark_unusable(corrupt_id, error, now_ms)
         older = self.checkpoints.completed.newest
         hit = [r for r in self._unfinished_regions() if not r.is_under_restart]
-        if self.phase not in ACTIVE or not hit:
+        # Also a job whose regions are all under restart, for another reason, would go on from the older one.
+        if self.phase not in ACTIVE or not (is_found or hit):
             return
         if older is None or not self._can_go_back(older):
             self._fail(error, now_ms)
             return
         self.story.add(now_ms, f"job {self.job_id} goes back to checkpoint {older.checkpoint_id}")
         self._going_back_to = older
-        self._restart(hit, error, 0, now_ms, task_name(subtask))
+        self._output.withdraw(older.checkpoint_id)
+        if hit:
+            self._restart(hit, error, 0, now_ms, task_name(subtask))
 
     def _can_go_back(self, older: CompletedCheckpoint) -> bool:
         """Whether no sink has committed what would be written again, and no part of the job has finished since."""
@@ -536,7 +542,6 @@ class JobMaster:
         if self.checkpoints.is_storing or any(r.phase is not RegionPhase.DELAYED for r in hit):
             return
         self._going_back_to = None
-        self._output.withdraw(older.checkpoint_id)
         self._restore_sources(older)
         for region in hit:
             self._start_anew(region, now_ms)
@@ -549,13 +554,15 @@ class JobMaster:
             self.checkpoints.restored(checkpoint, now_ms)
         for s in region.subtasks:
             self._descriptors.pop(s.execution.execution_id, None)
-            self._output.discard(s)
+            restored = checkpoint.committables_of(s.vertex.id, s.subtask) if checkpoint is not None else ()
+            self._output.discard(s, restored)
             restore = checkpoint.restore_of(s.vertex.id, s.subtask) if checkpoint is not None else None
             if (enumerator := self._sources.start_anew(s, restore)) is not None:
                 self._instructions.append(enumerator)
             self.graph.start_anew(s, now_ms)
             self._restore(s, checkpoint)
             s.execution.transition(ExecutionState.SCHEDULED, now_ms)
+        self.checkpoints.discarded()
         region.phase = RegionPhase.WAITING
         if not self.slots.is_complete:
             self._request_slots(now_ms)
@@ -591,6 +598,12 @@ class JobMaster:
         self.checkpoints.break_off("the job is cancelled", now_ms)
         self._transition(JobPhase.CANCELLING, now_ms)
         self._end_all_tasks(now_ms)
+
+    def _on_late_cancel(self, event: CancelRequested, now_ms: int) -> None:
+        """Nothing but commits is left, which may succeed; one that fails is not repeated any more."""
+        self._is_cancelled_late = True
+        if self._output.retry_ms is not None and self._output.retry_error is not None:
+            self._give_up_commits(self._output.retry_error, now_ms)
 
     def _on_suspend(self, event: SuspendRequested, now_ms: int) -> None:
         """Leave the job to another JobManager. Its tasks are told to end, and nobody waits until they have."""
@@ -632,16 +645,20 @@ class JobMaster:
         if not self._output.commits.failed(event.checkpoint_id):
             return
         is_ending = self.phase in (JobPhase.FAILING, JobPhase.CANCELLING)
-        delay_ms = None if is_ending else self._restarts.restart_after_ms(event.error, now_ms)
+        is_given_up = is_ending or self._is_cancelled_late
+        delay_ms = None if is_given_up else self._restarts.restart_after_ms(event.error, now_ms)
         if delay_ms is not None:
             self.story.add(now_ms, f"the commit of {event.checkpoint_id} is repeated in {delay_ms} ms")
             self.restarts.add(event.error, "", now_ms)
-            self._output.retry_ms = now_ms + delay_ms
+            self._output.retry_ms, self._output.retry_error = now_ms + delay_ms, event.error
             return
+        self._give_up_commits(event.error, now_ms)
+
+    def _give_up_commits(self, error: ErrorInfo, now_ms: int) -> None:
         # All of them are aborted: a sink that was committed before the one that failed must not stay visible.
         self._output.is_unclean = self._output.is_given_up = True
-        if not is_ending:
-            self._fail(event.error, now_ms)
+        if self.phase not in (JobPhase.FAILING, JobPhase.CANCELLING):
+            self._fail(error, now_ms)
 
     def _on_cleaned_up(self, event: SinksAborted, now_ms: int) -> None:
         self._finish(JobPhase.FINISHED, now_ms)
@@ -801,8 +818,8 @@ TRANSITIONS: dict[JobPhase, dict[type, Handler]] = {
     JobPhase.DEPLOYING: _ACTIVE,
     JobPhase.RUNNING: _ACTIVE,
     JobPhase.RESTARTING: {**_ACTIVE, NoTaskManagerLeft: JobMaster._on_no_task_manager_left},
-    JobPhase.STOPPING: _ENDING,
-    JobPhase.COMMITTING: _ENDING,
+    JobPhase.STOPPING: {**_ENDING, CancelRequested: JobMaster._on_late_cancel},
+    JobPhase.COMMITTING: {**_ENDING, CancelRequested: JobMaster._on_late_cancel},
     JobPhase.CLEANING_UP: {**_ENDING, SinksAborted: JobMaster._on_cleaned_up},
     JobPhase.FAILING: _ENDING,
     JobPhase.CANCELLING: _ENDING,

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable
 from runtime.jobmanager.events import AbortSinks, CommitSinks, JobMasterInstruction, SinkCommit
 from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from runtime.jobmanager.sink_commits import DiscardedOutput, SinkCommits, sink_commits, sink_leftovers
+from sqlstream.errors import ErrorInfo
 from sqlstream.messages.manifest import SavedCommit
+from sqlstream.messages.rpc import SinkCommittables
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
 
@@ -15,14 +17,15 @@ class JobOutput:
     """Carries out the commits of a job one after the other, those that failed again, and names what is left over at its end.
 
     State: the commits, the checkpoint with which the job was stopped (`last_id`), the output of replaced attempts, when a commit
-    that failed is repeated, whether no commit is tried any more, and whether there may be output that no committable names
-    (`is_unclean`)."""
+    that failed is repeated and why it failed, whether no commit is tried any more, and whether there may be output that no
+    committable names (`is_unclean`)."""
 
     def __init__(self, graph: ExecutionGraph, emit: Callable[[JobMasterInstruction], None]) -> None:
         self.commits = SinkCommits()
         self.is_unclean = False
         self.is_given_up = False
         self.retry_ms: int | None = None
+        self.retry_error: ErrorInfo | None = None
         self.last_id: int | None = None
         self._discarded = DiscardedOutput()
         self._graph = graph
@@ -38,7 +41,7 @@ class JobOutput:
         """Begin the oldest commit, unless one is under way or has to wait for its repetition."""
         if self.is_given_up or (self.retry_ms is not None and now_ms < self.retry_ms):
             return
-        self.retry_ms = None
+        self.retry_ms = self.retry_error = None
         if (begun := self.commits.begin()) is not None:
             is_last = begun[0] in (LAST_CHECKPOINT_ID, self.last_id)
             self._emit(CommitSinks(self._job_id, *begun, is_last))
@@ -55,9 +58,10 @@ class JobOutput:
         commits = tuple(SinkCommit(c.vertex_id, c.operator_id, c.spec, c.committables) for c in saved)
         self.commits.add(checkpoint_id, commits)
 
-    def discard(self, subtask: ExecutionVertex) -> None:
-        """An attempt is replaced: what it wrote after the checkpoint that the next one goes on from does not count."""
-        self._discarded.add(subtask)
+    def discard(self, subtask: ExecutionVertex, restored: Iterable[SinkCommittables]) -> None:
+        """An attempt is replaced: what it wrote after the checkpoint that the next one goes on from does not count. What is
+        `restored` of it is committed with the next attempt."""
+        self._discarded.add(subtask, {(s.operator_id, c.key) for s in restored for c in s.committables})
 
     def withdraw(self, checkpoint_id: int) -> None:
         """The job goes back to this checkpoint: commits of later ones, of which none has begun, do not count."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from runtime.jobmanager.events import SinkCommit
 from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
@@ -105,9 +105,11 @@ class DiscardedOutput:
     def __init__(self) -> None:
         self._committables: dict[tuple[str, int], tuple[Committable, ...]] = {}
 
-    def add(self, subtask: ExecutionVertex) -> None:
-        for (operator_id, _), committable in subtask.execution.committables.items():
-            self.put(subtask.vertex.id, operator_id, committable)
+    def add(self, subtask: ExecutionVertex, kept: Set[tuple[int, str]]) -> None:
+        """All of the attempt but what the next one takes over: `kept`, by operator and key."""
+        for (operator_id, key), committable in subtask.execution.committables.items():
+            if (operator_id, key) not in kept:
+                self.put(subtask.vertex.id, operator_id, committable)
 
     def put(self, vertex_id: str, operator_id: int, committable: Committable) -> None:
         key = (vertex_id, operator_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 
 from runtime.jobmanager.checkpoints.awaited_executions import awaited_executions
@@ -207,9 +208,7 @@ class JobCheckpoints:
             return None
         pending = self.coordinator.complete(event.checkpoint_id, now_ms, event.path)
         self._story.add(now_ms, f"{pending.kind.value.lower()} {event.checkpoint_id} is complete")
-        is_last = pending.kind is CheckpointKind.SYNC_SAVEPOINT
-        if manifest.commits or is_last:
-            done_with = LAST_CHECKPOINT_ID if is_last else event.checkpoint_id
+        if done_with := self._done_with(pending, manifest):
             self.requests.stored(pending.trigger_id, done_with, event.path)
         else:
             self.requests.completed(pending.trigger_id, event.path)
@@ -229,6 +228,19 @@ class JobCheckpoints:
                     older, broken_off("a later checkpoint was completed before it"), now_ms, is_counted=False
                 )
         return pending
+
+    def _done_with(self, pending: PendingCheckpoint, manifest: CheckpointManifest) -> int:
+        """The checkpoint with whose commit all is visible that this one has to commit; 0 when all is already."""
+        if pending.kind is CheckpointKind.SYNC_SAVEPOINT:
+            return LAST_CHECKPOINT_ID
+        if any(c.checkpoint_id == pending.checkpoint_id for c in manifest.commits):
+            return pending.checkpoint_id
+        return max(self._commits.open, default=0)
+
+    def discarded(self) -> None:
+        """What a part of the job has written for no open commit is discarded."""
+        error = broken_off("a task has failed before the rows of the savepoint were committed")
+        self.requests.discarded(max(self._commits.open, default=0), error)
 
     def _add_commits(self, checkpoint_id: int) -> None:
         if commits := sink_commits(self._graph, checkpoint_id):
@@ -251,7 +263,8 @@ class JobCheckpoints:
 
     def _note_removed(self, paths: Iterable[str]) -> None:
         self._removed |= dict.fromkeys(paths)
-        for forgotten in list(self._removed)[:-REMOVED_MAX]:
+        excess = len(self._removed) - REMOVED_MAX
+        for forgotten in list(itertools.islice(self._removed, max(0, excess))):
             del self._removed[forgotten]
 
     def _needed(self, directory: str) -> frozenset[str]:
@@ -283,11 +296,13 @@ class JobCheckpoints:
         for pending in [p for p in self.coordinator.pending.values() if execution_id in p.awaited]:
             self.abort(pending, broken_off("a task has finished before it"), now_ms, is_counted=False)
 
-    def mark_unusable(self, checkpoint_id: int, error: ErrorInfo, now_ms: int) -> None:
-        """An attempt could not read it."""
-        if self.completed.mark_unusable(checkpoint_id):
-            self._story.add(now_ms, f"checkpoint {checkpoint_id} cannot be used: {error.message}")
-            self.coordinator.history.unusable(checkpoint_id, error)
+    def mark_unusable(self, checkpoint_id: int, error: ErrorInfo, now_ms: int) -> bool:
+        """An attempt could not read it. False when that was known, or it is not kept any more."""
+        if not self.completed.mark_unusable(checkpoint_id):
+            return False
+        self._story.add(now_ms, f"checkpoint {checkpoint_id} cannot be used: {error.message}")
+        self.coordinator.history.unusable(checkpoint_id, error)
+        return True
 
     def abort(
         self,

@@ -19,7 +19,7 @@ class SavepointRequests:
     State: those that wait for their turn or for a commit, and how far the last REMEMBERED_MAX are."""
 
     def __init__(self) -> None:
-        self._uncommitted: dict[int, tuple[str, str]] = {}
+        self._uncommitted: dict[str, tuple[int, str]] = {}
         self._waiting: deque[SavepointRequested] = deque()
         self._status: dict[str, SavepointStatusReply] = {}
 
@@ -47,12 +47,22 @@ class SavepointRequests:
 
     def stored(self, trigger_id: str, checkpoint_id: int, path: str) -> None:
         """It is complete, and a later commit has to make its rows visible."""
-        self._uncommitted[checkpoint_id] = (trigger_id, path)
+        if trigger_id in self._status:
+            self._uncommitted[trigger_id] = (checkpoint_id, path)
 
     def committed(self, checkpoint_id: int) -> None:
         """All rows up to this checkpoint are visible."""
-        for earlier in [n for n in self._uncommitted if n <= checkpoint_id]:
-            self.completed(*self._uncommitted.pop(earlier))
+        for trigger_id, (waits_for, path) in list(self._uncommitted.items()):
+            if waits_for <= checkpoint_id:
+                del self._uncommitted[trigger_id]
+                self.completed(trigger_id, path)
+
+    def discarded(self, checkpoint_id: int, error: ErrorInfo) -> None:
+        """What was written after this checkpoint is discarded, and what savepoints after it would have committed."""
+        for trigger_id, (waits_for, _) in list(self._uncommitted.items()):
+            if waits_for > checkpoint_id:
+                del self._uncommitted[trigger_id]
+                self.failed(trigger_id, error)
 
     def failed(self, trigger_id: str, error: ErrorInfo) -> None:
         self._change(trigger_id, is_done=True, error=error)

@@ -275,6 +275,32 @@ def test_a_commit_that_fails_is_repeated_as_the_restart_strategy_says(make_job: 
     assert job.aborts() == [f"{SINK}-1"]
 
 
+@pytest.mark.parametrize("is_before_the_failure", [True, False])
+@pytest.mark.parametrize("is_stopped", [True, False])
+def test_a_last_commit_that_fails_is_not_repeated_once_the_job_is_cancelled(
+    make_job: MakeJob, is_before_the_failure: bool, is_stopped: bool
+) -> None:
+    job = Master(with_config(make_job("j1", 1, 1)), restarts=1000)
+    if is_stopped:
+        job.handle(SavepointRequested("j1", "t1", CheckpointKind.SYNC_SAVEPOINT, "/sp/a"))
+        job.tick(1)
+        job.acknowledge_all(1)
+        job.stored(1)
+    for name in (SOURCE, SINK):
+        job.report(name, CANCELED if is_stopped else FINISHED)
+    last_id = 1 if is_stopped else LAST_CHECKPOINT_ID
+    job.handle(SinksCommitFailed("j1", last_id, DISK_FULL))
+    assert job.master.phase is (JobPhase.STOPPING if is_stopped else JobPhase.COMMITTING)
+    if is_before_the_failure:
+        job.tick(100)
+        job.handle(CancelRequested("j1"))
+        job.handle(SinksCommitFailed("j1", last_id, DISK_FULL))
+    else:
+        job.handle(CancelRequested("j1"))
+    job.handle(SinksAborted("j1"))
+    assert (job.master.phase, job.master.error) == (JobPhase.FAILED, DISK_FULL)
+
+
 def test_the_end_of_the_job_commits_what_was_written_after_the_last_checkpoint(make_job: MakeJob) -> None:
     job = Master(with_config(make_job("j1", 1, 1)))
     job.complete(1)
@@ -331,6 +357,24 @@ def test_what_a_finished_source_with_its_sink_wrote_stands_in_the_checkpoint_unt
     assert job.commits() == []
     job.report("j1-0-1-1", FINISHED, None, rows("j1-0-1-1", LAST_CHECKPOINT_ID))
     assert job.commits()[0][1] == [f"{SOURCE}-{LAST_CHECKPOINT_ID}", f"j1-0-1-1-{LAST_CHECKPOINT_ID}"]
+
+
+def test_what_a_finished_subtask_wrote_is_not_removed_although_its_region_was_restarted(
+    make_job: MakeJob,
+) -> None:
+    joined = make_job("j1", 2, 1)
+    (vertex,) = sink_in_the_source(joined).vertices
+    job = Master(with_config(msgspec.structs.replace(joined, vertices=(vertex, joined.vertices[1]))))
+    job.report(SOURCE, FINISHED, None, rows(SOURCE, LAST_CHECKPOINT_ID))
+    job.complete(1)
+    job.fail("j1-0-1-0")
+    job.run_all()
+    for name in ("j1-0-0-1", "j1-0-1-1", "j1-1-0-1"):
+        job.report(name, FINISHED)
+    _, committed = job.commits()[-1]
+    job.committed(LAST_CHECKPOINT_ID)
+    assert f"{SOURCE}-{LAST_CHECKPOINT_ID}" in committed
+    assert not set(job.aborts()) & set(committed)
 
 
 @pytest.mark.parametrize("finished", [[SOURCE], [SOURCE, SINK]])
@@ -413,6 +457,58 @@ def test_a_job_whose_sinks_have_committed_does_not_go_back_behind_that(make_job:
     job.fail("j1-0-0-1", TORN)
     job.handle(SinksAborted("j1"))
     assert (job.master.status, job.master.error) == (JobStatus.FAILED, TORN)
+
+
+def test_a_job_does_not_go_back_behind_a_commit_when_it_is_already_restarted_for_another_reason(
+    make_job: MakeJob,
+) -> None:
+    job = Master(with_config(make_job("j1", 1, 1), num_retained="3"))
+    job.complete(1)
+    job.complete(2)
+    job.fail(SOURCE)
+    job.report("j1-0-0-1", FAILED, BROKEN)
+    job.report("j1-1-0-1", FAILED, TORN)
+    assert (job.master.phase, job.master.error) == (JobPhase.ABORTING, TORN)
+
+
+def test_sources_and_commits_go_back_when_the_job_is_already_restarted_for_another_reason(
+    make_job: MakeJob,
+) -> None:
+    job = Master(with_config(make_job("j1", 1, 1), num_retained="3"))
+    for n in (1, 2):
+        job.tick(1000)
+        job.acknowledge_all(n)
+        job.stored(n)
+    job.fail(SOURCE)
+    job.report("j1-0-0-1", FAILED, BROKEN)
+    job.report("j1-1-0-1", FAILED, TORN)
+    job.taken(CommitSinks)
+    # The commit that is under way ends before the restart: that of the torn checkpoint must not follow.
+    job.committed(1)
+    job.tick(100)
+    assert job.taken(CommitSinks) == []
+    job.run_all()
+    job.complete(3)
+    assert job.commits() == [(3, ["j1-1-0-2-3"])]
+    assert job.master.restarts.records[0].checkpoint_id == 1
+
+
+def test_a_commit_that_ends_while_the_job_goes_back_is_not_followed_by_one_that_is_withdrawn(
+    make_job: MakeJob,
+) -> None:
+    job = Master(with_config(make_job("j1", 1, 1), num_retained="3"))
+    for n in (1, 2):
+        job.tick(1000)
+        job.acknowledge_all(n)
+        job.stored(n)
+    job.fail(SOURCE)
+    job.report("j1-0-0-1", FAILED, TORN)
+    job.taken(CommitSinks)
+    job.committed(1)
+    assert job.taken(CommitSinks) == []
+    job.report("j1-1-0-1", CANCELED)
+    job.tick(100)
+    assert job.master.phase is JobPhase.DEPLOYING
 
 
 @pytest.mark.parametrize(
@@ -518,6 +614,65 @@ def test_a_savepoint_without_rows_to_commit_is_done_once_it_is_stored(make_job: 
     job.stored(1)
     (status,) = job.master.checkpoints.requests.known()
     assert status.is_done
+
+
+def test_a_savepoint_whose_rows_a_restart_discards_has_failed(make_job: MakeJob) -> None:
+    job = Master(with_config(make_job("j1", 1, 1)))
+    job.handle(SavepointRequested("j1", "t1", CheckpointKind.SAVEPOINT, "/sp/a"))
+    job.tick(1)
+    job.acknowledge_all(1)
+    job.stored(1)
+    job.fail(SOURCE)
+    job.run_all()
+    job.complete(2)
+    (status,) = job.master.checkpoints.requests.known()
+    assert (status.is_done, status.path) == (True, "")
+    assert status.error is not None
+    assert status.error.code == "SS6203"
+
+
+def test_a_savepoint_whose_rows_an_open_commit_has_survives_a_restart(make_job: MakeJob) -> None:
+    job = Master(with_config(make_job("j1", 1, 1)))
+    job.handle(SavepointRequested("j1", "t1", CheckpointKind.SAVEPOINT, "/sp/a"))
+    job.tick(1)
+    job.acknowledge_all(1)
+    job.stored(1)
+    job.tick(1)
+    job.acknowledge_all(2)
+    job.stored(2)
+    job.fail(SOURCE)
+    job.committed(2)
+    (status,) = job.master.checkpoints.requests.known()
+    assert (status.is_done, status.error) == (True, None)
+
+
+@pytest.mark.parametrize("is_committed_before", [True, False])
+def test_a_savepoint_without_rows_waits_for_the_commits_before_it_only(
+    make_job: MakeJob, is_committed_before: bool
+) -> None:
+    job = Master(with_config(make_job("j1", 1, 1)))
+    job.tick(1000)
+    job.acknowledge_all(1)
+    job.stored(1)
+    for trigger_id in ("t1", "t2"):
+        job.handle(SavepointRequested("j1", trigger_id, CheckpointKind.SAVEPOINT, f"/sp/{trigger_id}"))
+    job.tick(1)
+    job.acknowledge(SOURCE, 2)
+    if is_committed_before:
+        job.committed(1)
+    job.acknowledge(SINK, 2)
+    job.stored(2)
+    job.tick(1)
+    job.acknowledge(SOURCE, 3)
+    job.acknowledge(SINK, 3)
+    job.stored(3)
+    if not is_committed_before:
+        assert [s.is_done for s in job.master.checkpoints.requests.known()] == [False, False]
+        job.committed(1)
+    assert [s.path for s in job.master.checkpoints.requests.known()] == [
+        f"{ROOT}/j1/chk-2",
+        f"{ROOT}/j1/chk-3",
+    ]
 
 
 def test_a_savepoint_whose_rows_are_removed_with_its_job_has_failed(make_job: MakeJob) -> None:

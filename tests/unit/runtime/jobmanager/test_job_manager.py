@@ -85,6 +85,20 @@ def test_a_settled_cluster_ticks_at_a_tenth_of_its_heartbeats_within_bounds(
     assert running(manager, make_job("j1")).tick_after_ms() == tick_ms
 
 
+def test_a_checkpoint_that_is_overdue_and_cannot_begin_is_looked_at_with_the_ticks(make_job: MakeJob) -> None:
+    job = make_job(
+        "j1", config={"execution.checkpointing.interval": "200 ms", "execution.checkpointing.dir": "/chk"}
+    )
+    manager = running(with_task_manager(), job)
+    assert manager.tick_after_ms() == 200
+    # All sources have finished: there is no checkpoint any more.
+    receive(manager, TaskStateUpdate(TM, "j1", SOURCE, 2, ExecutionState.FINISHED), 199)
+    assert manager.tick_after_ms() == 1
+    for now_ms in (200, 5000):
+        manager.handle(Tick(), now_ms)
+        assert manager.tick_after_ms() == TICK_MS
+
+
 def test_ticks_are_close_while_a_slot_is_owed_or_a_task_does_not_run_yet(make_job: MakeJob) -> None:
     manager = with_task_manager()
     manager.handle(SubmitRequested(make_job("j1")), 0)
