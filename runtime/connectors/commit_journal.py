@@ -48,13 +48,14 @@ def staging_directory(path: str, job_id: str, writer_id: str) -> str:
     return os.path.join(path, f".staging-{job_id}-{writer_id}")
 
 
-def commit_files(path: str, committables: list[Committable], files: Files) -> None:
+def commit_files(path: str, checkpoint_id: int, committables: list[Committable], files: Files) -> None:
     """Move every hidden file of a checkpoint to its name (`commit_moves`)."""
     if committables:
-        commit_moves(path, in_order(committables)[0], moves_of(path, committables), files)
+        is_last = checkpoint_id == LAST_CHECKPOINT_ID
+        commit_moves(path, in_order(committables)[0], moves_of(path, committables), files, is_last)
 
 
-def commit_moves(path: str, first: Committable, moves: list[Move], files: Files) -> None:
+def commit_moves(path: str, first: Committable, moves: list[Move], files: Files, is_last: bool) -> None:
     """Move the files of a checkpoint, all or none as far as readers of the table can see; `first` of its committables names it.
 
     The journal `.commit-<job>-<checkpoint>-<writer>` in the table's directory names them all before the first is moved, and is
@@ -67,7 +68,7 @@ def commit_moves(path: str, first: Committable, moves: list[Move], files: Files)
         return
     hidden = [move for move in moves if files.status(os.path.join(path, move.hidden)) is not None]
     journal = os.path.join(path, f".commit-{first.job_id}-{first.checkpoint_id}-{first.writer_id}")
-    if not is_noted(path, first, files):
+    if is_last or not is_noted(path, first, files):
         _check_all_are_there(path, moves, hidden, files)
     if not hidden:
         # All are moved; at most the journal is left.
@@ -90,7 +91,7 @@ def commit_moves(path: str, first: Committable, moves: list[Move], files: Files)
         files.sync_directory(path)
         for move in hidden:
             files.publish(os.path.join(path, move.hidden), os.path.join(path, move.final))
-        if first.checkpoint_id != LAST_CHECKPOINT_ID:
+        if not is_last:
             note_commit(path, first, files)
         _end(path, moves, journal, files)
     finally:

@@ -7,7 +7,7 @@ import os
 import msgspec
 
 from runtime.host.files import file_error
-from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
+from sqlstream.spi.committable import Committable
 from sqlstream.spi.files import Files
 
 NOTES_MAX = 1000
@@ -31,8 +31,6 @@ def note_commit(path: str, first: Committable, files: Files) -> None:
 
 
 def is_noted(path: str, first: Committable, files: Files) -> bool:
-    if first.checkpoint_id == LAST_CHECKPOINT_ID:
-        return False
     return _read(_place(path, first.job_id), files).get(first.writer_id, 0) >= first.checkpoint_id
 
 

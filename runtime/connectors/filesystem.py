@@ -210,9 +210,9 @@ class Filesystem:
         path, files = table_path(spec.options["path"]), files_of(spec.options, files)
         options = FileSinkOptions.of(spec.options)
         if options.is_compacted:
-            _commit_joined(spec, path, committables, files)
+            _commit_joined(spec, path, checkpoint_id, committables, files)
         else:
-            commit_files(path, committables, files)
+            commit_files(path, checkpoint_id, committables, files)
         if options.marks_partitions:
             keys = tuple(spec.schema.names[key] for key in spec.partition_keys)
             PartitionMarks(path, options, keys, files).update(checkpoint_id, committables, now_ms())
@@ -238,7 +238,9 @@ def _joined(spec: SinkSpec, path: str, committables: list[Committable]) -> list[
     return joined_files(path, committables, options.compacted_bytes or options.file_bytes)
 
 
-def _commit_joined(spec: SinkSpec, path: str, committables: list[Committable], files: Files) -> None:
+def _commit_joined(
+    spec: SinkSpec, path: str, checkpoint_id: int, committables: list[Committable], files: Files
+) -> None:
     """Each joined file is written beside its parts before any is seen; the parts go when all are."""
     kept = tuple(i for i in range(len(spec.schema)) if i not in spec.partition_keys)
     joiner = FileJoiner(spec.schema.select(kept), spec.options, files)
@@ -250,7 +252,8 @@ def _commit_joined(spec: SinkSpec, path: str, committables: list[Committable], f
         if parts and not is_made and all(files.status(part) is not None for part in parts):
             joiner.join(parts, hidden)
     if committables:
-        commit_moves(path, in_order(committables)[0], [joined.move for joined in all_joined], files)
+        moves = [joined.move for joined in all_joined]
+        commit_moves(path, in_order(committables)[0], moves, files, checkpoint_id == LAST_CHECKPOINT_ID)
     for joined in all_joined:
         for part in joined.parts:
             files.remove(os.path.join(path, part))

@@ -119,16 +119,19 @@ class DiscardedOutput:
         return self._committables.get((vertex_id, operator_id), ())
 
 
-def sink_commits(graph: ExecutionGraph, checkpoint_id: int = LAST_CHECKPOINT_ID) -> tuple[SinkCommit, ...]:
-    """What the current attempts have written up to a checkpoint, by sink. At the end of the job every sink is among them: one
-    without rows may have to create an empty result."""
+def sink_commits(
+    graph: ExecutionGraph, checkpoint_id: int = LAST_CHECKPOINT_ID, finished: Set[str] = frozenset()
+) -> tuple[SinkCommit, ...]:
+    """What the current attempts have written up to a checkpoint, by sink, and all of those that had `finished` before it. At the
+    end of the job every sink is among them: one without rows may have to create an empty result."""
     commits = []
     for vertex_id, sink in _sinks(graph):
         committables = tuple(
             committable
             for subtask in graph.vertices[vertex_id]
             for (operator_id, _), committable in subtask.execution.committables.items()
-            if operator_id == sink.id and committable.checkpoint_id <= checkpoint_id
+            if operator_id == sink.id
+            and (committable.checkpoint_id <= checkpoint_id or subtask.execution.execution_id in finished)
         )
         if committables or checkpoint_id == LAST_CHECKPOINT_ID:
             assert isinstance(sink.spec, SinkSpec)

@@ -34,7 +34,7 @@ class SavedCommittables(msgspec.Struct, frozen=True):
 
 class VertexState(msgspec.Struct, frozen=True):
     """One vertex with the state of all its subtasks, in their order. `finished` says of each whether it had: its state is empty,
-    and `committables` holds what its sinks wrote for the end of the job."""
+    and `committables` may hold what its sinks wrote for the end of the job. JobMasters write that into the commits."""
 
     vertex_id: str
     name: str

@@ -14,11 +14,9 @@ from sqlstream.messages.manifest import (
     CheckpointManifest,
     OperatorIdentity,
     SavedCommit,
-    SavedCommittables,
     VertexState,
 )
 from sqlstream.messages.rpc import SinkCommittables
-from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
 
 def build_manifest(
@@ -62,20 +60,9 @@ def _vertex_state(subtasks: tuple[ExecutionVertex, ...], pending: PendingCheckpo
         tuple(OperatorIdentity(o.id, o.uid, o.name, o.description) for o in vertex.operators),
         tuple(ack.state if ack is not None else SubtaskState() for ack in acknowledgements),
         tuple(ack is None for ack in acknowledgements),
-        tuple(
-            () if ack is not None else _last_committables(s)
-            for s, ack in zip(subtasks, acknowledgements, strict=True)
-        ),
+        # What finished subtasks have written is in the commits.
+        ((),) * len(subtasks),
     )
-
-
-def _last_committables(subtask: ExecutionVertex) -> tuple[SavedCommittables, ...]:
-    """What a finished subtask has written for the end of the job."""
-    found: dict[int, list[Any]] = {}
-    for (operator_id, _), committable in subtask.execution.committables.items():
-        if committable.checkpoint_id == LAST_CHECKPOINT_ID:
-            found.setdefault(operator_id, []).append(committable)
-    return tuple(SavedCommittables(operator_id, tuple(c)) for operator_id, c in found.items())
 
 
 def restorable_vertices(manifest: CheckpointManifest) -> dict[str, RestorableVertex]:

@@ -193,7 +193,7 @@ class JobCheckpoints:
             for vertex_id, subtasks in self._graph.vertices.items()
         }
         commits = dict(self._commits.open)
-        if own := sink_commits(self._graph, pending.checkpoint_id):
+        if own := sink_commits(self._graph, pending.checkpoint_id, self._finished_before(pending)):
             commits[pending.checkpoint_id] = own
         enumerators = self._sources.snapshot(pending.checkpoint_id, acknowledged)
         manifest = build_manifest(pending, self._graph, enumerators, commits, self._restored_from, now_ms)
@@ -219,7 +219,7 @@ class JobCheckpoints:
             self.coordinator.hurry(now_ms)
             return pending
         self._sources.on_completed(event.checkpoint_id)
-        self._add_commits(event.checkpoint_id)
+        self._add_commits(pending)
         self._tell_all(CheckpointCompleted, event.checkpoint_id)
         if not pending.kind.is_savepoint:
             self._keep(manifest, event.path)
@@ -242,11 +242,19 @@ class JobCheckpoints:
         error = broken_off("a task has failed before the rows of the savepoint were committed")
         self.requests.discarded(max(self._commits.open, default=0), error)
 
-    def _add_commits(self, checkpoint_id: int) -> None:
-        if commits := sink_commits(self._graph, checkpoint_id):
-            self._commits.add(checkpoint_id, commits)
+    def _finished_before(self, pending: PendingCheckpoint) -> frozenset[str]:
+        """The attempts that had ended when it began: what they wrote for the end of the job is committed with it, as nobody that
+        goes on from it has those rows any more."""
+        ids = (e.execution_id for e in self._graph.executions())
+        return frozenset(i for i in ids if i not in pending.acknowledged)
+
+    def _add_commits(self, pending: PendingCheckpoint) -> None:
+        finished = self._finished_before(pending)
+        if commits := sink_commits(self._graph, pending.checkpoint_id, finished):
+            self._commits.add(pending.checkpoint_id, commits)
         for execution in self._graph.executions():
-            execution.drop_committables(checkpoint_id)
+            is_finished = execution.execution_id in finished
+            execution.drop_committables(LAST_CHECKPOINT_ID if is_finished else pending.checkpoint_id)
 
     def _keep(self, manifest: CheckpointManifest, path: str) -> None:
         directory = self.settings.directory

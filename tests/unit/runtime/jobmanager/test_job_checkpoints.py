@@ -341,7 +341,7 @@ def test_a_finished_source_is_so_in_later_checkpoints_and_after_a_restart(make_j
     assert restores == {"j1-0-0-1": True, "j1-0-1-1": False, "j1-1-0-1": False}
 
 
-def test_what_a_finished_source_with_its_sink_wrote_stands_in_the_checkpoint_until_the_end(
+def test_what_a_finished_source_with_its_sink_wrote_is_committed_with_the_next_checkpoint(
     make_job: MakeJob,
 ) -> None:
     job = Master(with_config(sink_in_the_source(make_job("j1", 2, 1))))
@@ -349,14 +349,31 @@ def test_what_a_finished_source_with_its_sink_wrote_stands_in_the_checkpoint_unt
     job.report(SOURCE, FINISHED, None, last)
     job.tick(1000)
     job.acknowledge("j1-0-1-0", 1)
-    (vertex,) = job.manifest().manifest.vertices
-    assert [[c.committables for c in subtask] for subtask in vertex.committables] == [[(last,)], []]
+    manifest = job.manifest().manifest
+    assert [(c.checkpoint_id, c.committables) for c in manifest.commits] == [(1, (last,))]
+    assert manifest.vertices[0].committables == ((), ())
     job.stored(1)
+    assert job.commits() == [(1, [f"{SOURCE}-{LAST_CHECKPOINT_ID}"])]
+    job.committed(1)
     job.fail("j1-0-1-0")
     job.run_all()
-    assert job.commits() == []
     job.report("j1-0-1-1", FINISHED, None, rows("j1-0-1-1", LAST_CHECKPOINT_ID))
-    assert job.commits()[0][1] == [f"{SOURCE}-{LAST_CHECKPOINT_ID}", f"j1-0-1-1-{LAST_CHECKPOINT_ID}"]
+    assert job.commits() == [(LAST_CHECKPOINT_ID, [f"j1-0-1-1-{LAST_CHECKPOINT_ID}"])]
+
+
+def test_what_a_finished_source_with_its_sink_wrote_is_not_removed_when_the_job_stops_with_a_savepoint(
+    make_job: MakeJob,
+) -> None:
+    job = Master(with_config(sink_in_the_source(make_job("j1", 2, 1))))
+    job.report(SOURCE, FINISHED, None, rows(SOURCE, LAST_CHECKPOINT_ID))
+    job.handle(SavepointRequested("j1", "t1", CheckpointKind.SYNC_SAVEPOINT, "/sp/a"))
+    job.tick(1)
+    job.acknowledge("j1-0-1-0", 1)
+    job.stored(1)
+    job.report("j1-0-1-0", CANCELED)
+    assert job.commits() == [(1, [f"{SOURCE}-{LAST_CHECKPOINT_ID}"])]
+    job.committed(1)
+    assert job.aborts() == []
 
 
 def test_what_a_finished_subtask_wrote_is_not_removed_although_its_region_was_restarted(
@@ -371,7 +388,7 @@ def test_what_a_finished_subtask_wrote_is_not_removed_although_its_region_was_re
     job.run_all()
     for name in ("j1-0-0-1", "j1-0-1-1", "j1-1-0-1"):
         job.report(name, FINISHED)
-    _, committed = job.commits()[-1]
+    committed = [name for _, names in job.commits() for name in names]
     job.committed(LAST_CHECKPOINT_ID)
     assert f"{SOURCE}-{LAST_CHECKPOINT_ID}" in committed
     assert not set(job.aborts()) & set(committed)
