@@ -81,7 +81,7 @@ class CheckpointBench:
             rows.nbytes,
             _ms(stopped_s),
             *_percentiles(marks),
-            round(collector.used_s, 3),
+            round(collector.used_s, 6),
             *_percentiles(collecting),
         )
 

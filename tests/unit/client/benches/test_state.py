@@ -32,8 +32,7 @@ def test_a_snapshot_holds_what_was_written_since_the_last() -> None:
     assert [f.is_increment for f in figures] == [False, True, True, False, True]
     assert figures[0].saved_rows == figures[3].saved_rows == 70_000
     assert {f.saved_rows for f in figures[1::3]} == {700}
-    # A collection may end before the next batch is written.
-    assert all(f.stopped_ms > 0 and f.collect_s > 0 and f.collecting_ms_p99 >= 0 for f in figures)
+    assert all(f.stopped_ms > 0 and f.collect_s > 0 for f in figures)
 
 
 def test_a_table_that_memory_cannot_hold_is_left_out(
