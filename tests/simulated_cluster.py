@@ -738,6 +738,23 @@ class Cluster:
                     self.say(f"{job_id} waits for the slots of another job")
                 assert not self.is_calm or not leased[job_id], f"{job_id} holds slots while it waits"
 
+    def run_to_rest(self) -> None:
+        """Step until nothing happens any more, and check how all jobs have ended."""
+        while not self.is_quiet():
+            assert self.now_ms < GIVE_UP_MS, "the cluster does not come to rest"
+            self.step()
+        self.check_ends()
+
+    def run_or_tell(self, seed: int) -> None:
+        """Run to the rest; a failure of the test tells the story of the seed."""
+        try:
+            self.run_to_rest()
+        except Exception as error:
+            masters = self.job_manager.dispatcher.masters.values()
+            lines = [*self.story, *(line for m in masters for line in m.story.lines())]
+            lines += self.job_manager.resource_manager.story.lines()
+            pytest.fail(f"seed {seed}: {error!r}\n" + "\n".join(lines[-300:]))
+
     def is_quiet(self) -> bool:
         if len(self.finished) + len(self.refused) < len(self.jobs):
             return False

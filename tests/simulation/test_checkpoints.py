@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from simulated_cluster import DISK_FULL, GIVE_UP_MS, JOB_MANAGER, Cluster
+from simulated_cluster import DISK_FULL, JOB_MANAGER, Cluster
 from simulated_tasks import ASSIGNED, Row, expected_rows
 
 from runtime.jobmanager.events import (
@@ -190,25 +190,14 @@ class CheckpointedCluster(Cluster):
 
 def run(seed: int) -> CheckpointedCluster:
     cluster = CheckpointedCluster(seed)
-    while not cluster.is_quiet():
-        assert cluster.now_ms < GIVE_UP_MS, "the cluster does not come to rest"
-        cluster.step()
-    cluster.check_ends()
+    cluster.run_to_rest()
     return cluster
 
 
 def test_every_row_is_in_the_sink_once_whatever_happens(checkpointed_seed: int) -> None:
     seed = checkpointed_seed
     cluster = CheckpointedCluster(seed)
-    try:
-        while not cluster.is_quiet():
-            assert cluster.now_ms < GIVE_UP_MS, "the cluster does not come to rest"
-            cluster.step()
-        cluster.check_ends()
-    except Exception as error:
-        masters = cluster.job_manager.dispatcher.masters.values()
-        lines = [*cluster.story, *(line for m in masters for line in m.story.lines())]
-        pytest.fail(f"seed {seed}: {error!r}\n" + "\n".join(lines[-300:]))
+    cluster.run_or_tell(seed)
     SEEDS_RUN.append(seed)
     FAULTS_SEEN.update(fault for fault in FAULTS if any(fault in line for line in cluster.story))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from simulated_cluster import FAULTS, GIVE_UP_MS, Cluster
+from simulated_cluster import FAULTS, Cluster
 
 SEEDS_ENOUGH = 300
 FAULTS_SEEN: Counter[str] = Counter()
@@ -19,25 +19,13 @@ SEEDS_RUN: list[int] = []
 
 def run(seed: int) -> Cluster:
     cluster = Cluster(seed)
-    while not cluster.is_quiet():
-        assert cluster.now_ms < GIVE_UP_MS, "the cluster does not come to rest"
-        cluster.step()
-    cluster.check_ends()
+    cluster.run_to_rest()
     return cluster
 
 
 def test_jobs_end_once_and_leave_nothing_behind_whatever_happens(seed: int) -> None:
     cluster = Cluster(seed)
-    try:
-        while not cluster.is_quiet():
-            assert cluster.now_ms < GIVE_UP_MS, "the cluster does not come to rest"
-            cluster.step()
-        cluster.check_ends()
-    except Exception as error:
-        masters = cluster.job_manager.dispatcher.masters.values()
-        lines = [*cluster.story, *(line for m in masters for line in m.story.lines())]
-        lines += cluster.job_manager.resource_manager.story.lines()
-        pytest.fail(f"seed {seed}: {error!r}\n" + "\n".join(lines[-300:]))
+    cluster.run_or_tell(seed)
     SEEDS_RUN.append(seed)
     FAULTS_SEEN.update(fault for fault in FAULTS if any(fault in line for line in cluster.story))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from runtime.net.channels import QueuedItem, StreamItem
-from runtime.taskmanager.checkpoints.barrier_aligner import OnGivenUp
+from runtime.taskmanager.checkpoints.barrier_round import BarrierRound, OnGivenUp
 from runtime.taskmanager.input_gate import InputChannel
 from sqlstream.elements import CheckpointBarrier, EndOfInput
 
@@ -16,14 +16,14 @@ OnCaptured = Callable[[CheckpointBarrier, Recorded, int], None]
 """Called with the barrier, what was in flight, and the milliseconds from the first channel's barrier to the last's."""
 
 
-class UnalignedCapture:
+class UnalignedCapture(BarrierRound):
     """Begins a checkpoint with its first barrier, and records what each channel yields until its own barrier has come, or its
     end.
 
     Nothing is blocked: what is recorded is worked on at once, as rows of the next checkpoint. A barrier that passed items which
-    had arrived brings them along. A later barrier gives the earlier checkpoint up; barriers of one that is decided are dropped.
-    What a restored task has still to work on stands before all that its channels yield.
-    State: the id of the last checkpoint that began or was aborted; while one is under way, its barrier and what was recorded."""
+    had arrived brings them along. What a restored task has still to work on stands before all that its channels yield. So that
+    what is recorded does not grow for ever when the JobMaster's word is lost, the round ends in time.
+    State: that of the round, and what was recorded."""
 
     def __init__(
         self,
@@ -34,16 +34,11 @@ class UnalignedCapture:
         steady_ms: Callable[[], int],
         timeout_ms: int,
     ) -> None:
+        super().__init__(on_given_up, steady_ms, timeout_ms)
         self._channels = channels
         self._on_begun = on_begun
         self._on_captured = on_captured
-        self._on_given_up = on_given_up
-        self._steady_ms = steady_ms
-        self._timeout_ms = timeout_ms
-        self._last_id = 0
-        self._barrier: CheckpointBarrier | None = None
         self._recorded: dict[InputChannel, list[StreamItem]] = {}
-        self._since_ms = 0
 
     def on_barrier(
         self,
@@ -53,15 +48,10 @@ class UnalignedCapture:
         replayed: Iterable[tuple[InputChannel, StreamItem]],
     ) -> None:
         """The barrier came from a channel, and passed these items; `replayed` is left of what was restored."""
-        under_way = self._barrier
-        if under_way is None or barrier.checkpoint_id != under_way.checkpoint_id:
-            if barrier.checkpoint_id <= self._last_id:
-                return
-            if under_way is not None:
-                self._give_up(
-                    f"the barrier of checkpoint {barrier.checkpoint_id} came before it was complete"
-                )
-            self._begin(barrier, replayed)
+        if not self._accepts(barrier):
+            return
+        if self._barrier is None:
+            self._begin_recording(barrier, replayed)
         if channel.recorded is not None:
             channel.recorded += [queued.item for queued in passed]
         self._end_recording(channel)
@@ -71,21 +61,10 @@ class UnalignedCapture:
         if self._barrier is not None:
             self._end_recording(channel)
 
-    def abort(self, checkpoint_id: int) -> None:
-        """This checkpoint will not be completed, nor an earlier one that is under way."""
-        self._last_id = max(self._last_id, checkpoint_id)
-        if self._barrier is not None and self._barrier.checkpoint_id <= checkpoint_id:
-            self._release()
-
-    def give_up_when_due(self) -> None:
-        """What is recorded must not grow for ever when the JobMaster's word is lost."""
-        if self._barrier is not None and self._steady_ms() - self._since_ms >= self._timeout_ms:
-            self._give_up(f"its barriers did not come from all inputs within {self._timeout_ms / 1000:g} s")
-
-    def _begin(self, barrier: CheckpointBarrier, replayed: Iterable[tuple[InputChannel, StreamItem]]) -> None:
-        self._barrier = barrier
-        self._last_id = barrier.checkpoint_id
-        self._since_ms = self._steady_ms()
+    def _begin_recording(
+        self, barrier: CheckpointBarrier, replayed: Iterable[tuple[InputChannel, StreamItem]]
+    ) -> None:
+        self._begin(barrier)
         self._on_begun(barrier)
         for channel in self._channels:
             self._recorded[channel] = []
@@ -104,13 +83,7 @@ class UnalignedCapture:
             if (items := _without_marks(self._recorded[channel]))
         }
         self._release()
-        self._on_captured(barrier, recorded, self._steady_ms() - self._since_ms)
-
-    def _give_up(self, why: str) -> None:
-        assert self._barrier is not None
-        checkpoint_id = self._barrier.checkpoint_id
-        self._release()
-        self._on_given_up(checkpoint_id, why)
+        self._on_captured(barrier, recorded, self._elapsed_ms())
 
     def _release(self) -> None:
         self._barrier = None
