@@ -47,6 +47,7 @@ def translate_stream_graph(sinks: tuple[PhysicalNode, ...], settings: Mapping[st
                 max_parallelism=max_parallelism,
                 description=node.description,
                 span=node.span,
+                state=node.state,
             )
         )
     return StreamGraph(tuple(translated))

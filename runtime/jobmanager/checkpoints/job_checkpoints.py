@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 
+from msgspec.structs import replace
+
 from runtime.jobmanager.checkpoints.awaited_executions import awaited_executions
 from runtime.jobmanager.checkpoints.build_manifest import build_manifest, restorable_vertices
 from runtime.jobmanager.checkpoints.checkpoint_coordinator import (
@@ -74,7 +76,10 @@ class JobCheckpoints:
         self._sources = sources
         self._emit = emit
         self._story = story
-        self._restored_from = self.completed.newest.path if self.completed.newest else ""
+        newest = self.completed.newest
+        self._restored_from = newest.path if newest else ""
+        self._left_out = newest.left_out if newest else ()
+        self._begun_empty = newest.begun_empty if newest else ()
         self._storing: dict[int, CheckpointManifest] = {}
         # The last REMOVED_MAX files, without which a checkpoint that refers to them is worth nothing.
         self._removed: dict[str, None] = {}
@@ -366,4 +371,7 @@ class JobCheckpoints:
     def statistics(self) -> CheckpointStatistics:
         coordinator = self.coordinator
         job_id = self._graph.job_graph.job_id
-        return coordinator.history.statistics(job_id, self.settings.interval_ms, coordinator.pending.values())
+        found = coordinator.history.statistics(
+            job_id, self.settings.interval_ms, coordinator.pending.values()
+        )
+        return replace(found, left_out=self._left_out, begun_empty=self._begun_empty)
