@@ -18,7 +18,8 @@ from runtime.jobmanager.events import (
     StoreJob,
 )
 from runtime.jobmanager.job_details import describe_job, measure_job, summarise_job
-from runtime.jobmanager.job_master import JobMaster, JobMasterConfig
+from runtime.jobmanager.job_master import JobMaster
+from runtime.jobmanager.job_master_config import JobMasterConfig
 from runtime.jobmanager.restart_strategy import restart_strategy_of
 from runtime.jobmanager.scheduler import slots_needed
 from sqlstream import config
