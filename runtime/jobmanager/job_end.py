@@ -139,7 +139,7 @@ class JobEnd:
             return ()
         settings = self._parts.checkpoints.settings
         kept = (self._savepoint_path,) if self.is_stopped else ()
-        if settings.is_enabled and settings.retention.keeps(self._progress.status):
+        if self._parts.checkpoints.are_taken and settings.retention.keeps(self._progress.status):
             kept = (*kept, settings.directory)
         return kept
 

@@ -81,11 +81,10 @@ class JobRegions:
 
     def _deploy(self, regions: list[PipelinedRegion], now_ms: int) -> None:
         parts = self._parts
-        settings = parts.checkpoints.settings
         deployment = Deployment(
             parts.config.result_address,
             parts.sources.first,
-            settings.directory if settings.is_enabled else "",
+            parts.checkpoints.settings.directory,
             parts.checkpoints.completed.newest,
         )
         for region in regions:
