@@ -86,6 +86,7 @@ class OpenedTask:
                 surroundings.state_files,
                 surroundings.write,
                 surroundings.report_checkpoint,
+                surroundings.now_ms,
             ),
         )
         self.loop = TaskLoop(no_input, self.chain, self.partitions, surroundings.now_ms)
