@@ -31,7 +31,7 @@ from client.server.security import AccessRules
 from client.server.server_config import ServerConfig, server_config
 from client.server.statement_rules import StatementRules
 from client.server.tokens import Tokens
-from client.server.warm_up import warm_up
+from client.server.warm_up import start_warm_up
 from client.server_file import ServerFile
 from client.session import Session
 from runtime.cluster_surroundings import ClusterSurroundings
@@ -112,7 +112,7 @@ class Server:
         app = server_app(self._service, self._cluster, info, self._logs, self.stopped.set, access)
         self._http = HttpListener(app, sockets, config.tls, self._break_off)
         self._http.start()
-        threading.Thread(target=warm_up, args=(open_session,), name="warm-up", daemon=True).start()
+        start_warm_up(open_session)
         ends.callback(self._http.refuse_connections)
         self._directory.announce(
             ServerFile(
