@@ -28,6 +28,7 @@ class ChunkCopy:
 
     number: int
     state: Hashable
+    rows: int
     make: Callable[[], tuple[pa.Array, list[pa.Array]]]
 
 
@@ -52,7 +53,8 @@ class ChunkChanges:
     def begin(self, checkpoint_id: int, chunks: list[ChunkCopy], *, is_full: bool) -> ChunkCollection:
         with self._lock:
             states = {chunk.number: chunk.state for chunk in chunks}
-            link = self._chain.begin(checkpoint_id, states, is_full=is_full)
+            rows = sum(chunk.rows for chunk in chunks)
+            link = self._chain.begin(checkpoint_id, states, rows, is_full=is_full)
             collection = ChunkCollection(self, link, chunks)
             link.collected = collection
             return collection
@@ -117,6 +119,10 @@ class ChunkCollection:
             return SavedTables(keyed={name: pa.Table.from_batches(batches)} if batches else {})
         table = pa.Table.from_batches(batches, schema)
         return SavedTables(keyed={name: table}, increments={name: self._base_id})
+
+    def stream(self) -> SavedTables:
+        """Chunks are not copied."""
+        return self.collect()
 
     def _copied(self, chunk: ChunkCopy) -> pa.RecordBatch:
         groups, columns = chunk.make()

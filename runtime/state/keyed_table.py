@@ -191,6 +191,10 @@ class KeyedTable(SavedByChanges):
     def slot_count(self) -> int:
         return 1 if self._index is None else self._index.slot_count
 
+    @property
+    def row_count(self) -> int:
+        return len(self)
+
     def is_live(self, slots: Array) -> Array:
         if self._index is None:
             return np.full(len(slots), self._has_only_entry)

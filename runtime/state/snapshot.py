@@ -29,9 +29,10 @@ class SavedTables:
     them.
     A keyed table named in `increments` holds only what changed since the checkpoint with that id, one that was completed: its
     segments follow those of that checkpoint. All other tables are whole.
+    While it is written, a keyed table may be a `pa.RecordBatchReader`, which is read once.
     """
 
-    keyed: dict[str, pa.Table] = dataclasses.field(default_factory=dict)
+    keyed: dict[str, pa.Table | pa.RecordBatchReader] = dataclasses.field(default_factory=dict)
     shared: dict[str, pa.Table] = dataclasses.field(default_factory=dict)
     increments: dict[str, int] = dataclasses.field(default_factory=dict)
 

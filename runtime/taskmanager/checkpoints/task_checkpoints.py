@@ -64,6 +64,7 @@ class _Begun:
     passed: Mapping[Place, list[StreamItem]]
     writer: StateWriter
     sync_ms: int
+    flush_ms: int
 
 
 class TaskCheckpoints:
@@ -160,6 +161,7 @@ class TaskCheckpoints:
         if barrier.is_drain:
             opened.chain.drain()
         opened.chain.prepare_snapshot()
+        flush_ms = steady_ms() - since_ms
         committables = opened.prepare_commit(checkpoint_id)
         passed = self._send_on(barrier)
         try:
@@ -170,7 +172,7 @@ class TaskCheckpoints:
             self._refuse(checkpoint_id, self._describe(error))
             return None
         report = CheckpointTaken(self._descriptor.execution_id, checkpoint_id, state, committables)
-        return _Begun(barrier, report, snapshots, passed, writer, steady_ms() - since_ms)
+        return _Begun(barrier, report, snapshots, passed, writer, steady_ms() - since_ms, flush_ms)
 
     def _send_on(self, barrier: CheckpointBarrier) -> dict[Place, list[StreamItem]]:
         """Send the barrier to all consumers; returns what it passes, if it does."""
@@ -215,7 +217,7 @@ class TaskCheckpoints:
         is_savepoint = bool(begun.barrier.directory)
         if is_savepoint:
             self._savepoints.add(begun.barrier.checkpoint_id)
-        figures = CheckpointFigures(alignment_ms=alignment_ms, sync_ms=begun.sync_ms)
+        figures = CheckpointFigures(alignment_ms=alignment_ms, sync_ms=begun.sync_ms, flush_ms=begun.flush_ms)
         taken = TakenState(
             dataclasses.replace(begun.report, figures=figures),
             begun.snapshots,
