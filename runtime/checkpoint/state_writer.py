@@ -13,6 +13,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.checkpoint.copying_files import StateFiles
 from runtime.host.files import file_error
 from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.errors import ExternalError
@@ -23,7 +24,6 @@ from sqlstream.messages.checkpoint import (
     TableState,
     state_path,
 )
-from sqlstream.spi.files import Files
 
 PIECE_ROWS_MAX = 1 << 17
 PIECE_BYTES_MAX = 16 << 20
@@ -52,7 +52,7 @@ class StateWriter:
     attempt at another parallelism, which filters, would gain. What is written is a view of the snapshot, but for the pieces of
     compressed columns. A table that is a reader is read once, and only small ones are held. No state."""
 
-    def __init__(self, files: Files, directory: str, *, is_compressed: bool = False) -> None:
+    def __init__(self, files: StateFiles, directory: str, *, is_compressed: bool = False) -> None:
         self._files = files
         self._directory = directory
         self._options = pa.ipc.IpcWriteOptions(compression="lz4" if is_compressed else None)

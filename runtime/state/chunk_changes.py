@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -166,9 +166,10 @@ class SavedByChunks:
         return self.begin(0, is_full=True).collect()
 
 
-def in_order(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def in_order(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
     """The rows that increments leave, by the number of their chunk; each batch is of one chunk. Without increments they stand in
     order."""
+    batches = list(batches)
     if not any(view_values(batch.column(2), np.int64).any() for batch in batches):
         return batches
     runs: list[tuple[int, pa.RecordBatch]] = []

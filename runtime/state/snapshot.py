@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import TypeVar
 
 import pyarrow as pa
@@ -35,11 +36,16 @@ class SavedTables:
     shared: dict[str, pa.Table] = dataclasses.field(default_factory=dict)
     increments: dict[str, int] = dataclasses.field(default_factory=dict)
 
-    def batches(self, name: str) -> list[pa.RecordBatch]:
+    def batches(self, name: str) -> Iterator[pa.RecordBatch]:
         """The rows of a keyed table that no increment has replaced, piece by piece: as one array, strings may be too long for
         Arrow."""
         table = self.keyed.get(name)
-        return [] if table is None else current_rows(table.to_batches())
+        return iter(()) if table is None else current_rows(table.to_batches())
+
+    def rows_max(self, name: str) -> int:
+        """At least as many rows as `batches` gives."""
+        table = self.keyed.get(name)
+        return 0 if table is None else int(table.num_rows)
 
 
 class OperatorSnapshot(SavedTables):

@@ -149,6 +149,11 @@ class SinkCommittables(msgspec.Struct, frozen=True):
     committables: tuple[Committable, ...]
 
 
+RESTORED_LOCALLY = "RestoredStateSizeBytes.LOCAL_DISK"
+RESTORED_FROM_STORE = "RestoredStateSizeBytes.REMOTE"
+"""Figures of a task: the bytes of state that it went on from, by where they were read (Flink: JobInitializationMetrics)."""
+
+
 class TaskMetrics(msgspec.Struct, frozen=True):
     """The latest figures of one subtask: of the task as a whole and of each operator, by operator id."""
 
