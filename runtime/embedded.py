@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from runtime.absolute_paths import is_of_spark, with_absolute_paths
 from runtime.checkpoint.checkpoint_store import CheckpointStore
+from runtime.checkpoint.local_copies import LocalCopies
+from runtime.checkpoint.local_copy_settings import local_copy_directories
 from runtime.client_messages import ClientMessages
 from runtime.cluster_surroundings import ClusterSurroundings, TaskManagers, print_to_terminal
 from runtime.host.clock import now_ms, steady_ms, steady_s
@@ -16,7 +18,7 @@ from runtime.job_end import tell_end
 from runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
 from runtime.jobmanager.events import LoadedCheckpoint
 from runtime.jobmanager.job_manager import JobManagerConfig
-from runtime.jobmanager.job_master import JobMasterConfig
+from runtime.jobmanager.job_master_config import JobMasterConfig
 from runtime.jobmanager.provisioning import ProvisioningConfig
 from runtime.jobmanager.resource_manager import ResourceManagerConfig
 from runtime.jobmanager.shell import JobManagerShell
@@ -106,6 +108,7 @@ class EmbeddedCluster:
                 self._receive,
                 self._on_crash,
                 options.get(self._config, "task.cancellation.timeout"),
+                LocalCopies(local_copy_directories(self._config)),
             )
         else:
             from runtime.providers.flight_cluster import FlightTaskManagers
@@ -159,6 +162,7 @@ class EmbeddedCluster:
             options.get(self._config, "taskmanager.host"),
             options.get(self._config, "taskmanager.bind-host"),
             endpoint.tls if endpoint is not None else None,
+            local_copy_directories(self._config),
         )
 
     def _job_manager_config(self) -> JobManagerConfig:

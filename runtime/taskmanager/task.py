@@ -12,14 +12,17 @@ from typing import Any
 
 import msgspec
 
+from runtime.checkpoint.local_copies import LocalCopies, SubtaskCopies
+from runtime.checkpoint.local_copy_settings import reads_local_copies, writes_local_copies
+from runtime.checkpoint.state_figures import StateFigures
 from runtime.host.clock import steady_s
 from runtime.logs import TaskLabels, label_thread
 from runtime.net.channels import ChannelClosed
 from runtime.net.exchange import DataExchange
 from runtime.taskmanager.cancellation import TaskCancellation
+from runtime.taskmanager.events import CheckpointMessage, TaskReport, TaskStateChanged
 from runtime.taskmanager.mailbox import Mailbox
 from runtime.taskmanager.metrics import TaskTimes
-from runtime.taskmanager.task_executor import CheckpointMessage, TaskReport, TaskStateChanged
 from runtime.taskmanager.task_figures import TaskFigures
 from runtime.taskmanager.task_loop import NO_PAUSE, UNTIL_ROOM, Pause
 from runtime.taskmanager.task_opening import OpenedTask, TaskOpening, TaskSurroundings
@@ -49,13 +52,14 @@ cause."""
 class TaskEnvironment:
     """What a task needs of its surroundings. The task's thread calls `report` with each state that it enters, and when its
     source takes further splits; any thread, with a checkpoint that it has taken or refused. `write` has another thread make a
-    call."""
+    call. `copies` are the local copies of state that this TaskManager keeps, if it does."""
 
     now_ms: Callable[[], int]
     files: Any
     exchange: DataExchange
     report: Callable[[TaskReport], None]
     write: Callable[[Callable[[], None]], None]
+    copies: LocalCopies | None = None
     turns: Turns = dataclasses.field(default_factory=Turns)
 
 
@@ -74,6 +78,7 @@ class Task:
         self._times = TaskTimes()
         self._cancellation = TaskCancellation()
         self._cancellation.add_interrupt(lambda: self._mailbox.post(self._cancellation.check))
+        figures = StateFigures()
         self._surroundings = TaskSurroundings(
             now_ms=environment.now_ms,
             files=environment.files,
@@ -86,6 +91,8 @@ class Task:
             request_splits=environment.report,
             write=environment.write,
             report_checkpoint=environment.report,
+            state_figures=figures,
+            copies=_copies_of(descriptor, environment.copies, figures),
         )
         self._opened = OpenedTask(descriptor, self._surroundings)
         self._figures = TaskFigures(descriptor, self._opened, self._times, self._mailbox)
@@ -262,6 +269,15 @@ class Task:
         timer = threading.Timer(PARTITION_LOST_GRACE_S, self._mailbox.post, (fail,))
         timer.daemon = True
         timer.start()
+
+
+def _copies_of(
+    task: TaskDeploymentDescriptor, copies: LocalCopies | None, figures: StateFigures
+) -> SubtaskCopies | None:
+    is_kept = writes_local_copies(task.config) or reads_local_copies(task.config)
+    if copies is None or not is_kept or not task.checkpoint_directory:
+        return None
+    return copies.of_subtask(task.job_id, task.vertex.id, task.subtask, figures)
 
 
 def _log_end(end: TaskStateChanged) -> None:

@@ -6,10 +6,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from runtime.checkpoint.local_copies import LocalCopies
 from runtime.net.exchange import DataExchange
 from runtime.taskmanager.checkpoints.writing_threads import WritingThreads
+from runtime.taskmanager.events import CheckpointMessage, TaskReport, TaskStateChanged
 from runtime.taskmanager.task import Task, TaskEnvironment
-from runtime.taskmanager.task_executor import CheckpointMessage, TaskReport, TaskStateChanged
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import TaskDeploymentDescriptor, TaskMetrics
 from sqlstream.spi.connector import AssignedSplits
@@ -27,10 +28,14 @@ class ThreadTaskRunner:
         files: Any,
         exchange: DataExchange,
         on_state: Callable[[TaskReport], None],
+        copies: LocalCopies | None = None,
     ) -> None:
         self._on_state = on_state
         self._writing = WritingThreads()
-        self._environment = TaskEnvironment(now_ms, files, exchange, self._on_change, self._writing.submit)
+        self._copies = copies
+        self._environment = TaskEnvironment(
+            now_ms, files, exchange, self._on_change, self._writing.submit, copies
+        )
         self._tasks: dict[str, Task] = {}
         self._ending: list[Task] = []
         self._broken_off: set[str] = set()
@@ -61,6 +66,10 @@ class ThreadTaskRunner:
             task = self._tasks.get(message.execution_id)
         if task is not None:
             task.tell_of_checkpoint(message)
+
+    def forget_job(self, job_id: str) -> None:
+        if (copies := self._copies) is not None:
+            self._writing.submit(lambda: copies.release(job_id))
 
     def metrics(self) -> tuple[TaskMetrics, ...]:
         return tuple(task.metrics() for task in self._running())
