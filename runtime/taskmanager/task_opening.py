@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from runtime.host.clock import steady_ms
+from runtime.memory.array_memory import in_force
+from runtime.memory.managed_memory import TaskMemory, unmanaged_memory
 from runtime.net.channels import Channel, StreamItem
 from runtime.net.exchange import DataExchange
 from runtime.net.results import ClientStream
@@ -52,7 +54,7 @@ class TaskSurroundings:
     """What is handed in to a task: clock, files, network, and how it waits. `on_lost` is called by any thread with the cause when
     the connection to a producer is lost; `pause_ms` waits, and raises when the task is to end; `request_splits` asks for further
     splits of the source, which come to `SourceInput.on_assigned`. `write` has another thread make a call, `report_checkpoint` may
-    be called by any thread, and `state_files` opens the store of a directory of checkpoints."""
+    be called by any thread, and `state_files` opens the store of a directory of checkpoints. `memory` is what state takes."""
 
     now_ms: Callable[[], int]
     files: Any
@@ -66,6 +68,7 @@ class TaskSurroundings:
     write: Callable[[Callable[[], None]], None]
     report_checkpoint: Callable[[CheckpointReport], None]
     state_files: Callable[[str, Mapping[str, str]], Files] = _state_files
+    memory: TaskMemory = dataclasses.field(default_factory=unmanaged_memory)
 
 
 class OpenedTask:
@@ -165,7 +168,8 @@ class TaskOpening:
         else:
             behind = [head, *behind]
         for chained in behind:
-            self._chain.add(chained, functools.partial(self._open_operator, chained))
+            with in_force(self._surroundings.memory.of_operator(chained.name)):
+                self._chain.add(chained, functools.partial(self._open_operator, chained))
         if isinstance(head.spec, BatchQuerySpec):
             self._open_batch_query(head)
         self._opened.position.current = None
