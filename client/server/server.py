@@ -224,10 +224,16 @@ class Server:
         self._store.suspend(kept)
         # The others are cancelled with the cluster, and leave nothing.
         for job_id in kept:
-            if takes_checkpoints(self._cluster.job_graph(job_id).config):
+            if self._has_checkpoints(job_id):
                 self._cluster.suspend(job_id)
         if kept:
             logger.info("jobs that are kept, and start again with the server: %s", ", ".join(kept))
+
+    def _has_checkpoints(self, job_id: str) -> bool:
+        """Whether the job takes them, or has taken or gone on from one that somebody asked for."""
+        counts = self._cluster.checkpoints(job_id).counts
+        is_periodic = takes_checkpoints(self._cluster.job_graph(job_id).config)
+        return is_periodic or counts.completed > 0 or counts.restored > 0
 
     def _stop_http(self) -> None:
         if self._http is not None:

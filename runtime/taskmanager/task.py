@@ -18,9 +18,9 @@ from runtime.memory.managed_memory import TaskMemory, unmanaged_memory
 from runtime.net.channels import ChannelClosed
 from runtime.net.exchange import DataExchange
 from runtime.taskmanager.cancellation import TaskCancellation
+from runtime.taskmanager.events import CheckpointMessage, TaskReport, TaskStateChanged
 from runtime.taskmanager.mailbox import Mailbox
 from runtime.taskmanager.metrics import TaskTimes
-from runtime.taskmanager.task_executor import CheckpointMessage, TaskReport, TaskStateChanged
 from runtime.taskmanager.task_figures import TaskFigures
 from runtime.taskmanager.task_loop import NO_PAUSE, UNTIL_ROOM, Pause
 from runtime.taskmanager.task_opening import OpenedTask, TaskOpening, TaskSurroundings

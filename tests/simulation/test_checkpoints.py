@@ -29,7 +29,7 @@ from runtime.jobmanager.events import (
     Send,
     StoreCheckpoint,
 )
-from runtime.jobmanager.job_master import JobMasterConfig
+from runtime.jobmanager.job_master_config import JobMasterConfig
 from sqlstream.errors import ErrorInfo, FailureReason
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
