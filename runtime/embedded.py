@@ -16,7 +16,7 @@ from runtime.job_end import tell_end
 from runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
 from runtime.jobmanager.events import LoadedCheckpoint
 from runtime.jobmanager.job_manager import JobManagerConfig
-from runtime.jobmanager.job_master import JobMasterConfig
+from runtime.jobmanager.job_master_config import JobMasterConfig
 from runtime.jobmanager.provisioning import ProvisioningConfig
 from runtime.jobmanager.resource_manager import ResourceManagerConfig
 from runtime.jobmanager.shell import JobManagerShell

@@ -20,7 +20,6 @@ from runtime.connectors import connector
 from runtime.connectors.file_paths import is_in_store
 from runtime.jobmanager.collaborators import JobStore
 from runtime.jobmanager.events import EndedJob
-from sqlstream.checkpointing_options import takes_checkpoints
 from sqlstream.errors import SqlStreamError
 from sqlstream.graph.job_graph import JobGraph, written_tables
 from sqlstream.messages.job_state import JobStatus
@@ -130,8 +129,7 @@ class ClaimingStore:
 def _checkpoints_of(job_graph: JobGraph) -> str:
     """The directory of a job's checkpoints when the user has chosen its place on this machine; empty otherwise."""
     root = job_graph.config.get("execution.checkpointing.dir", "")
-    is_kept = bool(root) and not is_in_store(root) and takes_checkpoints(job_graph.config)
-    return os.path.join(root, job_graph.job_id) if is_kept else ""
+    return os.path.join(root, job_graph.job_id) if root and not is_in_store(root) else ""
 
 
 def _claim(path: str, files: Files, kept_file: str) -> Claim:

@@ -17,8 +17,8 @@ ATTEMPTS_UNBOUNDED = 2**31 - 1
 
 _CHECKPOINTS = (
     ConfigOption("execution.checkpointing.interval", _D, "0 ms",
-                 "Take a checkpoint of each job this often; 0 takes none: a job that fails then starts from its beginning, if "
-                 "restart-strategy.type restarts it.", minimum=0),
+                 "Take a checkpoint of each job this often; 0 takes none but for those that are asked for: a job that fails "
+                 "before the first then starts from its beginning, if restart-strategy.type restarts it.", minimum=0),
     ConfigOption("execution.checkpointing.min-pause", _D, "0 ms",
                  "The least time between the end of one checkpoint and the beginning of the next.", minimum=0),
     ConfigOption("execution.checkpointing.timeout", _D, "10 min", "A checkpoint that takes longer is given up.",

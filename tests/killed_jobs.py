@@ -21,7 +21,7 @@ from simulated_tasks import SimulatedExchange, SimulatedTask
 from runtime.checkpoint.checkpoint_files import checkpoint_files
 from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport, CheckpointTaken
 from runtime.taskmanager.checkpoints.task_checkpoints import UNALIGNED
-from runtime.taskmanager.task_executor import CheckpointMessage, TaskStateChanged
+from runtime.taskmanager.events import CheckpointMessage, TaskStateChanged
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint import SubtaskState, TaskRestore, checkpoint_of_path
 from sqlstream.messages.job_state import ExecutionState

@@ -28,7 +28,7 @@ from runtime.operators.operator import Operator
 from runtime.state.operator_state import OperatorState, PendingSnapshot
 from runtime.state.snapshot import OperatorSnapshot
 from runtime.story import Story
-from runtime.taskmanager.task_executor import TaskStateChanged
+from runtime.taskmanager.events import TaskStateChanged
 from sqlstream.changelog import ChangelogMode
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.graph.job_graph import JobGraph

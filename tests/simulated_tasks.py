@@ -18,11 +18,11 @@ from runtime.net.channels import ChannelClosed, QueuedItem
 from runtime.state.snapshot import OperatorSnapshot
 from runtime.taskmanager.cancellation import TaskCancellation, TaskCancelled
 from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport
+from runtime.taskmanager.events import CheckpointMessage, TaskStateChanged
 from runtime.taskmanager.mailbox import Mailbox
 from runtime.taskmanager.metrics import TaskTimes
 from runtime.taskmanager.operator_chain import OperatorChain
 from runtime.taskmanager.split_requests import SplitsRequested
-from runtime.taskmanager.task_executor import CheckpointMessage, TaskStateChanged
 from runtime.taskmanager.task_opening import OpenedTask, TaskOpening, TaskSurroundings
 from sqlstream.changelog import ROW_KIND_COLUMN, ChangelogMode, RowKind
 from sqlstream.elements import EndOfInput

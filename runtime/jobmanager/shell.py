@@ -275,7 +275,7 @@ class JobManagerShell:
         self._checkpoints.discard(loaded.directory, loaded.manifest, frozenset(), {})
 
     def _request_savepoint(self, request: SavepointRequested) -> None:
-        self._ask(lambda d: d.check_savepoint(request.job_id))
+        self._ask(lambda d: d.check_savepoint(request.job_id, request.kind))
         self._put(request)
 
     def _savepoint_place(self, job_id: str, trigger_id: str, directory: str) -> str:

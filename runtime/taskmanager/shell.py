@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from runtime.event_loop import EventLoop
-from runtime.taskmanager.task_executor import (
+from runtime.taskmanager.events import (
     CheckpointMessage,
     CollectMetrics,
     Disconnected,
@@ -16,8 +16,6 @@ from runtime.taskmanager.task_executor import (
     SendToJobManager,
     StartTask,
     StopTask,
-    TaskExecutor,
-    TaskExecutorConfig,
     TaskExecutorEvent,
     TaskExecutorInstruction,
     TaskReport,
@@ -25,6 +23,8 @@ from runtime.taskmanager.task_executor import (
     Terminate,
     Tick,
 )
+from runtime.taskmanager.registration import TaskExecutorConfig
+from runtime.taskmanager.task_executor import TaskExecutor
 from runtime.transport import Transport
 from sqlstream.errors import ErrorInfo
 from sqlstream.messages.rpc import ControlMessage, TaskDeploymentDescriptor, TaskMetrics

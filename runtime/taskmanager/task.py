@@ -17,9 +17,9 @@ from runtime.logs import TaskLabels, label_thread
 from runtime.net.channels import ChannelClosed
 from runtime.net.exchange import DataExchange
 from runtime.taskmanager.cancellation import TaskCancellation
+from runtime.taskmanager.events import CheckpointMessage, TaskReport, TaskStateChanged
 from runtime.taskmanager.mailbox import Mailbox
 from runtime.taskmanager.metrics import TaskTimes
-from runtime.taskmanager.task_executor import CheckpointMessage, TaskReport, TaskStateChanged
 from runtime.taskmanager.task_figures import TaskFigures
 from runtime.taskmanager.task_loop import NO_PAUSE, UNTIL_ROOM, Pause
 from runtime.taskmanager.task_opening import OpenedTask, TaskOpening, TaskSurroundings

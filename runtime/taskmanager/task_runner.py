@@ -8,8 +8,8 @@ from typing import Any
 
 from runtime.net.exchange import DataExchange
 from runtime.taskmanager.checkpoints.writing_threads import WritingThreads
+from runtime.taskmanager.events import CheckpointMessage, TaskReport, TaskStateChanged
 from runtime.taskmanager.task import Task, TaskEnvironment
-from runtime.taskmanager.task_executor import CheckpointMessage, TaskReport, TaskStateChanged
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import TaskDeploymentDescriptor, TaskMetrics
 from sqlstream.spi.connector import AssignedSplits

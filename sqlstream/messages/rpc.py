@@ -117,8 +117,8 @@ class TaskDeploymentDescriptor(msgspec.Struct, frozen=True):
 
     `inputs` and `outputs` are in the order of the job's edges. Sinks that send rows to the client (`collect`,
     `print`) send them to the data endpoint at `result_address`, under the job id and the operator id. `splits` are the first of
-    a source whose splits are assigned. `checkpoint_directory` is where the job's checkpoints are written, empty when it takes
-    none; `restore` is what the attempt goes on from.
+    a source whose splits are assigned. `checkpoint_directory` is where the job's checkpoints are written, empty when it has
+    no place for any; `restore` is what the attempt goes on from.
     """
 
     job_id: str

@@ -47,8 +47,8 @@ from runtime.jobmanager.events import (
     SubmitRequested,
 )
 from runtime.jobmanager.job_manager import JobManager
-from runtime.jobmanager.job_master import JobMasterConfig
-from runtime.taskmanager.task_executor import TaskStateChanged
+from runtime.jobmanager.job_master_config import JobMasterConfig
+from runtime.taskmanager.events import TaskStateChanged
 from sqlstream.errors import ErrorInfo, FailureReason, SqlStreamError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.stream_graph import ExchangeKind

@@ -17,7 +17,8 @@ class CheckpointCoordinator:
 
     A checkpoint that fails counts against `tolerable_failures` unless it is a savepoint or was broken off by something else; a
     completed one sets the count to zero. Older checkpoints that are pending when one is completed are subsumed.
-    State: the pending checkpoints, the next id, the times of the last beginning and end, the failures in a row, the history."""
+    State: the pending checkpoints, the next id, the times of the last beginning and end, since when one is due out of turn, the
+    failures in a row, the history."""
 
     def __init__(self, settings: CheckpointSettings, now_ms: int, last_id: int = 0) -> None:
         self.settings = settings
@@ -27,24 +28,28 @@ class CheckpointCoordinator:
         self._next_id = last_id + 1
         self._begun_ms = now_ms
         self._ended_ms: int | None = None
+        self._hurried_ms: int | None = None
         self._failures = 0
 
     # --- when
 
     def due_ms(self) -> int | None:
-        """When the next periodic checkpoint may begin, were the job ready; None while too many are pending, and for ever without
-        an interval."""
+        """When the next checkpoint may begin that nobody asks for, were the job ready; None while too many are pending, and
+        without an interval until one is due out of turn."""
         settings = self.settings
-        if not settings.is_enabled or len(self.pending) >= settings.concurrent_max:
+        if len(self.pending) >= settings.concurrent_max:
             return None
+        if not settings.is_enabled:
+            return self._hurried_ms
         due_ms = self._begun_ms + settings.interval_ms
         if self._ended_ms is not None:
             due_ms = max(due_ms, self._ended_ms + settings.min_pause_ms)
         return due_ms
 
     def hurry(self, now_ms: int) -> None:
-        """The next periodic checkpoint is due at once."""
+        """The next checkpoint is due at once."""
         self._begun_ms = now_ms - self.settings.interval_ms
+        self._hurried_ms = now_ms
 
     def is_due(self, now_ms: int) -> bool:
         due_ms = self.due_ms()
@@ -66,6 +71,7 @@ class CheckpointCoordinator:
         self._next_id += 1
         if not kind.is_savepoint:
             self._begun_ms = now_ms
+            self._hurried_ms = None
         self.pending[pending.checkpoint_id] = pending
         self.history.begun()
         return pending

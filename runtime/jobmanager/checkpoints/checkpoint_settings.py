@@ -36,8 +36,9 @@ class Retention(enum.Enum):
 
 @dataclass(frozen=True)
 class CheckpointSettings:
-    """`interval_ms` is 0 for a job that takes none. `directory` is that of this job's checkpoints alone; paths of state files are
-    below it."""
+    """`interval_ms` is 0 for a job that takes no checkpoints by itself. `directory` is that of this job's checkpoints alone;
+    paths of state files are below it. It is empty where no place for checkpoints is known. Jobs of batch engines, and those that
+    statements start while they are planned, have nothing to save: `is_possible` is false."""
 
     interval_ms: int = 0
     min_pause_ms: int = 0
@@ -48,9 +49,11 @@ class CheckpointSettings:
     retention: Retention = Retention.NO_EXTERNALIZED_CHECKPOINTS
     directory: str = ""
     savepoint_directory: str = ""
+    is_possible: bool = True
 
     @property
     def is_enabled(self) -> bool:
+        """Whether the job takes checkpoints by itself."""
         return self.interval_ms > 0
 
 
@@ -58,7 +61,7 @@ def checkpoint_settings(job: JobGraph, default_directory: str) -> CheckpointSett
     """UserError for values that do not fit. Jobs of batch engines take no checkpoints, whatever their settings say."""
     settings = _read(job.config, job.job_id, default_directory)
     has_batch = any(isinstance(v.operators[0].spec, BatchQuerySpec) for v in job.vertices)
-    return CheckpointSettings() if has_batch or job.is_for_planning else settings
+    return CheckpointSettings(is_possible=False) if has_batch or job.is_for_planning else settings
 
 
 def _read(config: Mapping[str, str], job_id: str, default_directory: str) -> CheckpointSettings:
@@ -91,6 +94,6 @@ def _read(config: Mapping[str, str], job_id: str, default_directory: str) -> Che
         value("execution.checkpointing.tolerable-failed-checkpoints"),
         value("execution.checkpointing.num-retained"),
         Retention(value("execution.checkpointing.externalized-checkpoint-retention")),
-        f"{root.rstrip('/')}/{job_id}",
+        f"{root.rstrip('/')}/{job_id}" if root else "",
         value("execution.checkpointing.savepoint-dir"),
     )

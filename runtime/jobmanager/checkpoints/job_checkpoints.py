@@ -85,6 +85,15 @@ class JobCheckpoints:
         return self.coordinator.is_storing
 
     @property
+    def are_taken(self) -> bool:
+        """Whether the job has checkpoints of its own, or will."""
+        is_begun = self.coordinator.history.counts.total > 0
+        own = self.settings.directory
+        return self.settings.is_enabled or (
+            bool(own) and (is_begun or any(c.directory == own for c in self.completed))
+        )
+
+    @property
     def is_pending(self) -> bool:
         return bool(self.coordinator.pending)
 
@@ -216,7 +225,8 @@ class JobCheckpoints:
             # What it has saved belongs to the user: the next checkpoint has the same changes, and brings their commit.
             self._sources.forget(event.checkpoint_id)
             self._tell_all(CheckpointAborted, event.checkpoint_id)
-            self.coordinator.hurry(now_ms)
+            if done_with or self.settings.is_enabled:
+                self.coordinator.hurry(now_ms)
             return pending
         self._sources.on_completed(event.checkpoint_id)
         self._add_commits(pending)
@@ -321,6 +331,10 @@ class JobCheckpoints:
         is_counted: bool = True,
     ) -> ErrorInfo | None:
         checkpoint_id = pending.checkpoint_id
+        if not self.settings.is_enabled:
+            self._on_aborted_out_of_turn(error, now_ms, is_counted)
+            # A job that takes none by itself does not fail for one that somebody asked for.
+            is_counted = False
         failure = self.coordinator.abort(checkpoint_id, error, now_ms, failed_task, is_counted)
         self._story.add(now_ms, f"{pending.kind.value.lower()} {checkpoint_id} is aborted: {error.message}")
         self.requests.failed(pending.trigger_id, error)
@@ -330,6 +344,13 @@ class JobCheckpoints:
         directory = pending.directory or self.settings.directory
         self._emit(RemoveAborted(job.job_id, directory, checkpoint_id, job.config))
         return failure
+
+    def _on_aborted_out_of_turn(self, error: ErrorInfo, now_ms: int, is_failure: bool) -> None:
+        """Savepoints whose commit the checkpoint would have brought have failed with it, or wait for another."""
+        if is_failure:
+            self.requests.discarded(self.coordinator.newest_completed_id, error)
+        elif self.requests.are_uncommitted:
+            self.coordinator.hurry(now_ms)
 
     def _tell_all(self, kind: type[CheckpointCompleted | CheckpointAborted], checkpoint_id: int) -> None:
         for execution in self._graph.executions():
@@ -348,7 +369,7 @@ class JobCheckpoints:
         if status is JobStatus.FINISHED:
             self.requests.committed(LAST_CHECKPOINT_ID)
         self.requests.fail_all(status)
-        if status is JobStatus.SUSPENDED or not self.settings.is_enabled:
+        if status is JobStatus.SUSPENDED or not self.are_taken:
             return
         job_id = self._graph.job_graph.job_id
         if not self.settings.retention.keeps(status):

@@ -6,11 +6,7 @@ import msgspec
 import pytest
 
 from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointRefused, CheckpointTaken
-from runtime.taskmanager.task_executor import (
-    METRICS_INTERVAL_MS,
-    METRICS_WATCHED_MS,
-    TICK_MS,
-    UNWATCHED_METRICS_INTERVAL_MS,
+from runtime.taskmanager.events import (
     CollectMetrics,
     Disconnected,
     MessageReceived,
@@ -18,14 +14,19 @@ from runtime.taskmanager.task_executor import (
     SendToJobManager,
     StartTask,
     StopTask,
-    TaskExecutor,
-    TaskExecutorConfig,
     TaskExecutorInstruction,
     TaskStateChanged,
     TellOfCheckpoint,
     Terminate,
     Tick,
 )
+from runtime.taskmanager.metrics_schedule import (
+    METRICS_INTERVAL_MS,
+    METRICS_WATCHED_MS,
+    UNWATCHED_METRICS_INTERVAL_MS,
+)
+from runtime.taskmanager.registration import TaskExecutorConfig
+from runtime.taskmanager.task_executor import TICK_MS, TaskExecutor
 from sqlstream.errors import ErrorInfo, FailureReason, InternalError
 from sqlstream.graph.job_graph import JobVertex
 from sqlstream.messages.checkpoint import SubtaskState
@@ -126,9 +127,9 @@ def test_one_that_has_lost_its_job_manager_has_as_much_time_again() -> None:
     executor.handle(Tick(), 0)
     tell(executor, RegistrationAccepted(TM, 1000, 3000), 4000)
     executor.handle(Tick(), 7000)
-    assert executor.is_connected
+    assert executor.registration.is_connected
     executor.handle(Tick(), 7001)
-    assert not executor.is_connected
+    assert not executor.registration.is_connected
     assert not any(isinstance(i, Terminate) for i in executor.handle(Tick(), 12_001))
     assert any(isinstance(i, Terminate) for i in executor.handle(Tick(), 12_002))
 
