@@ -31,7 +31,7 @@ from sqlstream.expressions import AggregateCall, Call, InputRef, Literal
 from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.job_state import ExecutionState
-from sqlstream.messages.rpc import InputChannelDescriptor, TaskDeploymentDescriptor
+from sqlstream.messages.rpc import InputChannelDescriptor, SinkCommittables, TaskDeploymentDescriptor
 from sqlstream.schema import Schema
 from sqlstream.specs import CalcSpec, GroupAggregateSpec, SinkSpec, SourceSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
@@ -455,6 +455,7 @@ class SimulatedTask:
         self._is_open = False
         self._has_finished = False
         self._awaits_cancellation = False
+        self._left: tuple[SinkCommittables, ...] = ()
         self._mailbox = Mailbox()
         self._cancellation = TaskCancellation()
         self._surroundings = TaskSurroundings(
@@ -537,13 +538,14 @@ class SimulatedTask:
             )
 
     def _close(self) -> None:
+        self._left = self._opened.committables()
         self._opened.checkpoints.close()
         self._opened.loop.close()
 
     def _end(self, state: ExecutionState, error: ErrorInfo | None = None) -> None:
         self.has_ended = True
         failure = error if state is ExecutionState.FAILED else None
-        self.report(TaskStateChanged(self.descriptor.execution_id, state, failure))
+        self.report(TaskStateChanged(self.descriptor.execution_id, state, failure, self._left))
 
 
 def _refuse(report: SplitsRequested | CheckpointReport) -> None:

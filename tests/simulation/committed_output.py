@@ -76,6 +76,8 @@ class CommittedOutput:
         """What was visible of these files is not any more."""
         done = self.committed.get(job_id, {})
         self.committed[job_id] = {n: of for n, of in done.items() if not of.intersection(files)}
+        newest = self.newest(job_id)
+        self._begun[job_id] = 0 if newest == LAST_CHECKPOINT_ID else newest
 
     def check(self, job_id: str) -> None:
         newest = self.newest(job_id)
