@@ -50,7 +50,7 @@ Metrics = dict[str, int | float]
 as …PerSecond), busyTimeMsPerSecond, idleTimeMsPerSecond, backPressuredTimeMsPerSecond, accumulateBusyTimeMs,
 accumulateIdleTimeMs, accumulateBackPressuredTimeMs, mailboxQueueSize, currentInputWatermark, currentOutputWatermark,
 numLateRecordsDropped; ours are numRecordsRejected, numNullRecordsDropped (at a sink),
-numStateEntriesExpired, stateBytes."""
+numStateEntriesExpired, stateBytes, stateFileBytes."""
 
 
 RESTARTS_REMEMBERED_MAX = 16
