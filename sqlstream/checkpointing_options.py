@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlstream.config_option import ConfigOption, ConfigType, parse_duration_ms
+from sqlstream.config_option import ConfigOption, ConfigType, Scope, parse_duration_ms
 
 _B, _I, _D, _N, _S, _E = (
     ConfigType.BOOLEAN, ConfigType.INTEGER, ConfigType.DURATION, ConfigType.DOUBLE, ConfigType.STRING, ConfigType.ENUM,
@@ -52,6 +52,12 @@ _CHECKPOINTS = (
     ConfigOption("execution.checkpointing.dir", _S, "",
                  "The directory of checkpoints, which every process of the cluster reaches; empty takes one of the cluster's."),
     ConfigOption("execution.checkpointing.savepoint-dir", _S, "", "The directory of savepoints that are given no other."),
+    ConfigOption("execution.checkpointing.local-backup.enabled", _B, "false",
+                 "Keep a second copy of the state of the newest checkpoint on the local disk of each TaskManager; not set, it is "
+                 "as execution.state-recovery.from-local."),
+    ConfigOption("execution.checkpointing.local-backup.dirs", _S, "",
+                 "Directories for these copies, separated by commas; empty takes localState in process.taskmanager.working-dir.",
+                 scope=Scope.CLUSTER),
 )  # fmt: skip
 
 _RESTARTS = (
@@ -84,6 +90,8 @@ _RESTARTS = (
 _RECOVERY = (
     ConfigOption("execution.state-recovery.path", _S, "",
                  "The savepoint or retained checkpoint that the next jobs go on from: its directory, or the _metadata in it."),
+    ConfigOption("execution.state-recovery.from-local", _B, "false",
+                 "Go on from the copies of state on the local disk, where there are any, after a failure."),
     ConfigOption("execution.state-recovery.ignore-unclaimed-state", _B, "false",
                  "Leave out state of the savepoint that no operator of the job has a use for."),
     ConfigOption("execution.state-recovery.claim-mode", _E, "NO_CLAIM",

@@ -15,6 +15,7 @@ import msgspec
 import pyarrow as pa
 from committable_harness import file_of
 
+from runtime.memory.managed_memory import ManagedMemory
 from runtime.net.channels import ChannelClosed, QueuedItem
 from runtime.state.snapshot import OperatorSnapshot
 from runtime.taskmanager.cancellation import TaskCancellation, TaskCancelled
@@ -445,6 +446,9 @@ class SimulatedTask:
             request_splits=self.request_splits or _refuse,
             write=lambda call: self.after(self.write_delay_ms(), call),
             report_checkpoint=self.report_checkpoint or _refuse,
+            memory=ManagedMemory().open(
+                self.descriptor.allocation_id, self.descriptor.execution_id, self.descriptor.config
+            ),
         )
         if self.state_files is not None:
             self._surroundings = dataclasses.replace(self._surroundings, state_files=self.state_files)

@@ -15,6 +15,7 @@ from runtime.taskmanager.checkpoints.checkpoint_reports import (
 from runtime.taskmanager.events import (
     CollectMetrics,
     Disconnected,
+    ForgetJob,
     GiveSplits,
     MessageReceived,
     MetricsCollected,
@@ -93,6 +94,7 @@ class TaskExecutor:
         self._is_terminated = False
         self._offers_sent_ms = 0
         self._metrics_sequence = 0
+        self._jobs: frozenset[str] = frozenset()
         self._instructions: list[TaskExecutorInstruction] = []
 
     @property
@@ -120,8 +122,13 @@ class TaskExecutor:
                     self._leave("the JobManager is gone", now_ms)
             case Tick():
                 self._on_tick(now_ms)
+        self._forget_jobs()
         self.check()
         return self._instructions
+
+    def _forget_jobs(self) -> None:
+        before, self._jobs = self._jobs, self.slots.jobs()
+        self._instructions += (ForgetJob(job_id) for job_id in sorted(before - self._jobs))
 
     def tick_after_ms(self) -> int:
         """How long after the last event the next Tick is due, at the latest."""

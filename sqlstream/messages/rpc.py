@@ -50,7 +50,7 @@ Metrics = dict[str, int | float]
 as …PerSecond), busyTimeMsPerSecond, idleTimeMsPerSecond, backPressuredTimeMsPerSecond, accumulateBusyTimeMs,
 accumulateIdleTimeMs, accumulateBackPressuredTimeMs, mailboxQueueSize, currentInputWatermark, currentOutputWatermark,
 numLateRecordsDropped; ours are numRecordsRejected, numNullRecordsDropped (at a sink),
-numStateEntriesExpired, stateBytes."""
+numStateEntriesExpired, stateBytes, stateFileBytes."""
 
 
 RESTARTS_REMEMBERED_MAX = 16
@@ -147,6 +147,11 @@ class SinkCommittables(msgspec.Struct, frozen=True):
 
     operator_id: int
     committables: tuple[Committable, ...]
+
+
+RESTORED_LOCALLY = "RestoredStateSizeBytes.LOCAL_DISK"
+RESTORED_FROM_STORE = "RestoredStateSizeBytes.REMOTE"
+"""Figures of a task: the bytes of state that it went on from, by where they were read (Flink: JobInitializationMetrics)."""
 
 
 class TaskMetrics(msgspec.Struct, frozen=True):
@@ -251,13 +256,15 @@ class RequestSplits(RpcMessage, frozen=True):
 
 class CheckpointFigures(msgspec.Struct, frozen=True):
     """How one subtask took a checkpoint: the wait from its first barrier to its last, the time in which it took no input, that of
-    writing beside its work, the bytes that it wrote, and those of all its state."""
+    writing beside its work, the bytes that it wrote, and those of all its state. `flush_ms` is the part of `sync_ms` in which
+    operators emitted what they held back: that is only earlier than it would have been."""
 
     alignment_ms: int = 0
     sync_ms: int = 0
     async_ms: int = 0
     written_bytes: int = 0
     state_bytes: int = 0
+    flush_ms: int = 0
 
 
 class AcknowledgeCheckpoint(RpcMessage, frozen=True):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 
+from msgspec.structs import replace
+
 from runtime.jobmanager.checkpoints.awaited_executions import awaited_executions
 from runtime.jobmanager.checkpoints.build_manifest import build_manifest, restorable_vertices
 from runtime.jobmanager.checkpoints.checkpoint_coordinator import (
@@ -36,6 +38,8 @@ from sqlstream.messages.checkpoint_statistics import CheckpointKind, CheckpointS
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.manifest import CheckpointManifest, paths_of
 from sqlstream.messages.rpc import (
+    RESTORED_FROM_STORE,
+    RESTORED_LOCALLY,
     AcknowledgeCheckpoint,
     CheckpointAborted,
     CheckpointCompleted,
@@ -415,4 +419,18 @@ class JobCheckpoints:
     def statistics(self) -> CheckpointStatistics:
         coordinator = self.coordinator
         job_id = self._graph.job_graph.job_id
-        return coordinator.history.statistics(job_id, self.settings.interval_ms, coordinator.pending.values())
+        found = coordinator.history.statistics(
+            job_id, self.settings.interval_ms, coordinator.pending.values()
+        )
+        if found.latest_restored is None:
+            return found
+        return replace(found, latest_restored=self._with_bytes_read(found.latest_restored))
+
+    def _with_bytes_read(self, restored: RestoredCheckpoint) -> RestoredCheckpoint:
+        attempts = (e for e in self._graph.executions() if e.restored_id == restored.id)
+        read = [e.metrics.task for e in attempts if e.metrics is not None]
+        local_bytes, store_bytes = (
+            int(sum(figures.get(name, 0) for figures in read))
+            for name in (RESTORED_LOCALLY, RESTORED_FROM_STORE)
+        )
+        return replace(restored, local_bytes=local_bytes, store_bytes=store_bytes)

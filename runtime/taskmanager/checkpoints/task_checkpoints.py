@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from runtime.checkpoint.copying_files import CopyingFiles, StateFiles
+from runtime.checkpoint.local_copies import SubtaskCopies
+from runtime.checkpoint.local_copy_settings import writes_local_copies
 from runtime.checkpoint.state_writer import StateWriter
 from runtime.host.clock import steady_ms
 from runtime.net.channels import StreamItem
@@ -49,12 +52,13 @@ many as may be in progress at once, and one more, the next one is refused."""
 @dataclasses.dataclass(frozen=True)
 class CheckpointSurroundings:
     """`files` opens the store of a directory; `write` has another thread make a call; `report` may be called by any thread;
-    `now_ms` is the wall clock."""
+    `now_ms` is the wall clock. `copies` are those of the state on the local disk, where the task keeps any."""
 
     files: Callable[[str, Mapping[str, str]], Files]
     write: Callable[[Callable[[], None]], None]
     report: Callable[[CheckpointReport], None]
     now_ms: Callable[[], int]
+    copies: SubtaskCopies | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +72,7 @@ class _Begun:
     writer: StateWriter
     base: Chains
     sync_ms: int
+    flush_ms: int
 
 
 @dataclasses.dataclass
@@ -101,6 +106,7 @@ class TaskCheckpoints:
         self._descriptor = descriptor
         self._opened = opened
         self._surroundings = surroundings
+        self._copies = surroundings.copies
         self._chains = SegmentChains()
         self._writes: list[StateWrite] = []
         self._unaligned: _Begun | None = None
@@ -197,6 +203,8 @@ class TaskCheckpoints:
         """The task ends: nobody waits for what is not reported."""
         for write in self._writes:
             write.give_up()
+        if self._copies is not None:
+            self._copies.close()
 
     # --- taking one
 
@@ -210,6 +218,7 @@ class TaskCheckpoints:
         if barrier.is_drain:
             opened.chain.drain()
         opened.chain.prepare_snapshot()
+        flush_ms = steady_ms() - since_ms
         committables = opened.prepare_commit(checkpoint_id)
         passed = self._send_on(barrier)
         try:
@@ -221,7 +230,7 @@ class TaskCheckpoints:
             self._refuse(checkpoint_id, self._describe(error))
             return None
         report = CheckpointTaken(self._descriptor.execution_id, checkpoint_id, state, committables)
-        return _Begun(barrier, report, snapshots, passed, writer, base, steady_ms() - since_ms)
+        return _Begun(barrier, report, snapshots, passed, writer, base, steady_ms() - since_ms, flush_ms)
 
     def _send_on(self, barrier: CheckpointBarrier) -> dict[Place, list[StreamItem]]:
         """Send the barrier to all consumers; returns what it passes, if it does."""
@@ -248,9 +257,10 @@ class TaskCheckpoints:
             )
         config = self._descriptor.config
         is_compressed = options.get(config, "execution.checkpointing.snapshot-compression")
-        return StateWriter(
-            self._surroundings.files(directory, config), directory, is_compressed=is_compressed
-        )
+        files: StateFiles = self._surroundings.files(directory, config)
+        if self._copies is not None and not barrier.directory and writes_local_copies(config):
+            files = CopyingFiles(files, self._copies)
+        return StateWriter(files, directory, is_compressed=is_compressed)
 
     def _begin_snapshots(self, barrier: CheckpointBarrier) -> dict[int, PendingSnapshot]:
         is_whole = bool(barrier.directory) or self._is_whole_next
@@ -265,7 +275,7 @@ class TaskCheckpoints:
         is_savepoint = bool(begun.barrier.directory)
         if is_savepoint:
             self._savepoints.add(begun.barrier.checkpoint_id)
-        figures = CheckpointFigures(alignment_ms=alignment_ms, sync_ms=begun.sync_ms)
+        figures = CheckpointFigures(alignment_ms=alignment_ms, sync_ms=begun.sync_ms, flush_ms=begun.flush_ms)
         taken = TakenState(
             dataclasses.replace(begun.report, figures=figures),
             begun.snapshots,
@@ -300,6 +310,10 @@ class TaskCheckpoints:
             return
         self._is_whole_next = False
         self._chains.completed(checkpoint_id)
+        copies, named = self._copies, self._chains.paths(checkpoint_id)
+        # An attempt that has not written it goes on from it, and may have to again.
+        if copies is not None and named is not None:
+            self._surroundings.write(lambda: copies.completed(checkpoint_id, named))
         for node in self._opened.chain.nodes:
             node.operator.context.state.on_checkpoint_completed(checkpoint_id)
 
@@ -310,6 +324,8 @@ class TaskCheckpoints:
         if self._departing is not None and self._departing.begun.barrier.checkpoint_id <= checkpoint_id:
             self._departing = None
         self._chains.aborted(checkpoint_id)
+        if (copies := self._copies) is not None:
+            self._surroundings.write(lambda: copies.aborted(checkpoint_id))
         for write in self._writes:
             if write.checkpoint_id == checkpoint_id:
                 write.give_up()

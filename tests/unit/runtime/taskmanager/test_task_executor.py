@@ -9,6 +9,7 @@ from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointRefused
 from runtime.taskmanager.events import (
     CollectMetrics,
     Disconnected,
+    ForgetJob,
     MessageReceived,
     MetricsCollected,
     SendToJobManager,
@@ -207,6 +208,7 @@ def test_a_slot_is_reported_free_after_its_tasks_have_ended() -> None:
     assert tell(executor, FreeSlot(TM, "j/1"), 5) == [StopTask("e1")]
     out = executor.handle(TaskStateChanged("e1", CANCELED), 7)
     assert out[0] == SendToJobManager(SlotFreed(TM, "j/1"))
+    assert out[-1] == ForgetJob("j")
     assert tell(executor, FreeSlot(TM, "j/1"), 8) == says(SlotFreed(TM, "j/1"))
     assert tell(executor, RequestSlot(TM, 0, "j/1", "j"), 9) == says(SlotRefused(TM, 0, "j/1"))
 
@@ -223,8 +225,20 @@ def test_without_its_job_manager_it_ends_its_tasks_and_registers_anew(how: str) 
     assert out == [StopTask("e1")]
     assert tell(executor, Heartbeat(TM, 9), 3005) == []
     out = executor.handle(TaskStateChanged("e1", CANCELED), 3100)
-    assert out == says(RegisterTaskManager("a#1", "a", 1, "a:1", 1))
+    assert out == [*says(RegisterTaskManager("a#1", "a", 1, "a:1", 1)), ForgetJob("j")]
     assert executor.slots.report() == (SlotStatus(0),)
+
+
+def test_a_job_is_forgotten_with_its_last_slot_and_not_with_its_tasks() -> None:
+    executor = TaskExecutor(TaskExecutorConfig("a", "a:1", 2))
+    executor.handle(Tick(), 0)
+    tell(executor, RegistrationAccepted(TM, 1000, 3000), 0)
+    for slot in (0, 1):
+        tell(executor, RequestSlot(TM, slot, f"j/{slot}", "j"), 1)
+    tell(executor, DeployTask(TM, descriptor("e1", "j/0")), 2)
+    assert ForgetJob("j") not in executor.handle(TaskStateChanged("e1", FINISHED), 3)
+    assert ForgetJob("j") not in tell(executor, FreeSlot(TM, "j/0"), 4)
+    assert ForgetJob("j") in tell(executor, FreeSlot(TM, "j/1"), 5)
 
 
 def test_a_registration_that_was_given_up_before_it_was_accepted_is_replaced() -> None:
