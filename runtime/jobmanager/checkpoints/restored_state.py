@@ -13,6 +13,7 @@ from runtime.jobmanager.checkpoints.completed_checkpoints import (
     Positions,
     RestorableVertex,
 )
+from runtime.jobmanager.checkpoints.saved_secrets import check_secrets, with_secrets
 from runtime.jobmanager.events import LoadedCheckpoint
 from sqlstream import config as options
 from sqlstream.errors import UserError
@@ -29,9 +30,10 @@ def restorable_checkpoint(
 ) -> CompletedCheckpoint:
     """The checkpoint with its state by the vertices of the job, whose operators find theirs by uid. UserError SS6204 when an
     operator of the checkpoint has state that none of the job takes, SS6205 when the number of key groups differs, and SS6222 when
-    rows were under way between tasks that the job does not have."""
+    rows were under way between tasks that the job does not have; SS6271 when it does not have the password of a sink."""
     manifest = loaded.manifest
     _check_in_flight(manifest, job, loaded.path)
+    check_secrets(manifest, job, loaded.path)
     saved = {o.uid: (v, o) for v in manifest.vertices for o in v.operators}
     vertices: dict[str, RestorableVertex] = {}
     for vertex in job.vertices:
@@ -64,7 +66,7 @@ def commits_by_checkpoint(manifest: CheckpointManifest, job: JobGraph) -> dict[i
     found: dict[int, list[SavedCommit]] = {}
     commits = sorted(manifest.commits, key=lambda c: c.checkpoint_id)
     for commit in (*commits, *_left_by_finished(manifest, job)):
-        found.setdefault(commit.checkpoint_id, []).append(commit)
+        found.setdefault(commit.checkpoint_id, []).append(with_secrets(commit, manifest, job))
     return found
 
 
