@@ -55,7 +55,6 @@ from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rpc import DeployTask, TaskDeploymentDescriptor
-from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 from sqlstream.spi.files import Files
 
 RESTARTS_MAX = 40
@@ -452,7 +451,7 @@ class ReliableCluster(Cluster):
     def _go_on_from_savepoint(self, instruction: RemoveJob) -> None:
         """A job that has stopped with a savepoint goes on as another one, at another parallelism if its rows stay alike."""
         job, ended = instruction.ended.job_graph, instruction.ended
-        stops = self.output.newest(job.job_id) not in (0, LAST_CHECKPOINT_ID)
+        stops = self.output.savepoint_at_end(job.job_id)
         path = next((reply.path for reply in ended.savepoints if reply.path), "")
         if ended.details.status is not JobStatus.FINISHED or not stops or not path:
             return
@@ -483,7 +482,7 @@ class ReliableCluster(Cluster):
         job_id, manifest = instruction.job_id, instruction.manifest
         if not self.may_lie:
             check_state(self.output.jobs[job_id], manifest, self.reading, instruction.directory)
-        self.output.manifests[job_id, manifest.checkpoint_id] = manifest
+        self.output.add_manifest(manifest)
         try:
             path = self.server.checkpoints.store(instruction.directory, manifest)
         except SqlStreamError as error:
