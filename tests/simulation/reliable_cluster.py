@@ -156,6 +156,7 @@ class ReliableCluster(Cluster):
             "timeout": f"{rng.choice([1500, 6000])} ms",
             "tolerable-failed-checkpoints": str(rng.choice([0, 1, 5])),
             "num-retained": str(rng.randint(1, 3)),
+            "max-concurrent-checkpoints": str(rng.choice([1, 1, 2, 4])),
             "unaligned.enabled": str(not is_broadcast and rng.random() < 0.25).lower(),
         }
         return replace(job, config=job.config | {prefix + name: value for name, value in config.items()})
