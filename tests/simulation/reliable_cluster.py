@@ -150,14 +150,15 @@ class ReliableCluster(Cluster):
         rng = self.rng
         prefix = "execution.checkpointing."
         is_broadcast = any(e.exchange.kind is ExchangeKind.BROADCAST for e in job.edges)
+        is_unaligned = not is_broadcast and rng.random() < 0.25
         config = {
             "interval": f"{rng.choice([100, 500, 2000])} ms",
             "min-pause": f"{rng.choice([0, 0, 300])} ms",
             "timeout": f"{rng.choice([1500, 6000])} ms",
             "tolerable-failed-checkpoints": str(rng.choice([0, 1, 5])),
             "num-retained": str(rng.randint(1, 3)),
-            "max-concurrent-checkpoints": str(rng.choice([1, 1, 2, 4])),
-            "unaligned.enabled": str(not is_broadcast and rng.random() < 0.25).lower(),
+            "unaligned.enabled": str(is_unaligned).lower(),
+            "max-concurrent-checkpoints": str(1 if is_unaligned else rng.choice([1, 1, 2, 4])),
         }
         return replace(job, config=job.config | {prefix + name: value for name, value in config.items()})
 
