@@ -52,6 +52,7 @@ from sqlstream.messages.rpc import (
     ToJobManager,
 )
 from sqlstream.specs import InferTableSpec, SinkSpec, SourceSpec
+from sqlstream.state_options import directories_of
 
 RESULT_BUFFER_BYTES = 16 * 1024 * 1024
 """Result rows of one job that may wait for the client."""
@@ -100,6 +101,7 @@ class EmbeddedCluster:
             RESULT_BUFFER_BYTES, print_lines, self._on_unprinted, self._attached.take_lines
         )
         if in_process:
+            from runtime.memory.managed_memory import ManagedMemory, ManagedMemoryOptions
             from runtime.taskmanager.in_process import InProcessTaskManager
 
             self._task_managers: TaskManagers = InProcessTaskManager(
@@ -109,6 +111,14 @@ class EmbeddedCluster:
                 self._on_crash,
                 options.get(self._config, "task.cancellation.timeout"),
                 LocalCopies(local_copy_directories(self._config)),
+                ManagedMemory(
+                    ManagedMemoryOptions(
+                        options.get(self._config, "taskmanager.memory.managed.size"),
+                        # A slot is as large as in a child process, however many there are here.
+                        options.get(self._config, "taskmanager.numberOfTaskSlots"),
+                        directories_of(options.get(self._config, "io.tmp.dirs")),
+                    )
+                ),
             )
         else:
             from runtime.providers.flight_cluster import FlightTaskManagers
@@ -163,6 +173,8 @@ class EmbeddedCluster:
             options.get(self._config, "taskmanager.bind-host"),
             endpoint.tls if endpoint is not None else None,
             local_copy_directories(self._config),
+            options.get(self._config, "taskmanager.memory.managed.size"),
+            directories_of(options.get(self._config, "io.tmp.dirs")),
         )
 
     def _job_manager_config(self) -> JobManagerConfig:

@@ -24,7 +24,8 @@ _CHECKPOINTS = (
     ConfigOption("execution.checkpointing.timeout", _D, "10 min", "A checkpoint that takes longer is given up.",
                  minimum=INTERVAL_MS_MIN),
     ConfigOption("execution.checkpointing.max-concurrent-checkpoints", _I, "1",
-                 "How many checkpoints of a job may be in progress at once.", minimum=1, maximum=1),
+                 "How many checkpoints of a job may be in progress at once; with execution.checkpointing.min-pause, and with "
+                 "unaligned ones, it is one.", minimum=1, maximum=8),
     ConfigOption("execution.checkpointing.tolerable-failed-checkpoints", _I, "0",
                  "How many checkpoints in a row may fail before the job is restarted.", minimum=0),
     ConfigOption("execution.checkpointing.num-retained", _I, "1", "How many completed checkpoints are kept.",
@@ -35,6 +36,9 @@ _CHECKPOINTS = (
     ConfigOption("execution.checkpointing.unaligned.enabled", _B, "false",
                  "Let the barriers of checkpoints, but not of savepoints, pass the rows that wait between tasks, which become "
                  "part of the checkpoint: it waits for no slow task, is larger, and goes on with the same parallelism only."),
+    ConfigOption("execution.checkpointing.aligned-checkpoint-timeout", _D, "0 ms",
+                 "With execution.checkpointing.unaligned.enabled: how long the barriers of a checkpoint wait behind rows before "
+                 "they pass them; 0 does not wait.", minimum=0),
     ConfigOption("execution.checkpointing.checkpoints-after-tasks-finish", _E, "true",
                  "Take checkpoints while some of the tasks have finished.", choices=("true",), refused=("false",)),
     ConfigOption("execution.checkpointing.externalized-checkpoint-retention", _E, "NO_EXTERNALIZED_CHECKPOINTS",

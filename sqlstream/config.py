@@ -15,6 +15,7 @@ from sqlstream.flink_tuning import TUNING
 from sqlstream.network_options import NETWORK_OPTIONS
 from sqlstream.server_options import SERVER_OPTIONS
 from sqlstream.spark_keys import is_spark_key
+from sqlstream.state_options import STATE_OPTIONS
 from sqlstream.store_options import STORE_OPTIONS
 
 _B, _I, _D, _M, _S, _E, _Z = (
@@ -142,6 +143,7 @@ OPTIONS: dict[str, ConfigOption] = {
         *CHECKPOINTING_OPTIONS,
         *NETWORK_OPTIONS,
         *SERVER_OPTIONS,
+        *STATE_OPTIONS,
         *STORE_OPTIONS,
     )
 }  # fmt: skip

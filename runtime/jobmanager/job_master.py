@@ -79,6 +79,7 @@ class JobMaster:
     ) -> None:
         self.job_graph = job_graph
         self.job_id = job_graph.job_id
+        self.config = config
         self.story = Story()
         self.graph = ExecutionGraph(job_graph, now_ms, self.story)
         self._instructions: list[JobMasterInstruction] = []
@@ -251,7 +252,7 @@ class JobMaster:
             self._regions.on_failure(tasks.no_slots(), waiting, now_ms)
         self._after_checkpoint(self.checkpoints.expire(now_ms), now_ms)
         if self.phase is JobPhase.RUNNING:
-            self.checkpoints.resend(now_ms, self._parts.config.resend_ms)
+            self.checkpoints.resend(now_ms, self.config.resend_ms)
             self.checkpoints.begin_due(now_ms)
         self._parts.output.is_unclean |= tasks.give_up(now_ms)
         tasks.resend(now_ms)

@@ -258,7 +258,7 @@ class JobManagerShell:
     ) -> None:
         """Ask for a savepoint with which the job ends."""
         place, kind = self._savepoint_place(job_id, trigger_id, directory), CheckpointKind.SYNC_SAVEPOINT
-        self._request_savepoint(SavepointRequested(job_id, trigger_id, kind, place, is_drain))
+        self._request_savepoint(SavepointRequested(job_id, trigger_id, kind, place, is_drain, True))
 
     def savepoint_status(self, job_id: str, trigger_id: str) -> SavepointStatusReply:
         return self._ask(lambda d: d.savepoint_status(job_id, trigger_id))

@@ -37,6 +37,7 @@ from runtime.kernels.words import (
     read_column,
     zero_nulls,
 )
+from runtime.memory.array_memory import memory_in_force
 from runtime.native.kernel import inlined, kernel
 from sqlstream.errors import InternalError
 
@@ -67,7 +68,8 @@ class KeyIndex:
             len(self.types) == 1 and not is_bytes_type(self.types[0]) and self.types[0].bit_width <= 64
         )
         self._layout = RowLayout.of(self.types)
-        self._table = np.zeros(_TABLE_SIZE_MIN, dtype=np.uint64)
+        self._memory = memory_in_force()
+        self._table = self._memory.zeros(_TABLE_SIZE_MIN, np.uint64)
         width = 2 if self._is_single else self._layout.width
         self._rows = GrowingArray(np.uint64, width)
         self._live = GrowingArray(np.uint8)
@@ -199,7 +201,7 @@ class KeyIndex:
         slots = np.ascontiguousarray(slots, dtype=np.int64)
         needed = int(self._state[_FREE]) + len(slots)
         if len(self._free) < needed:
-            free = np.empty(max(needed, 2 * len(self._free)), dtype=np.int64)
+            free = self._memory.empty(max(needed, 2 * len(self._free)), np.int64)
             free[: len(self._free)] = self._free
             self._free = free
         self._arena_garbage += _delete(
@@ -250,7 +252,8 @@ class KeyIndex:
     def _grow(self, size: int) -> None:
         if size // 2 >= _SLOTS_MAX:
             raise InternalError(f"a key index cannot hold more than {_SLOTS_MAX} keys in one subtask")
-        table = np.zeros(size, dtype=np.uint64)
+        self._memory.require(8 * size)
+        table = self._memory.zeros(size, np.uint64)
         _rehash(self._table, table)
         self._table = table
         self._reserve_slots()
@@ -267,7 +270,7 @@ class KeyIndex:
         self._arena.reserve(needed)
 
     def _new_arena(self, size: int) -> GrowingArray:
-        arena = GrowingArray(np.uint8)
+        arena = GrowingArray(np.uint8, memory=self._memory)
         arena.reserve(size)
         return arena
 

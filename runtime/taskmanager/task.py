@@ -17,6 +17,7 @@ from runtime.checkpoint.local_copy_settings import reads_local_copies, writes_lo
 from runtime.checkpoint.state_figures import StateFigures
 from runtime.host.clock import steady_s
 from runtime.logs import TaskLabels, label_thread
+from runtime.memory.managed_memory import TaskMemory, unmanaged_memory
 from runtime.net.channels import ChannelClosed
 from runtime.net.exchange import DataExchange
 from runtime.taskmanager.cancellation import TaskCancellation
@@ -36,9 +37,6 @@ logger = logging.getLogger(__name__)
 
 IDLE_MIN_S = 0.004
 """A task that has waited for this long takes turns with others that wake at the same time; a busier one does not."""
-
-STATE_SIZE_INTERVAL_S = 0.5
-"""How often a task measures its state, which only its own thread may read."""
 
 WRITE_POLL_S = 0.01
 """How often a task that has finished looks whether its state is written."""
@@ -71,7 +69,14 @@ class Task:
     State: what was opened; all of it is released when the thread ends.
     """
 
-    def __init__(self, descriptor: TaskDeploymentDescriptor, environment: TaskEnvironment) -> None:
+    def __init__(
+        self,
+        descriptor: TaskDeploymentDescriptor,
+        environment: TaskEnvironment,
+        memory: TaskMemory | None = None,
+    ) -> None:
+        """`memory` is closed at the task's end; None: without a limit."""
+        memory = memory or unmanaged_memory()
         self.descriptor = descriptor
         self._environment = environment
         self._mailbox = Mailbox()
@@ -93,7 +98,9 @@ class Task:
             report_checkpoint=environment.report,
             state_figures=figures,
             copies=_copies_of(descriptor, environment.copies, figures),
+            memory=memory,
         )
+        self._memory = memory
         self._opened = OpenedTask(descriptor, self._surroundings)
         self._figures = TaskFigures(descriptor, self._opened, self._times, self._mailbox)
         self._state_measured_s = 0.0
@@ -130,12 +137,14 @@ class Task:
         name, subtask = self.descriptor.vertex.name, self.descriptor.subtask + 1
         label_thread(TaskLabels(self.descriptor.job_id, name, subtask, self.descriptor.attempt))
         end = self._attempt()
+        self._memory.close()
         self._end_turn()
         _log_end(end)
         self._environment.report(dataclasses.replace(end, metrics=self._figures.read_last()))
 
     def _attempt(self) -> TaskStateChanged:
         execution_id = self.descriptor.execution_id
+        committables: tuple[SinkCommittables, ...] = ()
         try:
             try:
                 TaskOpening(self.descriptor, self._surroundings, self._opened).open()
@@ -144,6 +153,8 @@ class Task:
                 self._process()
                 committables = self._finish()
             except Exception:
+                # What sinks have prepared they do not remove: the job does.
+                committables = self._opened.committables()
                 self._give_up()
                 raise
             self._release()
@@ -154,10 +165,15 @@ class Task:
         except Exception as error:  # the thread's boundary: every failure becomes data
             if not self._cancellation.is_requested:
                 self._cancellation.close_outputs()
-                return TaskStateChanged(execution_id, ExecutionState.FAILED, error=self._describe(error))
+                return TaskStateChanged(
+                    execution_id,
+                    ExecutionState.FAILED,
+                    error=self._describe(error),
+                    committables=committables,
+                )
         else:
             return TaskStateChanged(execution_id, ExecutionState.FINISHED, committables=committables)
-        return TaskStateChanged(execution_id, ExecutionState.CANCELED)
+        return TaskStateChanged(execution_id, ExecutionState.CANCELED, committables=committables)
 
     def _process(self) -> None:
         loop = self._opened.loop
@@ -169,7 +185,7 @@ class Task:
             if pause is not NO_PAUSE:
                 self._wait(pause)
             loop.fire_timers()
-            if steady_s() - self._state_measured_s >= STATE_SIZE_INTERVAL_S:
+            if steady_s() - self._state_measured_s >= self._memory.measure_interval_s:
                 self._measure_state()
 
     def _wait(self, pause: Pause) -> None:
@@ -195,7 +211,7 @@ class Task:
 
     def _finish(self) -> tuple[SinkCommittables, ...]:
         self._opened.loop.finish()
-        self._measure_state()
+        self._opened.chain.update_state_bytes()
         for stream in self._opened.client_streams:
             stream.finish()
         for partition in self._opened.partitions:
@@ -211,7 +227,7 @@ class Task:
             self._mailbox.wait_for_room(lambda: False, WRITE_POLL_S)
 
     def _measure_state(self) -> None:
-        self._opened.chain.update_state_bytes()
+        self._memory.measured(self._opened.chain.update_state_bytes())
         self._state_measured_s = steady_s()
 
     # --- the end

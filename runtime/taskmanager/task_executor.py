@@ -260,17 +260,20 @@ class TaskExecutor:
             self._instructions.append(GiveSplits(message.execution_id, message.number, message.assigned))
 
     def _on_trigger_checkpoint(self, message: TriggerCheckpoint, now_ms: int) -> None:
-        reported = self._checkpoint_reports.of(message.execution_id)
+        reports, ids = self._checkpoint_reports, (message.execution_id, message.checkpoint_id)
         if not self._is_running(message.execution_id):
             return
-        if self._checkpoint_reports.is_first(message.execution_id, message.checkpoint_id):
+        if reports.is_first(*ids):
             self._instructions.append(TellOfCheckpoint(message))
-        elif reported is not None and reported.checkpoint_id == message.checkpoint_id:
+        elif (reported := reports.of(*ids)) is not None:
             # The JobMaster asks again, so it has not got the answer.
             self._send_checkpoint_report(reported)
+        elif reports.is_skipped(*ids):
+            self._send_checkpoint_report(CheckpointRefused(*ids, _skipped(message.checkpoint_id)))
 
     def _on_checkpoint_fate(self, message: CheckpointCompleted | CheckpointAborted, now_ms: int) -> None:
-        self._checkpoint_reports.settle(message.execution_id, message.checkpoint_id)
+        pending = message.still_pending if isinstance(message, CheckpointAborted) else ()
+        self._checkpoint_reports.settle(message.execution_id, message.checkpoint_id, pending)
         if self._is_running(message.execution_id):
             self._instructions.append(TellOfCheckpoint(message))
 
@@ -450,3 +453,11 @@ class TaskExecutor:
     def _send_update(self, task: TaskEntry, now_ms: int) -> None:
         task.sent_ms = now_ms
         self._send(task.update(self.task_manager_id))
+
+
+def _skipped(checkpoint_id: int) -> ErrorInfo:
+    return ErrorInfo(
+        code="SS6220",
+        message=f"checkpoint {checkpoint_id} was given up: the task has taken a later one before it",
+        reason=FailureReason.CANCELLED,
+    )

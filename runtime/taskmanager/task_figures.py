@@ -69,6 +69,9 @@ class TaskFigures:
             **ratios,
             **self._times.accumulated(),
         }
+        file_bytes = sum(f.get("stateFileBytes", 0) for f in operators.values())
+        if file_bytes:
+            task["stateFileBytes"] = file_bytes
         if task_input.watermark_ms != WATERMARK_MIN:
             task["currentInputWatermark"] = task_input.watermark_ms
         return task | self._opened.state_figures.read()

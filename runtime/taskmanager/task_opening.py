@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from runtime.checkpoint.local_copy_settings import reads_local_copies
 from runtime.checkpoint.state_figures import StateFigures
 from runtime.host.clock import steady_ms
+from runtime.memory.array_memory import in_force
+from runtime.memory.managed_memory import TaskMemory, unmanaged_memory
 from runtime.net.channels import Channel, StreamItem
 from runtime.net.exchange import DataExchange
 from runtime.net.results import ClientStream
@@ -57,7 +59,7 @@ class TaskSurroundings:
     the connection to a producer is lost; `pause_ms` waits, and raises when the task is to end; `request_splits` asks for further
     splits of the source, which come to `SourceInput.on_assigned`. `write` has another thread make a call, `report_checkpoint` may
     be called by any thread, and `state_files` opens the store of a directory of checkpoints. `copies` are those of the subtask's
-    state on the local disk, where it keeps any, and `state_figures` what it counts of its state."""
+    state on the local disk, where it keeps any, `state_figures` what it counts of its state, and `memory` is what state takes."""
 
     now_ms: Callable[[], int]
     files: Any
@@ -73,6 +75,7 @@ class TaskSurroundings:
     state_files: Callable[[str, Mapping[str, str]], Files] = _state_files
     copies: SubtaskCopies | None = None
     state_figures: StateFigures = dataclasses.field(default_factory=StateFigures)
+    memory: TaskMemory = dataclasses.field(default_factory=unmanaged_memory)
 
 
 class OpenedTask:
@@ -93,6 +96,7 @@ class OpenedTask:
                 surroundings.state_files,
                 surroundings.write,
                 surroundings.report_checkpoint,
+                surroundings.now_ms,
                 surroundings.copies,
             ),
         )
@@ -177,7 +181,8 @@ class TaskOpening:
         else:
             behind = [head, *behind]
         for chained in behind:
-            self._chain.add(chained, functools.partial(self._open_operator, chained))
+            with in_force(self._surroundings.memory.of_operator(chained.name)):
+                self._chain.add(chained, functools.partial(self._open_operator, chained))
         if isinstance(head.spec, BatchQuerySpec):
             self._open_batch_query(head)
         self._opened.position.current = None

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from runtime.checkpoint.local_copies import LocalCopies
+from runtime.memory.managed_memory import ManagedMemory
 from runtime.net.exchange import DataExchange
 from runtime.taskmanager.checkpoints.writing_threads import WritingThreads
 from runtime.taskmanager.events import CheckpointMessage, TaskReport, TaskStateChanged
@@ -29,8 +30,11 @@ class ThreadTaskRunner:
         exchange: DataExchange,
         on_state: Callable[[TaskReport], None],
         copies: LocalCopies | None = None,
+        memory: ManagedMemory | None = None,
     ) -> None:
+        """`memory` is that of the TaskManager, and is stopped with this; None: without a limit."""
         self._on_state = on_state
+        self._memory = memory or ManagedMemory()
         self._writing = WritingThreads()
         self._copies = copies
         self._environment = TaskEnvironment(
@@ -43,7 +47,8 @@ class ThreadTaskRunner:
         self._lock = threading.Lock()
 
     def start(self, descriptor: TaskDeploymentDescriptor) -> None:
-        task = Task(descriptor, self._environment)
+        memory = self._memory.open(descriptor.allocation_id, descriptor.execution_id, descriptor.config)
+        task = Task(descriptor, self._environment, memory)
         with self._lock:
             self._tasks[descriptor.execution_id] = task
             self._started += 1
@@ -84,6 +89,7 @@ class ThreadTaskRunner:
         for task in (*tasks, *ending):
             task.join(timeout_s)
         self._writing.stop()
+        self._memory.stop()
 
     @property
     def tasks_started(self) -> int:

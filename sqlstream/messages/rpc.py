@@ -50,7 +50,7 @@ Metrics = dict[str, int | float]
 as …PerSecond), busyTimeMsPerSecond, idleTimeMsPerSecond, backPressuredTimeMsPerSecond, accumulateBusyTimeMs,
 accumulateIdleTimeMs, accumulateBackPressuredTimeMs, mailboxQueueSize, currentInputWatermark, currentOutputWatermark,
 numLateRecordsDropped; ours are numRecordsRejected, numNullRecordsDropped (at a sink),
-numStateEntriesExpired, stateBytes."""
+numStateEntriesExpired, stateBytes, stateFileBytes."""
 
 
 RESTARTS_REMEMBERED_MAX = 16
@@ -374,7 +374,8 @@ class TriggerCheckpoint(RpcMessage, frozen=True):
     """To a task that reads no channels: save your state, and send the barrier. One that has seen this checkpoint, or a later one,
     drops it. `timestamp_ms` is when the checkpoint began, by the wall clock. `directory` is that of a savepoint, in which all of
     the state is written anew; empty for a checkpoint. `is_drain`: time passes to its end before the barrier, and nothing is read
-    behind it. `completed_id` is the last checkpoint that was completed, which the task may not have been told of yet."""
+    behind it. `completed_id` is the last checkpoint that was completed, which the task may not have been told of yet. `is_last`:
+    it is aligned, and nothing is read behind it until it is aborted."""
 
     task_manager_id: str
     execution_id: str
@@ -383,6 +384,7 @@ class TriggerCheckpoint(RpcMessage, frozen=True):
     directory: str = ""
     is_drain: bool = False
     completed_id: int = 0
+    is_last: bool = False
 
 
 class CheckpointCompleted(RpcMessage, frozen=True):
@@ -394,11 +396,13 @@ class CheckpointCompleted(RpcMessage, frozen=True):
 
 
 class CheckpointAborted(RpcMessage, frozen=True):
-    """This checkpoint will not be completed. What changed since the last completed one is saved again by the next."""
+    """This checkpoint will not be completed. What changed since the last completed one is saved again by the next.
+    `still_pending` are the earlier ones that may be: all others before it are decided."""
 
     task_manager_id: str
     execution_id: str
     checkpoint_id: int
+    still_pending: tuple[int, ...] = ()
 
 
 class TaskStateAck(RpcMessage, frozen=True):
