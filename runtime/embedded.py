@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from runtime.absolute_paths import is_of_spark, with_absolute_paths
 from runtime.checkpoint.checkpoint_store import CheckpointStore
+from runtime.checkpoint.local_copies import LocalCopies
+from runtime.checkpoint.local_copy_settings import local_copy_directories
 from runtime.client_messages import ClientMessages
 from runtime.cluster_surroundings import ClusterSurroundings, TaskManagers, print_to_terminal
 from runtime.host.clock import now_ms, steady_ms, steady_s
@@ -16,7 +18,7 @@ from runtime.job_end import tell_end
 from runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
 from runtime.jobmanager.events import LoadedCheckpoint
 from runtime.jobmanager.job_manager import JobManagerConfig
-from runtime.jobmanager.job_master import JobMasterConfig
+from runtime.jobmanager.job_master_config import JobMasterConfig
 from runtime.jobmanager.provisioning import ProvisioningConfig
 from runtime.jobmanager.resource_manager import ResourceManagerConfig
 from runtime.jobmanager.shell import JobManagerShell
@@ -50,6 +52,7 @@ from sqlstream.messages.rpc import (
     ToJobManager,
 )
 from sqlstream.specs import InferTableSpec, SinkSpec, SourceSpec
+from sqlstream.state_options import directories_of
 
 RESULT_BUFFER_BYTES = 16 * 1024 * 1024
 """Result rows of one job that may wait for the client."""
@@ -98,6 +101,7 @@ class EmbeddedCluster:
             RESULT_BUFFER_BYTES, print_lines, self._on_unprinted, self._attached.take_lines
         )
         if in_process:
+            from runtime.memory.managed_memory import ManagedMemory, ManagedMemoryOptions
             from runtime.taskmanager.in_process import InProcessTaskManager
 
             self._task_managers: TaskManagers = InProcessTaskManager(
@@ -106,6 +110,15 @@ class EmbeddedCluster:
                 self._receive,
                 self._on_crash,
                 options.get(self._config, "task.cancellation.timeout"),
+                LocalCopies(local_copy_directories(self._config)),
+                ManagedMemory(
+                    ManagedMemoryOptions(
+                        options.get(self._config, "taskmanager.memory.managed.size"),
+                        # A slot is as large as in a child process, however many there are here.
+                        options.get(self._config, "taskmanager.numberOfTaskSlots"),
+                        directories_of(options.get(self._config, "io.tmp.dirs")),
+                    )
+                ),
             )
         else:
             from runtime.providers.flight_cluster import FlightTaskManagers
@@ -159,6 +172,9 @@ class EmbeddedCluster:
             options.get(self._config, "taskmanager.host"),
             options.get(self._config, "taskmanager.bind-host"),
             endpoint.tls if endpoint is not None else None,
+            local_copy_directories(self._config),
+            options.get(self._config, "taskmanager.memory.managed.size"),
+            directories_of(options.get(self._config, "io.tmp.dirs")),
         )
 
     def _job_manager_config(self) -> JobManagerConfig:

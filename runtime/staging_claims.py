@@ -23,7 +23,6 @@ from runtime.connectors.file_paths import is_in_store
 from runtime.jobmanager.collaborators import JobStore
 from runtime.jobmanager.events import EndedJob
 from sqlstream import config as options
-from sqlstream.checkpointing_options import takes_checkpoints
 from sqlstream.errors import SqlStreamError
 from sqlstream.graph.job_graph import JobGraph, written_tables
 from sqlstream.messages.job_state import JobStatus
@@ -134,9 +133,7 @@ class ClaimingStore:
 def _checkpoints_of(job_graph: JobGraph) -> str:
     """What a claim calls the directory of a job's checkpoints when the user has chosen its place; empty otherwise."""
     root = job_graph.config.get(CHECKPOINTS, "")
-    if not root or not takes_checkpoints(job_graph.config):
-        return ""
-    return _named(os.path.join(root, job_graph.job_id), job_graph.config)
+    return _named(os.path.join(root, job_graph.job_id), job_graph.config) if root else ""
 
 
 def _named(path: str, config: Mapping[str, str]) -> str:

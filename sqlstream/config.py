@@ -15,6 +15,7 @@ from sqlstream.flink_tuning import TUNING
 from sqlstream.network_options import NETWORK_OPTIONS
 from sqlstream.server_options import SERVER_OPTIONS
 from sqlstream.spark_keys import is_spark_key
+from sqlstream.state_options import STATE_OPTIONS
 from sqlstream.store_options import STORE_OPTIONS
 
 _B, _I, _D, _M, _S, _E, _Z = (
@@ -116,6 +117,11 @@ OPTIONS: dict[str, ConfigOption] = {
                      "before child processes are up; 0 starts them for every job that reads a table.", minimum=0),
         ConfigOption("taskmanager.numberOfTaskSlots", _I, "1", "Slots of each TaskManager.", minimum=1, maximum=64,
                      scope=Scope.CLUSTER),
+        ConfigOption("process.working-dir", _S, "",
+                     "The directory for files that a process leaves to the one that takes its place; empty takes that for "
+                     "temporary files.", scope=Scope.CLUSTER),
+        ConfigOption("process.taskmanager.working-dir", _S, "",
+                     "That of TaskManagers; empty takes process.working-dir.", scope=Scope.CLUSTER),
         ConfigOption("jobstore.max-capacity", _I, "200",
                      "How many ended jobs are remembered, at most half of them queries.", minimum=1, maximum=100_000,
                      scope=Scope.CLUSTER),
@@ -137,6 +143,7 @@ OPTIONS: dict[str, ConfigOption] = {
         *CHECKPOINTING_OPTIONS,
         *NETWORK_OPTIONS,
         *SERVER_OPTIONS,
+        *STATE_OPTIONS,
         *STORE_OPTIONS,
     )
 }  # fmt: skip

@@ -53,7 +53,7 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
         ),
     ),
     (
-        "state and sorted rows are in memory: there is no cache before it, and a stream spills nothing",
+        "operators work on state where it lies: there is no cache before it, and what is sorted is state",
         (
             ("table.exec.rank.topn-cache-size", _I, "10000"),
             ("table.exec.window-agg.buffer-size-limit", _I, "100000"),

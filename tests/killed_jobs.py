@@ -15,13 +15,13 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-from moved_jobs import Deployment, Script, States, Tape, at_parallelism, registered, tape_of
+from moved_jobs import Deployment, Script, States, Tape, at_backend, at_parallelism, registered, tape_of
 from simulated_tasks import SimulatedExchange, SimulatedTask
 
 from runtime.checkpoint.checkpoint_files import checkpoint_files
 from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport, CheckpointTaken
 from runtime.taskmanager.checkpoints.task_checkpoints import UNALIGNED
-from runtime.taskmanager.task_executor import CheckpointMessage, TaskStateChanged
+from runtime.taskmanager.events import CheckpointMessage, TaskStateChanged
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint import SubtaskState, TaskRestore, checkpoint_of_path
 from sqlstream.messages.job_state import ExecutionState
@@ -258,8 +258,10 @@ def run_killed_job(
     figures: dict[str, int] | None = None,
     *,
     is_unaligned: bool = False,
+    backends: Sequence[str] = ("hashmap",),
 ) -> list[pa.RecordBatch]:
-    """What the sink has committed of a job that is killed once in each life but its last; each life has its parallelism."""
+    """What the sink has committed of a job that is killed once in each life but its last; each life has its parallelism, and in
+    turn one of `backends`."""
     fate, now_ms = random.Random(seed), 1_000
     with registered():
         tape, story = tape_of(graph, scripts, fate), Story(directory, is_unaligned)
@@ -267,7 +269,8 @@ def run_killed_job(
             story.figures = figures
         for number, parallelism in enumerate(parallelisms, 1):
             tape = tape_of(graph, scripts, fate) if story.completed is None else tape
-            life = KilledDeployment(at_parallelism(graph, parallelism), tape, story, now_ms)
+            planned = at_backend(at_parallelism(graph, parallelism), backends[(number - 1) % len(backends)])
+            life = KilledDeployment(planned, tape, story, now_ms)
             has_ended = life.run_until_killed(is_last=number == len(parallelisms))
             now_ms = life.now_ms
             if has_ended:

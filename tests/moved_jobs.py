@@ -28,7 +28,7 @@ from runtime.operators.operator import Operator
 from runtime.state.operator_state import OperatorState, PendingSnapshot
 from runtime.state.snapshot import OperatorSnapshot
 from runtime.story import Story
-from runtime.taskmanager.task_executor import TaskStateChanged
+from runtime.taskmanager.events import TaskStateChanged
 from sqlstream.changelog import ChangelogMode
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.graph.job_graph import JobGraph
@@ -235,6 +235,10 @@ def at_parallelism(graph: JobGraph, parallelism: int) -> JobGraph:
     return msgspec.structs.replace(graph, vertices=tuple(vertices))
 
 
+def at_backend(graph: JobGraph, backend: str) -> JobGraph:
+    return msgspec.structs.replace(graph, config={**graph.config, "state.backend.type": backend})
+
+
 def _name(spec: SourceSpec) -> str:
     return spec.table.rpartition(".")[2].strip("`")
 
@@ -386,26 +390,29 @@ def run_job(
     parallelisms: Sequence[int],
     seed: int,
     seen: Callable[[Operator[Any]], None] = lambda operator: None,
+    backends: Sequence[str] = ("hashmap",),
 ) -> list[pa.RecordBatch]:
-    """What the sink records of a run that is cut at random places and goes on at the next parallelism; `seen` gets the operators
-    that hold state at a cut."""
+    """What the sink records of a run that is cut at random places and goes on at the next parallelism, and in turn on the next
+    of `backends`; `seen` gets the operators that hold state at a cut."""
+    graphs = [at_backend(graph, backend) for backend in backends]
     with registered():
-        return _run_job(graph, scripts, parallelisms, random.Random(seed), seen)
+        return _run_job(graphs, scripts, parallelisms, random.Random(seed), seen)
 
 
 def _run_job(
-    graph: JobGraph,
+    graphs: Sequence[JobGraph],
     scripts: Mapping[str, list[Script]],
     parallelisms: Sequence[int],
     fate: random.Random,
     seen: Callable[[Operator[Any]], None],
 ) -> list[pa.RecordBatch]:
-    tape = tape_of(graph, scripts, fate)
+    tape = tape_of(graphs[0], scripts, fate)
     states: States = {}
     now_ms = 1_000
     for number, parallelism in enumerate(parallelisms, 1):
         tape.set_stops(is_last=number == len(parallelisms))
-        deployment = Deployment(at_parallelism(graph, parallelism), tape, states, now_ms)
+        graph = at_parallelism(graphs[(number - 1) % len(graphs)], parallelism)
+        deployment = Deployment(graph, tape, states, now_ms)
         deployment.run()
         if number < len(parallelisms):
             for operator in deployment.operators():

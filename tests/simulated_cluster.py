@@ -52,26 +52,26 @@ from runtime.jobmanager.events import (
     Tick,
 )
 from runtime.jobmanager.job_manager import JobManager, JobManagerConfig
-from runtime.jobmanager.job_master import JobMasterConfig
+from runtime.jobmanager.job_master_config import JobMasterConfig
 from runtime.jobmanager.provisioning import REPLACEMENTS_MAX, ProvisioningConfig
 from runtime.jobmanager.registered_task_manager import SlotState
 from runtime.jobmanager.resource_manager import ResourceManagerConfig
 from runtime.jobmanager.restart_strategy import NoRestart
 from runtime.jobmanager.scheduler import slots_needed
 from runtime.net.simulated import NetworkFaults, SimulatedNetwork
-from runtime.taskmanager import task_executor
-from runtime.taskmanager.task_executor import (
+from runtime.taskmanager import events as task_executor_events
+from runtime.taskmanager.events import (
     CollectMetrics,
     GiveSplits,
     SendToJobManager,
     StartTask,
     StopTask,
-    TaskExecutor,
-    TaskExecutorConfig,
     TaskStateChanged,
     TellOfCheckpoint,
     Terminate,
 )
+from runtime.taskmanager.registration import TaskExecutorConfig
+from runtime.taskmanager.task_executor import TaskExecutor
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ErrorInfo, FailureReason, JobError
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobEdge, JobGraph, JobVertex
@@ -499,10 +499,10 @@ class Cluster:
         if not process.is_alive:
             return
         if not process.is_stopped:
-            self.tell_process(process, task_executor.Tick())
+            self.tell_process(process, task_executor_events.Tick())
         self.after(max(TICK_MS, process.executor.tick_after_ms()), lambda: self.tick_process(process))
 
-    def tell_process(self, process: Process, event: task_executor.TaskExecutorEvent) -> None:
+    def tell_process(self, process: Process, event: task_executor_events.TaskExecutorEvent) -> None:
         if not process.is_alive:
             return
         if process.is_stopped:
@@ -519,7 +519,7 @@ class Cluster:
                     self.stop_task(process, execution_id)
                 case CollectMetrics():
                     metrics = tuple(TaskMetrics(e, {"numRecordsIn": self.now_ms}) for e in process.running)
-                    self.tell_process(process, task_executor.MetricsCollected(metrics))
+                    self.tell_process(process, task_executor_events.MetricsCollected(metrics))
                 case TellOfCheckpoint(message):
                     if message.execution_id in process.running:
                         process.running[message.execution_id].tell_of_checkpoint(message)
@@ -594,7 +594,7 @@ class Cluster:
         if process is None:
             return
         self.say(f"{process.address} loses its connection")
-        self.tell_process(process, task_executor.Disconnected())
+        self.tell_process(process, task_executor_events.Disconnected())
 
     def isolate_one(self) -> None:
         """The network to one TaskManager (one way) goes away for longer than heartbeats may."""
@@ -627,7 +627,7 @@ class Cluster:
             return
         process = self.processes.get(address)
         if process is not None:
-            self.tell_process(process, task_executor.MessageReceived(message))  # type: ignore[arg-type]
+            self.tell_process(process, task_executor_events.MessageReceived(message))  # type: ignore[arg-type]
 
     # --- tasks
 
@@ -781,7 +781,9 @@ class Cluster:
             assert job_id not in self.half_committed or job_id in self.aborts, f"half of {job_id} stays"
             rows = self.disk.rows(job_id)
             # A TaskManager that was cut off may have written after its job had ended.
-            if not self.has_lost_tasks and all(p.executor.incarnation == 0 for p in self.processes.values()):
+            if not self.has_lost_tasks and all(
+                p.executor.registration.incarnation == 0 for p in self.processes.values()
+            ):
                 assert not self.disk.staged.get(job_id), f"{job_id} has left {self.disk.staged[job_id]}"
             job = next(j for j in self.jobs if j.job_id == job_id)
             if end.status is JobStatus.FINISHED:

@@ -11,21 +11,23 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 from committable_harness import file_of
 
+from runtime.memory.managed_memory import ManagedMemory
 from runtime.net.channels import ChannelClosed, QueuedItem
 from runtime.state.snapshot import OperatorSnapshot
 from runtime.taskmanager.cancellation import TaskCancellation, TaskCancelled
 from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport
+from runtime.taskmanager.events import CheckpointMessage, TaskStateChanged
 from runtime.taskmanager.mailbox import Mailbox
 from runtime.taskmanager.metrics import TaskTimes
 from runtime.taskmanager.operator_chain import OperatorChain
 from runtime.taskmanager.split_requests import SplitsRequested
-from runtime.taskmanager.task_executor import CheckpointMessage, TaskStateChanged
 from runtime.taskmanager.task_opening import OpenedTask, TaskOpening, TaskSurroundings
 from sqlstream.changelog import ChangelogMode
-from sqlstream.elements import EndOfInput
+from sqlstream.elements import CheckpointBarrier, EndOfInput
 from sqlstream.errors import ErrorInfo, FailureReason, JobError, SqlStreamError
 from sqlstream.expressions import Call, InputRef, Literal
 from sqlstream.graph.job_graph import JobGraph, JobVertex
@@ -258,6 +260,7 @@ class SimulatedChannel:
         self.is_closed = False
         self.has_ended = False
         self.on_read: Callable[[int], None] | None = None
+        self.on_timed: Callable[[CheckpointBarrier], None] | None = None
 
     @property
     def has_room(self) -> bool:
@@ -275,7 +278,8 @@ class SimulatedChannel:
         self._after(self._fate.randint(0, 30), self._arrive)
 
     def _arrive(self) -> None:
-        if self.is_closed:
+        # A barrier that has passed what was under way before it has arrived already.
+        if self.is_closed or not self._under_way:
             return
         item = self._under_way.popleft()
         self.has_ended = self.has_ended or isinstance(item, EndOfInput)
@@ -292,6 +296,31 @@ class SimulatedChannel:
         self._firsts += 1
         self._on_first()
         return tuple(QueuedItem(one, 0) for one in passed)
+
+    def holds(self, checkpoint_id: int) -> bool:
+        return self._place_of(checkpoint_id) is not None
+
+    def _place_of(self, checkpoint_id: int) -> int | None:
+        for place, item in enumerate([*self._items, *self._under_way]):
+            if isinstance(item, CheckpointBarrier) and item.checkpoint_id == checkpoint_id:
+                return None if item.is_unaligned else place
+        return None
+
+    def overtake(self, checkpoint_id: int) -> tuple[QueuedItem, ...]:
+        place = self._place_of(checkpoint_id)
+        if place is None:
+            return ()
+        items = [*self._items, *self._under_way]
+        passed = tuple(QueuedItem(one, 0) for one in items[self._firsts : place])
+        queue, place = (
+            (self._items, place) if place < len(self._items) else (self._under_way, place - len(self._items))
+        )
+        barrier = msgspec.structs.replace(queue[place], is_unaligned=True)
+        del queue[place]
+        self._items.insert(self._firsts, barrier)
+        self._firsts += 1
+        self._on_first()
+        return passed
 
     def take_first(self) -> tuple[QueuedItem | None, bool]:
         return self.take() if self._firsts else (None, False)
@@ -417,6 +446,9 @@ class SimulatedTask:
             request_splits=self.request_splits or _refuse,
             write=lambda call: self.after(self.write_delay_ms(), call),
             report_checkpoint=self.report_checkpoint or _refuse,
+            memory=ManagedMemory().open(
+                self.descriptor.allocation_id, self.descriptor.execution_id, self.descriptor.config
+            ),
         )
         if self.state_files is not None:
             self._surroundings = dataclasses.replace(self._surroundings, state_files=self.state_files)

@@ -30,13 +30,19 @@ CHANGED_PART = 100
 _NO_PERIODIC = {"execution.checkpointing.interval": "1 d"}
 """Checkpoints are taken when the measurement asks for them."""
 
+_VALUES = 12
+"""Numbers that are kept per key beside their count."""
+_KEY_BYTES = 24 + 8 * (1 + _VALUES)
+"""What a checkpoint has of a key: what finds it again, the key, the count and the other numbers."""
+
 _FILL = """
 CREATE TABLE filled (k BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '{keys}', 'rows-per-second' = '1000000000',
   'fields.k.kind' = 'sequence', 'fields.k.start' = '1', 'fields.k.end' = '{keys}');
 CREATE TABLE changed (k BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '{rate}',
   'fields.k.min' = '1', 'fields.k.max' = '{few}');
-CREATE TABLE counts (k BIGINT, n BIGINT, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'blackhole');
-INSERT INTO counts SELECT k, COUNT(*) FROM (SELECT k FROM filled UNION ALL SELECT k FROM changed) GROUP BY k;
+CREATE TABLE totals (k BIGINT, n BIGINT, {columns}, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'blackhole');
+INSERT INTO totals SELECT k, COUNT(*), {values}
+FROM (SELECT k FROM filled UNION ALL SELECT {changed_part} * k FROM changed) GROUP BY k;
 """
 
 
@@ -168,19 +174,11 @@ class CheckpointBench:
 
     # --- much state
 
-    def state(self, keys: int) -> StateFigure:
-        """JobError when the job fails or a step takes minutes."""
-        few = max(1, keys // CHANGED_PART)
-        # Three rows per key and second: 95 % of these keys change between two checkpoints.
-        with self._configured(_NO_PERIODIC):
-            text = _FILL.format(keys=keys, few=few, rate=3 * few)
-            job = self._submit(text, lambda table: dict(table.options))
-        self._wait(lambda: self._is_filled(job), FILL_TIMEOUT_S, "the state was not filled")
-        whole = self._checkpoint(job, 0)
-        increments = []
-        for number in range(1, INCREMENTS + 1):
-            time.sleep(1.0)
-            increments.append(self._checkpoint(job, number))
+    def state(self, state_bytes: int) -> StateFigure:
+        """About so much state. JobError when the job fails or a step takes minutes."""
+        keys = max(CHANGED_PART, state_bytes // _KEY_BYTES)
+        job = self._filled(keys)
+        whole, *increments = self._checkpoints(job)
         recovery_s = self._recover(job)
         job.cancel()
         job.wait(STEP_TIMEOUT_S)
@@ -196,6 +194,32 @@ class CheckpointBench:
             stopped_ms_p99=_quantile(stopped, 0.99),
             recovery_s=round(recovery_s, 2),
         )
+
+    def _filled(self, keys: int) -> Job:
+        """A job that has a row of numbers for each of so many keys, and changes one key in CHANGED_PART."""
+        few = keys // CHANGED_PART
+        numbers = range(_VALUES)
+        text = _FILL.format(
+            keys=keys,
+            few=few,
+            # Three rows per key and second: 95 % of these keys change between two checkpoints.
+            rate=3 * few,
+            changed_part=CHANGED_PART,
+            columns=", ".join(f"v{n} BIGINT" for n in numbers),
+            values=", ".join(f"MAX(k + {n})" for n in numbers),
+        )
+        with self._configured(_NO_PERIODIC):
+            job = self._submit(text, lambda table: dict(table.options))
+        self._wait(lambda: self._is_filled(job), FILL_TIMEOUT_S, "the state was not filled")
+        return job
+
+    def _checkpoints(self, job: Job) -> list[CheckpointRecord]:
+        """A whole checkpoint, and increments a second apart."""
+        found = [self._checkpoint(job, 0)]
+        for number in range(1, INCREMENTS + 1):
+            time.sleep(1.0)
+            found.append(self._checkpoint(job, number))
+        return found
 
     def _is_filled(self, job: Job) -> bool:
         """Whether the bounded source has ended."""

@@ -111,6 +111,12 @@ class StateBench:
         """A batch of distinct slots, or all."""
         return self._random.choice(self._keys, min(BATCH_ROWS, self._keys), replace=False)
 
+    def update(self, numbers: Array) -> None:
+        """Count keys, which may occur several times."""
+        slots, _ = self.table.get_or_create(_key_columns(numbers))
+        self.table.writing(np.unique(slots))
+        self.add(slots)
+
     def _write(self, slots: Array) -> None:
         self.table.writing(slots)
         self.add(slots)

@@ -16,6 +16,7 @@ examples:
   sqlstream bench state
   sqlstream bench state --keys 1000000 --json -
   sqlstream bench state --checkpoints --keys 8000000
+  sqlstream bench state --mapped --keys 8000000
 
 A table of BIGINT keys with a count and a time to live, as a GROUP BY keeps it, alone in this process: rows per second of CPU
 time, in batches of 65,536 rows, and the bytes that the table holds per key afterwards. `create` enters each key once, `find`
@@ -27,6 +28,11 @@ With --checkpoints another thread collects snapshots of the table while it is wr
 the writing thread stands still when a snapshot begins, `mark` the median and the 99th percentile of what a batch of random keys
 takes to be marked as changed, and `collecting` the same while the snapshot is collected. `written` are the keys that the batches
 choose from; after the first a snapshot is an increment, unless so much has changed that it is whole.
+
+With --mapped the same table is in memory and in mapped files (state.backend.type), of which at most a quarter may be mapped at
+a time (taskmanager.memory.managed.size). Both count the same keys in turn, uniform ones and ones by Zipf's law, on the wall
+clock; `part` is the speed of mapped state as a part of that in memory. `cached`: pages that are not mapped stay in the system's
+cache; `disk`: they are written out and read again. `mapped` is the highest number of bytes that were mapped.
 """
 
 
@@ -45,6 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoints", action="store_true", help="measure snapshots of a table that is being written"
     )
+    parser.add_argument(
+        "--mapped", action="store_true", help="measure mapped state that is four times its memory"
+    )
     add_json_argument(parser, "a JSON list, one object per figure,")
 
 
@@ -56,6 +65,8 @@ def execute(arguments: argparse.Namespace) -> int:
     out = sys.stderr if arguments.json == "-" else sys.stdout
     if arguments.checkpoints:
         return _checkpoints(arguments, out)
+    if arguments.mapped:
+        return _mapped(arguments, out)
     print(_line(("operation", "keys", "rows", "rows/CPU-s", "bytes/key")), file=out, flush=True)
     found: list[StateFigure] = []
     for keys in _sizes(arguments, out):
@@ -97,6 +108,29 @@ def _checkpoints(arguments: argparse.Namespace, out: TextIO) -> int:
                 f"{figure.mark_ms_p50:.2f} {figure.mark_ms_p99:.2f}",
                 f"{figure.collect_s:.3f}",
                 f"{figure.collecting_ms_p50:.2f} {figure.collecting_ms_p99:.2f}",
+            )
+            print(_line(cells), file=out, flush=True)
+    write_json(arguments.json, [figure.as_json() for figure in found])
+    return 0
+
+
+def _mapped(arguments: argparse.Namespace, out: TextIO) -> int:
+    from client.benches.state_memory import MappedBench
+
+    names = ("distribution", "keys", "state", "limit", "mapped", "rows/s", "mapped rows/s", "part")
+    print(_line(("pages", *names)), file=out, flush=True)
+    found = []
+    for keys in _sizes(arguments, out):
+        for figure in MappedBench(keys, arguments.rows).figures():
+            found.append(figure)
+            sizes = (figure.state_bytes, figure.limit_bytes, figure.mapped_bytes)
+            cells = (
+                figure.pages,
+                figure.distribution,
+                f"{figure.keys:,}",
+                *(f"{size >> 20:,} MiB" for size in sizes),
+                *(f"{n:,}" for n in (figure.memory_rows_per_s, figure.mapped_rows_per_s)),
+                f"{figure.part:.2f}",
             )
             print(_line(cells), file=out, flush=True)
     write_json(arguments.json, [figure.as_json() for figure in found])

@@ -23,6 +23,9 @@ _QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 Body = dict[str, Any]
 
 
+_STATE_BACKENDS = {"hashmap": "HashMapStateBackend", "mapped": "MappedStateBackend"}
+
+
 def checkpoint_config(config: Mapping[str, str]) -> Body:
     """The settings of a job's checkpoints. The longest interval that there is means: no periodic checkpoints."""
 
@@ -40,7 +43,7 @@ def checkpoint_config(config: Mapping[str, str]) -> Body:
             "enabled": retention != "NO_EXTERNALIZED_CHECKPOINTS",
             "delete_on_cancellation": retention != "RETAIN_ON_CANCELLATION",
         },
-        "state_backend": "HashMapStateBackend",
+        "state_backend": _STATE_BACKENDS[options.get(config, "state.backend.type")],
         "checkpoint_storage": "FileSystemCheckpointStorage",
         "unaligned_checkpoints": setting("unaligned.enabled"),
         "tolerable_failed_checkpoints": setting("tolerable-failed-checkpoints"),

@@ -35,6 +35,6 @@ class JobCheckpointStores:
 
     def _directory_of(self, graph: JobGraph) -> CheckpointDirectory | None:
         settings = checkpoint_settings(graph, self._directory)
-        if not settings.is_enabled:
+        if not settings.directory:
             return None
         return CheckpointDirectory(checkpoint_files(settings.directory, graph.config), settings.directory)

@@ -31,7 +31,7 @@ from client.server.security import AccessRules
 from client.server.server_config import ServerConfig, server_config
 from client.server.statement_rules import StatementRules
 from client.server.tokens import Tokens
-from client.server.warm_up import warm_up
+from client.server.warm_up import start_warm_up
 from client.server_file import ServerFile
 from client.session import Session
 from runtime.cluster_surroundings import ClusterSurroundings
@@ -112,7 +112,7 @@ class Server:
         app = server_app(self._service, self._cluster, info, self._logs, self.stopped.set, access)
         self._http = HttpListener(app, sockets, config.tls, self._break_off)
         self._http.start()
-        threading.Thread(target=warm_up, args=(open_session,), name="warm-up", daemon=True).start()
+        start_warm_up(open_session)
         ends.callback(self._http.refuse_connections)
         self._directory.announce(
             ServerFile(
@@ -224,10 +224,16 @@ class Server:
         self._store.suspend(kept)
         # The others are cancelled with the cluster, and leave nothing.
         for job_id in kept:
-            if takes_checkpoints(self._cluster.job_graph(job_id).config):
+            if self._has_checkpoints(job_id):
                 self._cluster.suspend(job_id)
         if kept:
             logger.info("jobs that are kept, and start again with the server: %s", ", ".join(kept))
+
+    def _has_checkpoints(self, job_id: str) -> bool:
+        """Whether the job takes them, or has taken or gone on from one that somebody asked for."""
+        counts = self._cluster.checkpoints(job_id).counts
+        is_periodic = takes_checkpoints(self._cluster.job_graph(job_id).config)
+        return is_periodic or counts.completed > 0 or counts.restored > 0
 
     def _stop_http(self) -> None:
         if self._http is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
 
 from client.session import Session
@@ -30,3 +31,10 @@ def warm_up(open_session: Callable[[Mapping[str, str]], Session]) -> None:
             outcome.results().close()
     except Exception as error:  # nothing depends on it
         logger.warning("the server could not warm up: %s", error)
+
+
+def start_warm_up(open_session: Callable[[Mapping[str, str]], Session]) -> threading.Thread:
+    """`warm_up` beside the server, which may end meanwhile: its end does not wait."""
+    thread = threading.Thread(target=warm_up, args=(open_session,), name="warm-up", daemon=True)
+    thread.start()
+    return thread

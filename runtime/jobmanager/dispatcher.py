@@ -18,14 +18,15 @@ from runtime.jobmanager.events import (
     StoreJob,
 )
 from runtime.jobmanager.job_details import describe_job, measure_job, summarise_job
-from runtime.jobmanager.job_master import JobMaster, JobMasterConfig
+from runtime.jobmanager.job_master import JobMaster
+from runtime.jobmanager.job_master_config import JobMasterConfig
 from runtime.jobmanager.restart_strategy import restart_strategy_of
 from runtime.jobmanager.scheduler import slots_needed
 from sqlstream import config
 from sqlstream.errors import ErrorInfo, FailureReason, JobError, UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.stream_graph import ExchangeKind
-from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
+from sqlstream.messages.checkpoint_statistics import CheckpointKind, CheckpointStatistics
 from sqlstream.messages.client_rpc import SavepointStatusReply
 from sqlstream.messages.rpc import JobDetails, JobMetrics, JobOverviewEntry, JobStatusReply
 
@@ -165,19 +166,27 @@ class Dispatcher:
             )
         return found
 
-    def check_savepoint(self, job_id: str) -> None:
-        """UserError when the job takes no savepoints."""
+    def check_savepoint(self, job_id: str, kind: CheckpointKind) -> None:
+        """UserError when the job takes no checkpoints or savepoints. It has to have a place for the checkpoint that follows a
+        savepoint, to commit its rows."""
         master = self.masters.get(job_id)
         if master is None:
             status = self._archived(job_id).details.status.value
             raise UserError(
                 "SS6208", f'job "{job_id}" is {status}', hint="savepoints are taken of jobs that run"
             )
-        if not master.checkpoints.settings.is_enabled:
+        settings = master.checkpoints.settings
+        if not settings.is_possible:
             raise UserError(
                 "SS6208",
-                f'job "{job_id}" takes no checkpoints, and so no savepoints',
-                hint="SET 'execution.checkpointing.interval' before the job is started",
+                f'job "{job_id}" runs on a batch engine, whose state cannot be saved',
+                hint="wait for its end, or cancel it",
+            )
+        if kind is not CheckpointKind.SYNC_SAVEPOINT and not settings.directory:
+            raise UserError(
+                "SS6208",
+                f'job "{job_id}" has no directory for checkpoints',
+                hint="SET 'execution.checkpointing.dir' before the job is started, or stop it with a savepoint",
             )
 
     def job_graph(self, job_id: str) -> JobGraph:

@@ -169,13 +169,14 @@ class CheckpointStoreFailed:
 @dataclass(frozen=True)
 class SavepointRequested:
     """A client asks for a checkpoint or savepoint, under an id of its own. `directory` is the savepoint's own. The job ends with
-    a SYNC_SAVEPOINT."""
+    a SYNC_SAVEPOINT. `is_last`: it is aligned, and behind it sources read nothing until it is aborted."""
 
     job_id: str
     trigger_id: str
     kind: CheckpointKind
     directory: str = ""
     is_drain: bool = False
+    is_last: bool = False
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ from runtime.jobmanager.events import (
     Tick,
     WithdrawRequest,
 )
-from runtime.jobmanager.job_master import JobMasterConfig
+from runtime.jobmanager.job_master_config import JobMasterConfig
 from runtime.jobmanager.resource_manager import ResourceManager, ResourceManagerConfig
 from sqlstream.messages.rpc import (
     AcknowledgeCheckpoint,

@@ -258,7 +258,7 @@ class JobManagerShell:
     ) -> None:
         """Ask for a savepoint with which the job ends."""
         place, kind = self._savepoint_place(job_id, trigger_id, directory), CheckpointKind.SYNC_SAVEPOINT
-        self._request_savepoint(SavepointRequested(job_id, trigger_id, kind, place, is_drain))
+        self._request_savepoint(SavepointRequested(job_id, trigger_id, kind, place, is_drain, True))
 
     def savepoint_status(self, job_id: str, trigger_id: str) -> SavepointStatusReply:
         return self._ask(lambda d: d.savepoint_status(job_id, trigger_id))
@@ -275,7 +275,7 @@ class JobManagerShell:
         self._checkpoints.discard(loaded.directory, loaded.manifest, frozenset(), {})
 
     def _request_savepoint(self, request: SavepointRequested) -> None:
-        self._ask(lambda d: d.check_savepoint(request.job_id))
+        self._ask(lambda d: d.check_savepoint(request.job_id, request.kind))
         self._put(request)
 
     def _savepoint_place(self, job_id: str, trigger_id: str, directory: str) -> str:

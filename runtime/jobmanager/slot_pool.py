@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from sqlstream.messages.rpc import SlotOffer
 
@@ -18,14 +19,17 @@ class AllocatedSlot:
 class SlotPool:
     """Accepts the slots that TaskManagers offer, up to the job's need; forgets those of a lost TaskManager.
 
-    A slot that is used keeps its place among `slots()`, so that tasks which run on are not concerned by the loss of others.
-    State: the slots, and which of them has which place.
+    A slot that is used keeps its place among `slots()`, so that tasks which run on are not concerned by the loss of others, and
+    tasks that start again find what they left there. The place of a lost one goes to a slot on the same host, if there is one:
+    the disk of that host may have local copies of their state.
+    State: the slots, which of them has which place, and the host of each place's last slot.
     """
 
     def __init__(self, needed: int) -> None:
         self.needed = needed
         self._slots: dict[str, AllocatedSlot] = {}
         self._places: list[str | None] = [None] * needed
+        self._hosts: list[str | None] = [None] * needed
 
     @property
     def is_complete(self) -> bool:
@@ -46,13 +50,22 @@ class SlotPool:
         return True
 
     def slots(self) -> tuple[AllocatedSlot, ...]:
-        """All slots of a complete pool, each at its place. Those without a place get the free ones, ordered by TaskManager and
-        slot, so that neighbouring subtasks share a TaskManager."""
+        """All slots of a complete pool, each at its place. Those without a place get the free ones, first those on the host that
+        a place was on, ordered by TaskManager and slot, so that neighbouring subtasks share a TaskManager."""
         placed = set(self._places)
         unplaced = (s for s in self._slots.values() if s.allocation_id not in placed)
-        waiting = iter(sorted(unplaced, key=lambda s: (s.task_manager_id, s.slot)))
-        self._places = [next(waiting).allocation_id if p is None else p for p in self._places]
-        return tuple(self._slots[p] for p in self._places if p is not None)
+        waiting = sorted(unplaced, key=lambda s: (s.task_manager_id, s.slot))
+        free = [i for i, place in enumerate(self._places) if place is None]
+        for i in [*free]:
+            if (found := next((s for s in waiting if _host(s) == self._hosts[i]), None)) is not None:
+                waiting.remove(found)
+                free.remove(i)
+                self._places[i] = found.allocation_id
+        for i, slot in zip(free, waiting, strict=False):
+            self._places[i] = slot.allocation_id
+        found_slots = tuple(self._slots[p] for p in self._places if p is not None)
+        self._hosts = [_host(slot) for slot in found_slots]
+        return found_slots
 
     def remove_task_manager(self, task_manager_id: str) -> None:
         self._slots = {k: s for k, s in self._slots.items() if s.task_manager_id != task_manager_id}
@@ -61,3 +74,9 @@ class SlotPool:
     def clear(self) -> None:
         self._slots.clear()
         self._places = [None] * self.needed
+        self._hosts = [None] * self.needed
+
+
+def _host(slot: AllocatedSlot) -> str:
+    """Empty for a TaskManager that is reached through a Unix socket: those are all on one host."""
+    return urlsplit(slot.address).hostname or ""

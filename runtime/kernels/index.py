@@ -37,6 +37,7 @@ from runtime.kernels.words import (
     read_column,
     zero_nulls,
 )
+from runtime.memory.array_memory import memory_in_force
 from runtime.native.kernel import inlined, kernel
 from sqlstream.errors import InternalError
 
@@ -67,7 +68,8 @@ class KeyIndex:
             len(self.types) == 1 and not is_bytes_type(self.types[0]) and self.types[0].bit_width <= 64
         )
         self._layout = RowLayout.of(self.types)
-        self._table = np.zeros(_TABLE_SIZE_MIN, dtype=np.uint64)
+        self._memory = memory_in_force()
+        self._table = self._memory.zeros(_TABLE_SIZE_MIN, np.uint64)
         width = 2 if self._is_single else self._layout.width
         self._rows = GrowingArray(np.uint64, width)
         self._live = GrowingArray(np.uint8)
@@ -130,8 +132,36 @@ class KeyIndex:
                     self._layout.payloads, rows, done, slots, is_new,
                 )  # fmt: skip
             if done < count:
-                self._grow()
+                self._grow(2 * len(self._table))
         return slots, is_new
+
+    def insert_new(self, columns: Sequence[pa.Array]) -> np.ndarray:
+        """int64[n]: the slots of the rows' keys, of which the caller knows that they are distinct and absent, as those of saved
+        state are: no key is read."""
+        arrays, hashes = self._read(columns, None)
+        self.reserve(len(hashes))
+        slots = np.empty(len(hashes), dtype=np.int64)
+        if self._is_single:
+            _fill_words(
+                self._table, self._rows.values, self._live.values, self._free, self._state, hashes,
+                self._words(arrays[0]), slots,
+            )  # fmt: skip
+        else:
+            rows = self._layout.pack(arrays, hashes)
+            self._reserve_arena(rows)
+            _fill_rows(
+                self._table, self._rows.values, self._live.values, self._free, self._state, self._arena.values,
+                self._layout.payloads, rows, slots,
+            )  # fmt: skip
+        return slots
+
+    def reserve(self, count: int) -> None:
+        """Have room for so many more keys."""
+        size = len(self._table)
+        while size // 2 < len(self) + count:
+            size *= 2
+        if size > len(self._table):
+            self._grow(size)
 
     def get(self, columns: Sequence[pa.Array], hashes: np.ndarray | None = None) -> np.ndarray:
         """int64[n]: the slot of each row's key, -1 where it is absent."""
@@ -171,7 +201,7 @@ class KeyIndex:
         slots = np.ascontiguousarray(slots, dtype=np.int64)
         needed = int(self._state[_FREE]) + len(slots)
         if len(self._free) < needed:
-            free = np.empty(max(needed, 2 * len(self._free)), dtype=np.int64)
+            free = self._memory.empty(max(needed, 2 * len(self._free)), np.int64)
             free[: len(self._free)] = self._free
             self._free = free
         self._arena_garbage += _delete(
@@ -219,11 +249,11 @@ class KeyIndex:
             return to_array(data_type, rows[:, place : place + 2], mask)
         return array_from_words(data_type, rows[:, place], mask)
 
-    def _grow(self) -> None:
-        size = 2 * len(self._table)
+    def _grow(self, size: int) -> None:
         if size // 2 >= _SLOTS_MAX:
             raise InternalError(f"a key index cannot hold more than {_SLOTS_MAX} keys in one subtask")
-        table = np.zeros(size, dtype=np.uint64)
+        self._memory.require(8 * size)
+        table = self._memory.zeros(size, np.uint64)
         _rehash(self._table, table)
         self._table = table
         self._reserve_slots()
@@ -240,7 +270,7 @@ class KeyIndex:
         self._arena.reserve(needed)
 
     def _new_arena(self, size: int) -> GrowingArray:
-        arena = GrowingArray(np.uint8)
+        arena = GrowingArray(np.uint8, memory=self._memory)
         arena.reserve(size)
         return arena
 
@@ -316,6 +346,20 @@ def _enter(table, mask, hashed, slot):  # type: ignore[no-untyped-def]
     while load_64(table + np.int64(place) * 8) != _ZERO:
         place = (place + _ONE) & mask
     store_64(table + np.int64(place) * 8, (tag << _S32) | np.uint64(slot + 1))
+
+
+@inlined
+def _next_slot(live, free, state):  # type: ignore[no-untyped-def]
+    """A slot for a key, marked as live."""
+    if state[_FREE] > 0:
+        state[_FREE] -= 1
+        slot = free[state[_FREE]]
+    else:
+        slot = state[_NEXT]
+        state[_NEXT] += 1
+    state[_LIVE] += 1
+    live[slot] = 1
+    return slot
 
 
 @inlined
@@ -396,14 +440,7 @@ def _insert_words(  # type: ignore[no-untyped-def]
             if slot < 0:
                 if state[_LIVE] == len(live):
                     return i
-                if state[_FREE] > 0:
-                    state[_FREE] -= 1
-                    slot = free[state[_FREE]]
-                else:
-                    slot = state[_NEXT]
-                    state[_NEXT] += 1
-                state[_LIVE] += 1
-                live[slot] = 1
+                slot = _next_slot(live, free, state)
                 _enter(table_at, mask, hashes[i], slot)
                 rows[slot, 0] = hashes[i]
                 rows[slot, 1] = words[i]
@@ -434,20 +471,57 @@ def _insert_rows(  # type: ignore[no-untyped-def]
             if slot < 0:
                 if state[_LIVE] == len(live):
                     return i
-                if state[_FREE] > 0:
-                    state[_FREE] -= 1
-                    slot = free[state[_FREE]]
-                else:
-                    slot = state[_NEXT]
-                    state[_NEXT] += 1
-                state[_LIVE] += 1
-                live[slot] = 1
+                slot = _next_slot(live, free, state)
                 _enter(table_at, mask, rows[i, 0], slot)
                 target = stored_at + slot * width * 8
                 state[_ARENA_USED] = _store_row(target, row, arena_at, state[_ARENA_USED], payloads_at, width)
                 is_new[i] = True
             slots[i] = slot
     return len(slots)
+
+
+@kernel(
+    "void(uint64[::1], uint64[:, ::1], uint8[::1], int64[::1], int64[::1], uint64[::1], uint64[::1], int64[::1])"
+)
+def _fill_words(table, rows, live, free, state, hashes, words, slots):  # type: ignore[no-untyped-def]
+    """Distinct keys that are absent, for which there is room."""
+    mask = np.uint64(len(table) - 1)
+    table_at = table.ctypes.data
+    for start in range(0, len(slots), _BLOCK):
+        stop = min(start + _BLOCK, len(slots))
+        for i in range(start, stop):
+            prefetch(table_at + np.int64(hashes[i] & _LOW & mask) * 8)
+        for i in range(start, stop):
+            slot = _next_slot(live, free, state)
+            _enter(table_at, mask, hashes[i], slot)
+            rows[slot, 0] = hashes[i]
+            rows[slot, 1] = words[i]
+            slots[i] = slot
+
+
+@kernel(
+    "void(uint64[::1], uint64[:, ::1], uint8[::1], int64[::1], int64[::1], uint8[::1], uint8[::1], "
+    "uint64[:, ::1], int64[::1])"
+)
+def _fill_rows(  # type: ignore[no-untyped-def]
+    table, stored, live, free, state, arena, payloads, rows, slots
+):
+    """As `_fill_words` for rows of words; the arena has room for the bytes of all of them."""
+    mask = np.uint64(len(table) - 1)
+    width = rows.shape[1]
+    table_at, stored_at, rows_at = table.ctypes.data, stored.ctypes.data, rows.ctypes.data
+    arena_at, payloads_at = arena.ctypes.data, payloads.ctypes.data
+    for start in range(0, len(slots), _BLOCK):
+        stop = min(start + _BLOCK, len(slots))
+        for i in range(start, stop):
+            prefetch(table_at + np.int64(rows[i, 0] & _LOW & mask) * 8)
+        for i in range(start, stop):
+            slot = _next_slot(live, free, state)
+            _enter(table_at, mask, rows[i, 0], slot)
+            target = stored_at + slot * width * 8
+            row = rows_at + i * width * 8
+            state[_ARENA_USED] = _store_row(target, row, arena_at, state[_ARENA_USED], payloads_at, width)
+            slots[i] = slot
 
 
 @kernel("void(uint64[::1], uint64[::1])")

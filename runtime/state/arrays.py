@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
+
+from runtime.memory.array_memory import ArrayMemory
 
 _CAPACITY_MIN = 16
 
 Array = np.ndarray[Any, Any]
 
 
-def grown(array: Array, capacity: int, fill: Any = 0) -> Array:
-    """`array` with at least `capacity` items along its first axis; doubling makes growth amortised O(1) per item."""
+def grown(array: Array, capacity: int, fill: Any = 0, memory: ArrayMemory | None = None) -> Array:
+    """`array` with at least `capacity` items along its first axis; doubling makes growth amortised O(1) per item. The larger
+    array is in `memory`, or that of the process."""
     if len(array) >= capacity:
         return array
-    larger = np.full(
-        (max(capacity, 2 * len(array), _CAPACITY_MIN), *array.shape[1:]), fill, dtype=array.dtype
-    )
+    shape = (max(capacity, 2 * len(array), _CAPACITY_MIN), *array.shape[1:])
+    if memory is None:
+        larger = np.full(shape, fill, dtype=array.dtype)
+    else:
+        larger = memory.empty(math.prod(shape), array.dtype).reshape(shape)
+        larger[len(array) :] = fill
     larger[: len(array)] = array
     return larger
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from runtime.kernels.changes import mark, mark_uncollected
 from runtime.kernels.growing import GrowingArray
+from runtime.memory.array_memory import memory_in_force
 from runtime.state.arrays import Array
 from runtime.state.collection import ChangeSource, Collection, GoneEntries
 from runtime.state.snapshot_chain import SnapshotChain
@@ -42,6 +43,7 @@ class Changes:
         self.lock: TableLock = threading.RLock() if lock is None else lock
         # The table holds its changes: a reference back would keep both until the garbage collector comes.
         self._source_of = weakref.ref(source)
+        self._memory = memory_in_force()
         self._epochs: GrowingArray | None = None
         self._epoch = 0
         self._collection: Collection | None = None
@@ -107,9 +109,9 @@ class Changes:
                 self._collection.finish()
             self._forget_chain_if_due()
             if self._epochs is None:
-                self._epochs = GrowingArray(np.uint8)
+                self._epochs = GrowingArray(np.uint8, memory=self._memory)
             self._epochs.reserve(self._source.slot_count)
-            link = self._chain.begin(checkpoint_id, self._epoch, is_full=is_full)
+            link = self._chain.begin(checkpoint_id, self._epoch, self._source.row_count, is_full=is_full)
             base = link.before[-1] if link.before else None
             collection = Collection(
                 self, self._source, self._epochs, checkpoint_id, self._epoch,

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.buffers import to_array
+from runtime.memory.array_memory import memory_in_force
 from runtime.state.arrays import Array, grown
 from runtime.state.nested_column import NestedColumn
 from runtime.state.records import Records, is_recordable
@@ -80,6 +81,7 @@ class RowStore:
         self._others = {
             n: VarColumn(field.type) for n, field in enumerate(schema) if n not in set(self._numbers)
         }
+        self._memory = memory_in_force()
         self._free = np.empty(0, dtype=np.int64)
         self._free_count = 0
         self._next = 0
@@ -128,7 +130,7 @@ class RowStore:
         forgotten = self._records.forget(row_ids)
         for column in self._others.values():
             column.delete(forgotten)
-        self._free = grown(self._free, self._free_count + len(forgotten), 0)
+        self._free = grown(self._free, self._free_count + len(forgotten), memory=self._memory)
         self._free[self._free_count : self._free_count + len(forgotten)] = forgotten
         self._free_count += len(forgotten)
 

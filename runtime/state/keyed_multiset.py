@@ -8,6 +8,7 @@ import pyarrow as pa
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.chains import Chains
 from runtime.kernels.index import KeyIndex
+from runtime.memory.array_memory import memory_in_force
 from runtime.state.arrays import Array, grown
 from runtime.state.current_rows import FIXED_COLUMNS
 from runtime.state.key_group_column import slot_key_groups
@@ -42,6 +43,7 @@ class KeyedMultiset(SavedByChanges):
     ) -> None:
         self.name = name
         self.rows = RowMultiset(schema, source=self)
+        self._memory = memory_in_force()
         self.lists: Array = np.full((0, list_length), NO_NUMBER, dtype=np.int64)
         self._keys = keys
         self._scope = scope
@@ -95,7 +97,7 @@ class KeyedMultiset(SavedByChanges):
             keys = np.zeros(rows, dtype=np.int64)
         else:
             keys, _ = self._index.get_or_insert(columns)
-        self.lists = grown(self.lists, int(keys.max(initial=0)) + 1, NO_NUMBER)
+        self.lists = grown(self.lists, int(keys.max(initial=0)) + 1, NO_NUMBER, self._memory)
         return keys
 
     def _delete(self, keys: Array) -> None:
@@ -140,6 +142,10 @@ class KeyedMultiset(SavedByChanges):
     @property
     def slot_count(self) -> int:
         return self.rows.slot_count
+
+    @property
+    def row_count(self) -> int:
+        return self.rows.row_count
 
     def is_live(self, slots: Array) -> Array:
         return self.rows.is_live(slots)

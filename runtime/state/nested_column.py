@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.buffers import to_array
+from runtime.memory.array_memory import memory_in_force
 from runtime.state.arrays import Array, grown
 
 _FAN_IN = 8
@@ -42,6 +43,7 @@ class NestedColumn:
         self._type = data_type
         self._chunks: dict[int, _Chunk] = {}
         self._next = 0
+        self._memory = memory_in_force()
         self._places: Array = np.empty(0, dtype=np.int64)
         # An operator writes while another thread collects a snapshot.
         self._lock = threading.Lock()
@@ -59,7 +61,7 @@ class NestedColumn:
         # The last of equal slots, counted from the end, is the first.
         last = len(slots) - 1 - np.unique(slots[::-1], return_index=True)[1]
         with self._lock:
-            self._places = grown(self._places, int(slots.max()) + 1, -1)
+            self._places = grown(self._places, int(slots.max()) + 1, -1, self._memory)
             self._leave(slots[last])
             self._add(slots[last], values.take(to_array(pa.int64(), last)))
             self._tidy()
@@ -95,6 +97,7 @@ class NestedColumn:
         return pa.concat_arrays(found).take(to_array(pa.int64(), back, is_there))
 
     def _add(self, slots: Array, values: pa.Array) -> None:
+        (values,) = self._memory.settled([values])
         self._chunks[self._next] = _Chunk(values, slots, len(slots))
         self._places[slots] = (self._next << 32) + np.arange(len(slots))
         self._next += 1

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from runtime.memory.array_memory import memory_in_force
 from runtime.state.chunk_changes import ChunkChanges, ChunkCopy, SavedByChunks, in_order
 from runtime.state.current_rows import FIXED_COLUMNS
 from runtime.state.held_memory import held_bytes, self_contained
@@ -22,6 +23,7 @@ class RowList(SavedByChunks, NeverExpires):
         self.name = name
         self.schema = schema
         self._batches: dict[int, pa.RecordBatch] = {}
+        self._memory = memory_in_force()
         self._changes = ChunkChanges(name, schema.names)
         self._nbytes = 0
         self._rows = 0
@@ -32,7 +34,7 @@ class RowList(SavedByChunks, NeverExpires):
     def append(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows:
             # Inputs of a UNION ALL may differ in their column names; the batches are concatenated.
-            columns = self_contained(batch.columns)
+            columns = self._memory.settled(self_contained(batch.columns))
             number = self._changes.next_number()
             self._batches[number] = pa.RecordBatch.from_arrays(columns, schema=self.schema)
             self._nbytes += held_bytes(columns)
@@ -52,7 +54,10 @@ class RowList(SavedByChunks, NeverExpires):
 
     def chunk_copies(self) -> list[ChunkCopy]:
         """The batches as they are, all in key group 0."""
-        return [ChunkCopy(number, 0, functools.partial(_saved, b)) for number, b in self._batches.items()]
+        return [
+            ChunkCopy(number, 0, batch.num_rows, functools.partial(_saved, batch))
+            for number, batch in self._batches.items()
+        ]
 
     def load(self, saved: SavedTables) -> None:
         for batch in in_order(saved.batches(self.name)):

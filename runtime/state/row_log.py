@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.kernels.buffers import to_array, view_values
+from runtime.memory.array_memory import memory_in_force
 from runtime.state.arrays import Array
 from runtime.state.chunk_changes import ChunkChanges, ChunkCopy, SavedByChunks, in_order
 from runtime.state.chunk_runs import runs_of_small
@@ -87,6 +88,7 @@ class RowLog(SavedByChunks, NeverExpires):
         self._small_chunks = 0
         self._removed_until = WATERMARK_MIN
         self._next_group = scope.subtask
+        self._memory = memory_in_force()
         self._changes = ChunkChanges(name, [*_ROW_COLUMNS, *schema.names])
 
     # -- what operators call -------------------------------------------------------------------------
@@ -103,7 +105,7 @@ class RowLog(SavedByChunks, NeverExpires):
             times = times.copy()
         kept = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         matched = np.zeros(batch.num_rows, dtype=bool) if is_matched is None else is_matched
-        self.chunks.append(_chunk(kept, times, matched))
+        self.chunks.append(self._settled(_chunk(kept, times, matched)))
         self._small_chunks += batch.num_rows < _LARGE_ROWS
         if self._small_chunks > _SMALL_CHUNKS_MAX:
             self._compact()
@@ -111,8 +113,17 @@ class RowLog(SavedByChunks, NeverExpires):
     def _compact(self) -> None:
         """Merge each run of small chunks into one, up to the size of a large one; the order is kept."""
         runs = runs_of_small(self.chunks, lambda chunk: len(chunk.times), _LARGE_ROWS)
-        self.chunks = [_concat(run) for run in runs]
+        self.chunks = [run[0] if len(run) == 1 else self._settled(_concat(run)) for run in runs]
         self._small_chunks = 0
+
+    def _settled(self, chunk: Chunk) -> Chunk:
+        """The same rows, in the memory that the log takes."""
+        columns = [*chunk.batch.columns, to_array(pa.int64(), chunk.times)]
+        settled = self._memory.settled(columns)
+        if settled is columns:
+            return chunk
+        batch = pa.RecordBatch.from_arrays(settled[:-1], schema=self.schema)
+        return dataclasses.replace(chunk, batch=batch, times=view_values(settled[-1], np.int64))
 
     @property
     def earliest(self) -> int:
@@ -133,7 +144,7 @@ class RowLog(SavedByChunks, NeverExpires):
             else:
                 out = chunk.times <= limit
                 removed.append(_select(chunk, np.flatnonzero(out)))
-                kept.append(_select(chunk, np.flatnonzero(~out)))
+                kept.append(self._settled(_select(chunk, np.flatnonzero(~out))))
         self.chunks = kept
         return removed
 
@@ -162,7 +173,7 @@ class RowLog(SavedByChunks, NeverExpires):
             matched = int(np.count_nonzero(chunk.is_matched))
             is_matched = to_array(pa.bool_(), chunk.is_matched) if matched else None
             make = functools.partial(self._saved, chunk, is_matched)
-            copies.append(ChunkCopy(chunk.number, (chunk.stamp, matched), make))
+            copies.append(ChunkCopy(chunk.number, (chunk.stamp, matched), len(chunk.times), make))
         return copies
 
     def _saved(self, chunk: Chunk, is_matched: pa.Array | None) -> tuple[pa.Array, list[pa.Array]]:
@@ -222,8 +233,6 @@ def _chunk(batch: pa.RecordBatch, times: Array, is_matched: Array, number: int =
 
 
 def _concat(chunks: list[Chunk]) -> Chunk:
-    if len(chunks) == 1:
-        return chunks[0]
     batch = pa.concat_batches([c.batch for c in chunks])
     times = np.concatenate([c.times for c in chunks])
     return _chunk(batch, times, np.concatenate([c.is_matched for c in chunks]), chunks[0].number)

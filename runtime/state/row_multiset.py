@@ -8,6 +8,7 @@ import pyarrow as pa
 from runtime.kernels.accumulate import add_into
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.index import KeyIndex
+from runtime.memory.array_memory import memory_in_force
 from runtime.state.arrays import Array, grown
 from runtime.state.changes import Changes
 from runtime.state.collection import ChangeSource
@@ -33,6 +34,7 @@ class RowMultiset(SavedByChanges, NeverExpires):
         self.name = name
         _check_comparable(schema)
         self._index = KeyIndex([field.type for field in schema])
+        self._memory = memory_in_force()
         self.counts: Array = np.empty(0, dtype=np.int64)
         self.sequence: Array = np.empty(0, dtype=np.int64)
         self._next_sequence = 0
@@ -48,8 +50,8 @@ class RowMultiset(SavedByChanges, NeverExpires):
         with self.changes.lock:
             slots, is_new = self._index.get_or_insert(without_row_kinds(batch).columns)
             capacity = self._index.slot_count
-            self.counts = grown(self.counts, capacity)
-            self.sequence = grown(self.sequence, capacity)
+            self.counts = grown(self.counts, capacity, memory=self._memory)
+            self.sequence = grown(self.sequence, capacity, memory=self._memory)
             new_rows = np.flatnonzero(is_new)
             self.changes.created(slots[new_rows])
             self.changes.writing(slots)
@@ -115,6 +117,10 @@ class RowMultiset(SavedByChanges, NeverExpires):
     @property
     def slot_count(self) -> int:
         return self._index.slot_count
+
+    @property
+    def row_count(self) -> int:
+        return len(self._index)
 
     def is_live(self, slots: Array) -> Array:
         return self._index.is_live(slots)

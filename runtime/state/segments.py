@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from runtime.kernels.records import SEGMENTS_MAX
+from runtime.memory.array_memory import memory_in_force
 from runtime.state.arrays import Array, grown
 from sqlstream.errors import InternalError
 
@@ -25,6 +26,7 @@ class Segments:
     """
 
     def __init__(self) -> None:
+        self._place = memory_in_force()
         # Segment 0 is empty, so that a table without rows holds no memory.
         self._memory: list[Array | None] = [np.empty(0, dtype=np.uint8)]
         self._free: list[int] = []
@@ -81,7 +83,7 @@ class Segments:
             size = 2 * record_bytes
         if size == SEGMENT_BYTES and self._spares:
             return self._spares.pop()
-        return np.empty(size, dtype=np.uint8)
+        return self._place.empty(size, np.uint8)
 
     def most_garbage(self) -> int | None:
         """The segment to clean next: one without live records, or the worst while garbage takes more than a third of what is

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.group import extent
+from runtime.memory.array_memory import memory_in_force
 from runtime.state.arrays import Array
 from runtime.state.chunk_changes import ChunkChanges, ChunkCopy, SavedByChunks, in_order
 from runtime.state.chunk_runs import runs_of_small
@@ -82,6 +83,7 @@ class SliceLog(SavedByChunks, NeverExpires):
         self._is_by_key = is_by_key
         self.chunks: list[SliceChunk] = []
         self._small_chunks = 0
+        self._memory = memory_in_force()
         self._changes = ChunkChanges(name, columns.names)
 
     # -- what the runtime calls ----------------------------------------------------------------------
@@ -96,7 +98,10 @@ class SliceLog(SavedByChunks, NeverExpires):
             if chunk.number <= last:
                 chunk.number = self._changes.next_number()
             last = chunk.number
-        return [ChunkCopy(c.number, c.stamp, functools.partial(self._saved, c.columns)) for c in self.chunks]
+        return [
+            ChunkCopy(c.number, c.stamp, c.rows, functools.partial(self._saved, c.columns))
+            for c in self.chunks
+        ]
 
     def _saved(self, columns: list[pa.Array]) -> tuple[pa.Array, list[pa.Array]]:
         keys = [columns[key] for key in self._columns.keys]
@@ -130,7 +135,7 @@ class SliceLog(SavedByChunks, NeverExpires):
 
     def append(self, columns: list[pa.Array]) -> int:
         """Add the rows of these columns, at least one; returns the least of their slice ends."""
-        added = self._cut(self_contained(columns))
+        added = self._cut(self._memory.settled(self_contained(columns)))
         self.chunks += added
         self._small_chunks += sum(chunk.rows < _LARGE_ROWS for chunk in added)
         if self._small_chunks > _SMALL_CHUNKS_MAX:
@@ -155,10 +160,14 @@ class SliceLog(SavedByChunks, NeverExpires):
         first, last = extent(self.ends(columns))
         return SliceChunk(columns, int(first), int(last), number)
 
+    def _settled(self, columns: list[pa.Array], number: int = 0) -> SliceChunk:
+        """A chunk in the memory that the log takes."""
+        return self._chunk(self._memory.settled(columns), number)
+
     def _compact(self) -> None:
         """Merge each run of small chunks into one, up to the size of a large one; the order is kept."""
         runs = runs_of_small(self.chunks, lambda chunk: chunk.rows, _LARGE_ROWS)
-        self.replace(self._chunk(concat(run), run[0].number) if len(run) > 1 else run[0] for run in runs)
+        self.replace(self._settled(concat(run), run[0].number) if len(run) > 1 else run[0] for run in runs)
 
     def replace(self, chunks: Iterable[SliceChunk]) -> None:
         """Replace all chunks."""
@@ -167,7 +176,7 @@ class SliceLog(SavedByChunks, NeverExpires):
 
     def replace_by(self, columns: list[pa.Array]) -> SliceChunk | None:
         """Replace all chunks by one, which is returned; by none when the columns have no rows."""
-        chunk = self._chunk(columns) if len(columns[-1]) else None
+        chunk = self._settled(columns) if len(columns[-1]) else None
         self.replace([] if chunk is None else [chunk])
         return chunk
 
@@ -212,7 +221,7 @@ class SliceLog(SavedByChunks, NeverExpires):
                 continue
             mask = is_taken(self.ends(chunk.columns))
             taken.append(self._select(chunk, mask))
-            kept.append(self._select(chunk, ~mask))
+            kept.append(self._settled(self._select(chunk, ~mask).columns, chunk.number))
         self.chunks = kept
 
     def _select(self, chunk: SliceChunk, mask: Array) -> SliceChunk:

@@ -8,6 +8,7 @@ import numpy as np
 
 from runtime.kernels.growing import GrowingArray
 from runtime.kernels.touch import load_into, touch_into
+from runtime.memory.array_memory import ArrayMemory, memory_in_force
 from runtime.state.arrays import Array
 
 TOUCHED_COLUMN = "$touched_ms"
@@ -36,6 +37,7 @@ class StateTtl:
         self._ttl_ms = ttl_ms
         self._bucket_ms = max(1, ttl_ms // _BUCKETS)
         self._now_ms = now_ms
+        self._memory = memory_in_force()
         self._times = GrowingArray(np.int64, fill=_GONE)
         self._waiting = GrowingArray(bool)
         self._buckets: dict[int, _Bucket] = {}
@@ -119,7 +121,7 @@ class StateTtl:
         self._waiting.values[slots] = True
 
     def _bucket(self, number: int) -> _Bucket:
-        return self._buckets.setdefault(number, _Bucket())
+        return self._buckets.setdefault(number, _Bucket(self._memory))
 
     def _reserve(self, slots: Array) -> None:
         capacity = int(slots.max()) + 1
@@ -139,9 +141,9 @@ class StateTtl:
 class _Bucket:
     """A growing array of slots, and the earliest of their times."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: ArrayMemory) -> None:
         self.first_ms = np.iinfo(np.int64).max
-        self._slots = GrowingArray(np.int64)
+        self._slots = GrowingArray(np.int64, memory=memory)
 
     @property
     def slots(self) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from runtime.host.process import memory_bytes
-from runtime.taskmanager.task_executor import TaskExecutorConfig
+from runtime.taskmanager.registration import TaskExecutorConfig
 
 
 def executor_config(

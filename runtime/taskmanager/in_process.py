@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from runtime.checkpoint.local_copies import LocalCopies
 from runtime.host.clock import now_ms, steady_ms
 from runtime.host.files import LocalFiles
 from runtime.host.process import LIBRARY_THREAD_LIMIT
+from runtime.memory.managed_memory import ManagedMemory
 from runtime.net.exchange import LocalExchange
 from runtime.net.local_transport import LocalTransport
 from runtime.net.partition_table import PartitionTable
@@ -36,12 +38,14 @@ class InProcessTaskManager:
         receive: Callable[[Any], None],
         on_crash: Callable[[ErrorInfo], None],
         cancellation_timeout_ms: int,
+        copies: LocalCopies,
+        memory: ManagedMemory | None = None,
     ) -> None:
         self._holds_limit = False
         self.transport = LocalTransport()
         exchange = LocalExchange(PartitionTable(), receiver)
         self._runner = ThreadTaskRunner(
-            now_ms, LocalFiles(), exchange, lambda c: self._shell.task_state_changed(c)
+            now_ms, LocalFiles(), exchange, lambda c: self._shell.task_state_changed(c), copies, memory
         )
         self._shell = TaskExecutorShell(
             executor_config("in-process", TASK_MANAGER, slots, cancellation_timeout_ms),

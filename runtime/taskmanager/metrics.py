@@ -23,6 +23,7 @@ class OperatorCounters:
         self.records_in = 0
         self.records_out = 0
         self.state_bytes = 0
+        self.state_file_bytes = 0
         self.watermark_ms = WATERMARK_MIN
         self._named: dict[str, int] = {}
 
@@ -41,6 +42,8 @@ class OperatorCounters:
         figures: Metrics = {"numRecordsIn": self.records_in, "numRecordsOut": self.records_out}
         if self.state_bytes:
             figures["stateBytes"] = self.state_bytes
+        if self.state_file_bytes:
+            figures["stateFileBytes"] = self.state_file_bytes
         if self.watermark_ms != WATERMARK_MIN:
             figures["currentOutputWatermark"] = self.watermark_ms
         return figures | dict(self._named)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from runtime.memory.array_memory import in_force, memory_in_force
 from runtime.operators.operator import Operator
 from runtime.state.snapshot import OperatorSnapshot
 from runtime.taskmanager.metrics import OperatorCounters
@@ -118,7 +119,8 @@ class ChainOutput:
 
 
 class OperatorNode:
-    """One operator of the chain with its output and its counters. Called by the task's thread only."""
+    """One operator of the chain with its output and its counters, made while its memory is in force. Called by the task's thread
+    only."""
 
     def __init__(
         self,
@@ -133,6 +135,7 @@ class OperatorNode:
         self.output = output
         self.counters = counters
         self._position = position
+        self._memory = memory_in_force()
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int) -> None:
         caller = self._enter()
@@ -191,6 +194,17 @@ class OperatorNode:
         self.operator.on_finish(self.output)
         self.output.finish(now_ms)
         self._position.current = caller
+
+    def restore(self, snapshot: OperatorSnapshot) -> None:
+        with in_force(self._memory):
+            self.operator.context.state.restore(snapshot)
+            self.operator.on_restored()
+
+    def measure_state(self) -> int:
+        """Bring the counters of bytes up to date; returns what is in memory, and not in files."""
+        self.counters.state_bytes = self.operator.context.state.nbytes()
+        self.counters.state_file_bytes = self._memory.file_bytes
+        return max(0, self.counters.state_bytes - self.counters.state_file_bytes)
 
     def _enter(self) -> ChainedOperator | None:
         caller, self._position.current = self._position.current, self.chained
@@ -286,17 +300,16 @@ class OperatorChain:
         """Give each operator its share of what was saved, before the first item of the input."""
         for node in self.nodes:
             if node.chained.id in snapshots:
-                node.operator.context.state.restore(snapshots[node.chained.id])
-                node.operator.on_restored()
+                node.restore(snapshots[node.chained.id])
 
     def hold_back(self, now_ms: int) -> None:
         """The task takes no input until its outputs have room."""
         for node in self.nodes:
             node.operator.on_held_back(now_ms)
 
-    def update_state_bytes(self) -> None:
-        for node in self.nodes:
-            node.counters.state_bytes = node.operator.context.state.nbytes()
+    def update_state_bytes(self) -> dict[str, int]:
+        """Measure the state; returns the bytes that each operator holds in memory, by name."""
+        return {node.chained.name: node.measure_state() for node in self.nodes}
 
     def close(self) -> None:
         """Close every operator, the last first, even when one of them fails; the failure is raised at the end."""

@@ -6,18 +6,17 @@ from collections.abc import Callable
 from typing import Protocol
 
 from runtime.event_loop import EventLoop
-from runtime.taskmanager.task_executor import (
+from runtime.taskmanager.events import (
     CheckpointMessage,
     CollectMetrics,
     Disconnected,
+    ForgetJob,
     GiveSplits,
     MessageReceived,
     MetricsCollected,
     SendToJobManager,
     StartTask,
     StopTask,
-    TaskExecutor,
-    TaskExecutorConfig,
     TaskExecutorEvent,
     TaskExecutorInstruction,
     TaskReport,
@@ -25,6 +24,8 @@ from runtime.taskmanager.task_executor import (
     Terminate,
     Tick,
 )
+from runtime.taskmanager.registration import TaskExecutorConfig
+from runtime.taskmanager.task_executor import TaskExecutor
 from runtime.transport import Transport
 from sqlstream.errors import ErrorInfo
 from sqlstream.messages.rpc import ControlMessage, TaskDeploymentDescriptor, TaskMetrics
@@ -48,6 +49,9 @@ class TaskRunner(Protocol):
 
     def tell_of_checkpoint(self, message: CheckpointMessage) -> None:
         """Have a task take a checkpoint, or tell it the fate of one; does nothing when it ended already."""
+
+    def forget_job(self, job_id: str) -> None:
+        """The job holds no slot here any more; what was kept for its next attempts may go. Returns at once."""
 
     def metrics(self) -> tuple[TaskMetrics, ...]:
         """The latest figures of the running tasks."""
@@ -119,6 +123,8 @@ class TaskExecutorShell:
                 self._runner.give_splits(execution_id, number, assigned)
             case TellOfCheckpoint(message):
                 self._runner.tell_of_checkpoint(message)
+            case ForgetJob(job_id):
+                self._runner.forget_job(job_id)
             case CollectMetrics():
                 self._handle(MetricsCollected(self._runner.metrics()))
             case Terminate(error):

@@ -12,14 +12,18 @@ from typing import Any
 
 import msgspec
 
+from runtime.checkpoint.local_copies import LocalCopies, SubtaskCopies
+from runtime.checkpoint.local_copy_settings import reads_local_copies, writes_local_copies
+from runtime.checkpoint.state_figures import StateFigures
 from runtime.host.clock import steady_s
 from runtime.logs import TaskLabels, label_thread
+from runtime.memory.managed_memory import TaskMemory, unmanaged_memory
 from runtime.net.channels import ChannelClosed
 from runtime.net.exchange import DataExchange
 from runtime.taskmanager.cancellation import TaskCancellation
+from runtime.taskmanager.events import CheckpointMessage, TaskReport, TaskStateChanged
 from runtime.taskmanager.mailbox import Mailbox
 from runtime.taskmanager.metrics import TaskTimes
-from runtime.taskmanager.task_executor import CheckpointMessage, TaskReport, TaskStateChanged
 from runtime.taskmanager.task_figures import TaskFigures
 from runtime.taskmanager.task_loop import NO_PAUSE, UNTIL_ROOM, Pause
 from runtime.taskmanager.task_opening import OpenedTask, TaskOpening, TaskSurroundings
@@ -34,9 +38,6 @@ logger = logging.getLogger(__name__)
 IDLE_MIN_S = 0.004
 """A task that has waited for this long takes turns with others that wake at the same time; a busier one does not."""
 
-STATE_SIZE_INTERVAL_S = 0.5
-"""How often a task measures its state, which only its own thread may read."""
-
 WRITE_POLL_S = 0.01
 """How often a task that has finished looks whether its state is written."""
 
@@ -49,13 +50,14 @@ cause."""
 class TaskEnvironment:
     """What a task needs of its surroundings. The task's thread calls `report` with each state that it enters, and when its
     source takes further splits; any thread, with a checkpoint that it has taken or refused. `write` has another thread make a
-    call."""
+    call. `copies` are the local copies of state that this TaskManager keeps, if it does."""
 
     now_ms: Callable[[], int]
     files: Any
     exchange: DataExchange
     report: Callable[[TaskReport], None]
     write: Callable[[Callable[[], None]], None]
+    copies: LocalCopies | None = None
     turns: Turns = dataclasses.field(default_factory=Turns)
 
 
@@ -67,13 +69,21 @@ class Task:
     State: what was opened; all of it is released when the thread ends.
     """
 
-    def __init__(self, descriptor: TaskDeploymentDescriptor, environment: TaskEnvironment) -> None:
+    def __init__(
+        self,
+        descriptor: TaskDeploymentDescriptor,
+        environment: TaskEnvironment,
+        memory: TaskMemory | None = None,
+    ) -> None:
+        """`memory` is closed at the task's end; None: without a limit."""
+        memory = memory or unmanaged_memory()
         self.descriptor = descriptor
         self._environment = environment
         self._mailbox = Mailbox()
         self._times = TaskTimes()
         self._cancellation = TaskCancellation()
         self._cancellation.add_interrupt(lambda: self._mailbox.post(self._cancellation.check))
+        figures = StateFigures()
         self._surroundings = TaskSurroundings(
             now_ms=environment.now_ms,
             files=environment.files,
@@ -86,7 +96,11 @@ class Task:
             request_splits=environment.report,
             write=environment.write,
             report_checkpoint=environment.report,
+            state_figures=figures,
+            copies=_copies_of(descriptor, environment.copies, figures),
+            memory=memory,
         )
+        self._memory = memory
         self._opened = OpenedTask(descriptor, self._surroundings)
         self._figures = TaskFigures(descriptor, self._opened, self._times, self._mailbox)
         self._state_measured_s = 0.0
@@ -123,6 +137,7 @@ class Task:
         name, subtask = self.descriptor.vertex.name, self.descriptor.subtask + 1
         label_thread(TaskLabels(self.descriptor.job_id, name, subtask, self.descriptor.attempt))
         end = self._attempt()
+        self._memory.close()
         self._end_turn()
         _log_end(end)
         self._environment.report(dataclasses.replace(end, metrics=self._figures.read_last()))
@@ -162,7 +177,7 @@ class Task:
             if pause is not NO_PAUSE:
                 self._wait(pause)
             loop.fire_timers()
-            if steady_s() - self._state_measured_s >= STATE_SIZE_INTERVAL_S:
+            if steady_s() - self._state_measured_s >= self._memory.measure_interval_s:
                 self._measure_state()
 
     def _wait(self, pause: Pause) -> None:
@@ -188,7 +203,7 @@ class Task:
 
     def _finish(self) -> tuple[SinkCommittables, ...]:
         self._opened.loop.finish()
-        self._measure_state()
+        self._opened.chain.update_state_bytes()
         for stream in self._opened.client_streams:
             stream.finish()
         for partition in self._opened.partitions:
@@ -204,7 +219,7 @@ class Task:
             self._mailbox.wait_for_room(lambda: False, WRITE_POLL_S)
 
     def _measure_state(self) -> None:
-        self._opened.chain.update_state_bytes()
+        self._memory.measured(self._opened.chain.update_state_bytes())
         self._state_measured_s = steady_s()
 
     # --- the end
@@ -262,6 +277,15 @@ class Task:
         timer = threading.Timer(PARTITION_LOST_GRACE_S, self._mailbox.post, (fail,))
         timer.daemon = True
         timer.start()
+
+
+def _copies_of(
+    task: TaskDeploymentDescriptor, copies: LocalCopies | None, figures: StateFigures
+) -> SubtaskCopies | None:
+    is_kept = writes_local_copies(task.config) or reads_local_copies(task.config)
+    if copies is None or not is_kept or not task.checkpoint_directory:
+        return None
+    return copies.of_subtask(task.job_id, task.vertex.id, task.subtask, figures)
 
 
 def _log_end(end: TaskStateChanged) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from runtime.story import Story
@@ -14,44 +12,56 @@ from runtime.taskmanager.checkpoints.checkpoint_reports import (
     CheckpointReports,
     CheckpointTaken,
 )
+from runtime.taskmanager.events import (
+    CollectMetrics,
+    Disconnected,
+    ForgetJob,
+    GiveSplits,
+    MessageReceived,
+    MetricsCollected,
+    SendToJobManager,
+    StartTask,
+    StopTask,
+    TaskExecutorEvent,
+    TaskExecutorInstruction,
+    TaskStateChanged,
+    TellOfCheckpoint,
+    Terminate,
+    Tick,
+)
+from runtime.taskmanager.metrics_schedule import METRICS_INTERVAL_MS, MetricsSchedule
+from runtime.taskmanager.registration import Registration, TaskExecutorConfig
 from runtime.taskmanager.slot_table import SlotTable
 from runtime.taskmanager.split_requests import SplitRequests, SplitsRequested
+from runtime.taskmanager.task_entries import EndedExecutions, TaskEntry
 from sqlstream import config as options
 from sqlstream.errors import ErrorInfo, FailureReason, InternalError
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import (
     AcceptSlots,
-    AcknowledgeCheckpoint,
     AssignSplits,
     CancelTask,
     CheckpointAborted,
     CheckpointCompleted,
-    ControlMessage,
-    DeclineCheckpoint,
     DeployTask,
     FreeSlot,
     Heartbeat,
     HeartbeatReply,
     MetricsReport,
     OfferSlots,
-    RegisterTaskManager,
     RegistrationAccepted,
     RegistrationRefused,
     RequestMetrics,
     RequestSlot,
-    RequestSplits,
-    SinkCommittables,
     SlotFreed,
     SlotRefused,
     TaskDeploymentDescriptor,
     TaskMetrics,
     TaskStateAck,
-    TaskStateUpdate,
     ToJobManager,
     TriggerCheckpoint,
     UnknownTaskManager,
 )
-from sqlstream.spi.connector import AssignedSplits
 
 TICK_MS = 50
 """Interval between ticks while something has to be sent again, ended or measured."""
@@ -59,149 +69,7 @@ TICK_MS = 50
 SETTLED_TICK_MS = 1000
 """Interval between ticks while everything is acknowledged: only the heartbeat timeout is checked then."""
 
-METRICS_INTERVAL_MS = 250
-"""Interval between reports of figures while a client reads them."""
-
-UNWATCHED_METRICS_INTERVAL_MS = 10_000
-"""Interval between reports while no client reads them."""
-
-METRICS_WATCHED_MS = 5_000
-"""How long after a task's start, or after a RequestMetrics, a client is assumed to read the figures."""
-
-FINISHED_EXECUTIONS_MAX = 4096
-"""How many ended executions are remembered; a DeployTask delayed past that many would run its attempt again."""
-
-
-@dataclass(frozen=True)
-class TaskExecutorConfig:
-    """`resource_id` names the process; `address` is where it listens. One that is not registered for `registration_timeout_ms`
-    ends; None: never."""
-
-    resource_id: str
-    address: str
-    slots: int
-    resend_ms: int = 500
-    cancellation_timeout_ms: int = 180_000
-    registration_timeout_ms: int | None = None
-    process_id: int = 0
-    cores: int = 0
-    memory_bytes: int = 0
-
-
-# --- events ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class MessageReceived:
-    message: ControlMessage
-
-
-@dataclass(frozen=True)
-class TaskStateChanged:
-    """The runner's report on a task: RUNNING, then FINISHED, CANCELED or FAILED; or one of these three at once."""
-
-    execution_id: str
-    state: ExecutionState
-    error: ErrorInfo | None = None
-    committables: tuple[SinkCommittables, ...] = ()
-    metrics: TaskMetrics | None = None
-
-
-@dataclass(frozen=True)
-class MetricsCollected:
-    metrics: tuple[TaskMetrics, ...]
-
-
-@dataclass(frozen=True)
-class Disconnected:
-    """The connection to the JobManager is lost for good."""
-
-
-@dataclass(frozen=True)
-class Tick:
-    """Time has passed. The first event is a Tick: it makes the TaskManager register."""
-
-
-TaskReport = TaskStateChanged | SplitsRequested | CheckpointReport
-"""What tasks report by themselves."""
-
-TaskExecutorEvent = MessageReceived | TaskReport | MetricsCollected | Disconnected | Tick
-
-
-# --- instructions ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class SendToJobManager:
-    message: ToJobManager
-
-
-@dataclass(frozen=True)
-class StartTask:
-    descriptor: TaskDeploymentDescriptor
-
-
-@dataclass(frozen=True)
-class StopTask:
-    """Cancel a task; returned once per execution. TaskStateChanged with a final state has to follow."""
-
-    execution_id: str
-
-
-@dataclass(frozen=True)
-class GiveSplits:
-    """Hand a running task the splits of this number; called once for each."""
-
-    execution_id: str
-    number: int
-    assigned: AssignedSplits
-
-
-CheckpointMessage = TriggerCheckpoint | CheckpointCompleted | CheckpointAborted
-
-
-@dataclass(frozen=True)
-class TellOfCheckpoint:
-    """Hand a running task what it is told of a checkpoint: to take it, which is told once, or its fate."""
-
-    message: CheckpointMessage
-
-
-@dataclass(frozen=True)
-class Terminate:
-    """The process cannot go on: it was refused, or a task does not react to cancellation."""
-
-    error: ErrorInfo
-
-
-@dataclass(frozen=True)
-class CollectMetrics:
-    """Read the figures of the running tasks; MetricsCollected has to follow."""
-
-
-TaskExecutorInstruction = (
-    SendToJobManager | StartTask | StopTask | GiveSplits | TellOfCheckpoint | Terminate | CollectMetrics
-)
-
 _ANSWERS_TO_REGISTRATION = (RegistrationAccepted, RegistrationRefused, UnknownTaskManager)
-
-
-@dataclass
-class TaskEntry:
-    """One execution: what is known of it until the JobMaster has acknowledged its end."""
-
-    job_id: str
-    execution_id: str
-    allocation_id: str
-    state: ExecutionState
-    cancellation_timeout_ms: int
-    sequence: int = 0
-    is_acknowledged: bool = False
-    sent_ms: int = 0
-    stopping_since_ms: int = -1
-    error: ErrorInfo | None = None
-    committables: tuple[SinkCommittables, ...] = ()
-    metrics: TaskMetrics | None = None
 
 
 class TaskExecutor:
@@ -216,29 +84,22 @@ class TaskExecutor:
     def __init__(self, config: TaskExecutorConfig) -> None:
         self.config = config
         self.story = Story()
-        self.incarnation = 0
-        self.is_connected = False
+        self.registration = Registration(config)
         self.slots = SlotTable(config.slots)
         self.tasks: dict[str, TaskEntry] = {}
-        self._ended: OrderedDict[str, None] = OrderedDict()
+        self._ended = EndedExecutions()
         self._split_requests = SplitRequests()
         self._checkpoint_reports = CheckpointReports(config.resend_ms)
-        self._is_leaving = False
+        self._metrics = MetricsSchedule()
         self._is_terminated = False
-        self._last_message_ms = 0
-        self._heartbeat_timeout_ms = 0
-        self._register_sent_ms: int | None = None
-        self._unregistered_since_ms: int | None = None
         self._offers_sent_ms = 0
         self._metrics_sequence = 0
-        self._metrics_ms = 0
-        self._watched_until_ms = 0
-        self._is_watched = False
+        self._jobs: frozenset[str] = frozenset()
         self._instructions: list[TaskExecutorInstruction] = []
 
     @property
     def task_manager_id(self) -> str:
-        return f"{self.config.resource_id}#{self.incarnation}"
+        return self.registration.task_manager_id
 
     def handle(self, event: TaskExecutorEvent, now_ms: int) -> list[TaskExecutorInstruction]:
         """Take one event in and return the instructions. InternalError when the machine's own rules are broken."""
@@ -257,24 +118,29 @@ class TaskExecutor:
             case MetricsCollected(metrics):
                 self._on_metrics(metrics)
             case Disconnected():
-                if self.is_connected:
+                if self.registration.is_connected:
                     self._leave("the JobManager is gone", now_ms)
             case Tick():
                 self._on_tick(now_ms)
+        self._forget_jobs()
         self.check()
         return self._instructions
+
+    def _forget_jobs(self) -> None:
+        before, self._jobs = self._jobs, self.slots.jobs()
+        self._instructions += (ForgetJob(job_id) for job_id in sorted(before - self._jobs))
 
     def tick_after_ms(self) -> int:
         """How long after the last event the next Tick is due, at the latest."""
         if not self._is_settled():
             return TICK_MS
-        longest_ms = METRICS_INTERVAL_MS if self._is_watched and self.tasks else SETTLED_TICK_MS
+        longest_ms = METRICS_INTERVAL_MS if self._metrics.is_watched and self.tasks else SETTLED_TICK_MS
         # Silence is noticed up to a tick late, so a tick is at most a tenth of the timeout.
-        return max(TICK_MS, min(longest_ms, self._heartbeat_timeout_ms // 10))
+        return max(TICK_MS, min(longest_ms, self.registration.heartbeat_timeout_ms // 10))
 
     def _is_settled(self) -> bool:
         """Whether the JobManager has acknowledged everything, and no task has to end."""
-        if not self.is_connected or self._is_leaving or self.slots.offers():
+        if not self.registration.is_connected or self.slots.offers():
             return False
         return all(t.is_acknowledged and t.stopping_since_ms < 0 for t in self.tasks.values())
 
@@ -289,21 +155,20 @@ class TaskExecutor:
     # --- messages
 
     def _on_message(self, message: Any, now_ms: int) -> None:
-        if getattr(message, "task_manager_id", None) != self.task_manager_id or self._is_leaving:
+        if getattr(message, "task_manager_id", None) != self.task_manager_id:
+            return
+        if self.registration.is_leaving:
             return
         handler = self._HANDLERS.get(type(message))
         if handler is None:
             raise InternalError(f"a TaskManager got {type(message).__name__}", story=self.story.lines())
-        if self.is_connected or isinstance(message, _ANSWERS_TO_REGISTRATION):
-            self._last_message_ms = now_ms
+        if self.registration.is_connected or isinstance(message, _ANSWERS_TO_REGISTRATION):
+            self.registration.heard(now_ms)
             handler(self, message, now_ms)
 
     def _on_accepted(self, message: RegistrationAccepted, now_ms: int) -> None:
-        if not self.is_connected:
+        if self.registration.accepted(message):
             self.story.add(now_ms, f"registered as {self.task_manager_id}")
-        self.is_connected = True
-        self._unregistered_since_ms = None
-        self._heartbeat_timeout_ms = message.heartbeat_timeout_ms
 
     def _on_refused(self, message: RegistrationRefused, now_ms: int) -> None:
         self.story.add(now_ms, f"registration refused: {message.error.message}")
@@ -355,16 +220,9 @@ class TaskExecutor:
         if self.slots.activate(descriptor.allocation_id):
             self.slots.add_task(descriptor.allocation_id, task.execution_id)
             self._instructions.append(StartTask(descriptor))
-            self._watch(now_ms)
+            self._metrics.watch(now_ms)
         else:
-            task.state = ExecutionState.FAILED
-            task.error = ErrorInfo(
-                code="SS6004",
-                message=f"task {descriptor.task_name} was deployed into a slot that is not there",
-                reason=FailureReason.DEPLOYMENT_FAILED,
-                vertex=descriptor.vertex.name,
-                attempt=descriptor.attempt,
-            )
+            task.refuse(descriptor)
         self.story.add(now_ms, f"{task.execution_id} {task.state.value}")
         self._send_update(task, now_ms)
 
@@ -395,29 +253,32 @@ class TaskExecutor:
         task.is_acknowledged = True
         if task.state.is_terminal:
             del self.tasks[task.execution_id]
-            self._bury(task.execution_id)
+            self._ended.add(task.execution_id)
 
     def _on_assign_splits(self, message: AssignSplits, now_ms: int) -> None:
         if self._split_requests.is_answered_by(message):
             self._instructions.append(GiveSplits(message.execution_id, message.number, message.assigned))
 
     def _on_trigger_checkpoint(self, message: TriggerCheckpoint, now_ms: int) -> None:
-        reported = self._checkpoint_reports.of(message.execution_id)
+        reports, ids = self._checkpoint_reports, (message.execution_id, message.checkpoint_id)
         if not self._is_running(message.execution_id):
             return
-        if self._checkpoint_reports.is_first(message.execution_id, message.checkpoint_id):
+        if reports.is_first(*ids):
             self._instructions.append(TellOfCheckpoint(message))
-        elif reported is not None and reported.checkpoint_id == message.checkpoint_id:
+        elif (reported := reports.of(*ids)) is not None:
             # The JobMaster asks again, so it has not got the answer.
             self._send_checkpoint_report(reported)
+        elif reports.is_skipped(*ids):
+            self._send_checkpoint_report(CheckpointRefused(*ids, _skipped(message.checkpoint_id)))
 
     def _on_checkpoint_fate(self, message: CheckpointCompleted | CheckpointAborted, now_ms: int) -> None:
-        self._checkpoint_reports.settle(message.execution_id, message.checkpoint_id)
+        pending = message.still_pending if isinstance(message, CheckpointAborted) else ()
+        self._checkpoint_reports.settle(message.execution_id, message.checkpoint_id, pending)
         if self._is_running(message.execution_id):
             self._instructions.append(TellOfCheckpoint(message))
 
     def _on_request_metrics(self, message: RequestMetrics, now_ms: int) -> None:
-        self._watch(now_ms)
+        self._metrics.watch(now_ms)
 
     _HANDLERS: dict[type, Callable[[TaskExecutor, Any, int], None]] = {
         RegistrationAccepted: _on_accepted,
@@ -457,7 +318,7 @@ class TaskExecutor:
         if event.state.is_terminal and self.slots.remove_task(task.allocation_id, task.execution_id):
             self._send(SlotFreed(self.task_manager_id, task.allocation_id))
         self._send_update(task, now_ms)
-        if self._is_leaving:
+        if self.registration.is_leaving:
             self._register_anew_when_empty(now_ms)
 
     def _on_splits_requested(self, event: SplitsRequested, now_ms: int) -> None:
@@ -466,7 +327,7 @@ class TaskExecutor:
 
     def _is_running(self, execution_id: str) -> bool:
         task = self.tasks.get(execution_id)
-        return task is not None and not task.state.is_terminal and task.stopping_since_ms < 0
+        return task is not None and task.is_running
 
     def _on_checkpoint_report(self, report: CheckpointReport, now_ms: int) -> None:
         # What was written beside a task may be reported behind the task's end.
@@ -484,20 +345,13 @@ class TaskExecutor:
             self._metrics_sequence += 1
             self._send(MetricsReport(self.task_manager_id, self._metrics_sequence, jobs))
 
-    def _watch(self, now_ms: int) -> None:
-        self._watched_until_ms = now_ms + METRICS_WATCHED_MS
-        self._is_watched = True
-
     def _collect_metrics(self, now_ms: int) -> None:
-        self._is_watched = now_ms < self._watched_until_ms
-        interval_ms = METRICS_INTERVAL_MS if self._is_watched else UNWATCHED_METRICS_INTERVAL_MS
         is_running = any(not t.state.is_terminal for t in self.tasks.values())
-        if is_running and now_ms - self._metrics_ms >= interval_ms:
-            self._metrics_ms = now_ms
+        if self._metrics.is_due(now_ms, is_running):
             self._instructions.append(CollectMetrics())
 
     def _stop(self, task: TaskEntry, now_ms: int) -> None:
-        if task.state.is_terminal or task.stopping_since_ms >= 0:
+        if not task.is_running:
             return
         task.stopping_since_ms = now_ms
         self.story.add(now_ms, f"{task.execution_id} is being cancelled")
@@ -509,11 +363,11 @@ class TaskExecutor:
         self._check_cancellations(now_ms)
         if self._is_terminated:
             return
-        if self._is_leaving:
+        if self.registration.is_leaving:
             self._register_anew_when_empty(now_ms)
-        elif not self.is_connected:
+        elif not self.registration.is_connected:
             self._register(now_ms)
-        elif now_ms - self._last_message_ms > self._heartbeat_timeout_ms:
+        elif self.registration.is_silent(now_ms):
             self._leave("no heartbeat from the JobManager", now_ms)
         else:
             self._resend(now_ms)
@@ -546,34 +400,16 @@ class TaskExecutor:
     # --- the connection to the JobManager
 
     def _register(self, now_ms: int) -> None:
-        if self._unregistered_since_ms is None:
-            self._unregistered_since_ms = now_ms
-        timeout_ms = self.config.registration_timeout_ms
-        if timeout_ms is not None and now_ms - self._unregistered_since_ms > timeout_ms:
-            self._terminate(_unregistered(timeout_ms))
-            return
-        if self._register_sent_ms is not None and now_ms - self._register_sent_ms < self.config.resend_ms:
-            return
-        self._register_sent_ms = now_ms
-        c = self.config
-        self._send(
-            RegisterTaskManager(
-                task_manager_id=self.task_manager_id,
-                resource_id=c.resource_id,
-                incarnation=self.incarnation,
-                address=c.address,
-                slots=c.slots,
-                process_id=c.process_id,
-                cores=c.cores,
-                memory_bytes=c.memory_bytes,
-            )
-        )
+        asked = self.registration.ask(now_ms)
+        if isinstance(asked, ErrorInfo):
+            self._terminate(asked)
+        elif asked is not None:
+            self._send(asked)
 
     def _leave(self, why: str, now_ms: int) -> None:
-        if self._is_leaving:
+        if not self.registration.leave():
             return
         self.story.add(now_ms, f"leaving as {self.task_manager_id}: {why}")
-        self._is_leaving, self.is_connected = True, False
         for task in self.tasks.values():
             self._stop(task, now_ms)
         self._register_anew_when_empty(now_ms)
@@ -584,12 +420,10 @@ class TaskExecutor:
         for allocation_id in self.slots.allocations():
             self.slots.free(allocation_id)
         for execution_id in self.tasks:
-            self._bury(execution_id)
+            self._ended.add(execution_id)
         self.tasks.clear()
-        self._is_leaving = False
-        self.incarnation += 1
+        self.registration.renewed()
         self._metrics_sequence = 0
-        self._register_sent_ms = None
         self._register(now_ms)
 
     def _terminate(self, error: ErrorInfo) -> None:
@@ -600,7 +434,7 @@ class TaskExecutor:
 
     def _send(self, message: ToJobManager) -> None:
         # A TaskManager that leaves sends nothing more: its registration has ended.
-        if not self._is_leaving:
+        if not self.registration.is_leaving:
             self._instructions.append(SendToJobManager(message))
 
     def _send_offers(self, now_ms: int) -> None:
@@ -609,58 +443,21 @@ class TaskExecutor:
             self._send(OfferSlots(self.task_manager_id, job_id, offers))
 
     def _send_splits_request(self, request: SplitsRequested) -> None:
-        job_id = self.tasks[request.execution_id].job_id
-        self._send(
-            RequestSplits(
-                self.task_manager_id,
-                job_id,
-                request.execution_id,
-                request.number,
-                request.returned,
-                request.returned_earlier,
-            )
-        )
+        task = self.tasks[request.execution_id]
+        self._send(task.splits_request(self.task_manager_id, request))
 
     def _send_checkpoint_report(self, report: CheckpointReport) -> None:
-        ids = (self.task_manager_id, self.tasks[report.execution_id].job_id, report.execution_id)
-        if isinstance(report, CheckpointRefused):
-            self._send(DeclineCheckpoint(*ids, report.checkpoint_id, report.error))
-            return
-        self._send(
-            AcknowledgeCheckpoint(
-                *ids,
-                report.checkpoint_id,
-                report.state,
-                committables=report.committables,
-                figures=report.figures,
-            )
-        )
+        task = self.tasks[report.execution_id]
+        self._send(task.checkpoint_report(self.task_manager_id, report))
 
     def _send_update(self, task: TaskEntry, now_ms: int) -> None:
         task.sent_ms = now_ms
-        self._send(
-            TaskStateUpdate(
-                self.task_manager_id,
-                task.job_id,
-                task.execution_id,
-                task.sequence,
-                task.state,
-                error=task.error,
-                committables=task.committables,
-                metrics=task.metrics,
-            )
-        )
-
-    def _bury(self, execution_id: str) -> None:
-        self._ended[execution_id] = None
-        while len(self._ended) > FINISHED_EXECUTIONS_MAX:
-            self._ended.popitem(last=False)
+        self._send(task.update(self.task_manager_id))
 
 
-def _unregistered(timeout_ms: int) -> ErrorInfo:
+def _skipped(checkpoint_id: int) -> ErrorInfo:
     return ErrorInfo(
-        code="SS6018",
-        message=f"no JobManager has answered this TaskManager's registration for {timeout_ms / 1000:g} s",
-        reason=FailureReason.TASK_MANAGER_LOST,
-        hint="taskmanager.registration.timeout sets how long it tries",
+        code="SS6220",
+        message=f"checkpoint {checkpoint_id} was given up: the task has taken a later one before it",
+        reason=FailureReason.CANCELLED,
     )

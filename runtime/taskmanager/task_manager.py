@@ -7,10 +7,12 @@ import logging
 import threading
 from collections.abc import Callable
 
+from runtime.checkpoint.local_copies import LocalCopies
 from runtime.host.clock import now_ms, steady_ms
 from runtime.host.process import give_back_memory, limit_library_threads
 from runtime.host.rooted_files import files_at
 from runtime.logs import configure_logging
+from runtime.memory.managed_memory import ManagedMemory, ManagedMemoryOptions
 from runtime.net.endpoint import Endpoint, checked_endpoint, host_towards, is_tcp
 from runtime.net.flight import FlightConnections, FlightServer
 from runtime.net.flight_transport import FlightTransport
@@ -60,7 +62,16 @@ class TaskManager:
         self._exchange.own_address = self._server.address
         self._transport = FlightTransport(self._connections)
         self._runner = ThreadTaskRunner(
-            now_ms, files_at(options.places), self._exchange, lambda c: self._shell.task_state_changed(c)
+            now_ms,
+            files_at(options.places),
+            self._exchange,
+            lambda c: self._shell.task_state_changed(c),
+            LocalCopies(options.local_directories),
+            ManagedMemory(
+                ManagedMemoryOptions(
+                    options.managed_memory_bytes, options.slots, options.temporary_directories
+                )
+            ),
         )
         self.idle_memory = IdleMemory(
             lambda: self._runner.tasks_started, lambda: self._runner.tasks_running, self._give_back_memory

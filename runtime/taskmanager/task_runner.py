@@ -6,10 +6,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from runtime.checkpoint.local_copies import LocalCopies
+from runtime.memory.managed_memory import ManagedMemory
 from runtime.net.exchange import DataExchange
 from runtime.taskmanager.checkpoints.writing_threads import WritingThreads
+from runtime.taskmanager.events import CheckpointMessage, TaskReport, TaskStateChanged
 from runtime.taskmanager.task import Task, TaskEnvironment
-from runtime.taskmanager.task_executor import CheckpointMessage, TaskReport, TaskStateChanged
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import TaskDeploymentDescriptor, TaskMetrics
 from sqlstream.spi.connector import AssignedSplits
@@ -27,10 +29,17 @@ class ThreadTaskRunner:
         files: Any,
         exchange: DataExchange,
         on_state: Callable[[TaskReport], None],
+        copies: LocalCopies | None = None,
+        memory: ManagedMemory | None = None,
     ) -> None:
+        """`memory` is that of the TaskManager, and is stopped with this; None: without a limit."""
         self._on_state = on_state
+        self._memory = memory or ManagedMemory()
         self._writing = WritingThreads()
-        self._environment = TaskEnvironment(now_ms, files, exchange, self._on_change, self._writing.submit)
+        self._copies = copies
+        self._environment = TaskEnvironment(
+            now_ms, files, exchange, self._on_change, self._writing.submit, copies
+        )
         self._tasks: dict[str, Task] = {}
         self._ending: list[Task] = []
         self._broken_off: set[str] = set()
@@ -38,7 +47,8 @@ class ThreadTaskRunner:
         self._lock = threading.Lock()
 
     def start(self, descriptor: TaskDeploymentDescriptor) -> None:
-        task = Task(descriptor, self._environment)
+        memory = self._memory.open(descriptor.allocation_id, descriptor.execution_id, descriptor.config)
+        task = Task(descriptor, self._environment, memory)
         with self._lock:
             self._tasks[descriptor.execution_id] = task
             self._started += 1
@@ -62,6 +72,10 @@ class ThreadTaskRunner:
         if task is not None:
             task.tell_of_checkpoint(message)
 
+    def forget_job(self, job_id: str) -> None:
+        if (copies := self._copies) is not None:
+            self._writing.submit(lambda: copies.release(job_id))
+
     def metrics(self) -> tuple[TaskMetrics, ...]:
         return tuple(task.metrics() for task in self._running())
 
@@ -75,6 +89,7 @@ class ThreadTaskRunner:
         for task in (*tasks, *ending):
             task.join(timeout_s)
         self._writing.stop()
+        self._memory.stop()
 
     @property
     def tasks_started(self) -> int:

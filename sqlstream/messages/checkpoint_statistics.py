@@ -77,12 +77,15 @@ class CheckpointRecord(msgspec.Struct, frozen=True):
 
 
 class RestoredCheckpoint(msgspec.Struct, frozen=True):
-    """The checkpoint that the job, or a region of it, last went on from."""
+    """The checkpoint that the job, or a region of it, last went on from. `local_bytes` and `store_bytes` are what its attempts
+    have reported to have read, of copies on their local disks and of the store; attempts that have none report later."""
 
     id: int
     kind: CheckpointKind
     restored_ms: int
     path: str
+    local_bytes: int = 0
+    store_bytes: int = 0
 
 
 class CheckpointCounts(msgspec.Struct, frozen=True):

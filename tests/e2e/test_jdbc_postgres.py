@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import subprocess
 import threading
 import time
@@ -631,8 +630,7 @@ def test_a_scan_that_is_gone_on_with_returns_its_rows_in_the_order_of_the_one_be
     postgres: Postgres,
 ) -> None:
     table = spec(postgres, NUMBERS, "numbers")
-    around = dataclasses.replace(context(batch_rows=300), config={"execution.checkpointing.interval": "1 s"})
-    reader, first = connector("jdbc").source(table, around, None), list[Row]()
+    reader, first = connector("jdbc").source(table, context(batch_rows=300), None), list[Row]()
     for _ in range(4):
         polled = reader.poll()
         assert not isinstance(polled, SourceStatus)

@@ -39,6 +39,7 @@ class Selection:
             name: {called.partition(":")[0] for called in self._called[name]} for name in self._tests
         }
         self._importers = _importers_of_kernels(root, files)
+        self._root, self._files = root, files
 
     def tests_for(self, fault: Fault) -> list[str]:
         """Test files, to be run in this order until one fails."""
@@ -59,8 +60,9 @@ class Selection:
             place = f"{fault.path}:{fault.function}"
             reaching = {t for t in self._tests if fault.function and place in self._called[t]}
             if not reaching:
-                # At module level, or new since the calls were recorded.
-                reaching = {t for t in self._tests if fault.path in self._called_files[t]}
+                # At module level (a constant, a default of a dataclass), or new since the calls were recorded.
+                near = {fault.path, *_importers_of(fault.path, self._root, self._files)}
+                reaching = {t for t in self._tests if t in near or near & self._called_files[t]}
         same_name = {t for t in self._tests if _stem(t) == Path(fault.path).stem}
         return reaching | same_name
 
@@ -74,16 +76,18 @@ def _stem(test: str) -> str:
     return Path(test).stem.removeprefix("test_")
 
 
+def _importers_of(path: str, root: Path, files: list[str]) -> set[str]:
+    """The files that import names of a module."""
+    module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    pattern = re.compile(rf"^\s*from {re.escape(module)} import", re.M)
+    return {name for name in files if name.endswith(".py") and pattern.search((root / name).read_text())}
+
+
 def _importers_of_kernels(root: Path, files: list[str]) -> dict[str, set[str]]:
     """For each file of kernels, whose calls cannot be recorded, the files that import it, also through other kernels."""
     kernels = {name for name in files if name.startswith("runtime/kernels/") and name.endswith(".py")}
     imports = {
-        name: {
-            f"runtime/kernels/{module}.py"
-            for module in re.findall(
-                r"^\s*from runtime\.kernels\.(\w+) import", (root / name).read_text(), re.M
-            )
-        }
+        name: {f"runtime/kernels/{module}.py" for module in _kernels_imported((root / name).read_text())}
         for name in files
         if name.endswith(".py") and name.startswith(("runtime/", "tests/unit/"))
     }
@@ -93,6 +97,17 @@ def _importers_of_kernels(root: Path, files: list[str]) -> dict[str, set[str]]:
             for other in importers[kernel] & kernels:
                 importers[kernel] = importers[kernel] | importers[other]
     return importers
+
+
+def _kernels_imported(source: str) -> set[str]:
+    """Modules of runtime.kernels that a file imports, whole or names of them.
+
+    >>> sorted(_kernels_imported("from runtime.kernels import rank, take as t\\nfrom runtime.kernels.index import find\\n"))
+    ['index', 'rank', 'take']
+    """
+    of_names = re.findall(r"^\s*from runtime\.kernels\.(\w+) import", source, re.M)
+    whole = re.findall(r"^\s*from runtime\.kernels import (.+)$", source, re.M)
+    return {*of_names, *(name.split()[0] for names in whole for name in names.split(",") if name.strip())}
 
 
 def digest_of(root: Path, test: str) -> str:

@@ -197,6 +197,47 @@ def test_a_job_that_moves_leaves_the_rows_of_one_that_stays_with_many_seeds(name
         check(name, seed)
 
 
+MAPPED_QUERIES = (
+    "aggregate by key",
+    "left join of retracting inputs",
+    "interval join",
+    "windows of windows",
+    "best rows",
+    "best of retracted rows",
+    "sorted rows",
+)
+"""Every structure of state takes part; the others of QUERIES are slow tests."""
+BACKENDS = ("hashmap", "mapped", "mapped")
+
+
+@pytest.fixture
+def small_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays of few entries lie in files too."""
+    monkeypatch.setattr("runtime.memory.mapped_memory.MAPPED_BYTES_MIN", 64)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.usefixtures("small_mapped")
+@pytest.mark.parametrize(
+    "name",
+    [name if name in MAPPED_QUERIES else pytest.param(name, marks=pytest.mark.slow) for name in QUERIES],
+)
+def test_a_job_that_moves_to_another_backend_leaves_the_rows_of_one_that_stays(name: str) -> None:
+    expected = final_table(run_job(planned(name), scripts(0), [1], 0), has_pairs=False)
+    moved = run_job(planned(name), scripts(0), PARALLELISMS, 0, backends=BACKENDS)
+    assert final_table(moved, has_pairs=False) == expected
+    assert expected != Counter()
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.usefixtures("small_mapped")
+@pytest.mark.parametrize("name", MAPPED_QUERIES)
+def test_a_job_that_is_killed_on_one_backend_goes_on_from_its_checkpoint_on_another(
+    name: str, tmp_path: Path
+) -> None:
+    check_killed(name, 0, tmp_path, backends=BACKENDS)
+
+
 def operator_classes() -> dict[str, type]:
     """All operators in the tree, by name, without the base classes of others."""
     found = {}
@@ -217,13 +258,21 @@ def test_every_stateful_operator_takes_part() -> None:
     }
 
 
-def check_killed(name: str, seed: int, directory: Path, is_unaligned: bool = False) -> dict[str, int]:
+def check_killed(
+    name: str,
+    seed: int,
+    directory: Path,
+    is_unaligned: bool = False,
+    backends: tuple[str, ...] = ("hashmap",),
+) -> dict[str, int]:
     played = scripts(seed, BATCHES_OF_KILLED)
     expected = final_table(run_job(planned(name), played, [1], seed), has_pairs=False)
     figures: dict[str, int] = {}
     # Items in flight belong to their channels, which must be there again.
     lives = (2, 2, 2) if is_unaligned else PARALLELISMS
-    killed = run_killed_job(planned(name), played, lives, seed, directory, figures, is_unaligned=is_unaligned)
+    killed = run_killed_job(
+        planned(name), played, lives, seed, directory, figures, is_unaligned=is_unaligned, backends=backends
+    )
     assert final_table(killed, has_pairs=False) == expected, figures
     return figures
 

@@ -29,7 +29,7 @@ from runtime.jobmanager.events import (
     Send,
     StoreCheckpoint,
 )
-from runtime.jobmanager.job_master import JobMasterConfig
+from runtime.jobmanager.job_master_config import JobMasterConfig
 from sqlstream.errors import ErrorInfo, FailureReason
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
@@ -102,6 +102,7 @@ class CheckpointedCluster(Cluster):
             "timeout": f"{rng.choice([1500, 6000])} ms",
             "tolerable-failed-checkpoints": str(rng.choice([0, 1, 5])),
             "num-retained": str(rng.randint(1, 3)),
+            "max-concurrent-checkpoints": str(rng.choice([1, 1, 2, 4])),
         }
         return replace(job, config=job.config | {prefix + name: value for name, value in config.items()})
 

@@ -12,7 +12,6 @@ from runtime.connectors.jdbc.dialect import dialect
 from runtime.connectors.jdbc.opened_table import OpenedTable, open_table
 from runtime.connectors.jdbc.options import JdbcOptions
 from runtime.connectors.sql_filters import quote
-from sqlstream.checkpointing_options import takes_checkpoints
 from sqlstream.errors import ExternalError, Retry, UserError
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import AssignedSplits, ConnectorContext, SourceStatus
@@ -113,7 +112,7 @@ class JdbcReader:
         connection = self._connecting.connection
         if connection is None:
             connection = self._connecting.connect()
-            if self._options.database.is_server and takes_checkpoints(self._context.config):
+            if self._options.database.is_server:
                 for setting, value in _IN_ORDER.items():
                     connection.rows(f"SELECT set_config('{setting}', '{value}', false) AS is_set")
             if not self._options.is_auto_commit:

@@ -15,9 +15,10 @@ class CheckpointCoordinator:
     """Begins checkpoints at their interval and those that clients ask for, collects the acknowledgements, and ends each once:
     completed, or aborted for a reason. Pure.
 
-    A checkpoint that fails counts against `tolerable_failures` unless it is a savepoint or was broken off by something else; a
-    completed one sets the count to zero. Older checkpoints that are pending when one is completed are subsumed.
-    State: the pending checkpoints, the next id, the times of the last beginning and end, the failures in a row, the history."""
+    A checkpoint that fails counts against `tolerable_failures` unless it is a savepoint, that of a rescale, or was broken off by
+    something else; a completed one sets the count to zero. Older checkpoints that are pending when one is completed are subsumed.
+    State: the pending checkpoints, the next id, the times of the last beginning and end, since when one is due out of turn, the
+    failures in a row, the history."""
 
     def __init__(self, settings: CheckpointSettings, now_ms: int, last_id: int = 0) -> None:
         self.settings = settings
@@ -27,24 +28,29 @@ class CheckpointCoordinator:
         self._next_id = last_id + 1
         self._begun_ms = now_ms
         self._ended_ms: int | None = None
+        self._hurried_ms: int | None = None
         self._failures = 0
 
     # --- when
 
     def due_ms(self) -> int | None:
-        """When the next periodic checkpoint may begin, were the job ready; None while too many are pending, and for ever without
-        an interval."""
+        """When the next checkpoint may begin that nobody asks for, were the job ready; None while too many are pending, or one
+        that is taken alone, and without an interval until one is due out of turn."""
         settings = self.settings
-        if not settings.is_enabled or len(self.pending) >= settings.concurrent_max:
+        is_alone = any(p.kind.is_savepoint or p.is_last for p in self.pending.values())
+        if is_alone or len(self.pending) >= settings.concurrent_max:
             return None
+        if not settings.is_enabled:
+            return self._hurried_ms
         due_ms = self._begun_ms + settings.interval_ms
         if self._ended_ms is not None:
             due_ms = max(due_ms, self._ended_ms + settings.min_pause_ms)
         return due_ms
 
     def hurry(self, now_ms: int) -> None:
-        """The next periodic checkpoint is due at once."""
+        """The next checkpoint is due at once."""
         self._begun_ms = now_ms - self.settings.interval_ms
+        self._hurried_ms = now_ms
 
     def is_due(self, now_ms: int) -> bool:
         due_ms = self.due_ms()
@@ -58,27 +64,36 @@ class CheckpointCoordinator:
         trigger_id: str = "",
         directory: str = "",
         is_drain: bool = False,
+        is_last: bool = False,
     ) -> PendingCheckpoint:
         """The next checkpoint, which awaits these executions."""
         pending = PendingCheckpoint(
-            self._next_id, kind, now_ms, awaited, directory, trigger_id, is_drain, sent_ms=now_ms
+            self._next_id, kind, now_ms, awaited, directory, trigger_id, is_drain, is_last, sent_ms=now_ms
         )
         self._next_id += 1
         if not kind.is_savepoint:
             self._begun_ms = now_ms
+            self._hurried_ms = None
         self.pending[pending.checkpoint_id] = pending
         self.history.begun()
         return pending
 
     # --- what comes of it
 
-    def acknowledge(self, acknowledgement: AcknowledgeCheckpoint, now_ms: int) -> PendingCheckpoint | None:
-        """The checkpoint, if this was the last acknowledgement that it lacked: it is being stored from here on."""
+    def acknowledge(self, acknowledgement: AcknowledgeCheckpoint, now_ms: int) -> bool:
+        """Whether this was the last acknowledgement that the checkpoint lacked."""
         pending = self.pending.get(acknowledgement.checkpoint_id)
-        if pending is None or not pending.acknowledge(acknowledgement, now_ms):
+        return pending is not None and pending.acknowledge(acknowledgement, now_ms)
+
+    def store_next(self) -> PendingCheckpoint | None:
+        """The oldest checkpoint that all have acknowledged: it is being stored from here on. None while another one is, whose
+        commits the next one would have to name."""
+        if self.is_storing:
             return None
-        pending.is_storing = True
-        return pending
+        found = next((p for p in self.pending.values() if p.is_acknowledged), None)
+        if found is not None:
+            found.is_storing = True
+        return found
 
     def expired(self, now_ms: int) -> list[PendingCheckpoint]:
         """Those that have taken too long. One that is being stored is not given up: its fate is with the store."""
@@ -118,7 +133,7 @@ class CheckpointCoordinator:
         pending = self.pending.pop(checkpoint_id)
         self._ended_ms = now_ms
         self.history.failed(pending.record(CheckpointStatus.FAILED, now_ms, "", error, failed_task))
-        if not is_counted or pending.kind.is_savepoint:
+        if not is_counted or pending.kind.is_savepoint or pending.is_last:
             return None
         self._failures += 1
         if self._failures <= self.settings.tolerable_failures:

@@ -36,8 +36,9 @@ class Retention(enum.Enum):
 
 @dataclass(frozen=True)
 class CheckpointSettings:
-    """`interval_ms` is 0 for a job that takes none. `directory` is that of this job's checkpoints alone; paths of state files are
-    below it."""
+    """`interval_ms` is 0 for a job that takes no checkpoints by itself. `directory` is that of this job's checkpoints alone;
+    paths of state files are below it. It is empty where no place for checkpoints is known. Jobs of batch engines, and those that
+    statements start while they are planned, have nothing to save: `is_possible` is false."""
 
     interval_ms: int = 0
     min_pause_ms: int = 0
@@ -48,9 +49,11 @@ class CheckpointSettings:
     retention: Retention = Retention.NO_EXTERNALIZED_CHECKPOINTS
     directory: str = ""
     savepoint_directory: str = ""
+    is_possible: bool = True
 
     @property
     def is_enabled(self) -> bool:
+        """Whether the job takes checkpoints by itself."""
         return self.interval_ms > 0
 
 
@@ -58,7 +61,7 @@ def checkpoint_settings(job: JobGraph, default_directory: str) -> CheckpointSett
     """UserError for values that do not fit. Jobs of batch engines take no checkpoints, whatever their settings say."""
     settings = _read(job.config, job.job_id, default_directory)
     has_batch = any(isinstance(v.operators[0].spec, BatchQuerySpec) for v in job.vertices)
-    return CheckpointSettings() if has_batch or job.is_for_planning else settings
+    return CheckpointSettings(is_possible=False) if has_batch or job.is_for_planning else settings
 
 
 def _read(config: Mapping[str, str], job_id: str, default_directory: str) -> CheckpointSettings:
@@ -83,14 +86,24 @@ def _read(config: Mapping[str, str], job_id: str, default_directory: str) -> Che
             "this cluster has no directory of its own for checkpoints",
             hint="set 'execution.checkpointing.dir' to one that all processes of the cluster reach",
         )
+    concurrent_max: int = value("execution.checkpointing.max-concurrent-checkpoints")
+    if concurrent_max > 1 and value("execution.checkpointing.unaligned.enabled"):
+        raise UserError(
+            "SS6270",
+            f"unaligned checkpoints come one at a time, and {concurrent_max} are allowed at once",
+            hint="set 'execution.checkpointing.max-concurrent-checkpoints' to 1, or "
+            "'execution.checkpointing.unaligned.enabled' to false",
+        )
+    min_pause_ms: int = value("execution.checkpointing.min-pause")
     return CheckpointSettings(
         interval_ms,
-        value("execution.checkpointing.min-pause"),
+        min_pause_ms,
         value("execution.checkpointing.timeout"),
-        value("execution.checkpointing.max-concurrent-checkpoints"),
+        # A pause after each leaves no place for another beside it, as in Flink.
+        1 if min_pause_ms else concurrent_max,
         value("execution.checkpointing.tolerable-failed-checkpoints"),
         value("execution.checkpointing.num-retained"),
         Retention(value("execution.checkpointing.externalized-checkpoint-retention")),
-        f"{root.rstrip('/')}/{job_id}",
+        f"{root.rstrip('/')}/{job_id}" if root else "",
         value("execution.checkpointing.savepoint-dir"),
     )

@@ -39,6 +39,11 @@ class SavepointRequests:
     def are_waiting(self) -> bool:
         return bool(self._waiting)
 
+    @property
+    def are_uncommitted(self) -> bool:
+        """Whether one is complete but for the commit of its rows."""
+        return bool(self._uncommitted)
+
     def begun(self, trigger_id: str, checkpoint_id: int) -> None:
         self._change(trigger_id, checkpoint_id=checkpoint_id)
 

@@ -117,6 +117,28 @@ def test_the_tests_of_a_fault_are_those_that_call_its_function_then_those_that_s
     assert tests_for("runtime/a/b.py", "") == ["test_b", "test_other", "test_plans", "test_x"]
 
 
+def test_a_fault_of_a_module_or_of_a_kernel_is_shown_to_those_that_import_it(tmp_path: Path) -> None:
+    texts = {
+        "runtime/a/options.py": "",
+        "runtime/a/reader.py": "from runtime.kernels import index, rank as kernels",
+        "runtime/kernels/rank.py": "",
+        "tests/unit/a/test_defaults.py": "from runtime.a.options import Options",
+        "tests/unit/a/test_ranked.py": "",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    calls = {
+        "tests/unit/a/test_defaults.py": {"seconds": 1.0, "called": []},
+        "tests/unit/a/test_ranked.py": {"seconds": 1.0, "called": ["runtime/a/reader.py:read"]},
+    }
+    chosen = selection.Selection(tmp_path, list(texts), calls)
+    of_module = faults.Fault("runtime/a/options.py", 1, "", "", 0, 0, "")
+    of_kernel = faults.Fault("runtime/kernels/rank.py", 1, "place", "", 0, 0, "")
+    assert chosen.tests_for(of_module) == ["tests/unit/a/test_defaults.py"]
+    assert chosen.tests_for(of_kernel) == ["tests/unit/a/test_ranked.py"]
+
+
 def test_every_fault_that_is_passed_over_still_stands_in_the_code() -> None:
     program = (
         "import sys; sys.path.insert(0, 'tests/mutants'); import main; print(main.stale_entries(main.ROOT))"

@@ -10,7 +10,7 @@ import pytest
 from client.local_session import local_session
 from planner.dialect.parser import parse_script
 from runtime.taskmanager.executor_config import executor_config
-from runtime.taskmanager.task_executor import TaskExecutorConfig
+from runtime.taskmanager.registration import TaskExecutorConfig
 from runtime.taskmanager.task_manager_options import TaskManagerOptions, decode_options, encode_options
 from sqlstream.config import OPTIONS, option
 from sqlstream.errors import UserError

@@ -30,7 +30,7 @@ from runtime.jobmanager.events import (
     TaskManagerExited,
 )
 from runtime.jobmanager.instruction_executor import InstructionExecutor
-from runtime.jobmanager.job_master import JobMasterConfig
+from runtime.jobmanager.job_master_config import JobMasterConfig
 from runtime.net.local_transport import LocalTransport
 from sqlstream.errors import ErrorInfo, ExternalError
 from sqlstream.graph.job_graph import JobGraph

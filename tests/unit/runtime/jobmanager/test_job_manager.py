@@ -18,7 +18,7 @@ from runtime.jobmanager.events import (
     Tick,
 )
 from runtime.jobmanager.job_manager import SETTLED_TICK_MS, TICK_MS, JobManager, JobManagerConfig
-from runtime.jobmanager.job_master import JobMasterConfig
+from runtime.jobmanager.job_master_config import JobMasterConfig
 from runtime.jobmanager.resource_manager import ResourceManagerConfig
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import ExecutionState

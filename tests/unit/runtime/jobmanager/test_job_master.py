@@ -30,7 +30,8 @@ from runtime.jobmanager.events import (
     Tick,
     WithdrawRequest,
 )
-from runtime.jobmanager.job_master import JobMaster, JobMasterConfig
+from runtime.jobmanager.job_master import JobMaster
+from runtime.jobmanager.job_master_config import JobMasterConfig
 from sqlstream.errors import ErrorInfo, FailureReason
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import ExecutionState, JobStatus

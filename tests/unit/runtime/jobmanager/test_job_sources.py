@@ -24,7 +24,8 @@ from runtime.jobmanager.events import (
     TaskStateChanged,
     Tick,
 )
-from runtime.jobmanager.job_master import JobMaster, JobMasterConfig
+from runtime.jobmanager.job_master import JobMaster
+from runtime.jobmanager.job_master_config import JobMasterConfig
 from runtime.jobmanager.job_phase import JobPhase
 from sqlstream.errors import ErrorInfo, FailureReason, Span
 from sqlstream.graph.job_graph import JobGraph

@@ -35,7 +35,8 @@ from runtime.jobmanager.events import (
     Tick,
 )
 from runtime.jobmanager.execution_graph import ATTEMPTS_KEPT, ExecutionGraph
-from runtime.jobmanager.job_master import JobMaster, JobMasterConfig
+from runtime.jobmanager.job_master import JobMaster
+from runtime.jobmanager.job_master_config import JobMasterConfig
 from runtime.jobmanager.job_phase import PHASE_TRANSITIONS, JobPhase
 from runtime.jobmanager.pipelined_region import regions_of
 from runtime.story import Story

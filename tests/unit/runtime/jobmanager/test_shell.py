@@ -21,8 +21,9 @@ from runtime.jobmanager.provisioning import ProvisioningConfig
 from runtime.jobmanager.resource_manager import ResourceManagerConfig
 from runtime.jobmanager.shell import JobManagerShell
 from runtime.net.local_transport import LocalTransport
+from runtime.taskmanager.events import TaskStateChanged
+from runtime.taskmanager.registration import TaskExecutorConfig
 from runtime.taskmanager.shell import TaskExecutorShell
-from runtime.taskmanager.task_executor import TaskExecutorConfig, TaskStateChanged
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, InternalError, UserError
 from sqlstream.graph.job_graph import JobGraph, encode_job_graph
 from sqlstream.messages.client_rpc import (
@@ -74,6 +75,9 @@ class TasksThatEndAtOnce:
 
     def cancel(self, execution_id: str) -> None:
         self.report(TaskStateChanged(execution_id, ExecutionState.CANCELED))
+
+    def forget_job(self, job_id: str) -> None:
+        """Nothing is kept of a job."""
 
     def metrics(self) -> tuple[TaskMetrics, ...]:
         return ()

@@ -20,7 +20,7 @@ from runtime.taskmanager.checkpoints.checkpoint_reports import (
     CheckpointReport,
     CheckpointTaken,
 )
-from runtime.taskmanager.task_executor import TaskReport, TaskStateChanged
+from runtime.taskmanager.events import TaskReport, TaskStateChanged
 from runtime.taskmanager.task_runner import ThreadTaskRunner
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span

@@ -269,7 +269,7 @@ def test_a_later_barrier_gives_the_earlier_checkpoint_up() -> None:
     put(gate, 0, barrier(1), rows(1))
     put(gate, 1, barrier(2), rows(2))
     why = "the barrier of checkpoint 2 came before it was complete"
-    assert taken_of(made, log) == [("given_up", 1, why), ("on_batch", rows(1), 0)]
+    assert taken_of(made, log) == [("given_up", 1, why, False), ("on_batch", rows(1), 0)]
     put(gate, 0, barrier(2))
     assert taken_of(made, log) == [("checkpoint", barrier(2), 0), ("on_batch", rows(2), 0)]
 
@@ -289,6 +289,36 @@ def test_an_aborted_checkpoint_blocks_nothing_and_its_late_barriers_are_dropped(
     assert taken_of(made, log) == [("checkpoint", barrier(4), 0)]
 
 
+def test_barriers_of_several_checkpoints_are_aligned_one_after_the_other() -> None:
+    made, gate, log, _ = network(2)
+    made.open()
+    put(gate, 0, barrier(1), rows(1), barrier(2), rows(2))
+    assert taken_of(made, log) == []
+    put(gate, 1, barrier(1))
+    assert taken_of(made, log) == [("checkpoint", barrier(1), 0), ("on_batch", rows(1), 0)]
+    put(gate, 1, barrier(2))
+    assert taken_of(made, log) == [("checkpoint", barrier(2), 0), ("on_batch", rows(2), 0)]
+
+
+@pytest.mark.parametrize("is_under_way", [True, False])
+def test_an_earlier_checkpoint_that_is_still_pending_outlives_the_abortion_of_a_later_one(
+    is_under_way: bool,
+) -> None:
+    made, gate, log, _ = network(2)
+    made.open()
+    if is_under_way:
+        put(gate, 0, barrier(1))
+        assert taken_of(made, log) == []
+    made.on_checkpoint_aborted(2, (1,))
+    if not is_under_way:
+        put(gate, 0, barrier(1))
+    put(gate, 0, barrier(2), barrier(3))
+    put(gate, 1, barrier(1), barrier(2), rows(2))
+    assert taken_of(made, log) == [("checkpoint", barrier(1), 0), ("on_batch", rows(2), 0)]
+    put(gate, 1, barrier(3))
+    assert taken_of(made, log) == [("checkpoint", barrier(3), 0)]
+
+
 def test_an_alignment_is_given_up_when_the_job_master_must_have_aborted_it() -> None:
     made, gate, log, _ = network(2)
     made.open()
@@ -304,7 +334,7 @@ def test_an_alignment_is_given_up_when_the_job_master_must_have_aborted_it() -> 
     log.now_ms = 10
     made.fire_timers()
     assert taken_of(made, log) == [
-        ("given_up", 1, "its barriers did not come from all inputs within 0.01 s"),
+        ("given_up", 1, "its barriers did not come from all inputs within 0.01 s", True),
         ("on_batch", rows(1), 0),
     ]
 
@@ -376,10 +406,10 @@ def test_an_unaligned_checkpoint_ends_with_its_abortion_with_a_later_one_and_wit
     pass_all(gate, mailbox, 0, 2, is_far=True)
     pass_all(gate, mailbox, 0, 3, is_far=True)
     why = "the barrier of checkpoint 3 came before it was complete"
-    assert log.taken() == [("begun", unaligned(2)), ("given_up", 2, why), ("begun", unaligned(3))]
+    assert log.taken() == [("begun", unaligned(2)), ("given_up", 2, why, False), ("begun", unaligned(3))]
     log.now_ms = 10
     made.fire_timers()
-    assert log.taken()[0] == ("given_up", 3, "its barriers did not come from all inputs within 0.01 s")
+    assert log.taken()[0] == ("given_up", 3, "its barriers did not come from all inputs within 0.01 s", True)
     assert all(channel.recorded is None for channel in gate.channels)
 
 

@@ -1,0 +1,33 @@
+"""How JobMasters work, whatever their jobs are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from runtime.jobmanager.restart_strategy import NoRestart, RestartStrategy, restart_strategy_of
+from sqlstream.graph.job_graph import JobGraph
+
+
+@dataclass(frozen=True)
+class JobMasterConfig:
+    """`result_address` is where sinks send rows for the client. A task that does not end within
+    `cancellation_timeout_ms` is given up; its TaskManager ends itself for the same reason. `restart_strategy` makes one for
+    each job; without one, the job's settings name it. `enumerates` says of a connector by its name whether its readers are
+    assigned their splits. Checkpoints of jobs whose settings name no directory are below `checkpoint_directory`."""
+
+    result_address: str = ""
+    slot_request_timeout_ms: int = 300_000
+    cancellation_timeout_ms: int = 230_000
+    resend_ms: int = 500
+    restart_strategy: Callable[[], RestartStrategy] | None = None
+    enumerates: Callable[[str], bool] = lambda connector: False
+    checkpoint_directory: str = ""
+
+    def strategy_of(self, job: JobGraph) -> RestartStrategy:
+        if job.is_query:
+            # Rows that were sent cannot be recalled, and those of another attempt would come after them.
+            return NoRestart()
+        if self.restart_strategy is not None:
+            return self.restart_strategy()
+        return restart_strategy_of(job.config, job.job_id)

@@ -1,0 +1,40 @@
+"""What a JobMaster consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from runtime.jobmanager.checkpoints.job_checkpoints import JobCheckpoints
+from runtime.jobmanager.events import JobMasterInstruction
+from runtime.jobmanager.execution_graph import ExecutionGraph
+from runtime.jobmanager.job_master_config import JobMasterConfig
+from runtime.jobmanager.job_output import JobOutput
+from runtime.jobmanager.job_progress import JobProgress
+from runtime.jobmanager.job_sources import JobSources
+from runtime.jobmanager.job_tasks import JobTasks
+from runtime.story import Story
+from sqlstream.graph.job_graph import JobGraph
+
+
+@dataclass(frozen=True)
+class JobParts:
+    """Each part keeps the state of one side of the job, and none knows the others but for what it is made of. `emit` takes the
+    instructions of all, in their order."""
+
+    config: JobMasterConfig
+    graph: ExecutionGraph
+    progress: JobProgress
+    tasks: JobTasks
+    sources: JobSources
+    output: JobOutput
+    checkpoints: JobCheckpoints
+    emit: Callable[[JobMasterInstruction], None]
+
+    @property
+    def job_graph(self) -> JobGraph:
+        return self.graph.job_graph
+
+    @property
+    def story(self) -> Story:
+        return self.progress.story

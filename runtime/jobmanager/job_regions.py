@@ -1,0 +1,240 @@
+"""The regions of one job: deployed when there are slots, and restarted, or the job failed, when a task of theirs fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
+from runtime.jobmanager.checkpoints.pending_checkpoint import task_name
+from runtime.jobmanager.checkpoints.restored_state import enumerators_of, source_states
+from runtime.jobmanager.deployment import Deployment
+from runtime.jobmanager.execution_graph import Execution, ExecutionVertex
+from runtime.jobmanager.job_parts import JobParts
+from runtime.jobmanager.job_phase import ACTIVE, JobPhase
+from runtime.jobmanager.pipelined_region import PipelinedRegion, RegionPhase, regions_of
+from runtime.jobmanager.restart_history import RestartHistory
+from sqlstream.errors import ErrorInfo, FailureReason
+from sqlstream.messages.job_state import ExecutionState
+
+_STARTING = (
+    ExecutionState.CREATED,
+    ExecutionState.SCHEDULED,
+    ExecutionState.DEPLOYING,
+    ExecutionState.INITIALIZING,
+)
+
+
+class JobRegions:
+    """Restarts the regions that a failure hits, from the newest completed checkpoint or, without one, from the beginning; or
+    fails the job, if its RestartStrategy says so. The whole job goes back to an older checkpoint when the newest cannot be read,
+    if nothing would be written twice.
+
+    State: the regions, the strategy, the restarts so far, and the checkpoint that the job is about to go back to."""
+
+    def __init__(self, parts: JobParts) -> None:
+        self.regions = regions_of(parts.graph)
+        self.strategy = parts.config.strategy_of(parts.job_graph)
+        self.history = RestartHistory()
+        self._parts = parts
+        self._region_of = {s: region for region in self.regions for s in region.subtasks}
+        self._going_back_to: CompletedCheckpoint | None = None
+
+    def of(self, subtasks: Iterable[ExecutionVertex]) -> list[PipelinedRegion]:
+        return list(dict.fromkeys(self._region_of[s] for s in subtasks))
+
+    def waiting(self) -> list[PipelinedRegion]:
+        return [r for r in self.regions if r.phase is RegionPhase.WAITING]
+
+    def unfinished(self) -> list[PipelinedRegion]:
+        return [r for r in self.regions if r.phase is not RegionPhase.FINISHED]
+
+    # --- how far they get
+
+    def advance(self, now_ms: int) -> JobPhase:
+        """Go on as far as the present state allows; returns the phase of the job that follows from those of the regions."""
+        parts = self._parts
+        for region in self.regions:
+            if region.phase is RegionPhase.STOPPING and region.are_all_terminal():
+                region.phase = RegionPhase.DELAYED
+            is_due = region.phase is RegionPhase.DELAYED and now_ms >= region.restart_ms
+            if is_due and self._going_back_to is None and not parts.checkpoints.is_storing:
+                self._start_anew(region, now_ms)
+            if region.phase is RegionPhase.DEPLOYED and region.are_all(ExecutionState.FINISHED):
+                region.phase = RegionPhase.FINISHED
+        if self._going_back_to is not None:
+            self._go_back(self._going_back_to, now_ms)
+        waiting = self.waiting()
+        if waiting and parts.tasks.slots.is_complete and parts.sources.are_discovered:
+            self._deploy(waiting, now_ms)
+        return self._job_phase()
+
+    def _job_phase(self) -> JobPhase:
+        all_finished = all(r.phase is RegionPhase.FINISHED for r in self.regions)
+        if all_finished and not self._parts.checkpoints.is_storing:
+            return JobPhase.COMMITTING
+        if any(r.is_under_restart for r in self.regions):
+            return JobPhase.RESTARTING
+        if self.waiting():
+            return JobPhase.SCHEDULING
+        is_starting = any(e.state in _STARTING for e in self._parts.graph.executions())
+        return JobPhase.DEPLOYING if is_starting else JobPhase.RUNNING
+
+    def _deploy(self, regions: list[PipelinedRegion], now_ms: int) -> None:
+        parts = self._parts
+        deployment = Deployment(
+            parts.config.result_address,
+            parts.sources.first,
+            parts.checkpoints.settings.directory,
+            parts.checkpoints.completed.newest,
+        )
+        for region in regions:
+            region.phase = RegionPhase.DEPLOYED
+        parts.tasks.deploy((s for region in regions for s in region.subtasks), deployment, now_ms)
+
+    # --- what they go on from
+
+    def restore_all(self, checkpoint: CompletedCheckpoint) -> None:
+        """The job begins with a checkpoint."""
+        self._restore_sources(checkpoint)
+        for subtask in self._parts.graph.subtasks():
+            _restore(subtask, checkpoint)
+
+    def _restore_sources(self, checkpoint: CompletedCheckpoint) -> None:
+        manifest, job = checkpoint.manifest, self._parts.job_graph
+        states = source_states(manifest, job)
+        self._parts.sources.restore(manifest.checkpoint_id, enumerators_of(manifest, job), states)
+
+    # --- failures
+
+    def on_task_failure(self, subtask: ExecutionVertex, error: ErrorInfo, now_ms: int) -> None:
+        if error.reason is FailureReason.CHECKPOINT_CORRUPT and subtask.execution.restored_id:
+            self._fall_back(subtask, error, now_ms)
+        else:
+            self.on_failure(error, self.of([subtask]), now_ms, task_name(subtask))
+
+    def on_failure(
+        self, error: ErrorInfo, regions: list[PipelinedRegion], now_ms: int, task: str = ""
+    ) -> None:
+        """Restart what the failure has hit, or fail the job. What fails in a region that is being ended for its restart
+        follows from the first failure, and does not count."""
+        progress = self._parts.progress
+        progress.replace_broken_connection(error)
+        hit = [r for r in regions if not r.is_under_restart]
+        if progress.phase not in ACTIVE or not hit:
+            return
+        delay_ms = self.strategy.restart_after_ms(error, now_ms)
+        if delay_ms is None:
+            self.fail(error, now_ms)
+            return
+        self._restart(hit, error, delay_ms, now_ms, task)
+
+    def fail(self, error: ErrorInfo, now_ms: int) -> None:
+        parts = self._parts
+        parts.story.add(now_ms, f"job {parts.progress.job_id} fails: {error.code} {error.message}")
+        parts.progress.error = error
+        parts.checkpoints.break_off("the job fails", now_ms)
+        parts.progress.transition(JobPhase.FAILING, now_ms)
+        self.end_all_tasks(now_ms)
+
+    def end_all_tasks(self, now_ms: int) -> None:
+        self._note_ending()
+        self._parts.tasks.end_all(now_ms)
+
+    def _end_tasks(self, executions: Iterable[Execution], now_ms: int) -> None:
+        self._note_ending()
+        self._parts.tasks.end(executions, now_ms)
+
+    def _note_ending(self) -> None:
+        # A task may have prepared a commit for a checkpoint, and not be heard any more.
+        total = self._parts.checkpoints.coordinator.history.counts.total
+        self._parts.output.is_unclean |= total > 0
+
+    # --- restarts
+
+    def _restart(
+        self, hit: list[PipelinedRegion], error: ErrorInfo, delay_ms: int, now_ms: int, task: str
+    ) -> None:
+        parts = self._parts
+        parts.story.add(
+            now_ms,
+            f"job {parts.progress.job_id} restarts {len(hit)} of {len(self.regions)} regions in {delay_ms} ms: "
+            f"{error.code} {error.message}",
+        )
+        self.history.add(error, task, now_ms)
+        parts.checkpoints.break_off("a task has failed", now_ms)
+        if parts.progress.phase is not JobPhase.RESTARTING:
+            parts.progress.transition(JobPhase.RESTARTING, now_ms)
+        for region in hit:
+            region.phase, region.restart_ms = RegionPhase.STOPPING, now_ms + delay_ms
+            self._end_tasks((s.execution for s in region.subtasks), now_ms)
+
+    def _fall_back(self, subtask: ExecutionVertex, error: ErrorInfo, now_ms: int) -> None:
+        """The checkpoint that an attempt went on from cannot be read: the whole job goes back to the one before, unless what
+        sinks have committed since then would be written again."""
+        parts = self._parts
+        corrupt_id = subtask.execution.restored_id
+        is_found = parts.checkpoints.mark_unusable(corrupt_id, error, now_ms)
+        older = parts.checkpoints.completed.newest
+        hit = [r for r in self.unfinished() if not r.is_under_restart]
+        # Also a job whose regions are all under restart, for another reason, would go on from the older one.
+        if parts.progress.phase not in ACTIVE or not (is_found or hit):
+            return
+        if older is None or not self._can_go_back(older):
+            self.fail(error, now_ms)
+            return
+        parts.story.add(now_ms, f"job {parts.progress.job_id} goes back to checkpoint {older.checkpoint_id}")
+        self._going_back_to = older
+        parts.output.withdraw(older.checkpoint_id)
+        if hit:
+            self._restart(hit, error, 0, now_ms, task_name(subtask))
+
+    def _can_go_back(self, older: CompletedCheckpoint) -> bool:
+        """Whether no sink has committed what would be written again, and no part of the job has finished since."""
+        finished = (s for r in self.regions if r.phase is RegionPhase.FINISHED for s in r.subtasks)
+        return self._parts.output.commits.newest_begun_id <= older.checkpoint_id and all(
+            older.has_finished(s.vertex.id, s.subtask) for s in finished
+        )
+
+    def _go_back(self, older: CompletedCheckpoint, now_ms: int) -> None:
+        """Start the whole job again from an older checkpoint than the newest that was complete, once no task runs any more."""
+        hit = self.unfinished()
+        is_storing = self._parts.checkpoints.is_storing
+        if is_storing or any(r.phase is not RegionPhase.DELAYED for r in hit):
+            return
+        self._going_back_to = None
+        self._restore_sources(older)
+        for region in hit:
+            self._start_anew(region, now_ms)
+        for enumerator in self._parts.sources.start():
+            self._parts.emit(enumerator)
+
+    def _start_anew(self, region: PipelinedRegion, now_ms: int) -> None:
+        parts = self._parts
+        checkpoint = parts.checkpoints.completed.newest
+        self.history.went_on(checkpoint.checkpoint_id if checkpoint is not None else 0)
+        if checkpoint is not None:
+            parts.checkpoints.restored(checkpoint, now_ms)
+        for s in region.subtasks:
+            parts.tasks.forget(s.execution)
+            restored = checkpoint.committables_of(s.vertex.id, s.subtask) if checkpoint is not None else ()
+            parts.output.discard(s, restored)
+            restore = checkpoint.restore_of(s.vertex.id, s.subtask) if checkpoint is not None else None
+            if (enumerator := parts.sources.start_anew(s, restore)) is not None:
+                parts.emit(enumerator)
+            parts.graph.start_anew(s, now_ms)
+            _restore(s, checkpoint)
+            s.execution.transition(ExecutionState.SCHEDULED, now_ms)
+        parts.checkpoints.discarded()
+        region.phase = RegionPhase.WAITING
+        if not parts.tasks.slots.is_complete:
+            parts.tasks.request_slots(now_ms)
+
+
+def _restore(subtask: ExecutionVertex, checkpoint: CompletedCheckpoint | None) -> None:
+    """The attempt, which is not deployed yet, goes on from this checkpoint. What a finished subtask left for the end of the
+    job stands in it."""
+    if checkpoint is None:
+        return
+    execution, vertex_id = subtask.execution, subtask.vertex.id
+    execution.restored_id = checkpoint.checkpoint_id
+    execution.add_committables(checkpoint.committables_of(vertex_id, subtask.subtask), 0)

@@ -1,0 +1,165 @@
+"""The slots of one job, and the tasks in them: how these are deployed and ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from runtime.jobmanager.deployment import Deployment, describe_tasks
+from runtime.jobmanager.events import (
+    GiveUpTaskManager,
+    JobMasterInstruction,
+    RequestSlots,
+    Send,
+    SlotsOffered,
+    WithdrawRequest,
+)
+from runtime.jobmanager.execution_graph import Execution, ExecutionGraph, ExecutionVertex
+from runtime.jobmanager.job_master_config import JobMasterConfig
+from runtime.jobmanager.scheduler import assign_slots, slots_needed
+from runtime.jobmanager.slot_pool import SlotPool
+from runtime.story import Story
+from sqlstream.errors import ErrorInfo, FailureReason
+from sqlstream.messages.job_state import ExecutionState
+from sqlstream.messages.rpc import (
+    AcceptSlots,
+    CancelTask,
+    DeployTask,
+    FreeSlot,
+    TaskDeploymentDescriptor,
+    ToTaskManager,
+)
+
+_NOT_YET_DEPLOYED = (ExecutionState.CREATED, ExecutionState.SCHEDULED)
+
+
+class JobTasks:
+    """Gets the slots of a job, deploys its tasks into them and ends them; a message that is not answered is sent again. `emit`
+    takes its instructions.
+
+    State: the slots, until when those that are missing are awaited, and the descriptors of the present attempts."""
+
+    def __init__(
+        self,
+        graph: ExecutionGraph,
+        config: JobMasterConfig,
+        story: Story,
+        emit: Callable[[JobMasterInstruction], None],
+    ) -> None:
+        self.slots = SlotPool(slots_needed(graph.job_graph))
+        self._graph = graph
+        self._job_graph = graph.job_graph
+        self._config = config
+        self._story = story
+        self._emit = emit
+        self._descriptors: dict[str, TaskDeploymentDescriptor] = {}
+        self._slots_deadline_ms = 0
+
+    def send(self, address: str, message: ToTaskManager) -> None:
+        self._emit(Send(address, message))
+
+    # --- slots
+
+    def request_slots(self, now_ms: int) -> None:
+        self._slots_deadline_ms = now_ms + self._config.slot_request_timeout_ms
+        job = self._job_graph
+        self._emit(RequestSlots(job.job_id, self.slots.needed, job.is_on_spark))
+
+    def take_slots(self, event: SlotsOffered) -> None:
+        accepted = []
+        for offer in event.offers:
+            if self.slots.offer(event.task_manager_id, event.address, offer):
+                accepted.append(offer.allocation_id)
+            else:
+                self.send(event.address, FreeSlot(event.task_manager_id, offer.allocation_id))
+        if accepted:
+            message = AcceptSlots(event.task_manager_id, self._job_graph.job_id, tuple(accepted))
+            self.send(event.address, message)
+
+    def refuse_slots(self, event: SlotsOffered) -> None:
+        for offer in event.offers:
+            self.send(event.address, FreeSlot(event.task_manager_id, offer.allocation_id))
+
+    def are_slots_late(self, now_ms: int) -> bool:
+        return not self.slots.is_complete and now_ms >= self._slots_deadline_ms
+
+    def no_slots(self) -> ErrorInfo:
+        seconds = self._config.slot_request_timeout_ms / 1000
+        return ErrorInfo(
+            code="SS6003",
+            message=f"job needs {self.slots.needed} slots and got {len(self.slots)} within {seconds:g} s",
+            reason=FailureReason.NO_RESOURCES,
+            hint="start more TaskManagers, raise taskmanager.numberOfTaskSlots or lower parallelism.default",
+        )
+
+    # --- deployment
+
+    def deploy(self, subtasks: Iterable[ExecutionVertex], deployment: Deployment, now_ms: int) -> None:
+        """Into the slots, which must be complete."""
+        self._emit(WithdrawRequest(self._job_graph.job_id))
+        assignment = assign_slots(self._job_graph, self.slots.slots())
+        placed = list(subtasks)
+        for s in placed:
+            slot = assignment[s.vertex.id, s.subtask]
+            s.execution.task_manager_id, s.execution.address = slot.task_manager_id, slot.address
+            s.execution.allocation_id = slot.allocation_id
+        self._descriptors |= describe_tasks(self._graph, placed, deployment)
+        for s in placed:
+            s.execution.transition(ExecutionState.DEPLOYING, now_ms)
+            self._send_deployment(s.execution, now_ms)
+
+    def forget(self, execution: Execution) -> None:
+        """Another attempt is about to replace it."""
+        self._descriptors.pop(execution.execution_id, None)
+
+    def _send_deployment(self, execution: Execution, now_ms: int) -> None:
+        execution.sent_ms = now_ms
+        descriptor = self._descriptors[execution.execution_id]
+        self.send(execution.address, DeployTask(execution.task_manager_id, descriptor))
+
+    # --- ends
+
+    def end_all(self, now_ms: int) -> None:
+        self._emit(WithdrawRequest(self._job_graph.job_id))
+        self.end(self._graph.executions(), now_ms)
+
+    def end(self, executions: Iterable[Execution], now_ms: int) -> None:
+        for execution in executions:
+            if execution.state in _NOT_YET_DEPLOYED:
+                execution.transition(ExecutionState.CANCELED, now_ms)
+            elif not execution.is_terminal and execution.state is not ExecutionState.CANCELING:
+                execution.transition(ExecutionState.CANCELING, now_ms)
+                self._send_cancel(execution, now_ms)
+
+    def _send_cancel(self, execution: Execution, now_ms: int) -> None:
+        execution.sent_ms = now_ms
+        message = CancelTask(execution.task_manager_id, self._job_graph.job_id, execution.execution_id)
+        self.send(execution.address, message)
+
+    # --- time
+
+    def resend(self, now_ms: int) -> None:
+        """Deployments and cancellations that no TaskManager has answered."""
+        for execution in self._graph.executions():
+            if now_ms - execution.sent_ms < self._config.resend_ms:
+                continue
+            if execution.state is ExecutionState.DEPLOYING:
+                self._send_deployment(execution, now_ms)
+            elif execution.state is ExecutionState.CANCELING:
+                self._send_cancel(execution, now_ms)
+
+    def give_up(self, now_ms: int) -> bool:
+        """Give up tasks that do not end in time; returns whether there are any."""
+        lost: dict[str, None] = {}
+        for execution in self._graph.executions():
+            since_ms = execution.timestamps_ms.get(ExecutionState.CANCELING.value, now_ms)
+            is_late = now_ms - since_ms >= self._config.cancellation_timeout_ms
+            if execution.state is ExecutionState.CANCELING and is_late:
+                self._story.add(now_ms, f"{execution.execution_id} did not end in time and is given up")
+                lost[execution.task_manager_id] = None
+                execution.transition(ExecutionState.FAILED, now_ms)
+
+        # The stuck task still uses its slot, so no other task may get it: the TaskManager has to restart.
+        for task_manager_id in lost:
+            self.slots.remove_task_manager(task_manager_id)
+            self._emit(GiveUpTaskManager(task_manager_id))
+        return bool(lost)

@@ -1,0 +1,130 @@
+"""What happens to a TaskExecutor, and what it has its shell do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport
+from runtime.taskmanager.split_requests import SplitsRequested
+from sqlstream.errors import ErrorInfo
+from sqlstream.messages.job_state import ExecutionState
+from sqlstream.messages.rpc import (
+    CheckpointAborted,
+    CheckpointCompleted,
+    ControlMessage,
+    SinkCommittables,
+    TaskDeploymentDescriptor,
+    TaskMetrics,
+    ToJobManager,
+    TriggerCheckpoint,
+)
+from sqlstream.spi.connector import AssignedSplits
+
+# --- events ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MessageReceived:
+    message: ControlMessage
+
+
+@dataclass(frozen=True)
+class TaskStateChanged:
+    """The runner's report on a task: RUNNING, then FINISHED, CANCELED or FAILED; or one of these three at once."""
+
+    execution_id: str
+    state: ExecutionState
+    error: ErrorInfo | None = None
+    committables: tuple[SinkCommittables, ...] = ()
+    metrics: TaskMetrics | None = None
+
+
+@dataclass(frozen=True)
+class MetricsCollected:
+    metrics: tuple[TaskMetrics, ...]
+
+
+@dataclass(frozen=True)
+class Disconnected:
+    """The connection to the JobManager is lost for good."""
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Time has passed. The first event is a Tick: it makes the TaskManager register."""
+
+
+TaskReport = TaskStateChanged | SplitsRequested | CheckpointReport
+"""What tasks report by themselves."""
+
+TaskExecutorEvent = MessageReceived | TaskReport | MetricsCollected | Disconnected | Tick
+
+
+# --- instructions ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SendToJobManager:
+    message: ToJobManager
+
+
+@dataclass(frozen=True)
+class StartTask:
+    descriptor: TaskDeploymentDescriptor
+
+
+@dataclass(frozen=True)
+class StopTask:
+    """Cancel a task; returned once per execution. TaskStateChanged with a final state has to follow."""
+
+    execution_id: str
+
+
+@dataclass(frozen=True)
+class GiveSplits:
+    """Hand a running task the splits of this number; called once for each."""
+
+    execution_id: str
+    number: int
+    assigned: AssignedSplits
+
+
+CheckpointMessage = TriggerCheckpoint | CheckpointCompleted | CheckpointAborted
+
+
+@dataclass(frozen=True)
+class TellOfCheckpoint:
+    """Hand a running task what it is told of a checkpoint: to take it, which is told once, or its fate."""
+
+    message: CheckpointMessage
+
+
+@dataclass(frozen=True)
+class ForgetJob:
+    """The job has held slots here, and holds none any more: what was kept for its next attempts may go."""
+
+    job_id: str
+
+
+@dataclass(frozen=True)
+class Terminate:
+    """The process cannot go on: it was refused, or a task does not react to cancellation."""
+
+    error: ErrorInfo
+
+
+@dataclass(frozen=True)
+class CollectMetrics:
+    """Read the figures of the running tasks; MetricsCollected has to follow."""
+
+
+TaskExecutorInstruction = (
+    SendToJobManager
+    | StartTask
+    | StopTask
+    | GiveSplits
+    | TellOfCheckpoint
+    | ForgetJob
+    | Terminate
+    | CollectMetrics
+)

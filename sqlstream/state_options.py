@@ -1,0 +1,29 @@
+"""The settings of state: where it is kept, and how much memory it may take; keys are Flink's."""
+
+from __future__ import annotations
+
+from sqlstream.config_option import ConfigOption, ConfigType, Scope
+
+_E, _M, _S = ConfigType.ENUM, ConfigType.MEMORY_SIZE, ConfigType.STRING
+
+STATE_OPTIONS: tuple[ConfigOption, ...] = (
+    ConfigOption("state.backend.type", _E, "hashmap",
+                 "Where state is kept: hashmap in memory, mapped in files of the local disk that are mapped into memory.",
+                 choices=("hashmap", "mapped"), refused=("rocksdb", "forst")),
+    ConfigOption("taskmanager.memory.managed.size", _M, "0",
+                 "Memory of one TaskManager for state, an equal part for each slot: a job with more state fails, or with "
+                 "mapped state reads it from files; 0 sets no limit but the machine's memory.", minimum=0,
+                 scope=Scope.CLUSTER),
+    ConfigOption("io.tmp.dirs", _S, "",
+                 "Directories of the local disk for mapped state, separated by commas; empty takes the system's.",
+                 scope=Scope.CLUSTER),
+)  # fmt: skip
+
+
+def directories_of(text: str) -> tuple[str, ...]:
+    """The directories that `io.tmp.dirs` names.
+
+    >>> directories_of("/disk1/tmp, /disk2/tmp"), directories_of("")
+    (('/disk1/tmp', '/disk2/tmp'), ())
+    """
+    return tuple(name.strip() for name in text.split(",") if name.strip())

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+from client.server.warm_up import start_warm_up
+from client.session import Session
+
+
+def test_the_end_of_a_server_does_not_wait_for_its_warm_up() -> None:
+    is_over = threading.Event()
+
+    def open_session(settings: Mapping[str, str]) -> Session:
+        is_over.wait(20)
+        raise OSError("no session")
+
+    thread = start_warm_up(open_session)
+    assert thread.is_alive()
+    assert thread.daemon  # the interpreter ends without joining it
+    is_over.set()
+    thread.join(20)
+    assert not thread.is_alive()
