@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -178,12 +179,31 @@ def _has_state(manifest: CheckpointManifest, vertex: VertexState, operator: Oper
 def restored_checkpoints(
     loaded: Iterable[LoadedCheckpoint], job: JobGraph, directory: str
 ) -> tuple[CompletedCheckpoint, ...]:
-    """What a job goes on from: it owns what lies in its own `directory`, and what its settings claim."""
+    """What a job goes on from: it owns what lies in its own `directory`, and what its settings claim. Older ones than the first
+    may be those of another parallelism."""
     claims = options.get(job.config, "execution.state-recovery.claim-mode") == "CLAIM"
     ignores: bool = options.get(job.config, "execution.state-recovery.ignore-unclaimed-state")
-    return tuple(
-        restorable_checkpoint(
-            each, job, is_owned=claims or each.directory == directory, ignores_unclaimed=ignores
-        )
-        for each in loaded
-    )
+    found: list[CompletedCheckpoint] = []
+    for each in loaded:
+        is_owned = claims or each.directory == directory
+        try:
+            found.append(restorable_checkpoint(each, job, is_owned=is_owned, ignores_unclaimed=ignores))
+        except UserError:
+            if not found:
+                raise
+            found.append(_unusable(each, is_owned))
+    return tuple(found)
+
+
+def rescaled_checkpoint(kept: CompletedCheckpoint, job: JobGraph) -> CompletedCheckpoint:
+    """The same for other subtasks of the same operators. One with rows in flight is of no use to them."""
+    try:
+        found = restorable_checkpoint(kept, job, is_owned=kept.is_owned, ignores_unclaimed=True)
+    except UserError:
+        return _unusable(kept, kept.is_owned)
+    return dataclasses.replace(found, is_usable=kept.is_usable)
+
+
+def _unusable(loaded: LoadedCheckpoint, is_owned: bool) -> CompletedCheckpoint:
+    """Kept until a later one is complete, as its files may belong to that, too."""
+    return CompletedCheckpoint(loaded.manifest, loaded.directory, loaded.path, {}, is_owned, is_usable=False)
