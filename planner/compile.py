@@ -16,6 +16,7 @@ from planner.physical.state_identity import identify_states
 from planner.relational.nodes import Sink
 from planner.rules import optimise
 from planner.translate.job_graph import translate_job_graph
+from planner.translate.scaling import plan_scaling
 from planner.translate.stream_graph import translate_stream_graph
 from sqlstream import config
 from sqlstream.errors import UserError
@@ -52,9 +53,10 @@ def compile_statements(nodes: tuple[Sink, ...], context: BindContext, job_id: st
     physical = infer_changelog_modes(physical, context.connectors)
     physical = drop_update_before(physical, context.connectors)
     physical = identify_states(physical, context.line_of)
-    stream_graph = translate_stream_graph(physical, settings)
+    scaling = plan_scaling(physical, settings)
+    stream_graph = translate_stream_graph(physical, scaling, settings)
     job_graph = translate_job_graph(
-        stream_graph, settings, job_id or _digest(stream_graph), job_name(nodes, settings)
+        stream_graph, settings, job_id or _digest(stream_graph), job_name(nodes, settings), scaling
     )
     return CompiledPlan(nodes, optimised, physical, stream_graph, job_graph)
 

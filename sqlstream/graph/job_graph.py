@@ -8,6 +8,7 @@ import msgspec
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import InternalError, Span
+from sqlstream.graph.scaling import Scaling
 from sqlstream.graph.state_identity import StateIdentity
 from sqlstream.graph.stream_graph import Exchange
 from sqlstream.schema import Schema
@@ -68,7 +69,8 @@ class JobEdge(msgspec.Struct, frozen=True):
 
 
 class JobGraph(msgspec.Struct, frozen=True):
-    """Vertices in topological order. `config` holds the settings in force when the statement was planned."""
+    """Vertices in topological order. `config` holds the settings in force when the statement was planned. `scaling` is what the
+    graph for another parallelism follows from; jobs of batch engines have none."""
 
     job_id: str
     name: str
@@ -76,6 +78,7 @@ class JobGraph(msgspec.Struct, frozen=True):
     edges: tuple[JobEdge, ...]
     config: dict[str, str] = {}
     version: int = 1
+    scaling: Scaling | None = None
 
     @property
     def is_query(self) -> bool:

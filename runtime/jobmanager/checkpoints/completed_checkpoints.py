@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -82,6 +82,10 @@ class CompletedCheckpoints:
     @property
     def newest_id(self) -> int:
         return self.newest.checkpoint_id if self.newest is not None else 0
+
+    def rescale(self, rescaled: Callable[[CompletedCheckpoint], CompletedCheckpoint]) -> None:
+        """The job has other subtasks from here on."""
+        self._kept = [rescaled(kept) for kept in self._kept]
 
     def add(self, completed: CompletedCheckpoint) -> list[CompletedCheckpoint]:
         """Returns those that are subsumed by it, and owned: they are to be removed."""

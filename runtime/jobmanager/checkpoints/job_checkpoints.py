@@ -17,6 +17,7 @@ from runtime.jobmanager.checkpoints.checkpoint_coordinator import (
 from runtime.jobmanager.checkpoints.checkpoint_settings import CheckpointSettings
 from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint, CompletedCheckpoints
 from runtime.jobmanager.checkpoints.pending_checkpoint import PendingCheckpoint, task_name
+from runtime.jobmanager.checkpoints.restored_state import rescaled_checkpoint
 from runtime.jobmanager.checkpoints.savepoint_requests import SavepointRequests
 from runtime.jobmanager.events import (
     CheckpointStored,
@@ -392,6 +393,11 @@ class JobCheckpoints:
             self._tell(execution, kind, checkpoint_id)
 
     # --- restarts and ends
+
+    def rescale(self) -> None:
+        """The graph has other subtasks from here on, which go on from what is kept."""
+        job_graph = self._graph.job_graph
+        self.completed.rescale(lambda kept: rescaled_checkpoint(kept, job_graph))
 
     def restored(self, checkpoint: CompletedCheckpoint, now_ms: int) -> None:
         """A part of the job goes on from it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from runtime.jobmanager.checkpoints.completed_checkpoints import (
     Positions,
     RestorableVertex,
 )
+from runtime.jobmanager.checkpoints.saved_secrets import check_secrets, with_secrets
 from runtime.jobmanager.checkpoints.state_claims import Claim, begun_empty, claims_of, left_out
 from runtime.jobmanager.events import LoadedCheckpoint
 from sqlstream import config as options
@@ -30,9 +32,10 @@ def restorable_checkpoint(
 ) -> CompletedCheckpoint:
     """The checkpoint with its state by the vertices of the job. UserError SS6204 when an operator of the checkpoint has state
     that none of the job takes, SS6205 when the number of key groups differs, and SS6222 when rows were under way between tasks
-    that the job does not have."""
+    that the job does not have; SS6271 when it does not have the password of a sink."""
     manifest = loaded.manifest
     _check_in_flight(manifest, job, loaded.path)
+    check_secrets(manifest, job, loaded.path)
     claims = claims_of(manifest, job)
     unclaimed, empty = left_out(manifest, claims), begun_empty(job, claims)
     if unclaimed and not ignores_unclaimed:
@@ -74,7 +77,7 @@ def commits_by_checkpoint(manifest: CheckpointManifest, job: JobGraph) -> dict[i
     found: dict[int, list[SavedCommit]] = {}
     commits = sorted(manifest.commits, key=lambda c: c.checkpoint_id)
     for commit in (*commits, *_left_by_finished(manifest, job)):
-        found.setdefault(commit.checkpoint_id, []).append(commit)
+        found.setdefault(commit.checkpoint_id, []).append(with_secrets(commit, manifest, job))
     return found
 
 
@@ -184,12 +187,31 @@ def _shown(titles: tuple[str, ...]) -> str:
 def restored_checkpoints(
     loaded: Iterable[LoadedCheckpoint], job: JobGraph, directory: str
 ) -> tuple[CompletedCheckpoint, ...]:
-    """What a job goes on from: it owns what lies in its own `directory`, and what its settings claim."""
+    """What a job goes on from: it owns what lies in its own `directory`, and what its settings claim. Older ones than the first
+    may be those of another parallelism."""
     claims = options.get(job.config, "execution.state-recovery.claim-mode") == "CLAIM"
     ignores: bool = options.get(job.config, "execution.state-recovery.ignore-unclaimed-state")
-    return tuple(
-        restorable_checkpoint(
-            each, job, is_owned=claims or each.directory == directory, ignores_unclaimed=ignores
-        )
-        for each in loaded
-    )
+    found: list[CompletedCheckpoint] = []
+    for each in loaded:
+        is_owned = claims or each.directory == directory
+        try:
+            found.append(restorable_checkpoint(each, job, is_owned=is_owned, ignores_unclaimed=ignores))
+        except UserError:
+            if not found:
+                raise
+            found.append(_unusable(each, is_owned))
+    return tuple(found)
+
+
+def rescaled_checkpoint(kept: CompletedCheckpoint, job: JobGraph) -> CompletedCheckpoint:
+    """The same for other subtasks of the same operators. One with rows in flight is of no use to them."""
+    try:
+        found = restorable_checkpoint(kept, job, is_owned=kept.is_owned, ignores_unclaimed=True)
+    except UserError:
+        return _unusable(kept, kept.is_owned)
+    return dataclasses.replace(found, is_usable=kept.is_usable)
+
+
+def _unusable(loaded: LoadedCheckpoint, is_owned: bool) -> CompletedCheckpoint:
+    """Kept until a later one is complete, as its files may belong to that, too."""
+    return CompletedCheckpoint(loaded.manifest, loaded.directory, loaded.path, {}, is_owned, is_usable=False)
