@@ -12,6 +12,7 @@ from planner.physical.changelog import infer_changelog_modes
 from planner.physical.drop_update_before import drop_update_before
 from planner.physical.node import PhysicalNode
 from planner.physical.planner import plan_statements
+from planner.physical.state_identity import identify_states
 from planner.relational.nodes import Sink
 from planner.rules import optimise
 from planner.translate.job_graph import translate_job_graph
@@ -51,6 +52,7 @@ def compile_statements(nodes: tuple[Sink, ...], context: BindContext, job_id: st
     physical = plan_statements(optimised, settings, context.connectors)
     physical = infer_changelog_modes(physical, context.connectors)
     physical = drop_update_before(physical, context.connectors)
+    physical = identify_states(physical, context.line_of)
     scaling = plan_scaling(physical, settings)
     stream_graph = translate_stream_graph(physical, scaling, settings)
     job_graph = translate_job_graph(

@@ -76,6 +76,7 @@ def _operator(node: StreamNode, is_head: bool, nodes: dict[int, StreamNode]) -> 
         output_mode=node.output_mode,
         description=node.description,
         span=node.span,
+        state=node.state,
     )
 
 

@@ -43,6 +43,7 @@ def translate_stream_graph(
                 max_parallelism=max_parallelism,
                 description=node.description,
                 span=node.span,
+                state=node.state,
             )
         )
     return StreamGraph(tuple(translated))

@@ -9,6 +9,7 @@ import msgspec
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import InternalError, Span
 from sqlstream.graph.scaling import Scaling
+from sqlstream.graph.state_identity import StateIdentity
 from sqlstream.graph.stream_graph import Exchange
 from sqlstream.schema import Schema
 from sqlstream.specs import BatchQuerySpec, InferTableSpec, LookupJoinSpec, SinkSpec, SourceSpec, Spec
@@ -20,7 +21,8 @@ NETWORK_INPUT = -1
 
 class ChainedOperator(msgspec.Struct, frozen=True):
     """An operator inside a vertex. The first of a vertex is the head and may have several inputs, all from the network; every
-    other has one input, the operator `input` of the same vertex. A chain is a tree: one operator may feed several."""
+    other has one input, the operator `input` of the same vertex. A chain is a tree: one operator may feed several. `state` finds
+    its state again in another job; without it `uid` does."""
 
     id: int
     uid: str
@@ -33,6 +35,7 @@ class ChainedOperator(msgspec.Struct, frozen=True):
     output_mode: ChangelogMode
     description: str = ""
     span: Span | None = None
+    state: StateIdentity | None = None
 
 
 class JobVertex(msgspec.Struct, frozen=True):

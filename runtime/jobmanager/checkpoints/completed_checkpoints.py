@@ -27,7 +27,8 @@ class RestorableVertex:
 
 @dataclass(frozen=True)
 class CompletedCheckpoint:
-    """A stored checkpoint. Its state files are below `directory`. The job removes what it owns."""
+    """A stored checkpoint. Its state files are below `directory`. The job removes what it owns. `left_out` and `begun_empty` are
+    the titles of what the checkpoint has for no operator of the job, and of operators for which it has nothing."""
 
     manifest: CheckpointManifest
     directory: str
@@ -35,6 +36,8 @@ class CompletedCheckpoint:
     vertices: dict[str, RestorableVertex] = field(repr=False)
     is_owned: bool = True
     is_usable: bool = True
+    left_out: tuple[str, ...] = ()
+    begun_empty: tuple[str, ...] = ()
 
     @property
     def checkpoint_id(self) -> int:

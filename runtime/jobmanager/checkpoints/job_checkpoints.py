@@ -79,7 +79,10 @@ class JobCheckpoints:
         self._sources = sources
         self._emit = emit
         self._story = story
-        self._restored_from = self.completed.newest.path if self.completed.newest else ""
+        newest = self.completed.newest
+        self._restored_from = newest.path if newest else ""
+        self._left_out = newest.left_out if newest else ()
+        self._begun_empty = newest.begun_empty if newest else ()
         self._storing: dict[int, CheckpointManifest] = {}
         # The last REMOVED_MAX files, without which a checkpoint that refers to them is worth nothing.
         self._removed: dict[str, None] = {}
@@ -428,6 +431,7 @@ class JobCheckpoints:
         found = coordinator.history.statistics(
             job_id, self.settings.interval_ms, coordinator.pending.values()
         )
+        found = replace(found, left_out=self._left_out, begun_empty=self._begun_empty)
         if found.latest_restored is None:
             return found
         return replace(found, latest_restored=self._with_bytes_read(found.latest_restored))
