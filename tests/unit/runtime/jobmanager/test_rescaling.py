@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from runtime.jobmanager.events import (
     AbortSinks,
     CancelRequested,
+    CommitSinks,
     DiscardCheckpoint,
     JobStored,
     JobStoreFailed,
@@ -19,6 +21,7 @@ from runtime.jobmanager.events import (
     RequestSlots,
     RescaleEnded,
     RescaleRequested,
+    Send,
     SlotsOffered,
     StoreCheckpoint,
     StoreJob,
@@ -32,7 +35,7 @@ from sqlstream.graph.job_graph import NETWORK_INPUT, JobGraph
 from sqlstream.messages.checkpoint import InFlightItems
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rescale import RescaleStep
-from sqlstream.messages.rpc import SlotOffer, TriggerCheckpoint
+from sqlstream.messages.rpc import DeployTask, SlotOffer, TriggerCheckpoint
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
 MakeJob = Callable[..., JobGraph]
@@ -440,3 +443,129 @@ def test_figures_of_the_job_go_on_counting(make_job: MakeJob) -> None:
     read("j1-0-0-1", 5)
     total = measure_job(job.master).total
     assert (total["numRecordsRead"], total["stateBytes"]) == (12, 8)
+
+
+class Fate:
+    """A job under random answers and failures, which is rescaled now and then; `handle` checks all invariants after each event.
+    State: the job, and how many slots were offered."""
+
+    def __init__(self, seed: int, make_job: MakeJob) -> None:
+        self.rng = random.Random(seed)
+        self.make_job = make_job
+        self.job = Master(
+            at(make_job, self.rng.randrange(1, 4), tolerable_failed_checkpoints="9"), restarts=99
+        )
+        self.slots = 0
+
+    def settle(self) -> None:
+        """Whatever is awaited comes, and nothing fails."""
+        for _ in range(40):
+            for event in (
+                self.offer,
+                self.store_checkpoint,
+                self.commit,
+                self.end,
+                self.keep,
+                self.run,
+                self.tick,
+            ):
+                event()
+            if self.job.master.phase is JobPhase.RUNNING and not self.job.master.rescaling.is_under_way:
+                return
+            self.acknowledge()
+
+    def step(self) -> None:
+        usual = [
+            self.offer,
+            self.acknowledge,
+            self.store_checkpoint,
+            self.commit,
+            self.end,
+            self.keep,
+            self.run,
+        ]
+        rare = [self.rescale, self.rescale, self.fail, self.lose, self.refuse_store, self.refuse_checkpoint]
+        self.rng.choice(usual if self.rng.random() < 0.8 else rare)()
+        self.tick()
+
+    def rescale(self) -> None:
+        rescale(self.job, at(self.make_job, self.rng.randrange(1, 4)), str(self.rng.random()))
+
+    def tick(self) -> None:
+        self.job.tick(self.rng.choice([10, 200, 1000]))
+
+    def offer(self) -> None:
+        self.slots += 1
+        offer(self.job, f"s{self.slots}")
+
+    def executions(self, *states: ExecutionState) -> list[str]:
+        return [e.execution_id for e in self.job.master.graph.executions() if e.state in states]
+
+    def acknowledge(self) -> None:
+        for pending in list(self.job.master.checkpoints.coordinator.pending.values()):
+            for name in list(pending.awaited):
+                self.job.acknowledge(name, pending.checkpoint_id)
+
+    def store_checkpoint(self) -> None:
+        for pending in list(self.job.master.checkpoints.coordinator.pending.values()):
+            if pending.is_storing:
+                self.job.stored(pending.checkpoint_id)
+
+    def refuse_checkpoint(self) -> None:
+        for pending in list(self.job.master.checkpoints.coordinator.pending.values()):
+            if pending.is_storing:
+                self.job.not_stored(pending.checkpoint_id)
+
+    def commit(self) -> None:
+        for i in [i for i in self.job.out if isinstance(i, CommitSinks)]:
+            self.job.committed(i.checkpoint_id)
+
+    def end(self) -> None:
+        for name in self.executions(ExecutionState.CANCELING):
+            self.job.report(name, ExecutionState.CANCELED)
+
+    def run(self) -> None:
+        for name in self.executions(ExecutionState.DEPLOYING, ExecutionState.INITIALIZING):
+            self.job.report(name, ExecutionState.RUNNING)
+
+    def keep(self) -> None:
+        self.job.handle(JobStored("j1"))
+
+    def refuse_store(self) -> None:
+        self.job.handle(JobStoreFailed("j1", DISK_FULL))
+
+    def fail(self) -> None:
+        for name in self.executions(ExecutionState.RUNNING)[:1]:
+            self.job.report(name, ExecutionState.FAILED, BROKEN)
+
+    def lose(self) -> None:
+        self.job.handle(TaskManagerLost("tm0#0", LOST))
+
+
+def test_whatever_happens_the_job_runs_in_the_end_with_the_slots_of_its_parallelism_and_no_id_twice(
+    make_job: MakeJob,
+) -> None:
+    done = {"": 0}
+    for seed in range(150):
+        fate = Fate(seed, make_job)
+        for _ in range(60):
+            fate.step()
+        fate.settle()
+        master = fate.job.master
+        assert master.phase is JobPhase.RUNNING, seed
+        assert not master.rescaling.is_under_way, seed
+        assert len(master.slots) == master.slots.needed == slots_of(master.job_graph), seed
+        statuses = master.rescaling.known()
+        for status in statuses:
+            code = status.error.code if status.error else ""
+            done[code] = done.get(code, 0) + 1
+        assert all(status.is_done for status in statuses), seed
+        attempts = [
+            i.message for i in fate.job.out if isinstance(i, Send) and isinstance(i.message, DeployTask)
+        ]
+        first = {m.descriptor.execution_id: m.descriptor.vertex.parallelism for m in attempts}
+        assert all(first[m.descriptor.execution_id] == m.descriptor.vertex.parallelism for m in attempts), (
+            seed
+        )
+    assert done[""] > 50
+    assert {"SS6232", "SS6234"} <= done.keys()
