@@ -111,10 +111,11 @@ class ReliableCluster(MortalCluster):
         config = {
             "interval": f"{rng.choice([100, 500, 2000])} ms",
             "min-pause": f"{rng.choice([0, 0, 300])} ms",
-            "timeout": f"{rng.choice([1500, 6000])} ms",
+            "timeout": f"{6000 if self.is_calm else rng.choice([1500, 6000])} ms",
             "tolerable-failed-checkpoints": str(rng.choice([0, 1, 5])),
             "num-retained": str(rng.randint(1, 3)),
             "unaligned.enabled": str(is_unaligned).lower(),
+            "aligned-checkpoint-timeout": f"{rng.choice([0, 0, 200])} ms",
             "max-concurrent-checkpoints": str(1 if is_unaligned else rng.choice([1, 1, 2, 4])),
         }
         return replace(job, config=job.config | {prefix + name: value for name, value in config.items()})
