@@ -167,7 +167,8 @@ class ReliableCluster(MortalCluster):
         self.tell_job_manager(RescaleRequested(job_id, trigger_id, rescaled))
 
     def _at_another_parallelism(self, job: JobGraph) -> JobGraph:
-        widths = (self.rng.randint(1, 3) for _ in job.vertices)
+        widest = min(3, self.bounds.slots_max) if self.bounds is not None else 3
+        widths = (self.rng.randint(1, widest) for _ in job.vertices)
         vertices = zip(job.vertices, widths, strict=True)
         return replace(job, vertices=tuple(replace(v, parallelism=n) for v, n in vertices))
 
