@@ -28,7 +28,7 @@ from runtime.taskmanager.split_requests import SplitsRequested
 from runtime.taskmanager.task_opening import OpenedTask, TaskOpening, TaskSurroundings
 from sqlstream.changelog import ROW_KIND_COLUMN, ChangelogMode, RowKind
 from sqlstream.elements import CheckpointBarrier, EndOfInput
-from sqlstream.errors import ErrorInfo, FailureReason, JobError, SqlStreamError
+from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, JobError, SqlStreamError
 from sqlstream.expressions import AggregateCall, Call, InputRef, Literal
 from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.graph.stream_graph import ExchangeKind
@@ -127,6 +127,8 @@ class Disk:
         self.visible: dict[str, dict[str, Changes]] = {}
         # What the JobManager has been told of, so that it has to name it.
         self.reported: set[tuple[str, str]] = set()
+        # What aborts have removed.
+        self.removed: set[str] = set()
         # The jobs of all files that ever were.
         self._owners: dict[str, str] = {}
 
@@ -142,11 +144,15 @@ class Disk:
         for file in files[: len(files) // 2] if is_broken else files:
             job_id = self._owners[file]
             visible = self.visible.setdefault(job_id, {})
-            if file not in visible:
-                assert file in self.staged.get(job_id, {}), (
-                    f"{file} of {job_id} is gone, and is to be committed"
+            if file in visible:
+                continue
+            if file in self.removed:
+                # Somebody died between an abort and the note of it.
+                raise ExternalError(
+                    "SS5015", f"{file} of {job_id} has vanished", reason=FailureReason.EXTERNAL
                 )
-                visible[file] = self.staged[job_id].pop(file)
+            assert file in self.staged.get(job_id, {}), f"{file} of {job_id} is lost"
+            visible[file] = self.staged[job_id].pop(file)
 
     def abort(self, job_id: str, files: list[str]) -> None:
         """Remove these files, seen or not, and what the job has staged and not reported."""
@@ -154,6 +160,7 @@ class Disk:
         for file in [*files, *(f for f in list(staged) if (job_id, f) not in self.reported)]:
             staged.pop(file, None)
             self.visible.get(job_id, {}).pop(file, None)
+            self.removed.add(file)
 
     def changes(self, job_id: str) -> dict[Row, int]:
         """How often each row of the job is visible; less than 0 times if it was retracted before it came."""

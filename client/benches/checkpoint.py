@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from client.session import Job, Session
     from runtime.embedded import EmbeddedCluster
 
-POLL_S = 0.1
+POLL_S = 0.5
 FILL_TIMEOUT_S = 1200.0
 STEP_TIMEOUT_S = 300.0
 INCREMENTS = 10

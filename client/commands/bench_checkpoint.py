@@ -91,7 +91,7 @@ def execute(arguments: argparse.Namespace) -> int:
             live.erase()
             found.append(figure)
             print(cells_line(_query_cells(figure), WIDTH), file=out, flush=True)
-        names = (
+        state_names = (
             "keys",
             "state MiB",
             "whole ms",
@@ -104,7 +104,7 @@ def execute(arguments: argparse.Namespace) -> int:
             "store s",
             "killed s",
         )
-        print(cells_line(names, WIDTH), file=out, flush=True)
+        print(cells_line(state_names, WIDTH), file=out, flush=True)
         live.draw("state …")
         state = bench.state(arguments.state_bytes)
         live.erase()

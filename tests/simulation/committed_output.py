@@ -11,6 +11,7 @@ from simulated_tasks import Disk, Row, all_rows
 from simulation.consistent_cuts import has_in_flight, output_behind, read_rows
 
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.manifest import CheckpointManifest
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
@@ -29,6 +30,7 @@ class CommittedOutput:
         self.failed: Counter[str] = Counter()
         self._begun: dict[str, int] = {}
         self._begun_now: dict[str, list[int]] = {}
+        self._stops: dict[str, int] = {}
         self._origins: dict[str, str] = {}
         self._before: dict[str, dict[Row, int]] = {}
 
@@ -39,7 +41,17 @@ class CommittedOutput:
     def follows(self, follower: str, job_id: str) -> None:
         """A job goes on from the savepoint with which another has stopped."""
         self._origins[follower] = job_id
-        self._before[follower] = self._at(self.jobs[job_id], self.newest(job_id))
+        self._before[follower] = self._at(self.jobs[job_id], self.savepoint_at_end(job_id))
+
+    def savepoint_at_end(self, job_id: str) -> int:
+        """The savepoint with which a job has stopped; 0 for one whose end is committed."""
+        return 0 if self.newest(job_id) == LAST_CHECKPOINT_ID else self._stops.get(job_id, 0)
+
+    def add_manifest(self, manifest: CheckpointManifest) -> None:
+        """It is about to be stored."""
+        self.manifests[manifest.job_id, manifest.checkpoint_id] = manifest
+        if manifest.kind is CheckpointKind.SYNC_SAVEPOINT:
+            self._stops[manifest.job_id] = manifest.checkpoint_id
 
     def newest(self, job_id: str) -> int:
         """The newest commit; 0 without any."""
@@ -88,7 +100,7 @@ class CommittedOutput:
 
     def whole(self, job: JobGraph) -> dict[Row, int]:
         """What a job that is FINISHED has written: all, or up to its savepoint."""
-        return self._at(job, self.newest(job.job_id) or LAST_CHECKPOINT_ID)
+        return self._at(job, self.savepoint_at_end(job.job_id) or LAST_CHECKPOINT_ID)
 
     def _at(self, job: JobGraph, checkpoint_id: int) -> dict[Row, int]:
         if not checkpoint_id:

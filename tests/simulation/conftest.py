@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from simulation.simulated_server import simulated_surroundings
 
-SEEDS = 500
+SEEDS = 300
 RELIABLE_SEEDS = 1000
 """Those of whole clusters with checkpoints. Each of the two files of tests runs one half, so that two processes share them."""
 

@@ -63,7 +63,7 @@ def run_many(first: int, seeds: int, jobs: int) -> int:
                 told_s = time.monotonic()
                 print(f"{min(done, seeds)} of {seeds} seeds hold", flush=True)
     print(f"seeds {first} to {first + seeds - 1} hold, in {time.monotonic() - began_s:.0f} s; seeds that met")
-    print("\n".join(f"{number:>8} {fault}" for fault, number in faults.items()))
+    print("\n".join(f"{number:>8} {fault}" for fault, number in sorted(faults.items())))
     return 0
 
 
