@@ -30,9 +30,9 @@ takes to be marked as changed, and `collecting` the same while the snapshot is c
 choose from; after the first a snapshot is an increment, unless so much has changed that it is whole.
 
 With --mapped the same table is in memory and in mapped files (state.backend.type), of which at most a quarter may be mapped at
-a time (taskmanager.memory.managed.size). Both count the same keys in turn, uniform ones and ones by Zipf's law, on the wall
-clock; `part` is the speed of mapped state as a part of that in memory. `cached`: pages that are not mapped stay in the system's
-cache; `disk`: they are written out and read again. `mapped` is the highest number of bytes that were mapped.
+a time (taskmanager.memory.managed.size). Both count the same keys in turn, ones by Zipf's law and uniform ones; `cpu` and `wall`
+are the speed of mapped state as a part of that in memory, by CPU time and by elapsed time. `cached`: pages that are not mapped
+stay in the system's cache; `disk`: they are written out and read again. `mapped` is the most that was found to be mapped.
 """
 
 
@@ -117,7 +117,7 @@ def _checkpoints(arguments: argparse.Namespace, out: TextIO) -> int:
 def _mapped(arguments: argparse.Namespace, out: TextIO) -> int:
     from client.benches.state_memory import MappedBench
 
-    names = ("distribution", "keys", "state", "limit", "mapped", "rows/s", "mapped rows/s", "part")
+    names = ("distribution", "keys", "state", "limit", "mapped", "rows/s", "mapped rows/s", "cpu", "wall")
     print(_line(("pages", *names)), file=out, flush=True)
     found = []
     for keys in _sizes(arguments, out):
@@ -130,7 +130,8 @@ def _mapped(arguments: argparse.Namespace, out: TextIO) -> int:
                 f"{figure.keys:,}",
                 *(f"{size >> 20:,} MiB" for size in sizes),
                 *(f"{n:,}" for n in (figure.memory_rows_per_s, figure.mapped_rows_per_s)),
-                f"{figure.part:.2f}",
+                f"{figure.cpu:.2f}",
+                f"{figure.wall:.2f}",
             )
             print(_line(cells), file=out, flush=True)
     write_json(arguments.json, [figure.as_json() for figure in found])
