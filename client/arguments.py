@@ -21,6 +21,23 @@ def count(text: str) -> int:
     return int(digits)
 
 
+def size(text: str) -> int:
+    """Bytes, of which there is one at least: `1gb`, `64 mb`, `4096`.
+
+    >>> size("64 mb")
+    67108864
+    """
+    from sqlstream.config_option import parse_memory_bytes
+
+    try:
+        found = parse_memory_bytes(text)
+    except ValueError:
+        found = 0
+    if found < 1:
+        raise argparse.ArgumentTypeError(f'"{text}" is no size, such as 64mb')
+    return found
+
+
 def add_script_arguments(parser: argparse.ArgumentParser, purpose: str) -> None:
     """FILE and -c, whose statements are there `purpose` ("to run")."""
     parser.add_argument("file", nargs="?", help="the SQL file, or - for standard input")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from client.following.checkpoint_text import remark_on
+from client.following.checkpoint_text import remark_on, restored_remark
 from client.following.restarts import restart_text
 from planner.dialect.statements import DescribeJob, Show, ShowCheckpoints, ShowKind, Statement, StopJob
 from sqlstream import types as sql
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from client.cluster_client import ClusterClient
     from client.session import Rows
     from sqlstream.errors import Span
-    from sqlstream.messages.checkpoint_statistics import CheckpointRecord
+    from sqlstream.messages.checkpoint_statistics import CheckpointRecord, RestoredCheckpoint
     from sqlstream.messages.rpc import JobOverviewEntry
 
 JOBS = Schema.of(
@@ -128,14 +128,19 @@ def _checkpoint_rows(statement: ShowCheckpoints, cluster: ClusterClient) -> tupl
         jobs: tuple[JobOverviewEntry, ...] = (known_job(statement.job_id, statement.id_span, cluster),)
     else:
         jobs = cluster.jobs()
-    return tuple(
-        _checkpoint_row(job.job_id, record)
-        for job in jobs
-        for record in cluster.checkpoints(job.job_id).history
-    )
+    rows: list[tuple[object, ...]] = []
+    for job in jobs:
+        found = cluster.checkpoints(job.job_id)
+        rows += (_checkpoint_row(job.job_id, record, found.latest_restored) for record in found.history)
+    return tuple(rows)
 
 
-def _checkpoint_row(job_id: str, record: CheckpointRecord) -> tuple[object, ...]:
+def _checkpoint_row(
+    job_id: str, record: CheckpointRecord, restored: RestoredCheckpoint | None
+) -> tuple[object, ...]:
+    remarks = [remark_on(record)]
+    if restored is not None and restored.id == record.id:
+        remarks.append(restored_remark(restored))
     return (
         job_id,
         record.id,
@@ -146,7 +151,7 @@ def _checkpoint_row(job_id: str, record: CheckpointRecord) -> tuple[object, ...]
         record.state_bytes,
         record.written_bytes,
         None if record.is_discarded else record.path or None,
-        remark_on(record) or None,
+        ", ".join(filter(None, remarks)) or None,
     )
 
 

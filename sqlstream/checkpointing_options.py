@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlstream.config_option import ConfigOption, ConfigType, parse_duration_ms
+from sqlstream.config_option import ConfigOption, ConfigType, Scope, parse_duration_ms
 
 _B, _I, _D, _N, _S, _E = (
     ConfigType.BOOLEAN, ConfigType.INTEGER, ConfigType.DURATION, ConfigType.DOUBLE, ConfigType.STRING, ConfigType.ENUM,
@@ -24,7 +24,8 @@ _CHECKPOINTS = (
     ConfigOption("execution.checkpointing.timeout", _D, "10 min", "A checkpoint that takes longer is given up.",
                  minimum=INTERVAL_MS_MIN),
     ConfigOption("execution.checkpointing.max-concurrent-checkpoints", _I, "1",
-                 "How many checkpoints of a job may be in progress at once.", minimum=1, maximum=1),
+                 "How many checkpoints of a job may be in progress at once; with execution.checkpointing.min-pause, and with "
+                 "unaligned ones, it is one.", minimum=1, maximum=8),
     ConfigOption("execution.checkpointing.tolerable-failed-checkpoints", _I, "0",
                  "How many checkpoints in a row may fail before the job is restarted.", minimum=0),
     ConfigOption("execution.checkpointing.num-retained", _I, "1", "How many completed checkpoints are kept.",
@@ -35,6 +36,9 @@ _CHECKPOINTS = (
     ConfigOption("execution.checkpointing.unaligned.enabled", _B, "false",
                  "Let the barriers of checkpoints, but not of savepoints, pass the rows that wait between tasks, which become "
                  "part of the checkpoint: it waits for no slow task, is larger, and goes on with the same parallelism only."),
+    ConfigOption("execution.checkpointing.aligned-checkpoint-timeout", _D, "0 ms",
+                 "With execution.checkpointing.unaligned.enabled: how long the barriers of a checkpoint wait behind rows before "
+                 "they pass them; 0 does not wait.", minimum=0),
     ConfigOption("execution.checkpointing.checkpoints-after-tasks-finish", _E, "true",
                  "Take checkpoints while some of the tasks have finished.", choices=("true",), refused=("false",)),
     ConfigOption("execution.checkpointing.externalized-checkpoint-retention", _E, "NO_EXTERNALIZED_CHECKPOINTS",
@@ -48,6 +52,12 @@ _CHECKPOINTS = (
     ConfigOption("execution.checkpointing.dir", _S, "",
                  "The directory of checkpoints, which every process of the cluster reaches; empty takes one of the cluster's."),
     ConfigOption("execution.checkpointing.savepoint-dir", _S, "", "The directory of savepoints that are given no other."),
+    ConfigOption("execution.checkpointing.local-backup.enabled", _B, "false",
+                 "Keep a second copy of the state of the newest checkpoint on the local disk of each TaskManager; not set, it is "
+                 "as execution.state-recovery.from-local."),
+    ConfigOption("execution.checkpointing.local-backup.dirs", _S, "",
+                 "Directories for these copies, separated by commas; empty takes localState in process.taskmanager.working-dir.",
+                 scope=Scope.CLUSTER),
 )  # fmt: skip
 
 _RESTARTS = (
@@ -80,6 +90,8 @@ _RESTARTS = (
 _RECOVERY = (
     ConfigOption("execution.state-recovery.path", _S, "",
                  "The savepoint or retained checkpoint that the next jobs go on from: its directory, or the _metadata in it."),
+    ConfigOption("execution.state-recovery.from-local", _B, "false",
+                 "Go on from the copies of state on the local disk, where there are any, after a failure."),
     ConfigOption("execution.state-recovery.ignore-unclaimed-state", _B, "false",
                  "Leave out state of the savepoint that no operator of the job has a use for."),
     ConfigOption("execution.state-recovery.claim-mode", _E, "NO_CLAIM",

@@ -117,6 +117,11 @@ OPTIONS: dict[str, ConfigOption] = {
                      "before child processes are up; 0 starts them for every job that reads a table.", minimum=0),
         ConfigOption("taskmanager.numberOfTaskSlots", _I, "1", "Slots of each TaskManager.", minimum=1, maximum=64,
                      scope=Scope.CLUSTER),
+        ConfigOption("process.working-dir", _S, "",
+                     "The directory for files that a process leaves to the one that takes its place; empty takes "
+                     "io.tmp.dirs.", scope=Scope.CLUSTER),
+        ConfigOption("process.taskmanager.working-dir", _S, "",
+                     "That of TaskManagers; empty takes process.working-dir.", scope=Scope.CLUSTER),
         ConfigOption("jobstore.max-capacity", _I, "200",
                      "How many ended jobs are remembered, at most half of them queries.", minimum=1, maximum=100_000,
                      scope=Scope.CLUSTER),

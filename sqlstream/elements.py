@@ -29,7 +29,9 @@ class WatermarkStatus(msgspec.Struct, frozen=True, tag_field="element", tag="sta
 class CheckpointBarrier(msgspec.Struct, frozen=True, tag_field="element", tag="barrier"):
     """Rows before it belong to checkpoint `checkpoint_id`, rows after it do not. `directory` is that of a savepoint. `is_drain`:
     event time has ended, and all that waits for it is emitted before the barrier. `completed_id` is the last checkpoint that was
-    completed when this one began; 0 if none was, or it is not known."""
+    completed when this one began; 0 if none was, or it is not known. `is_last`: nothing is read behind it until it is
+    aborted. From `overtakes_at_ms` on, by the wall clock, one that still waits behind rows passes them, and is unaligned; 0: it
+    never does."""
 
     checkpoint_id: int
     timestamp_ms: int
@@ -37,6 +39,8 @@ class CheckpointBarrier(msgspec.Struct, frozen=True, tag_field="element", tag="b
     directory: str = ""
     is_drain: bool = False
     completed_id: int = 0
+    is_last: bool = False
+    overtakes_at_ms: int = 0
 
 
 class EndOfInput(msgspec.Struct, frozen=True, tag_field="element", tag="end"):

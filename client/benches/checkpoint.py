@@ -3,40 +3,51 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
+import secrets
 import signal
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from client.benches.script import EVENT_TIME_SPAN_S, nexmark_options, nexmark_text, redirect_tables
+from runtime.checkpoint.local_copy_settings import local_copy_directories
 from sqlstream.errors import ErrorInfo, FailureReason, JobError
-from sqlstream.messages.checkpoint_statistics import CheckpointRecord, CheckpointStatus
+from sqlstream.messages.checkpoint_statistics import CheckpointRecord, CheckpointStatus, RestoredCheckpoint
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 
 if TYPE_CHECKING:
     from client.session import Job, Session
     from runtime.embedded import EmbeddedCluster
 
-POLL_S = 0.1
+POLL_S = 0.5
 FILL_TIMEOUT_S = 1200.0
 STEP_TIMEOUT_S = 300.0
 INCREMENTS = 10
+RESTARTS = 3
 CHANGED_PART = 100
 """One in so many keys changes between two checkpoints."""
 
 _NO_PERIODIC = {"execution.checkpointing.interval": "1 d"}
 """Checkpoints are taken when the measurement asks for them."""
 
+_VALUES = 12
+"""Numbers that are kept per key beside their count."""
+_KEY_BYTES = 24 + 8 * (1 + _VALUES)
+"""What a checkpoint has of a key: what finds it again, the key, the count and the other numbers."""
+
 _FILL = """
 CREATE TABLE filled (k BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '{keys}', 'rows-per-second' = '1000000000',
   'fields.k.kind' = 'sequence', 'fields.k.start' = '1', 'fields.k.end' = '{keys}');
 CREATE TABLE changed (k BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '{rate}',
   'fields.k.min' = '1', 'fields.k.max' = '{few}');
-CREATE TABLE counts (k BIGINT, n BIGINT, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'blackhole');
-INSERT INTO counts SELECT k, COUNT(*) FROM (SELECT k FROM filled UNION ALL SELECT k FROM changed) GROUP BY k;
+CREATE TABLE totals (k BIGINT, n BIGINT, {columns}, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'blackhole');
+INSERT INTO totals SELECT k, COUNT(*), {values}
+FROM (SELECT k FROM filled UNION ALL SELECT {changed_part} * k FROM changed) GROUP BY k;
 """
 
 
@@ -63,8 +74,9 @@ class QueryFigure:
 
 @dataclass(frozen=True)
 class StateFigure:
-    """One checkpoint of all state, those after it while one key in CHANGED_PART changes, and a TaskManager that is killed.
-    `recovery_s` lasts until all tasks run again."""
+    """One checkpoint of all state, those after it while one key in CHANGED_PART changes, and how long all tasks take to run
+    again: `local_recovery_s` after a failure that ends no process, from local copies, `store_recovery_s` likewise from the store,
+    and `recovery_s` from the kill of a TaskManager on."""
 
     keys: int
     state_bytes: int
@@ -74,6 +86,8 @@ class StateFigure:
     increment_bytes_p50: float
     stopped_ms_p50: float
     stopped_ms_p99: float
+    local_recovery_s: float
+    store_recovery_s: float
     recovery_s: float
 
     def as_json(self) -> dict[str, Any]:
@@ -88,10 +102,13 @@ class CheckpointBench:
         from client.session import Session
 
         self._settings = {
+            "execution.state-recovery.from-local": "true",
+            "execution.checkpointing.local-backup.dirs": tempfile.mkdtemp(prefix="sqlstream-bench-"),
             **settings,
             "parallelism.default": str(parallelism),
             "restart-strategy.type": "fixed-delay",
             "restart-strategy.fixed-delay.delay": "0 s",
+            "restart-strategy.fixed-delay.attempts": "100",
         }
         self._interval = {"execution.checkpointing.interval": f"{interval_ms} ms"}
         self._clusters = LocalClusterClient(self._settings, task_managers=parallelism)
@@ -103,6 +120,9 @@ class CheckpointBench:
 
     def __exit__(self, *ignored: object) -> None:
         self._clusters.close()
+        for directory in local_copy_directories(self._settings):
+            with contextlib.suppress(OSError):
+                os.rmdir(directory)
 
     # --- throughput
 
@@ -168,19 +188,13 @@ class CheckpointBench:
 
     # --- much state
 
-    def state(self, keys: int) -> StateFigure:
-        """JobError when the job fails or a step takes minutes."""
-        few = max(1, keys // CHANGED_PART)
-        # Three rows per key and second: 95 % of these keys change between two checkpoints.
-        with self._configured(_NO_PERIODIC):
-            text = _FILL.format(keys=keys, few=few, rate=3 * few)
-            job = self._submit(text, lambda table: dict(table.options))
-        self._wait(lambda: self._is_filled(job), FILL_TIMEOUT_S, "the state was not filled")
-        whole = self._checkpoint(job, 0)
-        increments = []
-        for number in range(1, INCREMENTS + 1):
-            time.sleep(1.0)
-            increments.append(self._checkpoint(job, number))
+    def state(self, state_bytes: int) -> StateFigure:
+        """About so much state. JobError when the job fails or a step takes minutes."""
+        keys = max(CHANGED_PART, state_bytes // _KEY_BYTES)
+        job = self._filled(keys)
+        whole, *increments = self._checkpoints(job)
+        local_s = statistics.median(self._restart(job) for _ in range(RESTARTS))
+        store_s = statistics.median(self._restart(job, reads_copies=False) for _ in range(RESTARTS))
         recovery_s = self._recover(job)
         job.cancel()
         job.wait(STEP_TIMEOUT_S)
@@ -194,8 +208,36 @@ class CheckpointBench:
             increment_bytes_p50=_quantile([r.written_bytes for r in increments], 0.5),
             stopped_ms_p50=_quantile(stopped, 0.5),
             stopped_ms_p99=_quantile(stopped, 0.99),
+            local_recovery_s=round(local_s, 2),
+            store_recovery_s=round(store_s, 2),
             recovery_s=round(recovery_s, 2),
         )
+
+    def _filled(self, keys: int) -> Job:
+        """A job that has a row of numbers for each of so many keys, and changes one key in CHANGED_PART."""
+        few = keys // CHANGED_PART
+        numbers = range(_VALUES)
+        text = _FILL.format(
+            keys=keys,
+            few=few,
+            # Three rows per key and second: 95 % of these keys change between two checkpoints.
+            rate=3 * few,
+            changed_part=CHANGED_PART,
+            columns=", ".join(f"v{n} BIGINT" for n in numbers),
+            values=", ".join(f"MAX(k + {n})" for n in numbers),
+        )
+        with self._configured(_NO_PERIODIC):
+            job = self._submit(text, lambda table: dict(table.options))
+        self._wait(lambda: self._is_filled(job), FILL_TIMEOUT_S, "the state was not filled")
+        return job
+
+    def _checkpoints(self, job: Job) -> list[CheckpointRecord]:
+        """A whole checkpoint, and increments a second apart."""
+        found = [self._checkpoint(job, 0)]
+        for number in range(1, INCREMENTS + 1):
+            time.sleep(1.0)
+            found.append(self._checkpoint(job, number))
+        return found
 
     def _is_filled(self, job: Job) -> bool:
         """Whether the bounded source has ended."""
@@ -217,6 +259,47 @@ class CheckpointBench:
         if record.status is not CheckpointStatus.COMPLETED:
             raise (record.error or ErrorInfo("SS6054", "a checkpoint failed")).to_job_error()
         return record
+
+    def _restart(self, job: Job, *, reads_copies: bool = True) -> float:
+        """Have all tasks go on from a checkpoint, while all processes live on; the seconds from the failure until all run."""
+        newest = self._checkpoint(job, secrets.randbits(127))
+        if not reads_copies:
+            for path in self._copies(job):
+                # A copy that this checkpoint does not need is being removed.
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(path)
+        # No manifest can be stored at the name of a directory: the next checkpoint fails, and so does the job.
+        os.makedirs(f"{os.path.dirname(newest.path)}/chk-{newest.id + 1}/_metadata")
+        failures = len(self._cluster.details(job.id).restarts)
+        self._cluster.take_checkpoint(job.id, secrets.token_hex(16))
+        self._wait(lambda: self._has_restarted(job, failures), STEP_TIMEOUT_S, "the job did not recover")
+        details = self._cluster.details(job.id)
+        self._check_read(job, newest, reads_copies)
+        name = ExecutionState.RUNNING.value
+        running = [
+            s.timestamps_ms[name] for v in details.vertices for s in v.subtasks if name in s.timestamps_ms
+        ]
+        return (max(running) - details.restarts[0].failed_ms) / 1000
+
+    def _check_read(self, job: Job, newest: CheckpointRecord, reads_copies: bool) -> None:
+        """JobError when the tasks have not gone on from this checkpoint, or have read it elsewhere."""
+
+        def read() -> RestoredCheckpoint | None:
+            found = self._cluster.checkpoints(job.id).latest_restored
+            return found if found is not None and found.local_bytes + found.store_bytes > 0 else None
+
+        self._wait(lambda: read() is not None, STEP_TIMEOUT_S, "no task has said what it went on from")
+        found = read()
+        is_right = found is not None and found.id == newest.id and bool(found.local_bytes) is reads_copies
+        if not is_right:
+            raise JobError("SS6054", f"the tasks went on from {found}", reason=FailureReason.INTERNAL)
+
+    def _has_restarted(self, job: Job, failures: int) -> bool:
+        return len(self._cluster.details(job.id).restarts) > failures and self._runs(job)
+
+    def _copies(self, job: Job) -> list[str]:
+        found = [glob.glob(f"{root}/*/{job.id}/*") for root in local_copy_directories(self._settings)]
+        return [path for paths in found for path in paths]
 
     def _recover(self, job: Job) -> float:
         """Kill a TaskManager; the seconds until all tasks run again."""

@@ -9,9 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.checkpoint.corrupt import corrupt_checkpoint
-from runtime.host.files import file_error
+from runtime.checkpoint.local_copies import SubtaskCopies
+from runtime.checkpoint.state_figures import StateFigures
+from runtime.host.files import LocalFiles, file_error
 from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
-from sqlstream.errors import ExternalError
+from sqlstream.errors import ExternalError, SqlStreamError
 from sqlstream.messages.checkpoint import SavedOperator, StateSegment, TableState, TaskRestore
 from sqlstream.spi.files import Files
 
@@ -22,10 +24,17 @@ class StateReader:
     """Gives out the saved tables of operators, once their bytes are known to be those that were written.
 
     A file of the local disk is mapped: its rows take memory only while they are used, and those of another key group none.
+    With `copies`, what is among them and is not damaged is read there and not in the store.
     State: the files that were opened."""
 
-    def __init__(self, files: Files, restore: TaskRestore) -> None:
-        self._segments = SegmentReader(files, restore.directory)
+    def __init__(
+        self,
+        files: Files,
+        restore: TaskRestore,
+        copies: SubtaskCopies | None = None,
+        figures: StateFigures | None = None,
+    ) -> None:
+        self.segments = SegmentReader(files, restore.directory, copies, figures)
         self._states = restore.states
 
     def operator(self, operator_id: int, key_groups: range) -> OperatorSnapshot | None:
@@ -51,17 +60,30 @@ class StateReader:
     def _rows(self, table: TableState, key_groups: range) -> Iterator[pa.RecordBatch]:
         for segment in table.segments:
             if not table.is_keyed:
-                yield from self._segments.batches(segment)
+                yield from self.segments.batches(segment)
             elif segment.first_key_group < key_groups.stop and segment.last_key_group >= key_groups.start:
-                yield from _of_key_groups(self._segments.batches(segment), segment, key_groups)
+                yield from _of_key_groups(self.segments.batches(segment), segment, key_groups)
+
+
+class _Damaged(Exception):
+    """The bytes of a segment are not those that were written."""
 
 
 class SegmentReader:
-    """Reads segments of files below a directory. State: the files that were opened, mapped where the store can."""
+    """Reads segments of files below a directory, or of their `copies`. State: the files that were opened, mapped where the store
+    can, and the `figures` of what was read."""
 
-    def __init__(self, files: Files, directory: str) -> None:
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        copies: SubtaskCopies | None = None,
+        figures: StateFigures | None = None,
+    ) -> None:
         self._files = files
         self._directory = directory
+        self._copies = copies
+        self._figures = figures or StateFigures()
         self._opened: dict[str, pa.NativeFile] = {}
 
     def batches(self, segment: StateSegment) -> Iterator[pa.RecordBatch]:
@@ -90,47 +112,70 @@ class SegmentReader:
             raise self._corrupt(segment, str(error)) from error
 
     def _verified(self, segment: StateSegment) -> pa.Buffer:
-        file = self._file(segment)
+        if (copied := self._copied(segment)) is not None:
+            return copied
+        try:
+            data = self._bytes(self._files, self._whole(segment), segment)
+        except _Damaged as error:
+            raise self._corrupt(segment, str(error)) from error
+        self._figures.store_bytes += segment.length
+        return data
+
+    def _copied(self, segment: StateSegment) -> pa.Buffer | None:
+        """The segment's bytes in the copy of its file; None without one that is as it was written."""
+        if self._copies is None or (path := self._copies.find(segment.path)) is None:
+            return None
+        try:
+            data = self._bytes(LocalFiles(), path, segment)
+        except (_Damaged, SqlStreamError) as error:
+            self._copies.damaged(segment.path, str(error))
+            return None
+        self._figures.local_bytes += segment.length
+        return data
+
+    def _bytes(self, files: Files, path: str, segment: StateSegment) -> pa.Buffer:
+        file = self._file(files, path)
         if file.size() < segment.offset + segment.length:
-            raise self._corrupt(segment, f"it has only {file.size()} bytes")
+            raise _Damaged(f"it has only {file.size()} bytes")
         try:
             # In a mapped file a sector that the disk cannot read would end the process: it is read as a stream before.
-            checksum = self._streamed(segment) if isinstance(file, pa.BufferReader) else None
+            is_mapped = isinstance(file, pa.BufferReader)
+            checksum = _streamed(files, path, segment) if is_mapped else None
             file.seek(segment.offset)
             data = file.read_buffer(segment.length)
         except OSError as error:
-            raise file_error("read", self._whole(segment), error) from error
+            raise file_error("read", path, error) from error
         if (zlib.crc32(data) if checksum is None else checksum) != segment.checksum:
-            raise self._corrupt(segment, "its bytes are not those that were written")
+            raise _Damaged("its bytes are not those that were written")
         return data
 
-    def _streamed(self, segment: StateSegment) -> int:
-        """The CRC-32 of the segment's bytes."""
-        checksum, left = 0, segment.length
-        piece = memoryview(bytearray(min(_READ_BYTES, max(left, 1))))
-        with self._files.open_read(self._whole(segment)) as stream:
-            stream.seek(segment.offset)
-            while left:
-                read = stream.readinto(piece[: min(left, len(piece))])  # type: ignore[attr-defined]
-                if not read:
-                    break
-                checksum = zlib.crc32(piece[:read], checksum)
-                left -= read
-        return checksum
-
-    def _file(self, segment: StateSegment) -> pa.NativeFile:
-        if segment.path not in self._opened:
-            path = self._whole(segment)
-            if self._files.status(path) is None:
-                raise self._corrupt(segment, "there is no such file")
-            self._opened[segment.path] = self._files.map_read(path)
-        return self._opened[segment.path]
+    def _file(self, files: Files, path: str) -> pa.NativeFile:
+        if path not in self._opened:
+            if files.status(path) is None:
+                raise _Damaged("there is no such file")
+            self._opened[path] = files.map_read(path)
+        return self._opened[path]
 
     def _whole(self, segment: StateSegment) -> str:
         return f"{self._directory}/{segment.path}"
 
     def _corrupt(self, segment: StateSegment, problem: str) -> ExternalError:
         return corrupt_checkpoint(self._whole(segment), problem)
+
+
+def _streamed(files: Files, path: str, segment: StateSegment) -> int:
+    """The CRC-32 of a segment's bytes, without mapping them."""
+    checksum, left = 0, segment.length
+    piece = memoryview(bytearray(min(_READ_BYTES, max(left, 1))))
+    with files.open_read(path) as stream:
+        stream.seek(segment.offset)
+        while left:
+            read = stream.readinto(piece[: min(left, len(piece))])  # type: ignore[attr-defined]
+            if not read:
+                break
+            checksum = zlib.crc32(piece[:read], checksum)
+            left -= read
+    return checksum
 
 
 def _of_key_groups(

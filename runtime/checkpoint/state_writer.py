@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import secrets
 import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.checkpoint.copying_files import StateFiles
 from runtime.host.files import file_error
 from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.errors import ExternalError
@@ -23,13 +24,14 @@ from sqlstream.messages.checkpoint import (
     TableState,
     state_path,
 )
-from sqlstream.spi.files import Files
 
 PIECE_ROWS_MAX = 1 << 17
 PIECE_BYTES_MAX = 16 << 20
 """A record batch of a file has at most so many rows and about so many bytes: what reading one takes."""
 
 OWN_FILE_BYTES_MIN = 4 << 20
+_COMMON = 0
+"""The number of the file that small tables share."""
 
 _ALIGNMENT = 64
 """Segments start at multiples of this, so that the columns of a mapped file are aligned as Arrow's own memory is."""
@@ -48,9 +50,9 @@ class StateWriter:
     table in it; the others share one. Files are at their paths whole and durable when `write` returns, and none is there when it
     fails. Rows stay in their order: to sort them by key group would take three times as long as to write them, and only an
     attempt at another parallelism, which filters, would gain. What is written is a view of the snapshot, but for the pieces of
-    compressed columns. No state."""
+    compressed columns. A table that is a reader is read once, and only small ones are held. No state."""
 
-    def __init__(self, files: Files, directory: str, *, is_compressed: bool = False) -> None:
+    def __init__(self, files: StateFiles, directory: str, *, is_compressed: bool = False) -> None:
         self._files = files
         self._directory = directory
         self._options = pa.ipc.IpcWriteOptions(compression="lz4" if is_compressed else None)
@@ -60,15 +62,8 @@ class StateWriter:
         the cause when the store takes no more.
 
         Every table has the one segment that was written: it follows those of an earlier checkpoint when it is an increment."""
-        tables = list(_tables_of(snapshots))
-        small = [table for table in tables if table.rows.nbytes < OWN_FILE_BYTES_MIN]
-        groups = [small] * bool(small) + [[table] for table in tables if table not in small]
         try:
-            written = [
-                saved
-                for number, group in enumerate(groups)
-                for saved in self._write_file(_numbered(name, number), group)
-            ]
+            written = self._write_files(name, _tables_of(snapshots))
         except BaseException:
             # Of a store that fails this may fail too: the sweep of the job's files finds what is left.
             with contextlib.suppress(ExternalError):
@@ -78,6 +73,28 @@ class StateWriter:
             SavedOperator(number, tuple(state for operator_id, state in written if operator_id == number))
             for number in snapshots
         )
+
+    def _write_files(self, name: str, tables: Iterable[_Table]) -> list[tuple[int, TableState]]:
+        """Large tables as they come, the small ones at the end."""
+        small: list[_Table] = []
+        written: list[tuple[int, TableState]] = []
+        numbers = itertools.count(_COMMON + 1)
+        for table in tables:
+            held, held_bytes = [], 0
+            for piece in table.pieces:
+                held.append(piece)
+                held_bytes += piece.nbytes
+                if held_bytes >= OWN_FILE_BYTES_MIN:
+                    break
+            is_small = held_bytes < OWN_FILE_BYTES_MIN
+            table = dataclasses.replace(table, pieces=_first(held, table.pieces))
+            if is_small:
+                small.append(table)
+            else:
+                written += self._write_file(_numbered(name, next(numbers)), [table])
+        if small:
+            written += self._write_file(_numbered(name, _COMMON), small)
+        return written
 
     def _write_file(self, name: str, tables: list[_Table]) -> list[tuple[int, TableState]]:
         path = state_path(name)
@@ -96,22 +113,24 @@ class StateWriter:
     def discard(self, name: str) -> None:
         """Remove the files of this name, if there are any, and the directories when nothing else is in them: the job may have
         ended meanwhile."""
-        for number in itertools.count():
+        for number in itertools.count(_COMMON):
             path = f"{self._directory}/{state_path(_numbered(name, number))}"
-            if self._files.status(path) is None:
+            if self._files.status(path) is not None:
+                self._files.remove(path)
+            elif number > _COMMON:
                 break
-            self._files.remove(path)
         for directory in (f"{self._directory}/{STATE_DIRECTORY}", self._directory):
             self._files.remove_directory_if_empty(directory)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False)
 class _Table:
-    """A table to be written."""
+    """A table to be written, whose `pieces` are read once."""
 
     operator_id: int
     name: str
-    rows: pa.Table
+    schema: pa.Schema
+    pieces: Iterator[pa.RecordBatch]
     is_keyed: bool
     is_increment: bool
 
@@ -119,15 +138,23 @@ class _Table:
 def _tables_of(snapshots: Mapping[int, OperatorSnapshot]) -> Iterator[_Table]:
     for operator_id, snapshot in snapshots.items():
         for name, rows in snapshot.keyed.items():
-            yield _Table(operator_id, name, rows, True, name in snapshot.increments)
+            yield _Table(operator_id, name, rows.schema, pieces_of(rows), True, name in snapshot.increments)
         for name, rows in snapshot.shared.items():
-            yield _Table(operator_id, name, rows, False, False)
+            yield _Table(operator_id, name, rows.schema, pieces_of(rows), False, False)
+
+
+def _first(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What is held, each piece until it is taken, and the rest."""
+    held.reverse()
+    while held:
+        yield held.pop()
+    yield from rest
 
 
 def _numbered(name: str, number: int) -> str:
     """The name of one of several files: `x-1f-12`, `x-1f.1-12`, `x-1f.2-12`."""
     stem, _, checkpoint_id = name.rpartition("-")
-    return f"{stem}.{number}-{checkpoint_id}" if number else name
+    return name if number == _COMMON else f"{stem}.{number}-{checkpoint_id}"
 
 
 class _StateFile:
@@ -144,9 +171,10 @@ class _StateFile:
         padding = -self._length % _ALIGNMENT
         self._stream.write(bytes(padding))
         checked = _ChecksummedStream(self._stream)
-        first, last = -1, -1
-        with pa.ipc.new_stream(checked, table.rows.schema, options=self._options) as writer:
-            for piece in pieces_of(table.rows):
+        first, last, rows = -1, -1, 0
+        with pa.ipc.new_stream(checked, table.schema, options=self._options) as writer:
+            for piece in table.pieces:
+                rows += piece.num_rows
                 if table.is_keyed:
                     extent = pc.min_max(piece.column(KEY_GROUP_COLUMN)).as_py()
                     first = extent["min"] if first < 0 else min(first, extent["min"])
@@ -159,7 +187,7 @@ class _StateFile:
             offset,
             checked.length,
             checked.checksum,
-            table.rows.num_rows,
+            rows,
             first,
             last,
             table.is_increment,
@@ -192,9 +220,9 @@ class _ChecksummedStream:
         """Another segment follows."""
 
 
-def pieces_of(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """The rows as batches of bounded size, which are views of the table."""
-    for batch in table.to_batches(max_chunksize=PIECE_ROWS_MAX):
+def pieces_of(rows: pa.Table | pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """The rows as batches of bounded size, which are views of the table, or of what the reader reads."""
+    for batch in rows.to_batches(max_chunksize=PIECE_ROWS_MAX) if isinstance(rows, pa.Table) else rows:
         count = min(-(-batch.nbytes // PIECE_BYTES_MAX), batch.num_rows)
         if count <= 1:
             if batch.num_rows:

@@ -11,6 +11,7 @@ from sqlstream.messages.checkpoint_statistics import CheckpointKind, CheckpointS
 from sqlstream.messages.client_rpc import SavepointStatusReply
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.manifest import CheckpointManifest
+from sqlstream.messages.rescale import RescaleStatus
 from sqlstream.messages.rpc import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
@@ -63,6 +64,7 @@ class EndedJob:
     checkpoints: CheckpointStatistics | None = None
     savepoints: tuple[SavepointStatusReply, ...] = ()
     output_kept_for: tuple[str, ...] = ()
+    rescales: tuple[RescaleStatus, ...] = ()
 
 
 # --- events from outside --------------------------------------------------------------------------
@@ -169,13 +171,24 @@ class CheckpointStoreFailed:
 @dataclass(frozen=True)
 class SavepointRequested:
     """A client asks for a checkpoint or savepoint, under an id of its own. `directory` is the savepoint's own. The job ends with
-    a SYNC_SAVEPOINT."""
+    a SYNC_SAVEPOINT. `is_last`: it is aligned, and behind it sources read nothing until it is aborted."""
 
     job_id: str
     trigger_id: str
     kind: CheckpointKind
     directory: str = ""
     is_drain: bool = False
+    is_last: bool = False
+
+
+@dataclass(frozen=True)
+class RescaleRequested:
+    """A client asks for another parallelism of a running job, under an id of its own. `job_graph` has the operators of the
+    present one, at that parallelism."""
+
+    job_id: str
+    trigger_id: str
+    job_graph: JobGraph
 
 
 @dataclass(frozen=True)
@@ -213,6 +226,7 @@ JobManagerEvent = (
     | CheckpointStored
     | CheckpointStoreFailed
     | SavepointRequested
+    | RescaleRequested
     | TaskManagerExited
     | MetricsRequested
     | Tick
@@ -291,6 +305,7 @@ JobMasterEvent = (
     | CheckpointStored
     | CheckpointStoreFailed
     | SavepointRequested
+    | RescaleRequested
     | Tick
 )
 
@@ -308,9 +323,11 @@ class Send:
 
 @dataclass(frozen=True)
 class StoreJob:
-    """Keep the job so that it survives this process; answered by JobStored or JobStoreFailed."""
+    """Keep the job so that it survives this process; answered by JobStored or JobStoreFailed. One that `is_rescaled` is kept
+    with another graph."""
 
     job_graph: JobGraph
+    is_rescaled: bool = False
 
 
 @dataclass(frozen=True)
@@ -328,6 +345,15 @@ class WithdrawRequest:
     """The job has all its slots or has given up: it gets no more, and no replacement for a lost one."""
 
     job_id: str
+
+
+@dataclass(frozen=True)
+class KeepSlots:
+    """To the ResourceManager: the job needs this many slots from here on, and of those that it has these alone."""
+
+    job_id: str
+    allocation_ids: frozenset[str]
+    slots: int
 
 
 @dataclass(frozen=True)
@@ -446,6 +472,15 @@ class RemoveJob:
 
 
 @dataclass(frozen=True)
+class RescaleEnded:
+    """The job runs with the parallelism `parallelism`: it was rescaled to it, or was not to another one for the reason."""
+
+    job_id: str
+    parallelism: int
+    error: ErrorInfo | None
+
+
+@dataclass(frozen=True)
 class JobFinished:
     """The job reached its final state."""
 
@@ -473,8 +508,10 @@ class ReleaseTaskManager:
 
 JobMasterInstruction = (
     Send
+    | StoreJob
     | RequestSlots
     | WithdrawRequest
+    | KeepSlots
     | ReleaseSlots
     | GiveUpTaskManager
     | StartEnumerator
@@ -486,6 +523,7 @@ JobMasterInstruction = (
     | DiscardCheckpoint
     | RemoveAborted
     | RemoveCheckpoints
+    | RescaleEnded
     | JobFinished
 )
 ResourceManagerInstruction = (
@@ -504,6 +542,7 @@ JobManagerInstruction = (
     | DiscardCheckpoint
     | RemoveAborted
     | RemoveCheckpoints
+    | RescaleEnded
     | JobFinished
     | RequestTaskManagers
     | ReleaseTaskManager

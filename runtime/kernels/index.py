@@ -132,8 +132,36 @@ class KeyIndex:
                     self._layout.payloads, rows, done, slots, is_new,
                 )  # fmt: skip
             if done < count:
-                self._grow()
+                self._grow(2 * len(self._table))
         return slots, is_new
+
+    def insert_new(self, columns: Sequence[pa.Array]) -> np.ndarray:
+        """int64[n]: the slots of the rows' keys, of which the caller knows that they are distinct and absent, as those of saved
+        state are: no key is read."""
+        arrays, hashes = self._read(columns, None)
+        self.reserve(len(hashes))
+        slots = np.empty(len(hashes), dtype=np.int64)
+        if self._is_single:
+            _fill_words(
+                self._table, self._rows.values, self._live.values, self._free, self._state, hashes,
+                self._words(arrays[0]), slots,
+            )  # fmt: skip
+        else:
+            rows = self._layout.pack(arrays, hashes)
+            self._reserve_arena(rows)
+            _fill_rows(
+                self._table, self._rows.values, self._live.values, self._free, self._state, self._arena.values,
+                self._layout.payloads, rows, slots,
+            )  # fmt: skip
+        return slots
+
+    def reserve(self, count: int) -> None:
+        """Have room for so many more keys."""
+        size = len(self._table)
+        while size // 2 < len(self) + count:
+            size *= 2
+        if size > len(self._table):
+            self._grow(size)
 
     def get(self, columns: Sequence[pa.Array], hashes: np.ndarray | None = None) -> np.ndarray:
         """int64[n]: the slot of each row's key, -1 where it is absent."""
@@ -150,7 +178,7 @@ class KeyIndex:
         """The key columns (only those of `numbers`, unless None) of live slots, in the plain types (`types`), or of type
         NULL where the key columns have that type.
         """
-        rows = self._rows.values[slots]
+        rows = self._rows.values.take(slots, axis=0)
         return [
             pa.nulls(len(slots)) if self._are_null[number] else self._key_column(rows, number)
             for number in (range(len(self.types)) if numbers is None else numbers)
@@ -221,8 +249,7 @@ class KeyIndex:
             return to_array(data_type, rows[:, place : place + 2], mask)
         return array_from_words(data_type, rows[:, place], mask)
 
-    def _grow(self) -> None:
-        size = 2 * len(self._table)
+    def _grow(self, size: int) -> None:
         if size // 2 >= _SLOTS_MAX:
             raise InternalError(f"a key index cannot hold more than {_SLOTS_MAX} keys in one subtask")
         self._memory.require(8 * size)
@@ -322,6 +349,20 @@ def _enter(table, mask, hashed, slot):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def _next_slot(live, free, state):  # type: ignore[no-untyped-def]
+    """A slot for a key, marked as live."""
+    if state[_FREE] > 0:
+        state[_FREE] -= 1
+        slot = free[state[_FREE]]
+    else:
+        slot = state[_NEXT]
+        state[_NEXT] += 1
+    state[_LIVE] += 1
+    live[slot] = 1
+    return slot
+
+
+@inlined
 def _store_row(target, row, arena, used, payloads, width):  # type: ignore[no-untyped-def]
     """Copy a row and its long values; returns how much of the arena is used then."""
     for w in range(width):
@@ -399,14 +440,7 @@ def _insert_words(  # type: ignore[no-untyped-def]
             if slot < 0:
                 if state[_LIVE] == len(live):
                     return i
-                if state[_FREE] > 0:
-                    state[_FREE] -= 1
-                    slot = free[state[_FREE]]
-                else:
-                    slot = state[_NEXT]
-                    state[_NEXT] += 1
-                state[_LIVE] += 1
-                live[slot] = 1
+                slot = _next_slot(live, free, state)
                 _enter(table_at, mask, hashes[i], slot)
                 rows[slot, 0] = hashes[i]
                 rows[slot, 1] = words[i]
@@ -437,20 +471,57 @@ def _insert_rows(  # type: ignore[no-untyped-def]
             if slot < 0:
                 if state[_LIVE] == len(live):
                     return i
-                if state[_FREE] > 0:
-                    state[_FREE] -= 1
-                    slot = free[state[_FREE]]
-                else:
-                    slot = state[_NEXT]
-                    state[_NEXT] += 1
-                state[_LIVE] += 1
-                live[slot] = 1
+                slot = _next_slot(live, free, state)
                 _enter(table_at, mask, rows[i, 0], slot)
                 target = stored_at + slot * width * 8
                 state[_ARENA_USED] = _store_row(target, row, arena_at, state[_ARENA_USED], payloads_at, width)
                 is_new[i] = True
             slots[i] = slot
     return len(slots)
+
+
+@kernel(
+    "void(uint64[::1], uint64[:, ::1], uint8[::1], int64[::1], int64[::1], uint64[::1], uint64[::1], int64[::1])"
+)
+def _fill_words(table, rows, live, free, state, hashes, words, slots):  # type: ignore[no-untyped-def]
+    """Distinct keys that are absent, for which there is room."""
+    mask = np.uint64(len(table) - 1)
+    table_at = table.ctypes.data
+    for start in range(0, len(slots), _BLOCK):
+        stop = min(start + _BLOCK, len(slots))
+        for i in range(start, stop):
+            prefetch(table_at + np.int64(hashes[i] & _LOW & mask) * 8)
+        for i in range(start, stop):
+            slot = _next_slot(live, free, state)
+            _enter(table_at, mask, hashes[i], slot)
+            rows[slot, 0] = hashes[i]
+            rows[slot, 1] = words[i]
+            slots[i] = slot
+
+
+@kernel(
+    "void(uint64[::1], uint64[:, ::1], uint8[::1], int64[::1], int64[::1], uint8[::1], uint8[::1], "
+    "uint64[:, ::1], int64[::1])"
+)
+def _fill_rows(  # type: ignore[no-untyped-def]
+    table, stored, live, free, state, arena, payloads, rows, slots
+):
+    """As `_fill_words` for rows of words; the arena has room for the bytes of all of them."""
+    mask = np.uint64(len(table) - 1)
+    width = rows.shape[1]
+    table_at, stored_at, rows_at = table.ctypes.data, stored.ctypes.data, rows.ctypes.data
+    arena_at, payloads_at = arena.ctypes.data, payloads.ctypes.data
+    for start in range(0, len(slots), _BLOCK):
+        stop = min(start + _BLOCK, len(slots))
+        for i in range(start, stop):
+            prefetch(table_at + np.int64(rows[i, 0] & _LOW & mask) * 8)
+        for i in range(start, stop):
+            slot = _next_slot(live, free, state)
+            _enter(table_at, mask, rows[i, 0], slot)
+            target = stored_at + slot * width * 8
+            row = rows_at + i * width * 8
+            state[_ARENA_USED] = _store_row(target, row, arena_at, state[_ARENA_USED], payloads_at, width)
+            slots[i] = slot
 
 
 @kernel("void(uint64[::1], uint64[::1])")

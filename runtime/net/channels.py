@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from runtime.kernels.key_hashes import KeyHashes
-from sqlstream.elements import EndOfInput
+from sqlstream.elements import CheckpointBarrier, EndOfInput
 
 ELEMENT_BYTES = 64
 """The bytes that an element counts in a channel's bound."""
@@ -50,7 +52,7 @@ class Channel:
 
     Within a process the batch itself is passed. Between processes there is one channel on each side: the
     sender's holds what waits for credit, the receiver's holds items that have arrived and calls `on_read` with the bytes
-    taken out. State: the queued items, until they are read."""
+    taken out, and `on_timed` with a barrier that does not wait for ever. State: the queued items, until they are read."""
 
     def __init__(self, capacity_bytes: int, wake_bytes: int = 0) -> None:
         self._capacity_bytes = capacity_bytes
@@ -71,6 +73,7 @@ class Channel:
         self._changed = threading.Condition(self._lock)
         self._waiting = 0
         self.on_read: Callable[[int], None] | None = None
+        self.on_timed: Callable[[CheckpointBarrier], None] | None = None
 
     @property
     def queued_bytes(self) -> int:
@@ -126,6 +129,37 @@ class Channel:
         if self._on_first is not None:
             self._on_first()
         return passed
+
+    def holds(self, checkpoint_id: int) -> bool:
+        """Whether the barrier of this checkpoint is queued behind items that it may pass."""
+        with self._lock:
+            return self._place_of(checkpoint_id) is not None
+
+    def overtake(self, checkpoint_id: int, *, keeps_passed: bool = False) -> tuple[QueuedItem, ...]:
+        """Have a barrier pass the items that it is queued behind, as if it were put first at this moment; returns them as
+        `put_first` does, and nothing when the barrier is not queued any more."""
+        with self._lock:
+            place = self._place_of(checkpoint_id)
+            if place is None:
+                return ()
+            queued = self._items[place]
+            del self._items[place]
+            passed = tuple(itertools.islice(self._items, self._firsts, place))
+            moved = QueuedItem(msgspec.structs.replace(queued.item, is_unaligned=True), queued.size)
+            moved.passed = passed if keeps_passed else ()
+            self._items.insert(self._firsts, moved)
+            self._firsts += 1
+            self._is_announced = True
+        if self._on_first is not None:
+            self._on_first()
+        return passed
+
+    def _place_of(self, checkpoint_id: int) -> int | None:
+        for place, queued in enumerate(self._items):
+            item = queued.item
+            if isinstance(item, CheckpointBarrier) and item.checkpoint_id == checkpoint_id:
+                return None if item.is_unaligned else place
+        return None
 
     def _insert(self, place: int, queued: QueuedItem) -> None:
         if self._is_closed:

@@ -111,7 +111,7 @@ class Changes:
             if self._epochs is None:
                 self._epochs = GrowingArray(np.uint8, memory=self._memory)
             self._epochs.reserve(self._source.slot_count)
-            link = self._chain.begin(checkpoint_id, self._epoch, is_full=is_full)
+            link = self._chain.begin(checkpoint_id, self._epoch, self._source.row_count, is_full=is_full)
             base = link.before[-1] if link.before else None
             collection = Collection(
                 self, self._source, self._epochs, checkpoint_id, self._epoch,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ class ChunkCopy:
 
     number: int
     state: Hashable
+    rows: int
     make: Callable[[], tuple[pa.Array, list[pa.Array]]]
 
 
@@ -52,7 +53,8 @@ class ChunkChanges:
     def begin(self, checkpoint_id: int, chunks: list[ChunkCopy], *, is_full: bool) -> ChunkCollection:
         with self._lock:
             states = {chunk.number: chunk.state for chunk in chunks}
-            link = self._chain.begin(checkpoint_id, states, is_full=is_full)
+            rows = sum(chunk.rows for chunk in chunks)
+            link = self._chain.begin(checkpoint_id, states, rows, is_full=is_full)
             collection = ChunkCollection(self, link, chunks)
             link.collected = collection
             return collection
@@ -60,7 +62,10 @@ class ChunkChanges:
     def completed(self, checkpoint_id: int) -> None:
         with self._lock:
             self._chain.completed(checkpoint_id)
-            held = {item for link in (*self._chain.links, *self._chain.pending) for item in link.mark.items()}
+            pending = self._chain.pending
+            # What a pending one follows may be in the chain no more, as a later one has been completed.
+            bases = [base for link in pending for base in link.before[-1:]]
+            held = {item for link in (*self._chain.links, *pending, *bases) for item in link.mark.items()}
             self._key_groups = {key: groups for key, groups in self._key_groups.items() if key in held}
 
     def aborted(self, checkpoint_id: int) -> None:
@@ -118,6 +123,10 @@ class ChunkCollection:
         table = pa.Table.from_batches(batches, schema)
         return SavedTables(keyed={name: table}, increments={name: self._base_id})
 
+    def stream(self) -> SavedTables:
+        """Chunks are not copied."""
+        return self.collect()
+
     def _copied(self, chunk: ChunkCopy) -> pa.RecordBatch:
         groups, columns = chunk.make()
         fixed = [groups, *self._fixed(chunk.number, len(groups), self._version)]
@@ -160,9 +169,10 @@ class SavedByChunks:
         return self.begin(0, is_full=True).collect()
 
 
-def in_order(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def in_order(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
     """The rows that increments leave, by the number of their chunk; each batch is of one chunk. Without increments they stand in
     order."""
+    batches = list(batches)
     if not any(view_values(batch.column(2), np.int64).any() for batch in batches):
         return batches
     runs: list[tuple[int, pa.RecordBatch]] = []

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -20,7 +22,7 @@ from runtime.state.snapshot import KEY_GROUP_COLUMN, SnapshotAborted
 if TYPE_CHECKING:
     from runtime.state.changes import Changes
 
-_PIECE_SLOTS = 1 << 14
+_PIECE_SLOTS = 1 << 15
 _SCANNED_SLOTS = 1 << 20
 """What one piece has and reads at most: about a millisecond, for which the operator's thread may have to wait."""
 _PAUSE_S = 0.0001
@@ -33,6 +35,10 @@ class ChangeSource(Protocol):
     @property
     def slot_count(self) -> int:
         """One more than the highest slot in use."""
+
+    @property
+    def row_count(self) -> int:
+        """How many rows a whole copy has at this moment."""
 
     def is_live(self, slots: Array) -> Array:
         """bool[n]: which slots hold an entry."""
@@ -61,7 +67,7 @@ class Collection:
     """The entries that had changed after epoch `base_until` (None: all) when the snapshot began, in epoch `until`.
 
     The table's `Changes` reads `after`, `next` and `end`: a slot between the last two whose epoch is above `after` has still to
-    be read. State: the rows collected so far. All but `collect` is called with the table's lock held.
+    be read. State: the rows that are copied and not yet read. All but `stream` is called with the table's lock held.
     """
 
     def __init__(
@@ -87,8 +93,8 @@ class Collection:
         self._version = 0 if base_id is None else checkpoint_id
         self._until = until
         self._gone = gone
-        self._names = unique_names([KEY_GROUP_COLUMN, SLOT_COLUMN, VERSION_COLUMN, *source.saved_names])
         self._batches: list[pa.RecordBatch] = []
+        self._schema: pa.Schema | None = None
         self._is_given_up = False
 
     def keep(self, slots: Array) -> None:
@@ -96,18 +102,24 @@ class Collection:
         if len(slots) and self._reads is not None:
             self._batches.append(self._batch(self._reads[1], slots))
 
-    def collect(self) -> pa.Table:
-        """All rows, on any thread. SnapshotAborted when they were given up."""
+    def stream(self) -> pa.RecordBatchReader:
+        """All rows, read once, on any thread, which copies them piece by piece as they are read: what has been dropped of them
+        holds no memory. Reading raises SnapshotAborted when they were given up."""
+        batches = self._pieces()
+        first = next(batches)
+        return pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], batches))
+
+    def _pieces(self) -> Iterator[pa.RecordBatch]:
         is_done = False
         while not is_done:
             with self.lock:
                 is_done = self._read_piece()
+                batches, self._batches = self._batches, []
+            if self._is_given_up:
+                raise SnapshotAborted
+            yield from batches
             if not is_done:
                 time.sleep(_PAUSE_S)
-        if self._is_given_up:
-            raise SnapshotAborted
-        batches, self._batches = self._batches, []
-        return pa.Table.from_batches(batches)
 
     def finish(self) -> None:
         """Read all that is left at once."""
@@ -137,7 +149,7 @@ class Collection:
         self.keep(slots[source.is_live(slots)])
         if self.next < self.end:
             return False
-        if not self._batches:
+        if self._schema is None:
             self._batches.append(self._batch(source, slots[:0]))
         for gone in self._gone:
             self._batches.append(self._gone_batch(gone.slots, gone.key_groups))
@@ -147,12 +159,17 @@ class Collection:
     def _batch(self, source: ChangeSource, slots: Array) -> pa.RecordBatch:
         owners, columns = source.saved(slots)
         fixed = self._fixed(source.key_groups(owners), owners, self._version)
-        batch = pa.RecordBatch.from_arrays([*fixed, *columns], names=self._names)
+        arrays = [*fixed, *columns]
+        if self._schema is None:
+            names = unique_names([KEY_GROUP_COLUMN, SLOT_COLUMN, VERSION_COLUMN, *source.saved_names])
+            self._schema = pa.RecordBatch.from_arrays(arrays, names=names).schema
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         self.rows += batch.num_rows
         return batch
 
     def _gone_batch(self, slots: Array, key_groups: Array) -> pa.RecordBatch:
-        schema = self._batches[0].schema
+        schema = self._schema
+        assert schema is not None
         fixed = self._fixed(key_groups, slots, -self._version)
         nulls = [pa.nulls(len(slots), field.type) for field in list(schema)[len(fixed) :]]
         self.rows += len(slots)

@@ -143,6 +143,10 @@ class KeyedMultiset(SavedByChanges):
     def slot_count(self) -> int:
         return self.rows.slot_count
 
+    @property
+    def row_count(self) -> int:
+        return self.rows.row_count
+
     def is_live(self, slots: Array) -> Array:
         return self.rows.is_live(slots)
 

@@ -206,6 +206,10 @@ class KeyedRows(SavedByChanges):
     def slot_count(self) -> int:
         return self._rows.id_count
 
+    @property
+    def row_count(self) -> int:
+        return len(self._rows)
+
     def is_live(self, slots: Array) -> Array:
         return self._chains.slots_of(slots) >= 0
 

@@ -139,16 +139,21 @@ class KeyedTable(SavedByChanges):
 
     def load(self, saved: SavedTables) -> None:
         # Batch by batch: as one array, strings of several subtasks may be too long for Arrow.
-        entries = saved.batches(self.name)
-        slots = [self._load_entries(batch) for batch in entries]
-        if self._parts and slots:
-            self._load_parts(saved, entries, np.concatenate(slots))
+        if self._index is not None:
+            self._index.reserve(saved.rows_max(self.name))
+        identities, slots = [], []
+        for entries in saved.batches(self.name):
+            slots.append(self._load_entries(entries))
+            if self._parts:
+                identities.append(entries.columns[:2])
+        if identities:
+            self._load_parts(saved, identities, np.concatenate(slots))
 
     def _load_entries(self, entries: pa.RecordBatch) -> Array:
         first = FIXED_COLUMNS
         has_times = entries.num_columns > first + len(self.schema)
         columns = entries.columns[first + has_times :]
-        slots, _ = self.get_or_create(columns[: len(self._keys)])
+        slots = self._insert(columns[: len(self._keys)])
         if has_times:
             self._ttl.load(slots, view_values(entries.column(first), np.int64))
         else:
@@ -160,10 +165,19 @@ class KeyedTable(SavedByChanges):
             first += width
         return slots
 
-    def _load_parts(self, saved: SavedTables, entries: list[pa.RecordBatch], slots: Array) -> None:
+    def _insert(self, key_columns: list[pa.Array]) -> Array:
+        """The slots of saved keys: each is saved once, by the one subtask that owned its key group."""
+        if self._index is None:
+            return self.get_or_create(key_columns)[0]
+        with self._changes.lock:
+            slots = self._index.insert_new(key_columns)
+            self._resize(self.slot_count)
+            return slots
+
+    def _load_parts(self, saved: SavedTables, identities: list[list[pa.Array]], slots: Array) -> None:
         # Slot numbers of several old subtasks overlap, but (key group, slot) is unique: one subtask owned the key group.
         old = KeyIndex([pa.int32(), pa.int32()])
-        found = [old.get_or_insert(batch.columns[:2])[0] for batch in entries]
+        found = [old.get_or_insert(columns)[0] for columns in identities]
         slot_of_old = np.zeros(len(slots), dtype=np.int64)
         slot_of_old[np.concatenate(found)] = slots
         for name, part in self._parts.items():
@@ -176,6 +190,10 @@ class KeyedTable(SavedByChanges):
     @property
     def slot_count(self) -> int:
         return 1 if self._index is None else self._index.slot_count
+
+    @property
+    def row_count(self) -> int:
+        return len(self)
 
     def is_live(self, slots: Array) -> Array:
         if self._index is None:

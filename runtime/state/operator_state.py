@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
 from runtime.state.snapshot import OperatorSnapshot, SavedTables
@@ -18,6 +18,9 @@ class PendingTables(Protocol):
 
     def collect(self) -> SavedTables:
         """Copy it, on any thread; SnapshotAborted when its checkpoint was aborted."""
+
+    def stream(self) -> SavedTables:
+        """The same, but keyed tables may be readers, which copy while they are read."""
 
 
 class StateTable(Protocol):
@@ -75,6 +78,9 @@ class LaterTables:
     def collect(self) -> SavedTables:
         return self.make()
 
+    def stream(self) -> SavedTables:
+        return self.make()
+
 
 class SavedWhole:
     """The part of a `StateTable` whose snapshots are always whole, by its method `save_later`."""
@@ -106,10 +112,18 @@ class PendingSnapshot:
     def collect(self) -> OperatorSnapshot:
         """Copy it, on any thread, while the operator goes on in its own. Called once; SnapshotAborted when the checkpoint was
         aborted meanwhile."""
-        snapshot = OperatorSnapshot()
-        for table in self.tables:
-            snapshot.include(table.collect())
-        return snapshot
+        return _together(table.collect() for table in self.tables)
+
+    def stream(self) -> OperatorSnapshot:
+        """As `collect`, but keyed tables may be `pa.RecordBatchReader`, each of which copies piece by piece as it is read."""
+        return _together(table.stream() for table in self.tables)
+
+
+def _together(saved: Iterable[SavedTables]) -> OperatorSnapshot:
+    snapshot = OperatorSnapshot()
+    for tables in saved:
+        snapshot.include(tables)
+    return snapshot
 
 
 @dataclasses.dataclass(frozen=True)

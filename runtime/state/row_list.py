@@ -54,7 +54,10 @@ class RowList(SavedByChunks, NeverExpires):
 
     def chunk_copies(self) -> list[ChunkCopy]:
         """The batches as they are, all in key group 0."""
-        return [ChunkCopy(number, 0, functools.partial(_saved, b)) for number, b in self._batches.items()]
+        return [
+            ChunkCopy(number, 0, batch.num_rows, functools.partial(_saved, batch))
+            for number, batch in self._batches.items()
+        ]
 
     def load(self, saved: SavedTables) -> None:
         for batch in in_order(saved.batches(self.name)):

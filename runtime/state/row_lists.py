@@ -131,6 +131,10 @@ class RowLists(SavedByChanges):
     def slot_count(self) -> int:
         return self.lists.slot_count
 
+    @property
+    def row_count(self) -> int:
+        return len(self.rows)
+
     def is_live(self, slots: Array) -> Array:
         return np.ones(len(slots), dtype=bool) if self._index is None else self._index.is_live(slots)
 

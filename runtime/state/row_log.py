@@ -173,7 +173,7 @@ class RowLog(SavedByChunks, NeverExpires):
             matched = int(np.count_nonzero(chunk.is_matched))
             is_matched = to_array(pa.bool_(), chunk.is_matched) if matched else None
             make = functools.partial(self._saved, chunk, is_matched)
-            copies.append(ChunkCopy(chunk.number, (chunk.stamp, matched), make))
+            copies.append(ChunkCopy(chunk.number, (chunk.stamp, matched), len(chunk.times), make))
         return copies
 
     def _saved(self, chunk: Chunk, is_matched: pa.Array | None) -> tuple[pa.Array, list[pa.Array]]:

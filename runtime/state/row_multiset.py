@@ -118,6 +118,10 @@ class RowMultiset(SavedByChanges, NeverExpires):
     def slot_count(self) -> int:
         return self._index.slot_count
 
+    @property
+    def row_count(self) -> int:
+        return len(self._index)
+
     def is_live(self, slots: Array) -> Array:
         return self._index.is_live(slots)
 

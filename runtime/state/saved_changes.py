@@ -16,7 +16,11 @@ class CollectedTables:
     collections: dict[str, Collection]
 
     def collect(self) -> SavedTables:
-        keyed = {name: collection.collect() for name, collection in self.collections.items()}
+        saved = self.stream()
+        return dataclasses.replace(saved, keyed={name: rows.read_all() for name, rows in saved.keyed.items()})
+
+    def stream(self) -> SavedTables:
+        keyed = {name: collection.stream() for name, collection in self.collections.items()}
         increments = {name: c.base_id for name, c in self.collections.items() if c.base_id is not None}
         return SavedTables(keyed=keyed, increments=increments)
 

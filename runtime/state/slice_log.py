@@ -98,7 +98,10 @@ class SliceLog(SavedByChunks, NeverExpires):
             if chunk.number <= last:
                 chunk.number = self._changes.next_number()
             last = chunk.number
-        return [ChunkCopy(c.number, c.stamp, functools.partial(self._saved, c.columns)) for c in self.chunks]
+        return [
+            ChunkCopy(c.number, c.stamp, c.rows, functools.partial(self._saved, c.columns))
+            for c in self.chunks
+        ]
 
     def _saved(self, columns: list[pa.Array]) -> tuple[pa.Array, list[pa.Array]]:
         keys = [columns[key] for key in self._columns.keys]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import TypeVar
 
 import pyarrow as pa
@@ -28,17 +29,23 @@ class SavedTables:
     them.
     A keyed table named in `increments` holds only what changed since the checkpoint with that id, one that was completed: its
     segments follow those of that checkpoint. All other tables are whole.
+    While it is written, a keyed table may be a `pa.RecordBatchReader`, which is read once.
     """
 
-    keyed: dict[str, pa.Table] = dataclasses.field(default_factory=dict)
+    keyed: dict[str, pa.Table | pa.RecordBatchReader] = dataclasses.field(default_factory=dict)
     shared: dict[str, pa.Table] = dataclasses.field(default_factory=dict)
     increments: dict[str, int] = dataclasses.field(default_factory=dict)
 
-    def batches(self, name: str) -> list[pa.RecordBatch]:
+    def batches(self, name: str) -> Iterator[pa.RecordBatch]:
         """The rows of a keyed table that no increment has replaced, piece by piece: as one array, strings may be too long for
         Arrow."""
         table = self.keyed.get(name)
-        return [] if table is None else current_rows(table.to_batches())
+        return iter(()) if table is None else current_rows(table.to_batches())
+
+    def rows_max(self, name: str) -> int:
+        """At least as many rows as `batches` gives."""
+        table = self.keyed.get(name)
+        return 0 if table is None else int(table.num_rows)
 
 
 class OperatorSnapshot(SavedTables):

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import Generic, Protocol, TypeVar
 
 Mark = TypeVar("Mark")
 
 _PENDING_MAX = 8
 """Snapshots whose end is not known; of more than these the oldest is taken for aborted."""
+_SAVED_MAX = 2
+"""How many times the rows of the table a chain may have before the next snapshot is whole."""
+_SMALL_ROWS = 1 << 14
+"""Increments with fewer rows in all are cheaper to copy again than to keep apart."""
+_ALIKE_MAX = 16
+"""With so many increments that stand for as many snapshots, the next one holds the changes of them all."""
 
 
 class Collected(Protocol):
@@ -39,9 +46,10 @@ class Link(Generic[Mark]):
 class SnapshotChain(Generic[Mark]):
     """The last completed snapshot with all that it follows, a whole copy first; and those whose end is not known.
 
-    With every second one an increment holds the changes of several, so that the chain stays as short as the logarithm of its
-    length; once its increments have half as many rows as the whole copy, the next snapshot is whole.
-    State: at most ten links of each kind.
+    Increments are put together by holding the changes of several: small ones two by two, others sixteen by sixteen, so that
+    each row is copied seldom and the chain stays short. Once as many of its rows are replaced or gone as are in the table, all
+    increments are put together, and if that does not suffice, the next snapshot is whole.
+    State: the links, which for 255 snapshots are at most forty, and those whose end is not known.
     """
 
     def __init__(self) -> None:
@@ -49,19 +57,29 @@ class SnapshotChain(Generic[Mark]):
         self.pending: list[Link[Mark]] = []
         self._completed_id = 0
 
-    def begin(self, checkpoint_id: int, mark: Mark, *, is_full: bool) -> Link[Mark]:
-        """A snapshot begins; the last of the links before it is the one that it follows."""
-        kept, weight = ((), 0) if is_full else self._kept()
+    def begin(self, checkpoint_id: int, mark: Mark, row_count: int, *, is_full: bool) -> Link[Mark]:
+        """A snapshot of a table with so many rows begins; the last of the links before it is the one that it follows."""
+        kept, weight = ((), 0) if is_full else self._kept(row_count)
         link = Link(checkpoint_id, mark, weight, kept)
         self.pending = [*self.pending[1 - _PENDING_MAX :], link]
         return link
 
-    def _kept(self) -> tuple[tuple[Link[Mark], ...], int]:
+    def _kept(self, row_count: int) -> tuple[tuple[Link[Mark], ...], int]:
+        """The links before the next snapshot, and its weight."""
         kept, weight = self.links, 1
-        if not kept or not kept[0].rows or 2 * sum(link.rows for link in kept[1:]) > kept[0].rows:
+        if not kept or not kept[0].rows:
             return (), 0
-        while len(kept) > 1 and kept[-1].weight == weight:
-            kept, weight = kept[:-1], 2 * weight
+        # The next increment may be as large as the last.
+        expected = kept[-1].rows // max(kept[-1].weight, 1) if len(kept) > 1 else 0
+        if sum(link.rows for link in kept) + expected > _SAVED_MAX * row_count:
+            if len(kept) < 3 or 2 * kept[1].rows > row_count:
+                return (), 0
+            # Increments may have replaced each other's rows more than those of the whole copy.
+            return kept[:1], weight + sum(link.weight for link in kept)
+        while alike := _alike(kept, weight):
+            if sum(link.rows for link in alike) >= _SMALL_ROWS and len(alike) < _ALIKE_MAX - 1:
+                break
+            kept, weight = kept[: -len(alike)], weight + sum(link.weight for link in alike)
         return kept, weight
 
     def completed(self, checkpoint_id: int) -> None:
@@ -92,3 +110,8 @@ class SnapshotChain(Generic[Mark]):
     def forget(self) -> None:
         """The next snapshot is whole."""
         self.links, self.pending = (), []
+
+
+def _alike(links: tuple[Link[Mark], ...], weight: int) -> list[Link[Mark]]:
+    """The last increments, of this weight or less."""
+    return [*itertools.takewhile(lambda link: 0 < link.weight <= weight, reversed(links))]

@@ -100,6 +100,13 @@ class TellOfCheckpoint:
 
 
 @dataclass(frozen=True)
+class ForgetJob:
+    """The job has held slots here, and holds none any more: what was kept for its next attempts may go."""
+
+    job_id: str
+
+
+@dataclass(frozen=True)
 class Terminate:
     """The process cannot go on: it was refused, or a task does not react to cancellation."""
 
@@ -112,5 +119,12 @@ class CollectMetrics:
 
 
 TaskExecutorInstruction = (
-    SendToJobManager | StartTask | StopTask | GiveSplits | TellOfCheckpoint | Terminate | CollectMetrics
+    SendToJobManager
+    | StartTask
+    | StopTask
+    | GiveSplits
+    | TellOfCheckpoint
+    | ForgetJob
+    | Terminate
+    | CollectMetrics
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from runtime.checkpoint.local_copies import LocalCopies
 from runtime.host.clock import now_ms, steady_ms
 from runtime.host.files import LocalFiles
 from runtime.host.process import LIBRARY_THREAD_LIMIT
@@ -37,13 +38,14 @@ class InProcessTaskManager:
         receive: Callable[[Any], None],
         on_crash: Callable[[ErrorInfo], None],
         cancellation_timeout_ms: int,
+        copies: LocalCopies,
         memory: ManagedMemory | None = None,
     ) -> None:
         self._holds_limit = False
         self.transport = LocalTransport()
         exchange = LocalExchange(PartitionTable(), receiver)
         self._runner = ThreadTaskRunner(
-            now_ms, LocalFiles(), exchange, lambda c: self._shell.task_state_changed(c), memory
+            now_ms, LocalFiles(), exchange, lambda c: self._shell.task_state_changed(c), copies, memory
         )
         self._shell = TaskExecutorShell(
             executor_config("in-process", TASK_MANAGER, slots, cancellation_timeout_ms),

@@ -8,6 +8,9 @@ import pyarrow as pa
 
 from runtime.net.channels import Channel, QueuedItem, StreamItem
 from runtime.taskmanager.mailbox import Mailbox
+from sqlstream.elements import CheckpointBarrier
+
+OnTimed = Callable[["InputChannel", CheckpointBarrier], None]
 
 
 class InputChannel:
@@ -18,6 +21,7 @@ class InputChannel:
     __slots__ = (
         "_mailbox",
         "_on_first",
+        "_on_timed",
         "bytes_in",
         "channel",
         "has_ended",
@@ -37,10 +41,13 @@ class InputChannel:
         self.recorded: list[StreamItem] | None = None
         self._mailbox = mailbox
         self._on_first: Callable[[InputChannel], None] = lambda channel: None
+        self._on_timed: OnTimed = lambda channel, barrier: None
 
-    def open(self, on_first: Callable[[InputChannel], None]) -> None:
-        """`on_first` is called on the task's thread, even while that takes no input, when an item was put first."""
-        self._on_first = on_first
+    def open(self, on_first: Callable[[InputChannel], None], on_timed: OnTimed) -> None:
+        """Both are called on the task's thread, even while that takes no input: `on_first` when an item was put first, `on_timed`
+        when a barrier has come that does not wait for ever."""
+        self._on_first, self._on_timed = on_first, on_timed
+        self.channel.on_timed = self._announce_timed
         self.channel.listen(self.announce, self._announce_first)
 
     def announce(self) -> None:
@@ -48,6 +55,9 @@ class InputChannel:
 
     def _announce_first(self) -> None:
         self._mailbox.post(lambda: self._on_first(self))
+
+    def _announce_timed(self, barrier: CheckpointBarrier) -> None:
+        self._mailbox.post(lambda: self._on_timed(self, barrier))
 
     def take(self) -> QueuedItem | None:
         """The next item; a channel that has more is announced as readable again."""
@@ -104,9 +114,13 @@ class InputGate:
     def is_finished(self) -> bool:
         return not any(self._open_channels)
 
-    def open(self, on_first: Callable[[InputChannel], None] = lambda channel: None) -> None:
+    def open(
+        self,
+        on_first: Callable[[InputChannel], None] = lambda channel: None,
+        on_timed: OnTimed = lambda channel, barrier: None,
+    ) -> None:
         for channel in self.channels:
-            channel.open(on_first)
+            channel.open(on_first, on_timed)
 
     def look(self) -> None:
         """Announce what is queued and was not worth a wake-up: the task has nothing else to do."""

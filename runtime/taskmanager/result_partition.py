@@ -74,6 +74,14 @@ class ResultPartition:
         passed = [channel.put_first(barrier, ELEMENT_BYTES) for channel in self._channels]
         return [[queued.item for queued in items] for items in passed]
 
+    def holds(self, checkpoint_id: int) -> bool:
+        """Whether a consumer has not got the barrier of this checkpoint, because of what is queued before it."""
+        return any(channel.holds(checkpoint_id) for channel in self._channels)
+
+    def overtake(self, checkpoint_id: int) -> list[list[StreamItem]]:
+        """Have the barrier pass what it is queued behind; returns that, by consumer."""
+        return [[queued.item for queued in channel.overtake(checkpoint_id)] for channel in self._channels]
+
     def restore(self, subpartition: int, items: Iterable[StreamItem]) -> None:
         """Send a consumer what was under way to it, before anything else."""
         for item in items:

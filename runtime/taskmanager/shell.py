@@ -10,6 +10,7 @@ from runtime.taskmanager.events import (
     CheckpointMessage,
     CollectMetrics,
     Disconnected,
+    ForgetJob,
     GiveSplits,
     MessageReceived,
     MetricsCollected,
@@ -48,6 +49,9 @@ class TaskRunner(Protocol):
 
     def tell_of_checkpoint(self, message: CheckpointMessage) -> None:
         """Have a task take a checkpoint, or tell it the fate of one; does nothing when it ended already."""
+
+    def forget_job(self, job_id: str) -> None:
+        """The job holds no slot here any more; what was kept for its next attempts may go. Returns at once."""
 
     def metrics(self) -> tuple[TaskMetrics, ...]:
         """The latest figures of the running tasks."""
@@ -119,6 +123,8 @@ class TaskExecutorShell:
                 self._runner.give_splits(execution_id, number, assigned)
             case TellOfCheckpoint(message):
                 self._runner.tell_of_checkpoint(message)
+            case ForgetJob(job_id):
+                self._runner.forget_job(job_id)
             case CollectMetrics():
                 self._handle(MetricsCollected(self._runner.metrics()))
             case Terminate(error):

@@ -107,6 +107,10 @@ class SlotTable:
     def allocations(self) -> tuple[str, ...]:
         return tuple(s.allocation_id for s in self._slots if s.state is not SlotState.FREE)
 
+    def jobs(self) -> frozenset[str]:
+        """The jobs that hold slots."""
+        return frozenset(s.job_id for s in self._slots if s.state is not SlotState.FREE)
+
     def check(self) -> None:
         """InternalError when the table contradicts itself."""
         for s in self._slots:

@@ -12,6 +12,9 @@ from typing import Any
 
 import msgspec
 
+from runtime.checkpoint.local_copies import LocalCopies, SubtaskCopies
+from runtime.checkpoint.local_copy_settings import reads_local_copies, writes_local_copies
+from runtime.checkpoint.state_figures import StateFigures
 from runtime.host.clock import steady_s
 from runtime.logs import TaskLabels, label_thread
 from runtime.memory.managed_memory import TaskMemory, unmanaged_memory
@@ -47,13 +50,14 @@ cause."""
 class TaskEnvironment:
     """What a task needs of its surroundings. The task's thread calls `report` with each state that it enters, and when its
     source takes further splits; any thread, with a checkpoint that it has taken or refused. `write` has another thread make a
-    call."""
+    call. `copies` are the local copies of state that this TaskManager keeps, if it does."""
 
     now_ms: Callable[[], int]
     files: Any
     exchange: DataExchange
     report: Callable[[TaskReport], None]
     write: Callable[[Callable[[], None]], None]
+    copies: LocalCopies | None = None
     turns: Turns = dataclasses.field(default_factory=Turns)
 
 
@@ -79,6 +83,7 @@ class Task:
         self._times = TaskTimes()
         self._cancellation = TaskCancellation()
         self._cancellation.add_interrupt(lambda: self._mailbox.post(self._cancellation.check))
+        figures = StateFigures()
         self._surroundings = TaskSurroundings(
             now_ms=environment.now_ms,
             files=environment.files,
@@ -91,6 +96,8 @@ class Task:
             request_splits=environment.report,
             write=environment.write,
             report_checkpoint=environment.report,
+            state_figures=figures,
+            copies=_copies_of(descriptor, environment.copies, figures),
             memory=memory,
         )
         self._memory = memory
@@ -137,6 +144,7 @@ class Task:
 
     def _attempt(self) -> TaskStateChanged:
         execution_id = self.descriptor.execution_id
+        committables: tuple[SinkCommittables, ...] = ()
         try:
             try:
                 TaskOpening(self.descriptor, self._surroundings, self._opened).open()
@@ -145,6 +153,8 @@ class Task:
                 self._process()
                 committables = self._finish()
             except Exception:
+                # What sinks have prepared they do not remove: the job does.
+                committables = self._opened.committables()
                 self._give_up()
                 raise
             self._release()
@@ -155,10 +165,15 @@ class Task:
         except Exception as error:  # the thread's boundary: every failure becomes data
             if not self._cancellation.is_requested:
                 self._cancellation.close_outputs()
-                return TaskStateChanged(execution_id, ExecutionState.FAILED, error=self._describe(error))
+                return TaskStateChanged(
+                    execution_id,
+                    ExecutionState.FAILED,
+                    error=self._describe(error),
+                    committables=committables,
+                )
         else:
             return TaskStateChanged(execution_id, ExecutionState.FINISHED, committables=committables)
-        return TaskStateChanged(execution_id, ExecutionState.CANCELED)
+        return TaskStateChanged(execution_id, ExecutionState.CANCELED, committables=committables)
 
     def _process(self) -> None:
         loop = self._opened.loop
@@ -270,6 +285,15 @@ class Task:
         timer = threading.Timer(PARTITION_LOST_GRACE_S, self._mailbox.post, (fail,))
         timer.daemon = True
         timer.start()
+
+
+def _copies_of(
+    task: TaskDeploymentDescriptor, copies: LocalCopies | None, figures: StateFigures
+) -> SubtaskCopies | None:
+    is_kept = writes_local_copies(task.config) or reads_local_copies(task.config)
+    if copies is None or not is_kept or not task.checkpoint_directory:
+        return None
+    return copies.of_subtask(task.job_id, task.vertex.id, task.subtask, figures)
 
 
 def _log_end(end: TaskStateChanged) -> None:

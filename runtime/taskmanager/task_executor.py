@@ -15,6 +15,7 @@ from runtime.taskmanager.checkpoints.checkpoint_reports import (
 from runtime.taskmanager.events import (
     CollectMetrics,
     Disconnected,
+    ForgetJob,
     GiveSplits,
     MessageReceived,
     MetricsCollected,
@@ -93,6 +94,7 @@ class TaskExecutor:
         self._is_terminated = False
         self._offers_sent_ms = 0
         self._metrics_sequence = 0
+        self._jobs: frozenset[str] = frozenset()
         self._instructions: list[TaskExecutorInstruction] = []
 
     @property
@@ -120,8 +122,13 @@ class TaskExecutor:
                     self._leave("the JobManager is gone", now_ms)
             case Tick():
                 self._on_tick(now_ms)
+        self._forget_jobs()
         self.check()
         return self._instructions
+
+    def _forget_jobs(self) -> None:
+        before, self._jobs = self._jobs, self.slots.jobs()
+        self._instructions += (ForgetJob(job_id) for job_id in sorted(before - self._jobs))
 
     def tick_after_ms(self) -> int:
         """How long after the last event the next Tick is due, at the latest."""
@@ -253,17 +260,20 @@ class TaskExecutor:
             self._instructions.append(GiveSplits(message.execution_id, message.number, message.assigned))
 
     def _on_trigger_checkpoint(self, message: TriggerCheckpoint, now_ms: int) -> None:
-        reported = self._checkpoint_reports.of(message.execution_id)
+        reports, ids = self._checkpoint_reports, (message.execution_id, message.checkpoint_id)
         if not self._is_running(message.execution_id):
             return
-        if self._checkpoint_reports.is_first(message.execution_id, message.checkpoint_id):
+        if reports.is_first(*ids):
             self._instructions.append(TellOfCheckpoint(message))
-        elif reported is not None and reported.checkpoint_id == message.checkpoint_id:
+        elif (reported := reports.of(*ids)) is not None:
             # The JobMaster asks again, so it has not got the answer.
             self._send_checkpoint_report(reported)
+        elif reports.is_skipped(*ids):
+            self._send_checkpoint_report(CheckpointRefused(*ids, _skipped(message.checkpoint_id)))
 
     def _on_checkpoint_fate(self, message: CheckpointCompleted | CheckpointAborted, now_ms: int) -> None:
-        self._checkpoint_reports.settle(message.execution_id, message.checkpoint_id)
+        pending = message.still_pending if isinstance(message, CheckpointAborted) else ()
+        self._checkpoint_reports.settle(message.execution_id, message.checkpoint_id, pending)
         if self._is_running(message.execution_id):
             self._instructions.append(TellOfCheckpoint(message))
 
@@ -443,3 +453,11 @@ class TaskExecutor:
     def _send_update(self, task: TaskEntry, now_ms: int) -> None:
         task.sent_ms = now_ms
         self._send(task.update(self.task_manager_id))
+
+
+def _skipped(checkpoint_id: int) -> ErrorInfo:
+    return ErrorInfo(
+        code="SS6220",
+        message=f"checkpoint {checkpoint_id} was given up: the task has taken a later one before it",
+        reason=FailureReason.CANCELLED,
+    )

@@ -74,7 +74,7 @@ class TaskFigures:
             task["stateFileBytes"] = file_bytes
         if task_input.watermark_ms != WATERMARK_MIN:
             task["currentInputWatermark"] = task_input.watermark_ms
-        return task
+        return task | self._opened.state_figures.read()
 
     def _sending(self, operators: dict[int, Metrics]) -> Iterator[Metrics]:
         senders = {output.edge.source_operator for output in self._descriptor.outputs}

@@ -7,7 +7,7 @@ pause.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow as pa
 from runtime.kernels.key_hashes import known
 from runtime.net.channels import QueuedItem, StreamItem
 from runtime.taskmanager.checkpoints.barrier_aligner import BarrierAligner
+from runtime.taskmanager.checkpoints.timed_barriers import TimedBarriers
 from runtime.taskmanager.checkpoints.unaligned_capture import UnalignedCapture
 from runtime.taskmanager.input_gate import InputChannel, InputGate
 from runtime.taskmanager.operator_chain import ChainOutput, ChainPosition, OperatorChain
@@ -94,7 +95,8 @@ class TaskInput(Protocol):
     def on_trigger(self, barrier: CheckpointBarrier) -> None:
         """The JobMaster has begun a checkpoint."""
 
-    def on_checkpoint_aborted(self, checkpoint_id: int) -> None: ...
+    def on_checkpoint_aborted(self, checkpoint_id: int, still_pending: Collection[int] = ()) -> None:
+        """All before this one are decided too, but for those that are still pending."""
 
     def wait_s(self, longest_s: float | None) -> float | None:
         """How long the task may wait for what this input waits for."""
@@ -115,7 +117,8 @@ class SourceInput:
     `take_checkpoint` is called with the barrier of a checkpoint between two polls.
 
     A drained reader is not polled again: event time has ended, and its job ends with the savepoint, or this task fails with it.
-    State: that of the reader, whether it has ended, and the savepoint for which it was drained."""
+    One that was stopped is polled again when the checkpoint is aborted.
+    State: that of the reader, whether it has ended, and the checkpoints for which it was drained or stopped."""
 
     def __init__(
         self,
@@ -131,7 +134,7 @@ class SourceInput:
     ) -> None:
         self._assignment = assignment
         self._take_checkpoint = take_checkpoint
-        self._drained_for = 0
+        self._drained_for = self._stopped_for = 0
         self._chained = chained
         self._splits = splits
         self._reader = reader
@@ -148,7 +151,7 @@ class SourceInput:
         return None
 
     def take(self) -> Pause:
-        if self._drained_for:
+        if self._drained_for or self._stopped_for:
             return UNTIL_INPUT
         self._position.current = self._chained
         polled = self._reader.poll()
@@ -169,15 +172,19 @@ class SourceInput:
     def on_trigger(self, barrier: CheckpointBarrier) -> None:
         if not self.is_finished and not self._drained_for:
             self._drained_for = barrier.checkpoint_id if barrier.is_drain else 0
+            if barrier.is_last:
+                self._stopped_for = barrier.checkpoint_id
             self._take_checkpoint(barrier, 0)
 
-    def on_checkpoint_aborted(self, checkpoint_id: int) -> None:
+    def on_checkpoint_aborted(self, checkpoint_id: int, still_pending: Collection[int] = ()) -> None:
         if self._drained_for and self._drained_for <= checkpoint_id:
             raise JobError(
                 "SS6221",
                 f"savepoint {self._drained_for} has failed after event time was ended for it",
                 reason=FailureReason.CHECKPOINT_FAILED,
             )
+        if self._stopped_for <= checkpoint_id:
+            self._stopped_for = 0
 
     def wait_s(self, longest_s: float | None) -> float | None:
         return longest_s
@@ -223,6 +230,8 @@ class NetworkInput:
         self._chain = chain
         self._aligner = aligner
         self._marks = TaskWatermarks(gate.channels_per_input)
+        self._timed = TimedBarriers()
+        self._is_timed = False
 
     @property
     def is_finished(self) -> bool:
@@ -237,7 +246,7 @@ class NetworkInput:
         return self._gate.bytes_in
 
     def open(self) -> None:
-        self._gate.open(self._take_first)
+        self._gate.open(self._take_first, self._on_timed)
 
     def take(self) -> Pause:
         if self._restored:
@@ -290,19 +299,48 @@ class NetworkInput:
                 self._gate.on_end(channel, head.on_end_of_input)
                 self._aligner.on_end()
                 self._capture.on_end(channel)
-            case CheckpointBarrier(is_unaligned=True):
-                self._aligner.abort(item.checkpoint_id - 1)
-                self._capture.on_barrier(channel, item, passed, self._restored)
             case CheckpointBarrier():
-                self._capture.abort(item.checkpoint_id - 1)
-                self._aligner.on_barrier(channel, item)
+                self._on_barrier(channel, item, passed)
+
+    def _on_barrier(
+        self, channel: InputChannel, barrier: CheckpointBarrier, passed: tuple[QueuedItem, ...]
+    ) -> None:
+        if barrier.is_unaligned and self._aligner.is_under_way(barrier.checkpoint_id):
+            self._capture.take_over(self._aligner.give_over(), self._restored)
+        if barrier.is_unaligned or self._capture.is_under_way(barrier.checkpoint_id):
+            self._aligner.abort(barrier.checkpoint_id - 1)
+            self._capture.on_barrier(channel, barrier, passed, self._restored)
+        else:
+            self._capture.abort(barrier.checkpoint_id - 1)
+            self._aligner.on_barrier(channel, barrier)
+            self._watch(barrier)
+
+    def _on_timed(self, channel: InputChannel, barrier: CheckpointBarrier) -> None:
+        """A barrier has come that does not wait for ever behind the rows that are queued before it."""
+        self._timed.add(channel, barrier)
+        self._watch(barrier)
+
+    def _watch(self, barrier: CheckpointBarrier) -> None:
+        if barrier.overtakes_at_ms and not self._is_timed:
+            self._is_timed = True
+            self._chain.timers.watch(self._next_overtaking_ms, self._overtake_due)
+
+    def _next_overtaking_ms(self) -> int | None:
+        times = (self._timed.next_ms(), self._aligner.overtakes_at_ms)
+        return min((time for time in times if time is not None), default=None)
+
+    def _overtake_due(self, now_ms: int) -> None:
+        self._timed.overtake_due(now_ms)
+        due_ms = self._aligner.overtakes_at_ms
+        if due_ms is not None and due_ms <= now_ms:
+            self._capture.take_over(self._aligner.give_over(), self._restored)
 
     def on_trigger(self, barrier: CheckpointBarrier) -> None:
         """Its checkpoints begin with the barriers of its channels."""
 
-    def on_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        self._aligner.abort(checkpoint_id)
-        self._capture.abort(checkpoint_id)
+    def on_checkpoint_aborted(self, checkpoint_id: int, still_pending: Collection[int] = ()) -> None:
+        self._aligner.abort(checkpoint_id, still_pending)
+        self._capture.abort(checkpoint_id, still_pending)
 
     def wait_s(self, longest_s: float | None) -> float | None:
         left_s = self._aligner.wait_s()
@@ -371,7 +409,7 @@ class FinishedInput:
     def on_trigger(self, barrier: CheckpointBarrier) -> None:
         return None
 
-    def on_checkpoint_aborted(self, checkpoint_id: int) -> None:
+    def on_checkpoint_aborted(self, checkpoint_id: int, still_pending: Collection[int] = ()) -> None:
         return None
 
     def wait_s(self, longest_s: float | None) -> float | None:

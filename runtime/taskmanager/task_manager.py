@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable
 
+from runtime.checkpoint.local_copies import LocalCopies
 from runtime.host.clock import now_ms, steady_ms
 from runtime.host.process import give_back_memory, limit_library_threads
 from runtime.host.rooted_files import files_at
@@ -65,6 +66,7 @@ class TaskManager:
             files_at(options.places),
             self._exchange,
             lambda c: self._shell.task_state_changed(c),
+            LocalCopies(options.local_directories),
             ManagedMemory(
                 ManagedMemoryOptions(
                     options.managed_memory_bytes, options.slots, options.temporary_directories

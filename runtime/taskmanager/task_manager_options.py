@@ -13,8 +13,8 @@ from runtime.net.tls import TlsFiles
 class TaskManagerOptions(msgspec.Struct, frozen=True):
     """It listens in the directory of `job_manager_address` if that is a Unix socket, else on `bind_host`, and others reach it by
     `host`; both may be empty (see sqlstream.network_options). `resource_id` names the process; files of tables lie at `places`,
-    or anywhere. Tasks keep state in `managed_memory_bytes` (0: no limit), and below `temporary_directories` (none: the
-    system's)."""
+    or anywhere. Local copies of state lie below `local_directories`, or below the directory for temporary files. Tasks keep
+    state in `managed_memory_bytes` (0: no limit), and below `temporary_directories` (none: the system's)."""
 
     resource_id: str
     job_manager_address: str
@@ -29,6 +29,7 @@ class TaskManagerOptions(msgspec.Struct, frozen=True):
     host: str = ""
     bind_host: str = ""
     tls: TlsFiles | None = None
+    local_directories: tuple[str, ...] = ()
     managed_memory_bytes: int = 0
     temporary_directories: tuple[str, ...] = ()
 

@@ -7,6 +7,8 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from runtime.checkpoint.local_copy_settings import reads_local_copies
+from runtime.checkpoint.state_figures import StateFigures
 from runtime.host.clock import steady_ms
 from runtime.memory.array_memory import in_force
 from runtime.memory.managed_memory import TaskMemory, unmanaged_memory
@@ -40,6 +42,8 @@ from sqlstream.spi.files import Files
 
 if TYPE_CHECKING:
     from runtime.batch.query_reader import BatchQueryReader
+    from runtime.checkpoint.local_copies import SubtaskCopies
+    from runtime.checkpoint.state_reader import SegmentReader
 
 
 def _state_files(directory: str, config: Mapping[str, str]) -> Files:
@@ -54,7 +58,8 @@ class TaskSurroundings:
     """What is handed in to a task: clock, files, network, and how it waits. `on_lost` is called by any thread with the cause when
     the connection to a producer is lost; `pause_ms` waits, and raises when the task is to end; `request_splits` asks for further
     splits of the source, which come to `SourceInput.on_assigned`. `write` has another thread make a call, `report_checkpoint` may
-    be called by any thread, and `state_files` opens the store of a directory of checkpoints. `memory` is what state takes."""
+    be called by any thread, and `state_files` opens the store of a directory of checkpoints. `copies` are those of the subtask's
+    state on the local disk, where it keeps any, `state_figures` what it counts of its state, and `memory` is what state takes."""
 
     now_ms: Callable[[], int]
     files: Any
@@ -68,6 +73,8 @@ class TaskSurroundings:
     write: Callable[[Callable[[], None]], None]
     report_checkpoint: Callable[[CheckpointReport], None]
     state_files: Callable[[str, Mapping[str, str]], Files] = _state_files
+    copies: SubtaskCopies | None = None
+    state_figures: StateFigures = dataclasses.field(default_factory=StateFigures)
     memory: TaskMemory = dataclasses.field(default_factory=unmanaged_memory)
 
 
@@ -89,9 +96,12 @@ class OpenedTask:
                 surroundings.state_files,
                 surroundings.write,
                 surroundings.report_checkpoint,
+                surroundings.now_ms,
+                surroundings.copies,
             ),
         )
         self.loop = TaskLoop(no_input, self.chain, self.partitions, surroundings.now_ms)
+        self.state_figures = surroundings.state_figures
         self.client_streams: list[ClientStream] = []
         self.batch_query: BatchQueryReader | None = None
 
@@ -148,7 +158,10 @@ class TaskOpening:
             self._set_input(FinishedInput(self._open_gate(), take_readable, self._opened.partitions))
             return
         self._open_operators()
-        self._restore()
+        if self._descriptor.restore is not None:
+            since_ms = steady_ms()
+            self._restore(self._descriptor.restore)
+            self._surroundings.state_figures.restored_ms = steady_ms() - since_ms
         for output in self._descriptor.outputs:
             self._chain.connect(output.edge.source_operator, self._open_partition(output))
         for stored, items in self._in_flight:
@@ -174,26 +187,26 @@ class TaskOpening:
             self._open_batch_query(head)
         self._opened.position.current = None
 
-    def _restore(self) -> None:
+    def _restore(self, restore: TaskRestore) -> None:
         """Go on from what the subtasks of this vertex have saved. ExternalError SS6210 when that is damaged."""
-        restore, task = self._descriptor.restore, self._descriptor
-        if restore is None:
-            return
         from runtime.checkpoint.state_reader import StateReader
 
-        files, vertex = self._surroundings.state_files(restore.directory, task.config), task.vertex
-        reader = StateReader(files, restore)
+        task, vertex = self._descriptor, self._descriptor.vertex
+        files = self._surroundings.state_files(restore.directory, task.config)
+        reader = StateReader(files, restore, self._copies_read(), self._surroundings.state_figures)
         key_groups = key_groups_of(task.subtask, vertex.parallelism, vertex.max_parallelism)
         for node in self._chain.nodes:
             saved = reader.operator(node.chained.id, key_groups)
             if saved is not None:
                 self._chain.restore({node.chained.id: saved})
         if any(state.in_flight for state in restore.states):
-            self._read_in_flight(restore, files)
+            self._read_in_flight(restore, reader.segments)
 
-    def _read_in_flight(self, restore: TaskRestore, files: Files) -> None:
+    def _copies_read(self) -> SubtaskCopies | None:
+        return self._surroundings.copies if reads_local_copies(self._descriptor.config) else None
+
+    def _read_in_flight(self, restore: TaskRestore, segments: SegmentReader) -> None:
         """What was under way to and from this subtask, which is one of as many as there were."""
-        from runtime.checkpoint.state_reader import SegmentReader
         from runtime.taskmanager.checkpoints.in_flight import read_in_flight
 
         task = self._descriptor
@@ -201,9 +214,8 @@ class TaskOpening:
             raise InternalError(
                 f"task {task.task_name} goes on from items in flight to {len(restore.states)} subtasks"
             )
-        reader = SegmentReader(files, restore.directory)
         for stored in restore.states[task.subtask].in_flight:
-            self._in_flight.append((stored, list(read_in_flight(stored, reader))))
+            self._in_flight.append((stored, list(read_in_flight(stored, segments))))
 
     # --- inputs
 

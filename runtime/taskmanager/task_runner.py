@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from runtime.checkpoint.local_copies import LocalCopies
 from runtime.memory.managed_memory import ManagedMemory
 from runtime.net.exchange import DataExchange
 from runtime.taskmanager.checkpoints.writing_threads import WritingThreads
@@ -28,13 +29,17 @@ class ThreadTaskRunner:
         files: Any,
         exchange: DataExchange,
         on_state: Callable[[TaskReport], None],
+        copies: LocalCopies | None = None,
         memory: ManagedMemory | None = None,
     ) -> None:
         """`memory` is that of the TaskManager, and is stopped with this; None: without a limit."""
         self._on_state = on_state
         self._memory = memory or ManagedMemory()
         self._writing = WritingThreads()
-        self._environment = TaskEnvironment(now_ms, files, exchange, self._on_change, self._writing.submit)
+        self._copies = copies
+        self._environment = TaskEnvironment(
+            now_ms, files, exchange, self._on_change, self._writing.submit, copies
+        )
         self._tasks: dict[str, Task] = {}
         self._ending: list[Task] = []
         self._broken_off: set[str] = set()
@@ -66,6 +71,10 @@ class ThreadTaskRunner:
             task = self._tasks.get(message.execution_id)
         if task is not None:
             task.tell_of_checkpoint(message)
+
+    def forget_job(self, job_id: str) -> None:
+        if (copies := self._copies) is not None:
+            self._writing.submit(lambda: copies.release(job_id))
 
     def metrics(self) -> tuple[TaskMetrics, ...]:
         return tuple(task.metrics() for task in self._running())

@@ -9,8 +9,8 @@ from runtime.operators.operator import Operator
 
 
 class ProcessingTimers:
-    """The operators of one task that use processing time, in chain order. No state here: each operator keeps its own
-    timers, and its declared state knows when an entry expires.
+    """The operators of one task that use processing time, in chain order, and what else of the task is due at some time. No
+    state here: each operator keeps its own timers, and its declared state knows when an entry expires.
 
     `call` expires an operator's state and runs its `on_processing_time`, with the outputs that belong to it.
     """
@@ -18,6 +18,11 @@ class ProcessingTimers:
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
         self._operators: list[tuple[Operator[Any], Callable[[int], None]]] = []
+        self._others: list[tuple[Callable[[], int | None], Callable[[int], None]]] = []
+
+    def watch(self, next_ms: Callable[[], int | None], call: Callable[[int], None]) -> None:
+        """Call `call` once the time that `next_ms` gives has come."""
+        self._others.append((next_ms, call))
 
     def add(self, operator: Operator[Any], call: Callable[[int], None]) -> None:
         """Add an operator, unless its class has no processing-time timers and it has declared no state."""
@@ -26,14 +31,15 @@ class ProcessingTimers:
             self._operators.append((operator, call))
 
     def clear(self) -> None:
-        """Forget the operators."""
-        self._operators = []
+        """Forget all."""
+        self._operators, self._others = [], []
 
     def next_ms(self) -> int | None:
-        """The earliest time that any operator waits for."""
-        if not self._operators:
+        """The earliest time that any of them waits for."""
+        if not self._operators and not self._others:
             return None
         times = [t for o, _ in self._operators if (t := next_due_ms(o)) is not None]
+        times += [t for next_ms, _ in self._others if (t := next_ms()) is not None]
         return min(times) if times else None
 
     def wait_s(self, longest_s: float | None) -> float | None:
@@ -45,12 +51,16 @@ class ProcessingTimers:
         return due_s if longest_s is None else min(due_s, longest_s)
 
     def fire_due(self) -> None:
-        """Call each operator that is due."""
-        if not self._operators:
+        """Call all that is due."""
+        if not self._operators and not self._others:
             return
         now_ms = self._now_ms()
         for operator, call in self._operators:
             due_ms = next_due_ms(operator)
+            if due_ms is not None and due_ms <= now_ms:
+                call(now_ms)
+        for next_ms, call in self._others:
+            due_ms = next_ms()
             if due_ms is not None and due_ms <= now_ms:
                 call(now_ms)
 

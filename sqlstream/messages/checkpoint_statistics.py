@@ -77,12 +77,15 @@ class CheckpointRecord(msgspec.Struct, frozen=True):
 
 
 class RestoredCheckpoint(msgspec.Struct, frozen=True):
-    """The checkpoint that the job, or a region of it, last went on from."""
+    """The checkpoint that the job, or a region of it, last went on from. `local_bytes` and `store_bytes` are what its attempts
+    have reported to have read, of copies on their local disks and of the store; attempts that have none report later."""
 
     id: int
     kind: CheckpointKind
     restored_ms: int
     path: str
+    local_bytes: int = 0
+    store_bytes: int = 0
 
 
 class CheckpointCounts(msgspec.Struct, frozen=True):
@@ -97,7 +100,8 @@ class CheckpointCounts(msgspec.Struct, frozen=True):
 
 class CheckpointStatistics(msgspec.Struct, frozen=True):
     """`interval_ms` is 0 for a job that takes no checkpoints by itself. `history` holds the newest HISTORY_MAX, newest first; the
-    latest of each kind are kept beside it for ever."""
+    latest of each kind are kept beside it for ever. Of a job that began with the state of another one, `left_out` names the
+    operators of that whose state it does not take, and `begun_empty` its own for which there was none."""
 
     job_id: str
     interval_ms: int = 0
@@ -107,3 +111,5 @@ class CheckpointStatistics(msgspec.Struct, frozen=True):
     latest_failed: CheckpointRecord | None = None
     latest_restored: RestoredCheckpoint | None = None
     history: tuple[CheckpointRecord, ...] = ()
+    left_out: tuple[str, ...] = ()
+    begun_empty: tuple[str, ...] = ()

@@ -149,6 +149,11 @@ class SinkCommittables(msgspec.Struct, frozen=True):
     committables: tuple[Committable, ...]
 
 
+RESTORED_LOCALLY = "RestoredStateSizeBytes.LOCAL_DISK"
+RESTORED_FROM_STORE = "RestoredStateSizeBytes.REMOTE"
+"""Figures of a task: the bytes of state that it went on from, by where they were read (Flink: JobInitializationMetrics)."""
+
+
 class TaskMetrics(msgspec.Struct, frozen=True):
     """The latest figures of one subtask: of the task as a whole and of each operator, by operator id."""
 
@@ -251,13 +256,15 @@ class RequestSplits(RpcMessage, frozen=True):
 
 class CheckpointFigures(msgspec.Struct, frozen=True):
     """How one subtask took a checkpoint: the wait from its first barrier to its last, the time in which it took no input, that of
-    writing beside its work, the bytes that it wrote, and those of all its state."""
+    writing beside its work, the bytes that it wrote, and those of all its state. `flush_ms` is the part of `sync_ms` in which
+    operators emitted what they held back: that is only earlier than it would have been."""
 
     alignment_ms: int = 0
     sync_ms: int = 0
     async_ms: int = 0
     written_bytes: int = 0
     state_bytes: int = 0
+    flush_ms: int = 0
 
 
 class AcknowledgeCheckpoint(RpcMessage, frozen=True):
@@ -367,7 +374,8 @@ class TriggerCheckpoint(RpcMessage, frozen=True):
     """To a task that reads no channels: save your state, and send the barrier. One that has seen this checkpoint, or a later one,
     drops it. `timestamp_ms` is when the checkpoint began, by the wall clock. `directory` is that of a savepoint, in which all of
     the state is written anew; empty for a checkpoint. `is_drain`: time passes to its end before the barrier, and nothing is read
-    behind it. `completed_id` is the last checkpoint that was completed, which the task may not have been told of yet."""
+    behind it. `completed_id` is the last checkpoint that was completed, which the task may not have been told of yet. `is_last`:
+    it is aligned, and nothing is read behind it until it is aborted."""
 
     task_manager_id: str
     execution_id: str
@@ -376,6 +384,7 @@ class TriggerCheckpoint(RpcMessage, frozen=True):
     directory: str = ""
     is_drain: bool = False
     completed_id: int = 0
+    is_last: bool = False
 
 
 class CheckpointCompleted(RpcMessage, frozen=True):
@@ -387,11 +396,13 @@ class CheckpointCompleted(RpcMessage, frozen=True):
 
 
 class CheckpointAborted(RpcMessage, frozen=True):
-    """This checkpoint will not be completed. What changed since the last completed one is saved again by the next."""
+    """This checkpoint will not be completed. What changed since the last completed one is saved again by the next.
+    `still_pending` are the earlier ones that may be: all others before it are decided."""
 
     task_manager_id: str
     execution_id: str
     checkpoint_id: int
+    still_pending: tuple[int, ...] = ()
 
 
 class TaskStateAck(RpcMessage, frozen=True):

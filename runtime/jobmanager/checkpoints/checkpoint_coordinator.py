@@ -15,8 +15,8 @@ class CheckpointCoordinator:
     """Begins checkpoints at their interval and those that clients ask for, collects the acknowledgements, and ends each once:
     completed, or aborted for a reason. Pure.
 
-    A checkpoint that fails counts against `tolerable_failures` unless it is a savepoint or was broken off by something else; a
-    completed one sets the count to zero. Older checkpoints that are pending when one is completed are subsumed.
+    A checkpoint that fails counts against `tolerable_failures` unless it is a savepoint, that of a rescale, or was broken off by
+    something else; a completed one sets the count to zero. Older checkpoints that are pending when one is completed are subsumed.
     State: the pending checkpoints, the next id, the times of the last beginning and end, since when one is due out of turn, the
     failures in a row, the history."""
 
@@ -34,10 +34,11 @@ class CheckpointCoordinator:
     # --- when
 
     def due_ms(self) -> int | None:
-        """When the next checkpoint may begin that nobody asks for, were the job ready; None while too many are pending, and
-        without an interval until one is due out of turn."""
+        """When the next checkpoint may begin that nobody asks for, were the job ready; None while too many are pending, or one
+        that is taken alone, and without an interval until one is due out of turn."""
         settings = self.settings
-        if len(self.pending) >= settings.concurrent_max:
+        is_alone = any(p.kind.is_savepoint or p.is_last for p in self.pending.values())
+        if is_alone or len(self.pending) >= settings.concurrent_max:
             return None
         if not settings.is_enabled:
             return self._hurried_ms
@@ -63,10 +64,11 @@ class CheckpointCoordinator:
         trigger_id: str = "",
         directory: str = "",
         is_drain: bool = False,
+        is_last: bool = False,
     ) -> PendingCheckpoint:
         """The next checkpoint, which awaits these executions."""
         pending = PendingCheckpoint(
-            self._next_id, kind, now_ms, awaited, directory, trigger_id, is_drain, sent_ms=now_ms
+            self._next_id, kind, now_ms, awaited, directory, trigger_id, is_drain, is_last, sent_ms=now_ms
         )
         self._next_id += 1
         if not kind.is_savepoint:
@@ -78,13 +80,20 @@ class CheckpointCoordinator:
 
     # --- what comes of it
 
-    def acknowledge(self, acknowledgement: AcknowledgeCheckpoint, now_ms: int) -> PendingCheckpoint | None:
-        """The checkpoint, if this was the last acknowledgement that it lacked: it is being stored from here on."""
+    def acknowledge(self, acknowledgement: AcknowledgeCheckpoint, now_ms: int) -> bool:
+        """Whether this was the last acknowledgement that the checkpoint lacked."""
         pending = self.pending.get(acknowledgement.checkpoint_id)
-        if pending is None or not pending.acknowledge(acknowledgement, now_ms):
+        return pending is not None and pending.acknowledge(acknowledgement, now_ms)
+
+    def store_next(self) -> PendingCheckpoint | None:
+        """The oldest checkpoint that all have acknowledged: it is being stored from here on. None while another one is, whose
+        commits the next one would have to name."""
+        if self.is_storing:
             return None
-        pending.is_storing = True
-        return pending
+        found = next((p for p in self.pending.values() if p.is_acknowledged), None)
+        if found is not None:
+            found.is_storing = True
+        return found
 
     def expired(self, now_ms: int) -> list[PendingCheckpoint]:
         """Those that have taken too long. One that is being stored is not given up: its fate is with the store."""
@@ -124,7 +133,7 @@ class CheckpointCoordinator:
         pending = self.pending.pop(checkpoint_id)
         self._ended_ms = now_ms
         self.history.failed(pending.record(CheckpointStatus.FAILED, now_ms, "", error, failed_task))
-        if not is_counted or pending.kind.is_savepoint:
+        if not is_counted or pending.kind.is_savepoint or pending.is_last:
             return None
         self._failures += 1
         if self._failures <= self.settings.tolerable_failures:

@@ -86,11 +86,21 @@ def _read(config: Mapping[str, str], job_id: str, default_directory: str) -> Che
             "this cluster has no directory of its own for checkpoints",
             hint="set 'execution.checkpointing.dir' to one that all processes of the cluster reach",
         )
+    concurrent_max: int = value("execution.checkpointing.max-concurrent-checkpoints")
+    if concurrent_max > 1 and value("execution.checkpointing.unaligned.enabled"):
+        raise UserError(
+            "SS6270",
+            f"unaligned checkpoints come one at a time, and {concurrent_max} are allowed at once",
+            hint="set 'execution.checkpointing.max-concurrent-checkpoints' to 1, or "
+            "'execution.checkpointing.unaligned.enabled' to false",
+        )
+    min_pause_ms: int = value("execution.checkpointing.min-pause")
     return CheckpointSettings(
         interval_ms,
-        value("execution.checkpointing.min-pause"),
+        min_pause_ms,
         value("execution.checkpointing.timeout"),
-        value("execution.checkpointing.max-concurrent-checkpoints"),
+        # A pause after each leaves no place for another beside it, as in Flink.
+        1 if min_pause_ms else concurrent_max,
         value("execution.checkpointing.tolerable-failed-checkpoints"),
         value("execution.checkpointing.num-retained"),
         Retention(value("execution.checkpointing.externalized-checkpoint-retention")),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 
+from msgspec.structs import replace
+
 from runtime.jobmanager.checkpoints.awaited_executions import awaited_executions
 from runtime.jobmanager.checkpoints.build_manifest import build_manifest, restorable_vertices
 from runtime.jobmanager.checkpoints.checkpoint_coordinator import (
@@ -15,6 +17,7 @@ from runtime.jobmanager.checkpoints.checkpoint_coordinator import (
 from runtime.jobmanager.checkpoints.checkpoint_settings import CheckpointSettings
 from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint, CompletedCheckpoints
 from runtime.jobmanager.checkpoints.pending_checkpoint import PendingCheckpoint, task_name
+from runtime.jobmanager.checkpoints.restored_state import rescaled_checkpoint
 from runtime.jobmanager.checkpoints.savepoint_requests import SavepointRequests
 from runtime.jobmanager.events import (
     CheckpointStored,
@@ -31,11 +34,13 @@ from runtime.jobmanager.execution_graph import Execution, ExecutionGraph, Execut
 from runtime.jobmanager.job_sources import JobSources
 from runtime.jobmanager.sink_commits import SinkCommits, sink_commits
 from runtime.story import Story
-from sqlstream.errors import ErrorInfo
+from sqlstream.errors import ErrorInfo, FailureReason
 from sqlstream.messages.checkpoint_statistics import CheckpointKind, CheckpointStatistics, RestoredCheckpoint
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.manifest import CheckpointManifest, paths_of
 from sqlstream.messages.rpc import (
+    RESTORED_FROM_STORE,
+    RESTORED_LOCALLY,
     AcknowledgeCheckpoint,
     CheckpointAborted,
     CheckpointCompleted,
@@ -74,7 +79,10 @@ class JobCheckpoints:
         self._sources = sources
         self._emit = emit
         self._story = story
-        self._restored_from = self.completed.newest.path if self.completed.newest else ""
+        newest = self.completed.newest
+        self._restored_from = newest.path if newest else ""
+        self._left_out = newest.left_out if newest else ()
+        self._begun_empty = newest.begun_empty if newest else ()
         self._storing: dict[int, CheckpointManifest] = {}
         # The last REMOVED_MAX files, without which a checkpoint that refers to them is worth nothing.
         self._removed: dict[str, None] = {}
@@ -101,8 +109,9 @@ class JobCheckpoints:
 
     def begin_due(self, now_ms: int) -> None:
         """Begin what is due. To be called while every task runs or has finished."""
-        is_requested = self.requests.are_waiting and not self.coordinator.pending
-        if not is_requested and not self.coordinator.is_due(now_ms):
+        is_requested = self.requests.are_waiting
+        # One that is asked for is taken alone, so that none begins before it.
+        if self.coordinator.pending if is_requested else not self.coordinator.is_due(now_ms):
             return
         # Sinks that are slower than the checkpoints would be committed later and later.
         awaited = awaited_executions(self._graph) if not self._commits.are_waiting else None
@@ -120,7 +129,13 @@ class JobCheckpoints:
             pending = self.coordinator.begin(awaited, now_ms)
         else:
             pending = self.coordinator.begin(
-                awaited, now_ms, request.kind, request.trigger_id, request.directory, request.is_drain
+                awaited,
+                now_ms,
+                request.kind,
+                request.trigger_id,
+                request.directory,
+                request.is_drain,
+                request.is_last,
             )
             self.requests.begun(request.trigger_id, pending.checkpoint_id)
         self._story.add(now_ms, f"{pending.kind.value.lower()} {pending.checkpoint_id} begins")
@@ -145,6 +160,7 @@ class JobCheckpoints:
                 pending.directory,
                 pending.is_drain,
                 self.coordinator.newest_completed_id,
+                pending.is_last,
             )
             self._emit(Send(execution.address, message))
 
@@ -162,8 +178,8 @@ class JobCheckpoints:
         if missing := self._missing_file(ack):
             error = broken_off(f'it refers to a file that was removed: "{missing}"')
             return self.abort(pending, error, now_ms, is_counted=False)
-        if self.coordinator.acknowledge(ack, now_ms) is not None:
-            self._store(pending, now_ms)
+        if self.coordinator.acknowledge(ack, now_ms):
+            self._store_next(now_ms)
         return None
 
     def _missing_file(self, ack: AcknowledgeCheckpoint) -> str:
@@ -177,7 +193,9 @@ class JobCheckpoints:
             return None
         if decline.execution_id not in pending.awaited:
             return None
-        return self.abort(pending, decline.error, now_ms, task_name(subtask))
+        # A task that could not take it because of another checkpoint is not at fault.
+        is_counted = decline.error.reason is not FailureReason.CANCELLED
+        return self.abort(pending, decline.error, now_ms, task_name(subtask), is_counted)
 
     def _tell_fate(self, execution: Execution, checkpoint_id: int) -> None:
         """The answer to a message about a checkpoint that has ended: a later one that is complete says the same."""
@@ -190,11 +208,19 @@ class JobCheckpoints:
     def _tell(
         self, execution: Execution, kind: type[CheckpointCompleted | CheckpointAborted], checkpoint_id: int
     ) -> None:
-        if execution.state is ExecutionState.RUNNING:
-            message = kind(execution.task_manager_id, execution.execution_id, checkpoint_id)
-            self._emit(Send(execution.address, message))
+        if execution.state is not ExecutionState.RUNNING:
+            return
+        ids = (execution.task_manager_id, execution.execution_id, checkpoint_id)
+        earlier = tuple(n for n in self.coordinator.pending if n < checkpoint_id)
+        message = CheckpointAborted(*ids, earlier) if kind is CheckpointAborted else kind(*ids)
+        self._emit(Send(execution.address, message))
 
     # --- completion
+
+    def _store_next(self, now_ms: int) -> None:
+        pending = self.coordinator.store_next()
+        if pending is not None:
+            self._store(pending, now_ms)
 
     def _store(self, pending: PendingCheckpoint, now_ms: int) -> None:
         acknowledged = {
@@ -215,6 +241,13 @@ class JobCheckpoints:
         manifest = self._storing.pop(event.checkpoint_id, None)
         if manifest is None:
             return None
+        completed = self._complete(event, manifest, now_ms)
+        self._store_next(now_ms)
+        return completed
+
+    def _complete(
+        self, event: CheckpointStored, manifest: CheckpointManifest, now_ms: int
+    ) -> PendingCheckpoint:
         pending = self.coordinator.complete(event.checkpoint_id, now_ms, event.path)
         self._story.add(now_ms, f"{pending.kind.value.lower()} {event.checkpoint_id} is complete")
         if done_with := self._done_with(pending, manifest):
@@ -293,7 +326,10 @@ class JobCheckpoints:
         if self._storing.pop(event.checkpoint_id, None) is None:
             return None
         self._sources.forget(event.checkpoint_id)
-        return self.abort(self.coordinator.pending[event.checkpoint_id], event.error, now_ms)
+        failure = self.abort(self.coordinator.pending[event.checkpoint_id], event.error, now_ms)
+        if failure is None:
+            self._store_next(now_ms)
+        return failure
 
     # --- abortion
 
@@ -358,6 +394,11 @@ class JobCheckpoints:
 
     # --- restarts and ends
 
+    def rescale(self) -> None:
+        """The graph has other subtasks from here on, which go on from what is kept."""
+        job_graph = self._graph.job_graph
+        self.completed.rescale(lambda kept: rescaled_checkpoint(kept, job_graph))
+
     def restored(self, checkpoint: CompletedCheckpoint, now_ms: int) -> None:
         """A part of the job goes on from it."""
         manifest = checkpoint.manifest
@@ -387,4 +428,19 @@ class JobCheckpoints:
     def statistics(self) -> CheckpointStatistics:
         coordinator = self.coordinator
         job_id = self._graph.job_graph.job_id
-        return coordinator.history.statistics(job_id, self.settings.interval_ms, coordinator.pending.values())
+        found = coordinator.history.statistics(
+            job_id, self.settings.interval_ms, coordinator.pending.values()
+        )
+        found = replace(found, left_out=self._left_out, begun_empty=self._begun_empty)
+        if found.latest_restored is None:
+            return found
+        return replace(found, latest_restored=self._with_bytes_read(found.latest_restored))
+
+    def _with_bytes_read(self, restored: RestoredCheckpoint) -> RestoredCheckpoint:
+        attempts = (e for e in self._graph.executions() if e.restored_id == restored.id)
+        read = [e.metrics.task for e in attempts if e.metrics is not None]
+        local_bytes, store_bytes = (
+            int(sum(figures.get(name, 0) for figures in read))
+            for name in (RESTORED_LOCALLY, RESTORED_FROM_STORE)
+        )
+        return replace(restored, local_bytes=local_bytes, store_bytes=store_bytes)

@@ -21,7 +21,8 @@ from sqlstream.messages.rpc import AcknowledgeCheckpoint
 @dataclass
 class PendingCheckpoint:
     """`awaited` are the subtasks whose acknowledgements are missing, by execution id; those that had finished take no part.
-    `directory` is that of a savepoint. `is_storing` from the last acknowledgement on, when the manifest is being written."""
+    `directory` is that of a savepoint. `is_last`: its job ends, or all its tasks do, and sources read nothing behind it.
+    `is_storing` once the manifest is being written."""
 
     checkpoint_id: int
     kind: CheckpointKind
@@ -30,6 +31,7 @@ class PendingCheckpoint:
     directory: str = ""
     trigger_id: str = ""
     is_drain: bool = False
+    is_last: bool = False
     is_storing: bool = False
     sent_ms: int = 0
     acknowledged: dict[str, AcknowledgeCheckpoint] = field(default_factory=dict)
@@ -47,6 +49,11 @@ class PendingCheckpoint:
             return False
         self.acknowledged[execution_id] = acknowledgement
         self.acknowledged_ms[execution_id] = now_ms
+        return self.is_acknowledged
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """Whether no acknowledgement is missing."""
         return not self.awaited
 
     def assignment_of(self, execution_id: str) -> int | None:

@@ -56,6 +56,8 @@ class RemoteInput(Channel):
                 return
         else:
             self._put(element, 0)
+            if isinstance(element, CheckpointBarrier) and element.overtakes_at_ms and self.on_timed:
+                self.on_timed(element)
 
     def on_gone(self, cause: str) -> None:
         """No item follows, and the end of input has not come."""

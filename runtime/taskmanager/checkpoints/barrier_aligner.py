@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 from runtime.taskmanager.checkpoints.barrier_round import BarrierRound, OnGivenUp
@@ -10,6 +11,15 @@ from sqlstream.elements import CheckpointBarrier
 
 OnAligned = Callable[[CheckpointBarrier, int], None]
 """Called with the barrier and the milliseconds from the first channel's barrier to the last's."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Alignment:
+    """A checkpoint whose barrier has come from some channels, the first time at `since_ms` of the steady clock."""
+
+    barrier: CheckpointBarrier
+    arrived: tuple[InputChannel, ...]
+    since_ms: int
 
 
 class BarrierAligner(BarrierRound):
@@ -32,8 +42,17 @@ class BarrierAligner(BarrierRound):
         self._held: list[InputChannel] = []
 
     @property
-    def is_aligning(self) -> bool:
-        return self._barrier is not None
+    def overtakes_at_ms(self) -> int | None:
+        """When the barrier passes what the late channels have before it, by the wall clock; None if it does not, or there is
+        none."""
+        return (self._barrier.overtakes_at_ms or None) if self._barrier is not None else None
+
+    def give_over(self) -> Alignment:
+        """The checkpoint that is under way goes on unaligned: all channels are read again."""
+        assert self._barrier is not None
+        alignment = Alignment(self._barrier, tuple(self._blocked), self._since_ms)
+        self._release()
+        return alignment
 
     def on_barrier(self, channel: InputChannel, barrier: CheckpointBarrier) -> None:
         """The next item of an open channel was this barrier."""

@@ -3,38 +3,52 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from sqlstream.elements import CheckpointBarrier
 
-OnGivenUp = Callable[[int, str], None]
-"""Called with the id of a checkpoint whose barrier will not have come from all channels, and why."""
+OnGivenUp = Callable[[int, str, bool], None]
+"""Called with the id of a checkpoint whose barrier will not have come from all channels, why, and whether that is a failure; it
+is none that another checkpoint came before."""
 
 
 class BarrierRound(ABC):
-    """One checkpoint at a time. A barrier of a later checkpoint gives the earlier one up, and barriers of a checkpoint that is
-    decided are dropped. A checkpoint is given up `timeout_ms` after its first barrier too: by then the JobMaster has aborted it,
-    and its word may be lost.
+    """One checkpoint at a time: each channel has its barriers in the order of their ids, so that a task with several pending
+    checkpoints works on the earliest. A barrier of a later one gives the earlier up, whose own that channel does not have, and
+    barriers of a checkpoint that is decided are dropped. A checkpoint is given up `timeout_ms` after its first barrier too: by
+    then the JobMaster has aborted it, and its word may be lost.
 
-    State: the id of the last checkpoint that began or was aborted; while one is under way, its first barrier and its time."""
+    State: the id of the last checkpoint that began, or was aborted with all before it; later ones that were aborted; while one is
+    under way, its first barrier and its time."""
 
     def __init__(self, on_given_up: OnGivenUp, steady_ms: Callable[[], int], timeout_ms: int) -> None:
         self._on_given_up = on_given_up
         self._steady_ms = steady_ms
         self._timeout_ms = timeout_ms
         self._last_id = 0
+        self._aborted: set[int] = set()
         self._barrier: CheckpointBarrier | None = None
         self._since_ms = 0
 
-    def abort(self, checkpoint_id: int) -> None:
-        """This checkpoint will not be completed, nor an earlier one that is under way."""
-        self._last_id = max(self._last_id, checkpoint_id)
-        if self._barrier is not None and self._barrier.checkpoint_id <= checkpoint_id:
+    def is_under_way(self, checkpoint_id: int) -> bool:
+        return self._barrier is not None and self._barrier.checkpoint_id == checkpoint_id
+
+    def abort(self, checkpoint_id: int, still_pending: Collection[int] = ()) -> None:
+        """This checkpoint will not be completed, nor an earlier one that is not `still_pending`."""
+        if any(n > self._last_id for n in still_pending):
+            self._aborted.add(checkpoint_id)
+        else:
+            self._last_id = max(self._last_id, checkpoint_id)
+        under_way = self._barrier
+        if under_way is None or under_way.checkpoint_id in still_pending:
+            return
+        if under_way.checkpoint_id <= checkpoint_id:
             self._release()
 
     def give_up_when_due(self) -> None:
         if self._barrier is not None and self._elapsed_ms() >= self._timeout_ms:
-            self._give_up(f"its barriers did not come from all inputs within {self._timeout_ms / 1000:g} s")
+            why = f"its barriers did not come from all inputs within {self._timeout_ms / 1000:g} s"
+            self._give_up(why, is_failure=True)
 
     @abstractmethod
     def _release(self) -> None:
@@ -48,19 +62,21 @@ class BarrierRound(ABC):
         under_way = self._barrier
         if under_way is not None and barrier.checkpoint_id == under_way.checkpoint_id:
             return True
-        if barrier.checkpoint_id <= self._last_id:
+        if barrier.checkpoint_id <= self._last_id or barrier.checkpoint_id in self._aborted:
             return False
         if under_way is not None:
-            self._give_up(f"the barrier of checkpoint {barrier.checkpoint_id} came before it was complete")
+            why = f"the barrier of checkpoint {barrier.checkpoint_id} came before it was complete"
+            self._give_up(why, is_failure=False)
         return True
 
     def _begin(self, barrier: CheckpointBarrier) -> None:
         self._barrier = barrier
         self._last_id = barrier.checkpoint_id
+        self._aborted = {n for n in self._aborted if n > self._last_id}
         self._since_ms = self._steady_ms()
 
-    def _give_up(self, why: str) -> None:
+    def _give_up(self, why: str, *, is_failure: bool) -> None:
         assert self._barrier is not None
         checkpoint_id = self._barrier.checkpoint_id
         self._release()
-        self._on_given_up(checkpoint_id, why)
+        self._on_given_up(checkpoint_id, why, is_failure)

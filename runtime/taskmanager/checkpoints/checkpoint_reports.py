@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from sqlstream.errors import ErrorInfo
@@ -9,6 +11,9 @@ from sqlstream.messages.checkpoint import SubtaskState
 from sqlstream.messages.rpc import CheckpointFigures, SinkCommittables
 
 NO_FIGURES = CheckpointFigures()
+
+REMEMBERED_MAX = 32
+"""More than checkpoints of a job may be in progress at once: what is older is decided."""
 
 LONGEST_PAUSE_MS = 30_000
 """A checkpoint may take minutes: meanwhile only a lost report would be sent for a reason."""
@@ -46,38 +51,47 @@ class _Pending:
 
 
 class CheckpointReports:
-    """Pure. State: for each execution the report of its latest checkpoint whose fate is not known, and the latest checkpoint that
-    it was told to take."""
+    """Pure. State: for each execution its reports of checkpoints whose fate is not known, and the last checkpoints that it was
+    told to take; REMEMBERED_MAX of each."""
 
     def __init__(self, resend_ms: int) -> None:
         self._resend_ms = resend_ms
-        self._pending: dict[str, _Pending] = {}
-        self._triggered: dict[str, int] = {}
+        self._pending: dict[str, dict[int, _Pending]] = {}
+        self._triggered: dict[str, deque[int]] = {}
 
     def is_first(self, execution_id: str, checkpoint_id: int) -> bool:
         """Whether the execution is told to take this checkpoint for the first time, and was told of no later one."""
-        if checkpoint_id <= self._triggered.get(execution_id, 0):
+        triggered = self._triggered.setdefault(execution_id, deque(maxlen=REMEMBERED_MAX))
+        if triggered and checkpoint_id <= triggered[-1]:
             return False
-        self._triggered[execution_id] = checkpoint_id
+        triggered.append(checkpoint_id)
         return True
 
-    def add(self, report: CheckpointReport, now_ms: int) -> None:
-        """A report replaces that of an earlier checkpoint, which was decided before this one began."""
-        known = self._pending.get(report.execution_id)
-        if known is None or known.report.checkpoint_id <= report.checkpoint_id:
-            pause_ms = self._resend_ms
-            self._pending[report.execution_id] = _Pending(report, pause_ms, now_ms + pause_ms)
+    def is_skipped(self, execution_id: str, checkpoint_id: int) -> bool:
+        """Whether the execution was told of a later checkpoint, and not of this one: it cannot take it any more."""
+        triggered = self._triggered.get(execution_id)
+        if not triggered:
+            return False
+        return checkpoint_id < triggered[-1] and checkpoint_id not in triggered
 
-    def of(self, execution_id: str) -> CheckpointReport | None:
-        """What the execution has reported, and nobody has answered."""
-        pending = self._pending.get(execution_id)
+    def add(self, report: CheckpointReport, now_ms: int) -> None:
+        """To be repeated from here on."""
+        pause_ms = self._resend_ms
+        reports = self._pending.setdefault(report.execution_id, {})
+        reports[report.checkpoint_id] = _Pending(report, pause_ms, now_ms + pause_ms)
+        while len(reports) > REMEMBERED_MAX:
+            del reports[min(reports)]
+
+    def of(self, execution_id: str, checkpoint_id: int) -> CheckpointReport | None:
+        """What the execution has reported of this checkpoint, and nobody has answered."""
+        pending = self._pending.get(execution_id, {}).get(checkpoint_id)
         return pending.report if pending is not None else None
 
-    def settle(self, execution_id: str, checkpoint_id: int) -> None:
-        """The fate of a checkpoint is known, and with it that of earlier ones."""
-        pending = self._pending.get(execution_id)
-        if pending is not None and pending.report.checkpoint_id <= checkpoint_id:
-            del self._pending[execution_id]
+    def settle(self, execution_id: str, checkpoint_id: int, still_pending: Collection[int] = ()) -> None:
+        """The fate of a checkpoint is known, and with it that of earlier ones but those that are still pending."""
+        reports = self._pending.get(execution_id, {})
+        for n in [n for n in reports if n <= checkpoint_id and n not in still_pending]:
+            del reports[n]
 
     def forget(self, execution_id: str) -> None:
         self._pending.pop(execution_id, None)
@@ -86,7 +100,7 @@ class CheckpointReports:
     def due(self, now_ms: int) -> list[CheckpointReport]:
         """The reports that are to be sent again."""
         found = []
-        for pending in self._pending.values():
+        for pending in (p for reports in self._pending.values() for p in reports.values()):
             if now_ms >= pending.due_ms:
                 pending.pause_ms = min(2 * pending.pause_ms, LONGEST_PAUSE_MS)
                 pending.due_ms = now_ms + pending.pause_ms

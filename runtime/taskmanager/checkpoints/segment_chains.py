@@ -31,6 +31,12 @@ class SegmentChains:
         with self._lock:
             return self._written.get(self._completed_id, {})
 
+    def paths(self, checkpoint_id: int) -> frozenset[str] | None:
+        """The files that a written checkpoint refers to; None for one that was not written here, or is forgotten."""
+        with self._lock:
+            chains = self._written.get(checkpoint_id)
+        return None if chains is None else frozenset(s.path for chain in chains.values() for s in chain)
+
     def is_whole_due(self, operator_id: int) -> bool:
         """Whether the operator has to save its tables without increments: a checkpoint whose fate is not known would, once
         completed, not refer to all that increments follow, and so have it removed."""

@@ -95,7 +95,7 @@ class StateWrite:
         if self._is_given_up:
             return None
         since_ms = steady_ms()
-        snapshots = {id: pending.collect() for id, pending in self._taken.snapshots.items()}
+        snapshots = {id: pending.stream() for id, pending in self._taken.snapshots.items()}
         snapshots[IN_FLIGHT] = in_flight_snapshot(self._taken.in_flight)
         if self._is_given_up:
             return None

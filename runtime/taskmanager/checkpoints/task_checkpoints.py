@@ -6,6 +6,11 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from runtime.checkpoint.copying_files import CopyingFiles, StateFiles
+from runtime.checkpoint.local_copies import SubtaskCopies
+from runtime.checkpoint.local_copy_settings import writes_local_copies
 from runtime.checkpoint.state_writer import StateWriter
 from runtime.host.clock import steady_ms
 from runtime.net.channels import StreamItem
@@ -15,8 +20,9 @@ from runtime.taskmanager.checkpoints.checkpoint_reports import (
     CheckpointReport,
     CheckpointTaken,
 )
+from runtime.taskmanager.checkpoints.departing_barrier import DepartingBarrier
 from runtime.taskmanager.checkpoints.in_flight import Place
-from runtime.taskmanager.checkpoints.segment_chains import SegmentChains
+from runtime.taskmanager.checkpoints.segment_chains import Chains, SegmentChains
 from runtime.taskmanager.checkpoints.state_write import StateWrite, TakenState
 from runtime.taskmanager.checkpoints.unaligned_capture import Recorded
 from sqlstream import config as options
@@ -34,19 +40,25 @@ from sqlstream.spi.files import Files
 if TYPE_CHECKING:
     from runtime.taskmanager.task_opening import OpenedTask
 
+CONCURRENT_MAX = "execution.checkpointing.max-concurrent-checkpoints"
+ALIGNED_TIMEOUT = "execution.checkpointing.aligned-checkpoint-timeout"
 UNALIGNED = "execution.checkpointing.unaligned.enabled"
 
-WRITES_MAX = 2
-"""How many checkpoints of one task are written or wait for it; the next one is refused."""
+WRITES_MIN = 2
+"""How many checkpoints of one task may be written or wait for it, at least: one, and one before it that is given up. Behind as
+many as may be in progress at once, and one more, the next one is refused."""
 
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointSurroundings:
-    """`files` opens the store of a directory; `write` has another thread make a call; `report` may be called by any thread."""
+    """`files` opens the store of a directory; `write` has another thread make a call; `report` may be called by any thread;
+    `now_ms` is the wall clock. `copies` are those of the state on the local disk, where the task keeps any."""
 
     files: Callable[[str, Mapping[str, str]], Files]
     write: Callable[[Callable[[], None]], None]
     report: Callable[[CheckpointReport], None]
+    now_ms: Callable[[], int]
+    copies: SubtaskCopies | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +70,19 @@ class _Begun:
     snapshots: Mapping[int, PendingSnapshot]
     passed: Mapping[Place, list[StreamItem]]
     writer: StateWriter
+    base: Chains
     sync_ms: int
+    flush_ms: int
+
+
+@dataclasses.dataclass
+class _Departing:
+    """A checkpoint whose barrier is in the outputs. `look_ms`: when the task looks at it next."""
+
+    begun: _Begun
+    barrier: DepartingBarrier
+    alignment_ms: int
+    look_ms: int
 
 
 class TaskCheckpoints:
@@ -66,12 +90,15 @@ class TaskCheckpoints:
     the barrier goes to all outputs, the state's snapshot begins. The task then goes on, and another thread writes. An unaligned
     one begins with the first barrier, and is written once all have come, together with the items that were in flight.
 
+    The barrier of one with a time limit waits behind the rows in the outputs, and passes them when its time has come; it is
+    written once the barrier has left them.
+
     A sink that cannot prepare its commit fails the task: its rows may be in no file and in no memory. All that goes wrong behind
     the barrier is a refusal of the checkpoint alone, and the committables go along with the next. A checkpoint that comes while
-    two are being written is refused. One that is aborted is given up: its file is removed, and what changed before it is saved by
-    the next.
-    State: the unaligned checkpoint whose barriers come in, the writes that have not ended, and the segments that further
-    increments follow."""
+    too many are being written is refused. One that is aborted is given up: its file is removed, and what changed before it is
+    saved by the next.
+    State: the unaligned checkpoint whose barriers come in, the one whose barrier is in the outputs, the writes that have not
+    ended, and the segments that further increments follow."""
 
     def __init__(
         self, descriptor: TaskDeploymentDescriptor, opened: OpenedTask, surroundings: CheckpointSurroundings
@@ -79,39 +106,75 @@ class TaskCheckpoints:
         self._descriptor = descriptor
         self._opened = opened
         self._surroundings = surroundings
+        self._copies = surroundings.copies
         self._chains = SegmentChains()
         self._writes: list[StateWrite] = []
         self._unaligned: _Begun | None = None
+        self._departing: _Departing | None = None
         # Savepoints whose fate is not known: their segments are followed by none.
         self._savepoints: set[int] = set()
         self._is_whole_next = False
         self._completed_id = 0
         self._is_unaligned: bool = options.get(descriptor.config, UNALIGNED)
+        self._timeout_ms: int = options.get(descriptor.config, ALIGNED_TIMEOUT)
+        if self._is_unaligned and self._timeout_ms:
+            opened.chain.timers.watch(self._next_look_ms, self._look_at_departing)
+        concurrent_max: int = options.get(descriptor.config, CONCURRENT_MAX)
+        self._writes_max = max(WRITES_MIN, concurrent_max + 1)
 
     def on_message(self, message: TriggerCheckpoint | CheckpointCompleted | CheckpointAborted) -> None:
         """What the JobMaster says of a checkpoint; repeated or late, it changes nothing."""
         match message:
             case TriggerCheckpoint():
-                barrier = CheckpointBarrier(
-                    message.checkpoint_id,
-                    message.timestamp_ms,
-                    directory=message.directory,
-                    is_drain=message.is_drain,
-                    completed_id=message.completed_id,
-                    is_unaligned=self._is_unaligned and not message.directory,
-                )
-                self._opened.loop.input.on_trigger(barrier)
+                self._opened.loop.input.on_trigger(self._barrier(message))
             case CheckpointCompleted():
+                # What is older and was not completed never will be.
+                self._opened.loop.input.on_checkpoint_aborted(message.checkpoint_id - 1)
                 self._on_completed(message.checkpoint_id)
             case CheckpointAborted():
-                self._opened.loop.input.on_checkpoint_aborted(message.checkpoint_id)
+                self._opened.loop.input.on_checkpoint_aborted(message.checkpoint_id, message.still_pending)
                 self._on_aborted(message.checkpoint_id)
+
+    def _barrier(self, message: TriggerCheckpoint) -> CheckpointBarrier:
+        is_unaligned = self._is_unaligned and not (message.directory or message.is_last)
+        is_timed = is_unaligned and self._timeout_ms > 0
+        return CheckpointBarrier(
+            message.checkpoint_id,
+            message.timestamp_ms,
+            directory=message.directory,
+            is_drain=message.is_drain,
+            completed_id=message.completed_id,
+            is_unaligned=is_unaligned and not is_timed,
+            is_last=message.is_last,
+            overtakes_at_ms=self._surroundings.now_ms() + self._timeout_ms if is_timed else 0,
+        )
 
     def take(self, barrier: CheckpointBarrier, alignment_ms: int) -> None:
         """The barrier has come from all inputs, or from the JobMaster to a source."""
+        now_ms = self._surroundings.now_ms()
+        if 0 < barrier.overtakes_at_ms <= now_ms:
+            barrier = msgspec.structs.replace(barrier, is_unaligned=True)
         begun = self._begin(barrier)
-        if begun is not None:
+        if begun is not None and barrier.overtakes_at_ms and not barrier.is_unaligned:
+            departing = DepartingBarrier(barrier, self._opened.partitions)
+            self._departing = _Departing(begun, departing, alignment_ms, now_ms)
+            self._look_at_departing(now_ms)
+        elif begun is not None:
             self._submit(begun, {}, alignment_ms)
+
+    def _next_look_ms(self) -> int | None:
+        return self._departing.look_ms if self._departing is not None else None
+
+    def _look_at_departing(self, now_ms: int) -> None:
+        """Whether the barrier has left the outputs."""
+        departing = self._departing
+        if departing is None:
+            return
+        departing.look_ms = departing.barrier.next_look_ms(now_ms)
+        passed = departing.barrier.passed(now_ms)
+        if passed is not None:
+            self._departing = None
+            self._submit(departing.begun, passed, departing.alignment_ms)
 
     def begin_unaligned(self, barrier: CheckpointBarrier) -> None:
         """The first barrier of an unaligned checkpoint has come."""
@@ -124,21 +187,24 @@ class TaskCheckpoints:
             inputs = {(False, 0, channel): items for channel, items in recorded.items()}
             self._submit(begun, inputs, alignment_ms)
 
-    def refuse(self, checkpoint_id: int, why: str) -> None:
+    def refuse(self, checkpoint_id: int, why: str, is_failure: bool) -> None:
         """The barriers of this checkpoint will not all come."""
-        self._refuse(
-            checkpoint_id, self._describe(_failed(f"checkpoint {checkpoint_id} was given up: {why}"))
-        )
+        reason = FailureReason.CHECKPOINT_FAILED if is_failure else FailureReason.CANCELLED
+        error = JobError("SS6220", f"checkpoint {checkpoint_id} was given up: {why}", reason=reason)
+        self._refuse(checkpoint_id, self._describe(error))
 
     @property
     def are_written(self) -> bool:
-        """Whether all that was taken is reported, or given up."""
-        return all(write.is_settled for write in self._writes)
+        """Whether all that was taken is reported, or given up. To be asked again and again by a task that has finished."""
+        self._look_at_departing(self._surroundings.now_ms())
+        return self._departing is None and all(write.is_settled for write in self._writes)
 
     def close(self) -> None:
         """The task ends: nobody waits for what is not reported."""
         for write in self._writes:
             write.give_up()
+        if self._copies is not None:
+            self._copies.close()
 
     # --- taking one
 
@@ -152,17 +218,19 @@ class TaskCheckpoints:
         if barrier.is_drain:
             opened.chain.drain()
         opened.chain.prepare_snapshot()
+        flush_ms = steady_ms() - since_ms
         committables = opened.prepare_commit(checkpoint_id)
         passed = self._send_on(barrier)
         try:
             writer = self._writer(barrier)
             state = opened.loop.input.position()
             snapshots = self._begin_snapshots(barrier)
+            base = self._chains.base()
         except Exception as error:  # whatever it is: the barrier is sent, and the task goes on
             self._refuse(checkpoint_id, self._describe(error))
             return None
         report = CheckpointTaken(self._descriptor.execution_id, checkpoint_id, state, committables)
-        return _Begun(barrier, report, snapshots, passed, writer, steady_ms() - since_ms)
+        return _Begun(barrier, report, snapshots, passed, writer, base, steady_ms() - since_ms, flush_ms)
 
     def _send_on(self, barrier: CheckpointBarrier) -> dict[Place, list[StreamItem]]:
         """Send the barrier to all consumers; returns what it passes, if it does."""
@@ -182,16 +250,17 @@ class TaskCheckpoints:
                 f"checkpoint {barrier.checkpoint_id} came to a task that has no directory for it"
             )
         self._writes = [write for write in self._writes if not write.has_ended]
-        if len(self._writes) >= WRITES_MAX:
+        if len(self._writes) >= self._writes_max:
             earlier = " and ".join(str(write.checkpoint_id) for write in self._writes)
             raise _failed(
                 f"checkpoint {barrier.checkpoint_id} came while those of {earlier} were being written"
             )
         config = self._descriptor.config
         is_compressed = options.get(config, "execution.checkpointing.snapshot-compression")
-        return StateWriter(
-            self._surroundings.files(directory, config), directory, is_compressed=is_compressed
-        )
+        files: StateFiles = self._surroundings.files(directory, config)
+        if self._copies is not None and not barrier.directory and writes_local_copies(config):
+            files = CopyingFiles(files, self._copies)
+        return StateWriter(files, directory, is_compressed=is_compressed)
 
     def _begin_snapshots(self, barrier: CheckpointBarrier) -> dict[int, PendingSnapshot]:
         is_whole = bool(barrier.directory) or self._is_whole_next
@@ -202,16 +271,16 @@ class TaskCheckpoints:
             for node in self._opened.chain.nodes
         }
 
-    def _submit(self, begun: _Begun, inputs: Mapping[Place, list[StreamItem]], alignment_ms: int) -> None:
+    def _submit(self, begun: _Begun, in_flight: Mapping[Place, list[StreamItem]], alignment_ms: int) -> None:
         is_savepoint = bool(begun.barrier.directory)
         if is_savepoint:
             self._savepoints.add(begun.barrier.checkpoint_id)
-        figures = CheckpointFigures(alignment_ms=alignment_ms, sync_ms=begun.sync_ms)
+        figures = CheckpointFigures(alignment_ms=alignment_ms, sync_ms=begun.sync_ms, flush_ms=begun.flush_ms)
         taken = TakenState(
             dataclasses.replace(begun.report, figures=figures),
             begun.snapshots,
-            {**inputs, **begun.passed},
-            self._chains.base(),
+            {**in_flight, **begun.passed},
+            begun.base,
             None if is_savepoint else self._chains,
         )
         write = StateWrite(taken, begun.writer, self._surroundings.report, self._describe)
@@ -241,6 +310,10 @@ class TaskCheckpoints:
             return
         self._is_whole_next = False
         self._chains.completed(checkpoint_id)
+        copies, named = self._copies, self._chains.paths(checkpoint_id)
+        # An attempt that has not written it goes on from it, and may have to again.
+        if copies is not None and named is not None:
+            self._surroundings.write(lambda: copies.completed(checkpoint_id, named))
         for node in self._opened.chain.nodes:
             node.operator.context.state.on_checkpoint_completed(checkpoint_id)
 
@@ -248,7 +321,11 @@ class TaskCheckpoints:
         self._savepoints.discard(checkpoint_id)
         if self._unaligned is not None and self._unaligned.barrier.checkpoint_id <= checkpoint_id:
             self._unaligned = None
+        if self._departing is not None and self._departing.begun.barrier.checkpoint_id <= checkpoint_id:
+            self._departing = None
         self._chains.aborted(checkpoint_id)
+        if (copies := self._copies) is not None:
+            self._surroundings.write(lambda: copies.aborted(checkpoint_id))
         for write in self._writes:
             if write.checkpoint_id == checkpoint_id:
                 write.give_up()

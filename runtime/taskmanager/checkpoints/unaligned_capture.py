@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+import msgspec
+
 from runtime.net.channels import QueuedItem, StreamItem
+from runtime.taskmanager.checkpoints.barrier_aligner import Alignment
 from runtime.taskmanager.checkpoints.barrier_round import BarrierRound, OnGivenUp
 from runtime.taskmanager.input_gate import InputChannel
 from sqlstream.elements import CheckpointBarrier, EndOfInput
@@ -39,6 +42,14 @@ class UnalignedCapture(BarrierRound):
         self._on_begun = on_begun
         self._on_captured = on_captured
         self._recorded: dict[InputChannel, list[StreamItem]] = {}
+
+    def take_over(self, alignment: Alignment, replayed: Iterable[tuple[InputChannel, StreamItem]]) -> None:
+        """A checkpoint that was aligned goes on unaligned: what the late channels yield from here on becomes part of it."""
+        self._accepts(alignment.barrier)
+        self._begin_recording(msgspec.structs.replace(alignment.barrier, is_unaligned=True), replayed)
+        self._since_ms = alignment.since_ms
+        for channel in alignment.arrived:
+            self._end_recording(channel)
 
     def on_barrier(
         self,

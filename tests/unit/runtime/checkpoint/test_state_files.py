@@ -7,6 +7,7 @@ import decimal
 import io
 import itertools
 import os
+import weakref
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,7 +18,7 @@ import pytest
 from runtime.checkpoint.state_reader import StateReader
 from runtime.checkpoint.state_writer import PIECE_BYTES_MAX, StateWriter, pieces_of
 from runtime.host.private_files import PrivateFiles
-from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
+from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot, SnapshotAborted
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason
 from sqlstream.messages.checkpoint import SubtaskState, TaskRestore, checkpoint_of_path
 
@@ -300,3 +301,51 @@ def test_what_is_discarded_is_gone_and_can_be_discarded_again(tmp_path: Path) ->
     assert [p.name for p in (tmp_path / "job" / "shared").iterdir()] == ["s-2.arrow"]
     writer.discard("s-2")
     assert list(tmp_path.iterdir()) == []
+
+
+class Pieces:
+    """A table that is copied while it is read, as a reader. State: how many pieces are held by anybody at most."""
+
+    def __init__(self, pieces: int) -> None:
+        self.held_max = 0
+        self._held: list[Any] = []
+        self._count = pieces
+
+    def reader(self) -> pa.RecordBatchReader:
+        schema = pa.schema([(KEY_GROUP_COLUMN, pa.int32()), ("v", pa.int64())])
+        return pa.RecordBatchReader.from_batches(schema, (self._piece(n) for n in range(self._count)))
+
+    def _piece(self, number: int) -> pa.RecordBatch:
+        rows = 100_000
+        values = np.full(rows, number)
+        self._held = [held for held in self._held if held() is not None] + [weakref.ref(values)]
+        self.held_max = max(self.held_max, len(self._held))
+        return pa.record_batch({KEY_GROUP_COLUMN: np.full(rows, number, np.int32), "v": values})
+
+
+def test_a_table_that_is_read_piece_by_piece_is_not_held(tmp_path: Path) -> None:
+    pieces, few = Pieces(60), Pieces(2)
+    streamed = OperatorSnapshot({"many": pieces.reader(), "few": few.reader(), "none": Pieces(0).reader()})
+    restore = written(tmp_path, streamed)
+    found = read(restore).keyed
+    assert {name: table.num_rows for name, table in found.items()} == {"many": 6_000_000, "few": 200_000}
+    assert np.array_equal(found["many"].column("v").to_numpy(), np.repeat(np.arange(60), 100_000))
+    (saved,) = restore.states[0].operators
+    assert [(t.name, t.segments[0].path) for t in saved.tables] == [
+        ("many", "shared/s0.1-1.arrow"),
+        ("few", "shared/s0-1.arrow"),
+        ("none", "shared/s0-1.arrow"),
+    ]
+    assert pieces.held_max <= 6
+
+
+def test_a_reader_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def pieces() -> Any:
+        yield from itertools.repeat(keyed([1] * 100_000, v=[1] * 100_000).to_batches()[0], 20)
+        raise SnapshotAborted
+
+    rows = keyed([1], v=[1])
+    streamed = OperatorSnapshot({"a": rows, "t": pa.RecordBatchReader.from_batches(rows.schema, pieces())})
+    with pytest.raises(SnapshotAborted):
+        written(tmp_path, streamed)
+    assert not tmp_path.exists()

@@ -23,6 +23,7 @@ from runtime.jobmanager.events import (
     CommitSinks,
     DiscardCheckpoint,
     JobFinished,
+    MetricsReceived,
     RemoveAborted,
     RemoveCheckpoints,
     SavepointRequested,
@@ -35,7 +36,13 @@ from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.job_state import ExecutionState, JobStatus
-from sqlstream.messages.rpc import CancelTask, TriggerCheckpoint
+from sqlstream.messages.rpc import (
+    RESTORED_FROM_STORE,
+    RESTORED_LOCALLY,
+    CancelTask,
+    TaskMetrics,
+    TriggerCheckpoint,
+)
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
 MakeJob = Callable[..., JobGraph]
@@ -217,6 +224,19 @@ def test_a_restart_goes_on_from_the_newest_checkpoint(make_job: MakeJob) -> None
     }
     assert {d.checkpoint_directory for d in deployed.values()} == {f"{ROOT}/j1"}
     assert job.master.restarts.records[0].checkpoint_id == 2
+
+
+def test_attempts_say_where_they_have_read_the_state_that_they_go_on_from(make_job: MakeJob) -> None:
+    job = Master(with_config(make_job("j1", 1, 1)))
+    job.complete(1)
+    assert job.master.checkpoints.statistics().latest_restored is None
+    job.fail(SOURCE)
+    job.run_all()
+    figures = {"j1-0-0-1": {RESTORED_LOCALLY: 70, RESTORED_FROM_STORE: 5}, "j1-1-0-1": {RESTORED_LOCALLY: 7}}
+    job.handle(MetricsReceived(tuple(TaskMetrics(name, read) for name, read in figures.items())))
+    restored = job.master.checkpoints.statistics().latest_restored
+    assert restored is not None
+    assert (restored.id, restored.local_bytes, restored.store_bytes) == (1, 77, 5)
 
 
 def test_only_the_region_that_failed_goes_back(make_job: MakeJob) -> None:

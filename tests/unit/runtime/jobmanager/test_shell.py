@@ -76,6 +76,9 @@ class TasksThatEndAtOnce:
     def cancel(self, execution_id: str) -> None:
         self.report(TaskStateChanged(execution_id, ExecutionState.CANCELED))
 
+    def forget_job(self, job_id: str) -> None:
+        """Nothing is kept of a job."""
+
     def metrics(self) -> tuple[TaskMetrics, ...]:
         return ()
 

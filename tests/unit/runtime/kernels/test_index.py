@@ -74,6 +74,40 @@ def test_index_behaves_as_a_dict(data: st.DataObject) -> None:
         assert index.hashes(live).tolist() == hash_columns(kept).tolist()
 
 
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_distinct_keys_put_in_at_once_are_found_as_if_looked_up_one_by_one(data: st.DataObject) -> None:
+    fields = data.draw(st.lists(st.sampled_from(VALUES), min_size=1, max_size=3))
+    index, reference = (KeyIndex([data_type for data_type, _ in fields]) for _ in range(2))
+    for _ in range(data.draw(st.integers(1, 3))):
+        count = data.draw(st.integers(0, 20))
+        columns = [
+            pa.array(data.draw(st.lists(st.sampled_from(values), min_size=count, max_size=count)), data_type)
+            for data_type, values in fields
+        ]
+        slots, is_new = reference.get_or_insert(columns)
+        new = [column.filter(pa.array(is_new)) for column in columns]
+        if data.draw(st.booleans()):
+            index.reserve(count)
+        assert index.insert_new(new).tolist() == slots[is_new].tolist()
+        assert index.get(columns).tolist() == slots.tolist()
+        doomed = slots[: data.draw(st.integers(0, 3))]
+        for each in (index, reference):
+            each.delete(doomed)
+    live = reference.slots()
+    assert index.slots().tolist() == live.tolist()
+    assert rows_of(index.keys(live)) == rows_of(reference.keys(live))
+
+
+def test_many_distinct_keys_put_in_at_once_are_all_found() -> None:
+    for keys in (pa.array(range(0, 900_000, 3)), pa.array([f"key number {n}" for n in range(300_000)])):
+        index = KeyIndex([keys.type])
+        assert index.insert_new([keys.slice(0, 100)]).tolist() == list(range(100))
+        assert index.insert_new([keys.slice(100)]).tolist() == list(range(100, 300_000))
+        assert index.get([keys]).tolist() == list(range(300_000))
+        assert index.keys(np.arange(300_000))[0].equals(keys)
+
+
 @pytest.mark.parametrize("kind", ["int64", "pair", "string"])
 def test_many_keys_survive_growth_and_mass_deletion(kind: str) -> None:
     numbers = np.arange(50_000) * 7919

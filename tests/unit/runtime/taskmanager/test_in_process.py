@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from runtime.checkpoint.local_copies import LocalCopies
 from runtime.host.process import LibraryThreadLimit
 from runtime.net.results import ResultStore
 from runtime.taskmanager import in_process
@@ -20,7 +21,9 @@ def test_arrows_threads_are_those_of_before_once_the_task_manager_has_stopped(
     try:
         pa.set_cpu_count(3)
         results = ResultStore(1, lambda job_id, lines, is_error: None, lambda job_id, error: None)
-        task_manager = InProcessTaskManager(1, results, lambda message: None, lambda error: None, 1000)
+        task_manager = InProcessTaskManager(
+            1, results, lambda message: None, lambda error: None, 1000, LocalCopies()
+        )
         task_manager.start()
         assert pa.cpu_count() == 1
         task_manager.stop()

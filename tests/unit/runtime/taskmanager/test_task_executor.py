@@ -9,6 +9,7 @@ from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointRefused
 from runtime.taskmanager.events import (
     CollectMetrics,
     Disconnected,
+    ForgetJob,
     MessageReceived,
     MetricsCollected,
     SendToJobManager,
@@ -207,6 +208,7 @@ def test_a_slot_is_reported_free_after_its_tasks_have_ended() -> None:
     assert tell(executor, FreeSlot(TM, "j/1"), 5) == [StopTask("e1")]
     out = executor.handle(TaskStateChanged("e1", CANCELED), 7)
     assert out[0] == SendToJobManager(SlotFreed(TM, "j/1"))
+    assert out[-1] == ForgetJob("j")
     assert tell(executor, FreeSlot(TM, "j/1"), 8) == says(SlotFreed(TM, "j/1"))
     assert tell(executor, RequestSlot(TM, 0, "j/1", "j"), 9) == says(SlotRefused(TM, 0, "j/1"))
 
@@ -223,8 +225,20 @@ def test_without_its_job_manager_it_ends_its_tasks_and_registers_anew(how: str) 
     assert out == [StopTask("e1")]
     assert tell(executor, Heartbeat(TM, 9), 3005) == []
     out = executor.handle(TaskStateChanged("e1", CANCELED), 3100)
-    assert out == says(RegisterTaskManager("a#1", "a", 1, "a:1", 1))
+    assert out == [*says(RegisterTaskManager("a#1", "a", 1, "a:1", 1)), ForgetJob("j")]
     assert executor.slots.report() == (SlotStatus(0),)
+
+
+def test_a_job_is_forgotten_with_its_last_slot_and_not_with_its_tasks() -> None:
+    executor = TaskExecutor(TaskExecutorConfig("a", "a:1", 2))
+    executor.handle(Tick(), 0)
+    tell(executor, RegistrationAccepted(TM, 1000, 3000), 0)
+    for slot in (0, 1):
+        tell(executor, RequestSlot(TM, slot, f"j/{slot}", "j"), 1)
+    tell(executor, DeployTask(TM, descriptor("e1", "j/0")), 2)
+    assert ForgetJob("j") not in executor.handle(TaskStateChanged("e1", FINISHED), 3)
+    assert ForgetJob("j") not in tell(executor, FreeSlot(TM, "j/0"), 4)
+    assert ForgetJob("j") in tell(executor, FreeSlot(TM, "j/1"), 5)
 
 
 def test_a_registration_that_was_given_up_before_it_was_accepted_is_replaced() -> None:
@@ -353,7 +367,12 @@ def acknowledged(checkpoint_id: int) -> SendToJobManager:
 def test_a_task_is_told_of_each_checkpoint_once_and_of_none_that_is_older() -> None:
     executor = with_task()
     assert tell(executor, trigger(2), 10) == [TellOfCheckpoint(trigger(2))]
-    assert tell(executor, trigger(2), 20) == tell(executor, trigger(1), 30) == []
+    assert tell(executor, trigger(2), 20) == []
+    # It cannot take the earlier one any more, whose trigger was late; that is nobody's fault.
+    (declined,) = tell(executor, trigger(1), 30)
+    assert isinstance(declined, SendToJobManager)
+    assert isinstance(declined.message, DeclineCheckpoint)
+    assert (declined.message.checkpoint_id, declined.message.error.reason) == (1, FailureReason.CANCELLED)
     assert tell(executor, trigger(3), 40) == [TellOfCheckpoint(trigger(3))]
     assert tell(executor, trigger(1, "other"), 50) == []
 
@@ -379,18 +398,31 @@ def test_an_acknowledgement_is_repeated_until_the_fate_of_its_checkpoint_or_of_a
         assert acknowledged(2) not in executor.handle(Tick(), 6_000)
 
 
-def test_a_refusal_is_repeated_and_replaced_by_the_report_of_a_later_checkpoint() -> None:
+def test_reports_of_several_checkpoints_are_repeated_until_each_is_decided() -> None:
+    executor = with_task()
+    for n in (2, 3, 4):
+        tell(executor, trigger(n), 10)
+        executor.handle(taken(n), 100)
+    tell(executor, CheckpointAborted(TM, "e1", 3, (2,)), 200)
+    sent = executor.handle(Tick(), 600)
+    assert [acknowledged(n) in sent for n in (2, 3, 4)] == [True, False, True]
+    tell(executor, CheckpointCompleted(TM, "e1", 2), 700)
+    sent = executor.handle(Tick(), 1_600)
+    assert [acknowledged(n) in sent for n in (2, 3, 4)] == [False, False, True]
+
+
+def test_a_refusal_is_repeated_until_it_is_replaced() -> None:
     executor = with_task()
     error = ErrorInfo(code="SS5001", message="full")
     declined = SendToJobManager(DeclineCheckpoint(TM, "j", "e1", 2, error))
     assert executor.handle(CheckpointRefused("e1", 2, error), 100) == [declined]
     assert declined in executor.handle(Tick(), 700)
     executor.handle(taken(3), 800)
-    assert executor.handle(taken(2), 900) == [acknowledged(2)], "reported once, whatever became of it"
+    assert executor.handle(taken(2), 900) == [acknowledged(2)]
     sent = executor.handle(Tick(), 1_400)
     assert acknowledged(3) in sent
+    assert acknowledged(2) in sent
     assert declined not in sent
-    assert acknowledged(2) not in sent
 
 
 def test_reports_of_checkpoints_end_with_their_task() -> None:

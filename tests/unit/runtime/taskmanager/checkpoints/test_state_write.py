@@ -39,7 +39,7 @@ class Pending:
 
     meanwhile: Callable[[], Any] = lambda: None
 
-    def collect(self) -> OperatorSnapshot:
+    def stream(self) -> OperatorSnapshot:
         self.meanwhile()
         return OperatorSnapshot(keyed={"groups": TABLE})
 
