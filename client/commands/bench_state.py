@@ -11,6 +11,7 @@ from client.arguments import count
 from client.commands.bench_figures import add_json_argument, check_writable, write_json
 
 KEYS = (10_000, 1_000_000, 30_000_000)
+MAPPED_KEYS = 1_000_000
 EPILOG = """\
 examples:
   sqlstream bench state
@@ -32,7 +33,8 @@ choose from; after the first a snapshot is an increment, unless so much has chan
 With --mapped the same table is in memory and in mapped files (state.backend.type), of which at most a quarter may be mapped at
 a time (taskmanager.memory.managed.size). Both count the same keys in turn, ones by Zipf's law and uniform ones; `cpu` and `wall`
 are the speed of mapped state as a part of that in memory, by CPU time and by elapsed time. `cached`: pages that are not mapped
-stay in the system's cache; `disk`: they are written out and read again. `mapped` is the most that was found to be mapped.
+stay in the system's cache; `disk`: they are written out and read again, which takes minutes. `mapped` is the most that was
+found to be mapped. The default is 1,000,000 keys.
 """
 
 
@@ -120,7 +122,7 @@ def _mapped(arguments: argparse.Namespace, out: TextIO) -> int:
     names = ("distribution", "keys", "state", "limit", "mapped", "rows/s", "mapped rows/s", "cpu", "wall")
     print(_line(("pages", *names)), file=out, flush=True)
     found = []
-    for keys in _sizes(arguments, out):
+    for keys in arguments.keys or (MAPPED_KEYS,):
         for figure in MappedBench(keys, arguments.rows).figures():
             found.append(figure)
             sizes = (figure.state_bytes, figure.limit_bytes, figure.mapped_bytes)

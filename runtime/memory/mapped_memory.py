@@ -135,6 +135,7 @@ class StateFile:
         hints = {
             errno.ENOSPC: "free space there, name another directory by io.tmp.dirs, or set a table.exec.state.ttl",
             errno.ENOMEM: "raise the system's vm.max_map_count",
+            errno.EMFILE: "raise the limit of open files (ulimit -n)",
         }
         return ExternalError(
             "SS6262",
