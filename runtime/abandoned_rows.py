@@ -5,7 +5,8 @@ from __future__ import annotations
 import glob
 import logging
 import threading
-from typing import BinaryIO
+from collections.abc import Callable
+from typing import BinaryIO, TypeAlias
 
 from runtime.host.files import LocalFiles
 from sqlstream.errors import ExternalError, SqlStreamError
@@ -18,6 +19,9 @@ CLAIM = "claim"
 
 BETWEEN_PATHS = "\0"
 """What separates the paths in a claim."""
+
+IsThere: TypeAlias = Callable[[str], bool]
+"""Whether what a claim names is there: a path, or the words for a place that is none of this machine. True when in doubt."""
 
 _PATTERNS_MAX = 100
 _PATHS_BYTES_MAX = 1 << 14
@@ -33,15 +37,16 @@ class AbandonedRows:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._lock = threading.Lock()
-        self._patterns: list[str] = []
+        self._patterns: dict[str, IsThere] = {}
         self._thread: threading.Thread | None = None
 
-    def remove(self, pattern: str) -> None:
-        """Remove the rows of the abandoned claims that fit the pattern. Returns at once."""
+    def remove(self, pattern: str, is_there: IsThere) -> None:
+        """Remove the rows of the abandoned claims that fit the pattern, unless something that they name `is_there`. Returns at
+        once."""
         with self._lock:
             if pattern in self._patterns or len(self._patterns) >= _PATTERNS_MAX:
                 return
-            self._patterns.append(pattern)
+            self._patterns[pattern] = is_there
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="abandoned-rows", daemon=True)
                 self._thread.start()
@@ -57,15 +62,15 @@ class AbandonedRows:
                 if not self._patterns:
                     self._thread = None
                     return
-                pattern = self._patterns[0]
+                pattern, is_there = next(iter(self._patterns.items()))
             try:
-                _remove_abandoned(pattern, self._files)
+                _remove_abandoned(pattern, self._files, is_there)
             except (
                 Exception
             ) as error:  # the thread's boundary: what stays is left to the next job on the table
                 logger.warning('could not remove what is staged at "%s": %s', pattern, error)
             with self._lock:
-                self._patterns.pop(0)
+                del self._patterns[pattern]
 
 
 def remove_staged(claim: str, files: Files) -> None:
@@ -77,25 +82,26 @@ def remove_staged(claim: str, files: Files) -> None:
 
 
 def is_claimed(path: str, files: Files) -> bool:
-    """Whether the job of the claim at this path lives, or a server keeps it."""
+    """Whether the job of the claim at this path lives, or something is there that it is kept for. A store is not asked: what
+    it may have is kept."""
     if files.status(path) is None:
         return False
     lock = files.lock(path)
     if lock is None:
         return files.status(path) is not None
     try:
-        return _is_kept(lock)
+        return _is_kept(lock, is_on_disk)
     finally:
         lock.close()
 
 
-def _remove_abandoned(pattern: str, files: Files) -> None:
+def _remove_abandoned(pattern: str, files: Files, is_there: IsThere) -> None:
     for path in files.match_glob(pattern):
         lock = files.lock(path)
         if lock is None:
             continue
         try:
-            if _is_kept(lock):
+            if _is_kept(lock, is_there):
                 continue
             # The claim goes last: what a process that is killed here leaves is found again.
             remove_staged(path, files)
@@ -106,14 +112,17 @@ def _remove_abandoned(pattern: str, files: Files) -> None:
             lock.close()
 
 
-def _is_kept(claim: BinaryIO) -> bool:
+def _is_kept(claim: BinaryIO, is_there: IsThere) -> bool:
     """Whether something of the job is there that will complete its commit or remove its rows: a server that is stopped keeps it,
     or its checkpoints are where a user wants them."""
     paths = claim.read(_PATHS_BYTES_MAX).decode(errors="surrogateescape").split(BETWEEN_PATHS)
-    return any(_is_there(path) for path in paths if path)
+    return any(is_there(path) for path in paths if path)
 
 
-def _is_there(path: str) -> bool:
+def is_on_disk(path: str) -> bool:
+    """An `IsThere` that knows this machine alone."""
+    if "://" in path and not path.startswith("/"):
+        return True
     try:
         # Jobs are kept where no table can be.
         return LocalFiles().status(path) is not None

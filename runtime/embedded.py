@@ -28,7 +28,7 @@ from runtime.net.attached_clients import AttachedClients
 from runtime.net.endpoint import Endpoint
 from runtime.net.results import JobResults, PrintLines, ResultStore
 from runtime.providers.providers import SPARK, TARGET, endpoint_of, is_on_one_host, provider_of
-from runtime.sink_committer import ConnectorCommitter
+from runtime.sink_committer import ConnectorCommitter, begin_with
 from runtime.split_enumerators import ConnectorEnumerators, enumerates_splits
 from runtime.staging_claims import ClaimingStore
 from runtime.taskmanager.task_manager_options import TaskManagerOptions
@@ -43,6 +43,7 @@ from sqlstream.graph.job_graph import (
 )
 from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
 from sqlstream.messages.client_rpc import SavepointStatusReply
+from sqlstream.messages.rescale import RescaleStatus
 from sqlstream.messages.rpc import (
     JobDetails,
     JobMetrics,
@@ -83,7 +84,7 @@ class EmbeddedCluster:
     ) -> None:
         self._config = dict(config or {})
         self._around = around = surroundings or ClusterSurroundings()
-        files = files_at(around.places)
+        self._files = files = files_at(around.places)
         self._usage = ProcessUsage(lambda: self._task_managers.process_ids)
         self._print_errors: dict[str, OSError] = {}
         self._is_started = False
@@ -224,9 +225,10 @@ class EmbeddedCluster:
         encoded = encode_job_graph(graph)
         self.check_job(graph, len(encoded))
         if not self._is_on_one_host:
-            from runtime.batch.spark.shared_files import refuse_local_files
+            from runtime.batch.spark.shared_files import refuse_local_checkpoints, refuse_local_files
 
             refuse_local_files(_tables(graph), graph.config)
+            refuse_local_checkpoints(graph.config)
         graph = decode_job_graph(encoded)
         is_first = self._results.open(graph.job_id)
         try:
@@ -247,7 +249,11 @@ class EmbeddedCluster:
             if found:
                 return found
         path: str = options.get(graph.config, "execution.state-recovery.path")
-        return (self._checkpoints.load(path, graph.config),) if path else ()
+        if not path:
+            return ()
+        loaded = self._checkpoints.load(path, graph.config)
+        begin_with(loaded.manifest.job_id, graph, self._files)
+        return (loaded,)
 
     def check_job(self, graph: JobGraph, size: int) -> None:
         """UserError for a job that the cluster may not run; `size` is that of its encoded graph in bytes."""
@@ -314,18 +320,37 @@ class EmbeddedCluster:
         self._shell.take_checkpoint(job_id, trigger_id)
 
     def trigger_savepoint(self, job_id: str, trigger_id: str, directory: str = "") -> None:
+        self._check_savepoint(job_id, directory)
         self._shell.trigger_savepoint(job_id, trigger_id, directory)
 
     def stop_with_savepoint(
         self, job_id: str, trigger_id: str, directory: str = "", is_drain: bool = False
     ) -> None:
+        self._check_savepoint(job_id, directory)
         self._shell.stop_with_savepoint(job_id, trigger_id, directory, is_drain)
+
+    def _check_savepoint(self, job_id: str, directory: str) -> None:
+        """UserError SS4057 for a directory that not all TaskManagers see."""
+        if directory and not self._is_on_one_host:
+            from runtime.batch.spark.shared_files import refuse_local_directory
+
+            refuse_local_directory("the savepoint's place", directory, self._shell.job_graph(job_id).config)
 
     def savepoint_status(self, job_id: str, trigger_id: str) -> SavepointStatusReply:
         return self._shell.savepoint_status(job_id, trigger_id)
 
     def dispose_savepoint(self, path: str) -> None:
         self._shell.dispose_savepoint(path)
+
+    # --- another parallelism
+
+    def rescale(self, graph: JobGraph, trigger_id: str) -> None:
+        """Give a running job this graph, of the same operators at another parallelism. UserError or JobError when it is
+        refused."""
+        self._shell.rescale(graph, trigger_id)
+
+    def rescale_status(self, job_id: str, trigger_id: str) -> RescaleStatus:
+        return self._shell.rescale_status(job_id, trigger_id)
 
     # --- the cluster
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from runtime.connectors import connector
 from runtime.jobmanager.events import SinkCommit
-from sqlstream.spi.connector import AbortsCommittables
+from sqlstream.graph.job_graph import JobGraph, written_tables
+from sqlstream.spi.connector import AbortsCommittables, NotesCommits
 from sqlstream.spi.files import Files
 
 
@@ -26,3 +27,11 @@ class ConnectorCommitter:
             sink = connector(commit.spec.connector)
             if isinstance(sink, AbortsCommittables):
                 sink.abort(commit.spec, job_id, list(commit.committables), self._files)
+
+
+def begin_with(earlier_job_id: str, job: JobGraph, files: Files) -> None:
+    """A job is to go on from a checkpoint of an earlier one: tell its sinks. SqlStreamError for a table out of reach."""
+    for _, spec in written_tables(job):
+        sink = connector(spec.connector)
+        if isinstance(sink, NotesCommits):
+            sink.begin_with(spec, earlier_job_id, job.job_id, files)

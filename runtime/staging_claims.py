@@ -3,8 +3,8 @@
 A sink's writers put their rows into staging directories `…-<job>-<writer>`. Beside these the process that runs the JobManager
 keeps a file `…-<job>-claim`, locked while the job lives. The lock ends with the process, however it ends: directories whose
 claim nobody holds belong to no job, unless a server keeps the job, whose file the claim names, or the job has checkpoints where a
-user wants them: then the claim names their directory, and another job may go on from them. Directories without a claim are left
-alone.
+user wants them: then the claim names their directory, and another job may go on from them. One in a store is looked for by the
+next job that has its own checkpoints in the same store, since it takes its keys. Directories without a claim are left alone.
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ from __future__ import annotations
 import glob
 import logging
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from runtime.abandoned_rows import BETWEEN_PATHS, CLAIM, AbandonedRows, remove_staged
+from runtime.abandoned_rows import BETWEEN_PATHS, CLAIM, AbandonedRows, is_on_disk, remove_staged
+from runtime.checkpoint.checkpoint_files import checkpoint_files
 from runtime.connectors import connector
 from runtime.connectors.file_paths import is_in_store
 from runtime.jobmanager.collaborators import JobStore
 from runtime.jobmanager.events import EndedJob
+from sqlstream import config as options
 from sqlstream.errors import SqlStreamError
 from sqlstream.graph.job_graph import JobGraph, written_tables
 from sqlstream.messages.job_state import JobStatus
@@ -30,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_S = 1.0
 """How long `close` waits for the rows of dead jobs to be removed."""
+
+CHECKPOINTS = "execution.checkpointing.dir"
 
 
 @dataclass(frozen=True)
@@ -54,17 +59,21 @@ class ClaimingStore:
         self._claims: dict[str, list[Claim]] = {}
 
     def put(self, job_graph: JobGraph, encoded: bytes) -> None:
-        """What dead jobs left where the job's sinks stage rows is removed meanwhile."""
-        self._claims[job_graph.job_id] = self._claimed(job_graph)
+        """What dead jobs left where the job's sinks stage rows is removed meanwhile. A job that gets another graph has its
+        claims already."""
+        is_first = job_graph.job_id not in self._claims
+        if is_first:
+            self._claims[job_graph.job_id] = self._claimed(job_graph)
         try:
             self._store.put(job_graph, encoded)
         except BaseException:
-            self._release(job_graph.job_id, is_committed=False)
+            if is_first:
+                self._release(job_graph.job_id, is_committed=False)
             raise
 
     def remove(self, job_id: str, ended: EndedJob) -> None:
         if ended.output_kept_for:
-            self._leave(job_id, ended.output_kept_for)
+            self._leave(job_id, ended.output_kept_for, ended.job_graph.config)
         else:
             self._release(job_id, is_committed=ended.details.status is JobStatus.FINISHED)
         self._store.remove(job_id, ended)
@@ -81,6 +90,7 @@ class ClaimingStore:
 
     def _claimed(self, job_graph: JobGraph) -> list[Claim]:
         claims: dict[str, Claim] = {}
+        config = job_graph.config
         for _, spec in written_tables(job_graph):
             try:
                 sink = connector(spec.connector)
@@ -91,7 +101,9 @@ class ClaimingStore:
                     kept = self._store.kept_file(job_graph.job_id) or _checkpoints_of(job_graph)
                     claims[path] = _claim(path, self._files, kept)
                     of_all = path.removesuffix(f"{job_graph.job_id}-{CLAIM}")
-                    self._abandoned.remove(f"{glob.escape(of_all)}*-{CLAIM}")
+                    self._abandoned.remove(
+                        f"{glob.escape(of_all)}*-{CLAIM}", lambda kept: _is_there(kept, config)
+                    )
             except (SqlStreamError, OSError) as error:
                 logger.debug('the rows of table "%s" are staged without a claim: %s', spec.table, error)
         return list(claims.values())
@@ -110,15 +122,11 @@ class ClaimingStore:
                 if claim.lock is not None:
                     claim.lock.close()
 
-    def _leave(self, job_id: str, kept_for: tuple[str, ...]) -> None:
-        """Nobody removes the rows while one of these checkpoints is there. One in a store cannot be looked for without its keys:
-        rows without a claim are left alone."""
+    def _leave(self, job_id: str, kept_for: tuple[str, ...], config: Mapping[str, str]) -> None:
+        """Nobody removes the rows while one of these checkpoints is there."""
         for claim in self._claims.pop(job_id, ()):
             try:
-                if any(is_in_store(path) for path in kept_for):
-                    self._files.remove(claim.path)
-                else:
-                    _write(claim.path, self._files, *kept_for)
+                _write(claim.path, self._files, *(_named(path, config) for path in kept_for))
             except (SqlStreamError, OSError) as error:
                 logger.warning('could not change "%s": %s', claim.path, error)
             finally:
@@ -127,9 +135,33 @@ class ClaimingStore:
 
 
 def _checkpoints_of(job_graph: JobGraph) -> str:
-    """The directory of a job's checkpoints when the user has chosen its place on this machine; empty otherwise."""
-    root = job_graph.config.get("execution.checkpointing.dir", "")
-    return os.path.join(root, job_graph.job_id) if root and not is_in_store(root) else ""
+    """What a claim calls the directory of a job's checkpoints when the user has chosen its place; empty otherwise."""
+    root = job_graph.config.get(CHECKPOINTS, "")
+    return _named(os.path.join(root, job_graph.job_id), job_graph.config) if root else ""
+
+
+def _named(path: str, config: Mapping[str, str]) -> str:
+    """A path as claims have it. That of a store ends with where the store is: paths of two stores may be alike."""
+    return f"{path} at {_endpoint(config)}" if is_in_store(path) else path
+
+
+def _is_there(kept: str, config: Mapping[str, str]) -> bool:
+    """Whether what a claim names is there, as far as a job with these settings may look."""
+    if not is_in_store(kept):
+        return is_on_disk(kept)
+    path, _, endpoint = kept.rpartition(" at ")
+    if not is_in_store(config.get(CHECKPOINTS, "")) or endpoint != _endpoint(config):
+        return True
+    try:
+        return checkpoint_files(path, config).status(path) is not None
+    except SqlStreamError as error:
+        logger.warning('could not look for "%s": %s', path, error.message)
+        return True
+
+
+def _endpoint(config: Mapping[str, str]) -> str:
+    endpoint: str = options.get(config, "s3.endpoint")
+    return endpoint
 
 
 def _claim(path: str, files: Files, kept_file: str) -> Claim:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
@@ -13,6 +14,7 @@ from runtime.connectors import connector
 from runtime.host.files import LocalFiles
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import ExternalError
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import AbortsCommittables, ConnectorContext, SinkWriter
@@ -44,8 +46,23 @@ class Process:
             raise Died
 
 
+class DoubtfulDisk(Process):
+    """Calls with these numbers fail, as those of a file server whose answer is lost: some have had their effect. State: the
+    number of the next call."""
+
+    def __init__(self, failing: list[int]) -> None:
+        super().__init__(None)
+        self._failing = frozenset(failing)
+        self._number = 0
+
+    def call(self) -> None:
+        self._number += 1
+        if self._number - 1 in self._failing:
+            raise ExternalError("SS5001", "the file server does not answer")
+
+
 class MortalFiles(LocalFiles):
-    """The files of a process. It may die before or after each call that changes something."""
+    """The files of a process. It may die, or fail, before or after each call that changes something."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -104,14 +121,25 @@ class CheckpointedJob:
     def run(self) -> int:
         """How many rows the job has written."""
         while True:
-            process = Process(next(self._deaths))
-            try:
-                self._attempt(self._files(process))
-            except Died:
-                self.died += 1
-                self._check()
-            else:
+            if self._goes_on(self._files(Process(next(self._deaths)))):
                 return sum(rows for rows, _, _ in self._plan)
+
+    def run_on(self, disk: DoubtfulDisk) -> int:
+        """The same without deaths: an attempt ends with a call that fails."""
+        files = self._files(disk)
+        while not self._goes_on(files):
+            pass
+        return sum(rows for rows, _, _ in self._plan)
+
+    def _goes_on(self, files: Files) -> bool:
+        """Whether this attempt is the last."""
+        try:
+            self._attempt(files)
+        except (Died, ExternalError):
+            self.died += 1
+            self._check()
+            return False
+        return True
 
     def _attempt(self, files: Files) -> None:
         self._commit(files)
@@ -121,6 +149,15 @@ class CheckpointedJob:
         if step == len(self._plan):
             return
         writers = [self._writer(subtask, files) for subtask in range(PARALLELISM)]
+        try:
+            self._write(writers, step, row, files)
+        except ExternalError:
+            for writer in writers:
+                with contextlib.suppress(ExternalError):
+                    writer.abort()
+            raise
+
+    def _write(self, writers: list[SinkWriter], step: int, row: int, files: Files) -> None:
         prepared: list[Committable] = []
         while step < len(self._plan):
             rows, is_completed, is_committed = self._plan[step]

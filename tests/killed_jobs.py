@@ -113,7 +113,7 @@ class KilledDeployment(Deployment):
         made = self._by_execution[task.execution_id] = SimulatedTask(
             task, exchange, self.tape, self._now, self._after, self._report,
             report_checkpoint=self._on_report, state_files=checkpoint_files,
-            write_delay_ms=lambda: self.tape.fate.choice([0, 20, 200]),
+            write=lambda call: self._after(self.tape.fate.choice([0, 20, 200]), call),
         )  # fmt: skip
         return made
 
@@ -228,7 +228,7 @@ class KilledDeployment(Deployment):
             finished[vertex_id] = tuple(e not in reports for e in ids)
         before = self.story.completed.finished_committables if self.story.completed else ()
         late = tuple(c for e, change in ended.items() if e not in reports for c in change.committables)
-        kept = tuple(dict.fromkeys([*before, *late]))
+        kept = (*before, *(c for c in late if c not in before))
         directory = pending.savepoint or str(self.story.directory)
         self.story.completed = Completed(id, directory, states, finished, kept)
         for report in reports.values():

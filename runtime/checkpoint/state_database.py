@@ -63,9 +63,11 @@ class StateDatabase:
                 self._connection.execute(f"CREATE VIEW {quoted(name)} AS FROM {place}")
 
     def _register(self, schema_name: str, name: str, rows: pa.Table) -> None:
-        arrow = f"$arrow.{schema_name}.{name}"
-        self._connection.register(arrow, rows.rename_columns(_unique(rows.schema.names)))
-        self._connection.execute(f"CREATE VIEW {quoted(schema_name)}.{quoted(name)} AS FROM {quoted(arrow)}")
+        # A view of the relation itself: `register` would show one more, under a name of its own.
+        self._connection.execute(f"USE memory.{quoted(schema_name)}")
+        relation = self._connection.from_arrow(rows.rename_columns(_unique(rows.schema.names)))
+        relation.create_view(name, replace=True)
+        self._connection.execute("USE memory.main")
 
     def lock(self) -> None:
         """From here on statements reach nothing else."""
@@ -93,7 +95,6 @@ class StateDatabase:
         """What has become of the rows of a table; `changes` has those of at most `rows_max` rows of either side."""
         for schema_name, rows in ((_BEFORE, before), (_AFTER, after)):
             self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema_name}")
-            self._connection.execute(f"DROP VIEW IF EXISTS {schema_name}.state")
             self._register(schema_name, "state", rows)
         names = [n for n in _unique(before.schema.names) if n in _unique(after.schema.names)]
         columns = [n for n in names if n not in _OF_STORAGE] or names

@@ -37,8 +37,11 @@ class Move(msgspec.Struct, frozen=True):
 
 _decode = msgspec.json.Decoder(list[Move]).decode
 
-_HIDDEN = re.compile(r"\.staging-[^/\0]+-([0-9a-f]{12})/(part-\1-[^/\0]+)")
-"""The writer's directory, and in it a file that bears the writer's id."""
+_HIDDEN = re.compile(r"\.staging-([^/\0]+)-([0-9a-f]{12})/(part-\2-[^/\0]+)")
+"""The directory of a job's writer, and in it a file that bears the writer's id."""
+
+_JOURNAL = re.compile(r"\.commit-(.+)-([1-9][0-9]{0,18})-([0-9a-f]{12})", re.DOTALL)
+"""The commit of a job's checkpoint, which one of its writers names."""
 
 _PARTITIONS = re.compile(r"([^/\0]*=[^/\0]*/)*")
 
@@ -162,6 +165,10 @@ def undo_broken_commits(path: str, files: Files) -> None:
             if moves is None:
                 _set_aside(path, journal, files)
                 continue
+            if is_noted(path, _named_by(journal), files):
+                # Only the removal of the journal was left, or somebody has put it back.
+                _end(path, moves, journal, files)
+                continue
             logger.warning("undoing the commit of %d files that broke off in %s", len(moves), path)
             _undo(path, moves, files)
             for directory in {os.path.dirname(move.hidden) for move in moves}:
@@ -209,8 +216,15 @@ def _is_directory(journal: str, files: Files) -> bool:
 
 def _job_of(journal: str) -> str:
     """Empty for a journal that bears no job's name."""
-    parts = os.path.basename(journal).removeprefix(".commit-").rsplit("-", 2)
-    return parts[0] if len(parts) == 3 else ""
+    return _named_by(journal).job_id
+
+
+def _named_by(journal: str) -> Committable:
+    """What names the commit. Without a job for a journal that no sink of ours has called so."""
+    found = _JOURNAL.fullmatch(os.path.basename(journal))
+    if found is None:
+        return Committable("", 0, "", 0, {})
+    return Committable(found.group(1), int(found.group(2)), found.group(3), 0, {})
 
 
 def _read(journal: str, files: Files) -> list[Move]:
@@ -236,7 +250,8 @@ def _moves(journal: str, stream: Any) -> list[Move] | None:
             problem = f"it has more than {JOURNAL_BYTES_MAX >> 20} MiB"
         else:
             moves = _decode(data)
-            strange = next((move for move in moves if not _is_of_a_sink(move)), None)
+            job_id = _job_of(journal)
+            strange = next((move for move in moves if not _is_of_a_sink(move, job_id)), None)
             problem = f'it names the files "{strange.hidden}" and "{strange.final}"' if strange else ""
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         problem = str(error)
@@ -263,15 +278,16 @@ def _set_aside(path: str, journal: str, files: Files) -> None:
         files.publish(journal, aside)
 
 
-def _is_of_a_sink(move: Move) -> bool:
-    """Whether both paths have the form that a sink writes, so that they name only its own files. ValueError for text that
-    is no path."""
+def _is_of_a_sink(move: Move, job_id: str) -> bool:
+    """Whether both paths have the form that a sink of the job writes, so that they name only its own files. ValueError for text
+    that is no path."""
     os.fsencode(move.hidden + move.final)
     hidden = _HIDDEN.fullmatch(move.hidden)
     directories, _, name = move.final.rpartition("/")
     return (
         hidden is not None
-        and name == hidden.group(2)
+        and hidden.group(1) == job_id
+        and name == hidden.group(3)
         and _PARTITIONS.fullmatch(directories and directories + "/") is not None
     )
 

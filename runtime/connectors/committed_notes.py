@@ -23,7 +23,7 @@ def note_commit(path: str, first: Committable, files: Files) -> None:
     place = _place(path, first.job_id)
     noted = _read(place, files)
     if not noted:
-        _make_room(os.path.dirname(place), files)
+        make_room(os.path.dirname(place), files)
     noted[first.writer_id] = max(first.checkpoint_id, noted.get(first.writer_id, 0))
     draft = f"{place}.draft"
     write_whole(draft, msgspec.json.encode(noted), files)
@@ -62,7 +62,8 @@ def _read(place: str, files: Files) -> dict[str, int]:
             return {}
 
 
-def _make_room(directory: str, files: Files) -> None:
+def make_room(directory: str, files: Files) -> None:
+    """For the notes of one more job, in a directory with a file for each."""
     if files.status(directory) is None:
         return
     notes = sorted(files.list_files(directory), key=lambda note: note.modified_ms)

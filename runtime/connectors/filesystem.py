@@ -32,7 +32,7 @@ from runtime.connectors.file_paths import (
 from runtime.connectors.file_sink_options import FileSinkOptions, check_sink_options
 from runtime.connectors.fixed_splits import own_share
 from runtime.connectors.joined_files import FileJoiner, JoinedFile, joined_files
-from runtime.connectors.partition_marks import PartitionMarks, remove_notes
+from runtime.connectors.partition_marks import PartitionMarks
 from runtime.connectors.path_pattern import PathPattern
 from runtime.connectors.rejected_rows import rejected_rows_directory
 from runtime.connectors.s3 import S3Options, check_store, files_of
@@ -214,8 +214,7 @@ class Filesystem:
         else:
             commit_files(path, checkpoint_id, committables, files)
         if options.marks_partitions:
-            keys = tuple(spec.schema.names[key] for key in spec.partition_keys)
-            PartitionMarks(path, options, keys, files).update(checkpoint_id, committables, now_ms())
+            _marks(spec, files).update(checkpoint_id, committables, now_ms())
         if checkpoint_id == LAST_CHECKPOINT_ID:
             for job_id in {committable.job_id for committable in committables}:
                 remove_staging(path, job_id, files)
@@ -226,11 +225,19 @@ class Filesystem:
         if FileSinkOptions.of(spec.options).is_compacted:
             written += [joined.move for joined in _joined(spec, path, committables)]
         remove_uncommitted(path, job_id, written, files)
-        remove_notes(path, job_id, files)
+
+    def begin_with(self, spec: SinkSpec, earlier_job_id: str, job_id: str, files: Files) -> None:
+        if FileSinkOptions.of(spec.options).marks_partitions:
+            _marks(spec, files_of(spec.options, files)).begin_with(earlier_job_id, job_id)
 
     def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str | None:
         path = _written_path(spec)
         return None if is_in_store(path) else staging_directory(path, job_id, writer_id)
+
+
+def _marks(spec: SinkSpec, files: Files) -> PartitionMarks:
+    keys = tuple(spec.schema.names[key] for key in spec.partition_keys)
+    return PartitionMarks(table_path(spec.options["path"]), FileSinkOptions.of(spec.options), keys, files)
 
 
 def _joined(spec: SinkSpec, path: str, committables: list[Committable]) -> list[JoinedFile]:

@@ -7,7 +7,7 @@ import os
 
 import msgspec
 
-from runtime.connectors.committed_notes import write_whole
+from runtime.connectors.committed_notes import make_room, write_whole
 from runtime.connectors.file_paths import partition_values
 from runtime.connectors.file_sink_options import PARTITION_TIME, FileSinkOptions
 from runtime.connectors.partition_time import PartitionTime
@@ -21,19 +21,30 @@ WATERMARK = "watermark_ms"
 """In a committable, the watermark that its writer had reached."""
 
 _NOTES_BYTES_MAX = 64 << 20
-_decode = msgspec.json.Decoder(dict[str, int]).decode
+
+
+class Notes(msgspec.Struct, frozen=True):
+    """What a job knows of the partitions of a table: those that are not marked, with when each was first seen, and the job whose
+    checkpoint it began with, until it has looked at the notes of that one."""
+
+    waiting: dict[str, int]
+    begun_by: str = ""
+
+
+_decode = msgspec.json.Decoder(Notes).decode
 
 
 def notes_path(path: str, job_id: str) -> str:
-    """Where a job notes, within the table's directory, which partitions are not marked yet; readers pass over it."""
-    return os.path.join(path, f".partitions-{job_id}")
+    """Where a job keeps its notes, within the table's directory; readers pass over it."""
+    return os.path.join(path, ".partitions", job_id)
 
 
 class PartitionMarks:
     """Called after each commit of a job's files. A partition is marked when its trigger says so, and again when further rows have
     come into it; a repetition marks the same ones again, which changes nothing.
 
-    State: a file of the job, with the partitions that are not marked and when each was first seen."""
+    State: a file of the job, its Notes, as long as a partition waits. It stays when the job ends otherwise than by the end of its
+    input, since another may go on from its checkpoint."""
 
     def __init__(
         self, path: str, options: FileSinkOptions, partition_keys: tuple[str, ...], files: Files
@@ -44,13 +55,18 @@ class PartitionMarks:
         is_by_time = options.trigger == PARTITION_TIME
         self._time = PartitionTime(options, partition_keys) if is_by_time else None
 
+    def begin_with(self, earlier_job_id: str, job_id: str) -> None:
+        """A job begins with a checkpoint of an earlier one, whose partitions it marks too. That one may still commit."""
+        if job_id != earlier_job_id and not self._read(job_id).waiting:
+            self._write(job_id, Notes({}, earlier_job_id))
+
     def update(self, checkpoint_id: int, committables: list[Committable], now_ms: int) -> None:
         """Note the partitions of a commit, and mark those that are complete."""
         if not committables:
             return
-        notes = notes_path(self._path, committables[0].job_id)
-        before = self._read(notes)
-        waiting = dict(before)
+        job_id = committables[0].job_id
+        before = self._read(job_id)
+        waiting = {**self._inherited(before.begun_by), **before.waiting}
         for committable in committables:
             for file in committable.content["files"]:
                 waiting.setdefault(os.path.relpath(os.path.dirname(file["final"]), self._path), now_ms)
@@ -60,8 +76,19 @@ class PartitionMarks:
             if is_last or self._is_complete(partition, since_ms, watermark_ms, now_ms):
                 self._mark(partition)
                 del waiting[partition]
-        if waiting != before:
-            self._write(notes, waiting)
+        after = Notes(waiting)
+        if after != before or is_last:
+            self._write(job_id, after)
+
+    def _inherited(self, job_id: str) -> dict[str, int]:
+        """What waits in the notes of a job, and of those before it that it has not looked at."""
+        waiting: dict[str, int] = {}
+        seen = {""}
+        while job_id not in seen:
+            seen.add(job_id)
+            notes = self._read(job_id)
+            waiting, job_id = {**notes.waiting, **waiting}, notes.begun_by
+        return waiting
 
     def _is_complete(self, partition: str, since_ms: int, watermark_ms: int, now_ms: int) -> bool:
         if self._time is None:
@@ -74,10 +101,13 @@ class PartitionMarks:
     def _mark(self, partition: str) -> None:
         write_whole(os.path.join(self._path, partition, self._options.success_file_name), b"", self._files)
 
-    def _read(self, notes: str) -> dict[str, int]:
-        status = self._files.status(notes)
-        if status is None:
-            return {}
+    def _read(self, job_id: str) -> Notes:
+        notes = notes_path(self._path, job_id)
+        # A manifest may name any job, and none is called so.
+        is_name = job_id not in ("", ".", "..") and "/" not in job_id and "\0" not in job_id
+        status = self._files.status(notes) if is_name else None
+        if status is None or status.is_directory:
+            return Notes({})
         try:
             if status.size > _NOTES_BYTES_MAX:
                 raise ValueError("it is too large")
@@ -86,20 +116,21 @@ class PartitionMarks:
         except (msgspec.DecodeError, ValueError, OSError) as error:
             # Its partitions are marked when further rows come, or not at all: rows are never lost by it.
             logger.warning('could not use the notes of partitions "%s": %s', notes, error)
-            return {}
+            return Notes({})
 
-    def _write(self, notes: str, waiting: dict[str, int]) -> None:
-        if not waiting:
-            self._files.remove(notes)
+    def _write(self, job_id: str, notes: Notes) -> None:
+        place = notes_path(self._path, job_id)
+        directory = os.path.dirname(place)
+        if not notes.waiting and not notes.begun_by:
+            self._files.remove(place)
+            self._files.remove(f"{place}.draft")
+            self._files.remove_directory_if_empty(directory)
             return
-        draft = f"{notes}.draft"
-        write_whole(draft, msgspec.json.encode(waiting), self._files)
-        self._files.publish(draft, notes)
-
-
-def remove_notes(path: str, job_id: str, files: Files) -> None:
-    for notes in (notes_path(path, job_id), f"{notes_path(path, job_id)}.draft"):
-        files.remove(notes)
+        if self._files.status(place) is None:
+            make_room(directory, self._files)
+        draft = f"{place}.draft"
+        write_whole(draft, msgspec.json.encode(notes), self._files)
+        self._files.publish(draft, place)
 
 
 def _watermark_ms(committables: list[Committable]) -> int:

@@ -103,15 +103,25 @@ def remove_committed(checkpoint_id: int, committables: Sequence[Committable], fi
 
 
 def staged_rows(committable: Committable, files: Files) -> pa.Table:
-    """The rows of a writer. ExternalError SS5066 when its file is gone."""
+    """The rows of a writer. ExternalError SS5066 when its file is gone or damaged."""
     path = committable.content["path"]
     if files.status(path) is None:
-        raise ExternalError(
-            "SS5066",
-            f'could not commit "{path}": the rows written there have vanished',
-            hint="run the statement again, and let nothing remove hidden files meanwhile",
-        )
-    return pa.ipc.open_file(files.map_read(path)).read_all()
+        raise _unusable(path, "the rows written there have vanished")
+    try:
+        rows = pa.ipc.open_file(files.map_read(path)).read_all()
+        rows.validate(full=True)
+    except (pa.ArrowException, OSError) as error:
+        raise _unusable(path, "the rows written there are damaged", str(error)) from error
+    return rows
+
+
+def _unusable(path: str, problem: str, detail: str = "") -> ExternalError:
+    return ExternalError(
+        "SS5066",
+        f'could not commit "{path}": {problem}',
+        detail=detail,
+        hint="run the statement again, and let nothing change hidden files meanwhile",
+    )
 
 
 @contextlib.contextmanager

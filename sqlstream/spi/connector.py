@@ -385,6 +385,15 @@ class AbortsCommittables(Protocol):
 
 
 @runtime_checkable
+class NotesCommits(Protocol):
+    """A connector that notes beside a table what a job has still to do there behind its commits, such as marks of partitions."""
+
+    def begin_with(self, spec: SinkSpec, earlier_job_id: str, job_id: str, files: Files) -> None:
+        """A job begins with a checkpoint or savepoint of an earlier one, and does what that one has still to do. The earlier one
+        may live, and may have commits that this one repeats. Idempotent; called before anything is written for the job."""
+
+
+@runtime_checkable
 class StagesRows(Protocol):
     """A connector whose writers keep rows in directories of their own until the commit."""
 

@@ -103,7 +103,9 @@ def test_the_command_reads_a_checkpoint_in_s3(store: S3) -> None:
     assert (done.returncode, done.stdout) == (0, f'{{"c":{ROWS}}}\n'), done.stderr
 
 
-def test_a_killed_job_goes_on_from_its_checkpoint_in_s3(store: S3, tmp_path: Path) -> None:
+def test_a_killed_job_goes_on_from_its_checkpoint_in_s3_also_after_another_wrote_to_its_table(
+    store: S3, tmp_path: Path
+) -> None:
     numbers = 6_000
     config = {
         **settings(store),
@@ -111,16 +113,21 @@ def test_a_killed_job_goes_on_from_its_checkpoint_in_s3(store: S3, tmp_path: Pat
         "execution.checkpointing.interval": "200 ms",
         "sqlstream.in-process.max-input-size": "0",
     }
-    script = f"""
+    out = f"""
+        CREATE TABLE out (n BIGINT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/out', 'format' = 'json');"""
+    script = f"""{out}
         CREATE TABLE numbers (n BIGINT, p AS PROCTIME()) WITH ('connector' = 'datagen', 'rows-per-second' = '2000',
             'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '{numbers}');
-        CREATE TABLE out (n BIGINT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/out', 'format' = 'json');
         INSERT INTO out SELECT n FROM (
             SELECT n, ROW_NUMBER() OVER (PARTITION BY n ORDER BY p) AS r FROM numbers) WHERE r = 1;"""
 
-    def words(**others: str) -> list[str]:
+    def words(text: str = script, **others: str) -> list[str]:
         given = [word for key, value in {**config, **others}.items() for word in ("-D", f"{key}={value}")]
-        return [*SQLSTREAM, "run", *given, "-c", script]
+        return [*SQLSTREAM, "run", *given, "-c", text]
+
+    def run(words: list[str]) -> None:
+        done = run_to_end(words)
+        assert done.returncode == 0, done.stderr
 
     process = subprocess.Popen(words(), env=environment(), stdout=subprocess.DEVNULL)
     try:
@@ -128,11 +135,15 @@ def test_a_killed_job_goes_on_from_its_checkpoint_in_s3(store: S3, tmp_path: Pat
     finally:
         process.kill()
         process.wait()
-    done = run_to_end(words(**{"execution.state-recovery.path": path}))
-    assert done.returncode == 0, done.stderr
+    other = f"{out} INSERT INTO out VALUES (0);"
+    run(words(other))
+    run(words(**{"execution.state-recovery.path": path}))
     visible = [p for p in (tmp_path / "out").iterdir() if not p.name.startswith(".")]
     rows = [json.loads(line)["n"] for file in visible for line in file.read_text().splitlines()]
-    assert sorted(rows) == list(range(1, numbers + 1))
+    assert sorted(rows) == list(range(numbers + 1))
+    checkpoint_files(path, config).remove("s3://bucket/killed")
+    run(words(other))
+    assert not list((tmp_path / "out").glob(".staging-*"))
 
 
 def _second_checkpoint(directory: str, config: dict[str, str], process: subprocess.Popen[bytes]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pytest
-from commit_harness import CheckpointedJob
+from commit_harness import CheckpointedJob, DoubtfulDisk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from object_store import store_in
@@ -70,7 +70,21 @@ def test_files_have_every_row_once(format: str, plan: Plan, deaths: list[int], m
         partitions = {file.parent for file in path.glob("p=*/part-*")}
         marked = {file.parent for file in path.glob("p=*/_SUCCESS")}
         assert marked == (partitions if MARKED.keys() <= more.keys() else set())
-        assert not list(path.glob(".partitions-*"))
+        assert not (path / ".partitions").exists()
+
+
+@given(PLANS, st.lists(st.integers(0, 120), max_size=6), st.sampled_from([{}, JOINED, MARKED]))
+@settings(max_examples=25, deadline=None, derandomize=True)
+def test_files_of_a_server_that_loses_answers_have_every_row_once(
+    plan: Plan, failing: list[int], more: dict[str, str]
+) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "t")
+        options = {"connector": "filesystem", "path": str(path), "format": "csv", **more}
+        spec = SinkSpec("t", "filesystem", options, SCHEMA, partition_keys=(1,))
+        rows = CheckpointedJob(spec, plan, [], lambda: read(options)).run_on(DoubtfulDisk(failing))
+        assert sorted(read(options)) == list(range(rows))
+        assert not list(path.glob(".commit-*"))
 
 
 def stored_in_duckdb(path: Path) -> list[int]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.connectors.commit_notes import JOURNAL, JOURNAL_DAYS, find_notes, forget_notes, not_noted, note
+from runtime.connectors.commit_notes import JOURNAL, JOURNAL_DAYS, CommitJournal
 from runtime.connectors.duckdb.database import INSTANCES, attach, connect, lock_down, table_of
 from runtime.connectors.duckdb.errors import translated
 from runtime.connectors.duckdb.options import Place
@@ -27,6 +27,9 @@ from sqlstream.spi.files import Files
 _TRIES = 40
 _PAUSE_S = 0.25
 _ALIAS = "target"
+_JOURNAL = CommitJournal(
+    f"{_ALIAS}.main.{JOURNAL}", "VARCHAR", "TIMESTAMPTZ", "now()", f"now() - INTERVAL {JOURNAL_DAYS} DAY"
+)
 _ADDED = f"({int(RowKind.INSERT)}, {int(RowKind.UPDATE_AFTER)})"
 
 
@@ -59,11 +62,12 @@ def apply(
         files.status(path)
     with translated(place), _writing(place, real) as connection:
         connection.execute("BEGIN")
-        if missing := _missing(connection, writers):
-            _check_table(connection, place, spec, _ALIAS, makes=True)
-            staged = pa.concat_tables([staged_rows(c, files) for c in missing])
-            _write(connection, place, spec, staged)
-            _note(connection, missing)
+        _JOURNAL.write_once(
+            writers,
+            connection.execute,
+            lambda query: [key for (key,) in connection.execute(query).fetchall()],
+            lambda missing: _apply(connection, place, spec, missing, files),
+        )
         connection.execute("COMMIT")
     remove_committed(checkpoint_id, writers, files)
 
@@ -89,20 +93,11 @@ def _writing(place: Place, path: str) -> Iterator[Any]:
         yield connection
 
 
-def _missing(connection: Any, writers: Sequence[Committable]) -> list[Committable]:
-    """Those whose rows the journal does not name."""
-    journal = f"{_ALIAS}.main.{JOURNAL}"
-    connection.execute(
-        f"CREATE TABLE IF NOT EXISTS {journal} (writer VARCHAR PRIMARY KEY, committed_at TIMESTAMPTZ)"
-    )
-    return not_noted(writers, [key for (key,) in connection.execute(find_notes(journal, writers)).fetchall()])
-
-
-def _note(connection: Any, writers: Sequence[Committable]) -> None:
-    journal = f"{_ALIAS}.main.{JOURNAL}"
-    connection.execute(f"DELETE FROM {journal} WHERE committed_at < now() - INTERVAL {JOURNAL_DAYS} DAY")
-    connection.execute(forget_notes(journal, writers))
-    connection.execute(note(journal, writers, "now()"))
+def _apply(
+    connection: Any, place: Place, spec: SinkSpec, writers: Sequence[Committable], files: Files
+) -> None:
+    _check_table(connection, place, spec, _ALIAS, makes=True)
+    _write(connection, place, spec, pa.concat_tables([staged_rows(c, files) for c in writers]))
 
 
 def _check_table(connection: Any, place: Place, spec: SinkSpec, alias: str, *, makes: bool = False) -> None:

@@ -71,6 +71,11 @@ class Connection:
             cursor.execute(sql)
             return cursor.fetch_arrow_table()
 
+    def texts(self, sql: str) -> list[str]:
+        """The first column of the rows."""
+        found: list[str] = self.rows(sql).column(0).to_pylist()
+        return found
+
     def batches(self, sql: str, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The rows as they come, in batches of at most `batch_rows`. The query has begun when this returns, and ends with its
         last row or with the connection; no other statement can run meanwhile."""

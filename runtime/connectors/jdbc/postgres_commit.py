@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runtime.connectors.commit_notes import JOURNAL, JOURNAL_DAYS, find_notes, forget_notes, not_noted, note
+from runtime.connectors.commit_notes import JOURNAL, JOURNAL_DAYS, CommitJournal
 from runtime.connectors.jdbc.driver import Connection, connect, transaction
 from runtime.connectors.jdbc.options import JdbcOptions
 from runtime.connectors.jdbc.postgres import Postgres
@@ -67,26 +67,27 @@ def _connected(options: JdbcOptions, files: Files) -> Connection:
 
 def _commit(spec: SinkSpec, options: JdbcOptions, writers: Sequence[Committable], files: Files) -> None:
     schema = writers[0].content["schema"]
-    journal = f"{quote(schema)}.{JOURNAL}"
+    journal = CommitJournal(
+        f"{quote(schema)}.{JOURNAL}",
+        "text",
+        "timestamptz",
+        "now()",
+        f"now() - INTERVAL '{JOURNAL_DAYS} days'",
+    )
     connection = _connected(options, files)
     try:
         with transaction(connection):
             # Two commits that both make the journal would hinder each other.
-            connection.rows(
-                f"SELECT pg_advisory_xact_lock(hashtextextended({text(journal)}, 0))::text AS locked"
+            lock = f"hashtextextended({text(journal.name)}, 0)"
+            connection.rows(f"SELECT pg_advisory_xact_lock({lock})::text AS locked")
+            journal.write_once(
+                writers,
+                connection.run,
+                connection.texts,
+                lambda missing: _write(
+                    connection, spec, Postgres().find_table(connection, options.table), missing
+                ),
             )
-            connection.run(
-                f"CREATE TABLE IF NOT EXISTS {journal} (writer text PRIMARY KEY, committed_at timestamptz)"
-            )
-            notes = connection.rows(find_notes(journal, writers)).column(0).to_pylist()
-            if missing := not_noted(writers, notes):
-                target = Postgres().find_table(connection, options.table)
-                _write(connection, spec, target, missing)
-                connection.run(
-                    f"DELETE FROM {journal} WHERE committed_at < now() - INTERVAL '{JOURNAL_DAYS} days'"
-                )
-                connection.run(forget_notes(journal, missing))
-                connection.run(note(journal, missing, "now()"))
             for writer in writers:
                 connection.run(f"DROP TABLE IF EXISTS {staging_table(schema, writer.content['table'])}")
     finally:

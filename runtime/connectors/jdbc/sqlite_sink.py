@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.connectors.commit_notes import JOURNAL, JOURNAL_DAYS, find_notes, forget_notes, not_noted, note
+from runtime.connectors.commit_notes import JOURNAL, JOURNAL_DAYS, CommitJournal
 from runtime.connectors.declared_rows import value_error
 from runtime.connectors.jdbc.driver import Connection, connect, transaction
 from runtime.connectors.jdbc.options import JdbcOptions
@@ -28,6 +28,9 @@ from sqlstream.types import LogicalType, TypeRoot
 COMMIT_TIMEOUT_MS = 10_000
 """How long a commit waits for another process that has the database locked."""
 
+_JOURNAL = CommitJournal(
+    *(f"main.{JOURNAL}", "TEXT", "TEXT", "datetime('now')", f"datetime('now', '-{JOURNAL_DAYS} days')")
+)
 _STAGED = "temp.sqlstream_staged"
 _EXACT_DIGITS = 15
 """A column of NUMERIC affinity keeps a decimal as REAL, which is exact up to this many digits."""
@@ -77,18 +80,12 @@ def commit_sqlite(
     try:
         connection.rows(f"PRAGMA busy_timeout = {COMMIT_TIMEOUT_MS}")
         with transaction(connection, "BEGIN IMMEDIATE"):
-            journal = f"main.{JOURNAL}"
-            connection.run(
-                f"CREATE TABLE IF NOT EXISTS {journal} (writer TEXT PRIMARY KEY, committed_at TEXT)"
+            _JOURNAL.write_once(
+                writers,
+                connection.run,
+                connection.texts,
+                lambda missing: _write(connection, spec, options, [staged_rows(w, files) for w in missing]),
             )
-            notes = connection.rows(find_notes(journal, writers)).column(0).to_pylist()
-            if missing := not_noted(writers, notes):
-                _write(connection, spec, options, [staged_rows(w, files) for w in missing])
-                connection.run(
-                    f"DELETE FROM {journal} WHERE committed_at < datetime('now', '-{JOURNAL_DAYS} days')"
-                )
-                connection.run(forget_notes(journal, missing))
-                connection.run(note(journal, missing, "datetime('now')"))
     finally:
         connection.close()
     remove_committed(checkpoint_id, writers, files)

@@ -130,17 +130,33 @@ def test_what_a_checkpoint_that_stays_has_to_commit_stays_as_long_as_it(
     assert [name for name in names(sink, tmp_path) if "failed" in name] == []
 
 
-def test_what_a_checkpoint_in_an_object_store_has_to_commit_is_left_to_its_owner(
-    sink: SinkSpec, store: ClaimingStore, tmp_path: Path
+STORE = {
+    "execution.checkpointing.interval": "1 s",
+    "execution.checkpointing.dir": "s3://bucket/checkpoints",
+    "s3.endpoint": "http://127.0.0.1:1",
+}
+"""A store that does not answer."""
+
+
+@pytest.mark.parametrize("next_config", [{}, STORE, {**STORE, "s3.endpoint": "http://127.0.0.1:2"}])
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_what_a_checkpoint_in_an_object_store_has_to_commit_stays_while_nobody_knows_that_it_is_gone(
+    sink: SinkSpec, is_killed: bool, next_config: dict[str, str]
 ) -> None:
-    graph = job("failed", sink)
-    store.put(graph, b"")
-    staged = stage(sink, "failed")
-    store.remove("failed", replace(ended(graph), output_kept_for=("s3://bucket/checkpoints/failed",)))
-    store.put(job("next", sink), b"")
+    graph = msgspec.structs.replace(job("dead", sink), config=STORE)
+    dead = ClaimingStore(KeepNothing(), FILES)
+    dead.put(graph, b"")
+    staged = stage(sink, "dead")
+    if is_killed:
+        kill(dead)
+    else:
+        kept_for = ("s3://bucket/checkpoints/dead",)
+        dead.remove("dead", replace(ended(graph), output_kept_for=kept_for))
+    store = ClaimingStore(KeepNothing(), FILES)
+    store.put(msgspec.structs.replace(job("next", sink), config=next_config), b"")
+    store._abandoned.wait(30)
     store.close()
     assert staged.exists()
-    assert [name for name in names(sink, tmp_path) if name.endswith("failed-claim")] == []
 
 
 def test_the_rows_of_a_living_job_and_those_that_nobody_claims_stay(

@@ -102,6 +102,17 @@ def test_sql_reads_all_subtasks_under_both_names(tmp_path: Path, capsys: pytest.
         assert lines(run(capsys, "sql", "--json", path, query.format(name))) == [{"m": 3, "c": 3, "g": 1}]
 
 
+def test_sql_shows_the_tables_of_the_checkpoint_and_no_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = stored(tmp_path, 12, [("a", 1)], others={'odd"; name': groups([("x", 7)])})
+    assert [row["name"] for row in lines(run(capsys, "sql", "--json", path, "SHOW TABLES"))] == [
+        "groups",
+        "odd_name",
+        "w",
+    ]
+
+
 def test_sql_writes_every_type_in_every_format(
     tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:

@@ -49,9 +49,9 @@ class Table:
             monkeypatch.setattr("runtime.connectors.filesystem.now_ms", lambda: self.now_ms)
         self.writer = self.new_writer()
 
-    def new_writer(self, subtask: int = 0) -> Any:
+    def new_writer(self, subtask: int = 0, job_id: str = "job") -> Any:
         context = ConnectorContext(
-            *("job", "v", subtask, 1, 0, 100, {}, lambda: self.now_ms, lambda name, n: None, self.files)
+            *(job_id, "v", subtask, 1, 0, 100, {}, lambda: self.now_ms, lambda name, n: None, self.files)
         )
         return CONNECTOR.sink(self.spec, ChangelogMode.INSERT_ONLY, context)
 
@@ -149,7 +149,7 @@ def test_notes_that_cannot_be_read_are_written_anew(tmp_path: Path, monkeypatch:
     table = Table(tmp_path / "t", monkeypatch, **MARK, **{"sink.partition-commit.delay": "5 s"})
     table.write((1, "a", "0"))
     table.checkpoint(1)
-    (table.path / ".partitions-job").write_bytes(b"[1, 2")
+    (table.path / ".partitions" / "job").write_bytes(b"[1, 2")
     table.write((2, "b", "0"))
     table.checkpoint(2)
     table.now_ms = 5_000
@@ -158,8 +158,35 @@ def test_notes_that_cannot_be_read_are_written_anew(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(partition_marks, "_NOTES_BYTES_MAX", 3)
     table.write((3, "c", "0"))
     table.checkpoint(4)
-    CONNECTOR.abort(table.spec, "job", [], table.files)
+    table.checkpoint(LAST_CHECKPOINT_ID)
     assert [p.name for p in table.path.glob(".*")] == [".committed"]
+
+
+def test_a_job_marks_the_partitions_of_the_job_that_it_goes_on_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table(tmp_path / "t", monkeypatch, **MARK, **{"sink.partition-commit.delay": "5 s"})
+    table.now_ms = 1_000
+    table.write((1, "a", "0"))
+    table.checkpoint(1)
+    # As at its end.
+    CONNECTOR.abort(table.spec, "job", [], table.files)
+    table.now_ms = 4_000
+    table.write((2, "b", "0"))
+    saved = table.writer.prepare_commit(2)
+    # Another job repeats that commit; one between them has committed nothing.
+    for earlier, later in (("job", "between"), ("between", "later")):
+        CONNECTOR.begin_with(table.spec, earlier, later, table.files)
+    table.commit(2, saved)
+    table.now_ms = 6_000
+    later = table.new_writer(job_id="later")
+    table.checkpoint(3, later)
+    assert table.marked() == ["day=a/hour=0"]
+    table.now_ms = 9_000
+    table.checkpoint(4, later)
+    assert table.marked() == ["day=a/hour=0", "day=b/hour=0"]
+    table.checkpoint(LAST_CHECKPOINT_ID, later)
+    assert not (table.path / ".partitions" / "later").exists()
 
 
 def test_the_time_of_a_partition_is_read_in_its_time_zone() -> None:

@@ -187,8 +187,8 @@ def test_operators_get_the_last_watermark_once() -> None:
         assert log.taken().count(("on_watermark", WATERMARK_MAX)) == 1
 
 
-def barrier(checkpoint_id: int, is_drain: bool = False) -> CheckpointBarrier:
-    return CheckpointBarrier(checkpoint_id, 1_000, is_drain=is_drain)
+def barrier(checkpoint_id: int, is_drain: bool = False, is_last: bool = False) -> CheckpointBarrier:
+    return CheckpointBarrier(checkpoint_id, 1_000, is_drain=is_drain, is_last=is_last)
 
 
 def taken_of(made: NetworkInput, log: Log) -> list[tuple[Any, ...]]:
@@ -542,6 +542,21 @@ def test_a_drained_source_reads_nothing_more_and_fails_with_its_savepoint() -> N
     made.on_checkpoint_aborted(1)
     with pytest.raises(JobError, match="savepoint 2 has failed after event time was ended for it"):
         made.on_checkpoint_aborted(2)
+
+
+def test_a_source_reads_nothing_behind_the_last_checkpoint_until_that_is_aborted() -> None:
+    log = Log()
+    made: Any = SourceInput(
+        "c", Reader(ROWS, ROWS), log, lambda n: None, ChainPosition(), lambda: 7, None, -1, log.checkpoint  # type: ignore[arg-type]
+    )  # fmt: skip
+    made.on_trigger(barrier(2, is_last=True))
+    made.on_trigger(barrier(3))
+    log.taken()
+    assert (made.take(), log.taken()) == (UNTIL_INPUT, [])
+    made.on_checkpoint_aborted(1)
+    assert made.take() is UNTIL_INPUT
+    made.on_checkpoint_aborted(2)
+    assert (made.take(), log.taken()) == (NO_PAUSE, [("emit", ROWS)])
 
 
 def test_a_task_that_had_finished_passes_on_the_end_once_it_has_come() -> None:

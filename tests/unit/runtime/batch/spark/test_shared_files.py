@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.batch.spark.shared_files import refuse_local_files
+from runtime.batch.spark.shared_files import refuse_local_checkpoints, refuse_local_files
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
@@ -33,3 +33,19 @@ def test_a_file_whose_columns_are_asked_for_is_refused_too() -> None:
 
 def test_a_database_at_an_address_has_no_files_of_this_machine() -> None:
     refuse_local_files([table(path="dbname=shop host=db1", type="postgres")], {})
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"execution.checkpointing.interval": "1 s", "execution.checkpointing.dir": "/data"},
+        {"execution.checkpointing.interval": "1 s", "execution.checkpointing.savepoint-dir": "/data"},
+        {"execution.state-recovery.path": "/data"},
+    ],
+)
+def test_checkpoints_in_a_directory_of_this_machine_are_refused(config: dict[str, str]) -> None:
+    with pytest.raises(UserError, match='is the directory "/data" of this machine') as refused:
+        refuse_local_checkpoints(config)
+    assert refused.value.code == "SS4057"
+    refuse_local_checkpoints({**config, "execution.batch.spark-files-are-shared": "true"})
+    refuse_local_checkpoints({key: value.replace("/data", "s3://bucket/a") for key, value in config.items()})
