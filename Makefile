@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 
-.PHONY: help setup browser postgres demo demo-year data test test-all check check-static format mutants chaos bench bench-peers clean
+.PHONY: help setup browser postgres demo demo-year data test test-all check check-static format mutants chaos simulate bench bench-peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -51,6 +51,9 @@ mutants: setup ## put COUNT (60) faults, chosen by SEED, into a copy of the code
 
 chaos: setup ## kill and stop processes of a job over files for SECONDS (60), by SEED (1): no row may be lost or doubled
 	@$(BIN)/python tests/chaos/main.py --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1)
+
+simulate: setup ## run SEEDS (10000) simulated clusters from seed FROM (0): the first that fails tells its story
+	@$(BIN)/python tests/simulation/main.py --seeds $(or $(SEEDS),10000) --from $(or $(FROM),0) --jobs $(or $(JOBS),2)
 
 bench: setup ## measure the engine on Nexmark
 	@$(BIN)/sqlstream bench nexmark

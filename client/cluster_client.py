@@ -9,6 +9,7 @@ from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
 from sqlstream.messages.client_rpc import SavepointStatusReply
+from sqlstream.messages.rescale import RescaleStatus
 from sqlstream.messages.rpc import (
     JobDetails,
     JobMetrics,
@@ -86,3 +87,14 @@ class ClusterClient(Protocol):
 
     def close(self) -> None:
         """Disconnect. A cluster that this client started ends with it; harmless when repeated."""
+
+
+class ServedCluster(ClusterClient, Protocol):
+    """The cluster of a server, whose REST also changes the parallelism of jobs. Implemented by `EmbeddedCluster`."""
+
+    def rescale(self, graph: JobGraph, trigger_id: str) -> None:
+        """Give a running job this graph, of the same operators at another parallelism; returns once that has begun, and a
+        repetition does nothing. UserError or JobError when it is refused."""
+
+    def rescale_status(self, job_id: str, trigger_id: str) -> RescaleStatus:
+        """How far the rescale is that was asked for under that id."""

@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "job": ("client.commands.job", "show one job of a server"),
     "cancel": ("client.commands.cancel", "end jobs of a server"),
     "stop": ("client.commands.stop", "end a job of a server with a savepoint, from which it can go on"),
+    "rescale": ("client.commands.rescale", "take a running job of a server to another parallelism"),
     "savepoint": ("client.commands.savepoint", "take a savepoint of a job of a server, or remove one"),
     "checkpoints": ("client.commands.checkpoints", "list the checkpoints of a job of a server"),
     "logs": ("client.commands.logs", "print what a server's log says of a job"),

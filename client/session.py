@@ -228,6 +228,8 @@ class Session:
         if is_job_statement(statement):
             return execute_job_statement(statement, self.cluster, self.config)
         if isinstance(statement, Explain):
+            if statement.is_of_state:
+                return Text(self.explain_state(statement.target))
             return Text(self.explain(statement.target, statement.details))
         if isinstance(statement, Query | Insert | StatementSet):
             plan = self.compile(statement, job_id=secrets.token_hex(16))
@@ -254,6 +256,7 @@ class Session:
         from planner.bind.sink import bind_sinks
 
         context = self.bind_context()
+        context = dataclasses.replace(context, text=statement.text, text_start=statement.span.start)
         return self.compile_sinks(bind_sinks(statement, context), context, job_id)
 
     def compile_sinks(
@@ -278,6 +281,21 @@ class Session:
         from client.batch_statements import explain_batch
 
         return explain_batch(plan, details, self.cluster, self.files(), self._is_served)
+
+    def explain_state(self, statement: Statement) -> str:
+        """EXPLAIN STATE of a query, INSERT or statement set: what each operator keeps. UserError SS6240 in batch."""
+        from client.state_explanation import explain_state
+        from planner.compile import CompiledPlan
+
+        plan = self.compile(statement)
+        if isinstance(plan, CompiledPlan):
+            return explain_state(plan.job_graph)
+        raise UserError(
+            "SS6240",
+            "a batch query keeps no state",
+            span=statement.span,
+            hint="SET 'execution.runtime-mode' = 'STREAMING' to see what it keeps as a stream",
+        )
 
     def bind_context(self) -> BindContext:
         from planner.bind.context import BindContext
@@ -407,7 +425,7 @@ class Session:
             collected[0] if collected else None,
             self.cluster,
             rejected_rows_places(graph),
-            note=guarantee_note(graph),
+            note="\n".join(n for n in (guarantee_note(graph), recovery_note(graph, self.cluster)) if n),
         )
 
 
@@ -474,6 +492,20 @@ def guarantee_note(graph: JobGraph) -> str:
         notes.append(
             f"rows of {', '.join(tables)} are each read once only if nobody changes the table before a recovery"
         )
+    return "\n".join(f"note: {note}" for note in notes)
+
+
+def recovery_note(graph: JobGraph, cluster: ClusterClient) -> str:
+    """What a job that was submitted with the state of another one does not take of it, and what it begins without; empty when it
+    goes on with all."""
+    if not options.get(graph.config, "execution.state-recovery.path"):
+        return ""
+    found = cluster.checkpoints(graph.job_id)
+    notes = []
+    if found.left_out:
+        notes.append(f"state is left out: {'; '.join(found.left_out)}")
+    if found.begun_empty:
+        notes.append(f"begins without state: {'; '.join(found.begun_empty)}")
     return "\n".join(f"note: {note}" for note in notes)
 
 

@@ -12,9 +12,11 @@ from planner.physical.changelog import infer_changelog_modes
 from planner.physical.drop_update_before import drop_update_before
 from planner.physical.node import PhysicalNode
 from planner.physical.planner import plan_statements
+from planner.physical.state_identity import identify_states
 from planner.relational.nodes import Sink
 from planner.rules import optimise
 from planner.translate.job_graph import translate_job_graph
+from planner.translate.scaling import plan_scaling
 from planner.translate.stream_graph import translate_stream_graph
 from sqlstream import config
 from sqlstream.errors import UserError
@@ -50,9 +52,11 @@ def compile_statements(nodes: tuple[Sink, ...], context: BindContext, job_id: st
     physical = plan_statements(optimised, settings, context.connectors)
     physical = infer_changelog_modes(physical, context.connectors)
     physical = drop_update_before(physical, context.connectors)
-    stream_graph = translate_stream_graph(physical, settings)
+    physical = identify_states(physical, context.line_of)
+    scaling = plan_scaling(physical, settings)
+    stream_graph = translate_stream_graph(physical, scaling, settings)
     job_graph = translate_job_graph(
-        stream_graph, settings, job_id or _digest(stream_graph), job_name(nodes, settings)
+        stream_graph, settings, job_id or _digest(stream_graph), job_name(nodes, settings), scaling
     )
     return CompiledPlan(nodes, optimised, physical, stream_graph, job_graph)
 

@@ -43,6 +43,7 @@ from sqlstream.graph.job_graph import (
 )
 from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
 from sqlstream.messages.client_rpc import SavepointStatusReply
+from sqlstream.messages.rescale import RescaleStatus
 from sqlstream.messages.rpc import (
     JobDetails,
     JobMetrics,
@@ -340,6 +341,16 @@ class EmbeddedCluster:
 
     def dispose_savepoint(self, path: str) -> None:
         self._shell.dispose_savepoint(path)
+
+    # --- another parallelism
+
+    def rescale(self, graph: JobGraph, trigger_id: str) -> None:
+        """Give a running job this graph, of the same operators at another parallelism. UserError or JobError when it is
+        refused."""
+        self._shell.rescale(graph, trigger_id)
+
+    def rescale_status(self, job_id: str, trigger_id: str) -> RescaleStatus:
+        return self._shell.rescale_status(job_id, trigger_id)
 
     # --- the cluster
 

@@ -59,12 +59,16 @@ class ClaimingStore:
         self._claims: dict[str, list[Claim]] = {}
 
     def put(self, job_graph: JobGraph, encoded: bytes) -> None:
-        """What dead jobs left where the job's sinks stage rows is removed meanwhile."""
-        self._claims[job_graph.job_id] = self._claimed(job_graph)
+        """What dead jobs left where the job's sinks stage rows is removed meanwhile. A job that gets another graph has its
+        claims already."""
+        is_first = job_graph.job_id not in self._claims
+        if is_first:
+            self._claims[job_graph.job_id] = self._claimed(job_graph)
         try:
             self._store.put(job_graph, encoded)
         except BaseException:
-            self._release(job_graph.job_id, is_committed=False)
+            if is_first:
+                self._release(job_graph.job_id, is_committed=False)
             raise
 
     def remove(self, job_id: str, ended: EndedJob) -> None:

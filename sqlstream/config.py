@@ -118,8 +118,8 @@ OPTIONS: dict[str, ConfigOption] = {
         ConfigOption("taskmanager.numberOfTaskSlots", _I, "1", "Slots of each TaskManager.", minimum=1, maximum=64,
                      scope=Scope.CLUSTER),
         ConfigOption("process.working-dir", _S, "",
-                     "The directory for files that a process leaves to the one that takes its place; empty takes that for "
-                     "temporary files.", scope=Scope.CLUSTER),
+                     "The directory for files that a process leaves to the one that takes its place; empty takes "
+                     "io.tmp.dirs.", scope=Scope.CLUSTER),
         ConfigOption("process.taskmanager.working-dir", _S, "",
                      "That of TaskManagers; empty takes process.working-dir.", scope=Scope.CLUSTER),
         ConfigOption("jobstore.max-capacity", _I, "200",

@@ -1,5 +1,5 @@
 """Runs each query in child processes, kills one of them at a random point, stops the job at another one, and goes on from its
-newest checkpoint at another parallelism."""
+newest checkpoint at another parallelism, with the other state backend."""
 
 from __future__ import annotations
 
@@ -33,18 +33,23 @@ SETTINGS = {
     "restart-strategy.fixed-delay.delay": "10 ms",
 }
 
+BACKEND = "state.backend.type"
+HASHMAP, MAPPED = "hashmap", "mapped"
+
 
 class InterruptedEngine(Engine):
     """An Engine whose jobs are interrupted twice each. `kills` and `restores` count those that came before the end
     of the job, of `jobs`.
 
-    State: the cluster, which replaces the children that are killed, and how long sources pause after each batch."""
+    State: the cluster, which replaces the children that are killed, how long sources pause after each batch, and where state lies
+    before and behind the restore (`backends`)."""
 
     def __init__(self, directory: Path, seed: int) -> None:
         super().__init__(directory)
         self._place = directory
         self._random = random.Random(seed)
         self.pause_ms = 10
+        self.backends = HASHMAP, MAPPED
         self._children = EmbeddedCluster({"taskmanager.numberOfTaskSlots": "1"}, task_managers=3)
         self._children.start()
         self._compile: Callable[[], CompiledPlan]
@@ -69,6 +74,7 @@ class InterruptedEngine(Engine):
         rows = self._place / f"kept-{secrets.token_hex(4)}"
         checkpoints = self._place / "checkpoints"
         settings = SETTINGS | {"execution.checkpointing.dir": str(checkpoints), PAUSE_MS: str(self.pause_ms)}
+        settings[BACKEND], backend_behind = self.backends
         graph = _kept(plan.job_graph, rows, settings)
         self._children.submit(graph)
         self._run_for_a_while(graph.job_id)
@@ -82,6 +88,7 @@ class InterruptedEngine(Engine):
             if newest is not None:
                 settings |= {"execution.state-recovery.path": str(newest)}
                 self.restores += 1
+            settings[BACKEND] = backend_behind
             graph = _kept(self._at_another_parallelism().job_graph, rows, settings)
             self._children.submit(graph)
         reply = self._children.wait(graph.job_id, TIMEOUT_S)

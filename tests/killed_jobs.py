@@ -20,8 +20,9 @@ from simulated_tasks import SimulatedExchange, SimulatedTask
 
 from runtime.checkpoint.checkpoint_files import checkpoint_files
 from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport, CheckpointTaken
-from runtime.taskmanager.checkpoints.task_checkpoints import UNALIGNED
+from runtime.taskmanager.checkpoints.task_checkpoints import ALIGNED_TIMEOUT, CONCURRENT_MAX, UNALIGNED
 from runtime.taskmanager.events import CheckpointMessage, TaskStateChanged
+from sqlstream.errors import FailureReason
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint import SubtaskState, TaskRestore, checkpoint_of_path
 from sqlstream.messages.job_state import ExecutionState
@@ -51,11 +52,23 @@ class Completed:
 
 
 @dataclasses.dataclass
+class Pending:
+    """A checkpoint in progress, with the attempts that have not reported it; `savepoint` is the directory of one."""
+
+    checkpoint_id: int
+    savepoint: str
+    awaited: set[str]
+    reports: dict[str, CheckpointTaken] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass
 class Story:
     """What outlives a kill. `figures` count what has happened."""
 
     directory: Path
     is_unaligned: bool
+    aligned_timeout_ms: int = 0
+    concurrent_max: int = 1
     last_id: int = 0
     completed: Completed | None = None
     committed: dict[str, list[pa.RecordBatch]] = dataclasses.field(default_factory=dict)
@@ -80,16 +93,19 @@ class KilledDeployment(Deployment):
         self._by_execution: dict[str, SimulatedTask] = {}
         self._running: set[str] = set()
         self._ended: dict[str, TaskStateChanged] = {}
-        self._pending: dict[str, CheckpointTaken] | None = None
-        self._awaited: set[str] = set()
-        self._savepoint = ""
+        self._pending: dict[int, Pending] = {}
         self._completed_here = 0
         super().__init__(graph, tape, {}, started_ms)
 
     def _deployed(
         self, task: TaskDeploymentDescriptor, exchange: SimulatedExchange, states: States
     ) -> SimulatedTask:
-        config = {**task.config, UNALIGNED: str(self.story.is_unaligned).lower()}
+        config = {
+            **task.config,
+            UNALIGNED: str(self.story.is_unaligned).lower(),
+            ALIGNED_TIMEOUT: f"{self.story.aligned_timeout_ms} ms",
+            CONCURRENT_MAX: str(self.story.concurrent_max),
+        }
         directory = str(self.story.directory)
         task = msgspec.structs.replace(
             task, checkpoint_directory=directory, config=config, **self._restored(task)
@@ -97,7 +113,7 @@ class KilledDeployment(Deployment):
         made = self._by_execution[task.execution_id] = SimulatedTask(
             task, exchange, self.tape, self._now, self._after, self._report,
             report_checkpoint=self._on_report, state_files=checkpoint_files,
-            write_delay_ms=lambda: self.tape.fate.choice([0, 20, 200]),
+            write=lambda call: self._after(self.tape.fate.choice([0, 20, 200]), call),
         )  # fmt: skip
         return made
 
@@ -127,19 +143,27 @@ class KilledDeployment(Deployment):
             self._running.add(change.execution_id)
         else:
             self._ended[change.execution_id] = change
-            if change.execution_id in self._awaited:
-                self._abort("broken off")
+            for pending in [p for p in self._pending.values() if change.execution_id in p.awaited]:
+                self._abort(pending, "broken off")
 
     def _on_report(self, report: CheckpointReport) -> None:
-        if self._pending is None or report.checkpoint_id != self.story.last_id:
+        pending = self._pending.get(report.checkpoint_id)
+        if pending is None:
             return
         if not isinstance(report, CheckpointTaken):
-            self._abort(report.error.code)
+            is_overtaken = report.error.reason is FailureReason.CANCELLED
+            self._abort(pending, "overtaken" if is_overtaken else report.error.code)
             return
-        self._pending[report.execution_id] = report
-        self._awaited.discard(report.execution_id)
-        if not self._awaited:
-            self._complete(self._pending)
+        if any(not (self.story.directory / path).exists() for path in self._referred(pending, report)):
+            self._abort(pending, "refers to a file that was removed")
+            return
+        pending.reports[report.execution_id] = report
+        pending.awaited.discard(report.execution_id)
+        if not pending.awaited:
+            self._complete(pending)
+
+    def _referred(self, pending: Pending, report: CheckpointTaken) -> frozenset[str]:
+        return frozenset() if pending.savepoint else paths_of([report.state])
 
     # --- what the JobMaster does
 
@@ -156,37 +180,39 @@ class KilledDeployment(Deployment):
         ]
         are_open = self._running | set(self._ended) == set(self._by_execution)
         has_reader = any(not t.has_ended for t in readers)
-        return self._pending is None and are_open and has_reader and bool(others) and not partly
+        is_alone = any(pending.savepoint for pending in self._pending.values())
+        has_place = len(self._pending) < self.story.concurrent_max and not is_alone
+        return has_place and are_open and has_reader and bool(others) and not partly
 
     def _begin(self) -> None:
         self.story.last_id += 1
         id, fate = self.story.last_id, self.tape.fate
-        self.story.count("begun")
-        self._pending = {}
-        self._awaited = set(self._by_execution) - set(self._ended)
-        self._savepoint = str(self.story.directory / f"savepoint-{id}") if fate.random() < 0.15 else ""
-        for execution_id in sorted(self._awaited):
+        self.story.count("begun beside another" if self._pending else "begun")
+        is_savepoint = fate.random() < 0.15 and not self._pending
+        savepoint = str(self.story.directory / f"savepoint-{id}") if is_savepoint else ""
+        awaited = set(self._by_execution) - set(self._ended)
+        self._pending[id] = Pending(id, savepoint, awaited)
+        for execution_id in sorted(awaited):
             if not self._by_execution[execution_id].descriptor.inputs:
                 known = self._completed_here if fate.random() < 0.5 else 0
-                message = TriggerCheckpoint(
-                    "", execution_id, id, self.now_ms, self._savepoint, completed_id=known
-                )
+                message = TriggerCheckpoint("", execution_id, id, self.now_ms, savepoint, completed_id=known)
                 # Repeated until it is acknowledged, so it is not lost.
                 task = self._by_execution[execution_id]
                 self._after(
                     fate.choice([0, 10, 300]), lambda task=task, m=message: task.tell_of_checkpoint(m)
                 )  # type: ignore[misc]
 
-    def _abort(self, why: str) -> None:
+    def _abort(self, pending: Pending, why: str) -> None:
         self.story.count(f"aborted: {why}")
-        self._pending, self._awaited = None, set()
-        for execution_id in set(self._by_execution) - set(self._ended):
-            self._tell(execution_id, CheckpointAborted("", execution_id, self.story.last_id))
+        del self._pending[pending.checkpoint_id]
+        earlier = tuple(n for n in self._pending if n < pending.checkpoint_id)
+        for execution_id in sorted(set(self._by_execution) - set(self._ended)):
+            self._tell(execution_id, CheckpointAborted("", execution_id, pending.checkpoint_id, earlier))
 
-    def _complete(self, reports: dict[str, CheckpointTaken]) -> None:
-        id, ended = self.story.last_id, self._ended
-        self._pending = None
-        self.story.count("savepoints" if self._savepoint else "completed")
+    def _complete(self, pending: Pending) -> None:
+        id, ended, reports = pending.checkpoint_id, self._ended, pending.reports
+        del self._pending[id]
+        self.story.count("savepoints" if pending.savepoint else "completed")
         segments = [
             s for r in reports.values() for o in r.state.operators for t in o.tables for s in t.segments
         ]
@@ -202,20 +228,22 @@ class KilledDeployment(Deployment):
             finished[vertex_id] = tuple(e not in reports for e in ids)
         before = self.story.completed.finished_committables if self.story.completed else ()
         late = tuple(c for e, change in ended.items() if e not in reports for c in change.committables)
-        kept = tuple(dict.fromkeys([*before, *late]))
-        directory = self._savepoint or str(self.story.directory)
+        kept = (*before, *(c for c in late if c not in before))
+        directory = pending.savepoint or str(self.story.directory)
         self.story.completed = Completed(id, directory, states, finished, kept)
         for report in reports.values():
             self.story.commit(report.committables, self.tape)
-        self._remove_unused(states, id)
+        if not pending.savepoint:
+            self._remove_unused(states, id)
         self._completed_here = id
         for execution_id in reports:
             self._tell(execution_id, CheckpointCompleted("", execution_id, id))
+        for earlier in [p for n, p in self._pending.items() if n < id]:
+            self._abort(earlier, "subsumed")
 
     def _remove_unused(self, states: Mapping[str, tuple[SubtaskState, ...]], id: int) -> None:
-        if self._savepoint:
-            return
-        needed = paths_of(state for subtasks in states.values() for state in subtasks)
+        acknowledged = [r.state for p in self._pending.values() for r in p.reports.values()]
+        needed = paths_of([*(state for subtasks in states.values() for state in subtasks), *acknowledged])
         for file in self.story.directory.glob("shared/*.arrow"):
             path = f"shared/{file.name}"
             if path not in needed and checkpoint_of_path(path) <= id:
@@ -234,10 +262,10 @@ class KilledDeployment(Deployment):
                 left = fate.randint(0, 800) if left is None else left - 1
                 if left <= 0:
                     return False
-            if self._pending is None and fate.random() < 0.1 and self._can_begin():
+            if fate.random() < 0.1 and self._can_begin():
                 self._begin()
-            elif self._pending is not None and fate.random() < 0.002:
-                self._abort("given up")
+            elif self._pending and fate.random() < 0.002:
+                self._abort(fate.choice([*self._pending.values()]), "given up")
             fate.choice(tasks).step()
             self._advance(fate.randint(0, 5))
         raise AssertionError(f"the job stands still: {self.story.figures}")
@@ -258,13 +286,16 @@ def run_killed_job(
     figures: dict[str, int] | None = None,
     *,
     is_unaligned: bool = False,
+    aligned_timeout_ms: int = 0,
+    concurrent_max: int = 1,
     backends: Sequence[str] = ("hashmap",),
 ) -> list[pa.RecordBatch]:
     """What the sink has committed of a job that is killed once in each life but its last; each life has its parallelism, and in
     turn one of `backends`."""
     fate, now_ms = random.Random(seed), 1_000
     with registered():
-        tape, story = tape_of(graph, scripts, fate), Story(directory, is_unaligned)
+        tape = tape_of(graph, scripts, fate)
+        story = Story(directory, is_unaligned, aligned_timeout_ms, concurrent_max)
         if figures is not None:
             story.figures = figures
         for number, parallelism in enumerate(parallelisms, 1):

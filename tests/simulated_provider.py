@@ -18,8 +18,11 @@ class SimulatedProvider:
 
     `start(resource_id)` makes a process, `kill(resource_id)` ends it if it is there; `report(resource_id, error)` tells the
     JobManager, and `say` the story what befalls a request. With `is_deadly` no process lives long; while `is_full` each request
-    is refused, and the JobManager is told that others would be too. State: the ids of all TaskManagers ever requested and
-    released, of those whose end is not reported, of those that run; and how many ended without a release."""
+    is refused, and the JobManager is told that others would be too. One that `is_gone`, with its
+    JobManager, starts none.
+
+    State: the ids of all TaskManagers ever requested and released, of those whose end is not reported, of
+    those that run; and how many ended without a release."""
 
     def __init__(
         self,
@@ -33,6 +36,7 @@ class SimulatedProvider:
         self.is_faulty = True
         self.is_deadly = False
         self.is_full = False
+        self.is_gone = False
         self.lost = 0
         self.released: set[str] = set()
         self.requested: set[str] = set()
@@ -79,7 +83,7 @@ class SimulatedProvider:
     def _up(self, resource_id: str) -> None:
         if resource_id in self.released and resource_id in self.unended:
             self._say(f"{resource_id} starts after its release")
-        if resource_id in self.unended:
+        if resource_id in self.unended and not self.is_gone:
             self.running.add(resource_id)
             self._start(resource_id)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -26,16 +26,16 @@ from runtime.taskmanager.metrics import TaskTimes
 from runtime.taskmanager.operator_chain import OperatorChain
 from runtime.taskmanager.split_requests import SplitsRequested
 from runtime.taskmanager.task_opening import OpenedTask, TaskOpening, TaskSurroundings
-from sqlstream.changelog import ChangelogMode
+from sqlstream.changelog import ROW_KIND_COLUMN, ChangelogMode, RowKind
 from sqlstream.elements import CheckpointBarrier, EndOfInput
-from sqlstream.errors import ErrorInfo, FailureReason, JobError, SqlStreamError
-from sqlstream.expressions import Call, InputRef, Literal
+from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, JobError, SqlStreamError
+from sqlstream.expressions import AggregateCall, Call, InputRef, Literal
 from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.job_state import ExecutionState
-from sqlstream.messages.rpc import InputChannelDescriptor, TaskDeploymentDescriptor
+from sqlstream.messages.rpc import InputChannelDescriptor, SinkCommittables, TaskDeploymentDescriptor
 from sqlstream.schema import Schema
-from sqlstream.specs import CalcSpec, SinkSpec, SourceSpec
+from sqlstream.specs import CalcSpec, GroupAggregateSpec, SinkSpec, SourceSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import (
     AssignedSplits,
@@ -48,12 +48,16 @@ from sqlstream.spi.files import Files
 from sqlstream.types import BIGINT, BOOLEAN, STRING
 
 SCHEMA = Schema.of(("k", STRING), ("v", BIGINT))
-KEPT_FROM = 2
+KEYS = 4
+KEPT_FROM = 200
 KEEP = CalcSpec(
     (InputRef(0, STRING), InputRef(1, BIGINT)),
     Call(">=", (InputRef(1, BIGINT), Literal(KEPT_FROM, BIGINT)), BOOLEAN),
 )
 """The operator in the middle: it drops the first rows of every source."""
+
+COUNT = GroupAggregateSpec((0,), (AggregateCall("COUNT", (), BIGINT),))
+"""The operator with keyed state: how many rows each key has."""
 
 BATCH_ROWS = 4
 ASSIGNED = "assigned"
@@ -61,30 +65,56 @@ ASSIGNED = "assigned"
 
 Row = tuple[str, int]
 
-
-def source_rows(vertex_id: str, subtask: int) -> list[Row]:
-    """What a source subtask reads, in every attempt."""
-    return [(f"{vertex_id[-2:]}-{subtask}-{i % 3}", i) for i in range(5 + 3 * subtask)]
+Changes = list[tuple[Row, int]]
+"""Rows that are added (1) and retracted (-1)."""
 
 
-def read_parts(source: JobVertex) -> int:
-    """How many parts the table has: one for each subtask, or as many splits as its options say."""
+def part_rows(part: int) -> list[Row]:
+    """What is in one part of a table, however often it is read. Parts have keys in common, and no row."""
+    return [(f"k{(i + part) % KEYS}", 100 * i + part) for i in range(5 + 3 * part)]
+
+
+def parts_of(source: JobVertex) -> int:
+    """How many parts the table has."""
     spec = source.operators[0].spec
     assert isinstance(spec, SourceSpec)
-    return int(spec.options["splits"]) if spec.connector == ASSIGNED else source.parallelism
+    return int(spec.options["parts"])
 
 
-def expected_rows(job: JobGraph) -> list[Row]:
+def all_rows(job: JobGraph) -> list[Row]:
     """What the sink of a line of vertices must hold in the end."""
-    source = job.vertices[0]
-    rows = [row for s in range(read_parts(source)) for row in source_rows(source.id, s)]
+    return rows_behind(job, {part: len(part_rows(part)) for part in range(parts_of(job.vertices[0]))})
+
+
+def counted_rows(job: JobGraph, read: Mapping[int, int]) -> list[Row]:
+    """What reaches COUNT of a job, or the sink of one without it, once so many rows of each part are read."""
+    rows = [row for part, number in read.items() for row in part_rows(part)[:number]]
     if any(isinstance(o.spec, CalcSpec) for v in job.vertices for o in v.operators):
         rows = [(k, v) for k, v in rows if v >= KEPT_FROM]
-    parallelism = {v.id: v.parallelism for v in job.vertices}
-    for edge in job.edges:
-        if edge.exchange.kind is ExchangeKind.BROADCAST:
-            rows = rows * parallelism[edge.target]
+    return rows * _copies(job, is_behind_count=False)
+
+
+def rows_behind(job: JobGraph, read: Mapping[int, int]) -> list[Row]:
+    """What the sink holds once so many rows of each part have passed the whole job."""
+    rows = counted_rows(job, read)
+    if count_vertex(job) is not None:
+        rows = list(Counter(k for k, _ in rows).items()) * _copies(job, is_behind_count=True)
     return sorted(rows)
+
+
+def count_vertex(job: JobGraph) -> JobVertex | None:
+    return next((v for v in job.vertices if v.operators[0].spec == COUNT), None)
+
+
+def _copies(job: JobGraph, is_behind_count: bool) -> int:
+    """How often a row comes through the exchanges before COUNT, or behind it."""
+    parallelism, copies, is_behind = {v.id: v.parallelism for v in job.vertices}, 1, False
+    counting = count_vertex(job)
+    for vertex, edge in zip(job.vertices, job.edges, strict=False):
+        is_behind = is_behind or vertex is counting
+        if edge.exchange.kind is ExchangeKind.BROADCAST and is_behind == is_behind_count:
+            copies *= parallelism[edge.target]
+    return copies
 
 
 class Disk:
@@ -93,17 +123,36 @@ class Disk:
     def __init__(self, fate: random.Random) -> None:
         self.fate = fate
         self.is_calm = False
-        self.staged: dict[str, dict[str, list[Row]]] = {}
-        self.visible: dict[str, dict[str, list[Row]]] = {}
+        self.staged: dict[str, dict[str, Changes]] = {}
+        self.visible: dict[str, dict[str, Changes]] = {}
         # What the JobManager has been told of, so that it has to name it.
         self.reported: set[tuple[str, str]] = set()
+        # What aborts have removed.
+        self.removed: set[str] = set()
+        # The jobs of all files that ever were.
+        self._owners: dict[str, str] = {}
 
-    def commit(self, job_id: str, files: list[str], is_broken: bool) -> None:
+    def stage(self, job_id: str, name: str, rows: Changes) -> str:
+        """A file that nobody sees; returns its name, which no other file ever has."""
+        file = f"{name}-{len(self._owners)}"
+        self._owners[file] = job_id
+        self.staged.setdefault(job_id, {})[file] = rows
+        return file
+
+    def commit(self, files: list[str], is_broken: bool) -> None:
         """Make files visible that are not yet; when the commit breaks, the first half of them is."""
-        staged, visible = self.staged.setdefault(job_id, {}), self.visible.setdefault(job_id, {})
         for file in files[: len(files) // 2] if is_broken else files:
-            if file not in visible:
-                visible[file] = staged.pop(file)
+            job_id = self._owners[file]
+            visible = self.visible.setdefault(job_id, {})
+            if file in visible:
+                continue
+            if file in self.removed:
+                # Somebody died between an abort and the note of it.
+                raise ExternalError(
+                    "SS5015", f"{file} of {job_id} has vanished", reason=FailureReason.EXTERNAL
+                )
+            assert file in self.staged.get(job_id, {}), f"{file} of {job_id} is lost"
+            visible[file] = self.staged[job_id].pop(file)
 
     def abort(self, job_id: str, files: list[str]) -> None:
         """Remove these files, seen or not, and what the job has staged and not reported."""
@@ -111,9 +160,15 @@ class Disk:
         for file in [*files, *(f for f in list(staged) if (job_id, f) not in self.reported)]:
             staged.pop(file, None)
             self.visible.get(job_id, {}).pop(file, None)
+            self.removed.add(file)
 
-    def rows(self, job_id: str) -> list[Row]:
-        return sorted(row for rows in self.visible.get(job_id, {}).values() for row in rows)
+    def changes(self, job_id: str) -> dict[Row, int]:
+        """How often each row of the job is visible; less than 0 times if it was retracted before it came."""
+        found: Counter[Row] = Counter()
+        for changes in self.visible.get(job_id, {}).values():
+            for row, sign in changes:
+                found[row] += sign
+        return {row: times for row, times in found.items() if times}
 
 
 class _Reader:
@@ -132,7 +187,7 @@ class _Reader:
 
     def _read(self, positions: Iterable[dict[str, Any]]) -> None:
         for position in positions:
-            rows = source_rows(self._context.vertex_id, position["part"])
+            rows = part_rows(position["part"])
             self._parts.append((position["part"], rows[position.get("row", 0) :]))
 
     def poll(self) -> pa.RecordBatch | SourceStatus:
@@ -154,8 +209,7 @@ class _Reader:
         return None
 
     def snapshot(self) -> list[dict[str, Any]]:
-        vertex_id = self._context.vertex_id
-        return [{"part": p, "row": len(source_rows(vertex_id, p)) - len(left)} for p, left in self._parts]
+        return [{"part": p, "row": len(part_rows(p)) - len(left)} for p, left in self._parts]
 
     def close(self) -> None:
         return None
@@ -193,11 +247,13 @@ class _Writer:
         self._disk: Disk = context.files
         self._job_id = context.job_id
         self._name = f"{context.vertex_id[-2:]}-{context.subtask}-{context.attempt}"
-        self._rows: list[Row] = []
+        self._rows: Changes = []
 
     def write(self, batch: pa.RecordBatch) -> None:
         columns = batch.to_pydict()
-        self._rows += zip(columns["k"], columns["v"], strict=True)
+        kinds = columns.get(ROW_KIND_COLUMN, [RowKind.INSERT] * batch.num_rows)
+        signs = (1 if kind in (RowKind.INSERT, RowKind.UPDATE_AFTER) else -1 for kind in kinds)
+        self._rows += zip(zip(columns["k"], columns["v"], strict=True), signs, strict=True)
 
     def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
         is_last = checkpoint_id == LAST_CHECKPOINT_ID
@@ -205,8 +261,8 @@ class _Writer:
             raise JobError("SS5002", "cannot be closed", reason=FailureReason.OPERATOR_FAILED)
         if not self._rows and not is_last:
             return []
-        file = self._name if is_last else f"{self._name}-{checkpoint_id}"
-        self._disk.staged.setdefault(self._job_id, {})[file] = self._rows
+        name = f"{self._name}-{'end' if is_last else checkpoint_id}"
+        file = self._disk.stage(self._job_id, name, self._rows)
         self._rows = []
         return [file_of(file, self._job_id, checkpoint_id)]
 
@@ -225,7 +281,10 @@ class SimulatedConnector:
         self._open(context)
         if spec.connector == ASSIGNED:
             return _AssignedReader(context, splits)
-        return _Reader(context, [{"part": context.subtask}] if splits is None else splits)
+        if splits is None:
+            parts = range(int(spec.options["parts"]))
+            splits = [{"part": part} for part in parts if part % context.parallelism == context.subtask]
+        return _Reader(context, splits)
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> _Writer:
         self._open(context)
@@ -423,7 +482,7 @@ class SimulatedTask:
     request_splits: Callable[[SplitsRequested], None] | None = None
     report_checkpoint: Callable[[CheckpointReport], None] | None = None
     state_files: Callable[[str, Mapping[str, str]], Files] | None = None
-    write_delay_ms: Callable[[], int] = lambda: 0
+    write: Callable[[Callable[[], None]], None] | None = None
 
     def __post_init__(self) -> None:
         self.is_stuck = False
@@ -432,6 +491,7 @@ class SimulatedTask:
         self._is_open = False
         self._has_finished = False
         self._awaits_cancellation = False
+        self._left: tuple[SinkCommittables, ...] = ()
         self._mailbox = Mailbox()
         self._cancellation = TaskCancellation()
         self._surroundings = TaskSurroundings(
@@ -444,7 +504,7 @@ class SimulatedTask:
             pause_ms=lambda ms: self._cancellation.check(),
             on_lost=lambda cause: self.after(2000, lambda: self._mailbox.post(_lost)),
             request_splits=self.request_splits or _refuse,
-            write=lambda call: self.after(self.write_delay_ms(), call),
+            write=self.write or (lambda call: self.after(0, call)),
             report_checkpoint=self.report_checkpoint or _refuse,
             memory=ManagedMemory().open(
                 self.descriptor.allocation_id, self.descriptor.execution_id, self.descriptor.config
@@ -517,13 +577,14 @@ class SimulatedTask:
             )
 
     def _close(self) -> None:
+        self._left = self._opened.committables()
         self._opened.checkpoints.close()
         self._opened.loop.close()
 
     def _end(self, state: ExecutionState, error: ErrorInfo | None = None) -> None:
         self.has_ended = True
         failure = error if state is ExecutionState.FAILED else None
-        self.report(TaskStateChanged(self.descriptor.execution_id, state, failure))
+        self.report(TaskStateChanged(self.descriptor.execution_id, state, failure, self._left))
 
 
 def _refuse(report: SplitsRequested | CheckpointReport) -> None:

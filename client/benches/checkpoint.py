@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
+import secrets
 import signal
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from client.benches.script import EVENT_TIME_SPAN_S, nexmark_options, nexmark_text, redirect_tables
+from runtime.checkpoint.local_copy_settings import local_copy_directories
 from sqlstream.errors import ErrorInfo, FailureReason, JobError
-from sqlstream.messages.checkpoint_statistics import CheckpointRecord, CheckpointStatus
+from sqlstream.messages.checkpoint_statistics import CheckpointRecord, CheckpointStatus, RestoredCheckpoint
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 
 if TYPE_CHECKING:
     from client.session import Job, Session
     from runtime.embedded import EmbeddedCluster
 
-POLL_S = 0.1
+POLL_S = 0.5
 FILL_TIMEOUT_S = 1200.0
 STEP_TIMEOUT_S = 300.0
 INCREMENTS = 10
+RESTARTS = 3
 CHANGED_PART = 100
 """One in so many keys changes between two checkpoints."""
 
@@ -69,8 +74,9 @@ class QueryFigure:
 
 @dataclass(frozen=True)
 class StateFigure:
-    """One checkpoint of all state, those after it while one key in CHANGED_PART changes, and a TaskManager that is killed.
-    `recovery_s` lasts until all tasks run again."""
+    """One checkpoint of all state, those after it while one key in CHANGED_PART changes, and how long all tasks take to run
+    again: `local_recovery_s` after a failure that ends no process, from local copies, `store_recovery_s` likewise from the store,
+    and `recovery_s` from the kill of a TaskManager on."""
 
     keys: int
     state_bytes: int
@@ -80,6 +86,8 @@ class StateFigure:
     increment_bytes_p50: float
     stopped_ms_p50: float
     stopped_ms_p99: float
+    local_recovery_s: float
+    store_recovery_s: float
     recovery_s: float
 
     def as_json(self) -> dict[str, Any]:
@@ -94,10 +102,13 @@ class CheckpointBench:
         from client.session import Session
 
         self._settings = {
+            "execution.state-recovery.from-local": "true",
+            "execution.checkpointing.local-backup.dirs": tempfile.mkdtemp(prefix="sqlstream-bench-"),
             **settings,
             "parallelism.default": str(parallelism),
             "restart-strategy.type": "fixed-delay",
             "restart-strategy.fixed-delay.delay": "0 s",
+            "restart-strategy.fixed-delay.attempts": "100",
         }
         self._interval = {"execution.checkpointing.interval": f"{interval_ms} ms"}
         self._clusters = LocalClusterClient(self._settings, task_managers=parallelism)
@@ -109,6 +120,9 @@ class CheckpointBench:
 
     def __exit__(self, *ignored: object) -> None:
         self._clusters.close()
+        for directory in local_copy_directories(self._settings):
+            with contextlib.suppress(OSError):
+                os.rmdir(directory)
 
     # --- throughput
 
@@ -179,6 +193,8 @@ class CheckpointBench:
         keys = max(CHANGED_PART, state_bytes // _KEY_BYTES)
         job = self._filled(keys)
         whole, *increments = self._checkpoints(job)
+        local_s = statistics.median(self._restart(job) for _ in range(RESTARTS))
+        store_s = statistics.median(self._restart(job, reads_copies=False) for _ in range(RESTARTS))
         recovery_s = self._recover(job)
         job.cancel()
         job.wait(STEP_TIMEOUT_S)
@@ -192,6 +208,8 @@ class CheckpointBench:
             increment_bytes_p50=_quantile([r.written_bytes for r in increments], 0.5),
             stopped_ms_p50=_quantile(stopped, 0.5),
             stopped_ms_p99=_quantile(stopped, 0.99),
+            local_recovery_s=round(local_s, 2),
+            store_recovery_s=round(store_s, 2),
             recovery_s=round(recovery_s, 2),
         )
 
@@ -241,6 +259,47 @@ class CheckpointBench:
         if record.status is not CheckpointStatus.COMPLETED:
             raise (record.error or ErrorInfo("SS6054", "a checkpoint failed")).to_job_error()
         return record
+
+    def _restart(self, job: Job, *, reads_copies: bool = True) -> float:
+        """Have all tasks go on from a checkpoint, while all processes live on; the seconds from the failure until all run."""
+        newest = self._checkpoint(job, secrets.randbits(127))
+        if not reads_copies:
+            for path in self._copies(job):
+                # A copy that this checkpoint does not need is being removed.
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(path)
+        # No manifest can be stored at the name of a directory: the next checkpoint fails, and so does the job.
+        os.makedirs(f"{os.path.dirname(newest.path)}/chk-{newest.id + 1}/_metadata")
+        failures = len(self._cluster.details(job.id).restarts)
+        self._cluster.take_checkpoint(job.id, secrets.token_hex(16))
+        self._wait(lambda: self._has_restarted(job, failures), STEP_TIMEOUT_S, "the job did not recover")
+        details = self._cluster.details(job.id)
+        self._check_read(job, newest, reads_copies)
+        name = ExecutionState.RUNNING.value
+        running = [
+            s.timestamps_ms[name] for v in details.vertices for s in v.subtasks if name in s.timestamps_ms
+        ]
+        return (max(running) - details.restarts[0].failed_ms) / 1000
+
+    def _check_read(self, job: Job, newest: CheckpointRecord, reads_copies: bool) -> None:
+        """JobError when the tasks have not gone on from this checkpoint, or have read it elsewhere."""
+
+        def read() -> RestoredCheckpoint | None:
+            found = self._cluster.checkpoints(job.id).latest_restored
+            return found if found is not None and found.local_bytes + found.store_bytes > 0 else None
+
+        self._wait(lambda: read() is not None, STEP_TIMEOUT_S, "no task has said what it went on from")
+        found = read()
+        is_right = found is not None and found.id == newest.id and bool(found.local_bytes) is reads_copies
+        if not is_right:
+            raise JobError("SS6054", f"the tasks went on from {found}", reason=FailureReason.INTERNAL)
+
+    def _has_restarted(self, job: Job, failures: int) -> bool:
+        return len(self._cluster.details(job.id).restarts) > failures and self._runs(job)
+
+    def _copies(self, job: Job) -> list[str]:
+        found = [glob.glob(f"{root}/*/{job.id}/*") for root in local_copy_directories(self._settings)]
+        return [path for paths in found for path in paths]
 
     def _recover(self, job: Job) -> float:
         """Kill a TaskManager; the seconds until all tasks run again."""

@@ -17,15 +17,20 @@ examples:
   sqlstream explain queries/getting_started.sql
   sqlstream explain --set parallelism.default=2 queries/nexmark/q5.sql
   sqlstream explain tables.sql -c "SELECT COUNT(*) FROM clicks"
+  sqlstream explain --state queries/nexmark/q18.sql
 
 Prints every stage down to the JobGraph for each query and INSERT, with the changelog mode, distribution, watermark and
-state of every operator. DDL and SET statements take effect; jobs do not run, so VERIFY is left out, and so is STOP JOB.
+state of every operator. With --state: what each operator keeps, for how long, its bytes and what bounds it. DDL and SET
+statements take effect; jobs do not run, so VERIFY is left out, and so is STOP JOB.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add_script_arguments(parser, "to explain")
+    parser.add_argument(
+        "--state", action="store_true", help="print what operators keep, as EXPLAIN STATE does"
+    )
     add_configuration_arguments(parser)
 
 
@@ -38,14 +43,14 @@ def execute(arguments: argparse.Namespace) -> int:
     with local_session(configuration_of(arguments).for_jobs) as session:
         for text in texts:
             try:
-                _explain(text, session)
+                _explain(text, session, arguments.state)
             except UserError as error:
                 print(render_error(error, text), file=sys.stderr)
                 return 2
     return 0
 
 
-def _explain(text: str, session: Session) -> None:
+def _explain(text: str, session: Session, is_of_state: bool) -> None:
     from client.script_text import parsed
     from client.session import Rows, Text
     from planner.dialect.statements import Explain, Insert, Query, StatementSet, StopJob, Verify, VerifyJob
@@ -53,7 +58,8 @@ def _explain(text: str, session: Session) -> None:
     for statement in parsed(text):
         if isinstance(statement, Query | Insert | StatementSet):
             line, _ = line_and_column(text, statement.span.start)
-            print(f"-- statement at line {line}\n{session.explain(statement)}\n")
+            explained = session.explain_state(statement) if is_of_state else session.explain(statement)
+            print(f"-- statement at line {line}\n{explained}\n")
             continue
         if isinstance(statement, Verify | VerifyJob | StopJob):
             # It would run jobs, or end one.

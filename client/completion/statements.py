@@ -16,7 +16,7 @@ PHRASES = (
     "INSERT INTO <table> [PARTITION <columns>] [<columns>] <query>",
     "EXECUTE (STATEMENT SET BEGIN | <statement>)",
     "BEGIN STATEMENT SET",
-    f"EXPLAIN [PLAN FOR | {_DETAILS} {{, {_DETAILS}}}] <statement>",
+    f"EXPLAIN [STATE | PLAN FOR | {_DETAILS} {{, {_DETAILS}}}] <statement>",
     "CREATE [TEMPORARY] TABLE [IF NOT EXISTS] <new_name> <definitions> [COMMENT <text>] [PARTITIONED BY <columns>]"
     " WITH <options>",
     "CREATE [TEMPORARY] TABLE [IF NOT EXISTS] <new_name> [<definitions>] [COMMENT <text>] LIKE <file> [WITH <options>]",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -95,13 +96,21 @@ class ClusterRest:
         triggered = self._client.call("POST", "/savepoint-disposal", {"savepoint-path": savepoint})
         self._operation(f"/savepoint-disposal/{triggered['request-id']}", "could not remove the savepoint")
 
-    def _operation(self, path: str, failed: str) -> Json:
+    def rescale(self, job_id: str, parallelism: int, on_step: Callable[[str], None]) -> Json:
+        """Takes a running job to another parallelism, and returns once its tasks run again. `on_step` is called with each step
+        that the job is seen at."""
+        path, trigger_id = job_path(job_id, "/rescaling"), secrets.token_hex(16)
+        self._client.call("PATCH", path, parallelism=str(parallelism), triggerId=trigger_id)
+        return self._operation(f"{path}/{trigger_id}", "could not rescale the job", on_step)
+
+    def _operation(self, path: str, failed: str, on_step: Callable[[str], None] = lambda step: None) -> Json:
         """What came of an operation, once it is over. The error with which it failed: `failed` for one that is no error of
         ours."""
         for interval_s in poll_intervals_s():
             answer = self._client.call("GET", path)
             if answer["status"]["id"] == "COMPLETED":
                 break
+            on_step(answer["status"].get("step", ""))
             time.sleep(interval_s)
         found: Json = answer["operation"]
         if cause := found.get("failure-cause"):

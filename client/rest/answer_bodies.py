@@ -328,6 +328,26 @@ class CheckpointTriggerStatus(TypedDict):
     operation: CheckpointOperation | None
 
 
+class RescaleStepId(TypedDict):
+    id: str
+    step: str
+
+
+RescaleOperation = TypedDict(
+    "RescaleOperation",
+    {
+        "parallelism": NotRequired[int],
+        "earlier": NotRequired[int],
+        "failure-cause": NotRequired[FailureCause],
+    },
+)
+
+
+class RescaleTriggerStatus(TypedDict):
+    status: RescaleStepId
+    operation: RescaleOperation | None
+
+
 class Application(TypedDict):
     id: str
     name: str

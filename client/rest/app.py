@@ -17,17 +17,18 @@ from client.rest.log_routes import log_routes
 from client.rest.metric_routes import metric_routes
 from client.rest.prometheus import prometheus_routes
 from client.rest.refused import refused_routes
+from client.rest.rescale_routes import rescale_routes
 from client.rest.task_manager_routes import task_manager_routes
 from client.rest.totals_routes import totals_routes
 from client.rest.vertex_routes import vertex_routes
 
 if TYPE_CHECKING:
-    from client.cluster_client import ClusterClient
+    from client.cluster_client import ServedCluster
 
 __all__ = ["ServerInfo", "rest_routes"]
 
 
-def rest_routes(cluster: ClusterClient, info: ServerInfo, shut_down: Callable[[], None]) -> APIRouter:
+def rest_routes(cluster: ServedCluster, info: ServerInfo, shut_down: Callable[[], None]) -> APIRouter:
     """All paths of the REST, with and without `/v1`, and `/metrics`. `shut_down` is called for `DELETE /cluster`, and must not
     wait.
 
@@ -45,6 +46,7 @@ def rest_routes(cluster: ClusterClient, info: ServerInfo, shut_down: Callable[[]
         vertex_routes(view),
         totals_routes(view),
         checkpoint_routes(view),
+        rescale_routes(view),
         job_routes(view),
         refused_routes(),
     ):

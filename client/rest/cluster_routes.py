@@ -48,7 +48,7 @@ def cluster_routes(view: ClusterView, shut_down: Callable[[], None]) -> APIRoute
                 features={
                     "web-submit": False,
                     "web-cancel": info.is_cancel_enabled,
-                    "web-rescale": False,
+                    "web-rescale": True,
                     "web-history": False,
                 },
             )

@@ -19,7 +19,7 @@ from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
 from sqlstream.messages.rpc import JobDetails, Metrics, SubtaskDetails, TaskManagerOverview, VertexDetails
 
 if TYPE_CHECKING:
-    from client.cluster_client import ClusterClient
+    from client.cluster_client import ServedCluster
 
 _NETWORK_MEMORY = "taskmanager.memory.network.max"
 
@@ -28,7 +28,7 @@ class ClusterView:
     """Answers questions about one cluster; RestError for ids that it does not have. Thread-safe; its calls wait for the
     JobManager. State: the last readings of processes."""
 
-    def __init__(self, cluster: ClusterClient, info: ServerInfo) -> None:
+    def __init__(self, cluster: ServedCluster, info: ServerInfo) -> None:
         self.cluster = cluster
         self.info = info
         self._processes = ProcessReader()

@@ -36,6 +36,7 @@ from client.rest.answer_bodies import (
     Metric,
     Nothing,
     PlanBody,
+    RescaleTriggerStatus,
     SubtasksInCheckpoint,
     SubtaskTimes,
     TaskManagers,
@@ -123,7 +124,10 @@ DOCUMENTS: dict[tuple[str, str], Document] = {
     ("GET", f"{_JOB}/checkpoints/details/{{checkpoint_id}}/subtasks/{{vertex_id}}"): Document(
         SubtasksInCheckpoint
     ),
+    ("PATCH", f"{_JOB}/rescaling"): Document(Trigger, 202),
+    ("GET", f"{_JOB}/rescaling/{{trigger_id}}"): Document(RescaleTriggerStatus),
     ("GET", f"{_JOB}/resource-requirements"): Document(dict[str, VertexParallelism]),
+    ("PUT", f"{_JOB}/resource-requirements"): Document(Nothing, request=dict[str, VertexParallelism]),
     ("GET", _VERTEX): Document(Vertex),
     ("GET", f"{_VERTEX}/subtasktimes"): Document(SubtaskTimes),
     ("GET", f"{_VERTEX}/taskmanagers"): Document(VertexTaskManagers),

@@ -98,14 +98,6 @@ def _add_context(router: APIRouter, view: ClusterView) -> None:
         view.job(job_id)
         return json_answer(process_environment())
 
-    @router.get("/jobs/{job_id}/resource-requirements")
-    def resource_requirements(job_id: str) -> Response:
-        wanted = {
-            v.id: {"parallelism": {"lowerBound": v.parallelism, "upperBound": v.parallelism}}
-            for v in view.graph(job_id).vertices
-        }
-        return json_answer(wanted)
-
 
 def _add_ends(router: APIRouter, view: ClusterView) -> None:
     @router.patch("/jobs/{job_id}")

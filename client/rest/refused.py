@@ -9,16 +9,13 @@ from fastapi import APIRouter, Response
 from client.http_api.answers import error_answer
 from client.rest.documents import error_responses
 
-_RESCALING = "The parallelism of a running job cannot be changed."
+_RESCALES = "No history of rescales is kept: ask for each by its trigger, /jobs/ID/rescaling/TRIGGER."
 _JARS = "Jobs are SQL statements: there are no JAR files to upload or run."
 _JOB_GRAPHS = "Jobs are submitted as SQL statements to the SQL gateway."
 _STACKS = "Stacks of TaskManagers are not served."
 
 REFUSED: tuple[tuple[str, str, str], ...] = (
-    ("PATCH", "/jobs/{job_id}/rescaling", _RESCALING),
-    ("GET", "/jobs/{job_id}/rescaling/{trigger_id}", _RESCALING),
-    ("PUT", "/jobs/{job_id}/resource-requirements", _RESCALING),
-    ("GET", "/jobs/{job_id}/rescales/{part:path}", _RESCALING),
+    ("GET", "/jobs/{job_id}/rescales/{part:path}", _RESCALES),
     ("GET", "/jars", _JARS),
     ("POST", "/jars/upload", _JARS),
     ("DELETE", "/jars/{jar_id}", _JARS),

@@ -14,8 +14,8 @@ from client.http_api.errors import BAD_REQUEST, INTERNAL, NOT_FOUND, RestError
 from client.rest.documents import described
 from sqlstream.errors import SqlStreamError, UserError, render_error
 
-UNKNOWN = ("SS6009", "SS6207")
-"""A job, or a trigger of a savepoint, that the cluster does not know."""
+UNKNOWN = ("SS6009", "SS6207", "SS6236")
+"""A job, or a trigger of a savepoint or rescale, that the cluster does not know."""
 
 logger = logging.getLogger(__name__)
 

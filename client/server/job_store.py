@@ -93,9 +93,12 @@ class FileJobStore:
     # --- JobStore
 
     def put(self, job_graph: JobGraph, encoded: bytes) -> None:
-        """A query's job does not run again, so it need not survive a crash of the machine; it costs no wait for the disk."""
-        stored = _StoredJob(FORMAT_VERSION, self._now_ms(), encoded)
+        """A query's job does not run again, so it need not survive a crash of the machine; it costs no wait for the disk. A job
+        that is kept already, under an earlier server or with another parallelism, is as old as it was."""
         path = self._path(job_graph.job_id, _GRAPH)
+        known = _read_or_set_aside(path, _StoredJob) if os.path.exists(path) else None
+        submitted_ms = known.submitted_ms if known is not None else self._now_ms()
+        stored = _StoredJob(FORMAT_VERSION, submitted_ms, encoded)
         write_file(path, _encode(stored), is_durable=not job_graph.is_query)
 
     def remove(self, job_id: str, ended: EndedJob) -> None:

@@ -119,8 +119,8 @@ TOPICS: dict[str, Topic] = {
         "Gives a setting its default again, or all.", ("RESET 'key'; RESET;",), "RESET 'parallelism.default';"
     ),
     "EXPLAIN": Topic(
-        "Shows the plans of a statement instead of running it.",
-        ("EXPLAIN [CHANGELOG_MODE | JSON_EXECUTION_PLAN | …] statement;",),
+        "Shows the plans of a statement, or what its operators keep, instead of running it.",
+        ("EXPLAIN [CHANGELOG_MODE | JSON_EXECUTION_PLAN | …] statement; EXPLAIN STATE statement;",),
         "EXPLAIN SELECT 1;",
     ),
     "VERIFY": Topic(

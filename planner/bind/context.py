@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from planner.bind.file_definitions import FileDefinitions
 from planner.bind.statement_size import StatementSize
 from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogReader
+from sqlstream.errors import Span
 from sqlstream.expressions import Expression
 from sqlstream.spi.connector import ConnectorDescriptor
 from sqlstream.spi.format import FormatDescriptor
@@ -20,7 +21,8 @@ class BindContext:
     `catalog` is one consistent state of the catalogs: the whole statement is bound to it. `connectors` and `formats` are
     keyed by identifier; `config` holds the settings that the user has set. `check_expression` raises a UserError for an
     expression that type-checks but that the runtime cannot compute. `size` counts the statement's expressions. `files` are those
-    that the statement reads by their path.
+    that the statement reads by their path. `text` is that of the statement, from `text_start` on in its script; empty where it is
+    not known.
     """
 
     catalog: CatalogReader
@@ -32,3 +34,10 @@ class BindContext:
     check_expression: Callable[[Expression], None] = lambda expression: None
     size: StatementSize = dataclasses.field(default_factory=StatementSize)
     files: FileDefinitions = dataclasses.field(default_factory=FileDefinitions)
+    text: str = ""
+    text_start: int = 0
+
+    def line_of(self, span: Span) -> int:
+        """The line of a place in the statement, from 1; 0 for a place outside of it."""
+        offset = span.start - self.text_start
+        return self.text.count("\n", 0, offset) + 1 if 0 <= offset < len(self.text) else 0

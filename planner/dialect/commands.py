@@ -147,13 +147,19 @@ def _set_body(parser: QueryParser, first: Token) -> StatementSet:
 def _explain(parser: QueryParser) -> Explain:
     first = parser.expect("EXPLAIN")
     details: list[str] = []
-    if not parser.accept("PLAN", "FOR"):
+    is_of_state = parser.accept("STATE")
+    if not is_of_state and not parser.accept("PLAN", "FOR"):
         while detail := parser.accept_any(*_DETAILS):
             details.append(detail)
             if not parser.accept(","):
                 break
     target = _explained(parser)
-    return Explain(*extent(parser, first), target=target, details=tuple(dict.fromkeys(details)))
+    return Explain(
+        *extent(parser, first),
+        target=target,
+        details=tuple(dict.fromkeys(details)),
+        is_of_state=is_of_state,
+    )
 
 
 def _explained(parser: QueryParser, hint: str = "") -> Query | Insert | StatementSet:

@@ -318,13 +318,15 @@ class StatementSet(Statement):
 
 @dataclasses.dataclass(frozen=True)
 class Explain(Statement):
-    """EXPLAIN [details | PLAN FOR] statement.
+    """EXPLAIN [details | PLAN FOR | STATE] statement.
 
-    `details` ⊆ {CHANGELOG_MODE, JSON_EXECUTION_PLAN, ESTIMATED_COST, PLAN_ADVICE}.
+    `details` ⊆ {CHANGELOG_MODE, JSON_EXECUTION_PLAN, ESTIMATED_COST, PLAN_ADVICE}. `is_of_state`: of what the operators keep, and
+    not of the plans.
     """
 
     target: Query | Insert | StatementSet
     details: tuple[str, ...] = ()
+    is_of_state: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from planner.physical.traits import Traits
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span
+from sqlstream.graph.state_identity import StateIdentity
 from sqlstream.graph.stream_graph import FORWARD, Exchange
 from sqlstream.schema import Schema
 from sqlstream.specs import Spec
@@ -28,6 +29,7 @@ class PhysicalNode:
     `spec` None is UNION ALL, which becomes several edges. `parallelism` > 0 is fixed; 0 means the default behind a
     HASH exchange, else that of the FORWARD input. `uid` digests spec, inputs and types, not names. `changelog_mode` is
     that of the output (a sink's: of the rows it receives); None until changelog inference, which needs the whole plan.
+    `state` finds the operator's state again; None for an operator that keeps none.
     """
 
     name: str
@@ -40,6 +42,7 @@ class PhysicalNode:
     parallelism: int = 0
     span: Span | None = None
     changelog_mode: ChangelogMode | None = None
+    state: StateIdentity | None = None
 
     @property
     def settled_mode(self) -> ChangelogMode:

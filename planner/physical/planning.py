@@ -107,16 +107,16 @@ def digest(spec: Spec | None, inputs: tuple[PhysicalInput, ...], schema: Schema)
         "inputs": [(i.node.uid, i.exchange) for i in inputs],
         "output": schema.types,
     }
-    meaning = _without_spans(msgspec.to_builtins(parts))
+    meaning = without_spans(msgspec.to_builtins(parts))
     return hashlib.sha256(msgspec.json.encode(meaning, order="sorted")).hexdigest()[:32]
 
 
-def _without_spans(data: Any) -> Any:
+def without_spans(data: Any) -> Any:
     """The data of a spec without the positions of its calls, so that a query that moves in its script keeps its uids."""
     check_not_given_up()
     if isinstance(data, dict):
         is_call = data.get("node") == "call"
-        return {k: _without_spans(v) for k, v in data.items() if not (is_call and k == "span")}
+        return {k: without_spans(v) for k, v in data.items() if not (is_call and k == "span")}
     if isinstance(data, list | tuple):
-        return [_without_spans(v) if isinstance(v, dict | list | tuple) else v for v in data]
+        return [without_spans(v) if isinstance(v, dict | list | tuple) else v for v in data]
     return data

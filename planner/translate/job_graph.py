@@ -7,11 +7,16 @@ from collections.abc import Mapping
 from sqlstream import config
 from sqlstream.changelog import ChangelogMode
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobEdge, JobGraph, JobVertex
+from sqlstream.graph.scaling import Scaling
 from sqlstream.graph.stream_graph import FORWARD, StreamGraph, StreamNode
 
 
 def translate_job_graph(
-    stream_graph: StreamGraph, settings: Mapping[str, str], job_id: str, name: str
+    stream_graph: StreamGraph,
+    settings: Mapping[str, str],
+    job_id: str,
+    name: str,
+    scaling: Scaling | None = None,
 ) -> JobGraph:
     """Vertices in topological order, and an edge for each exchange between them.
 
@@ -34,6 +39,7 @@ def translate_job_graph(
         vertices=vertices,
         edges=_edges(stream_graph, nodes, heads),
         config=dict(settings),
+        scaling=scaling,
     )
 
 
@@ -70,6 +76,7 @@ def _operator(node: StreamNode, is_head: bool, nodes: dict[int, StreamNode]) -> 
         output_mode=node.output_mode,
         description=node.description,
         span=node.span,
+        state=node.state,
     )
 
 

@@ -75,8 +75,8 @@ def from_numbers(values: Array, array_type: pa.DataType, valid: Array | None = N
     if pa.types.is_boolean(array_type):
         return to_array(array_type, values.astype(np.uint8), valid)
     if pa.types.is_floating(array_type):
-        return to_array(array_type, values.astype(f"f{array_type.bit_width // 8}"), valid)
-    return to_array(array_type, values.astype(f"i{array_type.bit_width // 8}"), valid)
+        return to_array(array_type, values.astype(f"f{array_type.bit_width // 8}", copy=False), valid)
+    return to_array(array_type, values.astype(f"i{array_type.bit_width // 8}", copy=False), valid)
 
 
 def to_array_128(array_type: pa.DataType, values: Array, valid: Array | None) -> pa.Array:

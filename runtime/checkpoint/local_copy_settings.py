@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sqlstream import config as options
+from sqlstream.state_options import directories_of
 
 LOCAL_BACKUP = "execution.checkpointing.local-backup.enabled"
 FROM_LOCAL = "execution.state-recovery.from-local"
@@ -23,11 +24,13 @@ def reads_local_copies(config: Mapping[str, str]) -> bool:
 
 
 def local_copy_directories(config: Mapping[str, str]) -> tuple[str, ...]:
-    """Where TaskManagers of a cluster with these settings keep the copies; empty: below their directory for temporary files."""
+    """Where TaskManagers of a cluster with these settings keep the copies; empty: where the system has temporary files."""
     directories: str = options.get(config, "execution.checkpointing.local-backup.dirs")
     if directories:
-        return tuple(path for part in directories.split(",") if (path := part.strip()))
+        return directories_of(directories)
     working: str = options.get(config, "process.taskmanager.working-dir") or options.get(
         config, "process.working-dir"
     )
-    return (f"{working.rstrip('/')}/localState",) if working else ()
+    if working:
+        return (f"{working.rstrip('/')}/localState",)
+    return directories_of(options.get(config, "io.tmp.dirs"))

@@ -9,7 +9,7 @@ import msgspec
 
 from runtime.checkpoint.corrupt import corrupt_checkpoint
 from sqlstream.errors import UserError
-from sqlstream.messages.manifest import MANIFEST_VERSION, CheckpointManifest
+from sqlstream.messages.manifest import MANIFEST_VERSION, CheckpointManifest, SavedCommit
 from sqlstream.secrets import is_secret, masked
 
 _FORMAT = "sqlstream-checkpoint"
@@ -26,11 +26,18 @@ class _Envelope(msgspec.Struct, frozen=True):
 
 
 def encode_manifest(manifest: CheckpointManifest) -> bytes:
-    """The whole file. Settings that are secrets are left out, and masked where they are a part of a value."""
+    """The whole file. Settings that are secrets are left out, and masked where they are a part of a value; so are the options of
+    sinks, whose secrets a restore takes from the job that goes on."""
     settings = {key: masked(key, value) for key, value in manifest.config.items() if not is_secret(key)}
-    body = msgspec.json.encode(msgspec.structs.replace(manifest, config=settings))
+    commits = tuple(map(_without_secrets, manifest.commits))
+    body = msgspec.json.encode(msgspec.structs.replace(manifest, config=settings, commits=commits))
     envelope = _Envelope(_FORMAT, manifest.version, hashlib.sha256(body).hexdigest(), msgspec.Raw(body))
     return msgspec.json.encode(envelope) + b"\n"
+
+
+def _without_secrets(commit: SavedCommit) -> SavedCommit:
+    options = {key: masked(key, value) for key, value in commit.spec.options.items()}
+    return msgspec.structs.replace(commit, spec=msgspec.structs.replace(commit.spec, options=options))
 
 
 def decode_manifest(path: str, data: bytes) -> CheckpointManifest:

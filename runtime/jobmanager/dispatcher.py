@@ -20,6 +20,7 @@ from runtime.jobmanager.events import (
 from runtime.jobmanager.job_details import describe_job, measure_job, summarise_job
 from runtime.jobmanager.job_master import JobMaster
 from runtime.jobmanager.job_master_config import JobMasterConfig
+from runtime.jobmanager.rescale_check import check_can_be_rescaled, not_rescaled
 from runtime.jobmanager.restart_strategy import restart_strategy_of
 from runtime.jobmanager.scheduler import slots_needed
 from sqlstream import config
@@ -28,6 +29,7 @@ from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.checkpoint_statistics import CheckpointKind, CheckpointStatistics
 from sqlstream.messages.client_rpc import SavepointStatusReply
+from sqlstream.messages.rescale import RescaleStatus
 from sqlstream.messages.rpc import JobDetails, JobMetrics, JobOverviewEntry, JobStatusReply
 
 PLANNING_JOBS_MAX = 8
@@ -113,6 +115,7 @@ class Dispatcher:
             statistics,
             master.checkpoints.requests.known(),
             master.output_kept_for(),
+            master.rescaling.known(),
         )
         self.add_ended(ended)
         return [RemoveJob(master.job_id, ended)] if finished.status.is_globally_terminal else []
@@ -188,6 +191,31 @@ class Dispatcher:
                 f'job "{job_id}" has no directory for checkpoints',
                 hint="SET 'execution.checkpointing.dir' before the job is started, or stop it with a savepoint",
             )
+
+    def check_rescale(self, job_graph: JobGraph, trigger_id: str) -> None:
+        """UserError when the job cannot get this graph; JobError SS6003 when the cluster never has the slots for it."""
+        job_id = job_graph.job_id
+        master = self.masters.get(job_id)
+        if master is None:
+            raise not_rescaled(job_id, f"is {self._archived(job_id).details.status.value}")
+        if master.rescaling.knows(trigger_id):
+            return
+        check_job_graph(job_graph)
+        check_can_be_rescaled(master, job_graph)
+        self._check_slots(job_graph)
+
+    def rescale_status(self, job_id: str, trigger_id: str) -> RescaleStatus:
+        """UserError SS6236 when nobody has asked for one under this id, or it is forgotten."""
+        master = self.masters.get(job_id)
+        all_known = master.rescaling.known() if master else self._archived(job_id).rescales
+        found = next((status for status in all_known if status.trigger_id == trigger_id), None)
+        if found is None:
+            raise UserError(
+                "SS6236",
+                f'no rescale of job "{job_id}" was asked for as "{trigger_id}"',
+                hint="trigger one, and ask for it by the id that you gave it",
+            )
+        return found
 
     def job_graph(self, job_id: str) -> JobGraph:
         master = self.masters.get(job_id)

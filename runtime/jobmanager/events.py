@@ -11,6 +11,7 @@ from sqlstream.messages.checkpoint_statistics import CheckpointKind, CheckpointS
 from sqlstream.messages.client_rpc import SavepointStatusReply
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.manifest import CheckpointManifest
+from sqlstream.messages.rescale import RescaleStatus
 from sqlstream.messages.rpc import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
@@ -63,6 +64,7 @@ class EndedJob:
     checkpoints: CheckpointStatistics | None = None
     savepoints: tuple[SavepointStatusReply, ...] = ()
     output_kept_for: tuple[str, ...] = ()
+    rescales: tuple[RescaleStatus, ...] = ()
 
 
 # --- events from outside --------------------------------------------------------------------------
@@ -180,6 +182,16 @@ class SavepointRequested:
 
 
 @dataclass(frozen=True)
+class RescaleRequested:
+    """A client asks for another parallelism of a running job, under an id of its own. `job_graph` has the operators of the
+    present one, at that parallelism."""
+
+    job_id: str
+    trigger_id: str
+    job_graph: JobGraph
+
+
+@dataclass(frozen=True)
 class TaskManagerExited:
     """A resource provider reports that the TaskManager's process has ended, released or not, or could not be started."""
 
@@ -214,6 +226,7 @@ JobManagerEvent = (
     | CheckpointStored
     | CheckpointStoreFailed
     | SavepointRequested
+    | RescaleRequested
     | TaskManagerExited
     | MetricsRequested
     | Tick
@@ -292,6 +305,7 @@ JobMasterEvent = (
     | CheckpointStored
     | CheckpointStoreFailed
     | SavepointRequested
+    | RescaleRequested
     | Tick
 )
 
@@ -309,9 +323,11 @@ class Send:
 
 @dataclass(frozen=True)
 class StoreJob:
-    """Keep the job so that it survives this process; answered by JobStored or JobStoreFailed."""
+    """Keep the job so that it survives this process; answered by JobStored or JobStoreFailed. One that `is_rescaled` is kept
+    with another graph."""
 
     job_graph: JobGraph
+    is_rescaled: bool = False
 
 
 @dataclass(frozen=True)
@@ -329,6 +345,15 @@ class WithdrawRequest:
     """The job has all its slots or has given up: it gets no more, and no replacement for a lost one."""
 
     job_id: str
+
+
+@dataclass(frozen=True)
+class KeepSlots:
+    """To the ResourceManager: the job needs this many slots from here on, and of those that it has these alone."""
+
+    job_id: str
+    allocation_ids: frozenset[str]
+    slots: int
 
 
 @dataclass(frozen=True)
@@ -447,6 +472,15 @@ class RemoveJob:
 
 
 @dataclass(frozen=True)
+class RescaleEnded:
+    """The job runs with the parallelism `parallelism`: it was rescaled to it, or was not to another one for the reason."""
+
+    job_id: str
+    parallelism: int
+    error: ErrorInfo | None
+
+
+@dataclass(frozen=True)
 class JobFinished:
     """The job reached its final state."""
 
@@ -474,8 +508,10 @@ class ReleaseTaskManager:
 
 JobMasterInstruction = (
     Send
+    | StoreJob
     | RequestSlots
     | WithdrawRequest
+    | KeepSlots
     | ReleaseSlots
     | GiveUpTaskManager
     | StartEnumerator
@@ -487,6 +523,7 @@ JobMasterInstruction = (
     | DiscardCheckpoint
     | RemoveAborted
     | RemoveCheckpoints
+    | RescaleEnded
     | JobFinished
 )
 ResourceManagerInstruction = (
@@ -505,6 +542,7 @@ JobManagerInstruction = (
     | DiscardCheckpoint
     | RemoveAborted
     | RemoveCheckpoints
+    | RescaleEnded
     | JobFinished
     | RequestTaskManagers
     | ReleaseTaskManager

@@ -84,20 +84,39 @@ class ExecutionVertex:
 
 class ExecutionGraph:
     """All subtasks of a job, in the topological order of its vertices. Ids are derived, so that a run can be
-    repeated."""
+    repeated.
+
+    State: the subtasks, and the last attempts of those that a rescale has replaced, whose reports may still come."""
 
     def __init__(self, job_graph: JobGraph, now_ms: int, story: Story) -> None:
+        self._story = story
+        self._replaced: dict[str, Execution] = {}
+        self._lay_out(job_graph, 0, now_ms)
+
+    def _lay_out(self, job_graph: JobGraph, attempt: int, now_ms: int) -> None:
         self.job_graph = job_graph
         self.vertices: dict[str, tuple[ExecutionVertex, ...]] = {}
         self._by_id: dict[str, ExecutionVertex] = {}
-        self._story = story
         for index, vertex in enumerate(job_graph.vertices):
             subtasks = tuple(
-                ExecutionVertex(vertex, index, i, self._attempt(index, i, 0, now_ms))
+                ExecutionVertex(vertex, index, i, self._attempt(index, i, attempt, now_ms))
                 for i in range(vertex.parallelism)
             )
             self.vertices[vertex.id] = subtasks
             self._by_id.update((s.execution.execution_id, s) for s in subtasks)
+
+    def rescale(self, job_graph: JobGraph, now_ms: int) -> None:
+        """Replace all subtasks, whose attempts must have ended, by those of a graph of the same operators. Attempts go on
+        counting from the highest, so that no id comes twice."""
+        ended = list(self.executions())
+        for execution in ended:
+            if not execution.is_terminal:
+                raise InternalError(
+                    f"{execution.execution_id} is {execution.state.value}, and would be replaced",
+                    story=self._story.lines(),
+                )
+        self._replaced = {execution.execution_id: execution for execution in ended}
+        self._lay_out(job_graph, 1 + max(execution.attempt for execution in ended), now_ms)
 
     def _attempt(self, index: int, subtask: int, attempt: int, now_ms: int) -> Execution:
         execution_id = f"{self.job_graph.job_id}-{index}-{subtask}-{attempt}"
@@ -132,6 +151,8 @@ class ExecutionGraph:
 
     def find_earlier(self, execution_id: str) -> Execution | None:
         """The attempt with this id, when a later one has taken its place."""
+        if execution_id in self._replaced:
+            return self._replaced[execution_id]
         found = self._by_id.get(execution_id)
         earlier = found.earlier if found is not None else ()
         return next((e for e in earlier if e.execution_id == execution_id), None)

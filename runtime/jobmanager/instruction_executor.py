@@ -34,6 +34,7 @@ from runtime.jobmanager.events import (
     RemoveCheckpoints,
     RemoveJob,
     RequestTaskManagers,
+    RescaleEnded,
     Send,
     SinksAborted,
     SinksCommitFailed,
@@ -48,7 +49,7 @@ from runtime.jobmanager.job_details import details_at
 from runtime.logs import of_job
 from runtime.transport import Transport
 from sqlstream.errors import ErrorInfo
-from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.job_graph import JobGraph, encode_job_graph
 from sqlstream.messages.rpc import TriggerCheckpoint
 
 logger = logging.getLogger(__name__)
@@ -108,10 +109,19 @@ class InstructionExecutor:
                 self._transport.send(address, dated)
             case Send(address, message):
                 self._transport.send(address, message)
+            case StoreJob(job_graph, is_rescaled=True):
+                self._store_thread.submit(self._store_job, job_graph, encode_job_graph(job_graph))
             case StoreJob(job_graph):
                 encoded = self._encoded.pop(job_graph.job_id)
                 logger.info('job "%s" is submitted', job_graph.name, extra=of_job(job_graph.job_id))
                 self._store_thread.submit(self._store_job, job_graph, encoded)
+            case RescaleEnded(job_id, parallelism, error):
+                if error is None:
+                    logger.info(
+                        "the job is rescaled to the parallelism %d", parallelism, extra=of_job(job_id)
+                    )
+                else:
+                    logger.warning("%s", error.message, extra=of_job(job_id))
             case RemoveJob():
                 self._store_thread.submit(self._remove_job, instruction).add_done_callback(_log_error)
             case StartEnumerator():

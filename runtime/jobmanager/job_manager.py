@@ -22,6 +22,7 @@ from runtime.jobmanager.events import (
     JobMasterEvent,
     JobStored,
     JobStoreFailed,
+    KeepSlots,
     MessageReceived,
     MetricsReceived,
     MetricsRequested,
@@ -30,6 +31,7 @@ from runtime.jobmanager.events import (
     RemoveCheckpoints,
     RemoveJob,
     RequestSlots,
+    RescaleRequested,
     SavepointRequested,
     Send,
     SinksAborted,
@@ -153,6 +155,7 @@ class JobManager:
                 | CheckpointStored()
                 | CheckpointStoreFailed()
                 | SavepointRequested()
+                | RescaleRequested()
             ):
                 return self._tell_master(event.job_id, event, now_ms)
             case TaskManagerExited(resource_id, error):
@@ -167,6 +170,8 @@ class JobManager:
                 return list(self.resource_manager.on_request_slots(job_id, slots, now_ms, is_gathered))
             case WithdrawRequest(job_id):
                 return list(self.resource_manager.on_withdraw_request(job_id, now_ms))
+            case KeepSlots(job_id, allocation_ids, slots):
+                return list(self.resource_manager.on_keep_slots(job_id, allocation_ids, slots, now_ms))
             case ReleaseSlots(job_id):
                 return list(self.resource_manager.on_release_slots(job_id, now_ms))
             case GiveUpTaskManager(task_manager_id):

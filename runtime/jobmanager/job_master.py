@@ -23,6 +23,7 @@ from runtime.jobmanager.events import (
     MetricsReceived,
     MetricsRequested,
     NoTaskManagerLeft,
+    RescaleRequested,
     SavepointRequested,
     SinksAborted,
     SinksCommitFailed,
@@ -46,6 +47,7 @@ from runtime.jobmanager.job_progress import JobProgress
 from runtime.jobmanager.job_regions import JobRegions
 from runtime.jobmanager.job_sources import JobSources
 from runtime.jobmanager.job_tasks import JobTasks
+from runtime.jobmanager.rescaling import JobRescaling
 from runtime.jobmanager.slot_pool import SlotPool
 from runtime.jobmanager.task_reports import TaskReports
 from runtime.story import Story
@@ -77,7 +79,6 @@ class JobMaster:
         now_ms: int,
         restored: tuple[LoadedCheckpoint, ...] = (),
     ) -> None:
-        self.job_graph = job_graph
         self.job_id = job_graph.job_id
         self.config = config
         self.story = Story()
@@ -103,7 +104,12 @@ class JobMaster:
         self._regions = JobRegions(self._parts)
         self._reports = TaskReports(self._parts, self._regions)
         self._end = JobEnd(self._parts, self._regions)
+        self.rescaling = JobRescaling(self._parts, self._regions)
         self.restarts = self._regions.history
+
+    @property
+    def job_graph(self) -> JobGraph:
+        return self.graph.job_graph
 
     @property
     def phase(self) -> JobPhase:
@@ -147,6 +153,7 @@ class JobMaster:
         is_waiting = (
             self.checkpoints.is_pending
             or self.checkpoints.requests.are_waiting
+            or self.rescaling.is_under_way
             or self._parts.output.retry_ms
         )
         return is_deployed and not is_waiting and all(e.state in _SETTLED for e in self.graph.executions())
@@ -172,6 +179,10 @@ class JobMaster:
             if target is JobPhase.COMMITTING:
                 self._parts.output.commit_last()
         self._end.advance(now_ms)
+        if self.phase in ACTIVE:
+            self.rescaling.advance(now_ms)
+        elif self.status.is_terminal:
+            self.rescaling.on_end()
 
     # --- beginning
 
@@ -205,7 +216,11 @@ class JobMaster:
         self._parts.tasks.refuse_slots(event)
 
     def _on_no_task_manager_left(self, event: NoTaskManagerLeft, now_ms: int) -> None:
-        self._regions.on_failure(event.error, self._regions.waiting(), now_ms)
+        self._on_no_slots(event.error, now_ms)
+
+    def _on_no_slots(self, error: ErrorInfo, now_ms: int) -> None:
+        if not self.rescaling.turn_back(error, now_ms):
+            self._regions.on_failure(error, self._regions.waiting(), now_ms)
 
     # --- checkpoints
 
@@ -232,6 +247,8 @@ class JobMaster:
         completed = self.checkpoints.on_stored(event, now_ms)
         if completed is not None and completed.kind is CheckpointKind.SYNC_SAVEPOINT:
             self._end.stop_with(event.checkpoint_id, event.path, now_ms)
+        elif completed is not None and self.phase in ACTIVE:
+            self.rescaling.on_checkpoint(completed, now_ms)
 
     def _on_checkpoint_store_failed(self, event: CheckpointStoreFailed, now_ms: int) -> None:
         self._after_checkpoint(self.checkpoints.on_store_failed(event, now_ms), now_ms)
@@ -247,9 +264,9 @@ class JobMaster:
     # --- time
 
     def _on_tick(self, event: Tick, now_ms: int) -> None:
-        tasks, waiting = self._parts.tasks, self._regions.waiting()
-        if waiting and tasks.are_slots_late(now_ms):
-            self._regions.on_failure(tasks.no_slots(), waiting, now_ms)
+        tasks = self._parts.tasks
+        if self._regions.waiting() and tasks.are_slots_late(now_ms):
+            self._on_no_slots(tasks.no_slots(), now_ms)
         self._after_checkpoint(self.checkpoints.expire(now_ms), now_ms)
         if self.phase is JobPhase.RUNNING:
             self.checkpoints.resend(now_ms, self.config.resend_ms)
@@ -273,6 +290,7 @@ _FOLLOWING: dict[type, Handler] = {
     CheckpointStored: JobMaster._on_checkpoint_stored,
     CheckpointStoreFailed: JobMaster._on_checkpoint_store_failed,
     SavepointRequested: JobMaster._on_savepoint_requested,
+    RescaleRequested: lambda m, e, now_ms: m.rescaling.begin(e, now_ms),
     SinksCommitted: lambda m, e, now_ms: m._end.on_committed(e, now_ms),
     SinksCommitFailed: lambda m, e, now_ms: m._end.on_commit_failed(e, now_ms),
 }
@@ -285,6 +303,8 @@ _ACTIVE: dict[type, Handler] = {
     DiscoveryFailed: lambda m, e, now_ms: m._reports.on_discovery_failed(e, now_ms),
     SplitsRequested: lambda m, e, now_ms: m._reports.on_splits_requested(e, now_ms),
     CancelRequested: lambda m, e, now_ms: m._end.on_cancel(e, now_ms),
+    JobStored: lambda m, e, now_ms: m.rescaling.on_stored(now_ms),
+    JobStoreFailed: lambda m, e, now_ms: m.rescaling.on_store_failed(e.error, now_ms),
 }
 
 _ENDING: dict[type, Handler] = {**_FOLLOWING, SlotsOffered: JobMaster._refuse_slots}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from runtime.jobmanager.events import AbortSinks, CommitSinks, JobMasterInstruction, SinkCommit
 from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from runtime.jobmanager.sink_commits import DiscardedOutput, SinkCommits, sink_commits, sink_leftovers
-from sqlstream.errors import ErrorInfo
+from sqlstream.errors import ErrorInfo, InternalError
 from sqlstream.messages.manifest import SavedCommit
 from sqlstream.messages.rpc import SinkCommittables
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
@@ -62,6 +62,12 @@ class JobOutput:
         """An attempt is replaced: what it wrote after the checkpoint that the next one goes on from does not count. What is
         `restored` of it is committed with the next attempt."""
         self._discarded.add(subtask, {(s.operator_id, c.key) for s in restored for c in s.committables})
+
+    def rescale(self) -> None:
+        """The graph has other vertices from here on. No commit may be open, since they name vertices."""
+        if self.commits.open:
+            raise InternalError(f"commits {list(self.commits.open)} of job {self._job_id} are open")
+        self._discarded.rescale(self._graph.job_graph)
 
     def withdraw(self, checkpoint_id: int) -> None:
         """The job goes back to this checkpoint: commits of later ones, of which none has begun, do not count."""

@@ -29,7 +29,8 @@ class JobRegions:
     fails the job, if its RestartStrategy says so. The whole job goes back to an older checkpoint when the newest cannot be read,
     if nothing would be written twice.
 
-    State: the regions, the strategy, the restarts so far, and the checkpoint that the job is about to go back to."""
+    State: the regions, the strategy, the restarts so far, the checkpoint that the job is about to go back to, and whether its
+    tasks were ended for a rescale."""
 
     def __init__(self, parts: JobParts) -> None:
         self.regions = regions_of(parts.graph)
@@ -38,6 +39,7 @@ class JobRegions:
         self._parts = parts
         self._region_of = {s: region for region in self.regions for s in region.subtasks}
         self._going_back_to: CompletedCheckpoint | None = None
+        self._is_held = False
 
     def of(self, subtasks: Iterable[ExecutionVertex]) -> list[PipelinedRegion]:
         return list(dict.fromkeys(self._region_of[s] for s in subtasks))
@@ -57,11 +59,12 @@ class JobRegions:
             if region.phase is RegionPhase.STOPPING and region.are_all_terminal():
                 region.phase = RegionPhase.DELAYED
             is_due = region.phase is RegionPhase.DELAYED and now_ms >= region.restart_ms
-            if is_due and self._going_back_to is None and not parts.checkpoints.is_storing:
+            is_free = self._going_back_to is None and not self._is_held
+            if is_due and is_free and not parts.checkpoints.is_storing:
                 self._start_anew(region, now_ms)
             if region.phase is RegionPhase.DEPLOYED and region.are_all(ExecutionState.FINISHED):
                 region.phase = RegionPhase.FINISHED
-        if self._going_back_to is not None:
+        if self._going_back_to is not None and not self._is_held:
             self._go_back(self._going_back_to, now_ms)
         waiting = self.waiting()
         if waiting and parts.tasks.slots.is_complete and parts.sources.are_discovered:
@@ -103,6 +106,41 @@ class JobRegions:
         manifest, job = checkpoint.manifest, self._parts.job_graph
         states = source_states(manifest, job)
         self._parts.sources.restore(manifest.checkpoint_id, enumerators_of(manifest, job), states)
+
+    # --- another parallelism
+
+    def hold(self, now_ms: int) -> None:
+        """End all tasks. None starts anew before `release`, which leaves the graph as it is, or `rescale`."""
+        parts = self._parts
+        self._is_held = True
+        parts.checkpoints.break_off("the job is rescaled", now_ms)
+        if parts.progress.phase is not JobPhase.RESTARTING:
+            parts.progress.transition(JobPhase.RESTARTING, now_ms)
+        for region in self.regions:
+            if not region.is_under_restart:
+                region.phase, region.restart_ms = RegionPhase.STOPPING, now_ms
+                self._end_tasks((s.execution for s in region.subtasks), now_ms)
+
+    def release(self) -> None:
+        self._is_held = False
+
+    def rescale(self, now_ms: int) -> None:
+        """The graph has other subtasks from here on, which begin with the newest checkpoint."""
+        parts = self._parts
+        checkpoint = parts.checkpoints.completed.newest
+        assert checkpoint is not None, "a job is stopped for its rescale behind a checkpoint"
+        self.regions = regions_of(parts.graph)
+        self._region_of = {s: region for region in self.regions for s in region.subtasks}
+        self._is_held, self._going_back_to = False, None
+        for execution in parts.graph.executions():
+            execution.transition(ExecutionState.SCHEDULED, now_ms)
+        self.restore_all(checkpoint)
+        self.history.went_on(checkpoint.checkpoint_id)
+        parts.checkpoints.restored(checkpoint, now_ms)
+        for enumerator in parts.sources.start():
+            parts.emit(enumerator)
+        if not parts.tasks.slots.is_complete:
+            parts.tasks.request_slots(now_ms)
 
     # --- failures
 

@@ -32,16 +32,24 @@ class JobSources:
     """
 
     def __init__(self, job_graph: JobGraph, enumerates: Callable[[str], bool]) -> None:
+        self._enumerates = enumerates
+        self._read(job_graph)
+        self._failed: set[str] = set()
+        self._began_with: int | None = None
+        self._run = 0
+
+    def _read(self, job_graph: JobGraph) -> None:
         self._job_graph = job_graph
         self._parallelism: dict[str, int] = {}
         for vertex in job_graph.vertices:
             spec = vertex.operators[0].spec
-            if isinstance(spec, SourceSpec) and enumerates(spec.connector):
+            if isinstance(spec, SourceSpec) and self._enumerates(spec.connector):
                 self._parallelism[vertex.id] = vertex.parallelism
         self._assignments = {vertex_id: SplitAssignment(n) for vertex_id, n in self._parallelism.items()}
-        self._failed: set[str] = set()
-        self._began_with: int | None = None
-        self._run = 0
+
+    def rescale(self, job_graph: JobGraph) -> None:
+        """The same sources have other readers from here on; `restore` says what these begin with."""
+        self._read(job_graph)
 
     @property
     def is_empty(self) -> bool:

@@ -19,6 +19,7 @@ from runtime.jobmanager.scheduler import assign_slots, slots_needed
 from runtime.jobmanager.slot_pool import SlotPool
 from runtime.story import Story
 from sqlstream.errors import ErrorInfo, FailureReason
+from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import (
     AcceptSlots,
@@ -47,12 +48,15 @@ class JobTasks:
     ) -> None:
         self.slots = SlotPool(slots_needed(graph.job_graph))
         self._graph = graph
-        self._job_graph = graph.job_graph
         self._config = config
         self._story = story
         self._emit = emit
         self._descriptors: dict[str, TaskDeploymentDescriptor] = {}
         self._slots_deadline_ms = 0
+
+    @property
+    def _job_graph(self) -> JobGraph:
+        return self._graph.job_graph
 
     def send(self, address: str, message: ToTaskManager) -> None:
         self._emit(Send(address, message))
@@ -62,7 +66,7 @@ class JobTasks:
     def request_slots(self, now_ms: int) -> None:
         self._slots_deadline_ms = now_ms + self._config.slot_request_timeout_ms
         job = self._job_graph
-        self._emit(RequestSlots(job.job_id, self.slots.needed, job.is_on_spark))
+        self._emit(RequestSlots(job.job_id, self.slots.wanted, job.is_on_spark))
 
     def take_slots(self, event: SlotsOffered) -> None:
         accepted = []
@@ -95,7 +99,8 @@ class JobTasks:
 
     def deploy(self, subtasks: Iterable[ExecutionVertex], deployment: Deployment, now_ms: int) -> None:
         """Into the slots, which must be complete."""
-        self._emit(WithdrawRequest(self._job_graph.job_id))
+        if self.slots.has_all:
+            self._emit(WithdrawRequest(self._job_graph.job_id))
         assignment = assign_slots(self._job_graph, self.slots.slots())
         placed = list(subtasks)
         for s in placed:

@@ -38,6 +38,16 @@ def combine_operators(tasks: Iterable[TaskMetrics]) -> dict[int, Metrics]:
     return {operator_id: combine(p) for operator_id, p in sorted(parts.items())}
 
 
+def add_operators(before: dict[int, Metrics], present: dict[int, Metrics]) -> dict[int, Metrics]:
+    """The figures by operator id, those of earlier tasks and those of the present ones.
+
+    >>> add_operators({1: {"numRecordsIn": 2}}, {1: {"numRecordsIn": 3, "stateBytes": 8}, 2: {"numRecordsIn": 1}})
+    {1: {'numRecordsIn': 5, 'stateBytes': 8}, 2: {'numRecordsIn': 1}}
+    """
+    ids = sorted({*before, *present})
+    return {id: combine([figures[id] for figures in (before, present) if id in figures]) for id in ids}
+
+
 _EVERYWHERE = (
     *("numRecordsRejected", "numLateRecordsDropped", "numNullRecordsDropped", "numStateEntriesExpired"),
     "stateBytes",

@@ -122,6 +122,20 @@ class ResourceManager:
             self.requirements[job_id].is_open = False
         return self._end(now_ms)
 
+    def on_keep_slots(
+        self, job_id: str, allocation_ids: frozenset[str], slots: int, now_ms: int
+    ) -> list[ResourceManagerInstruction]:
+        """The job needs this many slots from here on, and of those that it has, or was about to get, these alone."""
+        self._begin()
+        for found in self.task_managers.values():
+            for slot in found.slots:
+                if slot.job_id == job_id and slot.is_leased and slot.allocation_id not in allocation_ids:
+                    self._release(found, slot, now_ms)
+        requirement = self.requirements.get(job_id)
+        if requirement is not None:
+            self.requirements[job_id] = Requirement(slots, requirement.is_gathered, is_open=False)
+        return self._end(now_ms)
+
     def on_release_slots(self, job_id: str, now_ms: int) -> list[ResourceManagerInstruction]:
         self._begin()
         self.requirements.pop(job_id, None)

@@ -29,6 +29,7 @@ from runtime.jobmanager.events import (
     LoadedCheckpoint,
     MessageReceived,
     MetricsRequested,
+    RescaleRequested,
     SavepointRequested,
     SubmitRequested,
     SuspendRequested,
@@ -51,6 +52,7 @@ from sqlstream.errors import ErrorInfo, InternalError, SqlStreamError, UserError
 from sqlstream.graph.job_graph import JobGraph, encode_job_graph
 from sqlstream.messages.checkpoint_statistics import CheckpointKind, CheckpointStatistics
 from sqlstream.messages.client_rpc import SavepointStatusReply
+from sqlstream.messages.rescale import RescaleStatus
 from sqlstream.messages.rpc import (
     JobDetails,
     JobMetrics,
@@ -262,6 +264,17 @@ class JobManagerShell:
 
     def savepoint_status(self, job_id: str, trigger_id: str) -> SavepointStatusReply:
         return self._ask(lambda d: d.savepoint_status(job_id, trigger_id))
+
+    # --- another parallelism
+
+    def rescale(self, job_graph: JobGraph, trigger_id: str) -> None:
+        """Give a running job the graph of another parallelism; `rescale_status` tells how far that is, and a repetition does
+        nothing. UserError or JobError when it is refused."""
+        self._ask(lambda d: d.check_rescale(job_graph, trigger_id))
+        self._put(RescaleRequested(job_graph.job_id, trigger_id, job_graph))
+
+    def rescale_status(self, job_id: str, trigger_id: str) -> RescaleStatus:
+        return self._ask(lambda d: d.rescale_status(job_id, trigger_id))
 
     def dispose_savepoint(self, path: str) -> None:
         """Remove a savepoint, on the caller's thread. UserError when there is none at the path, or it is no savepoint."""

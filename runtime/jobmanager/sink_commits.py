@@ -8,7 +8,7 @@ from collections.abc import Iterator, Set
 from runtime.jobmanager.events import SinkCommit
 from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from sqlstream.errors import InternalError
-from sqlstream.graph.job_graph import ChainedOperator
+from sqlstream.graph.job_graph import ChainedOperator, JobGraph
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 
@@ -114,6 +114,14 @@ class DiscardedOutput:
     def put(self, vertex_id: str, operator_id: int, committable: Committable) -> None:
         key = (vertex_id, operator_id)
         self._committables[key] = (*self._committables.get(key, ()), committable)
+
+    def rescale(self, job_graph: JobGraph) -> None:
+        """Operators are in other vertices from here on."""
+        vertices = {o.id: v.id for v in job_graph.vertices for o in v.operators}
+        self._committables = {
+            (vertices[operator_id], operator_id): found
+            for (_, operator_id), found in self._committables.items()
+        }
 
     def of(self, vertex_id: str, operator_id: int) -> tuple[Committable, ...]:
         return self._committables.get((vertex_id, operator_id), ())

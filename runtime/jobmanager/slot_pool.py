@@ -22,11 +22,12 @@ class SlotPool:
     A slot that is used keeps its place among `slots()`, so that tasks which run on are not concerned by the loss of others, and
     tasks that start again find what they left there. The place of a lost one goes to a slot on the same host, if there is one:
     the disk of that host may have local copies of their state.
-    State: the slots, which of them has which place, and the host of each place's last slot.
+    State: the slots, which of them has which place, and the host of each place's last slot; `wanted` slots are accepted, and
+    `needed` of them have a place.
     """
 
     def __init__(self, needed: int) -> None:
-        self.needed = needed
+        self.needed = self.wanted = needed
         self._slots: dict[str, AllocatedSlot] = {}
         self._places: list[str | None] = [None] * needed
         self._hosts: list[str | None] = [None] * needed
@@ -35,14 +36,23 @@ class SlotPool:
     def is_complete(self) -> bool:
         return len(self._slots) >= self.needed
 
+    @property
+    def has_all(self) -> bool:
+        """Whether those that are reserved are there, too."""
+        return len(self._slots) >= self.wanted
+
     def __len__(self) -> int:
         return len(self._slots)
+
+    @property
+    def allocation_ids(self) -> tuple[str, ...]:
+        return tuple(self._slots)
 
     def offer(self, task_manager_id: str, address: str, offer: SlotOffer) -> bool:
         """Whether the slot is now, or was already, the job's; False when the job has all its slots."""
         if offer.allocation_id in self._slots:
             return True
-        if self.is_complete:
+        if self.has_all:
             return False
         self._slots[offer.allocation_id] = AllocatedSlot(
             offer.allocation_id, task_manager_id, address, offer.slot
@@ -66,6 +76,23 @@ class SlotPool:
         found_slots = tuple(self._slots[p] for p in self._places if p is not None)
         self._hosts = [_host(slot) for slot in found_slots]
         return found_slots
+
+    def reserve(self, count: int) -> None:
+        """Accept so many in all, for what the job needs next."""
+        self.wanted = max(self.needed, count)
+
+    def resize(self, needed: int) -> None:
+        """The job needs so many from here on. Places are kept as far as they go, and slots without one are dropped."""
+        self.needed = self.wanted = needed
+        self._places = [*self._places, *[None] * needed][:needed]
+        self._hosts = [*self._hosts, *[None] * needed][:needed]
+        placed = {p for p in self._places if p is not None}
+        others = sorted(
+            (s for s in self._slots.values() if s.allocation_id not in placed),
+            key=lambda s: (s.task_manager_id, s.slot),
+        )
+        kept = placed | {s.allocation_id for s in others[: needed - len(placed)]}
+        self._slots = {k: s for k, s in self._slots.items() if k in kept}
 
     def remove_task_manager(self, task_manager_id: str) -> None:
         self._slots = {k: s for k, s in self._slots.items() if s.task_manager_id != task_manager_id}

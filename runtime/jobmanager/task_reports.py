@@ -48,7 +48,8 @@ class TaskReports:
         execution.last_sequence = update.sequence
         execution.metrics = update.metrics or execution.metrics
         checkpoints = self._parts.checkpoints
-        if update.state is ExecutionState.FINISHED:
+        if update.state.is_terminal:
+            # Of an attempt that has not finished they are what it could not remove itself.
             execution.add_committables(update.committables, checkpoints.coordinator.newest_completed_id)
         was_cancelling = execution.state is ExecutionState.CANCELING
         execution.follow(update.state, now_ms)

@@ -178,7 +178,7 @@ class KeyIndex:
         """The key columns (only those of `numbers`, unless None) of live slots, in the plain types (`types`), or of type
         NULL where the key columns have that type.
         """
-        rows = self._rows.values[slots]
+        rows = self._rows.values.take(slots, axis=0)
         return [
             pa.nulls(len(slots)) if self._are_null[number] else self._key_column(rows, number)
             for number in (range(len(self.types)) if numbers is None else numbers)

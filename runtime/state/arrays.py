@@ -49,4 +49,5 @@ def picked(array: Array, slots: Array) -> Array:
     numbers = _Numbers.values
     if slots.base is numbers and slots.strides == numbers.strides and len(slots) and slots[0] == 0:
         return array[: len(slots)]
-    return array[slots]
+    # Twice as fast as an index of the same slots.
+    return array.take(slots, axis=0)

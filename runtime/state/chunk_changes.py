@@ -62,7 +62,10 @@ class ChunkChanges:
     def completed(self, checkpoint_id: int) -> None:
         with self._lock:
             self._chain.completed(checkpoint_id)
-            held = {item for link in (*self._chain.links, *self._chain.pending) for item in link.mark.items()}
+            pending = self._chain.pending
+            # What a pending one follows may be in the chain no more, as a later one has been completed.
+            bases = [base for link in pending for base in link.before[-1:]]
+            held = {item for link in (*self._chain.links, *pending, *bases) for item in link.mark.items()}
             self._key_groups = {key: groups for key, groups in self._key_groups.items() if key in held}
 
     def aborted(self, checkpoint_id: int) -> None:

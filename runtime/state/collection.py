@@ -22,7 +22,7 @@ from runtime.state.snapshot import KEY_GROUP_COLUMN, SnapshotAborted
 if TYPE_CHECKING:
     from runtime.state.changes import Changes
 
-_PIECE_SLOTS = 1 << 14
+_PIECE_SLOTS = 1 << 15
 _SCANNED_SLOTS = 1 << 20
 """What one piece has and reads at most: about a millisecond, for which the operator's thread may have to wait."""
 _PAUSE_S = 0.0001

@@ -70,7 +70,7 @@ class NumberColumn:
         self._array.reserve(slots)
 
     def columns(self, slots: Array) -> list[pa.Array]:
-        return [to_array(self.fields[0].type, self.values[slots])]
+        return [to_array(self.fields[0].type, self.values.take(slots))]
 
     def load(self, slots: Array, columns: list[pa.Array]) -> None:
         self.values[slots] = view_values(columns[0], self.values.dtype)

@@ -144,6 +144,7 @@ class Task:
 
     def _attempt(self) -> TaskStateChanged:
         execution_id = self.descriptor.execution_id
+        committables: tuple[SinkCommittables, ...] = ()
         try:
             try:
                 TaskOpening(self.descriptor, self._surroundings, self._opened).open()
@@ -152,6 +153,8 @@ class Task:
                 self._process()
                 committables = self._finish()
             except Exception:
+                # What sinks have prepared they do not remove: the job does.
+                committables = self._opened.committables()
                 self._give_up()
                 raise
             self._release()
@@ -162,10 +165,15 @@ class Task:
         except Exception as error:  # the thread's boundary: every failure becomes data
             if not self._cancellation.is_requested:
                 self._cancellation.close_outputs()
-                return TaskStateChanged(execution_id, ExecutionState.FAILED, error=self._describe(error))
+                return TaskStateChanged(
+                    execution_id,
+                    ExecutionState.FAILED,
+                    error=self._describe(error),
+                    committables=committables,
+                )
         else:
             return TaskStateChanged(execution_id, ExecutionState.FINISHED, committables=committables)
-        return TaskStateChanged(execution_id, ExecutionState.CANCELED)
+        return TaskStateChanged(execution_id, ExecutionState.CANCELED, committables=committables)
 
     def _process(self) -> None:
         loop = self._opened.loop

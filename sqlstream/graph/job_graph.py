@@ -8,6 +8,8 @@ import msgspec
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import InternalError, Span
+from sqlstream.graph.scaling import Scaling
+from sqlstream.graph.state_identity import StateIdentity
 from sqlstream.graph.stream_graph import Exchange
 from sqlstream.schema import Schema
 from sqlstream.specs import BatchQuerySpec, InferTableSpec, LookupJoinSpec, SinkSpec, SourceSpec, Spec
@@ -19,7 +21,8 @@ NETWORK_INPUT = -1
 
 class ChainedOperator(msgspec.Struct, frozen=True):
     """An operator inside a vertex. The first of a vertex is the head and may have several inputs, all from the network; every
-    other has one input, the operator `input` of the same vertex. A chain is a tree: one operator may feed several."""
+    other has one input, the operator `input` of the same vertex. A chain is a tree: one operator may feed several. `state` finds
+    its state again in another job; without it `uid` does."""
 
     id: int
     uid: str
@@ -32,6 +35,7 @@ class ChainedOperator(msgspec.Struct, frozen=True):
     output_mode: ChangelogMode
     description: str = ""
     span: Span | None = None
+    state: StateIdentity | None = None
 
 
 class JobVertex(msgspec.Struct, frozen=True):
@@ -65,7 +69,8 @@ class JobEdge(msgspec.Struct, frozen=True):
 
 
 class JobGraph(msgspec.Struct, frozen=True):
-    """Vertices in topological order. `config` holds the settings in force when the statement was planned."""
+    """Vertices in topological order. `config` holds the settings in force when the statement was planned. `scaling` is what the
+    graph for another parallelism follows from; jobs of batch engines have none."""
 
     job_id: str
     name: str
@@ -73,6 +78,7 @@ class JobGraph(msgspec.Struct, frozen=True):
     edges: tuple[JobEdge, ...]
     config: dict[str, str] = {}
     version: int = 1
+    scaling: Scaling | None = None
 
     @property
     def is_query(self) -> bool:

@@ -8,6 +8,7 @@ import msgspec
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span
+from sqlstream.graph.state_identity import StateIdentity
 from sqlstream.schema import Schema
 from sqlstream.specs import Spec
 
@@ -45,7 +46,8 @@ class StreamEdge(msgspec.Struct, frozen=True):
 
 
 class StreamNode(msgspec.Struct, frozen=True):
-    """One operator. `uid` is the digest of spec and inputs that names its state; `description` is EXPLAIN's text."""
+    """One operator. `uid` is the digest of spec and inputs; `state` finds its state again, None without state. `description` is
+    EXPLAIN's text."""
 
     id: int
     uid: str
@@ -58,6 +60,7 @@ class StreamNode(msgspec.Struct, frozen=True):
     max_parallelism: int
     description: str = ""
     span: Span | None = None
+    state: StateIdentity | None = None
 
 
 class StreamGraph(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from sqlstream.graph.state_identity import StateIdentity
 from sqlstream.messages.checkpoint import SubtaskState
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.specs import SinkSpec
@@ -16,13 +17,19 @@ MANIFEST_VERSION = 1
 
 
 class OperatorIdentity(msgspec.Struct, frozen=True):
-    """An operator of the job that was saved. `uid` follows from its meaning and finds it in another job; `name` and
-    `description` are for people."""
+    """An operator of the job that was saved. `state` finds its state in another job; without it `uid` does, in a job of the same
+    plan. `name` and `description` are for people."""
 
     id: int
     uid: str
     name: str
     description: str = ""
+    state: StateIdentity | None = None
+
+    @property
+    def title(self) -> str:
+        """The operator as a user knows it."""
+        return self.state.title if self.state is not None else self.description or self.name
 
 
 class SavedCommittables(msgspec.Struct, frozen=True):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import enum
 
 from sqlstream.expressions import AggregateCall
-from sqlstream.specs.spec import OperatorSpec, until_ttl
+from sqlstream.functions import AGGREGATE_FUNCTIONS
+from sqlstream.specs.spec import OperatorSpec, StateBound, keys_or_ttl, until_ttl
 from sqlstream.specs.window import WindowSpec
 
 
@@ -43,6 +44,9 @@ class GroupAggregateSpec(OperatorSpec, frozen=True, tag="group_aggregate"):
             return ""
         return f"one accumulator row per key; dropped: {until_ttl(self.state_ttl_ms)}"
 
+    def state_bound(self) -> StateBound:
+        return keys_or_ttl(bool(self.keys), self.state_ttl_ms)
+
 
 SLICE_END_COLUMN = "$slice_end"
 WINDOW_START_COLUMN = "$window_start"
@@ -75,3 +79,14 @@ class WindowAggregateSpec(OperatorSpec, frozen=True, tag="window_aggregate"):
         if self.phase is AggregatePhase.LOCAL:
             return ""
         return "one accumulator row per key and slice; dropped: when the slice's last window closes"
+
+    def state_bound(self) -> StateBound:
+        clock = "watermark" if self.window.is_event_time else "clock"
+        # What has no partial result is computed when the window closes.
+        is_partial = all(
+            AGGREGATE_FUNCTIONS[c.function].accumulator is not None and not c.is_distinct
+            for c in self.aggregates
+        )
+        return StateBound(
+            f"the {clock}, which closes windows", True, "key and slice" if is_partial else "row"
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 from sqlstream.expressions import Expression
-from sqlstream.specs.spec import OperatorSpec, until_ttl
+from sqlstream.specs.spec import OperatorSpec, StateBound, until_ttl
 
 
 class JoinKind(enum.Enum):
@@ -31,6 +31,12 @@ class JoinSpec(OperatorSpec, frozen=True, tag="join"):
     def kept_state(self) -> str:
         left, right = until_ttl(self.left_ttl_ms), until_ttl(self.right_ttl_ms)
         return f"all rows of both sides; dropped: left {left}, right {right}"
+
+    def state_bound(self) -> StateBound:
+        if self.left_ttl_ms and self.right_ttl_ms:
+            times = dict.fromkeys((self.left_ttl_ms, self.right_ttl_ms))
+            return StateBound(f"the rows that come within {' and '.join(f'{t} ms' for t in times)}", True)
+        return StateBound("the number of rows", False)
 
 
 class IntervalJoinSpec(OperatorSpec, frozen=True, tag="interval_join"):
@@ -60,6 +66,11 @@ class IntervalJoinSpec(OperatorSpec, frozen=True, tag="interval_join"):
     def kept_state(self) -> str:
         return "rows of both sides; dropped: when no match is possible any more"
 
+    def state_bound(self) -> StateBound:
+        clock = "watermark" if self.is_event_time else "clock"
+        span_ms = max(0, -self.lower_ms) + max(0, self.upper_ms)
+        return StateBound(f"the {clock}: rows of {span_ms} ms", True)
+
 
 class WindowJoinSpec(OperatorSpec, frozen=True, tag="window_join"):
     """Join of rows in the same window (Flink: StreamExecWindowJoin): both sides carry window_start and
@@ -81,3 +92,6 @@ class WindowJoinSpec(OperatorSpec, frozen=True, tag="window_join"):
 
     def kept_state(self) -> str:
         return "rows of both sides per window; dropped: when the window closes"
+
+    def state_bound(self) -> StateBound:
+        return StateBound("the watermark, which closes windows", True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlstream.specs.spec import OperatorSpec
+from sqlstream.specs.spec import OperatorSpec, StateBound
 
 
 class LimitSpec(OperatorSpec, frozen=True, tag="limit"):
@@ -13,3 +13,6 @@ class LimitSpec(OperatorSpec, frozen=True, tag="limit"):
 
     def kept_state(self) -> str:
         return "a count of rows"
+
+    def state_bound(self) -> StateBound:
+        return StateBound("one number", True)

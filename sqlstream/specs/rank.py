@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 from sqlstream.expressions import SortKey
-from sqlstream.specs.spec import OperatorSpec, until_ttl
+from sqlstream.specs.spec import OperatorSpec, StateBound, keys_or_ttl, until_ttl
 
 
 class RankPhase(enum.Enum):
@@ -37,6 +37,13 @@ class RankSpec(OperatorSpec, frozen=True, tag="rank"):
         kept = "all rows" if self.is_retracting else f"the best {self.rank_end} rows"
         return f"{kept} per key; dropped: {until_ttl(self.state_ttl_ms)}"
 
+    def state_bound(self) -> StateBound:
+        if self.is_retracting and not self.state_ttl_ms:
+            return StateBound("the number of rows", False)
+        rows = "" if self.is_retracting else f", of {self.rank_end} rows each"
+        found = keys_or_ttl(bool(self.partition_keys), self.state_ttl_ms)
+        return StateBound(f"{found.by}{rows}", found.is_finite, "key with one row")
+
 
 class WindowRankSpec(OperatorSpec, frozen=True, tag="window_rank"):
     """Top-N per window (Flink: WindowRank; with rank_end 1 also WindowDeduplicate); input is insert-only.
@@ -54,6 +61,9 @@ class WindowRankSpec(OperatorSpec, frozen=True, tag="window_rank"):
 
     def kept_state(self) -> str:
         return f"the best {self.rank_end} rows per key and window; dropped: when the window closes"
+
+    def state_bound(self) -> StateBound:
+        return StateBound("the watermark, which closes windows", True)
 
 
 class Keep(enum.Enum):
@@ -84,6 +94,9 @@ class DeduplicateSpec(OperatorSpec, frozen=True, tag="deduplicate"):
         kept = "the key" if is_by_arrival else f"the {self.keep.value.lower()} row"
         return f"{kept} of each key; dropped: {until_ttl(self.state_ttl_ms)}"
 
+    def state_bound(self) -> StateBound:
+        return keys_or_ttl(bool(self.keys), self.state_ttl_ms)
+
 
 class SortSpec(OperatorSpec, frozen=True, tag="sort"):
     """ORDER BY … OFFSET … FETCH over bounded input (any changelog; the final rows are sorted) at the end of input.
@@ -97,3 +110,7 @@ class SortSpec(OperatorSpec, frozen=True, tag="sort"):
 
     def kept_state(self) -> str:
         return "all rows; dropped: at the end of input"
+
+    def state_bound(self) -> StateBound:
+        # Input that ends is sorted: it has only so many rows.
+        return StateBound("the number of rows of the input", True)

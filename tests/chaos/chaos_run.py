@@ -20,12 +20,20 @@ from server_harness import RunningServer
 CHECKPOINT_INTERVAL_MS = 500
 FAULT_INTERVAL_S = 3.0
 FILE_INTERVAL_S = 0.25
+FILES_MAX = 2_400
+ROWS_PER_FILE_MAX = 1_000
+ROWS_MAX = 600_000
+"""Of each table: a join keeps them all, and reads them again after each fault. Longer runs have files less often, and smaller."""
+
 HEARTBEAT_TIMEOUT_MS = 2_000
 STOP_S_MAX = 4.0
 """Half of the stops last longer than the heartbeat's timeout: the TaskManager is given up and comes back to life."""
 
 FULL_DISK_S_MAX = 1.5
 SETTLE_TIMEOUT_S = 90.0
+SETTLE_SHARE = 0.1
+"""Of the length of the run, when that is longer: reading all that was written takes long too."""
+
 CLEAN_TIMEOUT_S = 10.0
 TASK_MANAGERS = 3
 
@@ -80,7 +88,7 @@ class ChaosRun:
         directory: Path,
         seed: int,
         seconds: float,
-        rows_per_file: int = 1000,
+        rows_per_file: int = 0,
         kills_server: bool = False,
         settings: Mapping[str, str] | None = None,
         report: Callable[[str], None] = lambda line: None,
@@ -88,7 +96,9 @@ class ChaosRun:
         self.directory = directory
         self._random = random.Random(seed)
         self._seconds = seconds
-        self._input = InputFiles(directory, seed, rows_per_file)
+        self._file_interval_s = max(FILE_INTERVAL_S, seconds / FILES_MAX)
+        files = max(1, int(seconds / self._file_interval_s))
+        self._input = InputFiles(directory, seed, rows_per_file or min(ROWS_PER_FILE_MAX, ROWS_MAX // files))
         self._report = report
         checkpoints = {"execution.checkpointing.dir": str(directory / "checkpoints")}
         self._settings = SETTINGS | checkpoints | dict(settings or {})
@@ -145,7 +155,8 @@ class ChaosRun:
         """Wait until readers of the sinks see what they must. Rows that are there twice stay, so this need not find them."""
         expected = answers(self.directory)
         started_s = time.monotonic()
-        while time.monotonic() - started_s < SETTLE_TIMEOUT_S:
+        timeout_s = max(SETTLE_TIMEOUT_S, SETTLE_SHARE * self._seconds)
+        while time.monotonic() - started_s < timeout_s:
             # The database is locked during a commit, and files may be moved meanwhile.
             with contextlib.suppress(duckdb.Error, OSError):
                 if found(self.directory) == expected:
@@ -207,7 +218,7 @@ class ChaosRun:
         while (now_s := time.monotonic()) < end_s:
             if now_s >= next_file_s:
                 self._input.add()
-                next_file_s += FILE_INTERVAL_S
+                next_file_s += self._file_interval_s
             if now_s >= next_fault_s:
                 self._one_fault()
                 next_fault_s += FAULT_INTERVAL_S * self._random.uniform(0.7, 1.3)

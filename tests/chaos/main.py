@@ -17,7 +17,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rows-per-file", type=int, default=1000)
+    parser.add_argument("--rows-per-file", type=int, default=0, help="as many as the length allows")
     parser.add_argument("--kill-server", action="store_true", help="the server is killed too now and then")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the job"

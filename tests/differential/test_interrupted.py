@@ -12,7 +12,7 @@ from differential.test_nexmark import create_tables
 from differential.test_queries import QUERIES, TABLES
 from golden.test_results import RESULTS, SCRIPTS, printed
 from interrupted_connectors import register
-from interrupted_engine import InterruptedEngine
+from interrupted_engine import HASHMAP, MAPPED, InterruptedEngine
 from oracle import Differential, assert_same_rows, rows_of
 
 from runtime.connectors import CONNECTORS, connector
@@ -24,6 +24,8 @@ EVENTS = 40_000
 RATE = 1000
 ALWAYS = {"top_n", "q5", "q18"}
 """These run in make test, the others in make test-all."""
+TO_MAPPED = HASHMAP, MAPPED
+TO_HASHMAP = MAPPED, HASHMAP
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +49,24 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Interrupte
 
 
 def share(names: list[str]) -> list[object]:
-    return [pytest.param(name, marks=() if name in ALWAYS else pytest.mark.slow, id=name) for name in names]
+    """Each by itself, with its state in memory first and in mapped files behind the restore, and the other way round."""
+    return [
+        pytest.param(
+            name,
+            backends,
+            marks=() if name in ALWAYS and backends == TO_MAPPED else pytest.mark.slow,
+            id=f"{name}-{'-'.join(backends)}",
+        )
+        for name in names
+        for backends in (TO_MAPPED, TO_HASHMAP)
+    ]
 
 
-@pytest.mark.parametrize("script", share([s.stem for s in SCRIPTS]))
+@pytest.mark.parametrize(("script", "backends"), share([s.stem for s in SCRIPTS]))
 def test_a_golden_result_is_the_same(
-    script: str,
-    interrupted: InterruptedEngine,
+    script: str, backends: tuple[str, str], interrupted: InterruptedEngine
 ) -> None:
+    interrupted.backends = backends
     interrupted.configure(parallelism=3, batch_rows=1)
     interrupted.pause_ms = 60
     finished = interrupted.run((RESULTS / f"{script}.sql").read_text())
@@ -69,8 +81,11 @@ def _results(path: Path, count: int) -> list[str]:
     return [*found, *[""] * (count - len(found))]
 
 
-@pytest.mark.parametrize("query", share(sorted(BATCH_SQL, key=lambda q: int(q[1:]))))
-def test_a_nexmark_query_has_the_batch_answer(query: str, interrupted: InterruptedEngine) -> None:
+@pytest.mark.parametrize(("query", "backends"), share(sorted(BATCH_SQL, key=lambda q: int(q[1:]))))
+def test_a_nexmark_query_has_the_batch_answer(
+    query: str, backends: tuple[str, str], interrupted: InterruptedEngine
+) -> None:
+    interrupted.backends = backends
     if query == "q12":
         pytest.skip("its windows are of processing time")
     interrupted.pause_ms = 20
@@ -83,8 +98,11 @@ def test_a_nexmark_query_has_the_batch_answer(query: str, interrupted: Interrupt
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("query", sorted(QUERIES))
-def test_a_query_has_the_batch_answer(query: str, interrupted: InterruptedEngine) -> None:
+@pytest.mark.parametrize(("query", "backends"), share(sorted(QUERIES)))
+def test_a_query_has_the_batch_answer(
+    query: str, backends: tuple[str, str], interrupted: InterruptedEngine
+) -> None:
+    interrupted.backends = backends
     tables = {name: table for name, table in TABLES.items() if name in QUERIES[query]}
     interrupted.pause_ms = 200
     Differential(interrupted)(QUERIES[query], tables, parallelism=3, batch_rows=1)

@@ -9,8 +9,10 @@ import pytest
 from plan_harness import compile_script
 
 from planner.compile import explain
+from planner.translate.rescale import rescaled_job_graph
 from runtime.connectors.duckdb.connector import DuckDb
 from runtime.connectors.nexmark import Nexmark
+from sqlstream.graph.job_graph import JobGraph
 
 PLANS = Path(__file__).parent / "plans"
 NEXMARK = Path(__file__).resolve().parents[2] / "queries" / "nexmark"
@@ -36,3 +38,17 @@ def test_a_nexmark_query_has_the_plan_in_its_golden_file(
 def test_plans_do_not_depend_on_the_order_of_hashes() -> None:
     text = (PLANS / "statement_set.sql").read_text()
     assert [explain(p) for p in compile_script(text)] == [explain(p) for p in compile_script(text)]
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda path: path.stem)
+def test_a_nexmark_query_has_the_same_operators_and_state_at_every_parallelism(query: Path) -> None:
+    """The uids, by which state is found, are among what is compared."""
+    connectors = {"nexmark": Nexmark.descriptor, "duckdb": DuckDb.descriptor}
+
+    def planned(parallelism: int) -> list[JobGraph]:
+        settings = {"parallelism.default": str(parallelism)}
+        return [plan.job_graph for plan in compile_script(query.read_text(), settings, connectors)]
+
+    for one, four in zip(planned(1), planned(4), strict=True):
+        assert rescaled_job_graph(one, 4) == four
+        assert rescaled_job_graph(four, 1) == one

@@ -263,6 +263,8 @@ def check_killed(
     seed: int,
     directory: Path,
     is_unaligned: bool = False,
+    aligned_timeout_ms: int = 0,
+    concurrent_max: int = 1,
     backends: tuple[str, ...] = ("hashmap",),
 ) -> dict[str, int]:
     played = scripts(seed, BATCHES_OF_KILLED)
@@ -271,7 +273,16 @@ def check_killed(
     # Items in flight belong to their channels, which must be there again.
     lives = (2, 2, 2) if is_unaligned else PARALLELISMS
     killed = run_killed_job(
-        planned(name), played, lives, seed, directory, figures, is_unaligned=is_unaligned, backends=backends
+        planned(name),
+        played,
+        lives,
+        seed,
+        directory,
+        figures,
+        is_unaligned=is_unaligned,
+        aligned_timeout_ms=aligned_timeout_ms,
+        concurrent_max=concurrent_max,
+        backends=backends,
     )
     assert final_table(killed, has_pairs=False) == expected, figures
     return figures
@@ -297,6 +308,24 @@ def test_a_job_that_is_killed_between_unaligned_checkpoints_commits_the_rows_of_
     assert figures["items in outputs"], figures
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", UNALIGNED_QUERIES)
+def test_a_job_whose_barriers_pass_rows_after_a_while_commits_the_rows_of_one_that_is_not_killed(
+    name: str, tmp_path: Path
+) -> None:
+    figures = check_killed(name, 0, tmp_path, is_unaligned=True, aligned_timeout_ms=30)
+    assert figures["items in outputs"], figures
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", UNALIGNED_QUERIES)
+def test_a_job_with_several_checkpoints_at_once_commits_the_rows_of_one_that_is_not_killed(
+    name: str, tmp_path: Path
+) -> None:
+    figures = check_killed(name, 0, tmp_path, concurrent_max=4)
+    assert figures["begun beside another"], figures
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", QUERIES)
@@ -305,6 +334,15 @@ def test_a_job_that_is_killed_between_checkpoints_commits_the_rows_of_one_that_i
 ) -> None:
     seen: Counter[str] = Counter()
     for seed in range(1, SEEDS_SLOW):
-        seen.update(check_killed(name, seed, tmp_path / str(seed), is_unaligned=seed % 3 == 0))
-    events = ("killed", "completed", "savepoints", "aborted: given up", "aborted: broken off")
+        seen.update(
+            check_killed(
+                name,
+                seed,
+                tmp_path / str(seed),
+                is_unaligned=seed % 3 == 0,
+                aligned_timeout_ms=20 * (seed % 4) if seed % 3 == 0 else 0,
+                concurrent_max=3 if seed % 3 == 1 else 1,
+            )
+        )
+    events = ("killed", "completed", "savepoints", "aborted: given up", "begun beside another")
     assert all(seen[event] for event in events), seen

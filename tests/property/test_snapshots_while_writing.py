@@ -421,9 +421,9 @@ def one_step(driver: Driver, checkpoints: Checkpoints, clock: ManualClock) -> No
         case "tick":
             clock.now_ms += fate.choice([1, 10, 60])
             driver.table.expire()
-        case "begin" if len(under_way) < 2:
+        case "begin" if len(under_way) < 4:
             checkpoints.begin()
-        case "savepoint" if len(under_way) < 3:
+        case "savepoint" if len(under_way) < 5:
             checkpoints.begin(is_full=True)
         case "read":
             checkpoints.read_some(fate.randint(1, 3))

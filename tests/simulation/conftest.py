@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
-from simulated_tasks import ASSIGNED
+from simulation.simulated_server import simulated_surroundings
 
-from runtime.connectors import CONNECTORS
-
-SEEDS = 500
-SEEDS_WITH_CHECKPOINTS = 100
-"""Of the seeds with checkpoints, those that are not slow."""
+SEEDS = 300
+RELIABLE_SEEDS = 1000
+"""Those of whole clusters with checkpoints. Each of the two files of tests runs one half, so that two processes share them."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, default=None, help="run the simulations with this seed alone")
-    parser.addoption("--seeds", type=int, default=SEEDS, help="run the simulations with seeds 0 to N-1")
+    parser.addoption("--seeds", type=int, default=None, help="run the simulations with seeds 0 to N-1")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    seed = metafunc.config.getoption("--seed", default=None)
-    seeds = range(metafunc.config.getoption("--seeds", default=SEEDS)) if seed is None else [seed]
+    seed: int | None = metafunc.config.getoption("--seed", default=None)
+    number: int | None = metafunc.config.getoption("--seeds", default=None)
     if "seed" in metafunc.fixturenames:
-        metafunc.parametrize("seed", seeds)
-    if "checkpointed_seed" in metafunc.fixturenames:
-        is_slow = [seed is None and n >= SEEDS_WITH_CHECKPOINTS for n in seeds]
-        marked = [
-            pytest.param(n, marks=pytest.mark.slow) if slow else n
-            for n, slow in zip(seeds, is_slow, strict=True)
-        ]
-        metafunc.parametrize("checkpointed_seed", marked)
+        metafunc.parametrize("seed", range(number or SEEDS) if seed is None else [seed])
+    if "reliable_seed" in metafunc.fixturenames:
+        half: int = metafunc.module.HALF
+        seeds = range(number or RELIABLE_SEEDS) if seed is None else [seed]
+        metafunc.parametrize("reliable_seed", [n for n in seeds if n % 2 == half])
 
 
-@pytest.fixture(autouse=True)
-def simulated_connector(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("simulated", ASSIGNED):
-        monkeypatch.setitem(CONNECTORS, name, "simulated_tasks:SimulatedConnector")
+@pytest.fixture(autouse=True, scope="module")
+def surroundings() -> Iterator[None]:
+    with simulated_surroundings():
+        yield

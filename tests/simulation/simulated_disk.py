@@ -68,7 +68,7 @@ class Disk:
             for changes in journal[: self._rng.randint(0, len(journal))]:
                 _apply(self._durable, changes)
         self._changes.clear()
-        for inode in set(self._durable.values()):
+        for inode in dict.fromkeys(self._durable.values()):
             if bytes(inode.data) != inode.durable and self._rng.random() < 0.5:
                 # Pages reach the disk in any order; those that have not are zero.
                 kept = self._rng.randint(0, len(inode.data))

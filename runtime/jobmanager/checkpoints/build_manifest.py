@@ -57,7 +57,7 @@ def _vertex_state(subtasks: tuple[ExecutionVertex, ...], pending: PendingCheckpo
         vertex.name,
         vertex.parallelism,
         vertex.max_parallelism,
-        tuple(OperatorIdentity(o.id, o.uid, o.name, o.description) for o in vertex.operators),
+        tuple(OperatorIdentity(o.id, o.uid, o.name, o.description, o.state) for o in vertex.operators),
         tuple(ack.state if ack is not None else SubtaskState() for ack in acknowledgements),
         tuple(ack is None for ack in acknowledgements),
         # What finished subtasks have written is in the commits.

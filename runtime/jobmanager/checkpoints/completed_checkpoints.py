@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,7 +27,8 @@ class RestorableVertex:
 
 @dataclass(frozen=True)
 class CompletedCheckpoint:
-    """A stored checkpoint. Its state files are below `directory`. The job removes what it owns."""
+    """A stored checkpoint. Its state files are below `directory`. The job removes what it owns. `left_out` and `begun_empty` are
+    the titles of what the checkpoint has for no operator of the job, and of operators for which it has nothing."""
 
     manifest: CheckpointManifest
     directory: str
@@ -35,6 +36,8 @@ class CompletedCheckpoint:
     vertices: dict[str, RestorableVertex] = field(repr=False)
     is_owned: bool = True
     is_usable: bool = True
+    left_out: tuple[str, ...] = ()
+    begun_empty: tuple[str, ...] = ()
 
     @property
     def checkpoint_id(self) -> int:
@@ -79,6 +82,10 @@ class CompletedCheckpoints:
     @property
     def newest_id(self) -> int:
         return self.newest.checkpoint_id if self.newest is not None else 0
+
+    def rescale(self, rescaled: Callable[[CompletedCheckpoint], CompletedCheckpoint]) -> None:
+        """The job has other subtasks from here on."""
+        self._kept = [rescaled(kept) for kept in self._kept]
 
     def add(self, completed: CompletedCheckpoint) -> list[CompletedCheckpoint]:
         """Returns those that are subsumed by it, and owned: they are to be removed."""

@@ -17,6 +17,7 @@ from runtime.jobmanager.checkpoints.checkpoint_coordinator import (
 from runtime.jobmanager.checkpoints.checkpoint_settings import CheckpointSettings
 from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint, CompletedCheckpoints
 from runtime.jobmanager.checkpoints.pending_checkpoint import PendingCheckpoint, task_name
+from runtime.jobmanager.checkpoints.restored_state import rescaled_checkpoint
 from runtime.jobmanager.checkpoints.savepoint_requests import SavepointRequests
 from runtime.jobmanager.events import (
     CheckpointStored,
@@ -78,7 +79,10 @@ class JobCheckpoints:
         self._sources = sources
         self._emit = emit
         self._story = story
-        self._restored_from = self.completed.newest.path if self.completed.newest else ""
+        newest = self.completed.newest
+        self._restored_from = newest.path if newest else ""
+        self._left_out = newest.left_out if newest else ()
+        self._begun_empty = newest.begun_empty if newest else ()
         self._storing: dict[int, CheckpointManifest] = {}
         # The last REMOVED_MAX files, without which a checkpoint that refers to them is worth nothing.
         self._removed: dict[str, None] = {}
@@ -390,6 +394,11 @@ class JobCheckpoints:
 
     # --- restarts and ends
 
+    def rescale(self) -> None:
+        """The graph has other subtasks from here on, which go on from what is kept."""
+        job_graph = self._graph.job_graph
+        self.completed.rescale(lambda kept: rescaled_checkpoint(kept, job_graph))
+
     def restored(self, checkpoint: CompletedCheckpoint, now_ms: int) -> None:
         """A part of the job goes on from it."""
         manifest = checkpoint.manifest
@@ -422,6 +431,7 @@ class JobCheckpoints:
         found = coordinator.history.statistics(
             job_id, self.settings.interval_ms, coordinator.pending.values()
         )
+        found = replace(found, left_out=self._left_out, begun_empty=self._begun_empty)
         if found.latest_restored is None:
             return found
         return replace(found, latest_restored=self._with_bytes_read(found.latest_restored))

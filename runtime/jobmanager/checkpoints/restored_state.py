@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -13,11 +14,13 @@ from runtime.jobmanager.checkpoints.completed_checkpoints import (
     Positions,
     RestorableVertex,
 )
+from runtime.jobmanager.checkpoints.saved_secrets import check_secrets, with_secrets
+from runtime.jobmanager.checkpoints.state_claims import Claim, begun_empty, claims_of, left_out
 from runtime.jobmanager.events import LoadedCheckpoint
 from sqlstream import config as options
 from sqlstream.errors import UserError
-from sqlstream.graph.job_graph import JobGraph, JobVertex
-from sqlstream.messages.checkpoint import SubtaskState
+from sqlstream.graph.job_graph import ChainedOperator, JobGraph, JobVertex
+from sqlstream.messages.checkpoint import SavedOperator, SubtaskState
 from sqlstream.messages.manifest import CheckpointManifest, OperatorIdentity, SavedCommit, VertexState
 from sqlstream.specs import SinkSpec, SourceSpec, ValuesSpec
 
@@ -27,35 +30,45 @@ NAMES_SHOWN_MAX = 10
 def restorable_checkpoint(
     loaded: LoadedCheckpoint, job: JobGraph, *, is_owned: bool, ignores_unclaimed: bool
 ) -> CompletedCheckpoint:
-    """The checkpoint with its state by the vertices of the job, whose operators find theirs by uid. UserError SS6204 when an
-    operator of the checkpoint has state that none of the job takes, SS6205 when the number of key groups differs, and SS6222 when
-    rows were under way between tasks that the job does not have."""
+    """The checkpoint with its state by the vertices of the job. UserError SS6204 when an operator of the checkpoint has state
+    that none of the job takes, SS6205 when the number of key groups differs, SS6222 when rows were under way between tasks
+    that the job does not have, and SS6271 when it does not have the password of a sink."""
     manifest = loaded.manifest
     _check_in_flight(manifest, job, loaded.path)
-    saved = {o.uid: (v, o) for v in manifest.vertices for o in v.operators}
+    check_secrets(manifest, job, loaded.path)
+    claims = claims_of(manifest, job)
+    unclaimed, empty = left_out(manifest, claims), begun_empty(job, claims)
+    if unclaimed and not ignores_unclaimed:
+        raise _unclaimed_error(unclaimed, empty, loaded.path)
     vertices: dict[str, RestorableVertex] = {}
     for vertex in job.vertices:
-        found = {saved[o.uid][1].id: (saved[o.uid][0], o.id) for o in vertex.operators if o.uid in saved}
+        found = [(claims[o.id], o) for o in vertex.operators if o.id in claims]
         if found:
-            _check_key_groups(vertex, [v for v, _ in found.values()], loaded.path)
+            _check_key_groups(vertex, [claim.vertex for claim, _ in found], loaded.path)
             vertices[vertex.id] = _restorable_vertex(vertex, found)
-    if not ignores_unclaimed:
-        _check_unclaimed(manifest, job, loaded.path)
-    return CompletedCheckpoint(manifest, loaded.directory, loaded.path, vertices, is_owned)
+    return CompletedCheckpoint(
+        manifest, loaded.directory, loaded.path, vertices, is_owned, left_out=unclaimed, begun_empty=empty
+    )
 
 
 def enumerators_of(manifest: CheckpointManifest, job: JobGraph) -> dict[str, dict[str, Any]]:
     """What no reader had got, by the vertices of the job."""
-    heads = {v.operators[0].uid: v.vertex_id for v in manifest.vertices}
-    ids = ((v.id, heads.get(v.operators[0].uid)) for v in job.vertices)
-    return {new: manifest.enumerators[old] for new, old in ids if old in manifest.enumerators}
+    saved = {v.id: s.vertex_id for v, s in _heads(manifest, job)}
+    return {new: manifest.enumerators[old] for new, old in saved.items() if old in manifest.enumerators}
 
 
 def source_states(manifest: CheckpointManifest, job: JobGraph) -> list[VertexState]:
     """The vertices that read sources, under their ids in the job."""
-    ids = {v.operators[0].uid: v.id for v in job.vertices}
-    saved = ((v, ids.get(v.operators[0].uid)) for v in manifest.vertices)
-    return [replace(v, vertex_id=new) for v, new in saved if new is not None]
+    return [replace(saved, vertex_id=vertex.id) for vertex, saved in _heads(manifest, job)]
+
+
+def _heads(manifest: CheckpointManifest, job: JobGraph) -> Iterator[tuple[JobVertex, VertexState]]:
+    """The vertices of the job whose head goes on with that of a saved vertex."""
+    claims = claims_of(manifest, job)
+    for vertex in job.vertices:
+        claim = claims.get(vertex.operators[0].id)
+        if claim is not None and claim.operator is claim.vertex.operators[0]:
+            yield vertex, claim.vertex
 
 
 def commits_by_checkpoint(manifest: CheckpointManifest, job: JobGraph) -> dict[int, list[SavedCommit]]:
@@ -64,16 +77,16 @@ def commits_by_checkpoint(manifest: CheckpointManifest, job: JobGraph) -> dict[i
     found: dict[int, list[SavedCommit]] = {}
     commits = sorted(manifest.commits, key=lambda c: c.checkpoint_id)
     for commit in (*commits, *_left_by_finished(manifest, job)):
-        found.setdefault(commit.checkpoint_id, []).append(commit)
+        found.setdefault(commit.checkpoint_id, []).append(with_secrets(commit, manifest, job))
     return found
 
 
 def _left_by_finished(manifest: CheckpointManifest, job: JobGraph) -> Iterator[SavedCommit]:
-    present = {o.uid: (v, o) for v in job.vertices for o in v.operators}
+    claims = claims_of(manifest, job)
+    present = {claims[o.id].operator.id: (v, o) for v in job.vertices for o in v.operators if o.id in claims}
     for old in manifest.vertices:
-        uids = {o.id: o.uid for o in old.operators}
         for sink in (s for subtask in old.committables for s in subtask):
-            vertex, operator = present.get(uids[sink.operator_id], (None, None))
+            vertex, operator = present.get(sink.operator_id, (None, None))
             if vertex is None or operator is None or vertex.parallelism == old.parallelism:
                 continue
             assert isinstance(operator.spec, SinkSpec)
@@ -82,12 +95,11 @@ def _left_by_finished(manifest: CheckpointManifest, job: JobGraph) -> Iterator[S
             )
 
 
-def _restorable_vertex(vertex: JobVertex, found: dict[int, tuple[VertexState, int]]) -> RestorableVertex:
-    """`found` has the saved vertex and the present id of an operator by its saved id."""
-    olds = list({v.vertex_id: v for v, _ in found.values()}.values())
-    ids = {saved_id: new_id for saved_id, (_, new_id) in found.items()}
+def _restorable_vertex(vertex: JobVertex, found: list[tuple[Claim, ChainedOperator]]) -> RestorableVertex:
+    olds = list({c.vertex.vertex_id: c.vertex for c, _ in found}.values())
+    taken = {c.operator.id: (c.operator, operator) for c, operator in found}
     count = max(len(v.subtasks) for v in olds)
-    states = tuple(_merged([v.subtasks[i] for v in olds if i < len(v.subtasks)], ids) for i in range(count))
+    states = tuple(_merged([v.subtasks[i] for v in olds if i < len(v.subtasks)], taken) for i in range(count))
     is_same = all(v.parallelism == vertex.parallelism for v in olds)
     if is_same:
         finished = tuple(all(v.finished[i] for v in olds) for i in range(vertex.parallelism))
@@ -95,19 +107,29 @@ def _restorable_vertex(vertex: JobVertex, found: dict[int, tuple[VertexState, in
         finished = (all(all(v.finished) for v in olds),) * vertex.parallelism
     committables = committables_of(olds[0]) if is_same else ((),) * vertex.parallelism
     renamed = tuple(
-        tuple(replace(s, operator_id=ids[s.operator_id]) for s in subtask if s.operator_id in ids)
+        tuple(replace(s, operator_id=taken[s.operator_id][1].id) for s in subtask if s.operator_id in taken)
         for subtask in committables
     )
-    head = next((v for v in olds if v.operators[0].id in ids), None)
+    head = next((v for v in olds if v.operators[0].id in taken), None)
     return RestorableVertex(states, _positions(vertex, head), finished, renamed)
 
 
-def _merged(states: Sequence[SubtaskState], ids: dict[int, int]) -> SubtaskState:
-    operators = (o for state in states for o in state.operators if o.operator_id in ids)
+def _merged(
+    states: Sequence[SubtaskState], taken: dict[int, tuple[OperatorIdentity, ChainedOperator]]
+) -> SubtaskState:
+    operators = (o for state in states for o in state.operators if o.operator_id in taken)
     # Only a job of the same vertices goes on from items in flight.
     in_flight = tuple(items for state in states for items in state.in_flight)
-    renamed = tuple(replace(o, operator_id=ids[o.operator_id]) for o in operators)
-    return SubtaskState(renamed, in_flight=in_flight)
+    return SubtaskState(tuple(_renamed(o, *taken[o.operator_id]) for o in operators), in_flight=in_flight)
+
+
+def _renamed(saved: SavedOperator, old: OperatorIdentity, new: ChainedOperator) -> SavedOperator:
+    """Under the names that the operator of the job has for its tables."""
+    parts: dict[str, str] = {}
+    if old.state is not None and new.state is not None:
+        parts = dict(zip(old.state.parts, new.state.parts, strict=True))
+    tables = tuple(replace(t, name=parts[t.name]) if t.name in parts else t for t in saved.tables)
+    return replace(saved, operator_id=new.id, tables=tables)
 
 
 def _positions(vertex: JobVertex, head: VertexState | None) -> tuple[Positions | None, ...]:
@@ -143,45 +165,49 @@ def _check_in_flight(manifest: CheckpointManifest, job: JobGraph, path: str) -> 
         )
 
 
-def _check_unclaimed(manifest: CheckpointManifest, job: JobGraph, path: str) -> None:
-    claimed = {o.uid for v in job.vertices for o in v.operators}
-    lost = [
-        o.description or o.name
-        for v in manifest.vertices
-        for o in v.operators
-        if o.uid not in claimed and _has_state(manifest, v, o)
-    ]
-    if not lost:
-        return
-    names = ", ".join(f'"{name}"' for name in lost[:NAMES_SHOWN_MAX])
-    others = len(lost) - NAMES_SHOWN_MAX
-    raise UserError(
+def _unclaimed_error(unclaimed: tuple[str, ...], empty: tuple[str, ...], path: str) -> UserError:
+    return UserError(
         "SS6204",
-        f'"{path}" has state that no operator of the job takes: {names}{f" and {others} others" if others > 0 else ""}',
+        f'"{path}" has state that no operator of the job takes: {_shown(unclaimed)}',
+        detail=f"the job has no state for: {_shown(empty)}" if empty else "",
         hint="go on with the statement that was saved, or SET 'execution.state-recovery.ignore-unclaimed-state' = 'true' "
         "to leave that state out",
     )
 
 
-def _has_state(manifest: CheckpointManifest, vertex: VertexState, operator: OperatorIdentity) -> bool:
-    is_head = operator is vertex.operators[0]
-    if is_head and (vertex.vertex_id in manifest.enumerators or any(s.splits for s in vertex.subtasks)):
-        return True
-    tables = (
-        t for s in vertex.subtasks for o in s.operators if o.operator_id == operator.id for t in o.tables
-    )
-    return any(segment.rows for table in tables for segment in table.segments)
+def _shown(titles: tuple[str, ...]) -> str:
+    others = len(titles) - NAMES_SHOWN_MAX
+    return "; ".join(titles[:NAMES_SHOWN_MAX]) + (f"; and {others} others" if others > 0 else "")
 
 
 def restored_checkpoints(
     loaded: Iterable[LoadedCheckpoint], job: JobGraph, directory: str
 ) -> tuple[CompletedCheckpoint, ...]:
-    """What a job goes on from: it owns what lies in its own `directory`, and what its settings claim."""
+    """What a job goes on from: it owns what lies in its own `directory`, and what its settings claim. Older ones than the first
+    may be those of another parallelism."""
     claims = options.get(job.config, "execution.state-recovery.claim-mode") == "CLAIM"
     ignores: bool = options.get(job.config, "execution.state-recovery.ignore-unclaimed-state")
-    return tuple(
-        restorable_checkpoint(
-            each, job, is_owned=claims or each.directory == directory, ignores_unclaimed=ignores
-        )
-        for each in loaded
-    )
+    found: list[CompletedCheckpoint] = []
+    for each in loaded:
+        is_owned = claims or each.directory == directory
+        try:
+            found.append(restorable_checkpoint(each, job, is_owned=is_owned, ignores_unclaimed=ignores))
+        except UserError:
+            if not found:
+                raise
+            found.append(_unusable(each, is_owned))
+    return tuple(found)
+
+
+def rescaled_checkpoint(kept: CompletedCheckpoint, job: JobGraph) -> CompletedCheckpoint:
+    """The same for other subtasks of the same operators. One with rows in flight is of no use to them."""
+    try:
+        found = restorable_checkpoint(kept, job, is_owned=kept.is_owned, ignores_unclaimed=True)
+    except UserError:
+        return _unusable(kept, kept.is_owned)
+    return dataclasses.replace(found, is_usable=kept.is_usable)
+
+
+def _unusable(loaded: LoadedCheckpoint, is_owned: bool) -> CompletedCheckpoint:
+    """Kept until a later one is complete, as its files may belong to that, too."""
+    return CompletedCheckpoint(loaded.manifest, loaded.directory, loaded.path, {}, is_owned, is_usable=False)

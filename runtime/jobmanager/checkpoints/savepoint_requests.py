@@ -32,6 +32,18 @@ class SavepointRequests:
         for forgotten in list(self._status)[:-REMEMBERED_MAX]:
             del self._status[forgotten]
 
+    def withdraw(self, trigger_id: str) -> bool:
+        """Nobody awaits this one any more. False when it has begun."""
+        waiting = [request for request in self._waiting if request.trigger_id != trigger_id]
+        is_withdrawn = len(waiting) < len(self._waiting)
+        self._waiting = deque(waiting)
+        if is_withdrawn:
+            del self._status[trigger_id]
+        return is_withdrawn
+
+    def status(self, trigger_id: str) -> SavepointStatusReply | None:
+        return self._status.get(trigger_id)
+
     def next(self) -> SavepointRequested | None:
         return self._waiting.popleft() if self._waiting else None
 

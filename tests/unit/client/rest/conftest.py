@@ -22,6 +22,7 @@ from sqlstream.messages.checkpoint_statistics import (
 )
 from sqlstream.messages.client_rpc import SavepointStatusReply
 from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.messages.rescale import RescaleStatus, RescaleStep
 from sqlstream.messages.rpc import (
     CheckpointFigures,
     JobDetails,
@@ -158,7 +159,8 @@ RESTART = RestartRecord(START_MS + 400, ErrorInfo("SS6006", "the TaskManager is 
 
 
 class LiteralCluster:
-    """A ClusterClient of two jobs, one running and one failed, on two TaskManagers. State: what was cancelled and triggered."""
+    """A ServedCluster of two jobs, one running and one failed, on two TaskManagers. State: what was cancelled, triggered and
+    rescaled; `planned` is the graph of all jobs, if it is not a literal one."""
 
     def __init__(self):
         self.found = {
@@ -171,6 +173,9 @@ class LiteralCluster:
         self.ends = {}
         self.shut_downs = 0
         self.calls = 0
+        self.planned = None
+        self.rescaled = {}
+        self.rescale_step = (RescaleStep.CHECKPOINT, None)
 
     def details(self, job_id):
         self.calls += 1
@@ -184,7 +189,16 @@ class LiteralCluster:
 
     def job_graph(self, job_id):
         self.details(job_id)
-        return graph(job_id)
+        return self.planned or graph(job_id)
+
+    def rescale(self, graph, trigger_id):
+        self.rescaled[trigger_id] = [v.parallelism for v in graph.vertices]
+
+    def rescale_status(self, job_id, trigger_id):
+        if trigger_id not in self.rescaled:
+            raise UserError("SS6236", f'"{trigger_id}" is not known')
+        step, error = self.rescale_step
+        return RescaleStatus(job_id, trigger_id, 4, 2, step, error)
 
     def jobs(self):
         self.calls += 1

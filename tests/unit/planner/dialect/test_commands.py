@@ -120,6 +120,26 @@ def test_explain_keeps_details_and_target(text: str, details: tuple[str, ...], t
 
 
 @pytest.mark.parametrize(
+    ("text", "is_of_state"),
+    [
+        ("EXPLAIN STATE SELECT 1", True),
+        ("EXPLAIN STATE (SELECT 1)", True),
+        ("EXPLAIN STATE INSERT INTO t SELECT 1", True),
+        (
+            "EXPLAIN STATE EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END",
+            True,
+        ),
+        ("EXPLAIN STATEMENT SET BEGIN INSERT INTO a SELECT 1; END", False),
+        ("EXPLAIN SELECT state FROM state", False),
+    ],
+)
+def test_explain_state_is_told_apart(text: str, is_of_state: bool) -> None:
+    (found,) = parse_statements(f"{text};")
+    assert isinstance(found, Explain)
+    assert (found.is_of_state, found.details) == (is_of_state, ())
+
+
+@pytest.mark.parametrize(
     ("text", "engine", "target"),
     [
         ("VERIFY SELECT 1", "", Query),

@@ -155,8 +155,8 @@ def test_a_task_is_given_up_when_its_task_manager_should_have_ended_itself_and_b
     dispatcher = JobManager(JobManagerConfig(ResourceManagerConfig(heartbeat_timeout_ms=3_000))).dispatcher
     dispatcher.on_submit(make_job("j1", config={"task.cancellation.timeout": "20 s"}), 0)
     dispatcher.on_submit(make_job("j2"), 0)
-    assert dispatcher.masters["j1"]._parts.config.cancellation_timeout_ms == 23_000
-    assert dispatcher.masters["j2"]._parts.config.cancellation_timeout_ms == 180_000 + 3_000
+    assert dispatcher.masters["j1"].config.cancellation_timeout_ms == 23_000
+    assert dispatcher.masters["j2"].config.cancellation_timeout_ms == 180_000 + 3_000
 
 
 def test_queries_push_no_other_job_out_of_the_record(make_job: MakeJob) -> None:

@@ -320,7 +320,7 @@ def test_a_report_of_a_number_seen_before_and_one_after_the_end_change_nothing(m
     sink = list(master.graph.executions())[1]
 
     def report(sequence: int, state: ExecutionState, rows: int) -> None:
-        files = (SinkCommittables(1, (file_of(rows),)),)
+        files = (SinkCommittables(1, (file_of(rows),)),) if state is ExecutionState.FINISHED else ()
         metrics = TaskMetrics(SINK, {"numRecordsIn": rows})
         message = TaskStateUpdate("tm0#0", "j1", SINK, sequence, state, None, files, metrics)
         master.handle(TaskStateChanged(message), 20)

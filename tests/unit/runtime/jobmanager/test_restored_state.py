@@ -140,7 +140,7 @@ def test_state_that_nobody_takes_is_named_and_refused_unless_allowed(make_job: M
     other = replace(sink, operators=(replace(sink.operators[0], uid="another"),))
     job = without_edge(old, source, other)
     with pytest.raises(
-        UserError, match=r'"/sp/a" has state that no operator of the job takes: "DESC out"'
+        UserError, match=r'"/sp/a" has state that no operator of the job takes: DESC out'
     ) as error:
         restored(kept, job)
     assert "ignore-unclaimed-state" in error.value.hint

@@ -163,6 +163,25 @@ def test_a_batch_that_waits_for_credit_is_passed_by_what_is_put_first():
     assert taken(channel) == (BATCH, False)
 
 
+def test_a_queued_barrier_passes_what_is_before_it_when_it_is_to():
+    channel, calls = Channel(1000), []
+    channel.listen(lambda: calls.append("readable"), lambda: calls.append("first"))
+    for item, size in ((BATCH, 10), (Watermark(5), 1), (CheckpointBarrier(3, 0), 7), (BATCH, 20)):
+        channel.put(item, size)
+    assert [channel.holds(n) for n in (2, 3)] == [False, True]
+    assert channel.overtake(2) == ()
+    passed = channel.overtake(3, keeps_passed=True)
+    assert [(q.item, q.size) for q in passed] == [(BATCH, 10), (Watermark(5), 1)]
+    assert calls == ["readable", "first"]
+    assert channel.queued_bytes == 38
+    # It has passed them already.
+    assert (channel.holds(3), channel.overtake(3)) == (False, ())
+    first, _ = channel.take_first()
+    assert (first.item, first.size, first.passed) == (CheckpointBarrier(3, 0, is_unaligned=True), 7, passed)
+    assert [taken(channel)[0] for _ in range(3)] == [BATCH, Watermark(5), BATCH]
+    assert channel.overtake(3) == ()
+
+
 class Model:
     """A channel as two lists: what was put first, and the others."""
 

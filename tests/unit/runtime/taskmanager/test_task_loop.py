@@ -50,7 +50,8 @@ class Log:
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
         self.head = self
-        self.timers = ProcessingTimers(lambda: 1_000)
+        self.wall_ms = 1_000
+        self.timers = ProcessingTimers(lambda: self.wall_ms)
         self.now_ms = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -186,8 +187,8 @@ def test_operators_get_the_last_watermark_once() -> None:
         assert log.taken().count(("on_watermark", WATERMARK_MAX)) == 1
 
 
-def barrier(checkpoint_id: int, is_drain: bool = False) -> CheckpointBarrier:
-    return CheckpointBarrier(checkpoint_id, 1_000, is_drain=is_drain)
+def barrier(checkpoint_id: int, is_drain: bool = False, is_last: bool = False) -> CheckpointBarrier:
+    return CheckpointBarrier(checkpoint_id, 1_000, is_drain=is_drain, is_last=is_last)
 
 
 def taken_of(made: NetworkInput, log: Log) -> list[tuple[Any, ...]]:
@@ -427,6 +428,95 @@ def test_aligned_and_unaligned_checkpoints_give_up_each_other() -> None:
     assert all(channel.recorded is None for channel in gate.channels)
 
 
+def timed(checkpoint_id: int, is_unaligned: bool = False) -> CheckpointBarrier:
+    """It waits until 1,005 ms of the wall clock."""
+    return CheckpointBarrier(checkpoint_id, 1_000, is_unaligned=is_unaligned, overtakes_at_ms=1_005)
+
+
+def test_an_alignment_that_is_complete_in_time_stays_one() -> None:
+    made, gate, log, _ = network(2)
+    made.open()
+    put(gate, 0, timed(1), rows(1))
+    assert taken_of(made, log) == []
+    assert log.timers.next_ms() == 1_005
+    log.wall_ms, log.now_ms = 1_004, 4
+    log.timers.fire_due()
+    put(gate, 1, rows(2), timed(1))
+    assert taken_of(made, log) == [
+        ("on_batch", rows(2), 0),
+        ("checkpoint", timed(1), 4),
+        ("on_batch", rows(1), 0),
+    ]
+    assert log.timers.next_ms() is None
+
+
+@pytest.mark.parametrize("passes", [True, False])
+def test_an_alignment_whose_time_is_over_goes_on_with_what_the_late_channels_yield(passes: bool) -> None:
+    made, gate, log, mailbox = network(3)
+    made.open()
+    put(gate, 0, timed(1), rows(1))
+    put(gate, 1, rows(2))
+    assert taken_of(made, log) == [("on_batch", rows(2), 0)]
+    log.wall_ms, log.now_ms = 1_005, 5
+    log.timers.fire_due()
+    assert log.taken() == [("begun", timed(1, is_unaligned=True))]
+    # The channel that had to wait is read on, as part of what follows the checkpoint.
+    put(gate, 1, rows(3), timed(1), rows(4))
+    worked = taken_of(made, log)
+    assert sorted(call[1]["v"][0].as_py() for call in worked) == [1, 3, 4]
+    log.now_ms = 7
+    put(gate, 2, rows(5), timed(1))
+    if passes:
+        # Its producer has the barrier pass what waits, and keeps that.
+        assert [q.item for q in gate.channels[2].channel.overtake(1)] == [rows(5)]
+        while (mail := mailbox.take_mail()) is not None:
+            mail()
+        in_flight = {1: [rows(3)]}
+        assert log.taken() == [("captured", timed(1, is_unaligned=True), in_flight, 7)]
+        assert taken_of(made, log) == [("on_batch", rows(5), 0)]
+    else:
+        in_flight = {1: [rows(3)], 2: [rows(5)]}
+        assert taken_of(made, log) == [
+            ("on_batch", rows(5), 0),
+            ("captured", timed(1, is_unaligned=True), in_flight, 7),
+        ]
+    assert all(channel.recorded is None for channel in gate.channels)
+
+
+def test_a_barrier_that_has_passed_rows_elsewhere_ends_the_alignment_at_once() -> None:
+    made, gate, log, mailbox = network(2)
+    made.open()
+    put(gate, 0, timed(1), rows(1))
+    put(gate, 1, rows(2))
+    gate.channels[1].channel.put_first(timed(1, is_unaligned=True), 1, keeps_passed=True)
+    taken = taken_of(made, log)
+    while (mail := mailbox.take_mail()) is not None:
+        mail()
+    assert [call[0] for call in taken if call[0] != "on_batch"] == ["begun", "captured"]
+    (captured,) = [call for call in taken if call[0] == "captured"]
+    assert captured[2] == {1: [rows(2)]}
+
+
+def test_a_barrier_from_another_process_passes_what_it_came_behind_when_its_time_is_over() -> None:
+    made, gate, log, mailbox = network(1)
+    made.open()
+    channel = gate.channels[0].channel
+    put(gate, 0, rows(1), rows(2), timed(1))
+    assert channel.on_timed is not None
+    channel.on_timed(timed(1))
+    while (mail := mailbox.take_mail()) is not None:
+        mail()
+    made.take()
+    assert log.taken() == [("on_batch", rows(1), 0)]
+    log.wall_ms = 1_005
+    log.timers.fire_due()
+    while (mail := mailbox.take_mail()) is not None:
+        mail()
+    late = timed(1, is_unaligned=True)
+    assert log.taken() == [("begun", late), ("captured", late, {0: [rows(2)]}, 0)]
+    assert taken_of(made, log) == [("on_batch", rows(2), 0)]
+
+
 def test_a_source_takes_a_checkpoint_between_two_polls_and_none_behind_its_end() -> None:
     log = Log()
     made: Any = SourceInput(
@@ -452,6 +542,21 @@ def test_a_drained_source_reads_nothing_more_and_fails_with_its_savepoint() -> N
     made.on_checkpoint_aborted(1)
     with pytest.raises(JobError, match="savepoint 2 has failed after event time was ended for it"):
         made.on_checkpoint_aborted(2)
+
+
+def test_a_source_reads_nothing_behind_the_last_checkpoint_until_that_is_aborted() -> None:
+    log = Log()
+    made: Any = SourceInput(
+        "c", Reader(ROWS, ROWS), log, lambda n: None, ChainPosition(), lambda: 7, None, -1, log.checkpoint  # type: ignore[arg-type]
+    )  # fmt: skip
+    made.on_trigger(barrier(2, is_last=True))
+    made.on_trigger(barrier(3))
+    log.taken()
+    assert (made.take(), log.taken()) == (UNTIL_INPUT, [])
+    made.on_checkpoint_aborted(1)
+    assert made.take() is UNTIL_INPUT
+    made.on_checkpoint_aborted(2)
+    assert (made.take(), log.taken()) == (NO_PAUSE, [("emit", ROWS)])
 
 
 def test_a_task_that_had_finished_passes_on_the_end_once_it_has_come() -> None:

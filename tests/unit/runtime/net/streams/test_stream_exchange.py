@@ -220,6 +220,26 @@ def test_a_barrier_that_passes_rows_is_sent_without_credit(peers: Peers) -> None
     assert len(reader.items) == 22
 
 
+def test_a_barrier_with_a_time_limit_passes_rows_on_either_side_of_a_connection(peers: Peers) -> None:
+    batch = pa.record_batch({"a": np.zeros(50_000)})
+    received, output = peers.input(), peers.producer.output()
+    timed: list[CheckpointBarrier] = []
+    received.on_timed = timed.append
+    barriers = [CheckpointBarrier(n, 0, overtakes_at_ms=1) for n in (1, 2)]
+    put(output, batch, barriers[0])
+    wait_until(lambda: timed == barriers[:1])
+    put(output, *[batch] * 50, barriers[1])
+    # The first has arrived behind a batch; the second waits for credit.
+    assert [q.item.num_rows for q in received.overtake(1, keeps_passed=True)] == [50_000]
+    assert output.holds(2)
+    assert 0 < len(output.overtake(2)) <= 50
+    assert not output.holds(2)
+    unaligned = [CheckpointBarrier(n, 0, is_unaligned=True, overtakes_at_ms=1) for n in (1, 2)]
+    wait_until(lambda: [q.item for q in list(received._items)[:2]] == unaligned)
+    put(output, EndOfInput())
+    assert len(Reader(received).read_all()) == 54
+
+
 @pytest.mark.parametrize("path", PATHS)
 def test_a_batch_larger_than_the_window_arrives(make: Callable[[str], Peers], path: str) -> None:
     peers = make(path)

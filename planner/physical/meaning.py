@@ -1,0 +1,103 @@
+"""What the rows of an operator mean, whatever they are called and however they are computed.
+
+Two plans whose operators have equal meanings give equal rows for equal input. A meaning leaves out names of columns, their order
+and number, positions in the text, options of tables, and which operator computes an expression.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from sqlstream.cancellation import check_not_given_up
+from sqlstream.expressions import (
+    AggregateCall,
+    Call,
+    Expression,
+    InputRef,
+    SortKey,
+    conjuncts,
+    inputs_of,
+)
+from sqlstream.functions.determinism import is_deterministic
+from sqlstream.types import LogicalType
+
+DIGITS = 32
+
+
+class Condition(NamedTuple):
+    """`reads` are the columns that decide whether it is TRUE; None where something else does, such as the time."""
+
+    meaning: str
+    reads: frozenset[str] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Meaning:
+    """`base` and `conditions` say which rows there are: those of `base` for which every condition is TRUE. `columns` say what
+    each column holds of such a row."""
+
+    base: str
+    columns: tuple[str, ...]
+    conditions: frozenset[Condition] = frozenset()
+
+    @property
+    def rows(self) -> str:
+        conditions = sorted(c.meaning for c in self.conditions)
+        return digest_of("filter", self.base, conditions) if conditions else self.base
+
+    def without(self, conditions: frozenset[Condition]) -> Meaning:
+        return dataclasses.replace(self, conditions=self.conditions - conditions)
+
+    def conditions_on(self, columns: Iterable[str]) -> frozenset[Condition]:
+        """Those that are TRUE for all rows, or for none, that have the same values in these columns."""
+        known = frozenset(columns)
+        return frozenset(c for c in self.conditions if c.reads and c.reads <= known)
+
+    def of(self, columns: Iterable[int]) -> list[str]:
+        """What these columns hold; "" for -1."""
+        return [self.columns[c] if c >= 0 else "" for c in columns]
+
+
+def digest_of(*parts: Any) -> str:
+    return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()[:DIGITS]
+
+
+def type_text(t: LogicalType) -> str:
+    return str(t.without_time_attribute())
+
+
+def expression_meaning(expression: Expression, columns: Sequence[str]) -> str:
+    """What an expression over columns of these meanings holds; that of a column is its own."""
+    check_not_given_up()
+    if isinstance(expression, InputRef):
+        return columns[expression.index]
+    if isinstance(expression, Call):
+        args = [expression_meaning(a, columns) for a in expression.args]
+        return digest_of("call", expression.function, args, type_text(expression.type))
+    # JSON has one number for 1 and 1.0, and none for NaN.
+    return digest_of("literal", repr(expression.value), type_text(expression.type))
+
+
+def call_meaning(call: AggregateCall, meaning: Meaning) -> str:
+    filtered = meaning.of([call.filter])
+    return digest_of(
+        "aggregate", call.function, call.is_distinct, meaning.of(call.args), filtered, type_text(call.type)
+    )
+
+
+def order_meaning(order: Iterable[SortKey], meaning: Meaning) -> list[Any]:
+    return [[meaning.columns[k.column], k.is_descending, k.is_nulls_first] for k in order]
+
+
+def condition_meanings(condition: Expression | None, columns: Sequence[str]) -> frozenset[Condition]:
+    return frozenset(_condition(part, columns) for part in conjuncts(condition))
+
+
+def _condition(part: Expression, columns: Sequence[str]) -> Condition:
+    reads = frozenset(columns[i] for i in inputs_of(part)) if is_deterministic(part) else None
+    return Condition(expression_meaning(part, columns), reads)

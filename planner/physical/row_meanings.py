@@ -1,0 +1,217 @@
+"""What the rows of every operator of a plan mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from planner.physical.meaning import (
+    Meaning,
+    call_meaning,
+    condition_meanings,
+    digest_of,
+    expression_meaning,
+    order_meaning,
+    type_text,
+)
+from planner.physical.node import PhysicalNode, walk_plan
+from planner.physical.planning import without_spans
+from sqlstream.cancellation import check_not_given_up
+from sqlstream.specs import (
+    AggregatePhase,
+    CalcSpec,
+    DeduplicateSpec,
+    DropUpdateBeforeSpec,
+    GroupAggregateSpec,
+    IntervalJoinSpec,
+    JoinSpec,
+    LimitSpec,
+    LookupJoinSpec,
+    RankPhase,
+    RankSpec,
+    SinkSpec,
+    SortSpec,
+    SourceSpec,
+    Spec,
+    ValuesSpec,
+    WatermarkAssignerSpec,
+    WindowAggregateSpec,
+    WindowJoinSpec,
+    WindowRankSpec,
+    WindowSpec,
+    WindowTvfSpec,
+)
+
+Joining = JoinSpec | IntervalJoinSpec | WindowJoinSpec
+
+
+def meanings_of(sinks: tuple[PhysicalNode, ...]) -> dict[int, Meaning]:
+    """The meaning of every node of a plan, by its id()."""
+    found: dict[int, Meaning] = {}
+    for node in walk_plan(sinks):
+        check_not_given_up()
+        found[id(node)] = row_meaning(node, [found[id(i.node)] for i in node.inputs])
+    return found
+
+
+def reading_spec(node: PhysicalNode) -> Any:
+    """The spec of an aggregation whose columns are those of the rows that are aggregated: behind a LOCAL phase, that of the LOCAL
+    phase. The meaning of a LOCAL phase is that of its input."""
+    is_global = getattr(node.spec, "phase", None) is AggregatePhase.GLOBAL
+    return node.inputs[0].node.spec if is_global else node.spec
+
+
+def row_meaning(node: PhysicalNode, inputs: list[Meaning]) -> Meaning:
+    """What the rows of a node mean, whose inputs have these meanings."""
+    match node.spec:
+        case None:
+            return _union(inputs, len(node.schema))
+        case SourceSpec() as spec:
+            return _source(spec, len(node.schema))
+        case ValuesSpec() as spec:
+            return _by_position(digest_of("values", repr(spec.rows)), (), len(node.schema))
+        case CalcSpec() as spec:
+            return _calc(spec, inputs[0])
+        case WatermarkAssignerSpec() | DropUpdateBeforeSpec() | SinkSpec():
+            return _padded(inputs[0], len(node.schema))
+        case GroupAggregateSpec() | WindowAggregateSpec() as spec:
+            return _aggregate(node, spec, inputs[0])
+        case JoinSpec() | IntervalJoinSpec() | WindowJoinSpec() as spec:
+            return _join(spec, *inputs)
+        case LookupJoinSpec() as spec:
+            return _lookup_join(spec, inputs[0])
+        case _ as spec:
+            return _of_one_input(node, spec, inputs)
+
+
+def _of_one_input(node: PhysicalNode, spec: Spec, inputs: list[Meaning]) -> Meaning:
+    source, width = inputs[0], len(node.schema)
+    match spec:
+        case RankSpec(phase=RankPhase.LOCAL) | DeduplicateSpec(phase=RankPhase.LOCAL):
+            # It drops rows of a batch that the GLOBAL phase would drop.
+            return source
+        case RankSpec():
+            order = order_meaning(spec.order, source)
+            ranks = [spec.rank_start, spec.rank_end]
+            rows = digest_of("rank", source.rows, sorted(source.of(spec.partition_keys)), order, ranks)
+        case DeduplicateSpec():
+            time = source.of([spec.time_column])
+            rows = digest_of("deduplicate", source.rows, sorted(source.of(spec.keys)), spec.keep.value, time)
+        case WindowRankSpec():
+            window = source.of([spec.window_start_column, spec.window_end_column])
+            keys, order = sorted(source.of(spec.partition_keys)), order_meaning(spec.order, source)
+            rows = digest_of("window_rank", source.rows, window, keys, order, spec.rank_start, spec.rank_end)
+        case SortSpec():
+            rows = digest_of("sort", source.rows, order_meaning(spec.order, source), spec.offset, spec.fetch)
+        case LimitSpec():
+            rows = digest_of("limit", source.rows, spec.offset, spec.fetch)
+        case WindowTvfSpec():
+            rows = digest_of("windows", source.rows, _window(spec.window), source.of([spec.time_column]))
+        case _:
+            below = [[i.rows, i.columns] for i in inputs]
+            rows = digest_of("operator", without_spans(msgspec.to_builtins(spec)), below)
+            return _by_position(rows, (), width)
+    return _by_position(rows, source.columns, width)
+
+
+def _by_position(rows: str, columns: tuple[str, ...], width: int) -> Meaning:
+    """`columns`, then columns of the operator's own up to `width`."""
+    own = (digest_of("column", rows, i - len(columns)) for i in range(len(columns), width))
+    return Meaning(rows, (*columns[:width], *own))
+
+
+def _padded(source: Meaning, width: int) -> Meaning:
+    """The rows of the input; a column more is the watermark of each row."""
+    missing = width - len(source.columns)
+    return Meaning(
+        source.base, (*source.columns[:width], *[digest_of("row_watermark")] * missing), source.conditions
+    )
+
+
+def _calc(spec: CalcSpec, source: Meaning) -> Meaning:
+    columns = tuple(expression_meaning(p, source.columns) for p in spec.projections)
+    conditions = condition_meanings(spec.condition, source.columns)
+    return Meaning(source.base, columns, source.conditions | conditions)
+
+
+def _source(spec: SourceSpec, width: int) -> Meaning:
+    """The options say where the rows are. Filters that the connector applies are conditions like those of a Calc."""
+    columns = _table_columns(spec)
+    if spec.watermark is not None and spec.watermark.adds_rowtime:
+        columns += (expression_meaning(spec.watermark.rowtime, columns),)
+    conditions = frozenset(c for f in spec.filters for c in condition_meanings(f, columns))
+    base = digest_of("table", spec.table, *([spec.limit] if spec.limit >= 0 else []))
+    return _padded(Meaning(base, columns, conditions), width)
+
+
+def _table_columns(spec: SourceSpec) -> tuple[str, ...]:
+    types = {f.name: f.type for f in spec.schema.fields}
+    physical = (digest_of("physical", spec.table, name, type_text(types[name])) for name in spec.columns)
+    metadata = (digest_of("metadata", spec.table, f.name, type_text(f.type)) for f in spec.metadata)
+    return (*physical, *metadata)
+
+
+def _union(branches: list[Meaning], width: int) -> Meaning:
+    ordered = sorted(branches, key=lambda b: (b.rows, b.columns))
+    base = digest_of("union", [b.rows for b in ordered])
+    columns = (digest_of("union", [[b.rows, b.columns[i]] for b in ordered]) for i in range(width))
+    return Meaning(base, tuple(columns))
+
+
+def _aggregate(
+    node: PhysicalNode, spec: GroupAggregateSpec | WindowAggregateSpec, source: Meaning
+) -> Meaning:
+    if spec.phase is AggregatePhase.LOCAL:
+        return source
+    reading = reading_spec(node)
+    keys = source.of(reading.keys)
+    calls = [call_meaning(c, source) for c in reading.aggregates]
+    window = window_meaning(reading, source) if isinstance(reading, WindowAggregateSpec) else []
+    rows = digest_of("groups", source.rows, sorted(keys), window)
+    return _by_position(rows, (*keys, *calls), len(node.schema))
+
+
+def window_meaning(spec: WindowAggregateSpec, source: Meaning) -> list[Any]:
+    """The windows, and the columns that assign rows to them."""
+    columns = [spec.time_column, spec.window_start_column, spec.window_end_column]
+    return [_window(spec.window), source.of(columns)]
+
+
+def _window(window: WindowSpec) -> list[Any]:
+    return [str(window), window.is_event_time, window.time_zone]
+
+
+def _join(spec: Joining, left: Meaning, right: Meaning) -> Meaning:
+    columns = (*(digest_of("left", c) for c in left.columns), *(digest_of("right", c) for c in right.columns))
+    conditions = sorted(c.meaning for c in condition_meanings(spec.condition, columns))
+    return Meaning(digest_of("join", pairing_meaning(spec, left, right), conditions), columns)
+
+
+def pairing_meaning(spec: Joining, left: Meaning, right: Meaning) -> str:
+    """A join without the condition that its pairs pass, besides equal keys and close times."""
+    pairs = sorted(zip(left.of(spec.left_keys), right.of(spec.right_keys), strict=True))
+    time: list[Any] = []
+    if isinstance(spec, IntervalJoinSpec):
+        times = [left.columns[spec.left_time_column], right.columns[spec.right_time_column]]
+        time = [*times, spec.lower_ms, spec.upper_ms, spec.is_event_time]
+    elif isinstance(spec, WindowJoinSpec):
+        time = [
+            left.of([spec.left_window_start_column, spec.left_window_end_column]),
+            right.of([spec.right_window_start_column, spec.right_window_end_column]),
+        ]
+    kind = [type(spec).__name__, spec.kind.value]
+    return digest_of(kind, left.rows, right.rows, pairs, time)
+
+
+def _lookup_join(spec: LookupJoinSpec, left: Meaning) -> Meaning:
+    table = _table_columns(spec.source)
+    looked_up = tuple(digest_of("looked_up", expression_meaning(p, table)) for p in spec.projections)
+    columns = (*left.columns, *looked_up)
+    pairs = sorted(zip(left.of(spec.left_keys), (table[k] for k in spec.source_keys), strict=True))
+    conditions = [
+        sorted(c.meaning for c in condition_meanings(spec.source_condition, table)),
+        sorted(c.meaning for c in condition_meanings(spec.condition, columns)),
+    ]
+    rows = digest_of("lookup_join", spec.kind.value, left.rows, spec.source.table, pairs, conditions)
+    return Meaning(rows, columns)

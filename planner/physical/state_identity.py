@@ -1,0 +1,171 @@
+"""By what each operator's state is found again, also by another statement (see sqlstream.graph.state_identity)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from planner.physical.meaning import Meaning, call_meaning, digest_of
+from planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
+from planner.physical.row_meanings import (
+    meanings_of,
+    pairing_meaning,
+    reading_spec,
+    row_meaning,
+    window_meaning,
+)
+from planner.physical.state_title import state_title
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import Span
+from sqlstream.graph.state_identity import StateIdentity
+from sqlstream.specs import (
+    AggregatePhase,
+    CalcSpec,
+    DeduplicateSpec,
+    DropUpdateBeforeSpec,
+    GroupAggregateSpec,
+    IntervalJoinSpec,
+    JoinKind,
+    JoinSpec,
+    LookupJoinSpec,
+    RankPhase,
+    RankSpec,
+    SinkSpec,
+    SortSpec,
+    SourceSpec,
+    WatermarkAssignerSpec,
+    WindowAggregateSpec,
+    WindowJoinSpec,
+    WindowRankSpec,
+    WindowTvfSpec,
+)
+from sqlstream.specs.sink import COLLECT
+
+Lines = Callable[[Span], int]
+
+
+def identify_states(sinks: tuple[PhysicalNode, ...], line_of: Lines) -> tuple[PhysicalNode, ...]:
+    """The plan with the `state` of every operator that keeps some; shared nodes stay shared. `line_of` tells the line of a place
+    in the statement.
+
+    The plan has its changelog modes, on which depends what an operator keeps."""
+    meanings = meanings_of(sinks)
+    feeds = _feeds(sinks)
+    rebuilt: dict[int, PhysicalNode] = {}
+    for node in walk_plan(sinks):
+        inputs = tuple(PhysicalInput(rebuilt[id(i.node)], i.exchange) for i in node.inputs)
+        state = None
+        if not _is_stateless(node):
+            id_, conditions = _identified(node, [meanings[id(i.node)] for i in node.inputs])
+            state = StateIdentity(
+                id_,
+                state_title(node),
+                tuple(sorted(feeds[id(node)])),
+                line_of(node.span) if node.span is not None else 0,
+                _parts(node),
+                conditions,
+            )
+        rebuilt[id(node)] = dataclasses.replace(node, inputs=inputs, state=state)
+    return tuple(rebuilt[id(sink)] for sink in sinks)
+
+
+def _identified(node: PhysicalNode, inputs: list[Meaning]) -> tuple[str, tuple[str, ...]]:
+    """The id, and the conditions that are left out of it because they only say which keys there are."""
+    keys = _keys(node, inputs)
+    conditions = inputs[0].conditions_on(keys) if keys else frozenset()
+    if conditions:
+        inputs = [inputs[0].without(conditions)]
+    return _state_id(node, row_meaning(node, inputs), inputs), tuple(sorted(c.meaning for c in conditions))
+
+
+def _keys(node: PhysicalNode, inputs: list[Meaning]) -> list[str]:
+    """The keys of an operator whose state of one key has nothing to do with that of another."""
+    match node.spec:
+        case GroupAggregateSpec() | WindowAggregateSpec():
+            return inputs[0].of(reading_spec(node).keys)
+        case RankSpec() | WindowRankSpec() as spec:
+            return inputs[0].of(spec.partition_keys)
+        case DeduplicateSpec() as spec:
+            return inputs[0].of(spec.keys)
+        case _:
+            return []
+
+
+def _is_stateless(node: PhysicalNode) -> bool:
+    match node.spec:
+        case None | CalcSpec() | DropUpdateBeforeSpec() | WindowTvfSpec() | LookupJoinSpec():
+            return True
+        case GroupAggregateSpec() | WindowAggregateSpec() as spec:
+            return spec.phase is AggregatePhase.LOCAL
+        case RankSpec() | DeduplicateSpec() as spec:
+            return spec.phase is RankPhase.LOCAL
+        case _:
+            return False
+
+
+def _feeds(sinks: tuple[PhysicalNode, ...]) -> dict[int, frozenset[str]]:
+    """The tables that the rows of each node reach, by its id()."""
+    found: dict[int, frozenset[str]] = {}
+    for node in reversed(list(walk_plan(sinks))):
+        if isinstance(node.spec, SinkSpec):
+            table = "" if node.spec.connector == COLLECT else node.spec.table
+            found[id(node)] = found.get(id(node), frozenset()) | {table}
+        for physical_input in node.inputs:
+            below = id(physical_input.node)
+            found[below] = found.get(below, frozenset()) | found[id(node)]
+    return found
+
+
+def _state_id(node: PhysicalNode, own: Meaning, inputs: list[Meaning]) -> str:
+    """What is stored by position (keys, calls, whole rows) counts in its order."""
+    match node.spec:
+        case SourceSpec() as spec:
+            return digest_of("source", spec.table, spec.connector)
+        case SinkSpec() as spec:
+            return digest_of("sink", spec.table, spec.connector)
+        case WatermarkAssignerSpec() as spec:
+            # A later watermark of the same rows, or of more of them, only follows an earlier one.
+            return digest_of("watermark", inputs[0].base, inputs[0].columns[spec.rowtime_column])
+        case GroupAggregateSpec() | WindowAggregateSpec():
+            return _aggregate_id(node, inputs[0])
+        case JoinSpec() | IntervalJoinSpec() | WindowJoinSpec() as spec:
+            pairs = [inputs[0].of(spec.left_keys), inputs[1].of(spec.right_keys)]
+            sides = [[m.columns, _is_insert_only(node, i)] for i, m in enumerate(inputs)]
+            # A LEFT join keeps which rows have matched; an INNER one keeps rows, whatever pairs they make.
+            rows = own.rows if spec.kind is JoinKind.LEFT else pairing_meaning(spec, *inputs)
+            return digest_of("join", rows, pairs, sides, getattr(spec, "broadcast_input", -1))
+        case RankSpec() | WindowRankSpec() as spec:
+            keys = inputs[0].of(spec.partition_keys)
+            return digest_of("rank", own.rows, keys, inputs[0].columns, _is_insert_only(node, 0))
+        case DeduplicateSpec() as spec:
+            has_rows = node.settled_mode is ChangelogMode.RETRACT
+            return digest_of(
+                "deduplicate", own.rows, inputs[0].of(spec.keys), inputs[0].columns if has_rows else ()
+            )
+        case SortSpec():
+            return digest_of("sort", own.rows, inputs[0].columns, _is_insert_only(node, 0))
+        case _:
+            return digest_of(node.name, own.rows)
+
+
+def _aggregate_id(node: PhysicalNode, source: Meaning) -> str:
+    spec = reading_spec(node)
+    keys, calls = source.of(spec.keys), [call_meaning(c, source) for c in spec.aggregates]
+    if isinstance(spec, GroupAggregateSpec):
+        return digest_of("group_aggregate", source.rows, keys, calls, spec.is_retracting)
+    # One phase may keep rows where the other keeps partial results.
+    is_single = spec is node.spec
+    return digest_of("window_aggregate", source.rows, keys, calls, window_meaning(spec, source), is_single)
+
+
+def _is_insert_only(node: PhysicalNode, number: int) -> bool:
+    return node.inputs[number].node.settled_mode.is_insert_only
+
+
+def _parts(node: PhysicalNode) -> tuple[str, ...]:
+    """The names of the tables in which a group aggregate keeps the values of its calls, if it keeps any."""
+    spec = node.spec
+    if not isinstance(spec, GroupAggregateSpec) or spec.phase is AggregatePhase.LOCAL:
+        return ()
+    first = len(spec.keys)
+    return tuple(f"groups.{name}" for name in node.schema.names[first : first + len(spec.aggregates)])

@@ -1,0 +1,124 @@
+"""The operators of a plan in SQL, for those who are told of their state."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from planner.physical.description import describe_calls, describe_columns, describe_expression, describe_order
+from planner.physical.node import PhysicalNode
+from planner.physical.row_meanings import reading_spec
+from sqlstream.schema import Schema
+from sqlstream.specs import (
+    CalcSpec,
+    DeduplicateSpec,
+    GroupAggregateSpec,
+    IntervalJoinSpec,
+    JoinKind,
+    JoinSpec,
+    Keep,
+    LimitSpec,
+    RankSpec,
+    SinkSpec,
+    SortSpec,
+    SourceSpec,
+    WatermarkAssignerSpec,
+    WindowAggregateSpec,
+    WindowJoinSpec,
+    WindowRankSpec,
+)
+
+TITLE_MAX = 200
+
+
+def state_title(node: PhysicalNode) -> str:
+    """What keeps the state, such as `GROUP BY bidder (COUNT(*), SUM(price))`; at most TITLE_MAX characters."""
+    title = _title(node)
+    return title if len(title) <= TITLE_MAX else f"{title[: TITLE_MAX - 1]}…"
+
+
+def _title(node: PhysicalNode) -> str:
+    match node.spec:
+        case SourceSpec() as spec:
+            return f"the position in table {spec.table}"
+        case SinkSpec() as spec:
+            return f"the rows of table {spec.table}"
+        case WatermarkAssignerSpec() as spec:
+            return f"WATERMARK FOR {node.schema.names[spec.rowtime_column]} of table {_table(node)}"
+        case GroupAggregateSpec() | WindowAggregateSpec():
+            return _aggregate(node)
+        case JoinSpec() | IntervalJoinSpec() | WindowJoinSpec() as spec:
+            return _join(node, spec)
+        case RankSpec() | DeduplicateSpec() | WindowRankSpec() as spec:
+            return _rank(_written(node.inputs[0].node), spec)
+        case SortSpec() as spec:
+            return f"ORDER BY {_bare(describe_order(spec.order, node.schema))}"
+        case LimitSpec() as spec:
+            return f"LIMIT {spec.fetch}"
+        case _:
+            return node.name
+
+
+def _bare(bracketed: str) -> str:
+    return bracketed[1:-1]
+
+
+def _written(node: PhysicalNode) -> Schema:
+    """The columns of a node, in which those that have no name of the user's are what they compute."""
+    if not isinstance(node.spec, CalcSpec):
+        return node.schema
+    below = _written(node.inputs[0].node)
+    fields = (
+        replace(f, name=describe_expression(p, below)) if f.name.startswith(("$", "EXPR$")) else f
+        for f, p in zip(node.schema.fields, node.spec.projections, strict=True)
+    )
+    return Schema(tuple(fields))
+
+
+def _table(node: PhysicalNode) -> str:
+    """The table that the rows of a watermark come from."""
+    while node.inputs:
+        node = node.inputs[0].node
+    return node.spec.table if isinstance(node.spec, SourceSpec) else node.name
+
+
+def _aggregate(node: PhysicalNode) -> str:
+    spec = reading_spec(node)
+    read = node.inputs[0].node
+    schema = _written(read.inputs[0].node if spec is not node.spec else read)
+    keys = _bare(describe_columns(spec.keys, schema))
+    calls = _bare(describe_calls(spec.aggregates, schema))
+    if isinstance(spec, WindowAggregateSpec):
+        keys = f"{keys}, {spec.window}" if keys else str(spec.window)
+    elif not calls:
+        return f"SELECT DISTINCT {keys}"
+    return f"GROUP BY {keys} ({calls})" if keys else f"SELECT {calls}"
+
+
+def _join(node: PhysicalNode, spec: JoinSpec | IntervalJoinSpec | WindowJoinSpec) -> str:
+    left, right = (_written(i.node) for i in node.inputs)
+    pairs = zip(spec.left_keys, spec.right_keys, strict=True)
+    parts = [f"{left.names[a]} = {right.names[b]}" for a, b in pairs]
+    if isinstance(spec, IntervalJoinSpec):
+        times = f"{left.names[spec.left_time_column]} - {right.names[spec.right_time_column]}"
+        parts.append(f"{times} BETWEEN {spec.lower_ms} ms AND {spec.upper_ms} ms")
+    elif isinstance(spec, WindowJoinSpec):
+        ends = left.names[spec.left_window_end_column], right.names[spec.right_window_end_column]
+        parts.append(f"{ends[0]} = {ends[1]}")
+    if spec.condition is not None:
+        parts.append(describe_expression(spec.condition, left.concat(right)))
+    kind = "LEFT JOIN" if spec.kind is JoinKind.LEFT else "JOIN"
+    return f"{kind} ON {' AND '.join(parts) or 'TRUE'}"
+
+
+def _rank(schema: Schema, spec: RankSpec | DeduplicateSpec | WindowRankSpec) -> str:
+    if isinstance(spec, DeduplicateSpec):
+        keys, last = spec.keys, 1
+        time = schema.names[spec.time_column] if spec.time_column >= 0 else "the time of arrival"
+        order = f"{time} {'DESC' if spec.keep is Keep.LAST else 'ASC'}"
+    else:
+        keys, last = spec.partition_keys, spec.rank_end
+        order = _bare(describe_order(spec.order, schema))
+    if isinstance(spec, WindowRankSpec):
+        keys = (spec.window_start_column, spec.window_end_column, *keys)
+    partition = f"PARTITION BY {_bare(describe_columns(keys, schema))} " if keys else ""
+    return f"ROW_NUMBER() OVER ({partition}ORDER BY {order}) <= {last}"

@@ -1,0 +1,63 @@
+"""Whether a job can be taken to another parallelism at all."""
+
+from __future__ import annotations
+
+from runtime.jobmanager.checkpoints.awaited_executions import awaited_executions
+from runtime.jobmanager.job_master import JobMaster
+from runtime.jobmanager.job_phase import JobPhase
+from sqlstream.errors import UserError
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.job_state import JobStatus
+
+
+def check_can_be_rescaled(master: JobMaster, job_graph: JobGraph) -> None:
+    """UserError SS6232 when the job, as it is now, cannot go on with this graph."""
+    present = master.job_graph
+    if _operators(job_graph) != _operators(present):
+        raise UserError(
+            "SS6008",
+            f'job "{master.job_id}" has other operators',
+            hint="rescale the job that has this id now",
+        )
+    if present.is_query:
+        raise not_rescaled(
+            master.job_id,
+            "sends its rows to a client, and cannot go on from a checkpoint",
+            "only jobs of INSERT are rescaled",
+        )
+    if present.is_batch:
+        raise not_rescaled(
+            master.job_id, "is one of a batch engine", "only streaming jobs are rescaled: see runtime-mode"
+        )
+    if master.rescaling.is_under_way:
+        raise not_rescaled(master.job_id, "is being rescaled", "rescale it again once its tasks run")
+    if master.phase is not JobPhase.RUNNING:
+        raise not_rescaled(
+            master.job_id,
+            f"is {master.status.value}"
+            if master.status is not JobStatus.RUNNING
+            else "is starting or ending",
+            "rescale it once it is RUNNING: sqlstream jobs",
+        )
+    if not master.checkpoints.settings.directory:
+        raise not_rescaled(
+            master.job_id,
+            "has no directory for the checkpoint from which it would go on",
+            "SET 'execution.checkpointing.dir' before the job is started",
+        )
+    if awaited_executions(master.graph) is None:
+        raise not_rescaled(
+            master.job_id,
+            "has finished in part, so that it can take no checkpoint",
+            "wait for its end, which has begun",
+        )
+
+
+def _operators(job: JobGraph) -> dict[int, tuple[str, int]]:
+    return {o.id: (o.uid, v.max_parallelism) for v in job.vertices for o in v.operators}
+
+
+def not_rescaled(
+    job_id: str, why: str, hint: str = "jobs that run are rescaled: sqlstream jobs"
+) -> UserError:
+    return UserError("SS6232", f'job "{job_id}" {why}', hint=hint)

@@ -1,0 +1,298 @@
+"""Takes a running job to another parallelism (Flink: the rescale of its AdaptiveScheduler)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from runtime.jobmanager.checkpoints.pending_checkpoint import PendingCheckpoint
+from runtime.jobmanager.events import (
+    KeepSlots,
+    RescaleEnded,
+    RescaleRequested,
+    SavepointRequested,
+    StoreJob,
+)
+from runtime.jobmanager.execution_graph import ExecutionGraph
+from runtime.jobmanager.job_parts import JobParts
+from runtime.jobmanager.job_phase import ACTIVE, JobPhase
+from runtime.jobmanager.job_regions import JobRegions
+from runtime.jobmanager.metrics import add_operators, combine_operators
+from runtime.jobmanager.scheduler import slots_needed
+from sqlstream.errors import ErrorInfo, FailureReason
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.checkpoint_statistics import CheckpointKind
+from sqlstream.messages.rescale import RescaleStatus, RescaleStep
+from sqlstream.messages.rpc import Metrics
+
+REMEMBERED_MAX = 100
+
+_COUNTER = "num"
+"""What the names of counters begin with; other figures are of the present tasks alone."""
+
+
+@dataclass
+class _Rescale:
+    """The one that is under way. `target` is the graph that the job gets next, `origin` the one that it has until then."""
+
+    trigger_id: str
+    target: JobGraph
+    origin: JobGraph
+    deadline_ms: int
+    turned_back: ErrorInfo | None = None
+
+    @property
+    def checkpoint_trigger_id(self) -> str:
+        return f"rescale-{self.trigger_id}"
+
+
+class JobRescaling:
+    """The job runs on until it has the slots that it needs next. Then it takes an aligned checkpoint, behind which its sources
+    read nothing; once this is complete, all tasks end. When they have, and all that is complete is committed, the job is stored
+    with its other graph, and only then the graph takes the place of the present one: whoever takes the job up after a crash has
+    the checkpoint, and one graph or the other.
+
+    What fails before the tasks end leaves the job as it was. When there are no slots for the other graph, although there were,
+    the job goes back to the one that it had, in the same way. All other failures of its tasks are failures as at any time.
+    State: the rescale that is under way, how the last REMEMBERED_MAX are, and the counters of replaced tasks."""
+
+    def __init__(self, parts: JobParts, regions: JobRegions) -> None:
+        self._parts = parts
+        self._regions = regions
+        self._present: _Rescale | None = None
+        self._status: dict[str, RescaleStatus] = {}
+        self.figures_before: dict[int, Metrics] = {}
+        """By operator what replaced tasks have counted: figures of the job go on from there."""
+
+    @property
+    def is_under_way(self) -> bool:
+        return self._present is not None
+
+    def known(self) -> tuple[RescaleStatus, ...]:
+        return tuple(self._status.values())
+
+    def knows(self, trigger_id: str) -> bool:
+        return trigger_id in self._status
+
+    # --- steps
+
+    def begin(self, event: RescaleRequested, now_ms: int) -> None:
+        """A repetition changes nothing."""
+        if self.knows(event.trigger_id):
+            return
+        parts, target = self._parts, event.job_graph
+        origin = parts.job_graph
+        self._remember(
+            RescaleStatus(
+                event.job_id, event.trigger_id, _parallelism(target), _parallelism(origin), RescaleStep.SLOTS
+            )
+        )
+        if self._present is not None:
+            self._change(event.trigger_id, RescaleStep.DONE, _is_rescaled(event.job_id))
+            return
+        if parts.progress.phase not in ACTIVE:
+            self._change(event.trigger_id, RescaleStep.DONE, _ended())
+            return
+        if target.vertices == origin.vertices:
+            self._change(event.trigger_id, RescaleStep.DONE)
+            return
+        deadline_ms = now_ms + parts.config.slot_request_timeout_ms
+        self._present = _Rescale(event.trigger_id, target, origin, deadline_ms)
+        parts.story.add(
+            now_ms,
+            f"job {event.job_id} is rescaled from {_parallelism(origin)} to {_parallelism(target)}",
+        )
+        parts.tasks.slots.reserve(slots_needed(target))
+        if not parts.tasks.slots.has_all:
+            parts.tasks.request_slots(now_ms)
+
+    def advance(self, now_ms: int) -> None:
+        """Go on as far as the present state of the job allows. To be called while the job is active."""
+        present = self._present
+        if present is None:
+            return
+        match self._status[present.trigger_id].step:
+            case RescaleStep.SLOTS:
+                self._await_slots(present, now_ms)
+            case RescaleStep.CHECKPOINT:
+                self._await_checkpoint(present, now_ms)
+            case RescaleStep.STOPPING if self._has_stopped():
+                self._change(present.trigger_id, RescaleStep.STORING)
+                self._parts.emit(StoreJob(present.target, is_rescaled=True))
+            case RescaleStep.STARTING if self._parts.progress.phase is JobPhase.RUNNING:
+                self._end(present.turned_back, now_ms)
+
+    def _await_slots(self, present: _Rescale, now_ms: int) -> None:
+        parts = self._parts
+        if parts.tasks.slots.has_all and parts.progress.phase is JobPhase.RUNNING:
+            present.deadline_ms = now_ms + parts.checkpoints.settings.timeout_ms
+            self._change(present.trigger_id, RescaleStep.CHECKPOINT)
+            parts.checkpoints.requests.add(
+                SavepointRequested(
+                    parts.progress.job_id,
+                    present.checkpoint_trigger_id,
+                    CheckpointKind.CHECKPOINT,
+                    is_last=True,
+                )
+            )
+        elif now_ms >= present.deadline_ms:
+            slots = parts.tasks.slots
+            self._end(
+                _no_slots(slots.wanted, len(slots), parts.config.slot_request_timeout_ms / 1000), now_ms
+            )
+
+    def _await_checkpoint(self, present: _Rescale, now_ms: int) -> None:
+        requests = self._parts.checkpoints.requests
+        status = requests.status(present.checkpoint_trigger_id)
+        if status is not None and status.error is not None:
+            self._end(_not_taken(status.error), now_ms)
+        elif now_ms >= present.deadline_ms and requests.withdraw(present.checkpoint_trigger_id):
+            self._end(_not_begun(self._parts.checkpoints.settings.timeout_ms / 1000), now_ms)
+
+    def on_checkpoint(self, completed: PendingCheckpoint, now_ms: int) -> None:
+        """A checkpoint is complete."""
+        present = self._present
+        if present is not None and completed.trigger_id == present.checkpoint_trigger_id:
+            self._change(present.trigger_id, RescaleStep.STOPPING)
+            self._regions.hold(now_ms)
+
+    def _has_stopped(self) -> bool:
+        parts = self._parts
+        is_storing = parts.checkpoints.is_storing
+        return parts.graph.are_all_terminal() and not is_storing and not parts.output.commits.open
+
+    def on_stored(self, now_ms: int) -> None:
+        """The job is kept with the graph that it gets."""
+        present = self._present
+        if present is None or self._status[present.trigger_id].step is not RescaleStep.STORING:
+            return
+        self._replace_graph(present.target, now_ms)
+        self._change(present.trigger_id, RescaleStep.STARTING)
+
+    def on_store_failed(self, error: ErrorInfo, now_ms: int) -> None:
+        """The job cannot be kept with another graph than it has."""
+        present = self._present
+        if present is None or self._status[present.trigger_id].step is not RescaleStep.STORING:
+            return
+        self._regions.release()
+        self._end(present.turned_back or error, now_ms)
+
+    def turn_back(self, error: ErrorInfo, now_ms: int) -> bool:
+        """There are no slots for the job. Whether it goes back to the parallelism for which there were."""
+        present = self._present
+        is_starting = present is not None and self._status[present.trigger_id].step is RescaleStep.STARTING
+        if present is None or not is_starting or present.turned_back is not None:
+            return False
+        self._parts.story.add(now_ms, f"job {self._parts.progress.job_id} turns back: {error.message}")
+        present.turned_back = error
+        present.target, present.origin = present.origin, present.target
+        self._change(present.trigger_id, RescaleStep.STOPPING)
+        self._regions.hold(now_ms)
+        return True
+
+    def on_end(self) -> None:
+        """The job has ended."""
+        if self._present is not None:
+            self._change(self._present.trigger_id, RescaleStep.DONE, _ended())
+            self._present = None
+
+    def _end(self, error: ErrorInfo | None, now_ms: int) -> None:
+        """The job runs with the graph that it has; slots beyond it are returned."""
+        assert self._present is not None
+        job = self._parts.job_graph
+        said = f"was not rescaled: {error.message}" if error is not None else "is rescaled"
+        self._parts.story.add(now_ms, f"job {job.job_id} {said}")
+        self._change(self._present.trigger_id, RescaleStep.DONE, error)
+        self._present = None
+        self._keep_slots()
+        self._parts.emit(RescaleEnded(job.job_id, _parallelism(job), error))
+
+    # --- the graph
+
+    def _replace_graph(self, target: JobGraph, now_ms: int) -> None:
+        """All tasks of the present graph have ended, and nothing is open that they have left."""
+        parts, regions = self._parts, self._regions
+        checkpoint = parts.checkpoints.completed.newest
+        assert checkpoint is not None, "a job is stopped for its rescale behind a checkpoint"
+        for subtask in parts.graph.subtasks():
+            parts.tasks.forget(subtask.execution)
+            parts.output.discard(subtask, ())
+        self.figures_before = _added(self.figures_before, parts.graph)
+        parts.graph.rescale(target, now_ms)
+        parts.sources.rescale(target)
+        parts.output.rescale()
+        parts.checkpoints.rescale()
+        self._keep_slots()
+        regions.rescale(now_ms)
+
+    def _keep_slots(self) -> None:
+        slots, job = self._parts.tasks.slots, self._parts.job_graph
+        needed = slots_needed(job)
+        if slots.wanted == slots.needed == needed:
+            return
+        slots.resize(needed)
+        self._parts.emit(KeepSlots(job.job_id, frozenset(slots.allocation_ids), needed))
+
+    # --- what is remembered
+
+    def _remember(self, status: RescaleStatus) -> None:
+        self._status[status.trigger_id] = status
+        for forgotten in list(self._status)[:-REMEMBERED_MAX]:
+            del self._status[forgotten]
+
+    def _change(self, trigger_id: str, step: RescaleStep, error: ErrorInfo | None = None) -> None:
+        self._status[trigger_id] = replace(self._status[trigger_id], step=step, error=error)
+
+
+def _added(figures: dict[int, Metrics], graph: ExecutionGraph) -> dict[int, Metrics]:
+    ended = combine_operators(e.metrics for e in graph.executions() if e.metrics is not None)
+    counters = {id: {n: v for n, v in m.items() if n.startswith(_COUNTER)} for id, m in ended.items()}
+    return add_operators(figures, counters)
+
+
+def _parallelism(job: JobGraph) -> int:
+    return job.scaling.parallelism if job.scaling is not None else max(v.parallelism for v in job.vertices)
+
+
+def _is_rescaled(job_id: str) -> ErrorInfo:
+    return ErrorInfo(
+        code="SS6232",
+        message=f'job "{job_id}" is being rescaled',
+        reason=FailureReason.CANCELLED,
+        hint="rescale it again once its tasks run",
+    )
+
+
+def _no_slots(wanted: int, found: int, seconds: float) -> ErrorInfo:
+    return ErrorInfo(
+        code="SS6233",
+        message=f"the job was not rescaled: it would need {wanted} slots and got {found} within {seconds:g} s",
+        reason=FailureReason.NO_RESOURCES,
+        hint="start more TaskManagers, raise taskmanager.numberOfTaskSlots or give a lower parallelism",
+    )
+
+
+def _not_taken(cause: ErrorInfo) -> ErrorInfo:
+    return replace(
+        cause,
+        code="SS6234",
+        message=f"the job was not rescaled, since its checkpoint failed: {cause.message}",
+    )
+
+
+def _not_begun(seconds: float) -> ErrorInfo:
+    return ErrorInfo(
+        code="SS6234",
+        message=f"the job was not rescaled, since its checkpoint could not begin within {seconds:g} s",
+        reason=FailureReason.CHECKPOINT_FAILED,
+        hint="look at what its tasks and its sinks wait for: SHOW CHECKPOINTS",
+    )
+
+
+def _ended() -> ErrorInfo:
+    return ErrorInfo(
+        code="SS6235",
+        message="the job ended before it was rescaled",
+        reason=FailureReason.CANCELLED,
+    )

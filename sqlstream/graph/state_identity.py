@@ -1,0 +1,36 @@
+"""By what the state of an operator is found again, in this job or in another one."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class StateIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`id` is a digest of what the state means. It leaves out names, places in the text, sinks, and options that do not change
+    what rows mean; several operators of a job may share it. Then `feeds` tells them apart: the tables that the operator's rows
+    reach, sorted, with "" for the client of a SELECT.
+
+    `conditions` say which keys there are. They are not in `id`, because the state of a key is the same under each: what was kept
+    under fewer of them holds the state that is needed under more.
+
+    `sql` is the operator in SQL, and `line` its line in the statement, 0 where unknown: both are for people. `parts` are the
+    tables of the operator whose names come from columns of the statement, in the order of its calls."""
+
+    id: str
+    sql: str
+    feeds: tuple[str, ...] = ()
+    line: int = 0
+    parts: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The operator as a user knows it.
+
+        >>> StateIdentity("1f", "GROUP BY bidder (COUNT(*))", ("totals",), 3).title
+        'GROUP BY bidder (COUNT(*)) of INSERT INTO totals, line 3'
+        """
+        tables = ", ".join(table for table in self.feeds if table)
+        statement = f"INSERT INTO {tables}" if tables else "SELECT"
+        place = f", line {self.line}" if self.line else ""
+        return f"{self.sql} of {statement}{place}"

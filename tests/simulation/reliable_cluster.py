@@ -1,0 +1,308 @@
+"""Jobs with checkpoints and keyed state on a simulated cluster whose processes die, and what has to hold then."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from msgspec.structs import replace
+from simulated_cluster import DISK_FULL, JOB_MANAGER, RUSH_JOBS, Process
+from simulated_jobs import random_job
+from simulated_story import told
+from simulated_tasks import ASSIGNED, Row, SimulatedTask
+from simulation.consistent_cuts import check_restored, check_state
+from simulation.mortal_cluster import MortalCluster
+from simulation.simulated_server import CHECKPOINTS, SAVEPOINTS
+
+from runtime.jobmanager.events import (
+    AbortSinks,
+    CheckpointStored,
+    CheckpointStoreFailed,
+    CommitSinks,
+    DiscardCheckpoint,
+    JobFinished,
+    JobManagerEvent,
+    JobManagerInstruction,
+    JobStored,
+    JobStoreFailed,
+    RemoveAborted,
+    RemoveCheckpoints,
+    RemoveJob,
+    SavepointRequested,
+    Send,
+    SinksAborted,
+    SinksCommitFailed,
+    SinksCommitted,
+    StoreCheckpoint,
+    StoreJob,
+)
+from runtime.jobmanager.job_master_config import JobMasterConfig
+from runtime.taskmanager.events import TaskStateChanged
+from sqlstream.errors import ErrorInfo, FailureReason, SqlStreamError
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.stream_graph import ExchangeKind
+from sqlstream.messages.checkpoint_statistics import CheckpointKind
+from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.messages.rpc import DeployTask, TaskDeploymentDescriptor
+
+RESTARTS_MAX = 40
+FAULTS = (
+    "cannot be stored",
+    "cannot be committed",
+    "FAILED: cannot be closed",
+    "FAILED: no such row",
+    "dies with",
+    "stands still",
+    "hears nothing",
+    "the JobManager dies",
+    "the power fails",
+    "runs again, from /chk",
+    "as the JobManager finds",
+    "disk of checkpoints is full",
+    "disk of checkpoints is slow",
+    "goes on from checkpoint",
+    "goes on from its beginning",
+    "as finished",
+    "stops with a savepoint",
+    "goes on from /sp",
+    "which is aborted",
+    "which is subsumed",
+)
+"""What the story tells of each thing that has to happen."""
+
+
+class Restarts:
+    """Restarts what a failure has hit, many times; a cluster without slots is waited for twice."""
+
+    def __init__(self) -> None:
+        self.failures: Counter[bool] = Counter()
+
+    def restart_after_ms(self, failure: ErrorInfo, now_ms: int) -> int | None:
+        has_no_slots = failure.reason is FailureReason.NO_RESOURCES
+        self.failures[has_no_slots] += 1
+        return 300 if self.failures[has_no_slots] < (3 if has_no_slots else RESTARTS_MAX) else None
+
+
+class ReliableCluster(MortalCluster):
+    """All jobs take checkpoints; most count rows by key.
+
+    What has to hold: a completed checkpoint has the state behind the rows that its sources have read, a task that goes on from
+    it has loaded that state, and what is visible behind each commit are the results of those rows."""
+
+    # --- what there is to run
+
+    def job_master_config(self) -> JobMasterConfig:
+        return JobMasterConfig(
+            result_address=JOB_MANAGER,
+            restart_strategy=Restarts,
+            enumerates=lambda connector: connector == ASSIGNED,
+            checkpoint_directory=CHECKPOINTS,
+        )
+
+    def some_jobs(self) -> list[JobGraph]:
+        rng = self.rng
+        return [random_job(rng, n, counts=rng.random() < 0.7) for n in range(rng.randint(1, RUSH_JOBS))]
+
+    def settings(self, job: JobGraph) -> JobGraph:
+        rng = self.rng
+        prefix = "execution.checkpointing."
+        is_broadcast = any(e.exchange.kind is ExchangeKind.BROADCAST for e in job.edges)
+        is_unaligned = not is_broadcast and rng.random() < 0.25
+        config = {
+            "interval": f"{rng.choice([100, 500, 2000])} ms",
+            "min-pause": f"{rng.choice([0, 0, 300])} ms",
+            "timeout": f"{rng.choice([1500, 6000])} ms",
+            "tolerable-failed-checkpoints": str(rng.choice([0, 1, 5])),
+            "num-retained": str(rng.randint(1, 3)),
+            "unaligned.enabled": str(is_unaligned).lower(),
+            "max-concurrent-checkpoints": str(1 if is_unaligned else rng.choice([1, 1, 2, 4])),
+        }
+        return replace(job, config=job.config | {prefix + name: value for name, value in config.items()})
+
+    def _plan(self) -> None:
+        super()._plan()
+        if self.is_calm:
+            return
+        rng = self.rng
+        for job in self.jobs:
+            if rng.random() < 0.15:
+                self.at(rng.randint(2000, 20_000), lambda job=job: self.stop_with_savepoint(job.job_id))
+        for _ in range(rng.choice([0, 0, 1, 1, 2])):
+            self.at(rng.randint(500, 20_000), self.doom_job_manager)
+        for _ in range(rng.randint(0, 2)):
+            full_ms = rng.randint(1000, 15_000)
+            self.at(full_ms, lambda: self.fill_disk(True))
+            self.at(full_ms + rng.randint(200, 4000), lambda: self.fill_disk(False))
+        if rng.random() < 0.3:
+            slow_ms = rng.randint(1000, 15_000)
+            self.at(slow_ms, lambda: self.slow_disk(True))
+            self.at(slow_ms + rng.randint(1000, 6000), lambda: self.slow_disk(False))
+
+    def stop_with_savepoint(self, job_id: str) -> None:
+        if self.is_up and job_id in self.job_manager.dispatcher.masters:
+            self.say(f"{job_id} stops with a savepoint")
+            kind, is_drain = CheckpointKind.SYNC_SAVEPOINT, self.rng.random() < 0.5
+            directory = f"{SAVEPOINTS}/{job_id}"
+            self.tell_job_manager(SavepointRequested(job_id, "t1", kind, directory, is_drain))
+
+    # --- what the JobManager instructs
+
+    def carry_out(self, instruction: JobManagerInstruction) -> None:
+        if isinstance(instruction, Send):
+            if isinstance(instruction.message, DeployTask):
+                self.check_restore(instruction.message.descriptor)
+            super().carry_out(instruction)
+            return
+        calls = self._call_of(instruction)
+        if calls is None:
+            super().carry_out(instruction)
+            return
+        self.say(f"JobManager: {told(instruction)}")
+        is_of_store = isinstance(instruction, StoreJob | RemoveJob)
+        is_slow = isinstance(instruction, StoreCheckpoint)
+        self.beside(calls, self._disk_delay_ms() if is_slow else 0, is_of_store)
+
+    def _call_of(self, instruction: JobManagerInstruction) -> Callable[[], JobManagerEvent | None] | None:
+        """What a thread does for it."""
+        match instruction:
+            case StoreJob(job):
+                return lambda: self.store_job(job)
+            case RemoveJob():
+                return lambda: self.remove_job(instruction)
+            case CommitSinks(job_id, checkpoint_id):
+                self.output.on_instructed(job_id, checkpoint_id)
+                return lambda: self.commit(instruction)
+            case AbortSinks(job_id):
+                assert job_id not in self.aborts, f"{job_id} is aborted twice"
+                self.aborts.add(job_id)
+                return lambda: self.abort(instruction)
+            case StoreCheckpoint():
+                return lambda: self.store_checkpoint(instruction)
+            case DiscardCheckpoint() | RemoveAborted() | RemoveCheckpoints():
+                return lambda: self.remove_checkpoint(instruction)
+        return None
+
+    def store_job(self, job: JobGraph) -> JobManagerEvent:
+        if not self.is_calm and self.rng.random() < 0.05:
+            self.say(f"{job.job_id} cannot be stored")
+            return JobStoreFailed(job.job_id, DISK_FULL)
+        self.server.put(job)
+        return JobStored(job.job_id)
+
+    def remove_job(self, instruction: RemoveJob) -> None:
+        job_id = instruction.job_id
+        self.server.remove(instruction)
+        assert not self.server.keeps(job_id)
+        self._go_on_from_savepoint(instruction)
+        for removal in instruction.removals:
+            self.carry_out(removal)
+
+    def _go_on_from_savepoint(self, instruction: RemoveJob) -> None:
+        """A job that has stopped with a savepoint goes on as another one, at another parallelism if its rows stay alike."""
+        job, ended = instruction.ended.job_graph, instruction.ended
+        stops = self.output.savepoint_at_end(job.job_id)
+        path = next((reply.path for reply in ended.savepoints if reply.path), "")
+        if ended.details.status is not JobStatus.FINISHED or not stops or not path:
+            return
+        follower = replace(
+            job, job_id=f"{job.job_id}b", config=job.config | {"execution.state-recovery.path": path}
+        )
+        if all(edge.exchange.kind is not ExchangeKind.BROADCAST for edge in job.edges):
+            widths = (self.rng.randint(1, 3) for _ in job.vertices)
+            vertices = zip(job.vertices, widths, strict=True)
+            follower = replace(follower, vertices=tuple(replace(v, parallelism=n) for v, n in vertices))
+        self.output.follows(follower.job_id, job.job_id)
+        self.jobs.append(follower)
+        self.after(self.rng.randint(100, 3000), lambda: self.submit(follower))
+
+    def commit(self, instruction: CommitSinks) -> JobManagerEvent:
+        job_id, checkpoint_id = instruction.job_id, instruction.checkpoint_id
+        try:
+            self.server.committer.commit(job_id, checkpoint_id, instruction.commits, instruction.is_last)
+        except SqlStreamError as error:
+            return SinksCommitFailed(job_id, checkpoint_id, ErrorInfo.of(error))
+        return SinksCommitted(job_id, checkpoint_id)
+
+    def abort(self, instruction: AbortSinks) -> JobManagerEvent:
+        self.server.committer.abort(instruction.job_id, instruction.commits)
+        return SinksAborted(instruction.job_id)
+
+    def store_checkpoint(self, instruction: StoreCheckpoint) -> JobManagerEvent:
+        job_id, manifest = instruction.job_id, instruction.manifest
+        if not self.may_lie:
+            check_state(self.output.jobs[job_id], manifest, self.reading, instruction.directory)
+        self.output.add_manifest(manifest)
+        try:
+            path = self.server.checkpoints.store(instruction.directory, manifest)
+        except SqlStreamError as error:
+            self.say(f"checkpoint {manifest.checkpoint_id} of {job_id} cannot be stored: {error.message}")
+            return CheckpointStoreFailed(job_id, manifest.checkpoint_id, ErrorInfo.of(error))
+        self.say(f"checkpoint {manifest.checkpoint_id} of {job_id} is complete")
+        return CheckpointStored(job_id, manifest.checkpoint_id, path)
+
+    def remove_checkpoint(self, removal: DiscardCheckpoint | RemoveAborted | RemoveCheckpoints) -> None:
+        store = self.server.checkpoints
+        match removal:
+            case DiscardCheckpoint(_, directory, manifest, still_needed, config):
+                store.discard(directory, manifest, still_needed, config)
+            case RemoveAborted(_, directory, checkpoint_id, config):
+                store.remove_aborted(directory, checkpoint_id, config)
+            case RemoveCheckpoints(_, directory, config):
+                store.remove_all(directory, config)
+
+    # --- what has to hold
+
+    @property
+    def may_lie(self) -> bool:
+        """Whether the disk may not have what it has reported to have."""
+        return self.lies and self.has_lost_power
+
+    def report(self, process: Process, change: TaskStateChanged) -> None:
+        if not process.is_alive:
+            return
+        if change.state is ExecutionState.RUNNING:
+            self.check_loaded(process.running[change.execution_id])
+        if change.error is not None and change.error.reason is FailureReason.CHECKPOINT_CORRUPT:
+            assert self.may_lie, f"{change.execution_id}: {change.error.message}"
+        super().report(process, change)
+
+    def check_loaded(self, task: SimulatedTask) -> None:
+        restore, job_id = task.descriptor.restore, task.descriptor.job_id
+        if restore is not None and not restore.is_finished:
+            manifest = self.output.manifest(job_id, restore.checkpoint_id)
+            check_restored(self.output.jobs[job_id], manifest, task.chain)
+
+    def check_restore(self, descriptor: TaskDeploymentDescriptor) -> None:
+        """A task goes on from a checkpoint that is there, and what sinks have begun to commit is not behind it."""
+        job_id, restore = descriptor.job_id, descriptor.restore
+        begun = self.output.newest_begun(job_id)
+        if restore is None:
+            assert not begun, f"{descriptor.execution_id} begins behind a commit of {begun}"
+            if descriptor.attempt:
+                self.say(f"{descriptor.execution_id} goes on from its beginning")
+            return
+        assert restore.checkpoint_id >= begun, f"{descriptor.execution_id} goes back behind a commit"
+        self.say(
+            f"{descriptor.execution_id} goes on from checkpoint {restore.checkpoint_id}"
+            f"{' as finished' if restore.is_finished else ''}"
+        )
+
+    def whole_output(self, job: JobGraph) -> dict[Row, int]:
+        return self.output.whole(job)
+
+    def check_commits(self, job: JobGraph, end: JobFinished, commits: int, rows: dict[Row, int]) -> None:
+        assert end.status is not JobStatus.SUSPENDED
+        self.output.check(job.job_id)
+
+    def _check_cause(self, job_id: str, end: JobFinished) -> None:
+        assert end.error is not None
+        if end.error.code in ("SS6210", "SS6211"):
+            assert self.may_lie, f"{job_id}: {end.error.message}"
+            return
+        if self.is_rush and end.error.reason is FailureReason.NO_RESOURCES:
+            # The job before it has started again many times.
+            return
+        super()._check_cause(job_id, end)
+
+    def is_quiet(self) -> bool:
+        return not self.store_calls and super().is_quiet()

@@ -1,0 +1,110 @@
+"""By what the state of operators is found: the same at each parallelism, and told apart by the tables that it feeds."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from plan_harness import compile_script
+
+from planner.bind.context import BindContext
+from runtime.connectors.duckdb.connector import DuckDb
+from runtime.connectors.nexmark import Nexmark
+from sqlstream.catalog import SessionCatalog
+from sqlstream.errors import Span
+from sqlstream.graph.state_identity import StateIdentity
+
+QUERIES = sorted((Path(__file__).resolve().parents[4] / "queries" / "nexmark").glob("*.sql"))
+CONNECTORS = {"nexmark": Nexmark.descriptor, "duckdb": DuckDb.descriptor}
+DDL = """
+CREATE TABLE s (k BIGINT, v BIGINT, w BIGINT) WITH ('connector' = 'stream');
+CREATE TABLE narrow (k BIGINT, v INT) WITH ('connector' = 'stream');
+CREATE TABLE one (k BIGINT, c BIGINT) WITH ('connector' = 'print');
+CREATE TABLE two (k BIGINT, c BIGINT) WITH ('connector' = 'print');
+"""
+COUNTS = "SELECT k, COUNT(*) FROM s GROUP BY k"
+
+
+def states(sql: str, parallelism: int = 1) -> list[StateIdentity]:
+    (plan,) = compile_script(DDL + sql, {"parallelism.default": str(parallelism)})
+    return [n.state for n in plan.stream_graph.nodes if n.state is not None]
+
+
+def aggregate(sql: str) -> StateIdentity:
+    (found,) = (s for s in states(sql) if "(" in s.sql)
+    return found
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=[q.stem for q in QUERIES])
+def test_identities_and_uids_are_the_same_at_every_parallelism(query: Path) -> None:
+    found = []
+    for parallelism in ("1", "2", "4"):
+        plans = compile_script(query.read_text(), {"parallelism.default": parallelism}, CONNECTORS)
+        found.append([(n.uid, n.state) for plan in plans for n in plan.stream_graph.nodes])
+    assert found[0] == found[1] == found[2]
+    assert any(state is not None for _, state in found[0])
+
+
+def test_a_state_is_that_of_a_statement_by_the_tables_that_it_reaches() -> None:
+    sql = f"EXECUTE STATEMENT SET BEGIN INSERT INTO two {COUNTS}; INSERT INTO one {COUNTS}; END"
+    found = aggregate(sql)
+    assert found.title == "GROUP BY k (COUNT(*)) of INSERT INTO one, two"
+    assert aggregate(COUNTS).title == "GROUP BY k (COUNT(*)) of SELECT"
+    assert aggregate(COUNTS).id == found.id
+
+
+def test_a_line_is_that_of_the_statement() -> None:
+    context = BindContext(SessionCatalog(), text="SELECT a\nFROM t", text_start=7)
+    assert [context.line_of(Span(at, at + 1)) for at in (6, 7, 15, 16, 21, 22)] == [0, 1, 1, 2, 2, 0]
+    assert dataclasses.replace(context, text="").line_of(Span(7, 8)) == 0
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (COUNTS, "SELECT k, COUNT(*) FROM s GROUP BY k, v"),
+        ("SELECT k, SUM(v) FROM s GROUP BY k", "SELECT k, SUM(w) FROM s GROUP BY k"),
+        ("SELECT k, SUM(v) FROM s GROUP BY k", "SELECT k, SUM(v) FROM narrow GROUP BY k"),
+        ("SELECT k, COUNT(v) FROM s GROUP BY k", "SELECT k, COUNT(DISTINCT v) FROM s GROUP BY k"),
+        (
+            "SELECT k, COUNT(*) FILTER (WHERE v > 1) FROM s GROUP BY k",
+            "SELECT k, COUNT(*) FILTER (WHERE v > 2) FROM s GROUP BY k",
+        ),
+        (COUNTS, "SELECT k, COUNT(*) FROM (SELECT k FROM s UNION ALL SELECT k FROM s) GROUP BY k"),
+        (COUNTS, "SELECT k, COUNT(*) FROM (SELECT k FROM s LIMIT 9) GROUP BY k"),
+        (
+            "SELECT k, COUNT(*) FROM s WHERE k = 1 AND w = 2 GROUP BY k",
+            "SELECT k, COUNT(*) FROM s WHERE k = 1 GROUP BY k",
+        ),
+        (
+            "SELECT k, COUNT(*) FROM s WHERE w > 1 GROUP BY k",
+            "SELECT k, COUNT(*) FROM s WHERE w > 1.0 GROUP BY k",
+        ),
+    ],
+)
+def test_another_meaning_has_another_identity(before: str, after: str) -> None:
+    assert aggregate(before).id != aggregate(after).id
+
+
+def test_conditions_on_keys_are_told_beside_the_identity() -> None:
+    wide, narrow = aggregate(COUNTS), aggregate("SELECT k, COUNT(*) FROM s WHERE k > 1 GROUP BY k")
+    assert (wide.id, wide.conditions) == (narrow.id, ())
+    assert len(narrow.conditions) == 1
+    by_the_time = aggregate("SELECT k, COUNT(*) FROM s WHERE k > RAND() GROUP BY k")
+    assert (by_the_time.conditions, by_the_time.id == wide.id) == ((), False)
+
+
+def test_a_limit_above_a_limit_is_another_one() -> None:
+    ids = [s.id for s in states("SELECT * FROM (SELECT k, v FROM s LIMIT 9) LIMIT 5")]
+    assert len(set(ids)) == len(ids)
+
+
+def test_a_join_of_a_table_with_itself_tells_its_sides_apart() -> None:
+    join = "SELECT a.k, b.v FROM s a JOIN s b ON a.k = b.v"
+    (one,) = (s for s in states(join) if s.sql.startswith("JOIN"))
+    (other,) = (
+        s for s in states("SELECT a.k, b.v FROM s a JOIN s b ON a.v = b.k") if s.sql.startswith("JOIN")
+    )
+    assert one.sql == "JOIN ON k = v"
+    assert one.id != other.id

@@ -1,0 +1,408 @@
+"""A job that runs goes on at another parallelism, or stays at the one that it had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from checkpointed_master import BROKEN, DISK_FULL, Master, rows, with_config
+from msgspec.structs import replace
+
+from runtime.jobmanager.events import (
+    AbortSinks,
+    CancelRequested,
+    CommitSinks,
+    JobStored,
+    JobStoreFailed,
+    KeepSlots,
+    RequestSlots,
+    RescaleEnded,
+    RescaleRequested,
+    SlotsOffered,
+    StoreCheckpoint,
+    StoreJob,
+    TaskManagerLost,
+    WithdrawRequest,
+)
+from runtime.jobmanager.job_phase import JobPhase
+from runtime.jobmanager.rescale_check import check_can_be_rescaled
+from sqlstream.errors import ErrorInfo, FailureReason, UserError
+from sqlstream.graph.job_graph import NETWORK_INPUT, JobGraph
+from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.messages.rescale import RescaleStep
+from sqlstream.messages.rpc import SlotOffer, TriggerCheckpoint
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID
+
+MakeJob = Callable[..., JobGraph]
+
+LOST = ErrorInfo(code="SS6001", message="silent", reason=FailureReason.TASK_MANAGER_LOST)
+SLOTS, CHECKPOINT, STOPPING, STORING, STARTING, DONE = RescaleStep
+
+
+def at(make_job: MakeJob, parallelism: int, **changes: str) -> JobGraph:
+    return with_config(make_job("j1", parallelism, parallelism), **changes)
+
+
+def rescale(job: Master, graph: JobGraph, trigger_id: str = "r") -> None:
+    job.handle(RescaleRequested("j1", trigger_id, graph))
+
+
+def offer(job: Master, *allocations: str, task_manager: str = "tm0") -> None:
+    offers = tuple(SlotOffer(n, name) for n, name in enumerate(allocations))
+    job.handle(SlotsOffered(f"{task_manager}#0", f"{task_manager}:1", offers))
+
+
+def step(job: Master, trigger_id: str = "r") -> tuple[RescaleStep, str]:
+    found = next(s for s in job.master.rescaling.known() if s.trigger_id == trigger_id)
+    return found.step, found.error.code if found.error else ""
+
+
+def end_tasks(job: Master) -> None:
+    for execution in list(job.master.graph.executions()):
+        if execution.state is ExecutionState.CANCELING:
+            job.report(execution.execution_id, ExecutionState.CANCELED)
+
+
+def take_checkpoint(job: Master, checkpoint_id: int) -> None:
+    job.tick()
+    job.acknowledge_all(checkpoint_id)
+    job.stored(checkpoint_id)
+
+
+def rescaled(job: Master, graph: JobGraph, checkpoint_id: int, *slots: str) -> None:
+    """All goes well, up to the tasks that run."""
+    rescale(job, graph)
+    offer(job, *slots)
+    take_checkpoint(job, checkpoint_id)
+    job.committed(checkpoint_id)
+    end_tasks(job)
+    job.handle(JobStored("j1"))
+    job.run_all()
+
+
+def test_the_job_runs_on_until_it_has_its_slots_and_then_goes_on_from_a_checkpoint(make_job: MakeJob) -> None:
+    job = Master(at(make_job, 1))
+    job.complete(1)
+    job.out = []
+    rescale(job, at(make_job, 2))
+    assert [(r.job_id, r.slots) for r in job.taken(RequestSlots)] == [("j1", 2)]
+    job.tick(10)
+    assert (step(job), job.taken(TriggerCheckpoint)) == ((SLOTS, ""), [])
+    offer(job, "b0")
+    assert step(job)[0] is CHECKPOINT
+    job.tick()
+    (trigger,) = job.taken(TriggerCheckpoint)
+    assert (trigger.checkpoint_id, trigger.is_last) == (2, True)
+    job.acknowledge_all(2)
+    job.stored(2)
+    assert (step(job)[0], job.master.status) == (STOPPING, JobStatus.RESTARTING)
+    end_tasks(job)
+    # What the checkpoint commits is not visible yet.
+    assert (step(job)[0], job.taken(StoreJob)) == (STOPPING, [])
+    job.committed(2)
+    (store,) = job.taken(StoreJob)
+    assert (step(job)[0], store.is_rescaled, slots_of(store.job_graph)) == (STORING, True, 2)
+    job.handle(JobStored("j1"))
+    deployed = job.deployed()
+    assert set(deployed) == {"j1-0-0-1", "j1-0-1-1", "j1-1-0-1", "j1-1-1-1"}
+    assert {d.restore.checkpoint_id for d in deployed.values() if d.restore} == {2}
+    assert (step(job)[0], slots_of(job.master.job_graph)) == (STARTING, 2)
+    job.run_all()
+    (ended,) = job.taken(RescaleEnded)
+    assert (ended.parallelism, ended.error, step(job)) == (2, None, (DONE, ""))
+    job.complete(3)
+    assert job.history[0][:2] == (3, "COMPLETED")
+
+
+def slots_of(graph: JobGraph) -> int:
+    return max(v.parallelism for v in graph.vertices)
+
+
+def test_slots_that_a_lower_parallelism_does_not_need_are_returned(make_job: MakeJob) -> None:
+    job = Master(at(make_job, 3))
+    rescaled(job, at(make_job, 1), 1)
+    (kept,) = job.taken(KeepSlots)
+    assert (kept.allocation_ids, kept.slots) == (frozenset({"a0"}), 1)
+    assert {e.allocation_id for e in job.master.graph.executions()} == {"a0"}
+    assert job.master.phase is JobPhase.RUNNING
+
+
+def test_there_and_back_no_execution_id_comes_twice(make_job: MakeJob) -> None:
+    job = Master(at(make_job, 1))
+    rescaled(job, at(make_job, 2), 1, "b0")
+    rescale(job, at(make_job, 1), "back")
+    take_checkpoint(job, 2)
+    job.committed(2)
+    end_tasks(job)
+    job.out = []
+    job.handle(JobStored("j1"))
+    assert set(job.deployed()) == {"j1-0-0-2", "j1-1-0-2"}
+
+
+def test_a_report_of_a_replaced_task_is_acknowledged_and_changes_nothing(make_job: MakeJob) -> None:
+    job = Master(at(make_job, 1))
+    ended = job.master.graph.find("j1-0-0-0")
+    assert ended is not None
+    rescaled(job, at(make_job, 2), 1, "b0")
+    assert job.master.graph.find("j1-0-0-0") is None
+    assert job.master.graph.find_earlier("j1-0-0-0") is ended.execution
+
+
+def test_without_slots_in_time_the_job_runs_on_untouched(make_job: MakeJob) -> None:
+    job = Master(at(make_job, 1))
+    job.complete(1)
+    rescale(job, at(make_job, 4))
+    offer(job, "b0")
+    job.out = []
+    job.now_ms += 300_000
+    job.tick()
+    assert step(job) == (DONE, "SS6233")
+    (ended,) = job.taken(RescaleEnded)
+    assert ended.error.message == "the job was not rescaled: it would need 4 slots and got 2 within 300 s"
+    assert (job.master.status, slots_of(job.master.job_graph), len(job.master.slots)) == (
+        JobStatus.RUNNING,
+        1,
+        1,
+    )
+    assert job.master.restarts.count == 0
+
+
+def test_a_task_that_fails_while_slots_are_awaited_is_restarted_in_those_that_there_are(
+    make_job: MakeJob,
+) -> None:
+    job = Master(at(make_job, 1))
+    job.complete(1)
+    rescale(job, at(make_job, 2))
+    job.out = []
+    job.fail("j1-0-0-0")
+    # The request for the slots of the rescale stays open.
+    assert job.taken(WithdrawRequest) == []
+    job.run_all()
+    assert job.master.phase is JobPhase.RUNNING
+    offer(job, "b0")
+    assert step(job)[0] is CHECKPOINT
+
+
+@pytest.mark.parametrize("tolerable", ["0", "3"])
+def test_a_checkpoint_that_fails_leaves_the_job_as_it_was(make_job: MakeJob, tolerable: str) -> None:
+    job = Master(at(make_job, 2, tolerable_failed_checkpoints=tolerable))
+    rescale(job, at(make_job, 1))
+    job.tick()
+    job.decline("j1-0-0-0", 1)
+    assert step(job) == (DONE, "SS6234")
+    assert (job.master.phase, slots_of(job.master.job_graph)) == (JobPhase.RUNNING, 2)
+    assert job.master.restarts.count == 0
+    job.complete(2)
+    assert job.history[0][:2] == (2, "COMPLETED")
+
+
+def test_a_checkpoint_that_is_not_stored_leaves_the_job_as_it_was(make_job: MakeJob) -> None:
+    job = Master(at(make_job, 2))
+    rescale(job, at(make_job, 1))
+    job.tick()
+    job.acknowledge_all(1)
+    job.not_stored(1)
+    assert (step(job), job.master.phase) == ((DONE, "SS6234"), JobPhase.RUNNING)
+
+
+def test_a_task_that_fails_before_the_checkpoint_is_complete_ends_the_rescale_alone(
+    make_job: MakeJob,
+) -> None:
+    job = Master(at(make_job, 2))
+    rescale(job, at(make_job, 1))
+    job.tick()
+    job.fail("j1-0-0-0")
+    assert step(job) == (DONE, "SS6234")
+    job.run_all()
+    assert (job.master.phase, slots_of(job.master.job_graph)) == (JobPhase.RUNNING, 2)
+
+
+def test_a_checkpoint_that_cannot_begin_is_not_awaited_for_ever(make_job: MakeJob) -> None:
+    job = Master(at(make_job, 2, timeout="20 s"))
+    job.tick(1000)
+    job.acknowledge_all(1)
+    job.stored(1)
+    rescale(job, at(make_job, 1))
+    # The commit of the checkpoint before it fails again and again.
+    job.out = []
+    job.tick(20_000)
+    assert job.taken(CommitSinks) == []
+    job.tick(50)
+    assert step(job)[0] in (CHECKPOINT, DONE)
+
+
+def test_a_job_that_cannot_be_kept_goes_on_with_the_parallelism_that_it_had(make_job: MakeJob) -> None:
+    job = Master(at(make_job, 2))
+    rescale(job, at(make_job, 1))
+    take_checkpoint(job, 1)
+    job.committed(1)
+    end_tasks(job)
+    job.out = []
+    job.handle(JobStoreFailed("j1", DISK_FULL))
+    job.tick()
+    deployed = job.deployed()
+    assert set(deployed) == {"j1-0-0-1", "j1-0-1-1", "j1-1-0-1", "j1-1-1-1"}
+    assert {d.restore.checkpoint_id for d in deployed.values() if d.restore} == {1}
+    assert step(job) == (DONE, "SS5001")
+
+
+def test_without_slots_for_the_other_parallelism_the_job_turns_back(make_job: MakeJob) -> None:
+    job = Master(at(make_job, 1))
+    rescale(job, at(make_job, 2))
+    offer(job, "b0", task_manager="tm1")
+    take_checkpoint(job, 1)
+    job.committed(1)
+    job.handle(TaskManagerLost("tm1#0", LOST))
+    end_tasks(job)
+    job.out = []
+    job.handle(JobStored("j1"))
+    assert [r.slots for r in job.taken(RequestSlots)] == [2]
+    job.now_ms += 300_000
+    job.tick()
+    (store,) = job.taken(StoreJob)
+    assert slots_of(store.job_graph) == 1
+    job.handle(JobStored("j1"))
+    assert set(job.deployed()) == {"j1-0-0-2", "j1-1-0-2"}
+    job.run_all()
+    assert step(job) == (DONE, "SS6003")
+    assert (job.master.phase, job.master.restarts.count) == (JobPhase.RUNNING, 0)
+
+
+def test_a_job_that_is_cancelled_meanwhile_ends(make_job: MakeJob) -> None:
+    job = Master(at(make_job, 2))
+    rescale(job, at(make_job, 1))
+    take_checkpoint(job, 1)
+    job.handle(CancelRequested("j1"))
+    job.committed(1)
+    end_tasks(job)
+    job.tick()
+    job.handle(JobStored("j1"))
+    assert job.taken(StoreJob) == []
+    from runtime.jobmanager.events import SinksAborted
+
+    job.handle(SinksAborted("j1"))
+    assert (job.master.status, step(job)) == (JobStatus.CANCELED, (DONE, "SS6235"))
+
+
+def test_a_repeated_request_changes_nothing_and_a_second_one_is_refused(make_job: MakeJob) -> None:
+    job = Master(at(make_job, 1))
+    rescale(job, at(make_job, 2))
+    rescale(job, at(make_job, 2))
+    rescale(job, at(make_job, 3), "second")
+    assert [s.trigger_id for s in job.master.rescaling.known()] == ["r", "second"]
+    assert (step(job), step(job, "second")) == ((SLOTS, ""), (DONE, "SS6232"))
+
+
+def test_the_parallelism_that_the_job_has_is_there_at_once(make_job: MakeJob) -> None:
+    job = Master(at(make_job, 2))
+    rescale(job, at(make_job, 2))
+    assert (step(job), job.master.phase) == ((DONE, ""), JobPhase.RUNNING)
+
+
+def test_what_tasks_wrote_behind_the_checkpoint_is_removed_at_the_end_of_the_job(make_job: MakeJob) -> None:
+    job = Master(at(make_job, 2))
+    rescale(job, at(make_job, 1))
+    take_checkpoint(job, 1)
+    job.committed(1)
+    job.report("j1-1-0-0", ExecutionState.FINISHED, None, rows("late", LAST_CHECKPOINT_ID))
+    end_tasks(job)
+    job.handle(JobStored("j1"))
+    job.run_all()
+    for name in ("j1-0-0-1", "j1-1-0-1"):
+        job.report(name, ExecutionState.FINISHED)
+    job.committed(LAST_CHECKPOINT_ID)
+    (removed,) = job.taken(AbortSinks)
+    assert removed.commits[0].vertex_id == job.master.job_graph.vertices[1].id
+
+
+def test_the_state_of_operators_is_found_in_other_vertices(make_job: MakeJob) -> None:
+    """At parallelism 1 both operators are one task."""
+    wide = at(make_job, 2)
+    source, sink = wide.vertices
+    chained = replace(sink.operators[0], input=0)
+    narrow = replace(
+        wide,
+        vertices=(replace(source, operators=(*source.operators, chained), parallelism=1),),
+        edges=(),
+    )
+    job = Master(wide)
+    rescale(job, narrow)
+    take_checkpoint(job, 1)
+    job.committed(1)
+    end_tasks(job)
+    job.out = []
+    job.handle(JobStored("j1"))
+    ((name, deployed),) = job.deployed().items()
+    assert (name, deployed.restore is not None) == ("j1-0-0-1", True)
+    assert deployed.restore is not None
+    assert len(deployed.restore.states) == 2
+    assert {o.operator_id for state in deployed.restore.states for o in state.operators} == {1}
+    assert chained.input != NETWORK_INPUT
+
+
+def test_older_checkpoints_with_rows_in_flight_are_kept_for_no_restart(make_job: MakeJob) -> None:
+    job = Master(at(make_job, 2, num_retained="3"))
+    job.complete(1)
+    rescaled(job, at(make_job, 1), 2)
+    assert [c.checkpoint_id for c in job.master.checkpoints.completed] == [1, 2]
+    job.taken(StoreCheckpoint)
+    job.fail("j1-0-0-1", BROKEN)
+    assert {d.restore.checkpoint_id for d in job.deployed().values() if d.restore} == {2}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("restarting", "is RESTARTING"),
+        ("finished", "has finished in part"),
+        ("rescaled", "is being rescaled"),
+        ("another job", "has other operators"),
+    ],
+)
+def test_what_cannot_be_rescaled_says_why(make_job: MakeJob, change: str, message: str) -> None:
+    graph = at(make_job, 2)
+    job = Master(graph)
+    target = replace(make_job("j1", 1, 1), config=graph.config)
+    if change == "restarting":
+        job.report("j1-0-0-0", ExecutionState.FAILED, BROKEN)
+    elif change == "finished":
+        for n in (0, 1):
+            job.report(f"j1-0-{n}-0", ExecutionState.FINISHED)
+    elif change == "rescaled":
+        rescale(job, target)
+    elif change == "another job":
+        operator = replace(target.vertices[0].operators[0], uid="other")
+        first = replace(target.vertices[0], operators=(operator,))
+        target = replace(target, vertices=(first, target.vertices[1]))
+    with pytest.raises(UserError, match=message):
+        check_can_be_rescaled(job.master, target)
+
+
+def test_a_job_without_checkpoints_of_its_own_takes_one_to_be_rescaled(make_job: MakeJob) -> None:
+    job = Master(make_job("j1", 2, 2))
+    target = make_job("j1", 1, 1)
+    check_can_be_rescaled(job.master, target)
+    rescaled(job, target, 1)
+    assert (step(job), slots_of(job.master.job_graph)) == ((DONE, ""), 1)
+    job.out = []
+    job.tick(100_000)
+    assert job.taken(TriggerCheckpoint) == []
+
+
+def test_figures_of_the_job_go_on_counting(make_job: MakeJob) -> None:
+    from runtime.jobmanager.events import MetricsReceived
+    from runtime.jobmanager.job_details import measure_job
+    from sqlstream.messages.rpc import TaskMetrics
+
+    def read(name: str, count: int) -> None:
+        figures = {0: {"numRecordsOut": count, "stateBytes": 8}}
+        job.handle(MetricsReceived((TaskMetrics(name, {}, figures),)))
+
+    job = Master(at(make_job, 2))
+    read("j1-0-0-0", 3)
+    read("j1-0-1-0", 4)
+    rescaled(job, at(make_job, 1), 1)
+    assert measure_job(job.master).total["numRecordsRead"] == 7
+    read("j1-0-0-1", 5)
+    total = measure_job(job.master).total
+    assert (total["numRecordsRead"], total["stateBytes"]) == (12, 8)
