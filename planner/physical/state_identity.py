@@ -142,8 +142,8 @@ def _state_id(node: PhysicalNode, own: Meaning, inputs: list[Meaning]) -> str:
             keys = inputs[0].of(spec.partition_keys)
             return digest_of("rank", own.rows, keys, sorted(inputs[0].columns), _is_insert_only(node, 0))
         case DeduplicateSpec() as spec:
-            rows = sorted(inputs[0].columns) if node.settled_mode is ChangelogMode.RETRACT else ()
-            return digest_of("deduplicate", own.rows, inputs[0].of(spec.keys), rows)
+            kept = sorted(inputs[0].columns) if node.settled_mode is ChangelogMode.RETRACT else []
+            return digest_of("deduplicate", own.rows, inputs[0].of(spec.keys), kept)
         case SortSpec():
             return digest_of("sort", own.rows, sorted(inputs[0].columns), _is_insert_only(node, 0))
         case _:
