@@ -31,8 +31,8 @@ def restorable_checkpoint(
     loaded: LoadedCheckpoint, job: JobGraph, *, is_owned: bool, ignores_unclaimed: bool
 ) -> CompletedCheckpoint:
     """The checkpoint with its state by the vertices of the job. UserError SS6204 when an operator of the checkpoint has state
-    that none of the job takes, SS6205 when the number of key groups differs, and SS6222 when rows were under way between tasks
-    that the job does not have; SS6271 when it does not have the password of a sink."""
+    that none of the job takes, SS6205 when the number of key groups differs, SS6222 when rows were under way between tasks
+    that the job does not have, and SS6271 when it does not have the password of a sink."""
     manifest = loaded.manifest
     _check_in_flight(manifest, job, loaded.path)
     check_secrets(manifest, job, loaded.path)
