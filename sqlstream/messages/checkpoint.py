@@ -104,9 +104,9 @@ class SubtaskState(msgspec.Struct, frozen=True):
 class TaskRestore(msgspec.Struct, frozen=True):
     """What a new attempt goes on from. `directory` is that of the job's checkpoints, which all paths of segments are below.
 
-    `states` are those of all subtasks that the vertex had, in their order: the attempt loads the key groups of its own from each,
-    and the whole of their shared tables. `is_finished`: its subtask had finished, and only passes on the end of its
-    input."""
+    `states` are those of all subtasks that the vertex had, in their order, as far as the attempt needs them: it loads the key
+    groups of its own from each, and the whole of their shared tables. `is_finished`: its subtask had finished, and only passes on
+    the end of its input."""
 
     checkpoint_id: int
     directory: str
