@@ -90,7 +90,7 @@ def _size(found: KeptState, bound: StateBound) -> str:
 
 
 def _assumed(found: KeptState) -> str:
-    """What the size assumes of columns whose values vary in length."""
+    """What the size assumes of columns whose values vary in length, and of tables with any number of entries per key."""
     import pyarrow as pa
 
     from runtime.operators.dry_run import TEXT_LENGTH
@@ -101,4 +101,5 @@ def _assumed(found: KeptState) -> str:
         assumed.append(f"texts of {TEXT_LENGTH} characters")
     if any(pa.types.is_nested(t) for t in types):
         assumed.append("nested values that are empty")
+    assumed += [f"one value per key in {table.name}" for table in found.tables if "." in table.name]
     return f", with {' and '.join(assumed)}" if assumed else ""

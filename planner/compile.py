@@ -52,7 +52,7 @@ def compile_statements(nodes: tuple[Sink, ...], context: BindContext, job_id: st
     physical = plan_statements(optimised, settings, context.connectors)
     physical = infer_changelog_modes(physical, context.connectors)
     physical = drop_update_before(physical, context.connectors)
-    physical = identify_states(physical, context.line_of)
+    physical = identify_states(physical, context.connectors, context.line_of)
     scaling = plan_scaling(physical, settings)
     stream_graph = translate_stream_graph(physical, scaling, settings)
     job_graph = translate_job_graph(

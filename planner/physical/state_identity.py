@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from planner.physical.group_aggregate import ADDITIVE
 from planner.physical.meaning import Meaning, call_meaning, digest_of
@@ -20,6 +21,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span
 from sqlstream.functions.aggregates import accumulator_fields
 from sqlstream.graph.state_identity import KeptRows, StateIdentity
+from sqlstream.secrets import masked
 from sqlstream.specs import (
     AggregatePhase,
     CalcSpec,
@@ -42,11 +44,14 @@ from sqlstream.specs import (
     WindowTvfSpec,
 )
 from sqlstream.specs.sink import COLLECT
+from sqlstream.spi.connector import ConnectorDescriptor
 
 Lines = Callable[[Span], int]
 
 
-def identify_states(sinks: tuple[PhysicalNode, ...], line_of: Lines) -> tuple[PhysicalNode, ...]:
+def identify_states(
+    sinks: tuple[PhysicalNode, ...], connectors: Mapping[str, ConnectorDescriptor], line_of: Lines
+) -> tuple[PhysicalNode, ...]:
     """The plan with the `state` of every operator that keeps some; shared nodes stay shared. `line_of` tells the line of a place
     in the statement.
 
@@ -60,6 +65,8 @@ def identify_states(sinks: tuple[PhysicalNode, ...], line_of: Lines) -> tuple[Ph
         if not _is_stateless(node):
             read = [meanings[id(i.node)] for i in node.inputs]
             id_, conditions = _identified(node, read)
+            if isinstance(node.spec, SourceSpec):
+                id_ = _source_id(node.spec, meanings[id(node)], connectors[node.spec.connector])
             state = StateIdentity(
                 id_,
                 state_title(node),
@@ -123,8 +130,6 @@ def _feeds(sinks: tuple[PhysicalNode, ...]) -> dict[int, frozenset[str]]:
 def _state_id(node: PhysicalNode, own: Meaning, inputs: list[Meaning]) -> str:
     """Keys, by which rows are distributed, count in their order. Columns of rows do not, and neither do calls (see `_rows`)."""
     match node.spec:
-        case SourceSpec() as spec:
-            return digest_of("source", spec.table, spec.connector)
         case SinkSpec() as spec:
             return digest_of("sink", spec.table, spec.connector)
         case WatermarkAssignerSpec() as spec:
@@ -148,6 +153,17 @@ def _state_id(node: PhysicalNode, own: Meaning, inputs: list[Meaning]) -> str:
             return digest_of("sort", own.rows, sorted(inputs[0].columns), _is_insert_only(node, 0))
         case _:
             return digest_of(node.name, own.rows)
+
+
+def _source_id(spec: SourceSpec, own: Meaning, descriptor: ConnectorDescriptor) -> str:
+    """A position belongs to a table. A number of rows is one of exactly these rows, and a place in a file one of these files."""
+    places: list[Any] = []
+    if descriptor.source_counts_rows:
+        options = sorted((key, masked(key, value)) for key, value in spec.options.items())
+        places = [own.rows, options]
+    elif spec.is_bounded:
+        places = [spec.options.get(key, "") for key in descriptor.place_options]
+    return digest_of("source", spec.table, spec.connector, *places)
 
 
 def _aggregate_id(node: PhysicalNode, source: Meaning) -> str:

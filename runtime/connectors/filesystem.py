@@ -94,6 +94,7 @@ class Filesystem:
         limits=True,
         partitions=True,
         watermarks=True,
+        place_options=("path",),
     )
 
     def validate(

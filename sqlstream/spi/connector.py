@@ -92,7 +92,8 @@ class ConnectorDescriptor(msgspec.Struct, frozen=True):
     splits whose event times overlap. `lookups`: a lookup join can read the table by key (`LooksUp`), with the options of
     sqlstream/spi/lookup.py. `sink_is_at_least_once`: rows are out when they are written, so that those since the last checkpoint
     come again after a failure. `source_counts_rows`: a reader that goes on reads the table again and passes over as many rows as
-    were returned, which are the same ones only while nobody changes the table.
+    were returned, which are the same ones only while nobody changes the table. `place_options` say where a table is whose reader
+    begins elsewhere at another place, but for an unbounded one, which finds what is there.
     """
 
     identifier: str
@@ -115,6 +116,7 @@ class ConnectorDescriptor(msgspec.Struct, frozen=True):
     lookups: bool = False
     sink_is_at_least_once: bool = False
     source_counts_rows: bool = False
+    place_options: tuple[str, ...] = ()
 
 
 class SourceStatus(enum.Enum):

@@ -116,6 +116,11 @@ def test_what_bounds_the_state_is_told(sql: str, bound: str) -> None:
     assert ("SET 'table.exec.state.ttl'" in shown) is bound.startswith("nothing")
 
 
+def test_values_that_a_key_has_any_number_of_are_counted_as_one() -> None:
+    shown = explain_state(planned("SELECT id, COUNT(DISTINCT v) FROM clicks GROUP BY id"))
+    assert " bytes per key, with one value per key in groups.EXPR$0\n" in shown
+
+
 def test_a_statement_without_state_says_so() -> None:
     assert explain_state(planned("SELECT id + 1 FROM clicks WHERE v > 0")) == "No operator keeps state.\n"
 

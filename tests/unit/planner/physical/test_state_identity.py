@@ -14,6 +14,7 @@ from runtime.connectors.nexmark import Nexmark
 from sqlstream.catalog import SessionCatalog
 from sqlstream.errors import Span
 from sqlstream.graph.state_identity import StateIdentity
+from sqlstream.spi.connector import Boundedness, ConnectorDescriptor, OptionDescriptor, OptionType
 
 QUERIES = sorted((Path(__file__).resolve().parents[4] / "queries" / "nexmark").glob("*.sql"))
 CONNECTORS = {"nexmark": Nexmark.descriptor, "duckdb": DuckDb.descriptor}
@@ -93,6 +94,39 @@ def test_conditions_on_keys_are_told_beside_the_identity() -> None:
     assert len(narrow.conditions) == 1
     by_the_time = aggregate("SELECT k, COUNT(*) FROM s WHERE k > RAND() GROUP BY k")
     assert (by_the_time.conditions, by_the_time.id == wide.id) == ((), False)
+
+
+FILES = "CREATE TABLE f (k BIGINT, v BIGINT) WITH ('connector' = 'files', 'path' = '{path}'{more});"
+ROWS = "CREATE TABLE f (k BIGINT, v BIGINT) WITH ('connector' = 'counted', 'path' = '{path}'{more});"
+
+
+def position(ddl: str, condition: str = "", path: str = "a", more: str = "") -> str:
+    options = tuple(
+        OptionDescriptor(key, OptionType.STRING, "Some.") for key in ("path", "monitor", "password")
+    )
+    connectors = {
+        "files": ConnectorDescriptor(
+            "files", options, True, False, Boundedness(True, unless_set="monitor"), place_options=("path",)
+        ),
+        "counted": ConnectorDescriptor(
+            "counted", options, True, False, filters=True, source_counts_rows=True
+        ),
+    }
+    sql = f"{ddl.format(path=path, more=more)} SELECT k, COUNT(*) FROM f {condition} GROUP BY k;"
+    (plan,) = compile_script(sql, {}, connectors)
+    return next(n.state.id for n in plan.stream_graph.nodes if n.state and "position" in n.state.sql)
+
+
+def test_a_position_in_bounded_files_is_of_their_path() -> None:
+    assert position(FILES) == position(FILES, "WHERE v > 1") == position(FILES, more=", 'password' = 'x'")
+    assert position(FILES) != position(FILES, path="b")
+    watched = ", 'monitor' = '1 s'"
+    assert position(FILES, more=watched) == position(FILES, path="b", more=watched)
+
+
+def test_a_number_of_rows_is_of_one_query() -> None:
+    assert position(ROWS, more=", 'password' = 'x'") == position(ROWS, more=", 'password' = 'y'")
+    assert len({position(ROWS), position(ROWS, "WHERE v > 1"), position(ROWS, path="b")}) == 3
 
 
 def test_a_limit_above_a_limit_is_another_one() -> None:
