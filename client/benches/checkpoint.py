@@ -32,8 +32,8 @@ RESTARTS = 3
 CHANGED_PART = 100
 """One in so many keys changes between two checkpoints."""
 
-_NO_PERIODIC = {"execution.checkpointing.interval": "1 d"}
-"""Checkpoints are taken when the measurement asks for them."""
+_ON_REQUEST = {"execution.checkpointing.interval": "1 d", "execution.state-recovery.from-local": "true"}
+"""Checkpoints are taken when the measurement asks for them, and have local copies."""
 
 _VALUES = 12
 """Numbers that are kept per key beside their count."""
@@ -102,7 +102,6 @@ class CheckpointBench:
         from client.session import Session
 
         self._settings = {
-            "execution.state-recovery.from-local": "true",
             "execution.checkpointing.local-backup.dirs": tempfile.mkdtemp(prefix="sqlstream-bench-"),
             **settings,
             "parallelism.default": str(parallelism),
@@ -226,7 +225,7 @@ class CheckpointBench:
             columns=", ".join(f"v{n} BIGINT" for n in numbers),
             values=", ".join(f"MAX(k + {n})" for n in numbers),
         )
-        with self._configured(_NO_PERIODIC):
+        with self._configured(_ON_REQUEST):
             job = self._submit(text, lambda table: dict(table.options))
         self._wait(lambda: self._is_filled(job), FILL_TIMEOUT_S, "the state was not filled")
         return job
