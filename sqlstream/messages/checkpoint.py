@@ -50,11 +50,13 @@ class StateSegment(msgspec.Struct, frozen=True):
 
 class TableState(msgspec.Struct, frozen=True):
     """A table that an operator of one subtask declares, or a part of it (`name.part`). `segments` in the order in which they are
-    loaded."""
+    loaded. `order`, of a table that another statement has saved: where each of its last columns stands among the last columns of
+    the segments; empty when they stand as they are."""
 
     name: str
     is_keyed: bool
     segments: tuple[StateSegment, ...]
+    order: tuple[int, ...] = ()
 
 
 class SavedOperator(msgspec.Struct, frozen=True):
