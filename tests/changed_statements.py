@@ -197,7 +197,6 @@ def _manifest(graph: JobGraph, completed: Completed) -> CheckpointManifest:
             tuple(OperatorIdentity(o.id, o.uid, o.name, o.description, o.state) for o in v.operators),
             completed.states[v.id],
             completed.finished[v.id],
-            ((),) * v.parallelism,
         )
         for v in graph.vertices
     )

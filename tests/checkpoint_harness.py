@@ -33,7 +33,6 @@ def manifest(
         (OperatorIdentity(OPERATOR_ID, "uid", "GroupAggregate", "groupBy=[k]"),),
         subtasks,
         (False,) * len(subtasks),
-        ((),) * len(subtasks),
     )
     committable = Committable(JOB_ID, checkpoint_id, "writer", 0, {"files": []})
     commit = SavedCommit(checkpoint_id, VERTEX_ID, 9, SINK, (committable,))

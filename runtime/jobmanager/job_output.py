@@ -9,7 +9,6 @@ from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from runtime.jobmanager.sink_commits import DiscardedOutput, SinkCommits, sink_commits, sink_leftovers
 from sqlstream.errors import ErrorInfo, InternalError
 from sqlstream.messages.manifest import SavedCommit
-from sqlstream.messages.rpc import SinkCommittables
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
 
@@ -58,10 +57,9 @@ class JobOutput:
         commits = tuple(SinkCommit(c.vertex_id, c.operator_id, c.spec, c.committables) for c in saved)
         self.commits.add(checkpoint_id, commits)
 
-    def discard(self, subtask: ExecutionVertex, restored: Iterable[SinkCommittables]) -> None:
-        """An attempt is replaced: what it wrote after the checkpoint that the next one goes on from does not count. What is
-        `restored` of it is committed with the next attempt."""
-        self._discarded.add(subtask, {(s.operator_id, c.key) for s in restored for c in s.committables})
+    def discard(self, subtask: ExecutionVertex) -> None:
+        """An attempt is replaced: what it wrote after the checkpoint that the next one goes on from does not count."""
+        self._discarded.add(subtask)
 
     def rescale(self) -> None:
         """The graph has other vertices from here on. No commit may be open, since they name vertices."""

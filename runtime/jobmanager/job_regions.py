@@ -254,8 +254,7 @@ class JobRegions:
             parts.checkpoints.restored(checkpoint, now_ms)
         for s in region.subtasks:
             parts.tasks.forget(s.execution)
-            restored = checkpoint.committables_of(s.vertex.id, s.subtask) if checkpoint is not None else ()
-            parts.output.discard(s, restored)
+            parts.output.discard(s)
             restore = checkpoint.restore_of(s.vertex.id, s.subtask) if checkpoint is not None else None
             if (enumerator := parts.sources.start_anew(s, restore)) is not None:
                 parts.emit(enumerator)
@@ -269,10 +268,6 @@ class JobRegions:
 
 
 def _restore(subtask: ExecutionVertex, checkpoint: CompletedCheckpoint | None) -> None:
-    """The attempt, which is not deployed yet, goes on from this checkpoint. What a finished subtask left for the end of the
-    job stands in it."""
-    if checkpoint is None:
-        return
-    execution, vertex_id = subtask.execution, subtask.vertex.id
-    execution.restored_id = checkpoint.checkpoint_id
-    execution.add_committables(checkpoint.committables_of(vertex_id, subtask.subtask), 0)
+    """The attempt, which is not deployed yet, goes on from this checkpoint."""
+    if checkpoint is not None:
+        subtask.execution.restored_id = checkpoint.checkpoint_id

@@ -217,7 +217,7 @@ class JobRescaling:
         assert checkpoint is not None, "a job is stopped for its rescale behind a checkpoint"
         for subtask in parts.graph.subtasks():
             parts.tasks.forget(subtask.execution)
-            parts.output.discard(subtask, ())
+            parts.output.discard(subtask)
         self.figures_before = _added(self.figures_before, parts.graph)
         parts.graph.rescale(target, now_ms)
         parts.sources.rescale(target)

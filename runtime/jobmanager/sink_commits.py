@@ -105,11 +105,10 @@ class DiscardedOutput:
     def __init__(self) -> None:
         self._committables: dict[tuple[str, int], tuple[Committable, ...]] = {}
 
-    def add(self, subtask: ExecutionVertex, kept: Set[tuple[int, str]]) -> None:
-        """All of the attempt but what the next one takes over: `kept`, by operator and key."""
-        for (operator_id, key), committable in subtask.execution.committables.items():
-            if (operator_id, key) not in kept:
-                self.put(subtask.vertex.id, operator_id, committable)
+    def add(self, subtask: ExecutionVertex) -> None:
+        """All that the attempt has reported and no commit has."""
+        for (operator_id, _), committable in subtask.execution.committables.items():
+            self.put(subtask.vertex.id, operator_id, committable)
 
     def put(self, vertex_id: str, operator_id: int, committable: Committable) -> None:
         key = (vertex_id, operator_id)

@@ -32,16 +32,9 @@ class OperatorIdentity(msgspec.Struct, frozen=True):
         return self.state.title if self.state is not None else self.description or self.name
 
 
-class SavedCommittables(msgspec.Struct, frozen=True):
-    """What one sink operator of a finished subtask has written and nobody has committed yet."""
-
-    operator_id: int
-    committables: tuple[Committable, ...]
-
-
 class VertexState(msgspec.Struct, frozen=True):
     """One vertex with the state of all its subtasks, in their order. `finished` says of each whether it had: its state is empty,
-    and `committables` may hold what its sinks wrote for the end of the job. JobMasters write that into the commits."""
+    and what its sinks wrote for the end of the job is in the commits."""
 
     vertex_id: str
     name: str
@@ -50,7 +43,6 @@ class VertexState(msgspec.Struct, frozen=True):
     operators: tuple[OperatorIdentity, ...]
     subtasks: tuple[SubtaskState, ...]
     finished: tuple[bool, ...]
-    committables: tuple[tuple[SavedCommittables, ...], ...]
 
     @property
     def is_source(self) -> bool:

@@ -207,7 +207,6 @@ class StoredJob:
             *("v", "all of it", 1, 128, (OperatorIdentity(OPERATOR, "u", "o"),)),
             subtasks=(SubtaskState(saved, ({"step": step},), 0),),
             finished=(False,),
-            committables=((),),
         )
         commits = (*self._open, SavedCommit(checkpoint_id, "v", OPERATOR, _SPEC, prepared))
         return CheckpointManifest(

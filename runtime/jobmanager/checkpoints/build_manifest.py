@@ -16,7 +16,6 @@ from sqlstream.messages.manifest import (
     SavedCommit,
     VertexState,
 )
-from sqlstream.messages.rpc import SinkCommittables
 
 
 def build_manifest(
@@ -60,25 +59,12 @@ def _vertex_state(subtasks: tuple[ExecutionVertex, ...], pending: PendingCheckpo
         tuple(OperatorIdentity(o.id, o.uid, o.name, o.description, o.state) for o in vertex.operators),
         tuple(ack.state if ack is not None else SubtaskState() for ack in acknowledgements),
         tuple(ack is None for ack in acknowledgements),
-        # What finished subtasks have written is in the commits.
-        ((),) * len(subtasks),
     )
 
 
 def restorable_vertices(manifest: CheckpointManifest) -> dict[str, RestorableVertex]:
     """For a job with the same vertices and the same parallelism as the one that has saved it."""
-    return {
-        v.vertex_id: RestorableVertex(v.subtasks, positions_of(v), v.finished, committables_of(v))
-        for v in manifest.vertices
-    }
-
-
-def committables_of(vertex: VertexState) -> tuple[tuple[SinkCommittables, ...], ...]:
-    """Those of its finished subtasks, by subtask."""
-    return tuple(
-        tuple(SinkCommittables(sink.operator_id, sink.committables) for sink in subtask)
-        for subtask in vertex.committables
-    )
+    return {v.vertex_id: RestorableVertex(v.subtasks, positions_of(v), v.finished) for v in manifest.vertices}
 
 
 def positions_of(vertex: VertexState) -> tuple[Positions | None, ...]:

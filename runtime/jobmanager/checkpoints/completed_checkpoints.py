@@ -8,7 +8,6 @@ from typing import Any
 
 from sqlstream.messages.checkpoint import SubtaskState, TaskRestore
 from sqlstream.messages.manifest import CheckpointManifest
-from sqlstream.messages.rpc import SinkCommittables
 
 Positions = tuple[dict[str, Any], ...]
 
@@ -16,13 +15,12 @@ Positions = tuple[dict[str, Any], ...]
 @dataclass(frozen=True)
 class RestorableVertex:
     """What the attempts of one vertex go on from. `states` are those of all subtasks that the vertex had. The others are of its
-    present subtasks: `positions` of their sources' readers (None for tasks that read the network), `finished` says which had
-    finished, and `committables` what those left for the end of the job."""
+    present subtasks: `positions` of their sources' readers (None for tasks that read the network), and `finished` says which had
+    finished."""
 
     states: tuple[SubtaskState, ...]
     positions: tuple[Positions | None, ...]
     finished: tuple[bool, ...]
-    committables: tuple[tuple[SinkCommittables, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -57,10 +55,6 @@ class CompletedCheckpoint:
     def has_finished(self, vertex_id: str, subtask: int) -> bool:
         vertex = self.vertices.get(vertex_id)
         return vertex is not None and vertex.finished[subtask]
-
-    def committables_of(self, vertex_id: str, subtask: int) -> tuple[SinkCommittables, ...]:
-        vertex = self.vertices.get(vertex_id)
-        return vertex.committables[subtask] if vertex is not None else ()
 
 
 class CompletedCheckpoints:

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from runtime.jobmanager.checkpoints.build_manifest import committables_of, positions_of
+from runtime.jobmanager.checkpoints.build_manifest import positions_of
 from runtime.jobmanager.checkpoints.completed_checkpoints import (
     CompletedCheckpoint,
     Positions,
@@ -22,7 +22,7 @@ from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph, JobVertex
 from sqlstream.messages.checkpoint import SavedOperator, SubtaskState
 from sqlstream.messages.manifest import CheckpointManifest, OperatorIdentity, SavedCommit, VertexState
-from sqlstream.specs import SinkSpec, SourceSpec, ValuesSpec
+from sqlstream.specs import SourceSpec, ValuesSpec
 
 NAMES_SHOWN_MAX = 10
 
@@ -72,27 +72,11 @@ def _heads(manifest: CheckpointManifest, job: JobGraph) -> Iterator[tuple[JobVer
 
 
 def commits_by_checkpoint(manifest: CheckpointManifest, job: JobGraph) -> dict[int, list[SavedCommit]]:
-    """The commits to repeat, in the order of their checkpoints. At another parallelism, what finished subtasks left for the end
-    of the job is among them, as no subtask of the present job has it."""
+    """The commits to repeat, in the order of their checkpoints."""
     found: dict[int, list[SavedCommit]] = {}
-    commits = sorted(manifest.commits, key=lambda c: c.checkpoint_id)
-    for commit in (*commits, *_left_by_finished(manifest, job)):
+    for commit in sorted(manifest.commits, key=lambda c: c.checkpoint_id):
         found.setdefault(commit.checkpoint_id, []).append(with_secrets(commit, manifest, job))
     return found
-
-
-def _left_by_finished(manifest: CheckpointManifest, job: JobGraph) -> Iterator[SavedCommit]:
-    claims = claims_of(manifest, job)
-    present = {claims[o.id].operator.id: (v, o) for v in job.vertices for o in v.operators if o.id in claims}
-    for old in manifest.vertices:
-        for sink in (s for subtask in old.committables for s in subtask):
-            vertex, operator = present.get(sink.operator_id, (None, None))
-            if vertex is None or operator is None or vertex.parallelism == old.parallelism:
-                continue
-            assert isinstance(operator.spec, SinkSpec)
-            yield SavedCommit(
-                manifest.checkpoint_id, vertex.id, operator.id, operator.spec, sink.committables
-            )
 
 
 def _restorable_vertex(vertex: JobVertex, found: list[tuple[Claim, ChainedOperator]]) -> RestorableVertex:
@@ -105,13 +89,8 @@ def _restorable_vertex(vertex: JobVertex, found: list[tuple[Claim, ChainedOperat
         finished = tuple(all(v.finished[i] for v in olds) for i in range(vertex.parallelism))
     else:
         finished = (all(all(v.finished) for v in olds),) * vertex.parallelism
-    committables = committables_of(olds[0]) if is_same else ((),) * vertex.parallelism
-    renamed = tuple(
-        tuple(replace(s, operator_id=taken[s.operator_id][1].id) for s in subtask if s.operator_id in taken)
-        for subtask in committables
-    )
     head = next((v for v in olds if v.operators[0].id in taken), None)
-    return RestorableVertex(states, _positions(vertex, head), finished, renamed)
+    return RestorableVertex(states, _positions(vertex, head), finished)
 
 
 def _merged(

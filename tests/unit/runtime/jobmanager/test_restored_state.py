@@ -25,10 +25,9 @@ from sqlstream.messages.manifest import (
     CheckpointManifest,
     OperatorIdentity,
     SavedCommit,
-    SavedCommittables,
     VertexState,
 )
-from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
+from sqlstream.spi.committable import Committable
 
 MakeJob = Callable[..., JobGraph]
 
@@ -73,12 +72,8 @@ def _vertex(vertex: JobVertex, is_source: bool, finished: tuple[bool, ...]) -> V
         for n in range(vertex.parallelism)
     )
     operators = tuple(OperatorIdentity(o.id + 100, o.uid, o.name, f"DESC {o.name}") for o in vertex.operators)
-    left = tuple(
-        (SavedCommittables(operators[-1].id, (written(n, LAST_CHECKPOINT_ID),)),) if has_finished[n] else ()
-        for n in range(vertex.parallelism)
-    )
     return VertexState(
-        f"old{vertex.id}", vertex.name, vertex.parallelism, 128, operators, states, has_finished, left
+        f"old{vertex.id}", vertex.name, vertex.parallelism, 128, operators, states, has_finished
     )
 
 
@@ -174,26 +169,6 @@ def test_a_finished_subtask_is_so_again_and_has_nothing_left_to_read(make_job: M
     vertex = found.vertices[source.id]
     assert (vertex.finished, vertex.positions) == ((True, False), ((), ({"row": 1},)))
     assert found.has_finished(source.id, 0)
-
-
-def test_what_finished_subtasks_left_is_committed_at_once_when_no_subtask_has_it_any_more(
-    make_job: MakeJob,
-) -> None:
-    def with_sink(parallelism: int) -> JobGraph:
-        source, sink = make_job("x", parallelism, parallelism).vertices
-        chained = replace(sink.operators[0], input=0)
-        return without_edge(make_job("x"), replace(source, operators=(*source.operators, chained)))
-
-    kept = checkpoint_of(with_sink(2), (True, False))
-    same = restored(kept, with_sink(2))
-    assert same.committables_of(with_sink(2).vertices[0].id, 0)[0].committables == (
-        written(0, LAST_CHECKPOINT_ID),
-    )
-    assert commits_by_checkpoint(kept.manifest, with_sink(2)) == {}
-    fewer = with_sink(1)
-    ((checkpoint_id, commits),) = commits_by_checkpoint(kept.manifest, fewer).items()
-    assert (checkpoint_id, [c.committables for c in commits]) == (7, [(written(0, LAST_CHECKPOINT_ID),)])
-    assert restored(kept, fewer).vertices[fewer.vertices[0].id].finished == (False,)
 
 
 def test_commits_are_repeated_in_the_order_of_their_checkpoints(make_job: MakeJob) -> None:

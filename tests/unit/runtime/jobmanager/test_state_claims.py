@@ -51,7 +51,6 @@ def saved(graph: JobGraph, *, with_meaning: bool = True) -> CheckpointManifest:
                 ),
             ),
             (False,),
-            ((),),
         )
         for v in graph.vertices
     )
