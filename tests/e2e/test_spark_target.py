@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Callable
@@ -203,28 +204,99 @@ CHECKPOINTED = """
 SET 'execution.checkpointing.interval' = '300 ms';
 SET 'execution.checkpointing.dir' = '{directory}/checkpoints';
 SET 'restart-strategy.type' = 'fixed-delay';
-SET 'restart-strategy.fixed-delay.attempts' = '20';
+SET 'restart-strategy.fixed-delay.attempts' = '{attempts}';
 CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'datagen', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1',
   'fields.n.end' = '8000', 'rows-per-second' = '500');
 CREATE TABLE written (n BIGINT) WITH ('connector' = 'filesystem', 'path' = '{directory}/written', 'format' = 'csv');
 INSERT INTO written SELECT n FROM numbers;
 """
+SHORT_HEARTBEATS = {"heartbeat.interval": "500 ms", "heartbeat.timeout": "5 s"}
+
+
+def checkpointed(session: Session, directory: Path, attempts: int = 20) -> Job:
+    """A job that has taken two checkpoints, and has not ended."""
+    job = submit(session, CHECKPOINTED.format(directory=directory, attempts=attempts))
+    wait_until(lambda: job.cluster.checkpoints(job.id).counts.completed >= 2)
+    assert not job.cluster.status(job.id).status.is_terminal
+    return job
+
+
+def restored(job: Job) -> int:
+    return job.cluster.checkpoints(job.id).counts.restored
+
+
+def assert_each_row_once(directory: Path) -> None:
+    found = [line for path in (directory / "written").glob("part-*") for line in path.read_text().split()]
+    assert sorted(map(int, found)) == list(range(1, 8001))
+
+
+def have_workers(cluster: StandaloneCluster, count: int) -> None:
+    for worker in cluster.workers[count:]:
+        worker.kill()
+        worker.wait()
+    while len(cluster.workers) < count:
+        cluster.start_worker(f"worker-{len(cluster.processes)}")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("kill", [kill_executor, kill_task_manager], ids=lambda kill: kill.__name__)
+@pytest.mark.parametrize("kill", KILLS, ids=lambda kill: kill.__name__)
 def test_a_job_that_loses_a_process_goes_on_from_its_checkpoint_and_writes_each_row_once(
     spark_cluster: StandaloneCluster, kill: Callable[[StandaloneCluster], str], tmp_path: Path
 ) -> None:
-    while len(spark_cluster.workers) < 2:
-        spark_cluster.start_worker(f"worker-{len(spark_cluster.processes)}")
+    have_workers(spark_cluster, 3)
     with target_session(on_spark(**spark_cluster.settings)) as session:
-        job = submit(session, CHECKPOINTED.format(directory=tmp_path))
-        wait_until(lambda: job.cluster.checkpoints(job.id).counts.completed >= 2)
-        assert not job.cluster.status(job.id).status.is_terminal
-        kill(spark_cluster)
+        job = checkpointed(session, tmp_path)
+        kill_one_that_is_used(spark_cluster, kill)
         assert job.wait(300) == (JobStatus.FINISHED, None)
-        assert job.cluster.checkpoints(job.id).counts.restored == 1
-    found = [line for path in (tmp_path / "written").glob("part-*") for line in path.read_text().split()]
-    assert sorted(map(int, found)) == list(range(1, 8001))
+        assert restored(job) >= 1
+    assert_each_row_once(tmp_path)
+
+
+def kill_one_that_is_used(cluster: StandaloneCluster, kill: Callable[[StandaloneCluster], str]) -> None:
+    """Of three workers one has no executor: it comes last."""
+    cluster.processes[1:] = sorted(cluster.workers, key=lambda w: not task_managers(w.pid))
+    kill(cluster)
+
+
+def task_manager_alone(cluster: StandaloneCluster) -> list[psutil.Process]:
+    return task_managers(cluster.workers[0].pid)
+
+
+def executor_alone(cluster: StandaloneCluster) -> list[psutil.Process]:
+    return descendants(cluster.workers[0].pid, EXECUTOR)
+
+
+def whole_executor(cluster: StandaloneCluster) -> list[psutil.Process]:
+    return descendants(cluster.workers[0].pid)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "frozen", [task_manager_alone, executor_alone, whole_executor], ids=lambda frozen: frozen.__name__
+)
+def test_a_job_whose_processes_hang_goes_on_and_they_have_no_effect_when_they_wake(
+    spark_cluster: StandaloneCluster,
+    frozen: Callable[[StandaloneCluster], list[psutil.Process]],
+    tmp_path: Path,
+) -> None:
+    """An executor's JVM carries no rows: without it its TaskManager works on."""
+    have_workers(spark_cluster, 2)
+    with target_session(on_spark(**spark_cluster.settings, **SHORT_HEARTBEATS)) as session:
+        job = checkpointed(session, tmp_path)
+        hanging = frozen(spark_cluster)
+        assert hanging
+        for process in hanging:
+            process.suspend()
+        try:
+            if frozen is not executor_alone:
+                wait_until(lambda: restored(job) == 1)
+        finally:
+            for process in hanging:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.resume()
+        assert job.wait(300) == (JobStatus.FINISHED, None)
+        assert restored(job) == (frozen is not executor_alone)
+    wait_until(lambda: all(is_gone(p) for p in hanging), 60)
+    assert_each_row_once(tmp_path)

@@ -53,6 +53,8 @@ class ConnectLauncher:
     def application_id(self) -> str:
         return self._session.settings_of_server.get("spark.app.id", str(self._session.address))
 
+    jvm_process_id = 0
+
     def launch(self, options: TaskManagerOptions, on_end: OnEnd) -> ConnectTaskManager:
         return ConnectTaskManager(self._session, options, on_end)
 
@@ -107,7 +109,9 @@ class ConnectTaskManager:
         self._thread = threading.Thread(target=self._watch, name=f"watch-{self.resource_id}", daemon=True)
         self._thread.start()
 
-    def release(self) -> None:
+    def release(self, is_lost: bool) -> None:
+        # Executors are the server's.
+        del is_lost
         self._is_released.set()
 
     def join(self, timeout_s: float) -> None:

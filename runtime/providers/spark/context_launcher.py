@@ -26,6 +26,10 @@ class ContextLauncher:
         found: str = self._running.session.sparkContext.applicationId
         return found
 
+    @property
+    def jvm_process_id(self) -> int:
+        return self._running.jvm.process_id
+
     def launch(self, options: TaskManagerOptions, on_end: OnEnd) -> LaunchedTaskManager:
         context = self._running.session.sparkContext
         return LaunchedTaskManager(context, options, self._running.has_our_code, on_end)

@@ -56,7 +56,7 @@ class SparkDriver:
         except SqlStreamError as error:
             self._send(DriverFailed(ErrorInfo.of(error)))
             return 1
-        self._send(DriverStarted(launcher.application_id))
+        self._send(DriverStarted(launcher.application_id, launcher.jvm_process_id))
         try:
             return self._obey(launcher)
         finally:
@@ -84,11 +84,11 @@ class SparkDriver:
         match line:
             case StartTaskManager(options):
                 self._start(launcher, options)
-            case EndTaskManager(resource_id):
+            case EndTaskManager(resource_id, is_lost):
                 with self._lock:
                     released = self._task_managers.get(resource_id)
                 if released is not None:
-                    released.release()
+                    released.release(is_lost)
 
     def _start(self, launcher: Launcher, options: TaskManagerOptions) -> None:
         # Under the lock: one that ends at once is put in before it is taken out.
@@ -104,7 +104,7 @@ class SparkDriver:
         with self._lock:
             left = list(self._task_managers.values())
         for task_manager in left:
-            task_manager.release()
+            task_manager.release(is_lost=False)
         deadline_s = steady_s() + _END_TIMEOUT_S
         for task_manager in left:
             task_manager.join(max(0.0, deadline_s - steady_s()))

@@ -6,7 +6,7 @@ import contextlib
 import importlib.metadata
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -32,7 +32,7 @@ _LOST = re.compile(r"ExecutorLostFailure \((.*?)\)(?: Reason: ([^\n]*))?")
 
 class LaunchedTaskManager:
     """Starts the TaskManager at once and calls `on_end` once, from a thread of its own. One whose executor is lost has ended,
-    also when Spark restarts its task. State: Spark's job, until it has ended."""
+    also when Spark restarts its task. State: Spark's job, until it has ended, and whether its executor is to end with it."""
 
     def __init__(
         self,
@@ -45,6 +45,7 @@ class LaunchedTaskManager:
         self._context = context
         self._on_end = on_end
         self._is_released = threading.Event()
+        self._is_lost = False
         launch = make_launch(
             encode_options(options).decode(), needed_packages(), None if has_our_code else ARCHIVE
         )
@@ -56,8 +57,8 @@ class LaunchedTaskManager:
         self._thread = threading.Thread(target=self._watch, name=f"watch-{self.resource_id}", daemon=True)
         self._thread.start()
 
-    def release(self) -> None:
-        """End it; returns at once."""
+    def release(self, is_lost: bool) -> None:
+        self._is_lost = is_lost
         self._is_released.set()
 
     def join(self, timeout_s: float) -> None:
@@ -66,6 +67,11 @@ class LaunchedTaskManager:
     def _watch(self) -> None:
         loss: ErrorInfo | None = None
         while not self._action.wait(_LOOK_S):
+            if self._is_lost:
+                self._is_lost = False
+                # Of a Spark in this JVM alone there is none that could be ended.
+                with contextlib.suppress(Exception):
+                    self._end_executor()
             # Whatever is raised when Spark ends, the action sees it too.
             with contextlib.suppress(Exception):
                 if loss is None and not self._is_released.is_set():
@@ -90,23 +96,40 @@ class LaunchedTaskManager:
 
     def _lost(self) -> ErrorInfo | None:
         """The cause when Spark's task has failed at least once."""
+        for stage in self._stages():
+            if stage.numFailedTasks > 0:
+                return lost_executor(self.resource_id, self._messages(stage.stageId))
+        return None
+
+    def _stages(self) -> Iterator[Any]:
         tracker: Any = self._context.statusTracker()
         for job_id in tracker.getJobIdsForGroup(self.resource_id):
             job = tracker.getJobInfo(job_id)
             for stage_id in job.stageIds if job is not None else ():
                 stage = tracker.getStageInfo(stage_id)
-                if stage is not None and stage.numFailedTasks > 0:
-                    return lost_executor(self.resource_id, self._messages(stage_id))
-        return None
+                if stage is not None:
+                    yield stage
 
     def _messages(self, stage_id: int) -> str:
         """What Spark says of the failed attempts of the stage's task."""
         try:
-            tasks = self._context._jsc.sc().statusStore().taskList(stage_id, 0, _TASKS_MAX)
-            found = [tasks.apply(i).errorMessage() for i in range(tasks.size())]
+            found = [task.errorMessage() for task in self._attempts(stage_id)]
             return "\n".join(message.get() for message in found if message.isDefined())
         except Exception:  # whatever a JVM raises that ends, or another release of Spark without this store
             return ""
+
+    def _attempts(self, stage_id: int) -> list[Any]:
+        """Spark's TaskData of the stage's task."""
+        tasks: Any = self._context._jsc.sc().statusStore().taskList(stage_id, 0, _TASKS_MAX)
+        return [tasks.apply(i) for i in range(tasks.size())]
+
+    def _end_executor(self) -> None:
+        """End the executor that runs the task. One on a host that is cut off gets no other task from then on."""
+        spark: Any = self._context._jsc.sc()
+        ids = {a.executorId() for stage in self._stages() for a in self._attempts(stage.stageId)}
+        chosen = self._context._jvm.PythonUtils.toSeq(sorted(ids))
+        # Although it is busy, and not counted as a failure of the application. Spark's own allocation replaces it.
+        spark.schedulerBackend().killExecutors(chosen, False, False, True)
 
 
 def end_of(resource_id: str, texts: list[str] | None) -> ErrorInfo:

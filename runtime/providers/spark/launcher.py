@@ -16,8 +16,9 @@ class Launched(Protocol):
     """A TaskManager in a task of Spark, or on its way there. One whose executor is lost has ended, also when Spark restarts its
     task."""
 
-    def release(self) -> None:
-        """End it; returns at once."""
+    def release(self, is_lost: bool) -> None:
+        """End it; returns at once. Of one that `is_lost` Spark's executor is ended too where it can be: it may hang as well, and
+        would be given the next TaskManager."""
 
     def join(self, timeout_s: float) -> None:
         """Wait until it has ended, or for that long."""
@@ -29,6 +30,10 @@ class Launcher(Protocol):
     @property
     def application_id(self) -> str:
         """What Spark calls it."""
+
+    @property
+    def jvm_process_id(self) -> int:
+        """The child of this process in which Spark runs; 0 where it has none."""
 
     def launch(self, options: TaskManagerOptions, on_end: OnEnd) -> Launched: ...
 

@@ -26,18 +26,21 @@ class StartTaskManager(_Line, frozen=True):
 
 
 class EndTaskManager(_Line, frozen=True):
-    """End it, or take it out of Spark's queue."""
+    """End it, or take it out of Spark's queue. One that `is_lost` does not answer, and its executor may not either."""
 
     resource_id: str
+    is_lost: bool = False
 
 
 ToDriver = StartDriver | StartTaskManager | EndTaskManager
 
 
 class DriverStarted(_Line, frozen=True):
-    """The driver is connected. `application_id` is what the cluster calls it."""
+    """The driver is connected. `application_id` is what the cluster calls it; `jvm_process_id` is the child in which Spark runs,
+    0 where it has none."""
 
     application_id: str
+    jvm_process_id: int = 0
 
 
 class TaskManagerEnded(_Line, frozen=True):

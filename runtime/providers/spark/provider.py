@@ -9,6 +9,7 @@ import threading
 from collections.abc import Mapping
 
 import msgspec
+import psutil
 
 from runtime.batch.spark.settings import shown_settings
 from runtime.host import process
@@ -30,6 +31,9 @@ from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason
 
 logger = logging.getLogger(__name__)
+
+JVM_TIMEOUT_S = 10.0
+"""How long the JVM of a driver that was killed may take to end."""
 
 STOP_TIMEOUT_S = 15.0
 """How long Spark's driver may take to end TaskManagers and give back the executors."""
@@ -55,6 +59,7 @@ class _Driver:
         self.resource_ids: set[str] = set()
         self.failure: ErrorInfo | None = None
         self.has_run = False
+        self._jvm: psutil.Process | None = None
 
     def tell(self, line: ToDriver) -> None:
         """A driver that has died is noticed by who reads its output."""
@@ -62,6 +67,21 @@ class _Driver:
         with contextlib.suppress(BrokenPipeError, ValueError):
             self.process.stdin.write(encode_line(line))
             self.process.stdin.flush()
+
+    def note_jvm(self, process_id: int) -> None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            self._jvm = psutil.Process(process_id) if process_id else None
+
+    def end_jvm(self) -> None:
+        """The driver is dead. Its JVM sees its input end, and says goodbye to the cluster; one that hangs there would keep its
+        executors."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if self._jvm is None or _has_ended(self._jvm, JVM_TIMEOUT_S):
+                return
+            logger.warning(
+                "Spark's JVM (process %d) did not end with its driver, and is killed", self._jvm.pid
+            )
+            self._jvm.kill()
 
     def hang_up(self) -> None:
         assert self.process.stdin is not None
@@ -105,11 +125,10 @@ class SparkProvider:
 
     def release(self, resource_id: str, is_lost: bool) -> None:
         """The process that waits for the TaskManager in Spark is killed, and it ends itself: it has no other way to end."""
-        del is_lost
         with self._lock:
             driver = self._driver
             if driver is not None and resource_id in driver.resource_ids:
-                driver.tell(EndTaskManager(resource_id))
+                driver.tell(EndTaskManager(resource_id, is_lost))
 
     def registered(self, resource_id: str) -> None:
         """What TaskManagers print is in the logs of their executors."""
@@ -151,8 +170,9 @@ class SparkProvider:
         # A message is as long as the detail of an error; longer lines are somebody's output.
         while line := driver.process.stdout.readline(LINE_BYTES_MAX):
             match decode_from_driver(line):
-                case DriverStarted(application_id):
+                case DriverStarted(application_id, jvm_process_id):
                     driver.output.release()
+                    driver.note_jvm(jvm_process_id)
                     logger.info("Spark runs TaskManagers as %s", application_id)
                 case TaskManagerEnded(resource_id, error):
                     with self._lock:
@@ -173,10 +193,20 @@ class SparkProvider:
             cause = msgspec.structs.replace(cause, reason=FailureReason.NO_RESOURCES)
         for resource_id in left:
             self._report(resource_id, cause)
+        driver.end_jvm()
 
     def _report(self, resource_id: str, error: ErrorInfo) -> None:
         if not self._is_stopping:
             self._on_exit(resource_id, error)
+
+
+def _has_ended(jvm: psutil.Process, timeout_s: float) -> bool:
+    try:
+        jvm.wait(timeout_s)
+    except psutil.TimeoutExpired:
+        # Whoever has inherited it may not have asked for its exit code.
+        return bool(jvm.status() == psutil.STATUS_ZOMBIE)
+    return True
 
 
 def describe_driver(process_id: int, code: int, last_words: str) -> ErrorInfo:
