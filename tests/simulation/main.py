@@ -53,7 +53,7 @@ def run_many(first: int, seeds: int, jobs: int) -> int:
         for task in tasks:
             seen, seed, story, error = task.result()
             if error:
-                pool.shutdown(wait=False, cancel_futures=True)
+                pool.shutdown(wait=True, cancel_futures=True)
                 print("\n".join(story))
                 print(f"seed {seed}: {error}\ntell it again: tests/simulation/main.py --seed {seed}")
                 return 1

@@ -180,6 +180,9 @@ class ReliableCluster(MortalCluster):
                 self.check_restore(instruction.message.descriptor)
             super().carry_out(instruction)
             return
+        if isinstance(instruction, JobFinished) and not self.is_calm and self.rng.random() < 0.1:
+            # Between the end of a job and the note of it.
+            self.dying[JOB_MANAGER] = self.rng.randint(0, 4)
         calls = self._call_of(instruction)
         if calls is None:
             super().carry_out(instruction)

@@ -166,6 +166,15 @@ def test_what_finished_subtasks_of_a_failed_job_wrote_is_aborted(make_job: MakeJ
     assert master.status is JobStatus.FAILED
 
 
+def test_what_a_failed_subtask_had_prepared_is_aborted(make_job: MakeJob) -> None:
+    master = deployed(make_job())
+    prepared = (SinkCommittables(1, (file_of("a"),)),)
+    master.handle(update(SINK, ExecutionState.FAILED, 1, BROKEN, prepared), 20)
+    out = master.handle(update(SOURCE, ExecutionState.CANCELED, 1), 30)
+    abort = next(i for i in out if isinstance(i, AbortSinks))
+    assert abort.commits[0].committables == (file_of("a"),)
+
+
 def test_a_task_that_finishes_while_it_is_cancelled_counts_as_cancelled(make_job: MakeJob) -> None:
     master = deployed(make_job())
     master.handle(CancelRequested("j1"), 20)

@@ -256,6 +256,19 @@ def test_a_task_that_has_finished_with_its_checkpoint_has_reported_that_first(
         assert taken == [LAST_CHECKPOINT_ID]
 
 
+def test_a_task_that_is_cancelled_tells_what_its_sink_has_prepared(job, stage, make_rows, tmp_path):
+    stage.polls = [make_rows(("a", 1)), SourceStatus.NOTHING_YET]
+    stage.gate.set()
+    running = job()
+    running.take_checkpoints_in(str(tmp_path))
+    running.start()
+    running.wait(ExecutionState.RUNNING, "source-0", "sink-0")
+    running.wait_checkpoint(1, "source-0", "sink-0")
+    running.runner.cancel("sink-0")
+    (sink,) = running.wait(ExecutionState.CANCELED, "sink-0")
+    assert [c.checkpoint_id for s in sink.committables for c in s.committables] == [1]
+
+
 def test_a_savepoint_that_drains_ends_event_time_and_the_reading(relay, tmp_path):
     spec = WatermarkAssignerSpec(1, InputRef(1, sql.BIGINT))
     schema = Schema.of(("k", sql.STRING), ("v", sql.timestamp(3)))
