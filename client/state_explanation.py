@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 MEASURED_MAX = 200
 """The operators whose bytes are found out. Each takes some milliseconds."""
 _SIDES = ("left", "right")
+_KEYS = (("keys", 0), ("partition_keys", 0), ("left_keys", 0), ("right_keys", 1))
+"""Attributes of specs, and the input whose columns they number."""
 _OF_RUNTIME = frozenset({"$count", "$matches", "$touched_ms", "$time_ms", "$is_matched", "$owner"})
 """Columns that a table has beside those of its rows."""
 
@@ -46,17 +48,29 @@ def _block(operator: ChainedOperator, graph: JobGraph, *, is_measured: bool) -> 
     yield f"{operator.name}: {operator.state.title if operator.state else operator.description}"
     yield f"  keeps       {kept}"
     yield f"  dropped     {dropped or 'never'}"
+    keys = [_key(operator, name, number) for name, number in _KEYS if hasattr(spec, name)]
+    if any(keys):
+        yield f"  key         {' = '.join(keys)}"
     if is_measured:
         from runtime.operators.dry_run import kept_state
 
         found = kept_state(operator, graph.config)
-        for table in found.tables:
+        for table in sorted(found.tables, key=lambda t: not t.is_keyed):
+            if table.columns.names == [table.name]:
+                yield f"  value       {_column(table.columns.field(0))}"
+                continue
             columns = (_column(field) for field in table.columns if field.name not in _OF_RUNTIME)
             yield f"  table       {table.name} ({', '.join(columns)})"
         yield f"  size        {_size(found, bound)}"
     yield f"  bounded by  {bound.by if bound.is_finite else f'nothing but {bound.by}'}"
     if not bound.is_finite:
         yield "  hint        SET 'table.exec.state.ttl' = '1 d' drops what has not changed for a day"
+
+
+def _key(operator: ChainedOperator, attribute: str, number: int) -> str:
+    """The columns of input `number` by which rows are kept."""
+    names = operator.input_schemas[number].names
+    return ", ".join(names[k] for k in getattr(operator.spec, attribute))
 
 
 def _column(field: pa.Field) -> str:

@@ -70,7 +70,7 @@ class OldLife(KilledDeployment):
         for _ in range(STEPS_MAX):
             if self._completed_here:
                 return
-            if self._pending is None and self._is_under_way() and self._can_begin():
+            if not self._pending and self._is_under_way() and self._can_begin():
                 self._begin()
             self.tape.fate.choice(tasks).step()
             self._advance(self.tape.fate.randint(0, 5))

@@ -14,6 +14,7 @@ from runtime.jobmanager.events import (
     RemoveCheckpoints,
     RemoveJob,
     RequestTaskManagers,
+    RescaleEnded,
     SinkCommit,
     StartEnumerator,
     StopEnumerators,
@@ -27,7 +28,10 @@ def told(instruction: JobManagerInstruction) -> str:
     """The instruction as a sentence about who is concerned."""
     match instruction:
         case StoreJob(job):
-            return f"{job.job_id} is to be kept"
+            widths = [vertex.parallelism for vertex in job.vertices]
+            return f"{job.job_id} is to be kept, with the parallelism {widths}"
+        case RescaleEnded(job_id, parallelism, error):
+            return f"{job_id} is rescaled to {parallelism}" if error is None else f"{job_id}: {error.message}"
         case RemoveJob(job_id):
             return f"{job_id} has ended, and is to be kept no longer"
         case JobFinished(job_id, status, error):

@@ -23,6 +23,7 @@ from sqlstream.messages.job_state import ExecutionState, JobStatus
 if TYPE_CHECKING:
     from client.session import Job, Session
     from runtime.embedded import EmbeddedCluster
+    from sqlstream.messages.rpc import CheckpointFigures
 
 POLL_S = 0.5
 FILL_TIMEOUT_S = 1200.0
@@ -65,6 +66,7 @@ class QueryFigure:
     failed: int
     stopped_ms_p50: float
     stopped_ms_p99: float
+    flush_ms_p99: float
     duration_ms_p50: float
     state_bytes: int
 
@@ -149,6 +151,7 @@ class CheckpointBench:
             failed=sum(r.status is CheckpointStatus.FAILED for r in records.values()),
             stopped_ms_p50=_quantile(stopped, 0.5),
             stopped_ms_p99=_quantile(stopped, 0.99),
+            flush_ms_p99=_quantile([f.flush_ms for f in _figures(completed)], 0.99),
             duration_ms_p50=_quantile([r.ended_ms - r.triggered_ms for r in completed], 0.5),
             state_bytes=max((r.state_bytes for r in completed), default=0),
         )
@@ -350,8 +353,12 @@ class CheckpointBench:
 
 
 def _stopped_ms(records: list[CheckpointRecord]) -> list[int]:
-    """How long each task took no input for each checkpoint."""
-    return [s.figures.sync_ms for r in records for v in r.vertices for s in v.subtasks]
+    """How long each task took no input for each checkpoint, without what it would have emitted a little later."""
+    return [f.sync_ms - f.flush_ms for f in _figures(records)]
+
+
+def _figures(records: list[CheckpointRecord]) -> list[CheckpointFigures]:
+    return [s.figures for r in records for v in r.vertices for s in v.subtasks]
 
 
 def _quantile(values: list[int], part: float) -> float:

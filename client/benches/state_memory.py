@@ -29,7 +29,8 @@ Array = np.ndarray[Any, Any]
 @dataclass(frozen=True)
 class MappedFigure:
     """A table of `keys` keys and `state_bytes` bytes, of which `limit_bytes` may be mapped and `mapped_bytes` were at most.
-    `part` is the median over the pairs of runs."""
+    `cpu` and `wall` are the speed of mapped state as a part of that in memory, by CPU time and by elapsed time: medians over the
+    pairs of runs. Rows are per second of elapsed time."""
 
     pages: str
     distribution: str
@@ -39,7 +40,8 @@ class MappedFigure:
     mapped_bytes: int
     memory_rows_per_s: int
     mapped_rows_per_s: int
-    part: float
+    cpu: float
+    wall: float
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -63,7 +65,7 @@ class MappedBench:
         limit_bytes = in_memory.table.nbytes() // LIMIT_PART
         try:
             for number, (name, drop) in enumerate(DROPS.items()):
-                limit = _WatchedLimit(limit_bytes, pages, drop)
+                limit = ResidentLimit(limit_bytes, pages, drop)
                 limit.add(memory.mappings)
                 keeper = ResidentKeeper(limit)
                 keeper.start()
@@ -85,14 +87,14 @@ class MappedBench:
         draw: Callable[[], Array],
         in_memory: StateBench,
         mapped: StateBench,
-        limit: _WatchedLimit,
+        limit: ResidentLimit,
     ) -> MappedFigure:
-        speeds: list[tuple[float, float]] = []
+        pairs = []
         # The first round brings the keys in use into memory.
         for _ in range(ROUNDS + 1):
             batches = [draw() for _ in range(self._batches)]
-            speeds.append((_rows_per_s(in_memory, batches), _rows_per_s(mapped, batches)))
-        measured = speeds[1:]
+            pairs.append((_seconds(in_memory, batches), _seconds(mapped, batches)))
+        measured, rows = pairs[1:], self._batches * BATCH_ROWS
         return MappedFigure(
             name,
             distribution,
@@ -100,39 +102,32 @@ class MappedBench:
             in_memory.table.nbytes(),
             limit.limit_bytes,
             limit.highest_bytes,
-            round(statistics.median(memory for memory, _ in measured)),
-            round(statistics.median(files for _, files in measured)),
-            statistics.median(files / memory for memory, files in measured),
+            round(rows / statistics.median(memory[1] for memory, _ in measured)),
+            round(rows / statistics.median(files[1] for _, files in measured)),
+            round(statistics.median(memory[0] / files[0] for memory, files in measured), 3),
+            round(statistics.median(memory[1] / files[1] for memory, files in measured), 3),
         )
 
     def _uniform(self) -> Array:
         return self._random.integers(0, self._keys, BATCH_ROWS)
 
     def _zipf(self) -> Callable[[], Array]:
-        """The key of rank r occurs in proportion to 1 / r; ranks are spread over the table."""
-        sums = np.cumsum(1 / np.arange(1, self._keys + 1))
-        key_of_rank = self._random.permutation(self._keys)
+        """The key of rank r occurs in proportion to 1 / r. Keys are numbered, and were entered, in an order in which they may
+        come first: that of exponential times with these rates."""
+        ranks = np.arange(1, self._keys + 1)
+        sums = np.cumsum(1 / ranks)
+        key_of_rank = np.argsort(np.argsort(self._random.exponential(size=self._keys) * ranks))
 
         def draw() -> Array:
-            ranks = np.searchsorted(sums, self._random.random(BATCH_ROWS) * sums[-1])
-            return key_of_rank[ranks]
+            found: Array = key_of_rank[np.searchsorted(sums, self._random.random(BATCH_ROWS) * sums[-1])]
+            return found
 
         return draw
 
 
-class _WatchedLimit(ResidentLimit):
-    """State: the most bytes that were mapped when it looked."""
-
-    highest_bytes = 0
-
-    def _resident(self) -> int:
-        found = super()._resident()
-        self.highest_bytes = max(self.highest_bytes, found)
-        return found
-
-
-def _rows_per_s(bench: StateBench, batches: list[Array]) -> float:
-    begun_s = time.perf_counter()
+def _seconds(bench: StateBench, batches: list[Array]) -> tuple[float, float]:
+    """(CPU time of the process, elapsed time) of these updates."""
+    begun_s, begun_cpu_s = time.perf_counter(), time.process_time()
     for numbers in batches:
         bench.update(numbers)
-    return len(batches) * BATCH_ROWS / (time.perf_counter() - begun_s)
+    return time.process_time() - begun_cpu_s, time.perf_counter() - begun_s

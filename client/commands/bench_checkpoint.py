@@ -29,7 +29,9 @@ examples:
 Each query reads the engine's own generator into `blackhole`, without checkpoints and with one each --interval-ms, in turn,
 --runs times. cpu and wall are the throughput with checkpoints as a part of that without, by CPU seconds of all processes and
 by elapsed seconds: the median of the pairs. stopped is how long a task took no input for a checkpoint, over all tasks and
-checkpoints, in ms; took is a whole checkpoint.
+checkpoints, in ms. flush is not in it: the time in which a task emits before a checkpoint what it would emit a little later
+otherwise, with the wait for a next task that is behind. took is a whole checkpoint. On a machine that does other work too a run
+takes longer, so that it has more checkpoints, and cpu is lower than on one of its own.
 
 Then --state-bytes of rows by key are filled, each a count and twelve numbers. whole is the first checkpoint of them; increment
 is the median of ten more, between which one key in a hundred changes. The last columns are seconds until all tasks run again:
@@ -82,6 +84,7 @@ def execute(arguments: argparse.Namespace) -> int:
             "checkpoints",
             "stopped p50",
             "p99",
+            "flush p99",
             "took p50",
         )
         print(cells_line(names, WIDTH), file=out, flush=True)
@@ -115,7 +118,12 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _query_cells(f: QueryFigure) -> tuple[str, ...]:
     ratios = (f"{f.cpu_ratio:.1%}", f"{f.wall_ratio:.1%}")
-    times = (f"{f.stopped_ms_p50:g}", f"{f.stopped_ms_p99:g}", f"{f.duration_ms_p50:g}")
+    times = (
+        f"{f.stopped_ms_p50:g}",
+        f"{f.stopped_ms_p99:g}",
+        f"{f.flush_ms_p99:g}",
+        f"{f.duration_ms_p50:g}",
+    )
     return (f.query, f"{f.events:,}", f"{f.events_per_s:,}", *ratios, f"{f.checkpoints}", *times)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+from planner.physical.group_aggregate import ADDITIVE
 from planner.physical.meaning import Meaning, call_meaning, digest_of
 from planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
 from planner.physical.row_meanings import (
@@ -17,7 +18,8 @@ from planner.physical.row_meanings import (
 from planner.physical.state_title import state_title
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span
-from sqlstream.graph.state_identity import StateIdentity
+from sqlstream.functions.aggregates import accumulator_fields
+from sqlstream.graph.state_identity import KeptRows, StateIdentity
 from sqlstream.specs import (
     AggregatePhase,
     CalcSpec,
@@ -56,14 +58,16 @@ def identify_states(sinks: tuple[PhysicalNode, ...], line_of: Lines) -> tuple[Ph
         inputs = tuple(PhysicalInput(rebuilt[id(i.node)], i.exchange) for i in node.inputs)
         state = None
         if not _is_stateless(node):
-            id_, conditions = _identified(node, [meanings[id(i.node)] for i in node.inputs])
+            read = [meanings[id(i.node)] for i in node.inputs]
+            id_, conditions = _identified(node, read)
             state = StateIdentity(
                 id_,
                 state_title(node),
                 tuple(sorted(feeds[id(node)])),
                 line_of(node.span) if node.span is not None else 0,
-                _parts(node),
+                _parts(node, read),
                 conditions,
+                _rows(node, read),
             )
         rebuilt[id(node)] = dataclasses.replace(node, inputs=inputs, state=state)
     return tuple(rebuilt[id(sink)] for sink in sinks)
@@ -117,7 +121,7 @@ def _feeds(sinks: tuple[PhysicalNode, ...]) -> dict[int, frozenset[str]]:
 
 
 def _state_id(node: PhysicalNode, own: Meaning, inputs: list[Meaning]) -> str:
-    """What is stored by position (keys, calls, whole rows) counts in its order."""
+    """Keys, by which rows are distributed, count in their order. Columns of rows do not, and neither do calls (see `_rows`)."""
     match node.spec:
         case SourceSpec() as spec:
             return digest_of("source", spec.table, spec.connector)
@@ -130,20 +134,18 @@ def _state_id(node: PhysicalNode, own: Meaning, inputs: list[Meaning]) -> str:
             return _aggregate_id(node, inputs[0])
         case JoinSpec() | IntervalJoinSpec() | WindowJoinSpec() as spec:
             pairs = [inputs[0].of(spec.left_keys), inputs[1].of(spec.right_keys)]
-            sides = [[m.columns, _is_insert_only(node, i)] for i, m in enumerate(inputs)]
+            sides = [[sorted(m.columns), _is_insert_only(node, i)] for i, m in enumerate(inputs)]
             # A LEFT join keeps which rows have matched; an INNER one keeps rows, whatever pairs they make.
             rows = own.rows if spec.kind is JoinKind.LEFT else pairing_meaning(spec, *inputs)
             return digest_of("join", rows, pairs, sides, getattr(spec, "broadcast_input", -1))
         case RankSpec() | WindowRankSpec() as spec:
             keys = inputs[0].of(spec.partition_keys)
-            return digest_of("rank", own.rows, keys, inputs[0].columns, _is_insert_only(node, 0))
+            return digest_of("rank", own.rows, keys, sorted(inputs[0].columns), _is_insert_only(node, 0))
         case DeduplicateSpec() as spec:
-            has_rows = node.settled_mode is ChangelogMode.RETRACT
-            return digest_of(
-                "deduplicate", own.rows, inputs[0].of(spec.keys), inputs[0].columns if has_rows else ()
-            )
+            kept = sorted(inputs[0].columns) if node.settled_mode is ChangelogMode.RETRACT else []
+            return digest_of("deduplicate", own.rows, inputs[0].of(spec.keys), kept)
         case SortSpec():
-            return digest_of("sort", own.rows, inputs[0].columns, _is_insert_only(node, 0))
+            return digest_of("sort", own.rows, sorted(inputs[0].columns), _is_insert_only(node, 0))
         case _:
             return digest_of(node.name, own.rows)
 
@@ -151,6 +153,8 @@ def _state_id(node: PhysicalNode, own: Meaning, inputs: list[Meaning]) -> str:
 def _aggregate_id(node: PhysicalNode, source: Meaning) -> str:
     spec = reading_spec(node)
     keys, calls = source.of(spec.keys), [call_meaning(c, source) for c in spec.aggregates]
+    if _accumulators(node, source) is not None:
+        calls = sorted(calls)
     if isinstance(spec, GroupAggregateSpec):
         return digest_of("group_aggregate", source.rows, keys, calls, spec.is_retracting)
     # One phase may keep rows where the other keeps partial results.
@@ -158,14 +162,56 @@ def _aggregate_id(node: PhysicalNode, source: Meaning) -> str:
     return digest_of("window_aggregate", source.rows, keys, calls, window_meaning(spec, source), is_single)
 
 
+def _accumulators(node: PhysicalNode, source: Meaning) -> list[str] | None:
+    """What the accumulator columns of all calls hold, in their order; None when they are not the whole state of the calls."""
+    spec, is_two_phases = reading_spec(node), reading_spec(node) is not node.spec
+    read = node.inputs[0].node.inputs[0].node if is_two_phases else node.inputs[0].node
+    if isinstance(spec, WindowAggregateSpec) and not is_two_phases:
+        return None
+    is_retracting = isinstance(spec, GroupAggregateSpec) and spec.is_retracting
+    found: list[str] = []
+    for call in spec.aggregates:
+        fields = accumulator_fields(call, read.schema)
+        if fields is None or (is_retracting and call.function not in ADDITIVE):
+            return None
+        found += [digest_of(call_meaning(call, source), number) for number in range(len(fields))]
+    return found
+
+
+def _rows(node: PhysicalNode, inputs: list[Meaning]) -> tuple[KeptRows, ...]:
+    """The tables in which an operator keeps rows of its inputs whole, or one accumulator row per key."""
+    match node.spec:
+        case JoinSpec() | IntervalJoinSpec() | WindowJoinSpec():
+            sides = zip(("left", "right"), inputs, strict=True)
+            return tuple(KeptRows(name, meaning.columns) for name, meaning in sides)
+        case GroupAggregateSpec() | WindowAggregateSpec() as spec:
+            accumulators = _accumulators(node, inputs[0])
+            if accumulators is None:
+                return ()
+            columns = (*inputs[0].of(reading_spec(node).keys), *accumulators)
+            if isinstance(spec, GroupAggregateSpec):
+                return (KeptRows("groups", (*columns, *[""] * spec.is_retracting)),)
+            # The end of the slice, and the start of a window that is a column of the rows.
+            return (KeptRows("slices", (*columns, *[""] * (1 if spec.time_column >= 0 else 2))),)
+        case RankSpec() | SortSpec():
+            return (KeptRows("rows", inputs[0].columns),)
+        case DeduplicateSpec() if node.settled_mode is ChangelogMode.RETRACT:
+            return (KeptRows("rows", inputs[0].columns),)
+        case WindowRankSpec():
+            # The end of the window stands behind each row.
+            return (KeptRows("rows", (*inputs[0].columns, "")),)
+        case _:
+            return ()
+
+
 def _is_insert_only(node: PhysicalNode, number: int) -> bool:
     return node.inputs[number].node.settled_mode.is_insert_only
 
 
-def _parts(node: PhysicalNode) -> tuple[str, ...]:
+def _parts(node: PhysicalNode, inputs: list[Meaning]) -> tuple[str, ...]:
     """The names of the tables in which a group aggregate keeps the values of its calls, if it keeps any."""
     spec = node.spec
-    if not isinstance(spec, GroupAggregateSpec) or spec.phase is AggregatePhase.LOCAL:
+    if not isinstance(spec, GroupAggregateSpec) or _accumulators(node, inputs[0]) is not None:
         return ()
     first = len(spec.keys)
     return tuple(f"groups.{name}" for name in node.schema.names[first : first + len(spec.aggregates)])

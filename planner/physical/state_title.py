@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from planner.physical.description import describe_calls, describe_columns, describe_expression, describe_order
@@ -62,14 +64,26 @@ def _bare(bracketed: str) -> str:
     return bracketed[1:-1]
 
 
+def _read(node: PhysicalNode) -> tuple[Any, Schema]:
+    """The spec of an aggregation, and the columns that it names."""
+    spec, source = reading_spec(node), node.inputs[0].node
+    return spec, _written(source if spec is node.spec else source.inputs[0].node)
+
+
 def _written(node: PhysicalNode) -> Schema:
     """The columns of a node, in which those that have no name of the user's are what they compute."""
-    if not isinstance(node.spec, CalcSpec):
+    if isinstance(node.spec, CalcSpec):
+        below = _written(node.inputs[0].node)
+        texts = [describe_expression(p, below) for p in node.spec.projections]
+    elif isinstance(node.spec, GroupAggregateSpec | WindowAggregateSpec):
+        spec, below = _read(node)
+        calls = [_bare(describe_calls((c,), below)) for c in spec.aggregates]
+        texts = [*(below.names[k] for k in spec.keys), *calls]
+    else:
         return node.schema
-    below = _written(node.inputs[0].node)
     fields = (
-        replace(f, name=describe_expression(p, below)) if f.name.startswith(("$", "EXPR$")) else f
-        for f, p in zip(node.schema.fields, node.spec.projections, strict=True)
+        replace(f, name=texts[i]) if i < len(texts) and f.name.startswith(("$", "EXPR$")) else f
+        for i, f in enumerate(node.schema.fields)
     )
     return Schema(tuple(fields))
 
@@ -82,16 +96,16 @@ def _table(node: PhysicalNode) -> str:
 
 
 def _aggregate(node: PhysicalNode) -> str:
-    spec = reading_spec(node)
-    read = node.inputs[0].node
-    schema = _written(read.inputs[0].node if spec is not node.spec else read)
+    spec, schema = _read(node)
     keys = _bare(describe_columns(spec.keys, schema))
     calls = _bare(describe_calls(spec.aggregates, schema))
     if isinstance(spec, WindowAggregateSpec):
         keys = f"{keys}, {spec.window}" if keys else str(spec.window)
     elif not calls:
         return f"SELECT DISTINCT {keys}"
-    return f"GROUP BY {keys} ({calls})" if keys else f"SELECT {calls}"
+    if not keys:
+        return f"SELECT {calls}"
+    return f"GROUP BY {keys} ({calls})" if calls else f"GROUP BY {keys}"
 
 
 def _join(node: PhysicalNode, spec: JoinSpec | IntervalJoinSpec | WindowJoinSpec) -> str:

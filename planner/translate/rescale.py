@@ -52,6 +52,7 @@ def rescaled_job_graph(job: JobGraph, parallelism: int) -> JobGraph:
                 max_parallelism=key_groups,
                 description=operator.description,
                 span=operator.span,
+                state=operator.state,
             )
         )
     settings = _settings(job.config, parallelism)

@@ -36,8 +36,11 @@ class SavedTable:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """What finds the same table in another checkpoint, also of another job."""
-        return self.operator.uid, self.parts[0].name
+        """What finds the same table in another checkpoint, also of another job. Of operators with the same meaning, those are
+        the same that feed the same tables."""
+        state = self.operator.state
+        meaning = self.operator.uid if state is None else f"{state.id} {' '.join(state.feeds)}"
+        return meaning, self.parts[0].name
 
     @property
     def is_keyed(self) -> bool:

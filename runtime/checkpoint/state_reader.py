@@ -54,7 +54,8 @@ class StateReader:
     ) -> dict[str, pa.Table]:
         pieces: dict[str, list[pa.RecordBatch]] = {}
         for table in (t for operator in saved for t in operator.tables if t.is_keyed == is_keyed):
-            pieces.setdefault(table.name, []).extend(self._rows(table, key_groups))
+            rows = self._rows(table, key_groups)
+            pieces.setdefault(table.name, []).extend(_in_order(rows, table.order) if table.order else rows)
         return {name: pa.Table.from_batches(batches) for name, batches in pieces.items() if batches}
 
     def _rows(self, table: TableState, key_groups: range) -> Iterator[pa.RecordBatch]:
@@ -63,6 +64,13 @@ class StateReader:
                 yield from self.segments.batches(segment)
             elif segment.first_key_group < key_groups.stop and segment.last_key_group >= key_groups.start:
                 yield from _of_key_groups(self.segments.batches(segment), segment, key_groups)
+
+
+def _in_order(batches: Iterable[pa.RecordBatch], order: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
+    """The last columns in another order (see TableState.order)."""
+    for batch in batches:
+        first = batch.num_columns - len(order)
+        yield batch.select([*range(first), *(first + place for place in order)])
 
 
 class _Damaged(Exception):

@@ -21,11 +21,11 @@ Array = np.ndarray[Any, Any]
 
 class Mapping:
     """`nbytes` bytes of a file at `address`, readable and writable. An array over it keeps it; its pages are unmapped with the
-    last of them. `OSError` when the system maps no more."""
+    last of them. `OSError` when the system maps no more. `is_read_mostly`: it is seldom written."""
 
-    __slots__ = ("__array_interface__", "__weakref__", "address", "nbytes")
+    __slots__ = ("__array_interface__", "__weakref__", "address", "is_read_mostly", "nbytes")
 
-    def __init__(self, descriptor: int, nbytes: int) -> None:
+    def __init__(self, descriptor: int, nbytes: int, *, is_read_mostly: bool = False) -> None:
         libc = _libc()
         protection, flags = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED
         address = libc.mmap(None, nbytes, protection, flags, descriptor, 0)
@@ -34,6 +34,7 @@ class Mapping:
             raise OSError(number, os.strerror(number))
         self.address: int = address
         self.nbytes = nbytes
+        self.is_read_mostly = is_read_mostly
         self.__array_interface__ = {
             "data": (address, False), "shape": (nbytes,), "typestr": "|u1", "version": 3,
         }  # fmt: skip
@@ -50,11 +51,14 @@ class Mapping:
         libc.msync(self.address + start, length, _MS_SYNC)
         libc.madvise(self.address + start, length, _MADV_PAGEOUT)
 
-    def resident_pages(self, page_map: int) -> int:
-        """How many pages are mapped at present; `page_map` is a descriptor of /proc/self/pagemap."""
+    def resident_bytes(self, page_map: int, part_bytes: int) -> Array:
+        """int64: how much of each part of this size is mapped at present; `page_map` is a descriptor of /proc/self/pagemap."""
         pages = self.nbytes // mmap.PAGESIZE
         entries = os.pread(page_map, pages * _ENTRY_BYTES, self.address // mmap.PAGESIZE * _ENTRY_BYTES)
-        return int((np.frombuffer(entries, dtype=np.uint64) >> _PRESENT).sum())
+        is_present = (np.frombuffer(entries, dtype=np.uint64) >> _PRESENT).astype(np.int64)
+        starts = np.arange(0, len(is_present), part_bytes // mmap.PAGESIZE)
+        found: Array = np.add.reduceat(is_present, starts) * mmap.PAGESIZE
+        return found
 
 
 _MS_SYNC = 4
@@ -73,11 +77,11 @@ class MappedFile:
             self._descriptor = os.dup(file.fileno())
         weakref.finalize(self, os.close, self._descriptor).atexit = False
 
-    def map(self, nbytes: int) -> Mapping:
+    def map(self, nbytes: int, *, is_read_mostly: bool = False) -> Mapping:
         """At least its first `nbytes` bytes; zeros where nothing was written. Earlier mappings show the same bytes."""
         nbytes = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
         os.posix_fallocate(self._descriptor, 0, nbytes)
-        return Mapping(self._descriptor, nbytes)
+        return Mapping(self._descriptor, nbytes, is_read_mostly=is_read_mostly)
 
 
 def can_map_files() -> bool:

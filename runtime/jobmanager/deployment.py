@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from msgspec.structs import replace
-
 from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
+from runtime.jobmanager.checkpoints.task_share import share_of
 from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from sqlstream.graph.job_graph import JobEdge, JobGraph
 from sqlstream.graph.stream_graph import ExchangeKind
@@ -65,11 +64,11 @@ class Deployment:
         return AssignedSplits(own, is_last=True) if own is not None else None
 
     def restore_of(self, subtask: ExecutionVertex) -> TaskRestore | None:
-        """What the attempt goes on from; one that only passes on the end of its input loads nothing."""
+        """What the attempt goes on from."""
         if self.restored is None:
             return None
         restore = self.restored.restore_of(subtask.vertex.id, subtask.subtask)
-        return replace(restore, states=()) if restore is not None and restore.is_finished else restore
+        return share_of(restore, subtask) if restore is not None else None
 
 
 def describe_tasks(

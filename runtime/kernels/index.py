@@ -69,7 +69,7 @@ class KeyIndex:
         )
         self._layout = RowLayout.of(self.types)
         self._memory = memory_in_force()
-        self._table = self._memory.zeros(_TABLE_SIZE_MIN, np.uint64)
+        self._table = self._memory.zeros(_TABLE_SIZE_MIN, np.uint64, is_read_mostly=True)
         width = 2 if self._is_single else self._layout.width
         self._rows = GrowingArray(np.uint64, width)
         self._live = GrowingArray(np.uint8)
@@ -253,7 +253,7 @@ class KeyIndex:
         if size // 2 >= _SLOTS_MAX:
             raise InternalError(f"a key index cannot hold more than {_SLOTS_MAX} keys in one subtask")
         self._memory.require(8 * size)
-        table = self._memory.zeros(size, np.uint64)
+        table = self._memory.zeros(size, np.uint64, is_read_mostly=True)
         _rehash(self._table, table)
         self._table = table
         self._reserve_slots()

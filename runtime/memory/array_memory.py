@@ -50,7 +50,8 @@ class ArrayMemory:
         """An array whose items are anything."""
         return np.empty(count, dtype=dtype)
 
-    def zeros(self, count: int, dtype: Any) -> Array:
+    def zeros(self, count: int, dtype: Any, *, is_read_mostly: bool = False) -> Array:
+        """`is_read_mostly`: its items are seldom written."""
         return np.zeros(count, dtype=dtype)
 
     def settled(self, columns: list[pa.Array]) -> list[pa.Array]:

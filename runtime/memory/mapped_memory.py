@@ -83,11 +83,11 @@ class MappedMemory(ArrayMemory):
     def empty(self, count: int, dtype: Any) -> Array:
         return self.zeros(count, dtype)
 
-    def zeros(self, count: int, dtype: Any) -> Array:
+    def zeros(self, count: int, dtype: Any, *, is_read_mostly: bool = False) -> Array:
         nbytes = count * np.dtype(dtype).itemsize
         if not self.is_mapped(nbytes):
             return np.zeros(count, dtype=dtype)
-        return self.new_file().map(nbytes)[:nbytes].view(dtype)
+        return self.new_file().map(nbytes, is_read_mostly=is_read_mostly)[:nbytes].view(dtype)
 
     def settled(self, columns: list[pa.Array]) -> list[pa.Array]:
         nbytes = sum(column.nbytes for column in columns)
@@ -123,9 +123,9 @@ class StateFile:
         except OSError as error:
             raise self._failure(error) from error
 
-    def map(self, nbytes: int) -> Array:
+    def map(self, nbytes: int, *, is_read_mostly: bool = False) -> Array:
         try:
-            mapping = self._file.map(nbytes)
+            mapping = self._file.map(nbytes, is_read_mostly=is_read_mostly)
         except OSError as error:
             raise self._failure(error) from error
         self._mappings.add(mapping)
@@ -135,6 +135,7 @@ class StateFile:
         hints = {
             errno.ENOSPC: "free space there, name another directory by io.tmp.dirs, or set a table.exec.state.ttl",
             errno.ENOMEM: "raise the system's vm.max_map_count",
+            errno.EMFILE: "raise the limit of open files (ulimit -n)",
         }
         return ExternalError(
             "SS6262",

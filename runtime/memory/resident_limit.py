@@ -1,30 +1,38 @@
-"""Keeps mapped state from filling the memory: unmaps pages, part after part, once more than a limit are mapped."""
+"""Keeps mapped state from filling the memory: unmaps the parts that are used least, once more than a limit are mapped."""
 
 from __future__ import annotations
 
-import mmap
 import os
 import threading
-from collections.abc import Callable, Iterator
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
 
 from runtime.host.clock import steady_s
 from runtime.host.mapped_file import Mapping
 from runtime.memory.mapped_memory import Mappings
 
-PART_BYTES = 4 << 20
-"""How much is unmapped by one call."""
+PART_BYTES = 2 << 20
+"""What is measured and unmapped together: one page of the processor's page tables."""
 
 BUSY_PAUSE_S = 0.01
 IDLE_PAUSE_S = 0.5
 """How often the limit is looked at, while there is more state than it allows, and otherwise."""
 
 COUNT_INTERVAL_S = 2.0
-"""How often pages are counted one by one. In between, the process's figure of mapped file pages says how many came and went."""
+"""How often pages are counted one by one, at least. In between, the process's figure of mapped file pages says how many came."""
 
-_PARTS_PER_LOOK = 8
 _GOAL = 0.75
-"""Down to what part of the limit pages are unmapped: pages that are in use come back at once, so this is not done too often."""
+"""Down to what part of the limit pages are unmapped: counting all pages takes time."""
+
+_READ_AROUND = 16
+"""How many pages the system maps at once when one is read; of pages that are written each is mapped by itself."""
+
+_HALF_LIFE_S = 10.0
+"""By when the rate of a part from before it was last unmapped counts half."""
+
+Array = np.ndarray[Any, Any]
 
 
 class PageFigures(Protocol):
@@ -33,11 +41,12 @@ class PageFigures(Protocol):
     def file_bytes(self) -> int:
         """Mapped pages of all files, those of libraries too."""
 
-    def resident_bytes(self, mapping: Mapping) -> int: ...
+    def resident_bytes(self, mapping: Mapping) -> Array:
+        """int64: mapped bytes of each part."""
 
 
 class ProcessPages:
-    """Implements `PageFigures` by /proc. State: a descriptor, for good."""
+    """Implements `PageFigures` by /proc. State: two descriptors, until `close`."""
 
     def __init__(self) -> None:
         self._status = os.open("/proc/self/status", os.O_RDONLY | os.O_CLOEXEC)
@@ -47,21 +56,40 @@ class ProcessPages:
         text = os.pread(self._status, 8192, 0)
         return int(text[text.index(b"RssFile:") + 8 :].split(None, 1)[0]) << 10
 
-    def resident_bytes(self, mapping: Mapping) -> int:
-        return mapping.resident_pages(self._page_map) * mmap.PAGESIZE
+    def resident_bytes(self, mapping: Mapping) -> Array:
+        return mapping.resident_bytes(self._page_map, PART_BYTES)
 
     def close(self) -> None:
         os.close(self._status)
         os.close(self._page_map)
 
 
+class _Parts:
+    """The parts of one mapping: when each was last unmapped, and how many of its bytes per second were mapped before that, in
+    bytes of pages that are mapped one by one."""
+
+    def __init__(self, count: int, now_s: float, *, is_read_mostly: bool) -> None:
+        self._weight = 1 / _READ_AROUND if is_read_mostly else 1.0
+        self.since_s = np.full(count, now_s)
+        self.rates = np.zeros(count)
+
+    def current_rates(self, resident: Array, now_s: float) -> Array:
+        passed_s = now_s - self.since_s
+        found: Array = np.maximum(
+            self._weight * resident / (passed_s + BUSY_PAUSE_S), self.rates * 0.5 ** (passed_s / _HALF_LIFE_S)
+        )
+        return found
+
+
 class ResidentLimit:
-    """Keeps the mapped pages of all state of a process below `limit_bytes`, by turns: the part that was mapped for longest is
-    unmapped first, and a page that is in use is mapped again when it is next read, from the system's cache.
+    """Keeps the mapped pages of all state of a process below `limit_bytes`. The system does not say which pages are in use. But
+    a part that is unmapped is mapped again page by page as it is used: the parts of which the fewest bytes per second come back
+    are unmapped first, a part in use seldom, and a page in use is mapped again from the system's cache.
 
     What the system does with pages that nobody has mapped is its own decision: it keeps them while there is memory, and writes
     them out when there is none. `drop` unmaps a part; a measurement has it write the part out at once.
-    State: whose mappings they are; where the next turn begins; how many file pages are not ours. One thread calls `keep`."""
+    State: whose mappings they are; of each part how fast it comes back; how many file pages are not ours. One thread calls
+    `keep`."""
 
     def __init__(
         self,
@@ -71,12 +99,14 @@ class ResidentLimit:
         now_s: Callable[[], float] = steady_s,
     ) -> None:
         self.limit_bytes = limit_bytes
+        self.highest_bytes = 0
+        """The most mapped bytes of state that were counted."""
         self._pages = pages
         self._drop = drop
         self._now_s = now_s
         self._owners: list[Mappings] = []
         self._lock = threading.Lock()
-        self._hand = 0
+        self._parts: dict[int, _Parts] = {}
         self._others_bytes = 0
         self._counted_s: float | None = None
 
@@ -96,37 +126,46 @@ class ResidentLimit:
         if sum(mapping.nbytes for mapping in live) <= self.limit_bytes:
             self._counted_s = None
             return IDLE_PAUSE_S
-        if self._counted_s is None or self._now_s() - self._counted_s >= COUNT_INTERVAL_S:
+        is_due = self._counted_s is None or self._now_s() - self._counted_s >= COUNT_INTERVAL_S
+        if is_due or self._pages.file_bytes() - self._others_bytes > self.limit_bytes:
             self._count(live)
-        if self._resident() > self.limit_bytes:
-            self._unmap(live)
         return BUSY_PAUSE_S
 
-    def _resident(self) -> int:
-        return self._pages.file_bytes() - self._others_bytes
-
     def _count(self, live: list[Mapping]) -> None:
-        own = sum(self._pages.resident_bytes(mapping) for mapping in live)
-        self._others_bytes = self._pages.file_bytes() - own
-        self._counted_s = self._now_s()
+        """Count the mapped pages of state, and unmap what is too much."""
+        now_s = self._now_s()
+        residents = [self._pages.resident_bytes(mapping) for mapping in live]
+        own_bytes = sum(int(resident.sum()) for resident in residents)
+        self.highest_bytes = max(self.highest_bytes, own_bytes)
+        self._others_bytes = self._pages.file_bytes() - own_bytes
+        self._counted_s = now_s
+        self._parts = {
+            mapping.address: self._known(mapping, len(resident), now_s)
+            for mapping, resident in zip(live, residents, strict=True)
+        }
+        if own_bytes > self.limit_bytes:
+            self._unmap(live, residents, own_bytes - int(_GOAL * self.limit_bytes), now_s)
 
-    def _unmap(self, live: list[Mapping]) -> None:
-        goal = int(_GOAL * self.limit_bytes)
-        parts = list(_parts(live))
-        for count in range(len(parts)):
-            mapping, start = parts[(self._hand + count) % len(parts)]
-            self._drop(mapping, start, PART_BYTES)
-            if count % _PARTS_PER_LOOK == _PARTS_PER_LOOK - 1 and self._resident() <= goal:
-                self._hand = (self._hand + count + 1) % len(parts)
-                return
-        # Each part was unmapped: what is left came back meanwhile, or is not ours.
-        self._counted_s = None
+    def _known(self, mapping: Mapping, count: int, now_s: float) -> _Parts:
+        known = self._parts.get(mapping.address)
+        if known is not None and len(known.rates) == count:
+            return known
+        return _Parts(count, now_s, is_read_mostly=mapping.is_read_mostly)
 
-
-def _parts(mappings: list[Mapping]) -> Iterator[tuple[Mapping, int]]:
-    for mapping in mappings:
-        for start in range(0, mapping.nbytes, PART_BYTES):
-            yield mapping, start
+    def _unmap(self, live: list[Mapping], residents: list[Array], excess_bytes: int, now_s: float) -> None:
+        """Unmap the parts with the least rates, until so many bytes are unmapped."""
+        parts = [self._parts[mapping.address] for mapping in live]
+        found = [p.current_rates(resident, now_s) for p, resident in zip(parts, residents, strict=True)]
+        rates, resident = np.concatenate(found), np.concatenate(residents)
+        owners = np.repeat(np.arange(len(live)), [len(r) for r in residents])
+        numbers = np.concatenate([np.arange(len(r)) for r in residents])
+        order = np.argsort(rates, kind="stable")
+        order = order[resident[order] > 0]
+        count = int(np.searchsorted(np.cumsum(resident[order]), excess_bytes)) + 1
+        for place in order[:count].tolist():
+            owner, number = int(owners[place]), int(numbers[place])
+            self._drop(live[owner], number * PART_BYTES, PART_BYTES)
+            parts[owner].rates[number], parts[owner].since_s[number] = rates[place], now_s
 
 
 class ResidentKeeper:

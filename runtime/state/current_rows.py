@@ -11,6 +11,7 @@ from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.changes import newest_into
 from runtime.kernels.growing import GrowingArray
 from runtime.kernels.index import KeyIndex
+from runtime.kernels.take import take_batch
 from runtime.state.arrays import Array
 
 SLOT_COLUMN = "$slot"
@@ -100,4 +101,4 @@ def _without(batch: pa.RecordBatch, rows: Array) -> pa.RecordBatch:
 def _selected(batch: pa.RecordBatch, is_kept: Array) -> pa.RecordBatch:
     if is_kept.all():
         return batch
-    return batch.take(to_array(pa.int64(), np.flatnonzero(is_kept)))
+    return take_batch(batch, np.flatnonzero(is_kept).astype(np.int32))

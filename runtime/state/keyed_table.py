@@ -140,18 +140,22 @@ class KeyedTable(SavedByChanges):
     def load(self, saved: SavedTables) -> None:
         # Batch by batch: as one array, strings of several subtasks may be too long for Arrow.
         if self._index is not None:
-            self._index.reserve(saved.rows_max(self.name))
+            # At once: arrays that double on the way leave most of their pages small.
+            rows_max = saved.rows_max(self.name)
+            self._index.reserve(rows_max)
+            self._resize(rows_max)
         identities, slots = [], []
+        widths = [len(column.fields) for column in self._columns]
         for entries in saved.batches(self.name):
-            slots.append(self._load_entries(entries))
+            slots.append(self._load_entries(entries, widths))
             if self._parts:
                 identities.append(entries.columns[:2])
         if identities:
             self._load_parts(saved, identities, np.concatenate(slots))
 
-    def _load_entries(self, entries: pa.RecordBatch) -> Array:
+    def _load_entries(self, entries: pa.RecordBatch, widths: list[int]) -> Array:
         first = FIXED_COLUMNS
-        has_times = entries.num_columns > first + len(self.schema)
+        has_times = entries.num_columns > first + len(self._keys) + sum(widths)
         columns = entries.columns[first + has_times :]
         slots = self._insert(columns[: len(self._keys)])
         if has_times:
@@ -159,8 +163,7 @@ class KeyedTable(SavedByChanges):
         else:
             self._ttl.touch(slots)
         first = len(self._keys)
-        for column in self._columns:
-            width = len(column.fields)
+        for column, width in zip(self._columns, widths, strict=True):
             column.load(slots, columns[first : first + width])
             first += width
         return slots

@@ -5,6 +5,24 @@ from __future__ import annotations
 import msgspec
 
 
+class KeptRows(msgspec.Struct, frozen=True):
+    """A table of whole rows: what each of its last columns means, "" for one that is not of the row."""
+
+    table: str
+    columns: tuple[str, ...]
+
+    def order(self, saved: KeptRows) -> tuple[int, ...]:
+        """Where each column stands in what was saved, of a table with columns of the same meanings.
+
+        >>> KeptRows("left", ("a", "b", "b", "")).order(KeptRows("left", ("b", "a", "b", "")))
+        (1, 0, 2, 3)
+        """
+        places: dict[str, list[int]] = {}
+        for place, meaning in enumerate(saved.columns):
+            places.setdefault(meaning, []).append(place)
+        return tuple(places[meaning].pop(0) for meaning in self.columns)
+
+
 class StateIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
     """`id` is a digest of what the state means. It leaves out names, places in the text, sinks, and options that do not change
     what rows mean; several operators of a job may share it. Then `feeds` tells them apart: the tables that the operator's rows
@@ -14,7 +32,8 @@ class StateIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
     under fewer of them holds the state that is needed under more.
 
     `sql` is the operator in SQL, and `line` its line in the statement, 0 where unknown: both are for people. `parts` are the
-    tables of the operator whose names come from columns of the statement, in the order of its calls."""
+    tables of the operator whose names come from columns of the statement, in the order of its calls. `rows` are those whose
+    columns come from it: their order counts for nothing."""
 
     id: str
     sql: str
@@ -22,6 +41,7 @@ class StateIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
     line: int = 0
     parts: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ()
+    rows: tuple[KeptRows, ...] = ()
 
     @property
     def title(self) -> str:

@@ -50,11 +50,13 @@ class StateSegment(msgspec.Struct, frozen=True):
 
 class TableState(msgspec.Struct, frozen=True):
     """A table that an operator of one subtask declares, or a part of it (`name.part`). `segments` in the order in which they are
-    loaded."""
+    loaded. `order`, of a table that another statement has saved: where each of its last columns stands among the last columns of
+    the segments; empty when they stand as they are."""
 
     name: str
     is_keyed: bool
     segments: tuple[StateSegment, ...]
+    order: tuple[int, ...] = ()
 
 
 class SavedOperator(msgspec.Struct, frozen=True):
@@ -102,9 +104,9 @@ class SubtaskState(msgspec.Struct, frozen=True):
 class TaskRestore(msgspec.Struct, frozen=True):
     """What a new attempt goes on from. `directory` is that of the job's checkpoints, which all paths of segments are below.
 
-    `states` are those of all subtasks that the vertex had, in their order: the attempt loads the key groups of its own from each,
-    and the whole of their shared tables. `is_finished`: its subtask had finished, and only passes on the end of its
-    input."""
+    `states` are those of all subtasks that the vertex had, in their order, as far as the attempt needs them: it loads the key
+    groups of its own from each, and the whole of their shared tables. `is_finished`: its subtask had finished, and only passes on
+    the end of its input."""
 
     checkpoint_id: int
     directory: str

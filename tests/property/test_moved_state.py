@@ -19,10 +19,12 @@ from moved_jobs import Script, operators_of, plan_job, run_job, script_of
 from operator_harness import Row, final_table
 
 from runtime import operators
+from runtime.operators.dry_run import kept_state
 from runtime.operators.operator import Operator
 from sqlstream import types as sql
-from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.job_graph import ChainedOperator, JobGraph
 from sqlstream.schema import Schema
+from sqlstream.specs import DeduplicateSpec, GroupAggregateSpec, SinkSpec, SourceSpec, WindowAggregateSpec
 
 PARALLELISMS = (1, 2, 3, 1)
 SEEDS = 2
@@ -346,3 +348,44 @@ def test_a_job_that_is_killed_between_checkpoints_commits_the_rows_of_one_that_i
         )
     events = ("killed", "completed", "savepoints", "aborted: given up", "begun beside another")
     assert all(seen[event] for event in events), seen
+
+
+OF_RUNTIME = {
+    *("$touched_ms", "$count", "$matches", "$sequence", "$time_ms", "$is_matched"),
+    *("$subtask", "$removed_until_ms"),
+}
+
+
+def stateful(name: str) -> list[ChainedOperator]:
+    operators = (o for v in planned(name).vertices for o in v.operators)
+    return [o for o in operators if o.state is not None and not isinstance(o.spec, SourceSpec | SinkSpec)]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", QUERIES)
+def test_tables_that_are_named_in_a_plan_have_the_columns_that_it_says(name: str) -> None:
+    for operator in stateful(name):
+        assert operator.state is not None
+        tables = {t.name: t for t in kept_state(operator, {}).tables}
+        declared = {n.partition(".")[0] for n in tables}
+        for rows in operator.state.rows:
+            # A table without rows at the end of the trial is not saved.
+            assert rows.table in declared, (operator.name, declared)
+            found = [n for n in tables[rows.table].columns.names if n not in OF_RUNTIME]
+            if isinstance(operator.spec, DeduplicateSpec):
+                found = found[len(operator.spec.keys) + 1 :]
+            assert len(found) == len(rows.columns), operator.name
+            if not isinstance(operator.spec, GroupAggregateSpec | WindowAggregateSpec):
+                side = 1 if rows.table == "right" else 0
+                names = list(operator.input_schemas[side].names)
+                assert [n.rpartition("_")[0] or n for n in found[: len(names)]] == [
+                    n.rpartition("_")[0] or n for n in names
+                ]
+        parts = {n for n in tables if "." in n}
+        assert parts <= set(operator.state.parts), operator.name
+
+
+def test_every_operator_that_keeps_something_has_an_identity() -> None:
+    for name in QUERIES:
+        operators = (o for v in planned(name).vertices for o in v.operators)
+        assert all(o.state is not None for o in operators if o.spec.kept_state()), name

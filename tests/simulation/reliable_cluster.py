@@ -28,6 +28,7 @@ from runtime.jobmanager.events import (
     RemoveAborted,
     RemoveCheckpoints,
     RemoveJob,
+    RescaleRequested,
     SavepointRequested,
     Send,
     SinksAborted,
@@ -65,6 +66,8 @@ FAULTS = (
     "as finished",
     "stops with a savepoint",
     "goes on from /sp",
+    "rescale job",
+    "is rescaled to",
     "which is aborted",
     "which is subsumed",
 )
@@ -106,15 +109,15 @@ class ReliableCluster(MortalCluster):
     def settings(self, job: JobGraph) -> JobGraph:
         rng = self.rng
         prefix = "execution.checkpointing."
-        is_broadcast = any(e.exchange.kind is ExchangeKind.BROADCAST for e in job.edges)
-        is_unaligned = not is_broadcast and rng.random() < 0.25
+        is_unaligned = _may_be_wider(job) and rng.random() < 0.25
         config = {
             "interval": f"{rng.choice([100, 500, 2000])} ms",
             "min-pause": f"{rng.choice([0, 0, 300])} ms",
-            "timeout": f"{rng.choice([1500, 6000])} ms",
+            "timeout": f"{6000 if self.is_calm else rng.choice([1500, 6000])} ms",
             "tolerable-failed-checkpoints": str(rng.choice([0, 1, 5])),
             "num-retained": str(rng.randint(1, 3)),
             "unaligned.enabled": str(is_unaligned).lower(),
+            "aligned-checkpoint-timeout": f"{rng.choice([0, 0, 200])} ms",
             "max-concurrent-checkpoints": str(1 if is_unaligned else rng.choice([1, 1, 2, 4])),
         }
         return replace(job, config=job.config | {prefix + name: value for name, value in config.items()})
@@ -127,6 +130,8 @@ class ReliableCluster(MortalCluster):
         for job in self.jobs:
             if rng.random() < 0.15:
                 self.at(rng.randint(2000, 20_000), lambda job=job: self.stop_with_savepoint(job.job_id))
+            for n in range(rng.choice([0, 0, 1, 2])):
+                self.at(rng.randint(2000, 20_000), lambda job=job, n=n: self.rescale(job.job_id, n))
         for _ in range(rng.choice([0, 0, 1, 1, 2])):
             self.at(rng.randint(500, 20_000), self.doom_job_manager)
         for _ in range(rng.randint(0, 2)):
@@ -144,6 +149,28 @@ class ReliableCluster(MortalCluster):
             kind, is_drain = CheckpointKind.SYNC_SAVEPOINT, self.rng.random() < 0.5
             directory = f"{SAVEPOINTS}/{job_id}"
             self.tell_job_manager(SavepointRequested(job_id, "t1", kind, directory, is_drain))
+
+    def rescale(self, job_id: str, number: int) -> None:
+        """Somebody asks for another parallelism, also when the job cannot be had with it."""
+        master = self.job_manager.dispatcher.masters.get(job_id)
+        if not self.is_up or master is None or not _may_be_wider(master.job_graph):
+            return
+        rescaled = self._at_another_parallelism(master.job_graph)
+        widths = [v.parallelism for v in rescaled.vertices]
+        trigger_id = f"r{self.life}-{number}"
+        try:
+            self.job_manager.dispatcher.check_rescale(rescaled, trigger_id)
+        except SqlStreamError as error:
+            self.say(f"{job_id} is not rescaled to {widths}: {error.message}")
+            return
+        self.say(f"rescale {job_id} to {widths}")
+        self.tell_job_manager(RescaleRequested(job_id, trigger_id, rescaled))
+
+    def _at_another_parallelism(self, job: JobGraph) -> JobGraph:
+        widest = min(3, self.bounds.slots_max) if self.bounds is not None else 3
+        widths = (self.rng.randint(1, widest) for _ in job.vertices)
+        vertices = zip(job.vertices, widths, strict=True)
+        return replace(job, vertices=tuple(replace(v, parallelism=n) for v, n in vertices))
 
     # --- what the JobManager instructs
 
@@ -201,16 +228,14 @@ class ReliableCluster(MortalCluster):
         """A job that has stopped with a savepoint goes on as another one, at another parallelism if its rows stay alike."""
         job, ended = instruction.ended.job_graph, instruction.ended
         stops = self.output.savepoint_at_end(job.job_id)
-        path = next((reply.path for reply in ended.savepoints if reply.path), "")
+        path = next((r.path for r in ended.savepoints if r.path.startswith(SAVEPOINTS)), "")
         if ended.details.status is not JobStatus.FINISHED or not stops or not path:
             return
         follower = replace(
             job, job_id=f"{job.job_id}b", config=job.config | {"execution.state-recovery.path": path}
         )
-        if all(edge.exchange.kind is not ExchangeKind.BROADCAST for edge in job.edges):
-            widths = (self.rng.randint(1, 3) for _ in job.vertices)
-            vertices = zip(job.vertices, widths, strict=True)
-            follower = replace(follower, vertices=tuple(replace(v, parallelism=n) for v, n in vertices))
+        if _may_be_wider(job):
+            follower = self._at_another_parallelism(follower)
         self.output.follows(follower.job_id, job.job_id)
         self.jobs.append(follower)
         self.after(self.rng.randint(100, 3000), lambda: self.submit(follower))
@@ -306,3 +331,8 @@ class ReliableCluster(MortalCluster):
 
     def is_quiet(self) -> bool:
         return not self.store_calls and super().is_quiet()
+
+
+def _may_be_wider(job: JobGraph) -> bool:
+    """Whether its rows are the same at another parallelism."""
+    return all(edge.exchange.kind is not ExchangeKind.BROADCAST for edge in job.edges)

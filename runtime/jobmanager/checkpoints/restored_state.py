@@ -124,11 +124,15 @@ def _merged(
 
 
 def _renamed(saved: SavedOperator, old: OperatorIdentity, new: ChainedOperator) -> SavedOperator:
-    """Under the names that the operator of the job has for its tables."""
+    """Under the names that the operator of the job has for its tables, and with their columns in its order."""
     parts: dict[str, str] = {}
+    orders: dict[str, tuple[int, ...]] = {}
     if old.state is not None and new.state is not None:
         parts = dict(zip(old.state.parts, new.state.parts, strict=True))
-    tables = tuple(replace(t, name=parts[t.name]) if t.name in parts else t for t in saved.tables)
+        orders = {n.table: n.order(o) for o, n in zip(old.state.rows, new.state.rows, strict=True) if o != n}
+    tables = tuple(
+        replace(t, name=parts.get(t.name, t.name), order=orders.get(t.name, ())) for t in saved.tables
+    )
     return replace(saved, operator_id=new.id, tables=tables)
 
 

@@ -53,13 +53,13 @@ class StateWrite:
     def __init__(
         self,
         taken: TakenState,
-        writer: StateWriter,
+        open_writer: Callable[[], StateWriter],
         report: Callable[[CheckpointReport], None],
         describe: Callable[[Exception], ErrorInfo],
     ) -> None:
         self.checkpoint_id = taken.report.checkpoint_id
         self._taken = taken
-        self._writer = writer
+        self._open_writer = open_writer
         self._report = report
         self._describe = describe
         self._name = state_name(taken.report.execution_id, self.checkpoint_id)
@@ -99,7 +99,7 @@ class StateWrite:
         snapshots[IN_FLIGHT] = in_flight_snapshot(self._taken.in_flight)
         if self._is_given_up:
             return None
-        saved = self._writer.write(self._name, snapshots)
+        saved = self._open_writer().write(self._name, snapshots)
         written_bytes = SubtaskState(saved).bytes
         *operators, rows = saved
         in_flight = in_flight_items(self._taken.in_flight, rows)
@@ -121,6 +121,6 @@ class StateWrite:
 
     def _discard(self) -> None:
         try:
-            self._writer.discard(self._name)
+            self._open_writer().discard(self._name)
         except Exception as error:  # the sweep of the job's files finds what is left
             logger.warning('could not remove "%s": %s', state_path(self._name), error)

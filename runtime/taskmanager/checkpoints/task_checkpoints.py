@@ -69,7 +69,7 @@ class _Begun:
     report: CheckpointTaken
     snapshots: Mapping[int, PendingSnapshot]
     passed: Mapping[Place, list[StreamItem]]
-    writer: StateWriter
+    open_writer: Callable[[], StateWriter]
     base: Chains
     sync_ms: int
     flush_ms: int
@@ -222,7 +222,7 @@ class TaskCheckpoints:
         committables = opened.prepare_commit(checkpoint_id)
         passed = self._send_on(barrier)
         try:
-            writer = self._writer(barrier)
+            open_writer = self._writer_of(barrier)
             state = opened.loop.input.position()
             snapshots = self._begin_snapshots(barrier)
             base = self._chains.base()
@@ -230,7 +230,7 @@ class TaskCheckpoints:
             self._refuse(checkpoint_id, self._describe(error))
             return None
         report = CheckpointTaken(self._descriptor.execution_id, checkpoint_id, state, committables)
-        return _Begun(barrier, report, snapshots, passed, writer, base, steady_ms() - since_ms, flush_ms)
+        return _Begun(barrier, report, snapshots, passed, open_writer, base, steady_ms() - since_ms, flush_ms)
 
     def _send_on(self, barrier: CheckpointBarrier) -> dict[Place, list[StreamItem]]:
         """Send the barrier to all consumers; returns what it passes, if it does."""
@@ -243,7 +243,7 @@ class TaskCheckpoints:
                 passed[True, edge, consumer] = [i for i in items if not isinstance(i, CheckpointBarrier)]
         return passed
 
-    def _writer(self, barrier: CheckpointBarrier) -> StateWriter:
+    def _writer_of(self, barrier: CheckpointBarrier) -> Callable[[], StateWriter]:
         directory = barrier.directory or self._descriptor.checkpoint_directory
         if not directory:
             raise InternalError(
@@ -256,11 +256,17 @@ class TaskCheckpoints:
                 f"checkpoint {barrier.checkpoint_id} came while those of {earlier} were being written"
             )
         config = self._descriptor.config
-        is_compressed = options.get(config, "execution.checkpointing.snapshot-compression")
-        files: StateFiles = self._surroundings.files(directory, config)
-        if self._copies is not None and not barrier.directory and writes_local_copies(config):
-            files = CopyingFiles(files, self._copies)
-        return StateWriter(files, directory, is_compressed=is_compressed)
+        copies = self._copies if not barrier.directory and writes_local_copies(config) else None
+
+        def opened() -> StateWriter:
+            """On the writing thread: a store is opened with its library, which takes time."""
+            is_compressed = options.get(config, "execution.checkpointing.snapshot-compression")
+            files: StateFiles = self._surroundings.files(directory, config)
+            if copies is not None:
+                files = CopyingFiles(files, copies)
+            return StateWriter(files, directory, is_compressed=is_compressed)
+
+        return opened
 
     def _begin_snapshots(self, barrier: CheckpointBarrier) -> dict[int, PendingSnapshot]:
         is_whole = bool(barrier.directory) or self._is_whole_next
@@ -283,7 +289,7 @@ class TaskCheckpoints:
             begun.base,
             None if is_savepoint else self._chains,
         )
-        write = StateWrite(taken, begun.writer, self._surroundings.report, self._describe)
+        write = StateWrite(taken, begun.open_writer, self._surroundings.report, self._describe)
         self._writes.append(write)
         self._surroundings.write(write.run)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from runtime.host.mapped_file import Mapping
 from runtime.memory.mapped_memory import MappedMemory, Mappings
 from runtime.memory.resident_limit import (
     BUSY_PAUSE_S,
@@ -29,7 +31,7 @@ def pages() -> Iterator[ProcessPages]:
 
 
 def resident(pages: ProcessPages, mappings: Mappings) -> int:
-    return sum(pages.resident_bytes(mapping) for mapping in mappings.live())
+    return int(sum(pages.resident_bytes(mapping).sum() for mapping in mappings.live()))
 
 
 def test_pages_beyond_the_limit_are_unmapped_and_come_back_when_they_are_read(
@@ -55,46 +57,60 @@ def test_pages_beyond_the_limit_are_unmapped_and_come_back_when_they_are_read(
 
 
 class Figures:
-    """Implements `PageFigures`: `others_bytes` of libraries, and all mappings whole but what was dropped."""
+    """Implements `PageFigures`: of each array so many bytes of each part."""
+
+    others_bytes = 100 * MB
 
     def __init__(self, mappings: Mappings) -> None:
-        self.others_bytes = 100 * MB
         self.mappings = mappings
-        self.gone: dict[tuple[int, int], int] = {}
+        self.resident = {m.address: np.zeros(m.nbytes // PART_BYTES, dtype=np.int64) for m in mappings.live()}
 
     def file_bytes(self) -> int:
-        return self.others_bytes + sum(m.nbytes for m in self.mappings.live()) - sum(self.gone.values())
+        return self.others_bytes + int(sum(parts.sum() for parts in self.resident.values()))
 
-    def resident_bytes(self, mapping: object) -> int:
-        (found,) = [m for m in self.mappings.live() if m is mapping]
-        gone = sum(size for (address, _), size in self.gone.items() if address == found.address)
-        return found.nbytes - gone
+    def resident_bytes(self, mapping: Mapping) -> Any:
+        return self.resident[mapping.address]
+
+    def drop(self, mapping: Mapping, start: int, length: int) -> None:
+        self.resident[mapping.address][start // PART_BYTES] = 0
 
 
-def test_parts_are_unmapped_in_turn(tmp_path: Path) -> None:
+def test_parts_that_are_used_stay_mapped(tmp_path: Path) -> None:
     memory = MappedMemory("Join[1]", [str(tmp_path)])
-    arrays = [memory.zeros(32 * MB, np.uint8) for _ in range(4)]
-    figures = Figures(memory.mappings)
-    order: list[int] = []
-    firsts = {m.address: n for n, m in enumerate(memory.mappings.live())}
+    hot, cold = memory.zeros(16 * MB, np.uint8), memory.zeros(64 * MB, np.uint8)
+    figures, clock = Figures(memory.mappings), [0.0]
+    in_hot, in_cold = figures.resident.values()
+    limit = ResidentLimit(32 * MB, figures, figures.drop, lambda: clock[0])
+    limit.add(memory.mappings)
+    came_back = 0
+    for turn in range(400):
+        clock[0] += 0.01
+        came_back += int((in_hot == 0).sum()) if turn >= 100 else 0
+        in_hot[:] = PART_BYTES
+        # Each time a few pages of four of the 32 cold parts.
+        in_cold[turn % 8 :: 8] += 128 << 10
+        limit.keep()
+        assert figures.file_bytes() <= 132 * MB
+    assert came_back < 300 * len(in_hot) / 20
+    del hot, cold
 
-    def drop(mapping: object, start: int, length: int) -> None:
-        address = mapping.address  # type: ignore[attr-defined]
-        order.append(firsts[address] * 8 + start // PART_BYTES)
-        figures.gone[address, start] = length
 
-    limit = ResidentLimit(64 * MB, figures, drop)
+def test_pages_of_libraries_are_no_state(tmp_path: Path) -> None:
+    memory = MappedMemory("Join[1]", [str(tmp_path)])
+    array = memory.zeros(64 * MB, np.uint8)
+    figures, clock = Figures(memory.mappings), [0.0]
+    (resident,) = figures.resident.values()
+    resident[:10] = PART_BYTES
+    limit = ResidentLimit(32 * MB, figures, figures.drop, lambda: clock[0])
     limit.add(memory.mappings)
     limit.keep()
-    # 32 parts of 4 MB, down to three quarters of 64 MB, in steps of eight parts.
-    assert order == list(range(24))
-    figures.gone.clear()
+    figures.others_bytes += 500 * MB
     limit.keep()
-    assert order[24:] == [*range(24, 32), *range(16)]
-    figures.others_bytes += 50 * MB
+    assert resident.sum() == 20 * MB
+    resident[:] = PART_BYTES
     limit.keep()
-    assert len(order) > 48, "mapped libraries count as state until the pages are counted again"
-    del arrays
+    assert resident.sum() == 24 * MB
+    del array
 
 
 def test_the_thread_keeps_the_limit_while_state_is_written(pages: ProcessPages, tmp_path: Path) -> None:

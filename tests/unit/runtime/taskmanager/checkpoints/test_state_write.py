@@ -50,7 +50,7 @@ def write_of(
     taken = CheckpointTaken("e1", 4, SubtaskState(splits=({"at": 5},), assignment=2))
     state = TakenState(taken, {7: pending}, in_flight or {}, {}, SegmentChains())
     writer = StateWriter(store or PrivateFiles(), str(directory))
-    return StateWrite(state, writer, reports.append, ErrorInfo.of)
+    return StateWrite(state, lambda: writer, reports.append, ErrorInfo.of)
 
 
 def files(directory: Path) -> list[Path]:

@@ -1,0 +1,45 @@
+"""What one attempt needs of the state of its vertex: descriptors would grow with the square of the parallelism otherwise."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from runtime.jobmanager.execution_graph import ExecutionVertex
+from sqlstream.graph.key_groups import key_groups_of
+from sqlstream.messages.checkpoint import SavedOperator, SubtaskState, TableState, TaskRestore
+from sqlstream.specs import ValuesSpec
+
+
+def share_of(restore: TaskRestore, subtask: ExecutionVertex) -> TaskRestore:
+    """The same with only those segments that may have key groups of the subtask, shared tables, and the items that were in flight
+    to and from it; an attempt that only passes on the end of its input loads nothing."""
+    if restore.is_finished:
+        return replace(restore, states=())
+    vertex = subtask.vertex
+    key_groups = key_groups_of(subtask.subtask, vertex.parallelism, vertex.max_parallelism)
+    # Rows that are part of the statement have no splits that could be assigned: each reader leaves out what any has read.
+    needs_splits = isinstance(vertex.operators[0].spec, ValuesSpec)
+    states = tuple(
+        SubtaskState(
+            operators=tuple(_operator(o, key_groups) for o in state.operators),
+            splits=state.splits if needs_splits else None,
+            in_flight=state.in_flight if n == subtask.subtask else (),
+        )
+        for n, state in enumerate(restore.states)
+    )
+    return replace(restore, states=states)
+
+
+def _operator(operator: SavedOperator, key_groups: range) -> SavedOperator:
+    return replace(operator, tables=tuple(_table(t, key_groups) for t in operator.tables))
+
+
+def _table(table: TableState, key_groups: range) -> TableState:
+    if not table.is_keyed:
+        return table
+    segments = tuple(
+        s
+        for s in table.segments
+        if s.first_key_group < key_groups.stop and s.last_key_group >= key_groups.start
+    )
+    return replace(table, segments=segments)
