@@ -300,3 +300,21 @@ def test_a_job_whose_processes_hang_goes_on_and_they_have_no_effect_when_they_wa
         assert restored(job) == (frozen is not executor_alone)
     wait_until(lambda: all(is_gone(p) for p in hanging), 60)
     assert_each_row_once(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_job_fails_with_the_reason_when_no_other_driver_can_be_started(tmp_path: Path) -> None:
+    (tmp_path / "cluster").mkdir()
+    with (
+        StandaloneCluster(tmp_path / "cluster") as cluster,
+        target_session(on_spark(**cluster.settings)) as session,
+    ):
+        job = checkpointed(session, tmp_path, attempts=3)
+        cluster.processes[0].kill()
+        cluster.processes[0].wait()
+        kill_driver(cluster)
+        status, error = job.wait(120)
+        assert status is JobStatus.FAILED
+        assert error is not None
+        assert error.code == "SS5112"
