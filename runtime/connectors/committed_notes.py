@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 import msgspec
 
@@ -25,9 +26,23 @@ def note_commit(path: str, first: Committable, files: Files) -> None:
     if not noted:
         make_room(os.path.dirname(place), files)
     noted[first.writer_id] = max(first.checkpoint_id, noted.get(first.writer_id, 0))
-    draft = f"{place}.draft"
-    write_whole(draft, msgspec.json.encode(noted), files)
-    files.publish(draft, place)
+    _write(place, noted, files)
+
+
+def forget_commits(path: str, undone: Iterable[Committable], files: Files) -> None:
+    """To be called before these are undone: what is noted as complete may lack its files in a repetition."""
+    first_undone: dict[str, dict[str, int]] = {}
+    for one in undone:
+        of_job = first_undone.setdefault(one.job_id, {})
+        of_job[one.writer_id] = min(one.checkpoint_id, of_job.get(one.writer_id, one.checkpoint_id))
+    for job_id, ids in first_undone.items():
+        place = _place(path, job_id)
+        noted = _read(place, files)
+        kept = {
+            writer: min(noted_id, ids.get(writer, noted_id + 1) - 1) for writer, noted_id in noted.items()
+        }
+        if kept != noted:
+            _write(place, kept, files)
 
 
 def is_noted(path: str, first: Committable, files: Files) -> bool:
@@ -44,6 +59,12 @@ def write_whole(path: str, data: bytes, files: Files) -> None:
             files.sync(stream)
     except OSError as error:
         raise file_error("write", path, error) from error
+
+
+def _write(place: str, noted: dict[str, int], files: Files) -> None:
+    draft = f"{place}.draft"
+    write_whole(draft, msgspec.json.encode(noted), files)
+    files.publish(draft, place)
 
 
 def _place(path: str, job_id: str) -> str:

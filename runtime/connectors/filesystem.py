@@ -18,6 +18,7 @@ from runtime.connectors.commit_journal import (
     remove_uncommitted,
     staging_directory,
 )
+from runtime.connectors.committed_notes import forget_commits
 from runtime.connectors.file_options import MONITOR_INTERVAL, REJECTED_ROWS_PATH, FileOptions
 from runtime.connectors.file_paths import (
     absolute_path,
@@ -225,6 +226,7 @@ class Filesystem:
         written = moves_of(path, committables)
         if FileSinkOptions.of(spec.options).is_compacted:
             written += [joined.move for joined in _joined(spec, path, committables)]
+        forget_commits(path, committables, files)
         remove_uncommitted(path, job_id, written, files)
 
     def begin_with(self, spec: SinkSpec, earlier_job_id: str, job_id: str, files: Files) -> None:

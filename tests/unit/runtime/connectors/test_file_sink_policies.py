@@ -279,6 +279,19 @@ def test_a_commit_that_is_repeated_does_not_miss_files_that_users_have_removed_s
         table.commit(3, third)
 
 
+def test_a_commit_that_was_undone_is_missed_when_it_is_repeated(tmp_path: Path) -> None:
+    table = Table(tmp_path / "t")
+    table.write((1, "a", "0"))
+    first = table.checkpoint(1)
+    table.write((2, "a", "0"))
+    second = table.checkpoint(2)
+    CONNECTOR.abort(table.spec, "job", second, table.files)
+    table.commit(1, first)
+    assert table.values() == [1]
+    with pytest.raises(ExternalError, match="the file written for it has vanished"):
+        table.commit(2, second)
+
+
 def test_a_table_notes_the_commits_of_the_last_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(committed_notes, "NOTES_MAX", 4)
     made = [Committable(f"job{n}", 1, "w", 0, {}) for n in range(6)]
