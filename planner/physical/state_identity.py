@@ -90,11 +90,12 @@ def _identified(node: PhysicalNode, inputs: list[Meaning]) -> tuple[str, tuple[s
 
 
 def _keys(node: PhysicalNode, inputs: list[Meaning]) -> list[str]:
-    """The keys of an operator whose state of one key has nothing to do with that of another."""
+    """The keys of an operator whose state of one key has nothing to do with that of another. One of windows has none: it writes
+    every key that it has when the window closes, also without a row of it."""
     match node.spec:
-        case GroupAggregateSpec() | WindowAggregateSpec():
+        case GroupAggregateSpec():
             return inputs[0].of(reading_spec(node).keys)
-        case RankSpec() | WindowRankSpec() as spec:
+        case RankSpec() as spec:
             return inputs[0].of(spec.partition_keys)
         case DeduplicateSpec() as spec:
             return inputs[0].of(spec.keys)

@@ -96,6 +96,25 @@ def test_conditions_on_keys_are_told_beside_the_identity() -> None:
     assert (by_the_time.conditions, by_the_time.id == wide.id) == ((), False)
 
 
+WINDOWS = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(rt), INTERVAL '1' MINUTE))"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT k, COUNT(*) FROM {WINDOWS} {{}} GROUP BY k, window_start, window_end",
+        f"SELECT k, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end, k ORDER BY v) AS n"
+        f" FROM {WINDOWS} {{}}) WHERE n <= 2",
+    ],
+)
+def test_conditions_on_keys_are_part_of_the_identity_of_what_writes_all_keys_when_a_window_closes(
+    sql: str,
+) -> None:
+    ddl = "CREATE TABLE t (k BIGINT, v BIGINT, rt TIMESTAMP(3), WATERMARK FOR rt AS rt) WITH ('connector' = 'stream');"
+    wide, narrow = (aggregate(ddl + sql.format(c)) for c in ("", "WHERE k > 1"))
+    assert (narrow.conditions, narrow.id == wide.id) == ((), False)
+
+
 FILES = "CREATE TABLE f (k BIGINT, v BIGINT) WITH ('connector' = 'files', 'path' = '{path}'{more});"
 ROWS = "CREATE TABLE f (k BIGINT, v BIGINT) WITH ('connector' = 'counted', 'path' = '{path}'{more});"
 
