@@ -115,6 +115,26 @@ def test_conditions_on_keys_are_part_of_the_identity_of_what_writes_all_keys_whe
     assert (narrow.conditions, narrow.id == wide.id) == ((), False)
 
 
+@pytest.mark.parametrize(
+    ("sql", "is_of_the_zone"),
+    [
+        ("SELECT CAST(at AS DATE), COUNT(*) FROM instants GROUP BY CAST(at AS DATE)", True),
+        ("SELECT COUNT(*) FROM instants WHERE CAST(at AS STRING) LIKE '2%'", True),
+        ("SELECT COUNT(*) FROM instants WHERE CAST(many AS STRING) LIKE '2%'", True),
+        ("SELECT FROM_UNIXTIME(k), COUNT(*) FROM instants GROUP BY FROM_UNIXTIME(k)", True),
+        ("SELECT at, COUNT(*) FROM instants GROUP BY at", False),
+        ("SELECT CAST(k AS STRING), COUNT(*) FROM instants GROUP BY CAST(k AS STRING)", False),
+    ],
+)
+def test_what_is_computed_in_the_time_zone_of_the_session_means_another_thing_in_another_one(
+    sql: str, is_of_the_zone: bool
+) -> None:
+    columns = "k BIGINT, at TIMESTAMP_LTZ(3), many ARRAY<TIMESTAMP_LTZ(3)>"
+    ddl = f"CREATE TABLE instants ({columns}) WITH ('connector' = 'stream');"
+    zone = "SET 'table.local-time-zone' = 'Europe/Berlin';"
+    assert (aggregate(ddl + sql).id != aggregate(ddl + zone + sql).id) is is_of_the_zone
+
+
 FILES = "CREATE TABLE f (k BIGINT, v BIGINT) WITH ('connector' = 'files', 'path' = '{path}'{more});"
 ROWS = "CREATE TABLE f (k BIGINT, v BIGINT) WITH ('connector' = 'counted', 'path' = '{path}'{more});"
 
