@@ -70,7 +70,8 @@ def row_meaning(node: PhysicalNode, inputs: list[Meaning], time_zone: str) -> Me
         case SourceSpec() as spec:
             return _source(spec, len(node.schema), time_zone)
         case ValuesSpec() as spec:
-            return _by_position(digest_of("values", repr(spec.rows)), (), len(node.schema))
+            types = [type_text(f.type) for f in node.schema.fields]
+            return _by_position(digest_of("values", repr(spec.rows), types), (), len(node.schema))
         case CalcSpec() as spec:
             return _calc(spec, inputs[0], time_zone)
         case WatermarkAssignerSpec() | DropUpdateBeforeSpec() | SinkSpec():

@@ -79,6 +79,10 @@ def test_a_line_is_that_of_the_statement() -> None:
             "SELECT k, COUNT(*) FROM s WHERE k = 1 GROUP BY k",
         ),
         (
+            "SELECT k, COUNT(*) FROM (VALUES (1)) AS t (k) GROUP BY k",
+            "SELECT k, COUNT(*) FROM (VALUES (DATE '1970-01-02')) AS t (k) GROUP BY k",
+        ),
+        (
             "SELECT k, COUNT(*) FROM s WHERE w > 1 GROUP BY k",
             "SELECT k, COUNT(*) FROM s WHERE w > 1.0 GROUP BY k",
         ),
