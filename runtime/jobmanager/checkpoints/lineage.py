@@ -51,9 +51,9 @@ class Lineage:
         for id in self._present:
             below = (self.depths.get(i, 0) for of_input in read[id] for i in of_input)
             self.depths[id] = max(below, default=0) + (self._present[id].state is not None)
-        uids = [o.uid for o in sorted(operators, key=lambda o: o.id)]
-        self.is_same_plan = uids == [o.uid for _, o in sorted(self._present.items())]
-        """Whether uids tell operators apart that are alike in all else."""
+        self._saved_uids = {o.id: o.uid for o in operators}
+        present_uids = [o.uid for _, o in sorted(self._present.items())]
+        self._is_same_plan = [uid for _, uid in sorted(self._saved_uids.items())] == present_uids
 
     def evidence(self, operator: ChainedOperator, claims: Mapping[int, Claim]) -> list[Evidence]:
         """What tells which state the operator goes on with: claims of operators that it feeds, or of a watermark's source. A sink
@@ -83,6 +83,16 @@ class Lineage:
             return any(id == below.operator.id and ordinal in (None, at) for id, at in reached)
         own, others = above.operator.state, below.operator.state
         return own is None or others is None or set(others.feeds) <= set(own.feeds)
+
+    def is_same(self, operator: ChainedOperator, claim: Claim) -> bool:
+        """Whether it is the saved operator as it was, with all that it fed. Uids of equal operators count them, and so tell
+        nothing alone."""
+        if claim.operator.uid != operator.uid:
+            return False
+        if self._is_same_plan or self._saved is None:
+            return self._is_same_plan
+        fed = {self._saved_uids[id] for id, _ in self._saved[claim.operator.id]}
+        return fed <= {self._present[id].uid for id, _ in self._reached[operator.id]}
 
     def position(self, claim: Claim) -> tuple[bytes, ...]:
         """Where a saved source stands: equal for two that have read the same rows."""

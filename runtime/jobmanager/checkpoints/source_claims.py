@@ -57,7 +57,7 @@ def _narrowed(source: ChainedOperator, pool: list[Claim], lineage: Lineage) -> l
 
 
 def _chosen(source: ChainedOperator, pool: list[Claim], taken: list[Claim], lineage: Lineage) -> Claim:
-    if lineage.is_same_plan and (same := [c for c in pool if c.operator.uid == source.uid]):
+    if same := [c for c in pool if lineage.is_same(source, c)]:
         return same[0]
     _check_one_position(source, pool, lineage)
     return next((c for c in pool if c not in taken), pool[0])

@@ -197,3 +197,17 @@ def test_sources_without_state_behind_them_are_told_apart_by_their_tables_alone(
     assert (found[f"{POSITION} b"], found[f"{POSITION} c"]) == (f"{POSITION} b", f"{POSITION} a")
     with pytest.raises(UserError, match=f"it is open where {POSITION} c goes on"):
         claims_of(saved(old, with_positions=True), job(f"c {rows}"))
+
+
+def test_sources_of_one_insert_are_told_apart_while_it_stays_as_it_is() -> None:
+    table = "CREATE TABLE f (k BIGINT, v BIGINT) WITH ('connector' = 'filtering');"
+    branches = ("SELECT k, v FROM f WHERE v > 1", "SELECT k, v FROM f WHERE v < 0")
+    old = job(f"a {' UNION ALL '.join(branches)}", more=table)
+    more = job(f"b {COUNTS}", f"a {' UNION ALL '.join(branches)}", more=table)
+    claims = claims_of(saved(old, with_positions=True), more)
+    operators = [o for v in more.vertices for o in v.operators if o.id in claims]
+    assert len(operators) >= 3
+    assert all(claims[o.id].operator.uid == o.uid for o in operators)
+    other = job(f"a {' UNION ALL '.join(reversed(branches))}", more=table)
+    with pytest.raises(UserError, match="it is open where the position in table f"):
+        claims_of(saved(old, with_positions=True), other)
