@@ -53,14 +53,15 @@ class LocalCopies:
         return SubtaskCopies(self, job_id, (vertex_id, subtask), figures)
 
     def release(self, job_id: str) -> None:
-        """The job holds no slot here any more."""
+        """The job holds no slot here any more. Raises nothing: what cannot be removed is logged."""
         with self._lock:
             is_known = self._jobs.pop(job_id, None) is not None
         if is_known:
-            for directory in self._directories:
-                if directory.made:
-                    shutil.rmtree(f"{directory.made}/{job_id}", ignore_errors=True)
-            self._remove_abandoned(job_id)
+            with _logged():
+                for directory in self._directories:
+                    if directory.made:
+                        shutil.rmtree(f"{directory.made}/{job_id}", ignore_errors=True)
+                self._remove_abandoned(job_id)
 
     def find(self, job_id: str, name: str) -> str | None:
         """A file that may be the copy: that of this process, or of another."""
@@ -212,27 +213,28 @@ class SubtaskCopies:
     def completed(self, checkpoint_id: int, named: Iterable[str]) -> None:
         """`named` are the paths of all files that the checkpoint refers to."""
         names = frozenset(os.path.basename(path) for path in named)
-        with self._logged():
+        with _logged():
             self._copies.retain(self._job_id, self._owner, checkpoint_id, names)
 
     def aborted(self, checkpoint_id: int) -> None:
-        with self._logged():
+        with _logged():
             self._copies.drop_checkpoint(self._job_id, self._owner, checkpoint_id)
 
     def drop(self, paths: Iterable[str]) -> None:
         """Remove copies, if there are any."""
-        with self._logged():
+        with _logged():
             self._copies.drop(self._job_id, self._owner, [os.path.basename(path) for path in paths])
 
     def close(self) -> None:
         self._copies.ended(self._job_id, self._owner)
 
-    @contextmanager
-    def _logged(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            logger.warning("could not remove a local copy of state: %s", error)
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        logger.warning("could not remove a local copy of state: %s", error)
 
 
 def _checked(name: str) -> str:

@@ -259,6 +259,17 @@ def test_copies_are_spread_over_several_directories(tmp_path: Path) -> None:
     assert own.figures.store_bytes == 0
 
 
+def test_a_job_leaves_a_directory_that_cannot_be_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = tmp_path / "no directory"
+    root.write_text("")
+    copies = LocalCopies([str(root)])
+    copies.of_subtask(JOB, "v", 0, StateFigures())
+    copies.release(JOB)
+    assert f"could not remove a local copy of state: [Errno 20] Not a directory: '{root}'" in caplog.text
+
+
 def test_a_name_that_is_a_path_is_refused(tmp_path: Path) -> None:
     copies = LocalCopies([str(tmp_path)])
     for job_id in ("", "..", "a/b"):

@@ -141,3 +141,16 @@ def test_writing_threads_make_every_call_and_none_behind_their_stop() -> None:
     assert sorted(made.get(timeout=20) for _ in range(12)) == [0, 1, *[9] * 10]
     with pytest.raises(queue.Empty):
         made.get(timeout=0.05)
+
+
+def test_a_call_that_raises_is_logged_and_the_next_is_made(caplog: pytest.LogCaptureFixture) -> None:
+    threads, made = WritingThreads(1), queue.SimpleQueue[int]()
+
+    def fail() -> None:
+        raise OSError("the disk does not answer")
+
+    threads.submit(fail)
+    threads.submit(lambda: made.put(5))
+    assert made.get(timeout=20) == 5
+    assert "the disk does not answer" in caplog.text
+    threads.stop()
