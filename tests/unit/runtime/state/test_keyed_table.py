@@ -217,6 +217,23 @@ def test_a_large_table_is_saved_in_pieces_that_are_loaded_as_one() -> None:
     assert (numbers[1].values[slots] == view_values(tables[1].keys(slots)[0], np.int64) * 3).all()
 
 
+def test_a_table_that_is_restored_from_increments_is_as_large_as_from_a_whole_copy() -> None:
+    count = 70_000
+    keys = pa.schema([("k", pa.int64())])
+    table = KeyedTable("t", keys, [NumberColumn("n", pa.int64())], StateScope())
+    table.get_or_create([pa.array(np.arange(count))])
+    whole = table.save().keyed["t"]
+    place = whole.schema.get_field_index(VERSION_COLUMN)
+    replaced = whole.set_column(place, VERSION_COLUMN, pa.array(np.full(count, 2)))
+    sizes = []
+    for saved in (whole, pa.concat_tables([whole, replaced])):
+        restored = KeyedTable("t", keys, [NumberColumn("n", pa.int64())], StateScope())
+        restored.load(SavedTables({"t": saved}))
+        assert len(restored) == count
+        sizes.append(restored.nbytes())
+    assert sizes[0] == sizes[1]
+
+
 def test_columns_may_have_the_names_of_those_that_are_added() -> None:
     names = [KEY_GROUP_COLUMN, SLOT_COLUMN, "$touched_ms"]
     keys = pa.schema([(name, pa.int64()) for name in names])
