@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import os
 import shutil
 import tempfile
 import threading
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from runtime.checkpoint.state_figures import StateFigures
@@ -52,16 +53,14 @@ class LocalCopies:
             subtasks.setdefault((vertex_id, subtask), _Kept()).is_running = True
         return SubtaskCopies(self, job_id, (vertex_id, subtask), figures)
 
-    def release(self, job_id: str) -> None:
-        """The job holds no slot here any more. Raises nothing: what cannot be removed is logged."""
+    def release(self, job_id: str) -> Callable[[], None] | None:
+        """The job holds no slot here any more. Returns at once what removes its copies, if there may be any: to be called once,
+        by any thread; it raises nothing."""
         with self._lock:
-            is_known = self._jobs.pop(job_id, None) is not None
-        if is_known:
-            with _logged():
-                for directory in self._directories:
-                    if directory.made:
-                        shutil.rmtree(f"{directory.made}/{job_id}", ignore_errors=True)
-                self._remove_abandoned(job_id)
+            subtasks = self._jobs.pop(job_id, None)
+        if subtasks is None:
+            return None
+        return functools.partial(self._clear, job_id, [n for kept in subtasks.values() for n in kept.names])
 
     def find(self, job_id: str, name: str) -> str | None:
         """A file that may be the copy: that of this process, or of another."""
@@ -137,6 +136,19 @@ class LocalCopies:
         for name in names:
             with suppress(FileNotFoundError):
                 os.remove(f"{self.directory_of(name)}/{job_id}/{_checked(name)}")
+
+    def _clear(self, job_id: str, names: Iterable[str]) -> None:
+        """Remove the copies of a job that left, which had these names; one that is back meanwhile may have others."""
+        with self._lock:
+            is_back = job_id in self._jobs
+        with _logged():
+            if is_back:
+                self._remove(job_id, names)
+                return
+            for directory in self._directories:
+                if directory.made:
+                    shutil.rmtree(f"{directory.made}/{job_id}", ignore_errors=True)
+            self._remove_abandoned(job_id)
 
     def _remove_abandoned(self, job_id: str) -> None:
         for directory in self._directories:
