@@ -18,7 +18,8 @@ Write = Callable[[], None]
 class WritingThreads:
     """Makes calls one after the other on few threads, which start with the first. What a call raises is logged, and ends none.
 
-    State: the calls that wait: each task has two at most."""
+    State: the calls that wait. Of each task these are few writes of state, as it refuses checkpoints beyond them, and one removal
+    of local copies for each checkpoint that ended meanwhile."""
 
     def __init__(self, threads: int = WRITING_THREADS) -> None:
         self._threads = threads
