@@ -52,7 +52,8 @@ def compile_statements(nodes: tuple[Sink, ...], context: BindContext, job_id: st
     physical = plan_statements(optimised, settings, context.connectors)
     physical = infer_changelog_modes(physical, context.connectors)
     physical = drop_update_before(physical, context.connectors)
-    physical = identify_states(physical, context.connectors, context.line_of)
+    time_zone = str(config.get(settings, "table.local-time-zone"))
+    physical = identify_states(physical, context.connectors, context.line_of, time_zone)
     scaling = plan_scaling(physical, settings)
     stream_graph = translate_stream_graph(physical, scaling, settings)
     job_graph = translate_job_graph(

@@ -30,6 +30,7 @@ from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckp
 from runtime.jobmanager.checkpoints.restored_state import restorable_checkpoint
 from sqlstream.changelog import RowKind
 from sqlstream.graph.job_graph import JobGraph, written_tables
+from sqlstream.graph.operator_inputs import operator_inputs
 from sqlstream.messages.checkpoint import SubtaskState
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.manifest import CheckpointManifest, OperatorIdentity, VertexState
@@ -188,13 +189,17 @@ def _tape(scripts: Mapping[str, list[Script]], seed: int) -> Tape:
 
 
 def _manifest(graph: JobGraph, completed: Completed) -> CheckpointManifest:
+    inputs = operator_inputs(graph)
     vertices = tuple(
         VertexState(
             v.id,
             v.name,
             v.parallelism,
             v.max_parallelism,
-            tuple(OperatorIdentity(o.id, o.uid, o.name, o.description, o.state) for o in v.operators),
+            tuple(
+                OperatorIdentity(o.id, o.uid, o.name, o.description, o.state, inputs[o.id])
+                for o in v.operators
+            ),
             completed.states[v.id],
             completed.finished[v.id],
         )

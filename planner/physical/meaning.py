@@ -24,9 +24,14 @@ from sqlstream.expressions import (
     inputs_of,
 )
 from sqlstream.functions.determinism import is_deterministic
-from sqlstream.types import LogicalType
+from sqlstream.types import LogicalType, TypeRoot
 
 DIGITS = 32
+
+OF_LOCAL_TIME = frozenset(
+    ("FROM_UNIXTIME", "UNIX_TIMESTAMP", "LOCALTIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "LOCALTIME")
+)
+"""Functions that read the session's time zone without a TIMESTAMP_LTZ."""
 
 
 class Condition(NamedTuple):
@@ -71,16 +76,28 @@ def type_text(t: LogicalType) -> str:
     return str(t.without_time_attribute())
 
 
-def expression_meaning(expression: Expression, columns: Sequence[str]) -> str:
-    """What an expression over columns of these meanings holds; that of a column is its own."""
+def expression_meaning(expression: Expression, columns: Sequence[str], time_zone: str) -> str:
+    """What an expression over columns of these meanings holds; that of a column is its own. `time_zone` is the session's."""
     check_not_given_up()
     if isinstance(expression, InputRef):
         return columns[expression.index]
     if isinstance(expression, Call):
-        args = [expression_meaning(a, columns) for a in expression.args]
-        return digest_of("call", expression.function, args, type_text(expression.type))
+        args = [expression_meaning(a, columns, time_zone) for a in expression.args]
+        zone = [time_zone] if _reads_time_zone(expression) else []
+        return digest_of("call", expression.function, args, type_text(expression.type), *zone)
     # JSON has one number for 1 and 1.0, and none for NaN.
     return digest_of("literal", repr(expression.value), type_text(expression.type))
+
+
+def _reads_time_zone(call: Call) -> bool:
+    types = (call.type, *(a.type for a in call.args))
+    return call.function in OF_LOCAL_TIME or any(has_instants(t) for t in types)
+
+
+def has_instants(t: LogicalType) -> bool:
+    """Whether a value of the type has a TIMESTAMP_LTZ at any depth."""
+    nested = (*(n for n in (t.element, t.key) if n is not None), *(f.type for f in t.fields))
+    return t.root is TypeRoot.TIMESTAMP_LTZ or any(has_instants(n) for n in nested)
 
 
 def call_meaning(call: AggregateCall, meaning: Meaning) -> str:
@@ -94,10 +111,12 @@ def order_meaning(order: Iterable[SortKey], meaning: Meaning) -> list[Any]:
     return [[meaning.columns[k.column], k.is_descending, k.is_nulls_first] for k in order]
 
 
-def condition_meanings(condition: Expression | None, columns: Sequence[str]) -> frozenset[Condition]:
-    return frozenset(_condition(part, columns) for part in conjuncts(condition))
+def condition_meanings(
+    condition: Expression | None, columns: Sequence[str], time_zone: str
+) -> frozenset[Condition]:
+    return frozenset(_condition(part, columns, time_zone) for part in conjuncts(condition))
 
 
-def _condition(part: Expression, columns: Sequence[str]) -> Condition:
+def _condition(part: Expression, columns: Sequence[str], time_zone: str) -> Condition:
     reads = frozenset(columns[i] for i in inputs_of(part)) if is_deterministic(part) else None
-    return Condition(expression_meaning(part, columns), reads)
+    return Condition(expression_meaning(part, columns, time_zone), reads)

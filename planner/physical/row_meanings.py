@@ -46,12 +46,12 @@ from sqlstream.specs import (
 Joining = JoinSpec | IntervalJoinSpec | WindowJoinSpec
 
 
-def meanings_of(sinks: tuple[PhysicalNode, ...]) -> dict[int, Meaning]:
-    """The meaning of every node of a plan, by its id()."""
+def meanings_of(sinks: tuple[PhysicalNode, ...], time_zone: str) -> dict[int, Meaning]:
+    """The meaning of every node of a plan, by its id(), in a session of this time zone."""
     found: dict[int, Meaning] = {}
     for node in walk_plan(sinks):
         check_not_given_up()
-        found[id(node)] = row_meaning(node, [found[id(i.node)] for i in node.inputs])
+        found[id(node)] = row_meaning(node, [found[id(i.node)] for i in node.inputs], time_zone)
     return found
 
 
@@ -62,25 +62,26 @@ def reading_spec(node: PhysicalNode) -> Any:
     return node.inputs[0].node.spec if is_global else node.spec
 
 
-def row_meaning(node: PhysicalNode, inputs: list[Meaning]) -> Meaning:
+def row_meaning(node: PhysicalNode, inputs: list[Meaning], time_zone: str) -> Meaning:
     """What the rows of a node mean, whose inputs have these meanings."""
     match node.spec:
         case None:
             return _union(inputs, len(node.schema))
         case SourceSpec() as spec:
-            return _source(spec, len(node.schema))
+            return _source(spec, len(node.schema), time_zone)
         case ValuesSpec() as spec:
-            return _by_position(digest_of("values", repr(spec.rows)), (), len(node.schema))
+            types = [type_text(f.type) for f in node.schema.fields]
+            return _by_position(digest_of("values", repr(spec.rows), types), (), len(node.schema))
         case CalcSpec() as spec:
-            return _calc(spec, inputs[0])
+            return _calc(spec, inputs[0], time_zone)
         case WatermarkAssignerSpec() | DropUpdateBeforeSpec() | SinkSpec():
             return _padded(inputs[0], len(node.schema))
         case GroupAggregateSpec() | WindowAggregateSpec() as spec:
             return _aggregate(node, spec, inputs[0])
         case JoinSpec() | IntervalJoinSpec() | WindowJoinSpec() as spec:
-            return _join(spec, *inputs)
+            return _join(spec, inputs[0], inputs[1], time_zone)
         case LookupJoinSpec() as spec:
-            return _lookup_join(spec, inputs[0])
+            return _lookup_join(spec, inputs[0], time_zone)
         case _ as spec:
             return _of_one_input(node, spec, inputs)
 
@@ -129,18 +130,18 @@ def _padded(source: Meaning, width: int) -> Meaning:
     )
 
 
-def _calc(spec: CalcSpec, source: Meaning) -> Meaning:
-    columns = tuple(expression_meaning(p, source.columns) for p in spec.projections)
-    conditions = condition_meanings(spec.condition, source.columns)
+def _calc(spec: CalcSpec, source: Meaning, time_zone: str) -> Meaning:
+    columns = tuple(expression_meaning(p, source.columns, time_zone) for p in spec.projections)
+    conditions = condition_meanings(spec.condition, source.columns, time_zone)
     return Meaning(source.base, columns, source.conditions | conditions)
 
 
-def _source(spec: SourceSpec, width: int) -> Meaning:
+def _source(spec: SourceSpec, width: int, time_zone: str) -> Meaning:
     """The options say where the rows are. Filters that the connector applies are conditions like those of a Calc."""
     columns = _table_columns(spec)
     if spec.watermark is not None and spec.watermark.adds_rowtime:
-        columns += (expression_meaning(spec.watermark.rowtime, columns),)
-    conditions = frozenset(c for f in spec.filters for c in condition_meanings(f, columns))
+        columns += (expression_meaning(spec.watermark.rowtime, columns, time_zone),)
+    conditions = frozenset(c for f in spec.filters for c in condition_meanings(f, columns, time_zone))
     base = digest_of("table", spec.table, *([spec.limit] if spec.limit >= 0 else []))
     return _padded(Meaning(base, columns, conditions), width)
 
@@ -182,9 +183,9 @@ def _window(window: WindowSpec) -> list[Any]:
     return [str(window), window.is_event_time, window.time_zone]
 
 
-def _join(spec: Joining, left: Meaning, right: Meaning) -> Meaning:
+def _join(spec: Joining, left: Meaning, right: Meaning, time_zone: str) -> Meaning:
     columns = (*(digest_of("left", c) for c in left.columns), *(digest_of("right", c) for c in right.columns))
-    conditions = sorted(c.meaning for c in condition_meanings(spec.condition, columns))
+    conditions = sorted(c.meaning for c in condition_meanings(spec.condition, columns, time_zone))
     return Meaning(digest_of("join", pairing_meaning(spec, left, right), conditions), columns)
 
 
@@ -204,14 +205,16 @@ def pairing_meaning(spec: Joining, left: Meaning, right: Meaning) -> str:
     return digest_of(kind, left.rows, right.rows, pairs, time)
 
 
-def _lookup_join(spec: LookupJoinSpec, left: Meaning) -> Meaning:
+def _lookup_join(spec: LookupJoinSpec, left: Meaning, time_zone: str) -> Meaning:
     table = _table_columns(spec.source)
-    looked_up = tuple(digest_of("looked_up", expression_meaning(p, table)) for p in spec.projections)
+    looked_up = tuple(
+        digest_of("looked_up", expression_meaning(p, table, time_zone)) for p in spec.projections
+    )
     columns = (*left.columns, *looked_up)
     pairs = sorted(zip(left.of(spec.left_keys), (table[k] for k in spec.source_keys), strict=True))
     conditions = [
-        sorted(c.meaning for c in condition_meanings(spec.source_condition, table)),
-        sorted(c.meaning for c in condition_meanings(spec.condition, columns)),
+        sorted(c.meaning for c in condition_meanings(spec.source_condition, table, time_zone)),
+        sorted(c.meaning for c in condition_meanings(spec.condition, columns, time_zone)),
     ]
     rows = digest_of("lookup_join", spec.kind.value, left.rows, spec.source.table, pairs, conditions)
     return Meaning(rows, columns)

@@ -50,13 +50,16 @@ Lines = Callable[[Span], int]
 
 
 def identify_states(
-    sinks: tuple[PhysicalNode, ...], connectors: Mapping[str, ConnectorDescriptor], line_of: Lines
+    sinks: tuple[PhysicalNode, ...],
+    connectors: Mapping[str, ConnectorDescriptor],
+    line_of: Lines,
+    time_zone: str,
 ) -> tuple[PhysicalNode, ...]:
     """The plan with the `state` of every operator that keeps some; shared nodes stay shared. `line_of` tells the line of a place
-    in the statement.
+    in the statement, and `time_zone` is the session's.
 
     The plan has its changelog modes, on which depends what an operator keeps."""
-    meanings = meanings_of(sinks)
+    meanings = meanings_of(sinks, time_zone)
     feeds = _feeds(sinks)
     rebuilt: dict[int, PhysicalNode] = {}
     for node in walk_plan(sinks):
@@ -64,7 +67,7 @@ def identify_states(
         state = None
         if not _is_stateless(node):
             read = [meanings[id(i.node)] for i in node.inputs]
-            id_, conditions = _identified(node, read)
+            id_, conditions = _identified(node, read, time_zone)
             if isinstance(node.spec, SourceSpec):
                 id_ = _source_id(node.spec, meanings[id(node)], connectors[node.spec.connector])
             state = StateIdentity(
@@ -80,21 +83,24 @@ def identify_states(
     return tuple(rebuilt[id(sink)] for sink in sinks)
 
 
-def _identified(node: PhysicalNode, inputs: list[Meaning]) -> tuple[str, tuple[str, ...]]:
+def _identified(node: PhysicalNode, inputs: list[Meaning], time_zone: str) -> tuple[str, tuple[str, ...]]:
     """The id, and the conditions that are left out of it because they only say which keys there are."""
     keys = _keys(node, inputs)
     conditions = inputs[0].conditions_on(keys) if keys else frozenset()
     if conditions:
         inputs = [inputs[0].without(conditions)]
-    return _state_id(node, row_meaning(node, inputs), inputs), tuple(sorted(c.meaning for c in conditions))
+    return _state_id(node, row_meaning(node, inputs, time_zone), inputs), tuple(
+        sorted(c.meaning for c in conditions)
+    )
 
 
 def _keys(node: PhysicalNode, inputs: list[Meaning]) -> list[str]:
-    """The keys of an operator whose state of one key has nothing to do with that of another."""
+    """The keys of an operator whose state of one key has nothing to do with that of another. One of windows has none: it writes
+    every key that it has when the window closes, also without a row of it."""
     match node.spec:
-        case GroupAggregateSpec() | WindowAggregateSpec():
+        case GroupAggregateSpec():
             return inputs[0].of(reading_spec(node).keys)
-        case RankSpec() | WindowRankSpec() as spec:
+        case RankSpec() as spec:
             return inputs[0].of(spec.partition_keys)
         case DeduplicateSpec() as spec:
             return inputs[0].of(spec.keys)

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from sqlstream.graph.operator_inputs import OperatorInputs
 from sqlstream.graph.state_identity import StateIdentity
 from sqlstream.messages.checkpoint import SubtaskState
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
@@ -18,13 +19,15 @@ MANIFEST_VERSION = 1
 
 class OperatorIdentity(msgspec.Struct, frozen=True):
     """An operator of the job that was saved. `state` finds its state in another job; without it `uid` does, in a job of the same
-    plan. `name` and `description` are for people."""
+    plan. `inputs` are the ids of the operators that each of its inputs reads; None in manifests that do not tell. `name` and
+    `description` are for people."""
 
     id: int
     uid: str
     name: str
     description: str = ""
     state: StateIdentity | None = None
+    inputs: OperatorInputs | None = None
 
     @property
     def title(self) -> str:

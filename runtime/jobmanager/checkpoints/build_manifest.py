@@ -9,6 +9,7 @@ from runtime.jobmanager.checkpoints.completed_checkpoints import Positions, Rest
 from runtime.jobmanager.checkpoints.pending_checkpoint import PendingCheckpoint
 from runtime.jobmanager.events import SinkCommit
 from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
+from sqlstream.graph.operator_inputs import OperatorInputs, operator_inputs
 from sqlstream.messages.checkpoint import SubtaskState
 from sqlstream.messages.manifest import (
     CheckpointManifest,
@@ -29,6 +30,7 @@ def build_manifest(
     """`commits` are its own and those of earlier checkpoints that may not have been carried out. Times are those of the steady
     clock."""
     job = graph.job_graph
+    inputs = operator_inputs(job)
     return CheckpointManifest(
         job.job_id,
         job.name,
@@ -36,7 +38,7 @@ def build_manifest(
         pending.kind,
         pending.started_ms,
         now_ms,
-        tuple(_vertex_state(subtasks, pending) for subtasks in graph.vertices.values()),
+        tuple(_vertex_state(subtasks, pending, inputs) for subtasks in graph.vertices.values()),
         enumerators,
         tuple(saved for n, of_checkpoint in commits.items() for saved in _saved(n, of_checkpoint)),
         restored_from,
@@ -48,7 +50,9 @@ def _saved(checkpoint_id: int, commits: tuple[SinkCommit, ...]) -> list[SavedCom
     return [SavedCommit(checkpoint_id, c.vertex_id, c.operator_id, c.spec, c.committables) for c in commits]
 
 
-def _vertex_state(subtasks: tuple[ExecutionVertex, ...], pending: PendingCheckpoint) -> VertexState:
+def _vertex_state(
+    subtasks: tuple[ExecutionVertex, ...], pending: PendingCheckpoint, inputs: Mapping[int, OperatorInputs]
+) -> VertexState:
     vertex = subtasks[0].vertex
     acknowledgements = [pending.acknowledged.get(s.execution.execution_id) for s in subtasks]
     return VertexState(
@@ -56,7 +60,10 @@ def _vertex_state(subtasks: tuple[ExecutionVertex, ...], pending: PendingCheckpo
         vertex.name,
         vertex.parallelism,
         vertex.max_parallelism,
-        tuple(OperatorIdentity(o.id, o.uid, o.name, o.description, o.state) for o in vertex.operators),
+        tuple(
+            OperatorIdentity(o.id, o.uid, o.name, o.description, o.state, inputs[o.id])
+            for o in vertex.operators
+        ),
         tuple(ack.state if ack is not None else SubtaskState() for ack in acknowledgements),
         tuple(ack is None for ack in acknowledgements),
     )

@@ -14,8 +14,9 @@ from runtime.jobmanager.checkpoints.completed_checkpoints import (
     Positions,
     RestorableVertex,
 )
+from runtime.jobmanager.checkpoints.lineage import Claim
 from runtime.jobmanager.checkpoints.saved_secrets import check_secrets, with_secrets
-from runtime.jobmanager.checkpoints.state_claims import Claim, begun_empty, claims_of, left_out
+from runtime.jobmanager.checkpoints.state_claims import begun_empty, claims_of, left_out
 from runtime.jobmanager.events import LoadedCheckpoint
 from sqlstream import config as options
 from sqlstream.errors import UserError
@@ -31,8 +32,9 @@ def restorable_checkpoint(
     loaded: LoadedCheckpoint, job: JobGraph, *, is_owned: bool, ignores_unclaimed: bool
 ) -> CompletedCheckpoint:
     """The checkpoint with its state by the vertices of the job. UserError SS6204 when an operator of the checkpoint has state
-    that none of the job takes, SS6205 when the number of key groups differs, SS6222 when rows were under way between tasks
-    that the job does not have, and SS6271 when it does not have the password of a sink."""
+    that none of the job takes, or a source has several positions to go on at, SS6205 when the number of key groups differs,
+    SS6222 when rows were under way between tasks that the job does not have, and SS6271 when it does not have the password of a
+    sink."""
     manifest = loaded.manifest
     _check_in_flight(manifest, job, loaded.path)
     check_secrets(manifest, job, loaded.path)

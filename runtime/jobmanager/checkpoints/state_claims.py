@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
+from runtime.jobmanager.checkpoints.lineage import Claim, Lineage, feeds_same, feeds_some, state_of
+from runtime.jobmanager.checkpoints.source_claims import claims_of_sources
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
 from sqlstream.graph.state_identity import StateIdentity
 from sqlstream.messages.manifest import CheckpointManifest, OperatorIdentity, VertexState
 from sqlstream.specs import SinkSpec, SourceSpec, ValuesSpec, WatermarkAssignerSpec
 
 
-@dataclass(frozen=True)
-class Claim:
-    """An operator of a checkpoint, and the vertex that it was in."""
-
-    vertex: VertexState
-    operator: OperatorIdentity
-
-
 def claims_of(manifest: CheckpointManifest, job: JobGraph) -> dict[int, Claim]:
     """What each operator of the job goes on with, by its id. One without a state of its meaning is left out.
 
-    Of several operators with the same meaning, those go together whose rows reach the same tables, then those whose rows reach
-    some of the same, then in the order of the statements. A source that was not there goes on where the source of its table
-    stands: it reads no row that the state beside it has seen."""
+    Of several operators with the same meaning, those go together whose rows reach the same operators, then those whose rows
+    reach the same tables, then those whose rows reach some of the same, then in the order of the statements. A source goes on
+    where the state that it feeds stands (see source_claims), and a watermark where its source stands. UserError SS6204 when
+    that is not one place."""
     saved = [Claim(v, o) for v in manifest.vertices for o in v.operators]
-    present = [o for v in job.vertices for o in v.operators]
+    lineage = Lineage(manifest, job)
     by_uid = {c.operator.uid: c for c in saved}
     claims: dict[int, Claim] = {}
     by_meaning: dict[str, list[ChainedOperator]] = {}
-    for operator in present:
+    for operator in (o for v in job.vertices for o in v.operators):
         found = by_uid.get(operator.uid)
         if operator.state is not None and (found is None or found.operator.state is not None):
             by_meaning.setdefault(operator.state.id, []).append(operator)
@@ -40,46 +34,59 @@ def claims_of(manifest: CheckpointManifest, job: JobGraph) -> dict[int, Claim]:
     for claim in saved:
         if claim.operator.state is not None:
             saved_by_meaning.setdefault(claim.operator.state.id, []).append(claim)
-    for meaning, operators in by_meaning.items():
-        if meaning in saved_by_meaning:
-            claims |= _paired(operators, saved_by_meaning[meaning])
+    for operators in sorted(by_meaning.values(), key=lambda found: _turn(found, lineage)):
+        same = saved_by_meaning.get(state_of(operators[0]).id)
+        if same is None:
+            continue
+        if isinstance(operators[0].spec, SourceSpec | ValuesSpec):
+            claims |= claims_of_sources(operators, same, claims, lineage)
+        else:
+            claims |= _paired(operators, same, claims, lineage)
     return claims
 
 
-def _paired(operators: Sequence[ChainedOperator], saved: Sequence[Claim]) -> dict[int, Claim]:
+def _turn(operators: Sequence[ChainedOperator], lineage: Lineage) -> tuple[int, int]:
+    """Operators come behind those that they feed, then sources, then watermarks."""
+    if isinstance(operators[0].spec, WatermarkAssignerSpec):
+        return (2, 0)
+    is_source = isinstance(operators[0].spec, SourceSpec | ValuesSpec)
+    return (1, 0) if is_source else (0, -max(lineage.depths[o.id] for o in operators))
+
+
+def _paired(
+    operators: Sequence[ChainedOperator],
+    saved: Sequence[Claim],
+    settled: Mapping[int, Claim],
+    lineage: Lineage,
+) -> dict[int, Claim]:
     """Operators and saved ones of one meaning."""
     claims: dict[int, Claim] = {}
     free, waiting = list(saved), list(operators)
-    for is_enough in (_feeds_same, _feeds_some, _feeds_any):
-        for operator in list(waiting):
-            state = _state(operator)
-            found = next((c for c in free if _has_keys_of(state, c) and is_enough(state, c)), None)
-            if found is not None:
-                claims[operator.id] = found
-                free.remove(found)
-                waiting.remove(operator)
-    for operator in waiting:
-        if isinstance(operator.spec, SourceSpec | ValuesSpec):
-            claims[operator.id] = saved[0]
+    evidence = {o.id: lineage.evidence(o, settled) for o in operators}
+    for how_many in (all, any):
+        for is_enough in (feeds_same, feeds_some, _feeds_any):
+            for operator in list(waiting):
+                seen, state = evidence[operator.id], state_of(operator)
+                found = next(
+                    (
+                        c
+                        for c in free
+                        if _has_keys_of(state, c)
+                        and is_enough(state, c)
+                        and (not seen or how_many(lineage.agrees(c, each) for each in seen))
+                    ),
+                    None,
+                )
+                if found is not None:
+                    claims[operator.id] = found
+                    free.remove(found)
+                    waiting.remove(operator)
     return claims
-
-
-def _state(operator: ChainedOperator) -> StateIdentity:
-    assert operator.state is not None
-    return operator.state
 
 
 def _has_keys_of(state: StateIdentity, claim: Claim) -> bool:
     saved = claim.operator.state
     return saved is not None and set(saved.conditions) <= set(state.conditions)
-
-
-def _feeds_same(state: StateIdentity, claim: Claim) -> bool:
-    return claim.operator.state is not None and claim.operator.state.feeds == state.feeds
-
-
-def _feeds_some(state: StateIdentity, claim: Claim) -> bool:
-    return claim.operator.state is not None and not set(state.feeds).isdisjoint(claim.operator.state.feeds)
 
 
 def _feeds_any(state: StateIdentity, claim: Claim) -> bool:

@@ -79,6 +79,10 @@ def test_a_line_is_that_of_the_statement() -> None:
             "SELECT k, COUNT(*) FROM s WHERE k = 1 GROUP BY k",
         ),
         (
+            "SELECT k, COUNT(*) FROM (VALUES (1)) AS t (k) GROUP BY k",
+            "SELECT k, COUNT(*) FROM (VALUES (DATE '1970-01-02')) AS t (k) GROUP BY k",
+        ),
+        (
             "SELECT k, COUNT(*) FROM s WHERE w > 1 GROUP BY k",
             "SELECT k, COUNT(*) FROM s WHERE w > 1.0 GROUP BY k",
         ),
@@ -94,6 +98,45 @@ def test_conditions_on_keys_are_told_beside_the_identity() -> None:
     assert len(narrow.conditions) == 1
     by_the_time = aggregate("SELECT k, COUNT(*) FROM s WHERE k > RAND() GROUP BY k")
     assert (by_the_time.conditions, by_the_time.id == wide.id) == ((), False)
+
+
+WINDOWS = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(rt), INTERVAL '1' MINUTE))"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT k, COUNT(*) FROM {WINDOWS} {{}} GROUP BY k, window_start, window_end",
+        f"SELECT k, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end, k ORDER BY v) AS n"
+        f" FROM {WINDOWS} {{}}) WHERE n <= 2",
+    ],
+)
+def test_conditions_on_keys_are_part_of_the_identity_of_what_writes_all_keys_when_a_window_closes(
+    sql: str,
+) -> None:
+    ddl = "CREATE TABLE t (k BIGINT, v BIGINT, rt TIMESTAMP(3), WATERMARK FOR rt AS rt) WITH ('connector' = 'stream');"
+    wide, narrow = (aggregate(ddl + sql.format(c)) for c in ("", "WHERE k > 1"))
+    assert (narrow.conditions, narrow.id == wide.id) == ((), False)
+
+
+@pytest.mark.parametrize(
+    ("sql", "is_of_the_zone"),
+    [
+        ("SELECT CAST(at AS DATE), COUNT(*) FROM instants GROUP BY CAST(at AS DATE)", True),
+        ("SELECT COUNT(*) FROM instants WHERE CAST(at AS STRING) LIKE '2%'", True),
+        ("SELECT COUNT(*) FROM instants WHERE CAST(many AS STRING) LIKE '2%'", True),
+        ("SELECT FROM_UNIXTIME(k), COUNT(*) FROM instants GROUP BY FROM_UNIXTIME(k)", True),
+        ("SELECT at, COUNT(*) FROM instants GROUP BY at", False),
+        ("SELECT CAST(k AS STRING), COUNT(*) FROM instants GROUP BY CAST(k AS STRING)", False),
+    ],
+)
+def test_what_is_computed_in_the_time_zone_of_the_session_means_another_thing_in_another_one(
+    sql: str, is_of_the_zone: bool
+) -> None:
+    columns = "k BIGINT, at TIMESTAMP_LTZ(3), many ARRAY<TIMESTAMP_LTZ(3)>"
+    ddl = f"CREATE TABLE instants ({columns}) WITH ('connector' = 'stream');"
+    zone = "SET 'table.local-time-zone' = 'Europe/Berlin';"
+    assert (aggregate(ddl + sql).id != aggregate(ddl + zone + sql).id) is is_of_the_zone
 
 
 FILES = "CREATE TABLE f (k BIGINT, v BIGINT) WITH ('connector' = 'files', 'path' = '{path}'{more});"

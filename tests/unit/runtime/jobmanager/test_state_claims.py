@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 from plan_harness import compile_script
 
 from runtime.jobmanager.checkpoints.state_claims import begun_empty, claims_of, left_out
+from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.operator_inputs import operator_inputs
 from sqlstream.messages.checkpoint import SavedOperator, StateSegment, SubtaskState, TableState
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.manifest import CheckpointManifest, OperatorIdentity, VertexState
@@ -21,15 +24,23 @@ SET 'table.optimizer.reuse-sub-plan-enabled' = 'false';
 COUNTS = "SELECT k, COUNT(*) FROM s GROUP BY k"
 
 
-def job(*inserts: str) -> JobGraph:
+def job(*inserts: str, more: str = "") -> JobGraph:
     """Its operators are shared by no two inserts."""
     text = " ".join(f"INSERT INTO {insert};" for insert in inserts)
-    (plan,) = compile_script(f"{DDL} EXECUTE STATEMENT SET BEGIN {text} END;", {"parallelism.default": "2"})
+    (plan,) = compile_script(
+        f"{DDL} {more} EXECUTE STATEMENT SET BEGIN {text} END;", {"parallelism.default": "2"}
+    )
     return plan.job_graph
 
 
-def saved(graph: JobGraph, *, with_meaning: bool = True) -> CheckpointManifest:
-    """Every operator that can has state. Ids of operators are 100 more than the job's."""
+def saved(
+    graph: JobGraph, *, with_meaning: bool = True, with_positions: bool = False, with_inputs: bool = True
+) -> CheckpointManifest:
+    """Every operator that can has state. Ids of operators are 100 more than the job's. A source has its id as its position."""
+    inputs = {
+        id: tuple(tuple(n + 100 for n in each) for each in read) if with_inputs else None
+        for id, read in operator_inputs(graph).items()
+    }
     segment = StateSegment("shared/x.arrow", 0, 8, 1, 1, 0, 127)
     vertices = tuple(
         VertexState(
@@ -38,7 +49,9 @@ def saved(graph: JobGraph, *, with_meaning: bool = True) -> CheckpointManifest:
             1,
             128,
             tuple(
-                OperatorIdentity(o.id + 100, o.uid, o.name, "", o.state if with_meaning else None)
+                OperatorIdentity(
+                    o.id + 100, o.uid, o.name, "", o.state if with_meaning else None, inputs[o.id]
+                )
                 for o in v.operators
             ),
             (
@@ -47,7 +60,10 @@ def saved(graph: JobGraph, *, with_meaning: bool = True) -> CheckpointManifest:
                         SavedOperator(o.id + 100, (TableState("t", True, (segment,)),))
                         for o in v.operators
                         if o.state is not None
-                    )
+                    ),
+                    splits=({"row": v.operators[0].id},)
+                    if with_positions and not graph.inputs_of(v.id)
+                    else None,
                 ),
             ),
             (False,),
@@ -57,11 +73,11 @@ def saved(graph: JobGraph, *, with_meaning: bool = True) -> CheckpointManifest:
     return CheckpointManifest("old", "old", 7, CheckpointKind.SAVEPOINT, 1, 2, vertices, {}, ())
 
 
-def kept(old: JobGraph, new: JobGraph) -> dict[str, str]:
+def kept(old: JobGraph, new: JobGraph, **manifest: bool) -> dict[str, str]:
     """The title that each operator with a state of its own goes on with, by its title."""
     operators = {o.id: o for v in new.vertices for o in v.operators}
     found = {}
-    for id, claim in claims_of(saved(old), new).items():
+    for id, claim in claims_of(saved(old, **manifest), new).items():
         state = operators[id].state
         if state is not None:
             found[state.title] = claim.operator.title
@@ -130,3 +146,54 @@ def test_state_that_was_saved_without_its_meaning_belongs_to_the_same_plan() -> 
         ),
     )
     assert claims_of(saved(graph, with_meaning=False), other) == {}
+
+
+SUMS = "SELECT k, SUM(v) FROM s GROUP BY k"
+SHARED = "SET 'table.optimizer.reuse-sub-plan-enabled' = 'true';"
+POSITION = "the position in table s of INSERT INTO"
+
+
+@pytest.mark.parametrize("with_inputs", [True, False])
+def test_a_source_goes_on_where_the_state_that_it_feeds_stands(with_inputs: bool) -> None:
+    def found(old: JobGraph, new: JobGraph) -> dict[str, str]:
+        pairs = kept(old, new, with_positions=True, with_inputs=with_inputs)
+        return {title: of for title, of in pairs.items() if "position" in title}
+
+    # Its insert has another table, and the one before it is gone.
+    assert found(job(f"a {COUNTS}", f"b {SUMS}"), job(f"c {SUMS}")) == {f"{POSITION} c": f"{POSITION} b"}
+    # Both inserts have the table of the other.
+    swapped = found(job(f"a {COUNTS}", f"b {SUMS}"), job(f"a {SUMS}", f"b {COUNTS}"))
+    assert swapped == {f"{POSITION} a": f"{POSITION} b", f"{POSITION} b": f"{POSITION} a"}
+
+
+def test_sources_that_were_one_go_on_at_its_position() -> None:
+    table = "CREATE TABLE f (k BIGINT, v BIGINT) WITH ('connector' = 'filtering');"
+    inserts = ("c SELECT k, v FROM f WHERE v > 1", "a SELECT k, COUNT(*) FROM f GROUP BY k")
+    other = "b SELECT k, SUM(v) FROM f GROUP BY k"
+    # The connector filters, and so the first insert reads alone.
+    old = job(*inserts, other, more=table + SHARED)
+    found = kept(old, job(*inserts, other, more=table), with_positions=True)
+    at = "the position in table f of INSERT INTO"
+    assert {title: of for title, of in found.items() if at in title} == {
+        f"{at} c": f"{at} c",
+        f"{at} a": f"{at} a, b",
+        f"{at} b": f"{at} a, b",
+    }
+
+
+def test_a_source_that_is_to_stand_at_two_positions_is_refused() -> None:
+    old = job(f"a {COUNTS}", f"b {SUMS}")
+    new = job(f"a {COUNTS}", f"b {SUMS}", more=SHARED)
+    assert f"{POSITION} a, b" in kept(old, new)
+    with pytest.raises(UserError, match=f"it is open where {POSITION} a, b goes on") as raised:
+        claims_of(saved(old, with_positions=True), new)
+    assert raised.value.code == "SS6204"
+
+
+def test_sources_without_state_behind_them_are_told_apart_by_their_tables_alone() -> None:
+    rows = "SELECT k, v FROM s"
+    old = job(f"a {rows}", f"b {rows}")
+    found = kept(old, job(f"b {rows}", f"c {rows}"), with_positions=True)
+    assert (found[f"{POSITION} b"], found[f"{POSITION} c"]) == (f"{POSITION} b", f"{POSITION} a")
+    with pytest.raises(UserError, match=f"it is open where {POSITION} c goes on"):
+        claims_of(saved(old, with_positions=True), job(f"c {rows}"))
