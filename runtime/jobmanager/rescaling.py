@@ -53,7 +53,8 @@ class JobRescaling:
     with its other graph, and only then the graph takes the place of the present one: whoever takes the job up after a crash has
     the checkpoint, and one graph or the other.
 
-    What fails before the tasks end leaves the job as it was. When there are no slots for the other graph, although there were,
+    What fails before the tasks end leaves the job as it was, and so does the loss of slots that it has: a restart then waits for
+    those of the present graph alone. When there are no slots for the other graph, although there were,
     the job goes back to the one that it had, in the same way. All other failures of its tasks are failures as at any time.
     State: the rescale that is under way, how the last REMEMBERED_MAX are, and the counters of replaced tasks."""
 
@@ -136,6 +137,8 @@ class JobRescaling:
                     is_last=True,
                 )
             )
+        elif self._is_short():
+            self._end(_slots_lost(), now_ms)
         elif now_ms >= present.deadline_ms:
             slots = parts.tasks.slots
             self._end(
@@ -147,8 +150,15 @@ class JobRescaling:
         status = requests.status(present.checkpoint_trigger_id)
         if status is not None and status.error is not None:
             self._end(_not_taken(status.error), now_ms)
+        elif self._is_short() and requests.withdraw(present.checkpoint_trigger_id):
+            self._end(_slots_lost(), now_ms)
         elif now_ms >= present.deadline_ms and requests.withdraw(present.checkpoint_trigger_id):
             self._end(_not_begun(self._parts.checkpoints.settings.timeout_ms / 1000), now_ms)
+
+    def _is_short(self) -> bool:
+        """Whether a restart has to wait for slots: those for the other graph may be more than there are."""
+        parts = self._parts
+        return not parts.tasks.slots.is_complete and parts.progress.phase is not JobPhase.RUNNING
 
     def on_checkpoint(self, completed: PendingCheckpoint, now_ms: int) -> None:
         """A checkpoint is complete."""
@@ -206,6 +216,8 @@ class JobRescaling:
         self._change(self._present.trigger_id, RescaleStep.DONE, error)
         self._present = None
         self._keep_slots()
+        if self._is_short():
+            self._parts.tasks.request_slots(now_ms)
         self._parts.emit(RescaleEnded(job.job_id, _parallelism(job), error))
 
     # --- the graph
@@ -270,6 +282,15 @@ def _no_slots(wanted: int, found: int, seconds: float) -> ErrorInfo:
         message=f"the job was not rescaled: it would need {wanted} slots and got {found} within {seconds:g} s",
         reason=FailureReason.NO_RESOURCES,
         hint="start more TaskManagers, raise taskmanager.numberOfTaskSlots or give a lower parallelism",
+    )
+
+
+def _slots_lost() -> ErrorInfo:
+    return ErrorInfo(
+        code="SS6233",
+        message="the job was not rescaled: it lost slots that it has before it could begin",
+        reason=FailureReason.NO_RESOURCES,
+        hint="rescale it again once its tasks run",
     )
 
 

@@ -172,6 +172,30 @@ def test_without_slots_in_time_the_job_runs_on_untouched(make_job: MakeJob) -> N
     assert job.master.restarts.count == 0
 
 
+@pytest.mark.parametrize(
+    ("parallelism", "is_begun", "awaited", "code"),
+    [(4, False, SLOTS, "SS6233"), (3, False, CHECKPOINT, "SS6233"), (3, True, CHECKPOINT, "SS6234")],
+)
+def test_a_lost_task_manager_is_replaced_for_the_present_parallelism_alone(
+    make_job: MakeJob, parallelism: int, is_begun: bool, awaited: RescaleStep, code: str
+) -> None:
+    """Whether the job waits for the slots of the other one, or for a checkpoint."""
+    job = Master(at(make_job, 2))
+    rescale(job, at(make_job, parallelism))
+    offer(job, "b0", task_manager="tm1")
+    if is_begun:
+        job.tick()
+    assert step(job)[0] is awaited
+    job.out = []
+    job.handle(TaskManagerLost("tm0#0", LOST))
+    job.tick(100)
+    assert step(job) == (DONE, code)
+    kept, *requested = [i for i in job.out if isinstance(i, KeepSlots | RequestSlots)]
+    assert (kept, {i.slots for i in requested}) == (KeepSlots("j1", frozenset({"b0"}), 2), {2})
+    offer(job, "c0", task_manager="tm2")
+    assert len(job.deployed()) == 4
+
+
 def test_a_task_that_fails_while_slots_are_awaited_is_restarted_in_those_that_there_are(
     make_job: MakeJob,
 ) -> None:
