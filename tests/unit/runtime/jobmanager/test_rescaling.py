@@ -21,6 +21,7 @@ from runtime.jobmanager.events import (
     RequestSlots,
     RescaleEnded,
     RescaleRequested,
+    SavepointRequested,
     Send,
     SlotsOffered,
     StoreCheckpoint,
@@ -33,6 +34,7 @@ from runtime.jobmanager.rescale_check import check_can_be_rescaled
 from sqlstream.errors import ErrorInfo, FailureReason, UserError
 from sqlstream.graph.job_graph import NETWORK_INPUT, JobGraph
 from sqlstream.messages.checkpoint import InFlightItems
+from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rescale import RescaleStep
 from sqlstream.messages.rpc import DeployTask, SlotOffer, TriggerCheckpoint
@@ -259,6 +261,20 @@ def test_a_checkpoint_that_cannot_begin_is_not_awaited_for_ever(make_job: MakeJo
     job.tick(1)
     assert step(job) == (DONE, "SS6234")
     assert job.master.phase is JobPhase.RUNNING
+
+
+def test_the_checkpoint_of_a_rescale_is_not_forgotten_for_later_savepoints(make_job: MakeJob) -> None:
+    job = Master(at(make_job, 2, timeout="20 s"))
+    job.tick(1000)
+    for n in (0, 1):
+        job.report(f"j1-0-{n}-0", ExecutionState.FINISHED)
+    rescale(job, at(make_job, 1))
+    for n in range(101):
+        job.handle(SavepointRequested("j1", f"s{n}", CheckpointKind.SAVEPOINT, "/sp"))
+    known = job.master.checkpoints.requests.known()
+    assert [(s.trigger_id, s.error.code) for s in known if s.error] == [("s99", "SS6215"), ("s100", "SS6215")]
+    job.tick(20_000)
+    assert step(job) == (DONE, "SS6234")
 
 
 def test_a_job_that_cannot_be_kept_goes_on_with_the_parallelism_that_it_had(make_job: MakeJob) -> None:
