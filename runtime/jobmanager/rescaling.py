@@ -28,19 +28,24 @@ from sqlstream.messages.rpc import Metrics
 
 REMEMBERED_MAX = 100
 
+STORE_RETRY_MS = 1000
+"""Pause before a job that turns back is stored again."""
+
 _COUNTER = "num"
 """What the names of counters begin with; other figures are of the present tasks alone."""
 
 
 @dataclass
 class _Rescale:
-    """The one that is under way. `target` is the graph that the job gets next, `origin` the one that it has until then."""
+    """The one that is under way. `target` is the graph that the job gets next, `origin` the one that it has until then.
+    `store_retry_ms`: when it is stored with `target` again; None while an answer of the store is due."""
 
     trigger_id: str
     target: JobGraph
     origin: JobGraph
     deadline_ms: int
     turned_back: ErrorInfo | None = None
+    store_retry_ms: int | None = None
 
     @property
     def checkpoint_trigger_id(self) -> str:
@@ -55,7 +60,8 @@ class JobRescaling:
 
     What fails before the tasks end leaves the job as it was, and so does the loss of slots that it has: a restart then waits for
     those of the present graph alone. When there are no slots for the other graph, although there were,
-    the job goes back to the one that it had, in the same way. All other failures of its tasks are failures as at any time.
+    the job goes back to the one that it had, in the same way; this is stored again until it is, as the job cannot run with the
+    other. All other failures of its tasks are failures as at any time.
     State: the rescale that is under way, how the last REMEMBERED_MAX are, and the counters of replaced tasks."""
 
     def __init__(self, parts: JobParts, regions: JobRegions) -> None:
@@ -121,6 +127,11 @@ class JobRescaling:
             case RescaleStep.STOPPING if self._has_stopped():
                 self._change(present.trigger_id, RescaleStep.STORING)
                 self._parts.emit(StoreJob(present.target, is_rescaled=True))
+            case RescaleStep.STORING if (
+                present.store_retry_ms is not None and now_ms >= present.store_retry_ms
+            ):
+                present.store_retry_ms = None
+                self._parts.emit(StoreJob(present.target, is_rescaled=True))
             case RescaleStep.STARTING if self._parts.progress.phase is JobPhase.RUNNING:
                 self._end(present.turned_back, now_ms)
 
@@ -185,8 +196,12 @@ class JobRescaling:
         present = self._present
         if present is None or self._status[present.trigger_id].step is not RescaleStep.STORING:
             return
+        if present.turned_back is not None:
+            self._parts.story.add(now_ms, f"job {self._parts.progress.job_id} is not stored: {error.message}")
+            present.store_retry_ms = now_ms + STORE_RETRY_MS
+            return
         self._regions.release()
-        self._end(present.turned_back or error, now_ms)
+        self._end(error, now_ms)
 
     def turn_back(self, error: ErrorInfo, now_ms: int) -> bool:
         """There are no slots for the job. Whether it goes back to the parallelism for which there were."""

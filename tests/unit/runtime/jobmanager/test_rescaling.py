@@ -292,7 +292,8 @@ def test_a_job_that_cannot_be_kept_goes_on_with_the_parallelism_that_it_had(make
     assert step(job) == (DONE, "SS5001")
 
 
-def test_without_slots_for_the_other_parallelism_the_job_turns_back(make_job: MakeJob) -> None:
+def turning_back(make_job: MakeJob) -> Master:
+    """A job that was at 1, got too few slots for 2, and is to be stored as it was."""
     job = Master(at(make_job, 1))
     rescale(job, at(make_job, 2))
     offer(job, "b0", task_manager="tm1")
@@ -307,11 +308,32 @@ def test_without_slots_for_the_other_parallelism_the_job_turns_back(make_job: Ma
     job.tick()
     (store,) = job.taken(StoreJob)
     assert slots_of(store.job_graph) == 1
+    return job
+
+
+def test_without_slots_for_the_other_parallelism_the_job_turns_back(make_job: MakeJob) -> None:
+    job = turning_back(make_job)
     job.handle(JobStored("j1"))
     assert set(job.deployed()) == {"j1-0-0-2", "j1-1-0-2"}
     job.run_all()
     assert step(job) == (DONE, "SS6003")
     assert (job.master.phase, job.master.restarts.count) == (JobPhase.RUNNING, 0)
+
+
+def test_a_job_that_turns_back_is_stored_again_until_it_is(make_job: MakeJob) -> None:
+    job = turning_back(make_job)
+    for _ in range(2):
+        job.handle(JobStoreFailed("j1", DISK_FULL))
+        job.tick(999)
+        assert (step(job)[0], job.taken(StoreJob)) == (STORING, [])
+        job.tick(1)
+        job.tick(5000)
+        (store,) = job.taken(StoreJob)
+        assert (slots_of(store.job_graph), store.is_rescaled) == (1, True)
+    job.handle(JobStored("j1"))
+    assert set(job.deployed()) == {"j1-0-0-2", "j1-1-0-2"}
+    job.run_all()
+    assert step(job) == (DONE, "SS6003")
 
 
 def test_a_job_that_is_cancelled_meanwhile_ends(make_job: MakeJob) -> None:
