@@ -38,7 +38,8 @@ _COUNTER = "num"
 @dataclass
 class _Rescale:
     """The one that is under way. `target` is the graph that the job gets next, `origin` the one that it has until then.
-    `store_retry_ms`: when it is stored with `target` again; None while an answer of the store is due."""
+    `store_retry_ms`: when it is stored with `target` again; None while an answer of the store is due. `store_error`: why it was
+    not stored with `target`; from then on it is stored as it is."""
 
     trigger_id: str
     target: JobGraph
@@ -46,6 +47,7 @@ class _Rescale:
     deadline_ms: int
     turned_back: ErrorInfo | None = None
     store_retry_ms: int | None = None
+    store_error: ErrorInfo | None = None
 
     @property
     def checkpoint_trigger_id(self) -> str:
@@ -184,22 +186,32 @@ class JobRescaling:
         return parts.graph.are_all_terminal() and not is_storing and not parts.output.commits.open
 
     def on_stored(self, now_ms: int) -> None:
-        """The job is kept with the graph that it gets."""
+        """The job is kept with the graph that it gets or, after a failure of that, with the one that it has."""
         present = self._present
         if present is None or self._status[present.trigger_id].step is not RescaleStep.STORING:
+            return
+        if present.store_error is not None:
+            self._go_on_as_before(present.store_error, now_ms)
             return
         self._replace_graph(present.target, now_ms)
         self._change(present.trigger_id, RescaleStep.STARTING)
 
     def on_store_failed(self, error: ErrorInfo, now_ms: int) -> None:
-        """The job cannot be kept with another graph than it has."""
+        """The job cannot be kept with another graph than it has. What failed may have been the last step of the store, behind
+        which the other graph is there: the present one is stored over it before any task runs."""
         present = self._present
         if present is None or self._status[present.trigger_id].step is not RescaleStep.STORING:
             return
         if present.turned_back is not None:
             self._parts.story.add(now_ms, f"job {self._parts.progress.job_id} is not stored: {error.message}")
             present.store_retry_ms = now_ms + STORE_RETRY_MS
-            return
+        elif present.store_error is None:
+            present.store_error = error
+            self._parts.emit(StoreJob(self._parts.job_graph, is_rescaled=True))
+        else:
+            self._go_on_as_before(present.store_error, now_ms)
+
+    def _go_on_as_before(self, error: ErrorInfo, now_ms: int) -> None:
         self._regions.release()
         self._end(error, now_ms)
 

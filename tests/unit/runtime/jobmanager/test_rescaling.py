@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 import pytest
-from checkpointed_master import BROKEN, DISK_FULL, Master, rows, state_of, with_config
+from checkpointed_master import BROKEN, DISK_FULL, TORN, Master, rows, state_of, with_config
 from kept_checkpoints import KeptCheckpoint
 from msgspec.structs import replace
 
@@ -277,7 +277,10 @@ def test_the_checkpoint_of_a_rescale_is_not_forgotten_for_later_savepoints(make_
     assert step(job) == (DONE, "SS6234")
 
 
-def test_a_job_that_cannot_be_kept_goes_on_with_the_parallelism_that_it_had(make_job: MakeJob) -> None:
+@pytest.mark.parametrize("answer", [JobStored("j1"), JobStoreFailed("j1", TORN)])
+def test_a_job_that_cannot_be_kept_is_kept_as_it_was_and_goes_on_with_the_parallelism_that_it_had(
+    make_job: MakeJob, answer: JobStored | JobStoreFailed
+) -> None:
     job = Master(at(make_job, 2))
     rescale(job, at(make_job, 1))
     take_checkpoint(job, 1)
@@ -285,6 +288,11 @@ def test_a_job_that_cannot_be_kept_goes_on_with_the_parallelism_that_it_had(make
     end_tasks(job)
     job.out = []
     job.handle(JobStoreFailed("j1", DISK_FULL))
+    job.tick()
+    # The store may have failed behind its rename.
+    assert [slots_of(i.job_graph) for i in job.out if isinstance(i, StoreJob)] == [2]
+    assert job.deployed() == {}
+    job.handle(answer)
     job.tick()
     deployed = job.deployed()
     assert set(deployed) == {"j1-0-0-1", "j1-0-1-1", "j1-1-0-1", "j1-1-1-1"}
