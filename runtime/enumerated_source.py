@@ -161,7 +161,7 @@ class EnumeratedSource:
         job_id, vertex_id = self._source.job_id, self._source.vertex_id
         if not isinstance(error, SqlStreamError):
             logger.error("an enumerator failed", exc_info=error, extra=of_job(job_id))
-        self._report(DiscoveryFailed(job_id, vertex_id, ErrorInfo.of(error)))
+        self._report(DiscoveryFailed(job_id, vertex_id, ErrorInfo.of(error), self.run))
 
     def _too_many(self) -> UserError:
         return UserError(

@@ -25,7 +25,8 @@ _CHECKPOINTS = (
                  minimum=INTERVAL_MS_MIN),
     ConfigOption("execution.checkpointing.max-concurrent-checkpoints", _I, "1",
                  "How many checkpoints of a job may be in progress at once; with execution.checkpointing.min-pause, and with "
-                 "unaligned ones, it is one.", minimum=1, maximum=8),
+                 "unaligned ones, it is one. A task that begins one while the state of another is still being read copies all "
+                 "that is left of it at once, and processes no rows meanwhile.", minimum=1, maximum=8),
     ConfigOption("execution.checkpointing.tolerable-failed-checkpoints", _I, "0",
                  "How many checkpoints in a row may fail before the job is restarted.", minimum=0),
     ConfigOption("execution.checkpointing.num-retained", _I, "1", "How many completed checkpoints are kept.",

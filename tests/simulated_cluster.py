@@ -414,7 +414,7 @@ class Cluster:
             if not self.is_calm and self.rng.random() < 0.03:
                 self.say(f"the table of {source.job_id} cannot be looked at")
                 self.broken_jobs.add(source.job_id)
-                self.tell_job_manager(DiscoveryFailed(*key, UNREADABLE))
+                self.tell_job_manager(DiscoveryFailed(*key, UNREADABLE, source.run))
                 return
             found = [left.pop(0) for _ in range(self.rng.randint(0, len(left)))]
             splits = tuple(SourceSplit({"part": part}, self.rng.randint(0, 9)) for part in found)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import os
 import shutil
 import tempfile
 import threading
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from runtime.checkpoint.state_figures import StateFigures
@@ -52,15 +53,14 @@ class LocalCopies:
             subtasks.setdefault((vertex_id, subtask), _Kept()).is_running = True
         return SubtaskCopies(self, job_id, (vertex_id, subtask), figures)
 
-    def release(self, job_id: str) -> None:
-        """The job holds no slot here any more."""
+    def release(self, job_id: str) -> Callable[[], None] | None:
+        """The job holds no slot here any more. Returns at once what removes its copies, if there may be any: to be called once,
+        by any thread; it raises nothing."""
         with self._lock:
-            is_known = self._jobs.pop(job_id, None) is not None
-        if is_known:
-            for directory in self._directories:
-                if directory.made:
-                    shutil.rmtree(f"{directory.made}/{job_id}", ignore_errors=True)
-            self._remove_abandoned(job_id)
+            subtasks = self._jobs.pop(job_id, None)
+        if subtasks is None:
+            return None
+        return functools.partial(self._clear, job_id, [n for kept in subtasks.values() for n in kept.names])
 
     def find(self, job_id: str, name: str) -> str | None:
         """A file that may be the copy: that of this process, or of another."""
@@ -137,6 +137,19 @@ class LocalCopies:
             with suppress(FileNotFoundError):
                 os.remove(f"{self.directory_of(name)}/{job_id}/{_checked(name)}")
 
+    def _clear(self, job_id: str, names: Iterable[str]) -> None:
+        """Remove the copies of a job that left, which had these names; one that is back meanwhile may have others."""
+        with self._lock:
+            is_back = job_id in self._jobs
+        with _logged():
+            if is_back:
+                self._remove(job_id, names)
+                return
+            for directory in self._directories:
+                if directory.made:
+                    shutil.rmtree(f"{directory.made}/{job_id}", ignore_errors=True)
+            self._remove_abandoned(job_id)
+
     def _remove_abandoned(self, job_id: str) -> None:
         for directory in self._directories:
             for path in directory.abandoned():
@@ -212,27 +225,28 @@ class SubtaskCopies:
     def completed(self, checkpoint_id: int, named: Iterable[str]) -> None:
         """`named` are the paths of all files that the checkpoint refers to."""
         names = frozenset(os.path.basename(path) for path in named)
-        with self._logged():
+        with _logged():
             self._copies.retain(self._job_id, self._owner, checkpoint_id, names)
 
     def aborted(self, checkpoint_id: int) -> None:
-        with self._logged():
+        with _logged():
             self._copies.drop_checkpoint(self._job_id, self._owner, checkpoint_id)
 
     def drop(self, paths: Iterable[str]) -> None:
         """Remove copies, if there are any."""
-        with self._logged():
+        with _logged():
             self._copies.drop(self._job_id, self._owner, [os.path.basename(path) for path in paths])
 
     def close(self) -> None:
         self._copies.ended(self._job_id, self._owner)
 
-    @contextmanager
-    def _logged(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            logger.warning("could not remove a local copy of state: %s", error)
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        logger.warning("could not remove a local copy of state: %s", error)
 
 
 def _checked(name: str) -> str:

@@ -69,7 +69,8 @@ class MappedFile:
     """A file below a directory that nobody else can open: it has no name, and its space is free again when the process ends,
     however it ends.
 
-    Every byte that is mapped has its place on the disk, so that a full disk is an OSError here, and no signal later.
+    Every byte that is mapped has its place on the disk, so that a full disk is an OSError here, and no signal later. That does
+    not hold on file systems that copy on write (btrfs, ZFS): there SIGBUS may end the process.
     State: the descriptor. Its mappings do not need it: they outlive this object."""
 
     def __init__(self, directory: str) -> None:

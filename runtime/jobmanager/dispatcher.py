@@ -20,7 +20,7 @@ from runtime.jobmanager.events import (
 from runtime.jobmanager.job_details import describe_job, measure_job, summarise_job
 from runtime.jobmanager.job_master import JobMaster
 from runtime.jobmanager.job_master_config import JobMasterConfig
-from runtime.jobmanager.rescale_check import check_can_be_rescaled, not_rescaled
+from runtime.jobmanager.rescale_check import check_can_be_rescaled, is_one_job, not_rescaled
 from runtime.jobmanager.restart_strategy import restart_strategy_of
 from runtime.jobmanager.scheduler import slots_needed
 from sqlstream import config
@@ -68,7 +68,8 @@ class Dispatcher:
         restored_checkpoints(restored, job_graph, settings.directory)
         self._check_slots(job_graph)
         known = self._known_graph(job_graph.job_id)
-        if known is not None and known != job_graph:
+        # A job may have been rescaled since it was submitted.
+        if known is not None and not is_one_job(known, job_graph):
             raise UserError(
                 "SS6008",
                 f'job id "{job_graph.job_id}" belongs to another job',

@@ -143,11 +143,12 @@ class SplitsDiscovered:
 
 @dataclass(frozen=True)
 class DiscoveryFailed:
-    """A table cannot be read. Its enumerator looks no further until it is started again."""
+    """A table cannot be read. Its enumerator looks no further until it is started again. `run` is that of its StartEnumerator."""
 
     job_id: str
     vertex_id: str
     error: ErrorInfo
+    run: int = 0
 
 
 @dataclass(frozen=True)

@@ -160,6 +160,7 @@ class InstructionExecutor:
         try:
             self._store.put(job_graph, encoded)
         except Exception as error:  # a thread's boundary: becomes the job's cause
+            logger.warning("the job could not be stored: %s", error, extra=of_job(job_graph.job_id))
             self._report(JobStoreFailed(job_graph.job_id, ErrorInfo.of(error)))
         else:
             self._report(JobStored(job_graph.job_id))

@@ -76,8 +76,10 @@ class JobSources:
         assignment.on_discovered(event.discovery, event.state, event.returns)
         return assignment.pushed()
 
-    def on_failed(self, event: DiscoveryFailed) -> ErrorInfo:
-        """The error with its place in the statement."""
+    def on_failed(self, event: DiscoveryFailed) -> ErrorInfo | None:
+        """The error with its place in the statement; None of an enumerator of an earlier time."""
+        if event.run != self._run:
+            return None
         self._failed.add(event.vertex_id)
         vertex = self._job_graph.vertex(event.vertex_id)
         span = event.error.span or vertex.operators[0].span

@@ -1,13 +1,40 @@
-"""Whether a job can be taken to another parallelism at all."""
+"""Whether a job can be taken to another parallelism at all, and whether it is one that was."""
 
 from __future__ import annotations
+
+from msgspec.structs import replace
 
 from runtime.jobmanager.checkpoints.awaited_executions import awaited_executions
 from runtime.jobmanager.job_master import JobMaster
 from runtime.jobmanager.job_phase import JobPhase
 from sqlstream.errors import UserError
-from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.job_graph import ChainedOperator, JobGraph
 from sqlstream.messages.job_state import JobStatus
+
+_OF_PARALLELISM = ("parallelism.default", "table.exec.resource.default-parallelism")
+"""The settings that a rescale changes."""
+
+
+def is_one_job(one: JobGraph, other: JobGraph) -> bool:
+    """Whether the graphs are equal, or would be at one parallelism."""
+    if one == other:
+        return True
+    if one.scaling is None or other.scaling is None:
+        return False
+    return (
+        (one.job_id, one.name, one.scaling.nodes) == (other.job_id, other.name, other.scaling.nodes)
+        and _unchained(one) == _unchained(other)
+        and _settings(one) == _settings(other)
+    )
+
+
+def _unchained(job: JobGraph) -> dict[int, tuple[ChainedOperator, int]]:
+    """Which operators are in one vertex depends on the parallelism."""
+    return {o.id: (replace(o, input=0), v.max_parallelism) for v in job.vertices for o in v.operators}
+
+
+def _settings(job: JobGraph) -> dict[str, str]:
+    return {key: value for key, value in job.config.items() if key not in _OF_PARALLELISM}
 
 
 def check_can_be_rescaled(master: JobMaster, job_graph: JobGraph) -> None:

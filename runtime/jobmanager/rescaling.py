@@ -28,19 +28,26 @@ from sqlstream.messages.rpc import Metrics
 
 REMEMBERED_MAX = 100
 
+STORE_RETRY_MS = 1000
+"""Pause before a job that turns back is stored again."""
+
 _COUNTER = "num"
 """What the names of counters begin with; other figures are of the present tasks alone."""
 
 
 @dataclass
 class _Rescale:
-    """The one that is under way. `target` is the graph that the job gets next, `origin` the one that it has until then."""
+    """The one that is under way. `target` is the graph that the job gets next, `origin` the one that it has until then.
+    `store_retry_ms`: when it is stored with `target` again; None while an answer of the store is due. `store_error`: why it was
+    not stored with `target`; from then on it is stored as it is."""
 
     trigger_id: str
     target: JobGraph
     origin: JobGraph
     deadline_ms: int
     turned_back: ErrorInfo | None = None
+    store_retry_ms: int | None = None
+    store_error: ErrorInfo | None = None
 
     @property
     def checkpoint_trigger_id(self) -> str:
@@ -53,8 +60,10 @@ class JobRescaling:
     with its other graph, and only then the graph takes the place of the present one: whoever takes the job up after a crash has
     the checkpoint, and one graph or the other.
 
-    What fails before the tasks end leaves the job as it was. When there are no slots for the other graph, although there were,
-    the job goes back to the one that it had, in the same way. All other failures of its tasks are failures as at any time.
+    What fails before the tasks end leaves the job as it was, and so does the loss of slots that it has: a restart then waits for
+    those of the present graph alone. When there are no slots for the other graph, although there were,
+    the job goes back to the one that it had, in the same way; this is stored again until it is, as the job cannot run with the
+    other. All other failures of its tasks are failures as at any time.
     State: the rescale that is under way, how the last REMEMBERED_MAX are, and the counters of replaced tasks."""
 
     def __init__(self, parts: JobParts, regions: JobRegions) -> None:
@@ -120,6 +129,11 @@ class JobRescaling:
             case RescaleStep.STOPPING if self._has_stopped():
                 self._change(present.trigger_id, RescaleStep.STORING)
                 self._parts.emit(StoreJob(present.target, is_rescaled=True))
+            case RescaleStep.STORING if (
+                present.store_retry_ms is not None and now_ms >= present.store_retry_ms
+            ):
+                present.store_retry_ms = None
+                self._parts.emit(StoreJob(present.target, is_rescaled=True))
             case RescaleStep.STARTING if self._parts.progress.phase is JobPhase.RUNNING:
                 self._end(present.turned_back, now_ms)
 
@@ -136,6 +150,8 @@ class JobRescaling:
                     is_last=True,
                 )
             )
+        elif self._is_short():
+            self._end(_slots_lost(), now_ms)
         elif now_ms >= present.deadline_ms:
             slots = parts.tasks.slots
             self._end(
@@ -147,8 +163,15 @@ class JobRescaling:
         status = requests.status(present.checkpoint_trigger_id)
         if status is not None and status.error is not None:
             self._end(_not_taken(status.error), now_ms)
+        elif self._is_short() and requests.withdraw(present.checkpoint_trigger_id):
+            self._end(_slots_lost(), now_ms)
         elif now_ms >= present.deadline_ms and requests.withdraw(present.checkpoint_trigger_id):
             self._end(_not_begun(self._parts.checkpoints.settings.timeout_ms / 1000), now_ms)
+
+    def _is_short(self) -> bool:
+        """Whether a restart has to wait for slots: those for the other graph may be more than there are."""
+        parts = self._parts
+        return not parts.tasks.slots.is_complete and parts.progress.phase is not JobPhase.RUNNING
 
     def on_checkpoint(self, completed: PendingCheckpoint, now_ms: int) -> None:
         """A checkpoint is complete."""
@@ -163,20 +186,34 @@ class JobRescaling:
         return parts.graph.are_all_terminal() and not is_storing and not parts.output.commits.open
 
     def on_stored(self, now_ms: int) -> None:
-        """The job is kept with the graph that it gets."""
+        """The job is kept with the graph that it gets or, after a failure of that, with the one that it has."""
         present = self._present
         if present is None or self._status[present.trigger_id].step is not RescaleStep.STORING:
+            return
+        if present.store_error is not None:
+            self._go_on_as_before(present.store_error, now_ms)
             return
         self._replace_graph(present.target, now_ms)
         self._change(present.trigger_id, RescaleStep.STARTING)
 
     def on_store_failed(self, error: ErrorInfo, now_ms: int) -> None:
-        """The job cannot be kept with another graph than it has."""
+        """The job cannot be kept with another graph than it has. What failed may have been the last step of the store, behind
+        which the other graph is there: the present one is stored over it before any task runs."""
         present = self._present
         if present is None or self._status[present.trigger_id].step is not RescaleStep.STORING:
             return
+        if present.turned_back is not None:
+            self._parts.story.add(now_ms, f"job {self._parts.progress.job_id} is not stored: {error.message}")
+            present.store_retry_ms = now_ms + STORE_RETRY_MS
+        elif present.store_error is None:
+            present.store_error = error
+            self._parts.emit(StoreJob(self._parts.job_graph, is_rescaled=True))
+        else:
+            self._go_on_as_before(present.store_error, now_ms)
+
+    def _go_on_as_before(self, error: ErrorInfo, now_ms: int) -> None:
         self._regions.release()
-        self._end(present.turned_back or error, now_ms)
+        self._end(error, now_ms)
 
     def turn_back(self, error: ErrorInfo, now_ms: int) -> bool:
         """There are no slots for the job. Whether it goes back to the parallelism for which there were."""
@@ -206,6 +243,8 @@ class JobRescaling:
         self._change(self._present.trigger_id, RescaleStep.DONE, error)
         self._present = None
         self._keep_slots()
+        if self._is_short():
+            self._parts.tasks.request_slots(now_ms)
         self._parts.emit(RescaleEnded(job.job_id, _parallelism(job), error))
 
     # --- the graph
@@ -270,6 +309,15 @@ def _no_slots(wanted: int, found: int, seconds: float) -> ErrorInfo:
         message=f"the job was not rescaled: it would need {wanted} slots and got {found} within {seconds:g} s",
         reason=FailureReason.NO_RESOURCES,
         hint="start more TaskManagers, raise taskmanager.numberOfTaskSlots or give a lower parallelism",
+    )
+
+
+def _slots_lost() -> ErrorInfo:
+    return ErrorInfo(
+        code="SS6233",
+        message="the job was not rescaled: it lost slots that it has before it could begin",
+        reason=FailureReason.NO_RESOURCES,
+        hint="rescale it again once its tasks run",
     )
 
 

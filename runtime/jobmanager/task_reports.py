@@ -105,6 +105,8 @@ class TaskReports:
 
     def on_discovery_failed(self, event: DiscoveryFailed, now_ms: int) -> None:
         error = self._parts.sources.on_failed(event)
+        if error is None:
+            return
         readers = self._graph.vertices[event.vertex_id]
         self._regions.on_failure(error, self._regions.of(readers), now_ms)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
@@ -15,6 +16,8 @@ from runtime.memory.mapped_memory import MappedMemory
 from runtime.memory.resident_limit import ProcessPages, ResidentKeeper, ResidentLimit
 from sqlstream import config
 from sqlstream.errors import ExternalError, Retry, UserError
+
+logger = logging.getLogger(__name__)
 
 MAPPED = "mapped"
 
@@ -91,9 +94,14 @@ class ManagedMemory:
             self._keeper.stop()
             self._pages.close()
 
-    def _resident_limit(self) -> ResidentLimit:
+    def _resident_limit(self) -> ResidentLimit | None:
+        """None, for this task, where the system does not say what is mapped."""
         if self._resident is None:
-            self._pages = ProcessPages()
+            try:
+                self._pages = ProcessPages()
+            except OSError as error:
+                logger.warning("mapped state of a task goes on without a limit: %s", error)
+                return None
             self._resident = ResidentLimit(self._options.size_bytes, self._pages)
             self._keeper = ResidentKeeper(self._resident)
             self._keeper.start()

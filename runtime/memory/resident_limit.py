@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable
@@ -12,6 +13,8 @@ import numpy as np
 from runtime.host.clock import steady_s
 from runtime.host.mapped_file import Mapping
 from runtime.memory.mapped_memory import Mappings
+
+logger = logging.getLogger(__name__)
 
 PART_BYTES = 2 << 20
 """What is measured and unmapped together: one page of the processor's page tables."""
@@ -46,11 +49,15 @@ class PageFigures(Protocol):
 
 
 class ProcessPages:
-    """Implements `PageFigures` by /proc. State: two descriptors, until `close`."""
+    """Implements `PageFigures` by /proc; OSError where it cannot. State: two descriptors, until `close`."""
 
     def __init__(self) -> None:
         self._status = os.open("/proc/self/status", os.O_RDONLY | os.O_CLOEXEC)
-        self._page_map = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._page_map = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            os.close(self._status)
+            raise
 
     def file_bytes(self) -> int:
         text = os.pread(self._status, 8192, 0)
@@ -169,12 +176,14 @@ class ResidentLimit:
 
 
 class ResidentKeeper:
-    """The thread of a `ResidentLimit`. State: the thread, from the first `start` to `stop`."""
+    """The thread of a `ResidentLimit`. A failure is logged, and it goes on. State: the thread, from the first `start` to `stop`;
+    whether the limit could not be kept last."""
 
     def __init__(self, limit: ResidentLimit) -> None:
         self._limit = limit
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
+        self._is_failing = False
 
     def start(self) -> None:
         if self._thread is None:
@@ -187,5 +196,16 @@ class ResidentKeeper:
             self._thread.join()
 
     def _run(self) -> None:
-        while not self._stopped.wait(self._limit.keep()):
+        while not self._stopped.wait(self._keep()):
             pass
+
+    def _keep(self) -> float:
+        try:
+            pause_s = self._limit.keep()
+        except Exception as error:  # the thread's boundary: without it nothing would keep the limit
+            if not self._is_failing:
+                logger.warning("could not keep mapped state below its limit, and try again: %s", error)
+            self._is_failing = True
+            return IDLE_PAUSE_S
+        self._is_failing = False
+        return pause_s

@@ -36,7 +36,7 @@ class Changes:
     next epoch and copies nothing. A collection then reads piece after piece, holding `lock`; an entry that changes before its
     piece is read is copied by the operator's thread first. So a piece never sees a half-written entry.
     An increment follows a completed snapshot (`SnapshotChain`), whose mark is its epoch.
-    State: the bytes; the chain; slot and key group of each entry forgotten since its first link.
+    State: the bytes; the chain; slot and key group of each entry forgotten since its first link; the collections that are alive.
     """
 
     def __init__(self, source: ChangeSource, lock: TableLock | None = None) -> None:
@@ -47,6 +47,7 @@ class Changes:
         self._epochs: GrowingArray | None = None
         self._epoch = 0
         self._collection: Collection | None = None
+        self._unread: weakref.WeakSet[Collection] = weakref.WeakSet()
         self._chain: SnapshotChain[int] = SnapshotChain()
         self._gone: list[GoneEntries] = []
 
@@ -95,9 +96,10 @@ class Changes:
 
     @property
     def nbytes(self) -> int:
-        """Memory held, in bytes."""
+        """Memory held, in bytes, that of copies which no snapshot has read yet too."""
         gone = sum(g.slots.nbytes + g.key_groups.nbytes for g in self._gone)
-        return gone + (0 if self._epochs is None else self._epochs.nbytes)
+        unread = sum(collection.held_bytes for collection in self._unread)
+        return gone + unread + (0 if self._epochs is None else self._epochs.nbytes)
 
     # -- snapshots -----------------------------------------------------------------------------------
 
@@ -122,6 +124,7 @@ class Changes:
             link.collected = collection
             self._epoch += 1
             self._collection = collection
+            self._unread.add(collection)
             return collection
 
     def _forget_chain_if_due(self) -> None:

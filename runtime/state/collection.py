@@ -87,6 +87,8 @@ class Collection:
         self.next = 0
         self.end = source.slot_count
         self.rows = 0
+        self.held_bytes = 0
+        """Of the rows that are copied and not yet read."""
         self.lock = changes.lock
         # Until the end: the changes hold the collection until the fate of its checkpoint is known.
         self._reads: tuple[Changes, ChangeSource, GrowingArray] | None = (changes, source, epochs)
@@ -100,7 +102,11 @@ class Collection:
     def keep(self, slots: Array) -> None:
         """Copy the entries of slots, that of one that has not been read before it changes."""
         if len(slots) and self._reads is not None:
-            self._batches.append(self._batch(self._reads[1], slots))
+            self._hold(self._batch(self._reads[1], slots))
+
+    def _hold(self, batch: pa.RecordBatch) -> None:
+        self._batches.append(batch)
+        self.held_bytes += batch.get_total_buffer_size()
 
     def stream(self) -> pa.RecordBatchReader:
         """All rows, read once, on any thread, which copies them piece by piece as they are read: what has been dropped of them
@@ -114,7 +120,7 @@ class Collection:
         while not is_done:
             with self.lock:
                 is_done = self._read_piece()
-                batches, self._batches = self._batches, []
+                batches, self._batches, self.held_bytes = self._batches, [], 0
             if self._is_given_up:
                 raise SnapshotAborted
             yield from batches
@@ -129,7 +135,7 @@ class Collection:
     def give_up(self) -> None:
         """Forget what was collected."""
         self._is_given_up = True
-        self._batches, self._gone = [], []
+        self._batches, self._gone, self.held_bytes = [], [], 0
         self._end()
 
     def _end(self) -> None:
@@ -150,9 +156,9 @@ class Collection:
         if self.next < self.end:
             return False
         if self._schema is None:
-            self._batches.append(self._batch(source, slots[:0]))
+            self._hold(self._batch(source, slots[:0]))
         for gone in self._gone:
-            self._batches.append(self._gone_batch(gone.slots, gone.key_groups))
+            self._hold(self._gone_batch(gone.slots, gone.key_groups))
         self._end()
         return True
 

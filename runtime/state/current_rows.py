@@ -33,7 +33,7 @@ def current_rows(batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     is asked for: those of a large table take less memory together, and are still in the processor's cache when they are loaded.
     """
     filled = [batch for batch in batches if batch.num_rows]
-    if not filled or filled[0].schema.names[1:FIXED_COLUMNS] != [SLOT_COLUMN, VERSION_COLUMN]:
+    if not filled or not _has_versions(filled[0]):
         yield from filled
         return
     # Only what increments hold is looked up by its identity: most rows are of whole copies, in slots that none of them names.
@@ -50,6 +50,18 @@ def current_rows(batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             kept = _selected(batch, (versions >= 0) & (newest.values[found] == versions))
         if kept.num_rows:
             yield kept
+
+
+def whole_rows(batches: Sequence[pa.RecordBatch]) -> int:
+    """How many of the rows of a keyed table are of whole copies. The rows of a batch are all of one segment."""
+    filled = [batch for batch in batches if batch.num_rows]
+    if not filled or not _has_versions(filled[0]):
+        return sum(batch.num_rows for batch in filled)
+    return sum(batch.num_rows for batch in filled if _versions(batch)[0] == 0)
+
+
+def _has_versions(batch: pa.RecordBatch) -> bool:
+    return bool(batch.schema.names[1:FIXED_COLUMNS] == [SLOT_COLUMN, VERSION_COLUMN])
 
 
 def _note(

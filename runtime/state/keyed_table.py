@@ -140,10 +140,11 @@ class KeyedTable(SavedByChanges):
     def load(self, saved: SavedTables) -> None:
         # Batch by batch: as one array, strings of several subtasks may be too long for Arrow.
         if self._index is not None:
-            # At once: arrays that double on the way leave most of their pages small.
-            rows_max = saved.rows_max(self.name)
-            self._index.reserve(rows_max)
-            self._resize(rows_max)
+            # At once: arrays that double on the way leave most of their pages small. But nothing shrinks, and most rows of
+            # increments replace others.
+            rows = saved.whole_rows(self.name)
+            self._index.reserve(rows)
+            self._resize(rows)
         identities, slots = [], []
         widths = [len(column.fields) for column in self._columns]
         for entries in saved.batches(self.name):

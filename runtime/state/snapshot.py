@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from runtime.state.current_rows import current_rows
+from runtime.state.current_rows import current_rows, whole_rows
 
 Value = TypeVar("Value")
 
@@ -42,10 +42,10 @@ class SavedTables:
         table = self.keyed.get(name)
         return iter(()) if table is None else current_rows(table.to_batches())
 
-    def rows_max(self, name: str) -> int:
-        """At least as many rows as `batches` gives."""
+    def whole_rows(self, name: str) -> int:
+        """How many rows the whole copies of a keyed table have, without those of increments."""
         table = self.keyed.get(name)
-        return 0 if table is None else int(table.num_rows)
+        return 0 if table is None else whole_rows(table.to_batches())
 
 
 class OperatorSnapshot(SavedTables):

@@ -73,8 +73,9 @@ class ThreadTaskRunner:
             task.tell_of_checkpoint(message)
 
     def forget_job(self, job_id: str) -> None:
-        if (copies := self._copies) is not None:
-            self._writing.submit(lambda: copies.release(job_id))
+        # At once: the job may come back before a writing thread has time to remove anything.
+        if self._copies is not None and (remove := self._copies.release(job_id)) is not None:
+            self._writing.submit(remove)
 
     def metrics(self) -> tuple[TaskMetrics, ...]:
         return tuple(task.metrics() for task in self._running())

@@ -85,8 +85,13 @@ def send(case: schemathesis.Case, server: Server) -> None:
 
 
 REST = r"^/(?!v[0-9]|openapi)"
-WITHOUT_ANSWER = {"/jobmanager/log", "/jobmanager/logs/{name}", "/savepoint-disposal/{trigger_id}"}
-"""There is no log file, and no savepoint was removed."""
+WITHOUT_ANSWER = {
+    "/jobmanager/log",
+    "/jobmanager/logs/{name}",
+    "/savepoint-disposal/{trigger_id}",
+    "/jobs/{job_id}/rescaling/{trigger_id}",
+}
+"""There is no log file, no savepoint was removed, and no job is rescaled."""
 
 
 @pytest.fixture(scope="module")

@@ -131,7 +131,9 @@ def test_copies_that_are_named_stay_and_no_others(tmp_path: Path, seed: int) -> 
         if job.needed() != before:
             break
     assert job.copied() == job.needed()
-    job.copies.release(JOB)
+    remove = job.copies.release(JOB)
+    assert remove is not None
+    remove()
     assert job.copied() == set()
 
 

@@ -93,6 +93,8 @@ class CommittedOutput:
 
     def check(self, job_id: str) -> None:
         newest = self.newest(job_id)
+        if self.newest_begun(job_id) > newest:
+            return  # Some files of the next commit may be visible: it has failed, and is repeated after this one.
         if newest not in (0, LAST_CHECKPOINT_ID) and has_in_flight(self.manifest(job_id, newest)):
             return
         found, wanted = self._disk.changes(job_id), self._at(self.jobs[job_id], newest)

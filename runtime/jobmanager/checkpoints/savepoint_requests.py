@@ -13,10 +13,14 @@ from sqlstream.messages.job_state import JobStatus
 
 REMEMBERED_MAX = 100
 
+OPEN_MAX = 100
+"""How many may wait, for their turn or their commit, at a time."""
+
 
 class SavepointRequests:
     """A savepoint is done once what it has to commit is committed: before, the end of its job would remove those rows.
-    State: those that wait for their turn or for a commit, and how far the last REMEMBERED_MAX are."""
+    One that is not done is remembered; when OPEN_MAX are not, others are refused.
+    State: those that wait for their turn or for a commit, and how the last REMEMBERED_MAX have ended."""
 
     def __init__(self) -> None:
         self._uncommitted: dict[str, tuple[int, str]] = {}
@@ -27,9 +31,14 @@ class SavepointRequests:
         """A repetition changes nothing."""
         if request.trigger_id in self._status:
             return
-        self._waiting.append(request)
+        is_refused = sum(not status.is_done for status in self._status.values()) >= OPEN_MAX
         self._status[request.trigger_id] = SavepointStatusReply(request.job_id, request.trigger_id, False)
-        for forgotten in list(self._status)[:-REMEMBERED_MAX]:
+        if is_refused:
+            self.failed(request.trigger_id, _too_many())
+        else:
+            self._waiting.append(request)
+        done = [trigger_id for trigger_id, status in self._status.items() if status.is_done]
+        for forgotten in done[:-REMEMBERED_MAX]:
             del self._status[forgotten]
 
     def withdraw(self, trigger_id: str) -> bool:
@@ -38,7 +47,7 @@ class SavepointRequests:
         is_withdrawn = len(waiting) < len(self._waiting)
         self._waiting = deque(waiting)
         if is_withdrawn:
-            del self._status[trigger_id]
+            self._status.pop(trigger_id, None)
         return is_withdrawn
 
     def status(self, trigger_id: str) -> SavepointStatusReply | None:
@@ -97,6 +106,15 @@ class SavepointRequests:
     def _change(self, trigger_id: str, **changes: object) -> None:
         if trigger_id in self._status:
             self._status[trigger_id] = replace(self._status[trigger_id], **changes)
+
+
+def _too_many() -> ErrorInfo:
+    return ErrorInfo(
+        code="SS6215",
+        message=f"{OPEN_MAX} checkpoints and savepoints of the job are asked for and not complete",
+        reason=FailureReason.CHECKPOINT_FAILED,
+        hint="ask for one after these",
+    )
 
 
 def _ended(end: JobStatus) -> ErrorInfo:

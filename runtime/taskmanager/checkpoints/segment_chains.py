@@ -18,8 +18,8 @@ Chains = Mapping[tuple[int, str], tuple[StateSegment, ...]]
 class SegmentChains:
     """Keeps what increments follow: those of a checkpoint follow a part of the segments of the last completed one.
 
-    The task's thread asks and settles, the writing one adds. State: the segments of the last completed checkpoint, and of those
-    after it that are written and whose fate is not known."""
+    The task's thread asks and settles, the writing one adds, and takes back what was given up meanwhile. State: the segments of
+    the last completed checkpoint, and of those after it that are written and whose fate is not known."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -89,6 +89,9 @@ class StateWrite:
                 self._report(report)
         self.has_ended = True
         if is_given_up and isinstance(report, CheckpointTaken):
+            if self._taken.chains is not None:
+                # The task's thread may have settled it before it was added.
+                self._taken.chains.aborted(self.checkpoint_id)
             self._discard()
 
     def _write(self) -> CheckpointTaken | None:

@@ -329,12 +329,13 @@ class TaskCheckpoints:
             self._unaligned = None
         if self._departing is not None and self._departing.begun.barrier.checkpoint_id <= checkpoint_id:
             self._departing = None
-        self._chains.aborted(checkpoint_id)
-        if (copies := self._copies) is not None:
-            self._surroundings.write(lambda: copies.aborted(checkpoint_id))
         for write in self._writes:
             if write.checkpoint_id == checkpoint_id:
                 write.give_up()
+        # After that: a write that is not given up in time has added what it wrote.
+        self._chains.aborted(checkpoint_id)
+        if (copies := self._copies) is not None:
+            self._surroundings.write(lambda: copies.aborted(checkpoint_id))
         for node in self._opened.chain.nodes:
             node.operator.context.state.on_checkpoint_aborted(checkpoint_id)
 

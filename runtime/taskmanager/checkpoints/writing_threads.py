@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 from collections.abc import Callable
+
+logger = logging.getLogger(__name__)
 
 WRITING_THREADS = 2
 """How many tasks write at the same time: a store far away is waited for more than a processor."""
@@ -13,9 +16,10 @@ Write = Callable[[], None]
 
 
 class WritingThreads:
-    """Makes calls one after the other on few threads, which start with the first. The calls raise nothing.
+    """Makes calls one after the other on few threads, which start with the first. What a call raises is logged, and ends none.
 
-    State: the calls that wait: each task has two at most."""
+    State: the calls that wait. Of each task these are few writes of state, as it refuses checkpoints beyond them, and one removal
+    of local copies for each checkpoint that ended meanwhile."""
 
     def __init__(self, threads: int = WRITING_THREADS) -> None:
         self._threads = threads
@@ -45,4 +49,7 @@ class WritingThreads:
 
     def _run(self) -> None:
         while (call := self._calls.get()) is not None:
-            call()
+            try:
+                call()
+            except Exception:  # the thread's boundary: without it no further state would be written
+                logger.exception("a call of %s failed", threading.current_thread().name)

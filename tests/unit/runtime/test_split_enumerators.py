@@ -93,11 +93,11 @@ def test_a_failure_is_reported_and_the_next_start_looks_again(
     enumerators: ConnectorEnumerators, tmp_path: Path
 ) -> None:
     reports: queue.Queue[Any] = queue.Queue()
-    started = watched(tmp_path / "table")
+    started = replace(watched(tmp_path / "table"), run=2)
     enumerators.start(started, reports.put)
     failed = reports.get(timeout=TIMEOUT_S)
     assert isinstance(failed, DiscoveryFailed)
-    assert (failed.error.code, failed.vertex_id) == ("SS5002", "v")
+    assert (failed.error.code, failed.vertex_id, failed.run) == ("SS5002", "v", 2)
     with pytest.raises(queue.Empty):
         reports.get(timeout=0.1)
     (tmp_path / "table").mkdir()

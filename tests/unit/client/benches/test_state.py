@@ -41,7 +41,7 @@ def test_a_snapshot_holds_what_was_written_since_the_last() -> None:
 
 
 def test_mapped_state_counts_as_that_in_memory_and_stays_near_its_limit() -> None:
-    figures = list(MappedBench(300_000, 1).figures())
+    figures = list(MappedBench(300_000, 20).figures())
     assert [(f.pages, f.distribution) for f in figures] == [
         (pages, distribution) for pages in ("cached", "disk") for distribution in ("zipf", "uniform")
     ]

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from plan_harness import compile_script
 
 from planner.translate.rescale import rescaled_job_graph
+from runtime.jobmanager.rescale_check import is_one_job
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph, decode_job_graph, encode_job_graph
 
@@ -44,6 +45,15 @@ def planned(sql: str, parallelism: int, **config: str) -> JobGraph:
 def test_it_is_the_graph_that_planning_makes_for_that_parallelism(sql: str, parallelism: int) -> None:
     for first in (1, 3):
         assert rescaled_job_graph(planned(sql, first), parallelism) == planned(sql, parallelism)
+
+
+@pytest.mark.parametrize("sql", STATEMENTS.values(), ids=STATEMENTS.keys())
+def test_a_rescaled_graph_is_of_the_same_job_and_that_of_another_statement_is_not(sql: str) -> None:
+    graph = planned(sql, 3)
+    assert is_one_job(rescaled_job_graph(graph, 1), graph)
+    others = [planned(other, 3) for other in STATEMENTS.values() if other != sql]
+    others += [replace(graph, job_id="other"), planned(sql, 3, restart_strategy__type="none")]
+    assert not any(is_one_job(rescaled_job_graph(other, 1), graph) for other in others)
 
 
 def test_the_number_of_key_groups_stays() -> None:

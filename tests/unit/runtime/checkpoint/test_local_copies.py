@@ -220,9 +220,30 @@ def test_copies_of_a_subtask_that_runs_elsewhere_go_with_the_next_checkpoint(job
     assert job.names() == []
 
 
+def release(copies: LocalCopies) -> None:
+    remove = copies.release(JOB)
+    assert remove is not None
+    remove()
+
+
+def test_a_job_that_comes_back_before_its_copies_are_removed_keeps_those_that_it_writes(job: Job) -> None:
+    job.save(1)
+    remove = job.copies.release(JOB)
+    assert remove is not None
+    job.own = job.attempt()
+    state = job.save(2)
+    remove()
+    assert job.names() == ["e-2.arrow"]
+    assert job.read(state) == ["x" * 100]
+    assert job.own.figures.store_bytes == 0
+    job.own.completed(2, ["shared/e-2.arrow"])
+    job.save(3)
+    assert job.names() == ["e-2.arrow", "e-3.arrow"]
+
+
 def test_all_copies_of_a_job_that_holds_no_slot_any_more_go(job: Job) -> None:
     job.save(1)
-    job.copies.release(JOB)
+    release(job.copies)
     assert job.names() == []
     # A thread that writes may be behind.
     job.save(2)
@@ -257,6 +278,17 @@ def test_copies_are_spread_over_several_directories(tmp_path: Path) -> None:
     assert found is not None
     assert found.keyed["t"].num_rows == 8
     assert own.figures.store_bytes == 0
+
+
+def test_a_job_leaves_a_directory_that_cannot_be_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = tmp_path / "no directory"
+    root.write_text("")
+    copies = LocalCopies([str(root)])
+    copies.of_subtask(JOB, "v", 0, StateFigures())
+    release(copies)
+    assert f"could not remove a local copy of state: [Errno 20] Not a directory: '{root}'" in caplog.text
 
 
 def test_a_name_that_is_a_path_is_refused(tmp_path: Path) -> None:

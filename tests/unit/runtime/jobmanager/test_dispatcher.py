@@ -25,6 +25,7 @@ from runtime.jobmanager.provisioning import ProvisioningConfig
 from runtime.jobmanager.resource_manager import ResourceManagerConfig
 from sqlstream.errors import ErrorInfo, FailureReason, JobError, UserError
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.scaling import Scaling
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.specs import SinkSpec
@@ -52,6 +53,21 @@ def test_submitting_a_job_twice_runs_it_once(make_job: MakeJob) -> None:
     with pytest.raises(UserError) as caught:
         manager.dispatcher.check_submission(make_job("j1", 2, 2))
     assert caught.value.code == "SS6008"
+
+
+def test_submitting_a_job_again_that_was_rescaled_does_nothing(make_job: MakeJob) -> None:
+    manager = JobManager(JobManagerConfig())
+    first, other = (
+        msgspec.structs.replace(
+            make_job("j1", n, n, config={"parallelism.default": str(n)}), scaling=Scaling(n, ())
+        )
+        for n in (1, 2)
+    )
+    manager.handle(SubmitRequested(other), 0)
+    manager.dispatcher.check_submission(first)
+    assert manager.handle(SubmitRequested(first), 1) == []
+    with pytest.raises(UserError, match="belongs to another job"):
+        manager.dispatcher.check_submission(msgspec.structs.replace(first, name="insert into another table"))
 
 
 def test_a_job_that_cannot_be_stored_fails_without_running(make_job: MakeJob) -> None:

@@ -173,6 +173,15 @@ def test_a_look_that_failed_is_repeated_when_the_job_restarts(make_job: MakeJob)
     assert first_splits(master.handle(found(1), 210)) == {"j1-0-0-1": [1], "j1-1-0-1": None}
 
 
+def test_a_look_that_failed_for_another_run_of_the_job_restarts_nothing(make_job: MakeJob) -> None:
+    """As one that was begun before a rescale, and is reported behind it."""
+    master = stored(make_job("j1", 1, 1), is_restarted=True)
+    master.handle(offer("tm0", "a"), 10)
+    assert master.handle(DiscoveryFailed("j1", SOURCE, MISSING, run=1), 20) == []
+    assert master.phase is JobPhase.SCHEDULING
+    assert first_splits(master.handle(found(1), 30)) == {"j1-0-0-0": [1], "j1-1-0-0": None}
+
+
 def test_the_enumerators_of_a_cancelled_job_are_stopped(make_job: MakeJob) -> None:
     master = stored(make_job("j1", 1, 1))
     assert StopEnumerators("j1") in master.handle(CancelRequested("j1"), 10)

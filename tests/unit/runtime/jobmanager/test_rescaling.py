@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 import pytest
-from checkpointed_master import BROKEN, DISK_FULL, Master, rows, state_of, with_config
+from checkpointed_master import BROKEN, DISK_FULL, TORN, Master, rows, state_of, with_config
 from kept_checkpoints import KeptCheckpoint
 from msgspec.structs import replace
 
@@ -21,6 +21,7 @@ from runtime.jobmanager.events import (
     RequestSlots,
     RescaleEnded,
     RescaleRequested,
+    SavepointRequested,
     Send,
     SlotsOffered,
     StoreCheckpoint,
@@ -33,6 +34,7 @@ from runtime.jobmanager.rescale_check import check_can_be_rescaled
 from sqlstream.errors import ErrorInfo, FailureReason, UserError
 from sqlstream.graph.job_graph import NETWORK_INPUT, JobGraph
 from sqlstream.messages.checkpoint import InFlightItems
+from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rescale import RescaleStep
 from sqlstream.messages.rpc import DeployTask, SlotOffer, TriggerCheckpoint
@@ -172,6 +174,30 @@ def test_without_slots_in_time_the_job_runs_on_untouched(make_job: MakeJob) -> N
     assert job.master.restarts.count == 0
 
 
+@pytest.mark.parametrize(
+    ("parallelism", "is_begun", "awaited", "code"),
+    [(4, False, SLOTS, "SS6233"), (3, False, CHECKPOINT, "SS6233"), (3, True, CHECKPOINT, "SS6234")],
+)
+def test_a_lost_task_manager_is_replaced_for_the_present_parallelism_alone(
+    make_job: MakeJob, parallelism: int, is_begun: bool, awaited: RescaleStep, code: str
+) -> None:
+    """Whether the job waits for the slots of the other one, or for a checkpoint."""
+    job = Master(at(make_job, 2))
+    rescale(job, at(make_job, parallelism))
+    offer(job, "b0", task_manager="tm1")
+    if is_begun:
+        job.tick()
+    assert step(job)[0] is awaited
+    job.out = []
+    job.handle(TaskManagerLost("tm0#0", LOST))
+    job.tick(100)
+    assert step(job) == (DONE, code)
+    kept, *requested = [i for i in job.out if isinstance(i, KeepSlots | RequestSlots)]
+    assert (kept, {i.slots for i in requested}) == (KeepSlots("j1", frozenset({"b0"}), 2), {2})
+    offer(job, "c0", task_manager="tm2")
+    assert len(job.deployed()) == 4
+
+
 def test_a_task_that_fails_while_slots_are_awaited_is_restarted_in_those_that_there_are(
     make_job: MakeJob,
 ) -> None:
@@ -237,7 +263,24 @@ def test_a_checkpoint_that_cannot_begin_is_not_awaited_for_ever(make_job: MakeJo
     assert job.master.phase is JobPhase.RUNNING
 
 
-def test_a_job_that_cannot_be_kept_goes_on_with_the_parallelism_that_it_had(make_job: MakeJob) -> None:
+def test_the_checkpoint_of_a_rescale_is_not_forgotten_for_later_savepoints(make_job: MakeJob) -> None:
+    job = Master(at(make_job, 2, timeout="20 s"))
+    job.tick(1000)
+    for n in (0, 1):
+        job.report(f"j1-0-{n}-0", ExecutionState.FINISHED)
+    rescale(job, at(make_job, 1))
+    for n in range(101):
+        job.handle(SavepointRequested("j1", f"s{n}", CheckpointKind.SAVEPOINT, "/sp"))
+    known = job.master.checkpoints.requests.known()
+    assert [(s.trigger_id, s.error.code) for s in known if s.error] == [("s99", "SS6215"), ("s100", "SS6215")]
+    job.tick(20_000)
+    assert step(job) == (DONE, "SS6234")
+
+
+@pytest.mark.parametrize("answer", [JobStored("j1"), JobStoreFailed("j1", TORN)])
+def test_a_job_that_cannot_be_kept_is_kept_as_it_was_and_goes_on_with_the_parallelism_that_it_had(
+    make_job: MakeJob, answer: JobStored | JobStoreFailed
+) -> None:
     job = Master(at(make_job, 2))
     rescale(job, at(make_job, 1))
     take_checkpoint(job, 1)
@@ -246,13 +289,19 @@ def test_a_job_that_cannot_be_kept_goes_on_with_the_parallelism_that_it_had(make
     job.out = []
     job.handle(JobStoreFailed("j1", DISK_FULL))
     job.tick()
+    # The store may have failed behind its rename.
+    assert [slots_of(i.job_graph) for i in job.out if isinstance(i, StoreJob)] == [2]
+    assert job.deployed() == {}
+    job.handle(answer)
+    job.tick()
     deployed = job.deployed()
     assert set(deployed) == {"j1-0-0-1", "j1-0-1-1", "j1-1-0-1", "j1-1-1-1"}
     assert {d.restore.checkpoint_id for d in deployed.values() if d.restore} == {1}
     assert step(job) == (DONE, "SS5001")
 
 
-def test_without_slots_for_the_other_parallelism_the_job_turns_back(make_job: MakeJob) -> None:
+def turning_back(make_job: MakeJob) -> Master:
+    """A job that was at 1, got too few slots for 2, and is to be stored as it was."""
     job = Master(at(make_job, 1))
     rescale(job, at(make_job, 2))
     offer(job, "b0", task_manager="tm1")
@@ -267,11 +316,32 @@ def test_without_slots_for_the_other_parallelism_the_job_turns_back(make_job: Ma
     job.tick()
     (store,) = job.taken(StoreJob)
     assert slots_of(store.job_graph) == 1
+    return job
+
+
+def test_without_slots_for_the_other_parallelism_the_job_turns_back(make_job: MakeJob) -> None:
+    job = turning_back(make_job)
     job.handle(JobStored("j1"))
     assert set(job.deployed()) == {"j1-0-0-2", "j1-1-0-2"}
     job.run_all()
     assert step(job) == (DONE, "SS6003")
     assert (job.master.phase, job.master.restarts.count) == (JobPhase.RUNNING, 0)
+
+
+def test_a_job_that_turns_back_is_stored_again_until_it_is(make_job: MakeJob) -> None:
+    job = turning_back(make_job)
+    for _ in range(2):
+        job.handle(JobStoreFailed("j1", DISK_FULL))
+        job.tick(999)
+        assert (step(job)[0], job.taken(StoreJob)) == (STORING, [])
+        job.tick(1)
+        job.tick(5000)
+        (store,) = job.taken(StoreJob)
+        assert (slots_of(store.job_graph), store.is_rescaled) == (1, True)
+    job.handle(JobStored("j1"))
+    assert set(job.deployed()) == {"j1-0-0-2", "j1-1-0-2"}
+    job.run_all()
+    assert step(job) == (DONE, "SS6003")
 
 
 def test_a_job_that_is_cancelled_meanwhile_ends(make_job: MakeJob) -> None:

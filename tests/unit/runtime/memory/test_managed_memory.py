@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -98,4 +101,26 @@ def test_files_count_for_no_budget(tmp_path: Path) -> None:
     memory.require(512 * MB)
     assert memory.file_bytes == array.nbytes == 64 * MB
     task.close()
+    managed.stop()
+
+
+def test_mapped_state_goes_on_without_a_limit_while_no_file_can_be_opened(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    managed = ManagedMemory(ManagedMemoryOptions(4 * MB, directories=(str(tmp_path),)), plenty)
+    mapped = {"state.backend.type": "mapped"}
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, before[1]))
+    try:
+        task = managed.open("slot", "task-1", mapped)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert "mapped state of a task goes on without a limit: [Errno 24] Too many open files" in caplog.text
+    assert task.of_operator("Join[3]").zeros(8 * MB, np.int64).nbytes == 64 * MB
+    task.close()
+    threads = threading.active_count()
+    managed.open("slot", "task-2", mapped).close()
+    assert threading.active_count() == threads + 1, "the next task has a limit"
     managed.stop()

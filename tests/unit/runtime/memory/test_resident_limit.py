@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -132,3 +133,38 @@ def test_the_thread_keeps_the_limit_while_state_is_written(pages: ProcessPages, 
     assert [int(array[n]) for n in range(0, len(array), len(array) // 256)] == list(
         range(0, len(array), len(array) // 256)
     )
+
+
+class FailingFigures(Figures):
+    """Fails twice."""
+
+    failures = 2
+
+    def file_bytes(self) -> int:
+        if self.failures:
+            self.failures -= 1
+            raise OSError("no pages")
+        return super().file_bytes()
+
+
+def test_the_thread_goes_on_when_the_system_does_not_say_what_is_mapped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory = MappedMemory("Join[1]", [str(tmp_path)])
+    array = memory.zeros(64 * MB, np.uint8)
+    figures = FailingFigures(memory.mappings)
+    (resident,) = figures.resident.values()
+    resident[:] = PART_BYTES
+    limit = ResidentLimit(32 * MB, figures, figures.drop)
+    limit.add(memory.mappings)
+    keeper = ResidentKeeper(limit)
+    keeper.start()
+    try:
+        deadline_s = time.monotonic() + 20
+        while resident.sum() > 32 * MB and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+    finally:
+        keeper.stop()
+    assert resident.sum() == 24 * MB
+    assert caplog.text.count("could not keep mapped state below its limit, and try again: no pages") == 1
+    del array

@@ -217,6 +217,44 @@ def test_a_large_table_is_saved_in_pieces_that_are_loaded_as_one() -> None:
     assert (numbers[1].values[slots] == view_values(tables[1].keys(slots)[0], np.int64) * 3).all()
 
 
+def test_a_table_that_is_restored_from_increments_is_as_large_as_from_a_whole_copy() -> None:
+    count = 70_000
+    keys = pa.schema([("k", pa.int64())])
+    table = KeyedTable("t", keys, [NumberColumn("n", pa.int64())], StateScope())
+    table.get_or_create([pa.array(np.arange(count))])
+    whole = table.save().keyed["t"]
+    place = whole.schema.get_field_index(VERSION_COLUMN)
+    replaced = whole.set_column(place, VERSION_COLUMN, pa.array(np.full(count, 2)))
+    sizes = []
+    for saved in (whole, pa.concat_tables([whole, replaced])):
+        restored = KeyedTable("t", keys, [NumberColumn("n", pa.int64())], StateScope())
+        restored.load(SavedTables({"t": saved}))
+        assert len(restored) == count
+        sizes.append(restored.nbytes())
+    assert sizes[0] == sizes[1]
+
+
+def test_what_is_copied_for_a_snapshot_counts_until_it_is_read_or_given_up() -> None:
+    count = 70_000
+    table = KeyedTable("t", pa.schema([("k", pa.int64())]), [NumberColumn("n", pa.int64())], StateScope())
+    slots, _ = table.get_or_create([pa.array(np.arange(count))])
+    table.save()
+    before = table.nbytes()
+    row_bytes = 4 + 4 + 8 + 8 + 8
+    for is_read in (True, False):
+        pending = table.begin(1, is_full=True)
+        assert table.nbytes() == before
+        table.writing(slots[:1_000])
+        assert row_bytes * 1_000 <= table.nbytes() - before < 2 * row_bytes * 1_000
+        second = table.begin(2, is_full=True)
+        assert row_bytes * count <= table.nbytes() - before < 2 * row_bytes * count
+        if is_read:
+            assert pending.collect().keyed["t"].num_rows == second.collect().keyed["t"].num_rows == count
+        table.aborted(1)
+        table.aborted(2)
+        assert table.nbytes() == before
+
+
 def test_columns_may_have_the_names_of_those_that_are_added() -> None:
     names = [KEY_GROUP_COLUMN, SLOT_COLUMN, "$touched_ms"]
     keys = pa.schema([(name, pa.int64()) for name in names])

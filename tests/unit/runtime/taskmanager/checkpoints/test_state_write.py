@@ -45,10 +45,15 @@ class Pending:
 
 
 def write_of(
-    directory: Path, pending: Any, reports: list[CheckpointReport], in_flight: Any = None, store: Any = None
+    directory: Path,
+    pending: Any,
+    reports: list[CheckpointReport],
+    in_flight: Any = None,
+    store: Any = None,
+    chains: SegmentChains | None = None,
 ) -> StateWrite:
     taken = CheckpointTaken("e1", 4, SubtaskState(splits=({"at": 5},), assignment=2))
-    state = TakenState(taken, {7: pending}, in_flight or {}, {}, SegmentChains())
+    state = TakenState(taken, {7: pending}, in_flight or {}, {}, chains or SegmentChains())
     writer = StateWriter(store or PrivateFiles(), str(directory))
     return StateWrite(state, lambda: writer, reports.append, ErrorInfo.of)
 
@@ -115,6 +120,20 @@ def test_a_write_that_is_given_up_leaves_nothing_and_reports_nothing(tmp_path: P
         assert (reports, files(tmp_path), write.has_ended) == ([], [], True), moment
 
 
+def test_no_increment_follows_a_write_that_was_given_up_while_it_was_written(tmp_path: Path) -> None:
+    for is_given_up in (False, True):
+        store, chains = Watched(), SegmentChains()
+        write = write_of(tmp_path, Pending(), [], store=store, chains=chains)
+
+        def abort(write: StateWrite = write, chains: SegmentChains = chains) -> None:
+            write.give_up()
+            chains.aborted(4)
+
+        store.on_sync = abort if is_given_up else lambda: None
+        write.run()
+        assert (chains.paths(4) is None) is is_given_up
+
+
 def test_a_store_that_takes_nothing_and_a_snapshot_that_is_gone_refuse_the_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "shared").write_text("no directory")
 
@@ -141,3 +160,16 @@ def test_writing_threads_make_every_call_and_none_behind_their_stop() -> None:
     assert sorted(made.get(timeout=20) for _ in range(12)) == [0, 1, *[9] * 10]
     with pytest.raises(queue.Empty):
         made.get(timeout=0.05)
+
+
+def test_a_call_that_raises_is_logged_and_the_next_is_made(caplog: pytest.LogCaptureFixture) -> None:
+    threads, made = WritingThreads(1), queue.SimpleQueue[int]()
+
+    def fail() -> None:
+        raise OSError("the disk does not answer")
+
+    threads.submit(fail)
+    threads.submit(lambda: made.put(5))
+    assert made.get(timeout=20) == 5
+    assert "the disk does not answer" in caplog.text
+    threads.stop()
