@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from runtime.imported_by_need import imported
 from sqlstream.errors import UserError, did_you_mean
 
 Descriptor = TypeVar("Descriptor")
@@ -39,5 +39,4 @@ def make_named(kind: str, code: str, classes: Mapping[str, str], identifier: str
     if found is None:
         hint = did_you_mean(identifier, list(classes)) or f"choose one of {', '.join(sorted(classes))}"
         raise UserError(code, f'unknown {kind} "{identifier}"', hint=hint)
-    module, _, name = found.partition(":")
-    return getattr(importlib.import_module(module), name)()
+    return imported(found)()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 from typing import Any
 
+from runtime.imported_by_need import imported
 from runtime.operators.operator import Operator, OperatorContext
 from sqlstream import operators
 from sqlstream.errors import InternalError
@@ -24,8 +24,7 @@ def make_operator(spec: OperatorSpec, context: OperatorContext) -> Operator[Any]
     place = OPERATORS.get(type(spec))
     if place is None:
         raise InternalError(f"{type(spec).__name__} has no operator")
-    module, name = place.split(":")
     # A context of its own: its state is that of one operator.
     own = dataclasses.replace(context)
-    operator: Operator[Any] = getattr(importlib.import_module(module), name)(spec, own)
+    operator: Operator[Any] = imported(place)(spec, own)
     return operator

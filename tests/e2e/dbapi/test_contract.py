@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -198,6 +199,7 @@ def test_a_query_that_nobody_can_read_any_more_is_cancelled(connection: sqlstrea
     cursor.execute("SELECT n FROM ticks")
     job_id = cursor.job_id
     del cursor
+    gc.collect()
     assert status(connection, job_id) == "CANCELED"
 
 

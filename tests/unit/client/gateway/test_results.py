@@ -97,7 +97,8 @@ def test_rows_are_left_with_the_job_until_a_page_is_asked_for() -> None:
     blocked.start()
     blocked.join(0.3)
     assert blocked.is_alive()
-    assert values(pages, 0) == list(range(20))
+    # The row behind them may have come as soon as there was room.
+    assert values(pages, 0)[:20] == list(range(20))
     blocked.join(TIMEOUT_S)
     assert not blocked.is_alive()
 
