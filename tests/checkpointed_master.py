@@ -162,10 +162,13 @@ class Master:
 
     def complete(self, checkpoint_id: int) -> None:
         """The next checkpoint comes, is acknowledged, stored and committed."""
+        self.complete_uncommitted(checkpoint_id)
+        self.committed(checkpoint_id)
+
+    def complete_uncommitted(self, checkpoint_id: int) -> None:
         self.tick(1000)
         self.acknowledge_all(checkpoint_id)
         self.stored(checkpoint_id)
-        self.committed(checkpoint_id)
 
     # --- what came of it
 

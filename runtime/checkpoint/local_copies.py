@@ -66,8 +66,10 @@ class LocalCopies:
         """A file that may be the copy: that of this process, or of another."""
         below = f"{_checked(job_id)}/{_checked(name)}"
         for directory in self._directories:
-            for place in (directory.made, *directory.others()):
-                if place and os.path.exists(path := f"{place}/{below}"):
+            if directory.made and os.path.exists(path := f"{directory.made}/{below}"):
+                return path
+            for place in directory.others():
+                if os.path.exists(path := f"{place}/{below}"):
                     return path
         return None
 

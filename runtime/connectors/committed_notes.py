@@ -26,7 +26,7 @@ def note_commit(path: str, first: Committable, files: Files) -> None:
     if not noted:
         make_room(os.path.dirname(place), files)
     noted[first.writer_id] = max(first.checkpoint_id, noted.get(first.writer_id, 0))
-    _write(place, noted, files)
+    replace_whole(place, msgspec.json.encode(noted), files)
 
 
 def forget_commits(path: str, undone: Iterable[Committable], files: Files) -> None:
@@ -42,7 +42,7 @@ def forget_commits(path: str, undone: Iterable[Committable], files: Files) -> No
             writer: min(noted_id, ids.get(writer, noted_id + 1) - 1) for writer, noted_id in noted.items()
         }
         if kept != noted:
-            _write(place, kept, files)
+            replace_whole(place, msgspec.json.encode(kept), files)
 
 
 def is_noted(path: str, first: Committable, files: Files) -> bool:
@@ -61,10 +61,11 @@ def write_whole(path: str, data: bytes, files: Files) -> None:
         raise file_error("write", path, error) from error
 
 
-def _write(place: str, noted: dict[str, int], files: Files) -> None:
-    draft = f"{place}.draft"
-    write_whole(draft, msgspec.json.encode(noted), files)
-    files.publish(draft, place)
+def replace_whole(path: str, data: bytes, files: Files) -> None:
+    """A small file that is there with these bytes or as it was, written beside it as `.draft` first."""
+    draft = f"{path}.draft"
+    write_whole(draft, data, files)
+    files.publish(draft, path)
 
 
 def _place(path: str, job_id: str) -> str:

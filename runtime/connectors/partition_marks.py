@@ -7,7 +7,7 @@ import os
 
 import msgspec
 
-from runtime.connectors.committed_notes import make_room, write_whole
+from runtime.connectors.committed_notes import make_room, replace_whole, write_whole
 from runtime.connectors.file_paths import partition_values
 from runtime.connectors.file_sink_options import PARTITION_TIME, FileSinkOptions
 from runtime.connectors.partition_time import PartitionTime
@@ -128,9 +128,7 @@ class PartitionMarks:
             return
         if self._files.status(place) is None:
             make_room(directory, self._files)
-        draft = f"{place}.draft"
-        write_whole(draft, msgspec.json.encode(notes), self._files)
-        self._files.publish(draft, place)
+        replace_whole(place, msgspec.json.encode(notes), self._files)
 
 
 def _watermark_ms(committables: list[Committable]) -> int:

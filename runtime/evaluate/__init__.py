@@ -22,7 +22,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+    from runtime.imported_by_need import imported
 
     module = "literal" if name == "evaluate_literal" else "compiled"
-    return getattr(import_module(f"runtime.evaluate.{module}"), name)
+    return imported(f"runtime.evaluate.{module}:{name}")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
 from runtime.jobmanager.checkpoints.pending_checkpoint import task_name
-from runtime.jobmanager.checkpoints.restored_state import enumerators_of, source_states
+from runtime.jobmanager.checkpoints.restored_state import sources_of
 from runtime.jobmanager.deployment import Deployment
 from runtime.jobmanager.execution_graph import Execution, ExecutionVertex
 from runtime.jobmanager.job_parts import JobParts
@@ -104,8 +104,7 @@ class JobRegions:
 
     def _restore_sources(self, checkpoint: CompletedCheckpoint) -> None:
         manifest, job = checkpoint.manifest, self._parts.job_graph
-        states = source_states(manifest, job)
-        self._parts.sources.restore(manifest.checkpoint_id, enumerators_of(manifest, job), states)
+        self._parts.sources.restore(manifest.checkpoint_id, *sources_of(manifest, job))
 
     # --- another parallelism
 

@@ -62,9 +62,7 @@ class SlotPool:
     def slots(self) -> tuple[AllocatedSlot, ...]:
         """All slots of a complete pool, each at its place. Those without a place get the free ones, first those on the host that
         a place was on, ordered by TaskManager and slot, so that neighbouring subtasks share a TaskManager."""
-        placed = set(self._places)
-        unplaced = (s for s in self._slots.values() if s.allocation_id not in placed)
-        waiting = sorted(unplaced, key=lambda s: (s.task_manager_id, s.slot))
+        waiting = self._without_place()
         free = [i for i, place in enumerate(self._places) if place is None]
         for i in [*free]:
             if (found := next((s for s in waiting if _host(s) == self._hosts[i]), None)) is not None:
@@ -87,12 +85,13 @@ class SlotPool:
         self._places = [*self._places, *[None] * needed][:needed]
         self._hosts = [*self._hosts, *[None] * needed][:needed]
         placed = {p for p in self._places if p is not None}
-        others = sorted(
-            (s for s in self._slots.values() if s.allocation_id not in placed),
-            key=lambda s: (s.task_manager_id, s.slot),
-        )
-        kept = placed | {s.allocation_id for s in others[: needed - len(placed)]}
+        kept = placed | {s.allocation_id for s in self._without_place()[: needed - len(placed)]}
         self._slots = {k: s for k, s in self._slots.items() if k in kept}
+
+    def _without_place(self) -> list[AllocatedSlot]:
+        placed = set(self._places)
+        unplaced = (s for s in self._slots.values() if s.allocation_id not in placed)
+        return sorted(unplaced, key=lambda s: (s.task_manager_id, s.slot))
 
     def remove_task_manager(self, task_manager_id: str) -> None:
         self._slots = {k: s for k, s in self._slots.items() if s.task_manager_id != task_manager_id}

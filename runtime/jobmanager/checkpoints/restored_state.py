@@ -53,15 +53,17 @@ def restorable_checkpoint(
     )
 
 
-def enumerators_of(manifest: CheckpointManifest, job: JobGraph) -> dict[str, dict[str, Any]]:
-    """What no reader had got, by the vertices of the job."""
-    saved = {v.id: s.vertex_id for v, s in _heads(manifest, job)}
-    return {new: manifest.enumerators[old] for new, old in saved.items() if old in manifest.enumerators}
-
-
-def source_states(manifest: CheckpointManifest, job: JobGraph) -> list[VertexState]:
-    """The vertices that read sources, under their ids in the job."""
-    return [replace(saved, vertex_id=vertex.id) for vertex, saved in _heads(manifest, job)]
+def sources_of(
+    manifest: CheckpointManifest, job: JobGraph
+) -> tuple[dict[str, dict[str, Any]], list[VertexState]]:
+    """What no reader had got, by the vertices of the job, and the saved vertices whose heads go on, under their ids in it."""
+    heads = [(vertex.id, saved) for vertex, saved in _heads(manifest, job)]
+    enumerators = {
+        new: manifest.enumerators[saved.vertex_id]
+        for new, saved in heads
+        if saved.vertex_id in manifest.enumerators
+    }
+    return enumerators, [replace(saved, vertex_id=new) for new, saved in heads]
 
 
 def _heads(manifest: CheckpointManifest, job: JobGraph) -> Iterator[tuple[JobVertex, VertexState]]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from runtime.jobmanager.checkpoints.lineage import Claim, Lineage, feeds_same, feeds_some, state_of
+from runtime.jobmanager.checkpoints.lineage import Claim, Lineage, feeds_any, feeds_same, feeds_some, state_of
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import ChainedOperator
-from sqlstream.graph.state_identity import StateIdentity
 
 
 def claims_of_sources(
@@ -29,7 +28,7 @@ def claims_of_sources(
             pool = [c for c in saved if any(lineage.agrees(c, e) for e in evidence)] or list(saved)
             _check_one_position(source, pool, lineage)
         found[source.id] = _chosen(source, _narrowed(source, pool, lineage), list(found.values()), lineage)
-    for is_enough in (feeds_same, feeds_some, _feeds_any):
+    for is_enough in (feeds_same, feeds_some, feeds_any):
         free = [c for c in saved if c not in found.values()]
         for source in list(waiting):
             pool = [c for c in free if is_enough(state_of(source), c)]
@@ -41,10 +40,6 @@ def claims_of_sources(
         some = [c for c in saved if feeds_some(state, c)] or list(saved)
         found[source.id] = min(some, key=_name)
     return found
-
-
-def _feeds_any(state: StateIdentity, claim: Claim) -> bool:
-    return True
 
 
 def _narrowed(source: ChainedOperator, pool: list[Claim], lineage: Lineage) -> list[Claim]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from runtime.jobmanager.checkpoints.lineage import Claim, Lineage, feeds_same, feeds_some, state_of
+from runtime.jobmanager.checkpoints.lineage import Claim, Lineage, feeds_any, feeds_same, feeds_some, state_of
 from runtime.jobmanager.checkpoints.source_claims import claims_of_sources
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
 from sqlstream.graph.state_identity import StateIdentity
@@ -64,7 +64,7 @@ def _paired(
     free, waiting = list(saved), list(operators)
     evidence = {o.id: lineage.evidence(o, settled) for o in operators}
     for how_many in (all, any):
-        for is_enough in (feeds_same, feeds_some, _feeds_any):
+        for is_enough in (feeds_same, feeds_some, feeds_any):
             for operator in list(waiting):
                 seen, state = evidence[operator.id], state_of(operator)
                 found = next(
@@ -87,10 +87,6 @@ def _paired(
 def _has_keys_of(state: StateIdentity, claim: Claim) -> bool:
     saved = claim.operator.state
     return saved is not None and set(saved.conditions) <= set(state.conditions)
-
-
-def _feeds_any(state: StateIdentity, claim: Claim) -> bool:
-    return True
 
 
 def left_out(manifest: CheckpointManifest, claims: dict[int, Claim]) -> tuple[str, ...]:

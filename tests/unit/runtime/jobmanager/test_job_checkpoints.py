@@ -114,9 +114,7 @@ def test_the_commit_of_a_checkpoint_is_made_while_the_job_runs_and_only_once(mak
 def test_no_checkpoint_begins_while_a_commit_waits_for_another(make_job: MakeJob) -> None:
     job = Master(with_config(make_job("j1", 1, 1)))
     for n in (1, 2):
-        job.tick(1000)
-        job.acknowledge_all(n)
-        job.stored(n)
+        job.complete_uncommitted(n)
     job.taken(TriggerCheckpoint)
     job.tick(5000)
     assert job.triggered() == []
@@ -512,9 +510,7 @@ def test_sources_and_commits_go_back_when_the_job_is_already_restarted_for_anoth
 ) -> None:
     job = Master(with_config(make_job("j1", 1, 1), num_retained="3"))
     for n in (1, 2):
-        job.tick(1000)
-        job.acknowledge_all(n)
-        job.stored(n)
+        job.complete_uncommitted(n)
     job.fail(SOURCE)
     job.report("j1-0-0-1", FAILED, BROKEN)
     job.report("j1-1-0-1", FAILED, TORN)
@@ -534,9 +530,7 @@ def test_a_commit_that_ends_while_the_job_goes_back_is_not_followed_by_one_that_
 ) -> None:
     job = Master(with_config(make_job("j1", 1, 1), num_retained="3"))
     for n in (1, 2):
-        job.tick(1000)
-        job.acknowledge_all(n)
-        job.stored(n)
+        job.complete_uncommitted(n)
     job.fail(SOURCE)
     job.report("j1-0-0-1", FAILED, TORN)
     job.taken(CommitSinks)
@@ -601,9 +595,7 @@ def test_a_cancelled_job_commits_what_a_complete_checkpoint_has_and_removes_the_
 ) -> None:
     job = Master(with_config(make_job("j1", 1, 1)))
     for n in (1, 2):
-        job.tick(1000)
-        job.acknowledge_all(n)
-        job.stored(n)
+        job.complete_uncommitted(n)
     # The task has prepared a third one, which is not complete.
     job.acknowledge(SINK, 3, rows(SINK, 3))
     job.handle(CancelRequested("j1"))

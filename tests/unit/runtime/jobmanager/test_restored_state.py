@@ -12,9 +12,8 @@ from msgspec.structs import replace
 from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
 from runtime.jobmanager.checkpoints.restored_state import (
     commits_by_checkpoint,
-    enumerators_of,
     restorable_checkpoint,
-    source_states,
+    sources_of,
 )
 from sqlstream.elements import Watermark
 from sqlstream.errors import UserError
@@ -94,8 +93,9 @@ def test_operators_find_their_state_by_uid_under_other_ids_and_in_other_vertices
     assert restore is not None
     assert (restore.checkpoint_id, restore.directory, restore.is_finished) == (7, "/sp/a", False)
     assert [[o.operator_id for o in state.operators] for state in restore.states] == [[1], [1]]
-    assert [v.vertex_id for v in source_states(checkpoint_of(job).manifest, job)] == [source.id, sink.id]
-    assert enumerators_of(checkpoint_of(job).manifest, job) == {source.id: {"left": 3}}
+    enumerators, states = sources_of(checkpoint_of(job).manifest, job)
+    assert [v.vertex_id for v in states] == [source.id, sink.id]
+    assert enumerators == {source.id: {"left": 3}}
 
 
 @pytest.mark.parametrize(("old", "new"), [(1, 3), (3, 2), (4, 1)])
