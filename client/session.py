@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from client.catalog.catalogs import memory_catalogs
+from client.followers import notes_of_followers
 from client.following.lost_rows import RejectedRowsPlace, job_warnings
 from sqlstream import config as options
 from sqlstream.catalog import CatalogConflict, SessionCatalog
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from planner.batch import CompiledBatch
     from planner.bind.context import BindContext
     from planner.compile import CompiledPlan
-    from planner.dialect.statements import Statement
+    from planner.dialect.statements import CreateTable, Statement
     from planner.relational.nodes import Sink
     from planner.statements.result import DdlResult
     from runtime.host.files import LocalFiles
@@ -217,6 +218,7 @@ class Session:
         """Run one parsed statement; a query or INSERT is submitted, and not waited for. UserError with a position."""
         from client.job_statements import execute_job_statement, is_job_statement
         from planner.dialect.statements import (
+            CreateTable,
             Explain,
             Insert,
             Query,
@@ -232,15 +234,36 @@ class Session:
                 return Text(self.explain_state(statement.target))
             return Text(self.explain(statement.target, statement.details))
         if isinstance(statement, Query | Insert | StatementSet):
-            plan = self.compile(statement, job_id=secrets.token_hex(16))
-            job = self.submit(plan)
-            self._remember(job.id, plan.relational)
-            return job
+            return self._started(self.compile(statement, job_id=secrets.token_hex(16)))
+        if isinstance(statement, CreateTable) and statement.query is not None:
+            return self._create_filled(statement)
         if isinstance(statement, Verify | VerifyJob):
             from client.verification.statements import execute_verify
 
             return execute_verify(statement, self)
         return self._apply(statement)
+
+    def _started(self, plan: CompiledPlan | CompiledBatch) -> Job:
+        job = self.submit(plan)
+        self._remember(job.id, plan.relational)
+        return job
+
+    def _create_filled(self, statement: CreateTable) -> Outcome:
+        """CREATE TABLE … AS query: the table is created once the job that fills it is planned."""
+        from planner.statements.create_as import create_as
+
+        for _ in range(CONFLICTS_MAX):
+            context = self._context_of(statement)
+            created = create_as(statement, context)
+            if created.sink is None:
+                return self._rows_of(created.result)
+            plan = self.compile_sinks((created.sink,), context, secrets.token_hex(16))
+            try:
+                self._make(created.result, statement)
+            except CatalogConflict:
+                continue
+            return self._started(plan)
+        raise _too_fast()
 
     def submitted(self, job_id: str) -> SubmittedStatement | None:
         """The statement of one of the session's last STATEMENTS_REMEMBERED_MAX jobs."""
@@ -254,10 +277,18 @@ class Session:
     def compile(self, statement: Statement, job_id: str = "") -> CompiledPlan | CompiledBatch:
         """All plans of a query, INSERT or statement set, as a stream or in batch (execution.runtime-mode)."""
         from planner.bind.sink import bind_sinks
+        from planner.dialect.statements import CreateTable
+        from planner.statements.create_as import create_as
 
-        context = self.bind_context()
-        context = dataclasses.replace(context, text=statement.text, text_start=statement.span.start)
+        context = self._context_of(statement)
+        if isinstance(statement, CreateTable):
+            created = create_as(statement, context)
+            if created.sink is not None:
+                return self.compile_sinks((created.sink,), context, job_id)
         return self.compile_sinks(bind_sinks(statement, context), context, job_id)
+
+    def _context_of(self, statement: Statement) -> BindContext:
+        return dataclasses.replace(self.bind_context(), text=statement.text, text_start=statement.span.start)
 
     def compile_sinks(
         self, sinks: tuple[Sink, ...], context: BindContext, job_id: str = ""
@@ -335,10 +366,12 @@ class Session:
             except CatalogConflict:
                 # Another session was faster: the statement is planned upon what it left.
                 continue
-            return Rows(result.schema, literal_batches(result.schema, result.rows), result.done, result.note)
-        raise ExternalError(
-            "SS5021", "the catalog changes too fast for the statement", hint="run the statement again"
-        )
+            return self._rows_of(result)
+        raise _too_fast()
+
+    @staticmethod
+    def _rows_of(result: DdlResult) -> Rows:
+        return Rows(result.schema, literal_batches(result.schema, result.rows), result.done, result.note)
 
     def _make(self, result: DdlResult, statement: Statement) -> None:
         """Make the changes of a statement, of which at most one is of a catalog."""
@@ -496,9 +529,10 @@ def guarantee_note(graph: JobGraph) -> str:
 
 
 def recovery_note(graph: JobGraph, cluster: ClusterClient) -> str:
-    """What a job that was submitted with the state of another one does not take of it, and what it begins without; empty when it
-    goes on with all."""
-    if not options.get(graph.config, "execution.state-recovery.path"):
+    """What a job that was submitted with the state of another one does not take of it, what it begins without, and which jobs
+    have gone on from the same state and write the same tables; empty when it goes on with all, alone."""
+    path: str = options.get(graph.config, "execution.state-recovery.path")
+    if not path:
         return ""
     found = cluster.checkpoints(graph.job_id)
     notes = []
@@ -506,6 +540,7 @@ def recovery_note(graph: JobGraph, cluster: ClusterClient) -> str:
         notes.append(f"state is left out: {'; '.join(found.left_out)}")
     if found.begun_empty:
         notes.append(f"begins without state: {'; '.join(found.begun_empty)}")
+    notes += notes_of_followers(graph, path, cluster)
     return "\n".join(f"note: {note}" for note in notes)
 
 
@@ -513,6 +548,13 @@ def is_bounded(graph: JobGraph) -> bool:
     """Whether every source ends."""
     sources = [o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SourceSpec)]
     return all(s.is_bounded for s in sources)
+
+
+def _too_fast() -> ExternalError:
+    """To be raised for a statement that is planned again and again, because what it was planned upon changes."""
+    return ExternalError(
+        "SS5021", "the catalog changes too fast for the statement", hint="run the statement again"
+    )
 
 
 def _is_insert_only(graph: JobGraph) -> bool:

@@ -26,6 +26,7 @@ from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph, JobVertex
 from sqlstream.schema import Schema
 from sqlstream.specs import BatchQuerySpec, SinkSpec, SourceSpec
+from sqlstream.specs.on_conflict import OnConflict
 from sqlstream.types import STRING
 
 Lower = Callable[[RelationalNode, Mapping[str, str], str], str]
@@ -194,6 +195,13 @@ def _lowered(sink: Sink, names: Mapping[TableScan, str], engine: str, context: B
     def renamed(node: RelationalNode) -> RelationalNode:
         return _renamed(node, names[node]) if isinstance(node, TableScan) else node
 
+    if sink.on_conflict is OnConflict.NOTHING:
+        raise UserError(
+            "SS3301",
+            "ON CONFLICT DO NOTHING keeps the row that came first, and rows of a batch have no order",
+            span=sink.span,
+            hint=STREAM_HINT,
+        )
     time_zone = str(config.get(context.config, "table.local-time-zone"))
     relations = {name: name for name in names.values()}
     try:

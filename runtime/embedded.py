@@ -9,6 +9,7 @@ from runtime.absolute_paths import is_of_spark, with_absolute_paths
 from runtime.checkpoint.checkpoint_store import CheckpointStore
 from runtime.checkpoint.local_copies import LocalCopies
 from runtime.checkpoint.local_copy_settings import local_copy_directories
+from runtime.checkpoint.recovered_checkpoints import recovered_checkpoints
 from runtime.client_messages import ClientMessages
 from runtime.cluster_surroundings import ClusterSurroundings, TaskManagers, print_to_terminal
 from runtime.host.clock import now_ms, steady_ms, steady_s
@@ -244,8 +245,7 @@ class EmbeddedCluster:
         """The checkpoints that the job goes on from, newest first. UserError when there is none where its settings name one."""
         settings = checkpoint_settings(graph, self._around.checkpoint_directory)
         if is_recovered and settings.directory:
-            self._checkpoints.sweep(settings.directory, graph.config)
-            found = tuple(self._checkpoints.latest(settings.directory, graph.config))
+            found = recovered_checkpoints(self._checkpoints, graph, settings.directory)
             if found:
                 return found
         path: str = options.get(graph.config, "execution.state-recovery.path")

@@ -23,7 +23,7 @@ from runtime.connectors.file_paths import is_in_store
 from runtime.jobmanager.collaborators import JobStore
 from runtime.jobmanager.events import EndedJob
 from sqlstream import config as options
-from sqlstream.errors import SqlStreamError
+from sqlstream.errors import ErrorInfo, SqlStreamError
 from sqlstream.graph.job_graph import JobGraph, written_tables
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.spi.connector import StagesRows
@@ -70,6 +70,9 @@ class ClaimingStore:
             if is_first:
                 self._release(job_graph.job_id, is_committed=False)
             raise
+
+    def mark_ending(self, job_id: str, end: JobStatus, error: ErrorInfo | None) -> None:
+        self._store.mark_ending(job_id, end, error)
 
     def remove(self, job_id: str, ended: EndedJob) -> None:
         if ended.output_kept_for:

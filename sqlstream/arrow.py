@@ -29,6 +29,7 @@ _SIMPLE: dict[TypeRoot, pa.DataType] = {
     TypeRoot.INTERVAL_DAY_TIME: pa.duration("ms"),
     TypeRoot.INTERVAL_YEAR_MONTH: pa.int32(),
     TypeRoot.NULL: pa.null(),
+    TypeRoot.VARIANT: pa.string(),
 }
 
 

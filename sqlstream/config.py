@@ -92,6 +92,10 @@ OPTIONS: dict[str, ConfigOption] = {
                      choices=("ERROR", "DROP")),
         ConfigOption("table.exec.sink.require-on-conflict", _B, "true",
                      "Refuse an upsert whose key is not the sink's primary key.", scope=Scope.SESSION),
+        ConfigOption("table.exec.sink.upsert-materialize", _E, "AUTO",
+                     "Whether all rows of an updating query are kept by the primary key of its sink, so that the one that was "
+                     "added last stays: where the query's key is another one, never, or always.",
+                     choices=("AUTO", "NONE", "FORCE"), scope=Scope.SESSION),
         ConfigOption("table.dml-sync", _B, "false",
                      "Answer an INSERT when its job has ended, not when it has started; `sqlstream run` always waits.",
                      scope=Scope.SESSION),

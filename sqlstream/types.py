@@ -35,6 +35,7 @@ class TypeRoot(enum.Enum):
     MULTISET = "MULTISET"
     MAP = "MAP"
     ROW = "ROW"
+    VARIANT = "VARIANT"
     NULL = "NULL"
     SYMBOL = "SYMBOL"
 
@@ -147,6 +148,8 @@ DATE = LogicalType(TypeRoot.DATE)
 STRING = LogicalType(TypeRoot.VARCHAR, length=VARCHAR_LENGTH_MAX)
 BYTES = LogicalType(TypeRoot.VARBINARY, length=VARCHAR_LENGTH_MAX)
 NULL = LogicalType(TypeRoot.NULL)
+VARIANT = LogicalType(TypeRoot.VARIANT)
+"""A value of JSON; Arrow has its text, with the names of objects in order."""
 SYMBOL = LogicalType(TypeRoot.SYMBOL, nullable=False)
 INTERVAL_DAY_TIME = LogicalType(TypeRoot.INTERVAL_DAY_TIME, precision=3)
 INTERVAL_YEAR_MONTH = LogicalType(TypeRoot.INTERVAL_YEAR_MONTH)

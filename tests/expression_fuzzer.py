@@ -232,7 +232,10 @@ UNITS = [
     "MILLISECOND",
 ]
 SYMBOL_AT = {"EXTRACT": 0, "TIMESTAMPADD": 0, "TIMESTAMPDIFF": 0, "TRIM": 0}
-NOT_BOUND_BY_NAME = {"CAST", "TRY_CAST", "FIELD", "PROCTIME"}
+NOT_BOUND_BY_NAME = {"CAST", "TRY_CAST", "FIELD", "PROCTIME", "CURRENT_WATERMARK"} | {
+    *("CURRENT_DATABASE", "JSON_ITEMS", "JSON_MEMBER", "JSON_MEMBERS"),
+}
+"""The name of the database is bound as a constant; those of JSON are called by the binder alone, with lists that it makes."""
 FUNCTIONS = sorted(set(SCALAR_FUNCTIONS) - NOT_BOUND_BY_NAME)
 CHANCE = {"RAND", "RAND_INTEGER", "UUID"}
 ZONES = ["UTC", "UTC", "Europe/Berlin", "Pacific/Apia", "+05:30"]

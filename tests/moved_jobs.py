@@ -203,15 +203,30 @@ class Unmarked(Scripted):
         return _UnmarkedReader(ScriptReader(spec, context, splits))
 
 
+class Endless(Scripted):
+    """Its tables are planned as if they never ended."""
+
+    descriptor = msgspec.structs.replace(
+        Scripted.descriptor, identifier="endless", boundedness=Boundedness(False)
+    )
+
+
 def registered() -> Any:
     """While it is entered, jobs find the connectors of these tests."""
-    return patch.dict(CONNECTORS, {"scripted": "moved_jobs:Scripted", "unmarked": "moved_jobs:Unmarked"})
+    return patch.dict(
+        CONNECTORS,
+        {
+            "scripted": "moved_jobs:Scripted",
+            "unmarked": "moved_jobs:Unmarked",
+            "endless": "moved_jobs:Endless",
+        },
+    )
 
 
 def plan_job(script: str, config: dict[str, str] | None = None) -> JobGraph:
     """The job of the script's only SELECT, with a sink that records."""
     settings = {"parallelism.default": str(PLANNED_PARALLELISM), **(config or {})}
-    connectors = {c.identifier: c for c in (Scripted.descriptor, Unmarked.descriptor)}
+    connectors = {c.identifier: c for c in (Scripted.descriptor, Unmarked.descriptor, Endless.descriptor)}
     (plan,) = compile_script(script, settings, connectors)
     vertices = [_recorded(vertex) for vertex in plan.job_graph.vertices]
     return msgspec.structs.replace(plan.job_graph, vertices=tuple(vertices))

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from client.local_cluster import LocalClusterClient
 from client.rendering.render import final_rows
-from client.session import Outcome, Session
+from client.session import Job, Outcome, Session
 from planner.batch import CompiledBatch
 from planner.bind.sink import bind_insert
 from planner.compile import CompiledPlan
@@ -131,7 +131,10 @@ class Engine:
             if isinstance(statement, Query | Insert | StatementSet):
                 finished.append(self.job(self.compile(statement)))
             else:
-                self.execute(statement)
+                outcome = self.execute(statement)
+                if isinstance(outcome, Job):
+                    status, error = outcome.wait(TIMEOUT_S)
+                    assert status is JobStatus.FINISHED, error
         return finished
 
     def execute(self, statement: Statement) -> Outcome:

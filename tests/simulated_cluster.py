@@ -14,6 +14,7 @@ from simulated_provider import FULL, KILLED, SimulatedProvider
 from simulated_story import told
 from simulated_tasks import (
     ASSIGNED,
+    SOURCE_MAX_MS,
     Disk,
     Row,
     SimulatedChannel,
@@ -87,9 +88,10 @@ from sqlstream.spi.files import Files
 JOB_MANAGER = "jobmanager:6123"
 TICK_MS = 200
 FAULTS_END_MS = 25_000
-GIVE_UP_MS = 240_000
 UNREADABLE = ErrorInfo(code="SS5002", message="no such table", reason=FailureReason.OPERATOR_FAILED)
 RUSH_JOBS = 3
+GIVE_UP_MS = FAULTS_END_MS + RUSH_JOBS * SOURCE_MAX_MS + 35_000
+"""Jobs that wait for each other's slots read one after the other; the rest is for their recoveries and ends."""
 FAULTS = (
     "FAILED: cannot be opened",
     "FAILED: no such row",
@@ -193,7 +195,7 @@ class Cluster:
         self.planned = 0
         self.processes: dict[str, Process] = {}
         self.channels: dict[tuple[str, str, int], SimulatedChannel] = {}
-        self.disk = Disk(random.Random(seed + 4))
+        self.disk = Disk(random.Random(seed + 4), lambda: self.now_ms)
         self.disk.is_calm = is_calm
         self.started: set[tuple[int, str]] = set()
         self.broken_jobs: set[str] = set()

@@ -60,6 +60,9 @@ COUNT = GroupAggregateSpec((0,), (AggregateCall("COUNT", (), BIGINT),))
 """The operator with keyed state: how many rows each key has."""
 
 BATCH_ROWS = 4
+SOURCE_MAX_MS = 60_000
+"""How long a job reads, from its first attempt on."""
+
 ASSIGNED = "assigned"
 """The connector whose readers are assigned their splits."""
 
@@ -118,10 +121,13 @@ def _copies(job: JobGraph, is_behind_count: bool) -> int:
 
 
 class Disk:
-    """What the sinks of all jobs have written. `staged` is what nobody sees; `visible` what has been committed."""
+    """What the sinks of all jobs have written. `staged` is what nobody sees; `visible` what has been committed.
 
-    def __init__(self, fate: random.Random) -> None:
+    `now_ms` is the one clock of the simulation; those of processes begin anywhere."""
+
+    def __init__(self, fate: random.Random, now_ms: Callable[[], int]) -> None:
         self.fate = fate
+        self.now_ms = now_ms
         self.is_calm = False
         self.staged: dict[str, dict[str, Changes]] = {}
         self.visible: dict[str, dict[str, Changes]] = {}
@@ -131,6 +137,11 @@ class Disk:
         self.removed: set[str] = set()
         # The jobs of all files that ever were.
         self._owners: dict[str, str] = {}
+        self._first_read_ms: dict[str, int] = {}
+
+    def first_read_ms(self, job_id: str) -> int:
+        """When a source of the job was opened for the first time: now, if none was."""
+        return self._first_read_ms.setdefault(job_id, self.now_ms())
 
     def stage(self, job_id: str, name: str, rows: Changes) -> str:
         """A file that nobody sees; returns its name, which no other file ever has."""
@@ -176,13 +187,15 @@ class _Reader:
 
     def __init__(self, context: ConnectorContext, positions: list[dict[str, Any]]) -> None:
         disk: Disk = context.files
-        self._context = context
+        self._now_ms = disk.now_ms
         self._fate = disk.fate
         self._parts: deque[tuple[int, list[Row]]] = deque()
         self._read(positions)
         is_calm = disk.is_calm
-        # Some sources last longer than any fault: their jobs are there to be cancelled, or to lose a TaskManager.
-        self._end_ms = context.now_ms() + (0 if is_calm or self._fate.random() < 0.8 else 60_000)
+        # Some sources last longer than any fault: their jobs are there to be cancelled, or to lose a TaskManager. The time of all
+        # attempts counts: a job that fails at one of its many checkpoints would last as long again.
+        lasts_ms = 0 if is_calm or self._fate.random() < 0.8 else SOURCE_MAX_MS
+        self._end_ms = disk.first_read_ms(context.job_id) + lasts_ms
         self._fails = not is_calm and self._fate.random() < 0.05
 
     def _read(self, positions: Iterable[dict[str, Any]]) -> None:
@@ -191,7 +204,7 @@ class _Reader:
             self._parts.append((position["part"], rows[position.get("row", 0) :]))
 
     def poll(self) -> pa.RecordBatch | SourceStatus:
-        if self._fate.random() < 0.2 or (not self._parts and self._context.now_ms() < self._end_ms):
+        if self._fate.random() < 0.2 or (not self._parts and self._now_ms() < self._end_ms):
             return SourceStatus.NOTHING_YET
         if not self._parts:
             return SourceStatus.END

@@ -72,6 +72,9 @@ def nexmark_options(table: CatalogTable, events: int, rate: int, sink: str) -> O
             return options | {"nexmark.events": str(events), "nexmark.rate": str(rate)}
         case "blackhole" | "checksum":
             return options | {"connector": sink}
+        case "filesystem":
+            # q10's files: what is measured is the query, not the disk.
+            return {"connector": sink}
         case "duckdb":
             # A table that lies beside the queries, wherever the command was started.
             return options | {"path": str(QUERIES_DIR / "nexmark" / Path(options["path"]).name)}

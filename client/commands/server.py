@@ -22,8 +22,9 @@ examples:
   sqlstream config sql-gateway rest sqlstream
 
 The gateway listens on port 8083 and the JobManager's REST with the console on 8081, of this machine alone; --port puts both on
-one. Catalog and jobs are kept in the data directory and are there again after a restart; a job starts again from its
-beginning. Beyond this machine a token is required: the first one is printed at the first start.
+one. Catalog and jobs are kept in the data directory and are there again after a restart; a job goes on from its newest
+checkpoint, or from its beginning without one. Beyond this machine a token is required: the first one is printed at the first
+start.
 
 SIGTERM and Ctrl-C stop the server within ten seconds, a second one at once.
 """

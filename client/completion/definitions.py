@@ -18,7 +18,10 @@ _AFTER_TYPE = ("NOT NULL", "PRIMARY KEY NOT ENFORCED", "METADATA", "COMMENT")
 def defined_columns(tokens: Sequence[Token]) -> list[Name]:
     """The columns of `name TYPE …, …`, with the first word of their type."""
     found = []
-    for element in _elements(place_in_tree(tokens, ()).group.items):
+    group = place_in_tree(tokens, ()).group
+    while group.parent is not None:
+        group = group.parent
+    for element in _elements(group.items):
         first, second = (*element, None, None)[:2]
         if (
             isinstance(first, Token)

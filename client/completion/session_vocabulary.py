@@ -97,10 +97,13 @@ class SessionVocabulary:
 def _functions() -> tuple[Name, ...]:
     from planner.bind.calls import callable_names
     from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
+    from sqlstream.functions.json import REWRITTEN_AGGREGATES
 
-    usages = {n: f.usage for n, f in AGGREGATE_FUNCTIONS.items()} | {
-        n: f.usage for n, f in SCALAR_FUNCTIONS.items()
-    }
+    usages = (
+        REWRITTEN_AGGREGATES
+        | {n: f.usage for n, f in AGGREGATE_FUNCTIONS.items()}
+        | {n: f.usage for n, f in SCALAR_FUNCTIONS.items()}
+    )
     return tuple(Name(name, usages.get(name, "")) for name in callable_names())
 
 

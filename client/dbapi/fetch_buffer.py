@@ -41,7 +41,7 @@ class FetchBuffer:
         return self._fetched < len(self._rows) or bool(self._batches)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Accept a batch of the result. UserError SS3090 for a changelog with nested columns, which cannot be folded."""
+        """Accept a batch of the result."""
         if self._folded is None and not is_changelog(batch):
             if batch.num_rows:
                 self._batches.append(batch)

@@ -3,25 +3,54 @@
 from __future__ import annotations
 
 from client.following.progress import size_text
-from sqlstream.messages.checkpoint_statistics import CheckpointRecord, CheckpointStatus, RestoredCheckpoint
+from sqlstream.messages.checkpoint_statistics import (
+    CheckpointRecord,
+    CheckpointStatus,
+    RestoredCheckpoint,
+    VertexCheckpoint,
+)
 
 TASKS_MAX = 3
 """How many of the subtasks that a checkpoint waits for are named."""
+LONG_WAIT_MS = 1000
+"""From which wait on a completed checkpoint tells which input a subtask waited for."""
 
 
 def remark_on(record: CheckpointRecord) -> str:
     """Why a checkpoint failed and which subtask was the cause, which subtasks one in progress waits for, or that it is
-    removed."""
+    removed, or which barrier came so late that a subtask waited long."""
     if record.error is not None:
         task = f"{record.failed_task}: " if record.failed_task else ""
         return f"{task}{record.error.message}"
     if record.is_discarded:
         return "removed"
+    if record.status is CheckpointStatus.COMPLETED:
+        return _longest_wait(record)
     awaited = awaited_tasks(record) if record.status is CheckpointStatus.IN_PROGRESS else []
     if not awaited:
         return ""
     more = f" and {len(awaited) - TASKS_MAX} more" if len(awaited) > TASKS_MAX else ""
     return f"waits for {', '.join(awaited[:TASKS_MAX])}{more}"
+
+
+def _longest_wait(record: CheckpointRecord) -> str:
+    """Which subtask waited longest for the barrier of one of its inputs, and for which, if that was long."""
+    waits = [
+        (late.after_ms, vertex, subtask, late)
+        for vertex in record.vertices
+        for subtask in vertex.subtasks
+        for late in subtask.figures.late_channels[:1]
+    ]
+    after_ms, vertex, subtask, late = max(waits, key=lambda wait: wait[0], default=(0, None, None, None))
+    if after_ms < LONG_WAIT_MS or vertex is None or subtask is None or late is None:
+        return ""
+    producer = next((v for v in record.vertices if v.vertex_id == late.vertex_id), None)
+    awaited = _task(producer, late.subtask) if producer is not None else "an input that has finished"
+    return f"{_task(vertex, subtask.subtask)} waited {after_ms / 1000:.1f} s for the barrier of {awaited}"
+
+
+def _task(vertex: VertexCheckpoint, subtask: int) -> str:
+    return f"{vertex.name} ({subtask + 1}/{vertex.parallelism})"
 
 
 def restored_remark(restored: RestoredCheckpoint) -> str:
@@ -39,7 +68,7 @@ def restored_remark(restored: RestoredCheckpoint) -> str:
 def awaited_tasks(record: CheckpointRecord) -> list[str]:
     """The subtasks that have not acknowledged it, in Flink's names: `window (1/2)`."""
     return [
-        f"{vertex.name} ({subtask.subtask + 1}/{vertex.parallelism})"
+        _task(vertex, subtask.subtask)
         for vertex in record.vertices
         for subtask in vertex.subtasks
         if subtask.acknowledged_ms < 0

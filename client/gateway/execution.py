@@ -109,8 +109,16 @@ def _is_configuration(statement: Statement) -> bool:
     from planner.dialect import statements as kinds
 
     creating = (kinds.CreateTable, kinds.CreateView, kinds.CreateDatabase, kinds.CreateCatalog)
-    altering = (kinds.AlterTableOptions, kinds.AlterView, kinds.AlterDatabase, kinds.RenameObject)
+    altering = (
+        kinds.AlterTable,
+        kinds.AlterTableOptions,
+        kinds.AlterView,
+        kinds.AlterDatabase,
+        kinds.RenameObject,
+    )
     dropping = (kinds.DropObject, kinds.DropDatabase, kinds.DropCatalog)
     if isinstance(statement, kinds.SetOption):
         return statement.option is not None
+    if isinstance(statement, kinds.CreateTable) and statement.query is not None:
+        return False
     return isinstance(statement, (*creating, *altering, *dropping, kinds.Use, kinds.ResetOption))

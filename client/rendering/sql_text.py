@@ -17,7 +17,7 @@ def sql_texts(column: pa.Array, type_: LogicalType, time_zone: str) -> pa.Array:
     match type_.root:
         case TypeRoot.NULL:
             return pa.nulls(len(column), pa.string())
-        case _ if type_.root in sql.STRING_ROOTS:
+        case _ if type_.root in (*sql.STRING_ROOTS, TypeRoot.VARIANT):
             return column
         case _ if type_.root in sql.BINARY_ROOTS:
             return pa.array([None if v is None else f"x'{v.hex()}'" for v in column.to_pylist()], pa.string())

@@ -16,7 +16,7 @@ NUMBER_ROOTS = frozenset({
     TypeRoot.DECIMAL,
 })  # fmt: skip
 _LONG_ROOTS = frozenset({
-    *sql.STRING_ROOTS, *sql.BINARY_ROOTS, TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW,
+    *sql.STRING_ROOTS, *sql.BINARY_ROOTS, TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW, TypeRoot.VARIANT,
 })  # fmt: skip
 
 

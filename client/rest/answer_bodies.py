@@ -243,6 +243,19 @@ class SubtasksSummary(TypedDict):
     start_delay: CheckpointFigure
 
 
+LateChannel = TypedDict("LateChannel", {"vertex-id": str, "subtask": int, "duration": int})
+
+
+class SubtaskAlignment(TypedDict):
+    """`late_channels` are the producers whose barriers came last, the latest first."""
+
+    buffered: int
+    processed: int
+    persisted: int
+    duration: int
+    late_channels: list[LateChannel]
+
+
 class SubtaskInCheckpoint(TypedDict):
     """The figures are those of a subtask that has acknowledged the checkpoint."""
 
@@ -254,7 +267,7 @@ class SubtaskInCheckpoint(TypedDict):
     checkpointed_size: NotRequired[int]
     state_size: NotRequired[int]
     checkpoint: NotRequired[dict[str, int]]
-    alignment: NotRequired[dict[str, int]]
+    alignment: NotRequired[SubtaskAlignment]
     start_delay: NotRequired[int]
     unaligned_checkpoint: NotRequired[bool]
     aborted: NotRequired[bool]

@@ -186,7 +186,16 @@ def _subtask_body(record: CheckpointRecord, subtask: SubtaskCheckpoint, is_unali
         "checkpointed_size": figures.written_bytes,
         "state_size": figures.state_bytes,
         "checkpoint": {"sync": figures.sync_ms, "async": figures.async_ms},
-        "alignment": {"buffered": 0, "processed": 0, "persisted": 0, "duration": figures.alignment_ms},
+        "alignment": {
+            "buffered": 0,
+            "processed": 0,
+            "persisted": 0,
+            "duration": figures.alignment_ms,
+            "late_channels": [
+                {"vertex-id": late.vertex_id, "subtask": late.subtask, "duration": late.after_ms}
+                for late in figures.late_channels
+            ],
+        },
         "start_delay": _start_delay_ms(record, subtask),
         "unaligned_checkpoint": is_unaligned,
         "aborted": False,

@@ -6,6 +6,7 @@ from runtime.checkpoint.checkpoint_directory import CheckpointDirectory, Retaine
 from runtime.checkpoint.checkpoint_files import checkpoint_files
 from runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.job_state import JobStatus
 
 
 class JobCheckpointStores:
@@ -24,10 +25,10 @@ class JobCheckpointStores:
         found.sweep()
         return found.retained()
 
-    def remove(self, graph: JobGraph) -> None:
-        """Remove all of them."""
+    def remove(self, graph: JobGraph, end: JobStatus) -> None:
+        """Remove all of them, unless the job's settings keep those of one that ends so."""
         found = self._directory_of(graph)
-        if found is None:
+        if found is None or checkpoint_settings(graph, self._directory).retention.keeps(end):
             return
         for stored in found.retained().checkpoints:
             found.discard(stored.manifest, frozenset())

@@ -23,7 +23,7 @@ from client.server.kept_file import (
 )
 from runtime.jobmanager.collaborators import Committer
 from runtime.jobmanager.events import EndedJob, SinkCommit
-from sqlstream.errors import InternalError
+from sqlstream.errors import ErrorInfo, InternalError
 from sqlstream.graph.job_graph import JobGraph, decode_job_graph
 from sqlstream.messages.job_state import JobStatus
 
@@ -33,7 +33,7 @@ FORMAT_VERSION = 2
 """Raised when a stored message changes its shape or meaning: files of another version are set aside."""
 
 _JOB_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
-_GRAPH, _COMMITS, _DAMAGED = ".job", ".commits", ".damaged"
+_GRAPH, _COMMITS, _ENDING, _DAMAGED = ".job", ".commits", ".ending", ".damaged"
 
 
 class _Versioned(msgspec.Struct, frozen=True):
@@ -52,6 +52,7 @@ class _StoredCommits(msgspec.Struct, frozen=True):
     version: int
     checkpoint_id: int
     commits: tuple[SinkCommit, ...]
+    is_committed: bool = False
 
 
 class _StoredEnd(msgspec.Struct, frozen=True):
@@ -60,18 +61,29 @@ class _StoredEnd(msgspec.Struct, frozen=True):
     job: EndedJob
 
 
-_Stored = TypeVar("_Stored", _StoredJob, _StoredCommits, _StoredEnd)
+class _StoredEnding(msgspec.Struct, frozen=True):
+    version: int
+    end: JobStatus
+    error: ErrorInfo | None
+
+
+_Stored = TypeVar("_Stored", _StoredJob, _StoredCommits, _StoredEnding, _StoredEnd)
 
 
 @dataclasses.dataclass(frozen=True)
 class KeptJob:
     """A job that had not ended. `commits` are those with which it was about to end, for `checkpoint_id`: this output may be
-    visible already, so the job must not run again before they were undone."""
+    visible already, so the job must not run again before they were undone. `is_committed`: all of it is visible, and the job
+    does not run again, whatever of its checkpoints is left. `end`: it was about to end so, for `error`, and what it has not
+    committed may be removed already."""
 
     graph: JobGraph
     submitted_ms: int
     commits: tuple[SinkCommit, ...] | None
     checkpoint_id: int = 0
+    is_committed: bool = False
+    end: JobStatus | None = None
+    error: ErrorInfo | None = None
 
 
 class FileJobStore:
@@ -108,16 +120,28 @@ class FileJobStore:
         self.put_ended(ended)
         remove_file(self._path(job_id, _GRAPH))
         remove_file(self._path(job_id, _COMMITS))
+        remove_file(self._path(job_id, _ENDING))
 
     def kept_file(self, job_id: str) -> str:
         return os.path.abspath(self._path(job_id, _GRAPH))
 
     # --- marks
 
+    def mark_ending(self, job_id: str, end: JobStatus, error: ErrorInfo | None) -> None:
+        """A query is lost with its client anyway. One that is suspended runs again: what is removed is hidden."""
+        if job_id not in self._suspended and os.path.exists(self._path(job_id, _GRAPH)):
+            write_file(self._path(job_id, _ENDING), _encode(_StoredEnding(FORMAT_VERSION, end, error)))
+
     def mark_committing(self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...]) -> None:
         """The job ends, and its last output is about to become visible."""
         stored = _StoredCommits(FORMAT_VERSION, checkpoint_id, commits)
         write_file(self._path(job_id, _COMMITS), _encode(stored))
+
+    def mark_committed(self, job: KeptJob) -> None:
+        """The last output of a job that an earlier server was about to end is visible."""
+        assert job.commits is not None
+        stored = _StoredCommits(FORMAT_VERSION, job.checkpoint_id, job.commits, is_committed=True)
+        write_file(self._path(job.graph.job_id, _COMMITS), _encode(stored))
 
     def marked(self, job_id: str) -> tuple[SinkCommit, ...] | None:
         """The commits with which the job was about to end; None when it was not, or they cannot be read."""
@@ -179,15 +203,25 @@ class FileJobStore:
         except msgspec.DecodeError as error:
             _set_aside(path, str(error))
             return None
+        job = KeptJob(graph, stored.submitted_ms, None)
+        ending_path = self._path(graph.job_id, _ENDING)
+        ending = _read_or_set_aside(ending_path, _StoredEnding) if os.path.exists(ending_path) else None
+        if ending is not None:
+            job = dataclasses.replace(job, end=ending.end, error=ending.error)
         commits_path = self._path(graph.job_id, _COMMITS)
         if not os.path.exists(commits_path):
-            return KeptJob(graph, stored.submitted_ms, None)
+            return job
         marked = _read_or_set_aside(commits_path, _StoredCommits)
         if marked is None:
             # Its output may be visible; running the job again could write it twice.
             _set_aside(path, "what it was about to commit is not known")
             return None
-        return KeptJob(graph, stored.submitted_ms, marked.commits, marked.checkpoint_id)
+        return dataclasses.replace(
+            job,
+            commits=marked.commits,
+            checkpoint_id=marked.checkpoint_id,
+            is_committed=marked.is_committed,
+        )
 
 
 def _checked(job_id: str) -> str:

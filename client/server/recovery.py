@@ -73,23 +73,29 @@ def recover(
 ) -> Recovery:
     """Bring kept jobs to an end or to where they can run again; to be called before the cluster starts.
 
-    A query is lost with its client. A job whose tasks had all finished, or that was stopped with a savepoint, is committed,
-    which does nothing where its output is visible already; when that cannot be done, its last output is removed and it runs
-    again, and when that cannot be done either, it has failed. Any other job runs again: from its last checkpoint, whose commit
-    its JobMaster repeats, or from its beginning, after the hidden files of its last run were removed. A job whose newest
-    checkpoint is damaged has failed: what it committed since an older one would be written again. One whose checkpoints cannot be
-    reached, also after some pauses, is left as it is to the next start."""
+    A query is lost with its client. A job that had failed or was cancelled, and whose hidden output was being removed, ends so.
+    One whose tasks had all finished, or that was stopped with a savepoint, is committed, which does nothing where its output is
+    visible already; when that cannot be done, its last output is removed and it runs again, and when that cannot be done either,
+    it has failed. Any other job runs again: from its last checkpoint, whose commit its JobMaster repeats, or from its beginning,
+    after the hidden files of its last run were removed. A job whose newest checkpoint is damaged has failed: what it committed
+    since an older one would be written again. One whose checkpoints cannot be reached, also after some pauses, is left as it is
+    to the next start."""
     again = []
     pauses = iter(PAUSES_S)
     for job in store.kept():
         job_id = job.graph.job_id
         if job.graph.is_query:
             logger.warning("the query is lost with its client", extra=of_job(job_id))
-            _remove_checkpoints(job, checkpoints)
+            _remove_checkpoints(job, checkpoints, JobStatus.CANCELED)
             store.remove(job_id, ended_job(job, JobStatus.FAILED, now_ms(), LOST_WITH_CLIENT))
-        elif job.commits is not None and _is_committed(job, job.commits, committer):
+        elif job.end is not None and not job.is_committed:
+            _end(job, job.end, committer, checkpoints, store, now_ms)
+        elif job.commits is not None and (job.is_committed or _is_committed(job, job.commits, committer)):
+            if not job.is_committed:
+                # Its checkpoints go: if this server is killed too, the next one must not take their absence for a beginning.
+                store.mark_committed(job)
             logger.info("the output of the job is complete", extra=of_job(job_id))
-            _remove_checkpoints(job, checkpoints)
+            _remove_checkpoints(job, checkpoints, JobStatus.FINISHED)
             store.remove(job_id, ended_job(job, JobStatus.FINISHED, now_ms()))
         elif isinstance(found := _reached(job, checkpoints, pauses, pause), Unreachable):
             logger.error(NOT_STARTED, found.error.message, extra=of_job(job_id))
@@ -154,10 +160,10 @@ def _may_pass(error: SqlStreamError) -> bool:
     return isinstance(error, ExternalError) and not error.code.startswith("SS62")
 
 
-def _remove_checkpoints(job: KeptJob, checkpoints: JobCheckpointStores) -> None:
-    """Nobody goes on from them any more."""
+def _remove_checkpoints(job: KeptJob, checkpoints: JobCheckpointStores, end: JobStatus) -> None:
+    """Nobody goes on from them any more, unless the job is to leave them when it ends so."""
     try:
-        checkpoints.remove(job.graph)
+        checkpoints.remove(job.graph, end)
     except SqlStreamError as error:
         logger.warning("checkpoints of the job are left over: %s", error, extra=of_job(job.graph.job_id))
 
@@ -170,6 +176,23 @@ def _is_committed(job: KeptJob, commits: tuple[SinkCommit, ...], committer: Comm
         logger.warning("the output of the job could not be completed: %s", error, extra=of_job(job_id))
         return False
     return True
+
+
+def _end(
+    job: KeptJob,
+    end: JobStatus,
+    committer: Committer,
+    checkpoints: JobCheckpointStores,
+    store: FileJobStore,
+    now_ms: Callable[[], int],
+) -> None:
+    """Remove what the job has not committed, and end it as it was about to."""
+    logger.info("the job ends as it was about to: %s", end.value, extra=of_job(job.graph.job_id))
+    cause = job.error
+    if (error := _undo(job, committer)) is not None and job.commits is not None:
+        end, cause = JobStatus.FAILED, _half_committed(error)
+    _remove_checkpoints(job, checkpoints, end)
+    store.remove(job.graph.job_id, ended_job(job, end, now_ms(), cause))
 
 
 def _undo(job: KeptJob, committer: Committer) -> Exception | None:

@@ -36,7 +36,7 @@ class LiveRows(Protocol):
 
 
 def live_rows(schema: Schema, is_updating: bool, rows_max: int) -> LiveRows:
-    """An empty table for the rows of a query. UserError SS3090 for an updating one with nested columns."""
+    """An empty table for the rows of a query."""
     arrow = to_arrow_schema(schema)
     return UpdatedRows(arrow, rows_max) if is_updating else AppendedRows(arrow, rows_max)
 

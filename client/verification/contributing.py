@@ -12,8 +12,9 @@ from client.batch_statements import compile_in_batch
 from client.verification.outcome import ContributingTable, shown_rows
 from client.verification.run import run_to_end
 from planner.bind.sink import collecting_sink
-from planner.contributing_rows import Condition, ContributingRows, contributing_rows, key_conditions
+from planner.contributing_rows import ContributingRows, contributing_rows, key_conditions
 from planner.relational.nodes import Filter, RelationalNode, Sink, Sort
+from planner.relational.tracing import Condition
 from sqlstream import config as options
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import FailureReason, JobError, SqlStreamError

@@ -11,7 +11,7 @@ from planner.relational import nodes as plan
 from planner.verification import BATCH_IDS
 from sqlstream import types as sql
 from sqlstream.errors import JobError, SqlStreamError
-from sqlstream.expressions import AggregateCall, Call, Expression, InputRef, Literal, walk
+from sqlstream.expressions import AggregateCall, Call, InputRef, Literal, walk
 from sqlstream.functions import SCALAR_FUNCTIONS
 from sqlstream.schema import Field, Schema
 from sqlstream.types import BOOLEAN
@@ -71,7 +71,7 @@ def plan_reasons(session: Session, sink: plan.Sink, context: BindContext) -> Ite
     names: dict[str, None] = {}
     for node in _nodes(sink):
         match node:
-            case plan.Rank() | plan.RowNumber():
+            case plan.Rank() | plan.Window() if node.order:
                 yield from _ties(
                     session, context, node.input, (*node.partition_keys, *(k.column for k in node.order))
                 )
@@ -80,7 +80,7 @@ def plan_reasons(session: Session, sink: plan.Sink, context: BindContext) -> Ite
                     yield from _ties(session, context, node.input, tuple(k.column for k in node.order))
                 else:
                     yield Reason("limit", "LIMIT without ORDER BY keeps any of the rows")
-        for expression in _expressions(node):
+        for expression in node.scalar_expressions():
             for part in walk(expression):
                 if isinstance(part, Call) and not SCALAR_FUNCTIONS[part.function].is_deterministic:
                     names.setdefault(part.function)
@@ -133,19 +133,6 @@ def _nodes(root: plan.RelationalNode) -> Iterator[plan.RelationalNode]:
             seen.add(id(node))
             yield node
             pending.extend(reversed(node.inputs))
-
-
-def _expressions(node: plan.RelationalNode) -> tuple[Expression, ...]:
-    match node:
-        case plan.Filter():
-            return (node.condition,)
-        case plan.Project():
-            return node.expressions
-        case plan.Join() if node.condition is not None:
-            return (node.condition,)
-        case plan.TableScan():
-            return node.filters
-    return ()
 
 
 def _were(count: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from planner.bind.context import BindContext
+from planner.bind.counted_sets import bind_counted
 from planner.bind.from_clause import rename_columns
 from planner.bind.namespace import Namespace
 from planner.bind.ordering import bind_output_order
@@ -39,12 +40,7 @@ def bind_subquery(query: exp.Expr, namespace: Namespace) -> RelationalNode:
         case exp.Subquery():
             return bind_output_order(bind_subquery(query.this, namespace), query, namespace)
         case exp.Intersect() | exp.Except():
-            raise UserError(
-                "SS3001",
-                f"{type(query).__name__.upper()} is not supported yet",
-                span=namespace.span(query),
-                hint="write it as a join",
-            )
+            return bind_counted(query, namespace)
     raise UserError(
         "SS3001", f"{type(query).__name__.upper()} is not supported yet", span=namespace.span(query)
     )

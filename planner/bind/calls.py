@@ -10,6 +10,7 @@ from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression
 from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
+from sqlstream.functions.json import REWRITTEN_AGGREGATES
 from sqlstream.functions.signature import AggregateFunction, ScalarFunction
 from sqlstream.types import LogicalType, TypeRoot
 
@@ -27,13 +28,17 @@ def bind_call(name: str, args: tuple[Expression, ...], span: Span | None) -> Exp
 
 _LIST_HINT = "list the functions there are with SHOW FUNCTIONS"
 
-INTERNAL = frozenset({"FIELD", "ITEM", "NEGATE"})
-"""Functions that are written as other syntax: `row.field`, `array[1]`, `-number`."""
+INTERNAL = frozenset(
+    {"FIELD", "ITEM", "NEGATE", "JSON_ITEMS", "JSON_MEMBER", "JSON_MEMBERS", "SINGLE_ROW", "VARIANT_TEXT"}
+)
+"""Functions that are written as other syntax: `row.field`, `array[1]`, `-number`, parts of JSON aggregates, `(SELECT …)`,
+CAST of a VARIANT."""
 
 
 def callable_names() -> list[str]:
     """The functions that a user can call by name, sorted."""
-    names = (n for n in (*SCALAR_FUNCTIONS, *AGGREGATE_FUNCTIONS) if not is_operator(n) and n not in INTERNAL)
+    known = (*SCALAR_FUNCTIONS, *AGGREGATE_FUNCTIONS, *REWRITTEN_AGGREGATES)
+    names = (n for n in known if not is_operator(n) and n not in INTERNAL)
     return sorted(names)
 
 
@@ -66,9 +71,16 @@ def unknown_function(name: str, span: Span | None) -> UserError:
         hint = "write ROW_NUMBER() OVER (PARTITION BY key ORDER BY column)"
         return UserError("SS3004", "ROW_NUMBER() needs an OVER", span=span, hint=hint)
     if name in GROUP_WINDOW_FUNCTIONS:
-        call = f"{name.split('_')[0]}(TABLE t, DESCRIPTOR(time), …)"
-        hint = f"use FROM TABLE({call}) and GROUP BY window_start, window_end"
-        return UserError("SS3001", f"group window {name} is not supported", span=span, hint=hint)
+        call = name.split("_")[0]
+        hint = f"GROUP BY {call}(time, INTERVAL '10' MINUTE), and {call}_START(…) of the same arguments in SELECT"
+        if call == "CUMULATE":
+            hint = (
+                "use FROM TABLE(CUMULATE(TABLE t, DESCRIPTOR(time), …)) and GROUP BY window_start, window_end"
+            )
+        return UserError("SS3440", f"{name} has no place here", span=span, hint=hint)
+    if name in ("GROUPING", "GROUPING_ID", "GROUP_ID"):
+        hint = "use it in a SELECT with GROUP BY, in SELECT, HAVING or ORDER BY"
+        return UserError("SS3441", f"{name} has no place here", span=span, hint=hint)
     if name in FLINK_FUNCTIONS:
         return UserError("SS3001", f"function {name} is not supported yet", span=span, hint=_LIST_HINT)
     return UserError("SS2005", f'function "{name}" does not exist', span=span, hint=_closest(name))

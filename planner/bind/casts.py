@@ -60,6 +60,10 @@ def explicit_cast(
     function: str, expression: Expression, target: LogicalType, span: Span | None
 ) -> Expression:
     """The user's CAST or TRY_CAST. UserError SS2008 for types that do not convert."""
+    if TypeRoot.VARIANT in (expression.type.root, target.root) and expression.type.root is not target.root:
+        expression = _variant_cast(expression, target, span)
+        if expression.type.root is TypeRoot.VARIANT is target.root:
+            return expression
     if not can_cast(expression.type, target):
         raise UserError(
             "SS2008",
@@ -73,6 +77,18 @@ def explicit_cast(
     if isinstance(expression, Literal) and function == "CAST":
         _check_range(expression, target, span)
     return Call(function, (expression,), target.with_nullable(nullable), span)
+
+
+def _variant_cast(expression: Expression, target: LogicalType, span: Span | None) -> Expression:
+    """A value as a VARIANT; of a VARIANT the text, from which CAST goes on to a type that is no VARIANT."""
+    source = expression.type
+    if target.root is TypeRoot.VARIANT:
+        if sql.is_interval(source) or source.root is TypeRoot.MULTISET:
+            return expression
+        return Call("JSON_STRING", (expression,), sql.VARIANT.with_nullable(source.nullable), span)
+    if target.root in (*sql.NESTED_ROOTS, *sql.BINARY_ROOTS) or sql.is_interval(target):
+        return expression
+    return Call("VARIANT_TEXT", (expression,), sql.STRING, span)
 
 
 def _check_range(literal: Literal, target: LogicalType, span: Span | None) -> None:

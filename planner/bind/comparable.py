@@ -9,8 +9,8 @@ from sqlstream.types import NESTED_ROOTS, TypeRoot
 
 
 def require_key(expression: Expression, place: str, span: Span | None) -> Expression:
-    """`expression`, which `place` (GROUP BY, …) compares for equality; UserError SS3090 for an ARRAY, MAP or ROW."""
-    if expression.type.root in NESTED_ROOTS:
+    """`expression`, which `place` (GROUP BY, …) compares for equality; UserError SS3090 for an ARRAY, MAP, ROW or VARIANT."""
+    if expression.type.root in (*NESTED_ROOTS, TypeRoot.VARIANT):
         raise UserError(
             "SS3090",
             f"{place} takes no value of type {plain(expression.type)}",
@@ -21,8 +21,8 @@ def require_key(expression: Expression, place: str, span: Span | None) -> Expres
 
 
 def require_order(expression: Expression, span: Span | None) -> Expression:
-    """`expression`, which ORDER BY sorts by; UserError SS2008 for an ARRAY or a MAP, which have no order."""
-    if expression.type.root in (TypeRoot.ARRAY, TypeRoot.MAP):
+    """`expression`, which ORDER BY sorts by; UserError SS2008 for a collection or a VARIANT, which have no order."""
+    if expression.type.root in (TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.VARIANT):
         raise UserError(
             "SS2008",
             f"ORDER BY takes no value of type {plain(expression.type)}",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from planner.bind.column_aliases import column_aliases
 from planner.bind.from_item import FromItem
-from planner.bind.joins import bind_join
+from planner.bind.joins import apply_lateral, bind_join
 from planner.bind.lookup_join import (
     LookupHint,
     bind_lookup_join,
@@ -13,9 +14,12 @@ from planner.bind.lookup_join import (
     read_lookup_hints,
     refuse_system_time,
 )
+from planner.bind.match_recognize import bind_match_recognize
 from planner.bind.namespace import Namespace
+from planner.bind.pivot import bind_pivot
 from planner.bind.scope import Scope
 from planner.bind.tables import bind_file, bind_table, rename
+from planner.bind.unnest import bind_join_unnest, bind_unnest
 from planner.bind.windows import bind_window_tvf
 from planner.dialect import nodes
 from planner.relational.nodes import RelationalNode, Values
@@ -23,7 +27,7 @@ from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.schema import Schema
 
-_LATER: dict[type[exp.Expr], str] = {exp.Unnest: "UNNEST", exp.Lateral: "LATERAL"}
+_LATER: dict[type[exp.Expr], str] = {exp.Lateral: "LATERAL"}
 
 
 def bind_from(select: exp.Select, namespace: Namespace) -> FromItem:
@@ -45,10 +49,28 @@ def bind_from(select: exp.Select, namespace: Namespace) -> FromItem:
 def _bind_join(
     left: FromItem, join: exp.Join, hints: tuple[LookupHint, ...], namespace: Namespace
 ) -> FromItem:
+    if isinstance(join.this, exp.Lateral) and isinstance(join.this.this, exp.Subquery):
+        return bind_lateral(left, join, namespace)
+    if isinstance(join.this, exp.Unnest):
+        return bind_join_unnest(left, join, namespace)
     right = bind_item(join.this, namespace)
     if isinstance(join.this, exp.Table) and join.this.args.get("version") is not None:
         return bind_lookup_join(left, right, join, hints, namespace)
     return bind_join(left, right, join, namespace)
+
+
+def bind_lateral(left: FromItem, join: exp.Join, namespace: Namespace) -> FromItem:
+    """`left` and, for each of its rows, the rows of LATERAL (SELECT …), which reads columns of `left`."""
+    lateral, span = join.this, namespace.span(join)
+    inner = namespace.within(left.scope)
+    query = inner.bind_subquery(lateral.this.this, inner)
+    right = _with_alias(FromItem(query, Scope.of(query.schema)), _alias_of(lateral), namespace)
+    return apply_lateral(left, right, join, namespace, span)
+
+
+def _alias_of(lateral: exp.Expr) -> exp.TableAlias | None:
+    alias: exp.TableAlias | None = lateral.args.get("alias") or lateral.this.args.get("alias")
+    return alias
 
 
 def single_row(span: Span | None) -> RelationalNode:
@@ -65,6 +87,15 @@ def bind_item(node: exp.Expr, namespace: Namespace) -> FromItem:
             item = bind_file(node, namespace)
         case nodes.WindowTvf():
             item = bind_window_tvf(node, bind_item(node.this, namespace), namespace)
+        case nodes.MatchRecognize():
+            item = bind_match_recognize(node, bind_item(node.this, namespace), namespace)
+        case nodes.Pivot():
+            item = bind_pivot(node, bind_item(node.this, namespace), namespace)
+        case exp.Unnest():
+            # It has read its alias.
+            return bind_unnest(node, FromItem(single_row(namespace.span(node)), Scope()), False, namespace)
+        case nodes.JoinedTables():
+            item = bind_item(node.this, namespace)
         case exp.Subquery():
             query = namespace.bind_subquery(node.this, namespace)
             item = FromItem(query, Scope.of(query.schema))
@@ -87,16 +118,5 @@ def _with_alias(item: FromItem, alias: exp.TableAlias | None, namespace: Namespa
 
 def rename_columns(node: RelationalNode, alias: exp.TableAlias, namespace: Namespace) -> RelationalNode:
     """`node` with the column names of `AS t (x, y)`. UserError SS2012 when their number differs or one is repeated."""
-    names = tuple(str(c.name) for c in alias.args.get("columns") or ())
-    if not names:
-        return node
-    if len(names) != len(node.schema):
-        raise UserError(
-            "SS2012",
-            f"{len(names)} column names for {len(node.schema)} columns",
-            span=namespace.span(alias),
-            hint=f"the columns are {', '.join(node.schema.names)}",
-        )
-    if len(set(names)) < len(names):
-        raise UserError("SS2012", "a column name is repeated", span=namespace.span(alias))
-    return rename(node, names)
+    names = column_aliases(alias, node.schema.names, namespace)
+    return rename(node, names) if names else node

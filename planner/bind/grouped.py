@@ -6,14 +6,24 @@ import dataclasses
 
 from sqlglot import exp
 
-from planner.bind.calls import check_argument_count, is_aggregate, resolve_types
+from planner.bind.aggregate_arguments import check_percentages, skips_null_arguments
+from planner.bind.calls import bind_call, check_argument_count, is_aggregate, resolve_types
 from planner.bind.casts import cast_to
 from planner.bind.comparable import require_key
+from planner.bind.group_windows import GroupWindow, is_group_window
+from planner.bind.grouping_sets import (
+    check_grouping_call,
+    grouping_value,
+    is_grouping_call,
+    nullable_key,
+)
 from planner.bind.namespace import Namespace
 from planner.bind.scalar import ScalarBinder
 from planner.bind.scope import Scope
+from planner.bind.subqueries import Subqueries
 from planner.bind.window_columns import is_window_time
 from planner.dialect import nodes
+from planner.relational.expand import EXPAND_ID, Expand
 from planner.relational.nodes import Aggregate, Project, RelationalNode
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span, UserError
@@ -37,6 +47,8 @@ class _BoundAggregate:
 class GroupedBinder(ScalarBinder):
     """Binds over the output of an aggregation that it collects itself: keys, then one column per call.
 
+    `window`: a group window, whose three columns are keys; `key_columns`: what to compute for `keys`, the same by default;
+    `sets`: the grouping sets where there are several, whose number is a column behind the keys.
     First `register` every expression that may contain aggregates, then build the node with `aggregate`, then bind.
     """
 
@@ -47,16 +59,26 @@ class GroupedBinder(ScalarBinder):
         input: RelationalNode,
         keys: tuple[Expression, ...],
         place: str,
+        window: GroupWindow | None = None,
+        key_columns: tuple[Expression, ...] = (),
+        sets: tuple[frozenset[int], ...] = (),
     ) -> None:
-        super().__init__(namespace, scope, place)
+        super().__init__(namespace, scope, place, Subqueries())
+        self._of_input = Subqueries()
         self.input = input
         self.keys = keys
-        self._key_types = tuple(self._key_type(k) for k in keys)
+        self._window = window
+        self._key_columns = key_columns or keys
+        self._sets = sets
+        self._left_out = tuple(k for k in range(len(keys)) if any(k not in kept for kept in sets))
+        self._key_types = tuple(
+            nullable_key(self._key_type(key), place in self._left_out) for place, key in enumerate(keys)
+        )
         self._calls: dict[_BoundAggregate, int] = {}
 
     def register(self, node: exp.Expr) -> None:
         """Assign an output column to each aggregate call in `node`."""
-        for part in node.dfs(prune=is_aggregate_call):
+        for part in node.dfs(prune=lambda n: is_aggregate_call(n) or nodes.is_query(n)):
             if is_aggregate_call(part):
                 assert isinstance(part, nodes.FunctionCall)
                 self._index_of(self._bind_call(part))
@@ -65,17 +87,37 @@ class GroupedBinder(ScalarBinder):
         if is_aggregate_call(node):
             assert isinstance(node, nodes.FunctionCall)
             call = self._bind_call(node)
-            return InputRef(len(self.keys) + self._index_of(call), call.type)
+            return InputRef(len(self.keys) + bool(self._sets) + self._index_of(call), call.type)
+        if is_grouping_call(node):
+            assert isinstance(node, nodes.FunctionCall)
+            return self._bind_grouping(node)
+        if self._window is not None and is_group_window(node):
+            assert isinstance(node, nodes.FunctionCall)
+            column = self._window.column_of(node, self.namespace, self.scope)
+            return self._over_keys(column, {})
         if self._is_composed(node):
             return super().bind(node)
         binder = ScalarBinder(self.namespace, self.scope, self.place)
         return self._over_keys(binder.bind(node), binder.references)
 
     def _is_composed(self, node: exp.Expr) -> bool:
-        """Whether `node` contains more than an expression over the input: an aggregate, an OVER column or an alias."""
+        """Whether `node` contains more than an expression over the input: an aggregate, an OVER column, an alias, a column
+        of the window or a number of the grouping set."""
         return any(
-            is_aggregate_call(n) or id(n) in self.over_columns or self._is_alias(n) for n in node.walk()
+            is_aggregate_call(n)
+            or is_grouping_call(n)
+            or id(n) in self.over_columns
+            or self._is_alias(n)
+            or nodes.is_query(n)
+            or (self._window is not None and is_group_window(n))
+            for n in nodes.walk_level(node)
         )
+
+    def outer_column_of(self, index: int, type_: LogicalType, span: Span | None) -> InputRef:
+        """The group key that the column is: the rows of this place are groups."""
+        key = self._over_keys(InputRef(index, self.scope.columns[index].type), {index: span})
+        assert isinstance(key, InputRef)
+        return key
 
     def _is_alias(self, node: exp.Expr) -> bool:
         return isinstance(node, exp.Column) and len(node.parts) == 1 and node.name in self.aliases
@@ -97,15 +139,30 @@ class GroupedBinder(ScalarBinder):
             return Call(expression.function, args, expression.type, expression.span)
         return expression
 
+    def _bind_grouping(self, node: nodes.FunctionCall) -> Expression:
+        """GROUPING(key, …) and its like."""
+        check_grouping_call(node, self.namespace)
+        places = []
+        for written in node.expressions:
+            key = ScalarBinder(self.namespace, self.scope, f"{node.this}").bind(written)
+            if key not in self.keys:
+                hint = "name the key as in GROUP BY"
+                message = f"{node.this} takes keys of GROUP BY"
+                raise UserError("SS3441", message, span=self.span(written), hint=hint)
+            places.append(self.keys.index(key))
+        number = InputRef(len(self.keys), EXPAND_ID.type) if self._sets else None
+        sets = self._sets or (frozenset(range(len(self.keys))),)
+        return grouping_value(str(node.this), places, sets, number)
+
     def _index_of(self, call: _BoundAggregate) -> int:
         return self._calls.setdefault(call, len(self._calls))
 
     def _bind_call(self, node: nodes.FunctionCall) -> _BoundAggregate:
         name, span = str(node.this), self.span(node)
-        for clause, text in (("order", "WITHIN GROUP (ORDER BY …)"), ("nulls", "IGNORE NULLS")):
-            if node.args.get(clause) is not None:
-                raise UserError("SS3001", f"{text} is not supported yet", span=span)
-        inner = ScalarBinder(self.namespace, self.scope, f"the argument of {name}")
+        if node.args.get("order") is not None:
+            raise UserError("SS3001", "WITHIN GROUP (ORDER BY …) is not supported yet", span=span)
+        skips_nulls = skips_null_arguments(node, span)
+        inner = ScalarBinder(self.namespace, self.scope, f"the argument of {name}", self._of_input)
         arguments = [] if _is_count_star(node) else node.expressions
         args = tuple(inner.bind(a) for a in arguments)
         function = AGGREGATE_FUNCTIONS[name]
@@ -121,21 +178,29 @@ class GroupedBinder(ScalarBinder):
             for arg, written in zip(args, arguments, strict=True):
                 require_key(arg, f"{name}(DISTINCT …)", self.span(written))
         result, wanted = resolve_types(function, args, span)
+        check_percentages(node, args, span)
         condition = node.args.get("filter")
         inner.place = "FILTER"
+        filter = inner.bind_condition(condition) if condition is not None else None
+        if skips_nulls:
+            is_present = bind_call("IS NOT NULL", args[:1], span)
+            filter = is_present if filter is None else bind_call("AND", (filter, is_present), span)
         return _BoundAggregate(
             function.name,
             tuple(cast_to(a, t, span) for a, t in zip(args, wanted, strict=True)),
             result,
             bool(node.args.get("is_distinct")),
-            inner.bind_condition(condition) if condition is not None else None,
+            filter,
         )
 
     def aggregate(self, key_names: tuple[str, ...], span: Span | None) -> Aggregate:
         """The Aggregate node over the input, with a Project below it that computes keys, arguments and
         filters."""
-        columns = list(self.keys)
-        places = {key: place for place, key in reversed(list(enumerate(columns)))}
+        columns = list(self._key_columns)
+        # A key that some sets leave out is NULL there, but not as an argument.
+        places = {
+            key: place for place, key in reversed(list(enumerate(columns))) if place not in self._left_out
+        }
         for part in (e for call in self._calls for e in (*call.args, call.filter)):
             if part is not None and part not in places:
                 places[part] = len(columns)
@@ -153,21 +218,21 @@ class GroupedBinder(ScalarBinder):
             )
             for call in self._calls
         )
-        keys = tuple(range(len(self.keys)))
-        key_fields = [Field(n, t) for n, t in zip(key_names, self._key_types, strict=True)]
-        call_fields = [Field(f"EXPR${i}", c.type) for i, c in enumerate(calls)]
-        return Aggregate(
-            input=Project(
-                input=self.input,
-                expressions=tuple(columns),
-                schema=Schema.of(*[(n, c.type) for n, c in zip(names, columns, strict=True)]),
-                span=span,
-            ),
-            keys=keys,
-            calls=calls,
-            schema=Schema((*key_fields, *call_fields)),
+        source, columns = self._of_input.attached(self.input, columns, self.namespace.depth)
+        input: RelationalNode = Project(
+            input=source,
+            expressions=tuple(columns),
+            schema=Schema.of(*[(n, c.type) for n, c in zip(names, columns, strict=True)]),
             span=span,
         )
+        keys = tuple(range(len(self.keys)))
+        key_fields = [Field(n, t) for n, t in zip(key_names, self._key_types, strict=True)]
+        if self._sets:
+            input = Expand.over(input, self._left_out, self._sets)
+            keys, key_fields = (*keys, len(columns)), [*key_fields, EXPAND_ID]
+        call_fields = [Field(f"EXPR${i}", c.type) for i, c in enumerate(calls)]
+        schema = Schema((*key_fields, *call_fields))
+        return Aggregate(input=input, keys=keys, calls=calls, schema=schema, span=span)
 
     def _key_type(self, key: Expression) -> LogicalType:
         """The type of a key column: it loses its time attribute, unless it is the time of a window."""
@@ -187,7 +252,7 @@ def is_aggregate_call(node: exp.Expr) -> bool:
 def has_aggregate(node: exp.Expr | None) -> bool:
     """Whether `node` contains an aggregate call."""
     check_not_given_up()
-    return node is not None and any(is_aggregate_call(n) for n in node.walk())
+    return node is not None and any(is_aggregate_call(n) for n in nodes.walk_level(node))
 
 
 def _is_count_star(node: nodes.FunctionCall) -> bool:

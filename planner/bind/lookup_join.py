@@ -12,17 +12,18 @@ from planner.bind.from_item import FromItem
 from planner.bind.joins import bind_join
 from planner.bind.namespace import Namespace
 from planner.bind.scalar import ScalarBinder
+from planner.bind.temporal_join import bind_temporal_join
 from planner.dialect.nodes import lookup_hints
 from planner.dialect.statements import Option
-from planner.relational.nodes import Join, LookupJoin, Project, RelationalJoinKind, RelationalNode
+from planner.relational.nodes import Join, LookupJoin, Project, RelationalNode
 from sqlstream.config_option import parse_boolean, parse_duration_ms
 from sqlstream.errors import Span, UserError, did_you_mean
-from sqlstream.expressions import InputRef
+from sqlstream.expressions import Expression, InputRef
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.lookup_join import RetryOnMiss
 from sqlstream.types import is_proctime, is_rowtime
 
-_KINDS = (RelationalJoinKind.INNER, RelationalJoinKind.LEFT)
+_KINDS = ("INNER", "LEFT")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,19 +39,21 @@ class LookupHint:
 def bind_lookup_join(
     left: FromItem, right: FromItem, join: exp.Join, hints: Iterable[LookupHint], namespace: Namespace
 ) -> FromItem:
-    """`left` joined with the rows that `right` has as of a processing time of `left`. UserError SS3001 for an event time and
-    for kinds of joins that need the whole table."""
+    """`left` joined with the rows that `right` has as of a time of `left`: by key as of a processing time, versions as of a row
+    time. UserError SS3001 for kinds of joins that need the whole table."""
     version = join.this.args["version"]
     span = namespace.span(version)
-    _check_time(left, version, namespace)
-    kind = RelationalJoinKind(join.args.get("side") or "INNER")
+    time = _time(left, version, namespace)
+    kind = str(join.args.get("side") or join.args.get("kind") or "INNER").replace("CROSS", "INNER")
     if kind not in _KINDS:
         raise UserError(
             "SS3001",
-            f"a {kind.value} JOIN with FOR SYSTEM_TIME AS OF is not possible",
+            f"a {kind} JOIN with FOR SYSTEM_TIME AS OF is not possible",
             span=namespace.span(join),
             hint="use an INNER or a LEFT join",
         )
+    if is_rowtime(time.type):
+        return bind_temporal_join(left, right, join, time, namespace)
     joined = bind_join(left, _without_time(right), join, namespace)
     node = joined.node
     assert isinstance(node, Join)
@@ -81,23 +84,16 @@ def refuse_system_time(item: exp.Expr, namespace: Namespace) -> None:
         )
 
 
-def _check_time(left: FromItem, version: exp.Expr, namespace: Namespace) -> None:
-    time = ScalarBinder(namespace, left.scope, "FOR SYSTEM_TIME AS OF").bind(version.this).type
-    span = namespace.span(version)
-    if is_rowtime(time):
-        raise UserError(
-            "SS3001",
-            "a temporal join as of an event time is not supported yet",
-            span=span,
-            hint="join as of processing time, a column AS PROCTIME(), or use an interval join",
-        )
-    if not is_proctime(time):
+def _time(left: FromItem, version: exp.Expr, namespace: Namespace) -> Expression:
+    time = ScalarBinder(namespace, left.scope, "FOR SYSTEM_TIME AS OF").bind(version.this)
+    if not is_proctime(time.type) and not is_rowtime(time.type):
         raise UserError(
             "SS2010",
-            f"FOR SYSTEM_TIME AS OF takes a processing time of the left table, not {plain(time)}",
-            span=span,
-            hint="declare a column AS PROCTIME() in the left table, or select PROCTIME() AS proctime below the join",
+            f"FOR SYSTEM_TIME AS OF takes a time attribute of the left table, not {plain(time.type)}",
+            span=namespace.span(version),
+            hint="declare a column AS PROCTIME() in the left table, or a WATERMARK for the column",
         )
+    return time
 
 
 def _without_time(right: FromItem) -> FromItem:

@@ -9,10 +9,20 @@ from sqlglot import exp
 
 from planner.bind.context import BindContext
 from planner.bind.file_definitions import FileDefinitions
+from planner.bind.scope import Scope
 from planner.dialect.nodes import span_of
 from planner.relational.nodes import RelationalNode
 from sqlstream.catalog import CatalogView, ObjectPath
 from sqlstream.errors import Span
+
+
+@dataclasses.dataclass(frozen=True)
+class OuterQuery:
+    """One level of nesting of subqueries: the columns of its rows, and the level that it is in itself."""
+
+    scope: Scope
+    depth: int
+    outer: OuterQuery | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +42,8 @@ class Namespace:
     catalog: str = ""
     database: str = ""
     fixed_span: Span | None = None
+    outer: OuterQuery | None = None
+    """The query whose columns a subquery can read."""
     files: FileDefinitions | None = None
     """What the view that is being expanded keeps of the files that it reads by their path; None outside of any view."""
     bound_views: dict[tuple[ObjectPath, Span | None], RelationalNode] = dataclasses.field(
@@ -46,6 +58,15 @@ class Namespace:
     def with_cte(self, name: str, query: RelationalNode) -> Namespace:
         return dataclasses.replace(self, ctes={**self.ctes, name: query})
 
+    @property
+    def depth(self) -> int:
+        """How many queries this one is a subquery of."""
+        return 0 if self.outer is None else self.outer.depth + 1
+
+    def within(self, scope: Scope) -> Namespace:
+        """The same tables, for a subquery in a query with the columns of `scope`."""
+        return dataclasses.replace(self, outer=OuterQuery(scope, self.depth, self.outer))
+
     def at(self, span: Span | None) -> Namespace:
         """The same names, for stored text that the script refers to at `span`."""
         return (
@@ -57,6 +78,7 @@ class Namespace:
         return dataclasses.replace(
             self.at(span),
             ctes={},
+            outer=None,
             views=(*self.views, view.path),
             catalog=view.query_catalog or view.path.catalog,
             database=view.query_database or view.path.database,

@@ -25,7 +25,7 @@ def output_spans(query: exp.Expr, width: int) -> tuple[Span | None, ...]:
 
 def _items(query: exp.Expr) -> list[exp.Expr]:
     match query:
-        case exp.Subquery() | exp.Union():
+        case exp.Subquery() | exp.SetOperation():
             return _items(query.this)
         case exp.Select():
             return list(query.expressions)

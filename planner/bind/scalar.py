@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, cast
 
 from sqlglot import exp
 
 from planner.bind.calls import bind_call, called_function, is_aggregate
 from planner.bind.casts import explicit_cast, to_boolean
+from planner.bind.current_watermark import check_current_watermark
+from planner.bind.json_functions import bind_is_json, bind_json
 from planner.bind.literals import bind_literal
 from planner.bind.namespace import Namespace
 from planner.bind.scope import Scope, nested_field
+from planner.bind.subqueries import Subqueries, over_columns_alone
 from planner.dialect import nodes
+from planner.relational.correlation import outer_reference
 from sqlstream import types as sql
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span, UserError
@@ -46,6 +50,10 @@ _CHAINS: frozenset[type[exp.Expr]] = frozenset({exp.Add, exp.DPipe})
 NESTED_OPERATORS_MAX = 16
 
 
+_NOT_FOUND = ("SS2001", "SS2003")
+"""Codes of names that an outer query may have."""
+
+
 class StarColumn(exp.Expression):
     """A column that `*` was expanded to: `index` in the scope, so that equal names are not ambiguous."""
 
@@ -57,16 +65,20 @@ class ScalarBinder:
 
     `aliases` are names of SELECT items that take precedence over columns (ORDER BY). `over_columns` maps the OVER
     calls that were computed below (ids of syntax nodes) to their columns. `references` maps a column to the place
-    that first names it, for errors about it.
+    that first names it, for errors about it. `subqueries` collects the subqueries of the expressions, for the clause that joins
+    them with its rows; without it there may be none.
     """
 
-    def __init__(self, namespace: Namespace, scope: Scope, place: str) -> None:
+    def __init__(
+        self, namespace: Namespace, scope: Scope, place: str, subqueries: Subqueries | None = None
+    ) -> None:
         self.namespace = namespace
         self.scope = scope
         self.place = place
         self.aliases: dict[str, Expression] = {}
         self.over_columns: dict[int, InputRef] = {}
         self.references: dict[int, Span | None] = {}
+        self.subqueries = subqueries
         self._depth = 0
 
     def bind(self, node: exp.Expr) -> Expression:
@@ -83,7 +95,7 @@ class ScalarBinder:
         finally:
             self._depth -= 1
         if self._depth == 0 and isinstance(bound, Call):
-            self.namespace.context.check_expression(bound)
+            self.namespace.context.check_expression(over_columns_alone(bound))
         return bound
 
     def _bind(self, node: exp.Expr) -> Expression:
@@ -95,6 +107,15 @@ class ScalarBinder:
             return self.bind_chain(chain)
         self.count(1, node)
         if type(node) in _BINARY:
+            if isinstance(node.args["expression"], nodes.Quantified):
+                return self.bind_quantified(_BINARY[type(node)], cast(exp.Binary, node))
+            if (
+                isinstance(node, exp.EQ | exp.NEQ)
+                and _row_items(node.this)
+                and _row_items(node.args["expression"])
+            ):
+                equal = self._any_row(node.this, [node.args["expression"]], self.span(node))
+                return equal if isinstance(node, exp.EQ) else bind_call("NOT", (equal,), self.span(node))
             return self.call(_BINARY[type(node)], node, node.this, node.args["expression"])
         handler = _HANDLERS.get(type(node))
         if handler is None:
@@ -125,11 +146,33 @@ class ScalarBinder:
         span = self.span(node)
         if isinstance(node.this, exp.Star):
             raise UserError("SS2009", "* is allowed only in a SELECT list or in COUNT(*)", span=span)
-        index, fields = self.scope.resolve(parts, span)
-        expression = self.column(index, span)
+        try:
+            index, fields = self.scope.resolve(parts, span)
+            expression = self.column(index, span)
+        except UserError as error:
+            found = self._outer_column(parts, span) if error.code in _NOT_FOUND else None
+            if found is None:
+                raise
+            expression, fields = found
         for name in fields:
             expression = field_of(expression, name, span)
         return expression
+
+    def _outer_column(
+        self, parts: tuple[str, ...], span: Span | None
+    ) -> tuple[Expression, tuple[str, ...]] | None:
+        """The column that a name means in the next outer query that has it, and the fields after it."""
+        outer = self.namespace.outer
+        while outer is not None:
+            try:
+                index, fields = outer.scope.resolve(parts, span)
+            except UserError as error:
+                if error.code not in _NOT_FOUND:
+                    raise
+                outer = outer.outer
+                continue
+            return outer_reference(outer.depth, index, outer.scope.columns[index].type, span), fields
+        return None
 
     def bind_dot(self, node: exp.Dot) -> Expression:
         return field_of(self.bind(node.this), str(node.args["expression"].name), self.span(node))
@@ -145,7 +188,13 @@ class ScalarBinder:
                 raise UserError("SS2006", f"{name} takes no {text}: it is no aggregate", span=self.span(node))
         if node.args.get("is_distinct"):
             raise UserError("SS2006", f"{name} takes no DISTINCT: it is no aggregate", span=self.span(node))
-        return called_function(name, tuple(self.bind(a) for a in node.expressions), self.span(node))
+        args = tuple(self.bind(a) for a in node.expressions)
+        bound = called_function(name, args, self.span(node))
+        if name == "CURRENT_WATERMARK":
+            check_current_watermark(args, self.place, self.span(node))
+        if name == "CURRENT_DATABASE":
+            return Literal(self.namespace.context.current_database, bound.type)
+        return bound
 
     def bind_over(self, node: nodes.FunctionCall) -> Expression:
         found = self.over_columns.get(id(node))
@@ -177,7 +226,7 @@ class ScalarBinder:
             return self.call(f"{operator} {'TRUE' if test.this else 'FALSE'}", node, node.this)
         if str(test.this) == "UNKNOWN":
             return self.call(f"{operator} UNKNOWN", node, node.this)
-        raise UserError("SS3001", f"IS {test.this} is not supported yet", span=self.span(node))
+        return bind_is_json(self, node, is_negated=operator == "IS NOT")
 
     def bind_connector(self, node: exp.Connector) -> Expression:
         name = "AND" if isinstance(node, exp.And) else "OR"
@@ -221,6 +270,20 @@ class ScalarBinder:
             return bind_call("OR", (within(low, high), within(high, low)), span)
         return within(low, high)
 
+    def bind_overlaps(self, node: nodes.Overlaps) -> Expression:
+        span = self.span(node)
+        bound = [self.bind(part) for part in node.expressions]
+        periods = []
+        for start, end in (bound[:2], bound[2:]):
+            if sql.is_interval(end.type):
+                end = bind_call("+", (start, end), span)
+            periods.append(
+                (bind_call("LEAST", (start, end), span), bind_call("GREATEST", (start, end), span))
+            )
+        (start, end), (other_start, other_end) = periods
+        touches = [bind_call(">=", pair, span) for pair in ((end, other_start), (other_end, start))]
+        return bind_call("AND", tuple(touches), span)
+
     def bind_like(self, node: nodes.Like) -> Expression:
         name = "SIMILAR TO" if node.args.get("is_similar") else "LIKE"
         escape = node.args.get("escape")
@@ -228,9 +291,57 @@ class ScalarBinder:
 
     def bind_in(self, node: exp.In) -> Expression:
         query = node.args.get("query")
-        if query is not None:
-            refuse_subquery("IN (SELECT …)", self.span(query) or self.span(node))
-        return self.call("IN", node, node.this, *node.expressions)
+        if query is None:
+            if all(_row_items(e) for e in (node.this, *node.expressions)):
+                return self._any_row(node.this, node.expressions, self.span(node))
+            return self.call("IN", node, node.this, *node.expressions)
+        return self.subqueries_here(node).in_query(self, node.this, query, self.span(node))
+
+    def _any_row(self, row: exp.Expr, others: list[exp.Expr], span: Span | None) -> Expression:
+        """Whether a row of values equals any of the others: `(a, b) = (c, d)` is `a = c AND b = d`."""
+        values = [self.bind(v) for v in _row_items(row)]
+        found = []
+        for other in others:
+            items = _row_items(other)
+            if len(items) != len(values):
+                raise UserError(
+                    "SS3475",
+                    f"a row of {len(values)} values is compared with one of {len(items)}",
+                    span=self.span(other) or span,
+                    hint="compare rows of the same number of values",
+                )
+            pairs = zip(values, items, strict=True)
+            equal = tuple(bind_call("=", (a, self.bind(b)), span) for a, b in pairs)
+            found.append(equal[0] if len(equal) == 1 else bind_call("AND", equal, span))
+        return found[0] if len(found) == 1 else bind_call("OR", tuple(found), span)
+
+    def bind_quantified(self, operator: str, node: exp.Binary) -> Expression:
+        """`value operator ANY|ALL (…)`."""
+        right, span = node.args["expression"], self.span(node)
+        if right.this is not None:
+            is_all = bool(right.args["is_all"])
+            return self.subqueries_here(node).quantified(self, operator, node.this, right.this, is_all, span)
+        value = self.bind(node.this)
+        compared = tuple(bind_call(operator, (value, self.bind(e)), span) for e in right.expressions)
+        return (
+            compared[0]
+            if len(compared) == 1
+            else bind_call("AND" if right.args["is_all"] else "OR", compared, span)
+        )
+
+    def subqueries_here(self, node: exp.Expr) -> Subqueries:
+        if self.subqueries is None:
+            raise UserError(
+                "SS3470",
+                f"a subquery has no place in {self.place}",
+                span=self.span(node),
+                hint="compute it in the SELECT list of a subquery in FROM, and refer to its column here",
+            )
+        return self.subqueries
+
+    def outer_column_of(self, index: int, type_: LogicalType, span: Span | None) -> InputRef:
+        """The column of this place's rows that a subquery means by column `index` of the scope."""
+        return InputRef(index, type_)
 
     def bind_case(self, node: exp.Case) -> Expression:
         operand = self.bind(node.this) if node.this is not None else None
@@ -255,11 +366,19 @@ class ScalarBinder:
     def bind_negation(self, node: exp.Neg) -> Expression:
         return self.call("NEGATE", node, node.this)
 
-    def bind_subquery(self, node: exp.Expr) -> Expression:
-        refuse_subquery("a subquery as a value", self.span(node))
+    def bind_subquery(self, node: exp.Subquery) -> Expression:
+        return self.subqueries_here(node).scalar(self, node.this, self.span(node))
 
-    def bind_exists(self, node: exp.Expr) -> Expression:
-        refuse_subquery("EXISTS (SELECT …)", self.span(node))
+    def bind_exists(self, node: exp.Exists) -> Expression:
+        return self.subqueries_here(node).exists(self, node.this, self.span(node))
+
+    def bind_lone_quantified(self, node: nodes.Quantified) -> Expression:
+        raise UserError(
+            "SS3472",
+            "ANY, SOME and ALL stand behind a comparison",
+            span=self.span(node),
+            hint="write value = ANY (SELECT …)",
+        )
 
     def bind_star_column(self, node: StarColumn) -> Expression:
         return self.column(node.args["index"], self.span(node))
@@ -268,13 +387,11 @@ class ScalarBinder:
         raise UserError("SS2009", "* is allowed only in a SELECT list or in COUNT(*)", span=self.span(node))
 
 
-def refuse_subquery(what: str, span: Span | None) -> NoReturn:
-    raise UserError("SS3001", f"{what} is not supported yet", span=span, hint="write it as a join")
-
-
 def field_of(expression: Expression, name: str, span: Span | None) -> Expression:
     """A field of a ROW value; NULL where the row is NULL."""
     t: LogicalType = expression.type
+    if t.root is TypeRoot.VARIANT:
+        return bind_call("ITEM", (expression, Literal(name, sql.STRING.not_null())), span)
     index = nested_field(t, name, span)
     result = t.fields[index].type
     args = (expression, Literal(index, sql.INT.not_null()))
@@ -299,6 +416,12 @@ def _with_operand(expression: Expression, stand_in: Expression, operand: Express
     return Call(expression.function, (operand,), expression.type, expression.span)
 
 
+def _row_items(node: exp.Expr) -> list[exp.Expr]:
+    """The values of a row that is written out; none for anything else."""
+    is_row = isinstance(node, nodes.FunctionCall) and str(node.this) == "ROW"
+    return list(node.expressions) if is_row else []
+
+
 def _flatten(node: exp.Expr) -> list[exp.Expr]:
     """The operands of a left-deep chain of AND or of OR, without recursion."""
     operands: list[exp.Expr] = []
@@ -319,10 +442,10 @@ def _describe(node: exp.Expr) -> str:
 
 def _bind_bracket(binder: ScalarBinder, node: exp.Bracket) -> Expression:
     container = binder.bind(node.this)
-    if container.type.root not in (TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.NULL):
+    if container.type.root not in (TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.VARIANT, TypeRoot.NULL):
         raise UserError(
             "SS2008",
-            f"only an ARRAY or a MAP takes [ ], not {container.type.without_time_attribute()}",
+            f"only an ARRAY, a MAP or a VARIANT takes [ ], not {container.type.without_time_attribute()}",
             span=binder.span(node),
         )
     return bind_call("ITEM", (container, binder.bind(node.expressions[0])), binder.span(node))
@@ -342,11 +465,14 @@ _HANDLERS: dict[type[exp.Expr], Callable[[Any, Any], Expression]] = {
     exp.In: ScalarBinder.bind_in,
     exp.Exists: ScalarBinder.bind_exists,
     exp.Subquery: ScalarBinder.bind_subquery,
+    nodes.Quantified: ScalarBinder.bind_lone_quantified,
     exp.Case: ScalarBinder.bind_case,
     exp.Cast: ScalarBinder.bind_cast,
     exp.TryCast: ScalarBinder.bind_cast,
     exp.Var: ScalarBinder.bind_symbol,
     exp.Bracket: _bind_bracket,
     nodes.FunctionCall: ScalarBinder.bind_function,
+    nodes.JsonCall: bind_json,
     nodes.Like: ScalarBinder.bind_like,
+    nodes.Overlaps: ScalarBinder.bind_overlaps,
 }

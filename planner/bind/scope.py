@@ -94,11 +94,13 @@ class Scope:
         return UserError("SS2003", f'column "{name}" does not exist{place}', span=span, hint=hint)
 
     def _fail_table(self, qualifier: tuple[str, ...], span: Span | None) -> NoReturn:
+        tables = [q[-1] for q in self.qualifiers if q]
+        unnamed = "name the columns alone, or give what stands in FROM a name with AS" if self.columns else ""
         raise UserError(
             "SS2001",
             f'"{".".join(qualifier)}" is not a table of this query\'s FROM',
             span=span,
-            hint=suggest(qualifier[-1], [q[-1] for q in self.qualifiers if q]),
+            hint=suggest(qualifier[-1], tables) if tables else unnamed,
         )
 
 

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 
 from sqlglot import exp
 
 from planner.bind.comparable import require_key, require_order
 from planner.bind.from_clause import bind_from
 from planner.bind.from_item import FromItem
+from planner.bind.group_windows import bind_group_window, takes_group_window
 from planner.bind.grouped import GroupedBinder, has_aggregate
+from planner.bind.grouping_sets import key_sets
 from planner.bind.namespace import Namespace
 from planner.bind.ordering import bind_limit, ordered_items, ordinal, sort_key
-from planner.bind.over import add_row_numbers, over_calls
+from planner.bind.over import add_windows, over_calls
 from planner.bind.scalar import ScalarBinder, StarColumn
 from planner.bind.scope import Scope
+from planner.bind.subqueries import Subqueries, has_subquery
 from planner.dialect import nodes
 from planner.relational.nodes import Aggregate, Filter, Project, RelationalNode
-from sqlstream.errors import UserError
+from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression
 from sqlstream.schema import Field, Schema
 
@@ -37,40 +39,67 @@ def bind_select(select: exp.Select, namespace: Namespace) -> RelationalNode:
     source = bind_from(select, namespace)
     where = select.args.get("where")
     if where is not None:
-        _refuse_aliases(select, where.this, source.scope, namespace)
-        source = _filter(source, where.this, ScalarBinder(namespace, source.scope, "WHERE"))
+        _refuse_aliases(select, where.this, "WHERE", source.scope, namespace)
+        source = _filter(source, where.this, ScalarBinder(namespace, source.scope, "WHERE", Subqueries()))
     items = _expand(select, source.scope, namespace)
     order = ordered_items(select)
     node, binder = _group(select, items, order, source, namespace)
     having = select.args.get("having")
     if having is not None:
+        _refuse_aliases(select, having.this, "HAVING", source.scope, namespace)
         binder.place = "HAVING"
-        condition = binder.bind_condition(having.this)
-        node = Filter(input=node, condition=condition, schema=node.schema, span=namespace.span(having))
+        node = filter_rows(node, binder.bind_condition(having.this), binder, namespace.span(having))
     binder.place = "the SELECT list"
-    calls = [call for part in (*(i.node for i in items), *order) for call in over_calls(part)]
-    node = add_row_numbers(node, calls, binder)
+    qualify = select.args.get("qualify")
+    parts = (*(i.node for i in items), *order, *([qualify.this] if qualify is not None else []))
+    node = add_windows(node, [call for part in parts for call in over_calls(part)], binder)
+    if qualify is not None:
+        node = _qualify(qualify, items, node, binder)
     return _project(select, items, order, node, binder)
 
 
-def _refuse_aliases(select: exp.Select, condition: exp.Expr, scope: Scope, namespace: Namespace) -> None:
-    """UserError SS2003 for a name in WHERE that only an alias of the SELECT list defines."""
+def _qualify(
+    qualify: exp.Expr, items: list[_Item], node: RelationalNode, binder: ScalarBinder
+) -> RelationalNode:
+    """The rows of `node` whose OVER columns pass the condition, which may name aliases of the SELECT list."""
+    binder.aliases = {i.alias: binder.bind(i.node) for i in items if i.alias}
+    binder.place = "QUALIFY"
+    condition = binder.bind_condition(qualify.this)
+    binder.place, binder.aliases = "the SELECT list", {}
+    return filter_rows(node, condition, binder, binder.span(qualify))
+
+
+def _refuse_aliases(
+    select: exp.Select, condition: exp.Expr, place: str, scope: Scope, namespace: Namespace
+) -> None:
+    """UserError SS2003 for a name in WHERE or HAVING that only an alias of the SELECT list defines."""
     aliases = {str(i.args["alias"].name) for i in select.expressions if isinstance(i, exp.Alias)}
     hidden = aliases - {c.name for c in scope.columns}
-    for column in condition.find_all(exp.Column) if hidden else ():
+    for column in nodes.walk_level(condition) if hidden else ():
+        if not isinstance(column, exp.Column):
+            continue
         if len(column.parts) == 1 and str(column.name) in hidden:
             raise UserError(
                 "SS2003",
-                f'WHERE cannot see the alias "{column.name}" of the SELECT list',
+                f'{place} cannot see the alias "{column.name}" of the SELECT list',
                 span=namespace.span(column),
                 hint="repeat the expression, or name it in a subquery",
             )
 
 
 def _filter(source: FromItem, condition: exp.Expr, binder: ScalarBinder) -> FromItem:
-    bound = binder.bind_condition(condition)
-    node = Filter(input=source.node, condition=bound, schema=source.node.schema, span=binder.span(condition))
+    node = filter_rows(source.node, binder.bind_condition(condition), binder, binder.span(condition))
     return FromItem(node, source.scope)
+
+
+def filter_rows(
+    node: RelationalNode, condition: Expression, binder: ScalarBinder, span: Span | None
+) -> RelationalNode:
+    """The rows of `node` where `condition`, which `binder` has bound, holds."""
+    assert binder.subqueries is not None
+    if has_subquery(condition):
+        return binder.subqueries.filtered(node, condition, binder.namespace.depth, span)
+    return Filter(input=node, condition=condition, schema=node.schema, span=span)
 
 
 def _expand(select: exp.Select, scope: Scope, namespace: Namespace) -> list[_Item]:
@@ -112,12 +141,12 @@ def _group(
     parts = [
         *(i.node for i in items),
         *([having.this] if having is not None else []),
+        *([qualify.this] if (qualify := select.args.get("qualify")) is not None else []),
         *(o.this for o in order),
     ]
     if group is None and having is None and not any(has_aggregate(p) for p in parts):
-        return source.node, ScalarBinder(namespace, source.scope, "the SELECT list")
-    keys, names = _group_keys(group, items, source.scope, namespace)
-    binder = GroupedBinder(namespace, source.scope, source.node, keys, "the SELECT list")
+        return source.node, ScalarBinder(namespace, source.scope, "the SELECT list", Subqueries())
+    binder, names = _grouped_binder(group, items, source, namespace)
     aliases = {i.alias for i in items if i.alias}
     for part in parts:
         if not (isinstance(part, exp.Column) and len(part.parts) == 1 and part.name in aliases):
@@ -125,34 +154,80 @@ def _group(
     return binder.aggregate(names, namespace.span(group or select)), binder
 
 
+def _grouped_binder(
+    group: exp.Group | None, items: list[_Item], source: FromItem, namespace: Namespace
+) -> tuple[GroupedBinder, tuple[str, ...]]:
+    """The binder above GROUP BY, and the names of its keys."""
+    sets = key_sets(group.expressions if group is not None else [], namespace)
+    call = _group_window(sets, namespace)
+    sets = [tuple(k for k in kept if not takes_group_window(k)) for kept in sets]
+    written = [k for kept in sets for k in kept]
+    bound, names = _group_keys(written, items, source.scope, namespace)
+    keys, columns = tuple(names), tuple[Expression, ...]()
+    window, node, key_names = None, source.node, tuple(names.values())
+    if call is not None:
+        if len(sets) > 1 and str(call.this) == "SESSION":
+            hint = "write one SELECT for each set and join them with UNION ALL"
+            message = "a SESSION has the keys of one GROUP BY, not of several sets"
+            raise UserError("SS3440", message, span=namespace.span(call), hint=hint)
+        window, columns = bind_group_window(call, keys, source.node, source.scope, namespace)
+        node, keys, columns = window.node, (*keys, *window.columns), (*columns, *window.columns)
+        key_names = (*key_names, "window_start", "window_end", "window_time")
+    places = {key: i for i, key in enumerate(keys)}
+    of_window = range(len(names), len(keys))
+    indexed = tuple(frozenset({*(places[bound[id(k)]] for k in kept), *of_window}) for kept in sets)
+    binder = GroupedBinder(
+        namespace,
+        source.scope,
+        node,
+        keys,
+        "the SELECT list",
+        window,
+        columns,
+        indexed if len(sets) > 1 else (),
+    )
+    return binder, key_names
+
+
+def _group_window(sets: list[tuple[exp.Expr, ...]], namespace: Namespace) -> nodes.FunctionCall | None:
+    """The group window, which all sets have. UserError SS3440 for several, and for one that a set leaves out."""
+    found = [[k for k in kept if takes_group_window(k)] for kept in sets]
+    windows = [k for kept in found for k in kept]
+    if not windows:
+        return None
+    first = windows[0]
+    assert isinstance(first, nodes.FunctionCall)
+    others = [k for k in windows if k != first]
+    if others:
+        span = namespace.span(others[0])
+        raise UserError(
+            "SS3440", "GROUP BY takes one window", span=span, hint="nest the second in a subquery"
+        )
+    if not all(found):
+        span, hint = namespace.span(first), "write it before GROUPING SETS, ROLLUP or CUBE"
+        raise UserError("SS3440", "a grouping set leaves the window out", span=span, hint=hint)
+    return first
+
+
 def _group_keys(
-    group: exp.Group | None, items: list[_Item], scope: Scope, namespace: Namespace
-) -> tuple[tuple[Expression, ...], tuple[str, ...]]:
+    written: list[exp.Expr], items: list[_Item], scope: Scope, namespace: Namespace
+) -> tuple[dict[int, Expression], dict[Expression, str]]:
+    """The key of each syntax node by its id, and the names of the distinct keys in order."""
     binder = ScalarBinder(namespace, scope, "GROUP BY")
-    keys: dict[Expression, str] = {}
-    for key in _flat_keys(group.expressions if group is not None else []):
+    bound: dict[int, Expression] = {}
+    names: dict[Expression, str] = {}
+    for key in written:
+        if id(key) in bound:
+            continue
         _check_key(key, items, scope, namespace)
-        name = str(key.name) if isinstance(key, exp.Column) else f"$f{len(keys)}"
-        keys.setdefault(require_key(binder.bind(key), "GROUP BY", namespace.span(key)), name)
-    return tuple(keys), tuple(keys.values())
-
-
-def _flat_keys(items: list[exp.Expr]) -> Iterator[exp.Expr]:
-    """GROUP BY (a, b), c is GROUP BY a, b, c, and () adds nothing."""
-    for item in items:
-        is_row = isinstance(item, nodes.FunctionCall) and str(item.this) == "ROW"
-        if is_row or isinstance(item, exp.Tuple):
-            yield from _flat_keys(item.expressions)
-        else:
-            yield item
+        name = str(key.name) if isinstance(key, exp.Column) else f"$f{len(names)}"
+        bound[id(key)] = require_key(binder.bind(key), "GROUP BY", namespace.span(key))
+        names.setdefault(bound[id(key)], name)
+    return bound, names
 
 
 def _check_key(node: exp.Expr, items: list[_Item], scope: Scope, namespace: Namespace) -> None:
     span = namespace.span(node)
-    if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets):
-        name = {exp.Rollup: "ROLLUP", exp.Cube: "CUBE", exp.GroupingSets: "GROUPING SETS"}[type(node)]
-        hint = "write one SELECT with GROUP BY for each set and join them with UNION ALL"
-        raise UserError("SS3001", f"GROUP BY {name} is not supported yet", span=span, hint=hint)
     if isinstance(node, exp.Literal) and not node.is_string:
         raise UserError(
             "SS2009",
@@ -191,6 +266,8 @@ def _project(
         if bound not in output:
             output.append(bound)
         positions.append(output.index(bound) if position is None else position)
+    assert binder.subqueries is not None
+    node, output = binder.subqueries.attached(node, output, namespace.depth)
     names = [i.name for i in items] + [f"$f{i}" for i in range(len(items), len(output))]
     fields = tuple(Field(n, e.type) for n, e in zip(names, output, strict=True))
     project = Project(

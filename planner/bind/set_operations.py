@@ -27,12 +27,21 @@ from sqlstream.types import LogicalType, TimeAttribute
 def bind_union(node: exp.Union, namespace: Namespace) -> RelationalNode:
     """UNION [ALL]: columns by position, each of the type that all branches convert to, with the names of the first
     branch."""
-    branches: list[exp.Expr] = []
+    converted, schema = bind_branches(_branches(node), "UNION", namespace)
+    union: RelationalNode = Union(branches=converted, schema=schema, span=namespace.span(node))
+    if node.args.get("distinct"):
+        union = distinct(union)
+    return bind_output_order(union, node, namespace)
+
+
+def bind_branches(
+    branches: list[exp.Expr], operation: str, namespace: Namespace
+) -> tuple[tuple[RelationalNode, ...], Schema]:
+    """The queries that `operation` combines, with columns of common types and the names of the first."""
     inputs: list[RelationalNode] = []
-    for branch in _branches(node):
-        branches.append(branch)
+    for branch in branches:
         inputs.append(namespace.bind_subquery(branch, namespace))
-        _check_width(inputs[0], inputs[-1], namespace.span(branch))
+        _check_width(inputs[0], inputs[-1], operation, namespace.span(branch))
     width = len(inputs[0].schema)
     spans = [_output_spans(b, width, namespace) for b in branches]
     types = tuple(
@@ -40,14 +49,7 @@ def bind_union(node: exp.Union, namespace: Namespace) -> RelationalNode:
         for c in range(width)
     )
     schema = Schema(tuple(Field(n, t) for n, t in zip(inputs[0].schema.names, types, strict=True)))
-    union: RelationalNode = Union(
-        branches=tuple(_converted(i, schema, s) for i, s in zip(inputs, spans, strict=True)),
-        schema=schema,
-        span=namespace.span(node),
-    )
-    if node.args.get("distinct"):
-        union = distinct(union)
-    return bind_output_order(union, node, namespace)
+    return tuple(_converted(i, schema, s) for i, s in zip(inputs, spans, strict=True)), schema
 
 
 def _output_spans(query: exp.Expr, width: int, namespace: Namespace) -> tuple[Span | None, ...]:
@@ -73,11 +75,11 @@ def _has_own_clauses(node: exp.Expr) -> bool:
     return any(node.args.get(name) is not None for name in ("order", "limit", "offset", "with_"))
 
 
-def _check_width(first: RelationalNode, other: RelationalNode, span: Span | None) -> None:
+def _check_width(first: RelationalNode, other: RelationalNode, operation: str, span: Span | None) -> None:
     if len(first.schema) != len(other.schema):
         raise UserError(
             "SS2011",
-            f"UNION needs the same number of columns: {len(first.schema)} and {len(other.schema)}",
+            f"{operation} needs the same number of columns: {len(first.schema)} and {len(other.schema)}",
             span=span,
         )
 

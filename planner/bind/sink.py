@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from sqlglot import exp
 
 from planner.bind.binder import bind_query, root_namespace
@@ -10,17 +12,19 @@ from planner.bind.context import BindContext
 from planner.bind.literals import bind_literal
 from planner.bind.names import find_table, object_path, suggest
 from planner.bind.output_spans import output_spans
-from planner.bind.table_options import check_hints, find_connector
+from planner.bind.table_options import check_hints, find_connector, written_format
 from planner.bind.types import can_cast_implicitly
 from planner.depth import refuse_depth
 from planner.dialect.nodes import span_of
 from planner.dialect.statements import Identifier, Insert, Query, Statement, StatementSet
 from planner.relational.nodes import Project, RelationalNode, Sink
 from sqlstream.catalog import CatalogTable, Column, ColumnKind, ObjectPath
+from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef, Literal
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.sink import COLLECT
+from sqlstream.spi.connector import ConnectorDescriptor
 
 
 def bind_sinks(statement: Statement, context: BindContext) -> tuple[Sink, ...]:
@@ -39,7 +43,16 @@ def bind_sinks(statement: Statement, context: BindContext) -> tuple[Sink, ...]:
 def bind_insert(statement: Insert, context: BindContext) -> Sink:
     """The plan of INSERT INTO. UserError when query and table do not match by number and type of columns."""
     span = statement.target.span
-    table = find_table(object_path(statement.target.parts, context, span), context, span)
+    return insert_into(
+        find_table(object_path(statement.target.parts, context, span), context, span), statement, context
+    )
+
+
+def insert_into(
+    table: CatalogTable, statement: Insert, context: BindContext, query: RelationalNode | None = None
+) -> Sink:
+    """The same into a table that the catalog may not have, or have otherwise; `query`: that of the statement, if it is bound."""
+    span = statement.target.span
     options = {**table.options, **check_hints(table, statement.hints, context)}
     descriptor = find_connector(options, context, span)
     if not descriptor.is_sink:
@@ -50,13 +63,16 @@ def bind_insert(statement: Insert, context: BindContext) -> Sink:
             span=span,
             hint="INSERT INTO a table whose connector is a sink, such as print or filesystem",
         )
+    _check_on_conflict(statement, table, descriptor)
     columns = _writable_columns(table, span)
     fixed = _static_partition(statement, table, columns)
     targets = _targets(statement, table, columns, fixed)
-    query = bind_query(statement.query, context)
+    query = query or bind_query(statement.query, context)
     spans = output_spans(statement.query, len(query.schema))
     _check_assignment(query, targets, table, span_of(statement.query), spans)
-    return _sink(query, table, options, columns, _assignments(query, targets, fixed, spans), statement)
+    sink = _sink(query, table, options, columns, _assignments(query, targets, fixed, spans), statement)
+    written = written_format(descriptor, options, context)
+    return sink if written is None else dataclasses.replace(sink, format_mode=written.sink_mode)
 
 
 def _sink(
@@ -85,7 +101,27 @@ def _sink(
         options=tuple(sorted(options.items())),
         schema=schema,
         span=statement.target.span,
+        on_conflict=statement.on_conflict,
     )
+
+
+def _check_on_conflict(statement: Insert, table: CatalogTable, descriptor: ConnectorDescriptor) -> None:
+    if statement.on_conflict is None:
+        return
+    if not table.primary_key:
+        raise UserError(
+            "SS3480",
+            f'ON CONFLICT goes by the primary key, and table "{table.path.name}" has none',
+            span=statement.on_conflict_span,
+            hint="declare PRIMARY KEY (…) NOT ENFORCED in the table, or leave ON CONFLICT out",
+        )
+    if descriptor.sink_mode is not ChangelogMode.UPSERT:
+        raise UserError(
+            "SS3480",
+            f'connector "{descriptor.identifier}" of table "{table.path.name}" does not replace rows by their key',
+            span=statement.on_conflict_span,
+            hint="leave ON CONFLICT out",
+        )
 
 
 def _writable_columns(table: CatalogTable, span: Span | None) -> tuple[Column, ...]:

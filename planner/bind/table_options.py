@@ -194,6 +194,13 @@ def _known_options(
     return known
 
 
+def written_format(
+    descriptor: ConnectorDescriptor, options: Mapping[str, str], context: BindContext
+) -> FormatDescriptor | None:
+    """The format of a table whose options have been checked; None for a connector without formats."""
+    return context.formats.get(options.get("format", "")) if descriptor.has_format else None
+
+
 def _find_format(
     values: dict[str, str], descriptor: ConnectorDescriptor, context: BindContext, spans: _Spans
 ) -> FormatDescriptor | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable
 from typing import TypeVar
@@ -15,7 +16,13 @@ from planner.bind.names import find_object, resolve_path
 from planner.bind.namespace import Namespace
 from planner.bind.scalar import ScalarBinder
 from planner.bind.scope import Scope
-from planner.bind.table_options import check_hints, find_connector, is_bounded, written_options
+from planner.bind.table_options import (
+    check_hints,
+    find_connector,
+    is_bounded,
+    written_format,
+    written_options,
+)
 from planner.dialect import nodes
 from planner.dialect.parser import parse_expression, parse_query, table_options
 from planner.relational.nodes import Project, RelationalNode, TableScan, Watermark
@@ -116,6 +123,9 @@ def bind_table_source(
             span=span,
         )
     scan = _scan(table, options, is_bounded(descriptor, options), descriptor.metadata, span)
+    written = written_format(descriptor, options, namespace.context)
+    if written is not None and not written.source_mode.is_insert_only:
+        scan = dataclasses.replace(scan, mode=written.source_mode)
     columns = bind_columns(table, scan.schema, namespace.at(span), span)
     node: RelationalNode = scan
     if not _is_identity(columns, scan):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sqlglot import exp
 
 from planner.bind.comparable import require_key
@@ -28,8 +30,8 @@ def bind_window_tvf(node: nodes.WindowTvf, input: FromItem, namespace: Namespace
     column = _time_column(node, input, binder)
     time_type = input.node.schema.types[column]
     keys = tuple(_column_index(key, binder, is_key=True) for key in node.args.get("partition_by") or ())
-    window = _window(node, namespace, sql.is_rowtime(time_type))
-    schema = Schema(input.node.schema.fields + _window_fields(time_type))
+    window = window_spec(str(node.args["kind"]), _sizes(node), namespace.span(node), namespace, time_type)
+    schema = Schema(input.node.schema.fields + window_fields(time_type))
     tvf = WindowTvf(
         input=input.node,
         window=window,
@@ -41,7 +43,7 @@ def bind_window_tvf(node: nodes.WindowTvf, input: FromItem, namespace: Namespace
     return FromItem(tvf, Scope.of(schema, input.qualifier))
 
 
-def _window_fields(time_type: LogicalType) -> tuple[Field, ...]:
+def window_fields(time_type: LogicalType) -> tuple[Field, ...]:
     boundary = sql.timestamp(3).not_null()
     root = TypeRoot.TIMESTAMP_LTZ if sql.is_proctime(time_type) else time_type.root
     window_time = LogicalType(root, nullable=False, precision=3, time_attribute=time_type.time_attribute)
@@ -81,35 +83,59 @@ def _column_index(node: exp.Expr, binder: ScalarBinder, is_key: bool = False) ->
     return bound.index
 
 
-def _window(node: nodes.WindowTvf, namespace: Namespace, is_event_time: bool) -> WindowSpec:
-    kind = WindowKind(str(node.args["kind"]))
+def _sizes(node: nodes.WindowTvf) -> dict[str, exp.Expr]:
+    names = ("size", "slide", "step", "gap", "offset")
+    return {name: node.args[name] for name in names if node.args.get(name) is not None}
+
+
+def window_spec(
+    kind_name: str,
+    sizes: Mapping[str, exp.Expr],
+    span: Span | None,
+    namespace: Namespace,
+    time_type: LogicalType,
+    divides: bool = True,
+) -> WindowSpec:
+    """The window of `sizes` (size, slide, step, gap, offset). UserError SS3002 for an impossible one. `divides`: the
+    size has to be a multiple of the slide, as in Flink's window functions; its group windows need only cover all rows."""
+    kind = WindowKind(kind_name)
     size_name = "gap" if kind is WindowKind.SESSION else "size"
     slide_name = {WindowKind.HOP: "slide", WindowKind.CUMULATE: "step"}.get(kind, "")
-    size_ms = _interval_ms(node, size_name, namespace)
-    slide_ms = _interval_ms(node, slide_name, namespace) if slide_name else 0
-    if slide_ms and size_ms % slide_ms != 0:
+    size_ms = _interval_ms(kind, sizes, size_name, span, namespace)
+    slide_ms = _interval_ms(kind, sizes, slide_name, span, namespace) if slide_name else 0
+    if slide_ms and (size_ms % slide_ms != 0 if divides else size_ms < slide_ms):
+        is_no = "is no multiple of" if divides else "is less than"
+        wanted = f"a multiple of its {slide_name}" if divides else f"no less than its {slide_name}"
         raise UserError(
             "SS3002",
-            f"{kind.value} needs a size that is a multiple of its {slide_name}:"
-            f" {size_ms} ms is no multiple of {slide_ms} ms",
-            span=namespace.span(node.args["size"]),
+            f"{kind.value} needs a size that is {wanted}: {size_ms} ms {is_no} {slide_ms} ms",
+            span=namespace.span(sizes["size"]),
             hint=f"the {slide_name} comes first, then the size",
         )
-    offset = node.args.get("offset")
+    offset = sizes.get("offset")
     return WindowSpec(
         kind,
         size_ms=size_ms,
         slide_ms=slide_ms,
         offset_ms=_literal_ms(offset, "offset", namespace) if offset is not None else 0,
-        is_event_time=is_event_time,
-        time_zone=str(config.get(namespace.context.config, "table.local-time-zone")),
+        is_event_time=sql.is_rowtime(time_type),
+        time_zone=_time_zone(time_type, namespace),
     )
 
 
-def _interval_ms(node: nodes.WindowTvf, name: str, namespace: Namespace) -> int:
-    written = node.args.get(name)
+def _time_zone(time_type: LogicalType, namespace: Namespace) -> str:
+    """The zone by whose clock the windows are cut. A TIMESTAMP is local by itself."""
+    if time_type.root is not TypeRoot.TIMESTAMP_LTZ:
+        return "UTC"
+    return str(config.get(namespace.context.config, "table.local-time-zone"))
+
+
+def _interval_ms(
+    kind: WindowKind, sizes: Mapping[str, exp.Expr], name: str, span: Span | None, namespace: Namespace
+) -> int:
+    written = sizes.get(name)
     if written is None:
-        raise UserError("SS3002", f"{node.args['kind']} needs a {name}", span=namespace.span(node))
+        raise UserError("SS3002", f"{kind.value} needs a {name}", span=span)
     value = _literal_ms(written, name, namespace)
     if value <= 0:
         raise UserError("SS3002", f"the {name} of a window must be positive", span=namespace.span(written))

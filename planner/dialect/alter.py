@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import Token
 
+from planner.dialect.alter_table import table_changes
 from planner.dialect.catalogs import alter_database
 from planner.dialect.ddl import unsupported
 from planner.dialect.extent import extent
@@ -11,6 +12,7 @@ from planner.dialect.options import option_list
 from planner.dialect.queries import QueryParser
 from planner.dialect.statements import (
     AlterDatabase,
+    AlterTable,
     AlterTableOptions,
     AlterView,
     Identifier,
@@ -18,11 +20,8 @@ from planner.dialect.statements import (
 )
 from planner.dialect.tokens import span
 
-_TABLE_CHANGES = ("ADD", "MODIFY", "DROP", "RENAME")
-_TABLE_HINT = "ALTER TABLE takes RENAME TO, SET (…) and RESET (…); else drop the table and create it again"
 
-
-def alter(parser: QueryParser) -> RenameObject | AlterTableOptions | AlterView | AlterDatabase:
+def alter(parser: QueryParser) -> RenameObject | AlterTableOptions | AlterTable | AlterView | AlterDatabase:
     """Read ALTER TABLE | VIEW | DATABASE."""
     first = parser.expect("ALTER")
     if parser.accept("TABLE"):
@@ -34,7 +33,7 @@ def alter(parser: QueryParser) -> RenameObject | AlterTableOptions | AlterView |
     raise unsupported(parser, first)
 
 
-def _alter_table(parser: QueryParser, first: Token) -> RenameObject | AlterTableOptions:
+def _alter_table(parser: QueryParser, first: Token) -> RenameObject | AlterTableOptions | AlterTable:
     if_exists = parser.accept("IF", "EXISTS")
     name = parser.qualified_name("a table name")
     if parser.at("RENAME", "TO"):
@@ -45,12 +44,10 @@ def _alter_table(parser: QueryParser, first: Token) -> RenameObject | AlterTable
     if parser.accept("RESET"):
         keys = _option_keys(parser)
         return AlterTableOptions(*extent(parser, first), name=name, reset=keys, if_exists=if_exists)
-    if parser.at_any(*_TABLE_CHANGES):
-        token = parser.advance()
-        raise parser.refusal(
-            f"ALTER TABLE … {token.text.upper()} of columns is not supported yet", token, _TABLE_HINT
-        )
-    raise parser.unexpected("RENAME TO, SET or RESET")
+    changes = table_changes(parser)
+    if changes is not None:
+        return AlterTable(*extent(parser, first), name=name, changes=changes, if_exists=if_exists)
+    raise parser.unexpected("ADD, MODIFY, DROP, RENAME, SET or RESET")
 
 
 def _option_keys(parser: QueryParser) -> tuple[Identifier, ...]:

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from sqlglot import Token, exp
 
 from planner.dialect import alter, catalogs, ddl, jobs, show
+from planner.dialect.create_table import column_names
 from planner.dialect.ddl import unsupported
 from planner.dialect.extent import extent
 from planner.dialect.options import read_option
 from planner.dialect.queries import QueryParser
 from planner.dialect.statements import (
+    CreateTable,
     Explain,
     Identifier,
     Insert,
@@ -26,6 +28,7 @@ from planner.dialect.statements import (
 from planner.dialect.tokens import is_word, word
 from planner.dialect.tokens import span as token_span
 from sqlstream.errors import Span, UserError, did_you_mean
+from sqlstream.specs.on_conflict import OnConflict
 
 _DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")
 _UNBUILT = (
@@ -73,11 +76,34 @@ def _insert(parser: QueryParser) -> Insert:
     partition = _partition(parser) if parser.at("PARTITION") else ()
     columns: tuple[Identifier, ...] = ()
     if parser.at("(") and word(parser.peek(1)) not in ("SELECT", "WITH", "VALUES", "("):
-        columns = ddl.column_names(parser)
+        columns = column_names(parser)
     query = parser.query()
+    on_conflict, on_conflict_span = _on_conflict(parser)
     return Insert(
-        *extent(parser, first), target=target, columns=columns, query=query, partition=partition, hints=hints
+        *extent(parser, first),
+        target=target,
+        columns=columns,
+        query=query,
+        partition=partition,
+        hints=hints,
+        on_conflict=on_conflict,
+        on_conflict_span=on_conflict_span,
     )
+
+
+def _on_conflict(parser: QueryParser) -> tuple[OnConflict | None, Span | None]:
+    """Read ON CONFLICT DO DEDUPLICATE | NOTHING, and its place."""
+    first = parser.token
+    if not parser.accept("ON", "CONFLICT"):
+        return None, None
+    parser.expect("DO")
+    if parser.at("ERROR"):
+        hint = "write DO DEDUPLICATE to keep the row that was added last, or DO NOTHING for the one that was there before"
+        raise parser.refusal("ON CONFLICT DO ERROR is not supported yet", parser.advance(), hint)
+    if not parser.at_any("DEDUPLICATE", "NOTHING"):
+        raise parser.unexpected("DEDUPLICATE or NOTHING")
+    action = OnConflict(word(parser.advance()))
+    return action, Span(first.start, parser.previous_end)
 
 
 def _path_refusal(parser: QueryParser) -> UserError:
@@ -111,6 +137,8 @@ def _execute(parser: QueryParser) -> Statement:
             query=insert.query,
             partition=insert.partition,
             hints=insert.hints,
+            on_conflict=insert.on_conflict,
+            on_conflict_span=insert.on_conflict_span,
         )
     if parser.at_query():
         query = parser.query()
@@ -153,13 +181,23 @@ def _explain(parser: QueryParser) -> Explain:
             details.append(detail)
             if not parser.accept(","):
                 break
-    target = _explained(parser)
+    target = _created(parser) if parser.at_any("CREATE", "REPLACE") else _explained(parser)
     return Explain(
         *extent(parser, first),
         target=target,
         details=tuple(dict.fromkeys(details)),
         is_of_state=is_of_state,
     )
+
+
+def _created(parser: QueryParser) -> CreateTable:
+    """Read CREATE TABLE … AS."""
+    first = parser.token
+    made = ddl.replace(parser) if parser.at("REPLACE") else ddl.create(parser)
+    if isinstance(made, CreateTable) and made.query is not None:
+        return made
+    hint = "name the query that fills the table: EXPLAIN CREATE TABLE … AS SELECT …"
+    raise parser.refusal("of a CREATE only one with a query has a plan", first, hint)
 
 
 def _explained(parser: QueryParser, hint: str = "") -> Query | Insert | StatementSet:
@@ -241,6 +279,7 @@ _READERS: dict[str, Callable[[QueryParser], Statement]] = {
     "BEGIN": _begin,
     "CREATE": ddl.create,
     "DROP": ddl.drop,
+    "REPLACE": ddl.replace,
     "ALTER": alter.alter,
     "SET": _set,
     "RESET": _reset,

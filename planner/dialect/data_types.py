@@ -23,6 +23,7 @@ _PLAIN = {
     "STRING": types.STRING,
     "BYTES": types.BYTES,
     "NULL": types.NULL,
+    "VARIANT": types.VARIANT,
 }
 _LENGTH = {
     "CHAR": types.char,
@@ -236,6 +237,11 @@ def _row(parser: Reader, closing: str) -> LogicalType:
         if parser.at_string() or parser.accept("COMMENT"):
             parser.string("the comment in single quotes")
     return LogicalType(TypeRoot.ROW, fields=tuple(fields))
+
+
+def is_type_name(name: str) -> bool:
+    """Whether a word in upper case begins a data type."""
+    return name in {*_PLAIN, *_LENGTH, *_READERS, "ARRAY", "MAP", "MULTISET", "ROW"}
 
 
 def _names() -> list[str]:

@@ -10,7 +10,15 @@ from sqlglot.parser import Parser
 
 from planner.dialect.data_types import data_type
 from planner.dialect.literals import UNITS, datetime_value, interval_value, is_interval_range
-from planner.dialect.nodes import DateTimeLiteral, FunctionCall, IntervalLiteral, Like, TypeName
+from planner.dialect.nodes import (
+    DateTimeLiteral,
+    FunctionCall,
+    IntervalLiteral,
+    Like,
+    Overlaps,
+    Quantified,
+    TypeName,
+)
 from planner.dialect.reading import Reader
 from planner.dialect.strictness import checked
 from planner.dialect.tokens import is_word, word
@@ -117,6 +125,9 @@ class ExpressionParser(Reader):
         while True:
             # A NOT without a test after it belongs to the caller: INT NOT NULL.
             is_negated = self._next.token_type in self.RANGE_PARSERS and self._match(TokenType.NOT)
+            if self.at("OVERLAPS", "(") and isinstance(this, FunctionCall) and this.this == "ROW":
+                this = self._parse_overlaps(this)
+                continue
             if not self._match_set(self.RANGE_PARSERS):
                 return this
             this = self.RANGE_PARSERS[self._prev.token_type](self, this)
@@ -171,6 +182,15 @@ class ExpressionParser(Reader):
         self.expect("AND")
         return self.expression(exp.Between(this=this, low=low, high=self.operand(), symmetric=is_symmetric))
 
+    def _parse_overlaps(self, this: FunctionCall) -> exp.Expr:
+        token = self.advance()
+        other = self._parse_paren()
+        periods = [this.expressions, other.expressions if isinstance(other, FunctionCall) else []]
+        if any(len(period) != 2 for period in periods):
+            hint = "write (start, end) OVERLAPS (start, end), where an end may be an INTERVAL"
+            raise self.refusal("OVERLAPS compares two periods", token, hint)
+        return self.expression(Overlaps(expressions=[part for period in periods for part in period]))
+
     def _parse_like(self, this: exp.Expr | None, is_similar: bool) -> exp.Expr:
         if is_similar:
             self.expect("TO")
@@ -220,15 +240,26 @@ class ExpressionParser(Reader):
     def _name_or_call(self) -> exp.Expr:
         token = self.token
         if word(token) in _QUANTIFIERS and self._prev.token_type in self._OPERATORS:
-            self._advance()
-            message = f"comparison with {word(token)} (…) is not supported yet"
-            raise self.refusal(message, token, "use IN, EXISTS or an aggregate in a subquery")
+            return self._quantified()
         if self._next.token_type is TokenType.L_PAREN and (call := self._parse_function_call()):
             return call
         if not self.at_name():
             is_name = is_word(token) or token.token_type is TokenType.IDENTIFIER
             raise self.unexpected("an expression or a column name" if is_name else "an expression")
         return self.name_path()
+
+    def _quantified(self) -> exp.Expr:
+        token = self.advance()
+        self.expect("(", hint="write a query in parentheses, such as = ANY (SELECT …)")
+        node = Quantified(is_all=word(token) == "ALL")
+        self.enter()
+        if self.at_query():
+            node.set("this", self.query())
+        else:
+            node.set("expressions", self.values())
+        self.leave()
+        self.expect(")")
+        return self.mark(node, token.start)
 
     def name_path(self) -> exp.Expression:
         """Read `a`, `t.a`, … as an exp.Column; what comes after the fourth part as exp.Dot."""

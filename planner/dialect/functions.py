@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlglot import Token, TokenType, exp
 
+from planner.dialect import json_functions
 from planner.dialect.expressions import ExpressionParser
 from planner.dialect.nodes import FrameBound, FunctionCall, OverClause
 from planner.dialect.tokens import RESERVED, is_word, word
@@ -68,11 +69,21 @@ class FunctionParser(ExpressionParser):
         name = token.text.upper()
         self._advance()
         self.expect("(")
+        if name in json_functions.READERS:
+            return self.mark(self._json_call(name), token.start)
         node = FunctionCall(this=name, expressions=[])
         special = self.FUNCTION_PARSERS.get(name)
         node.set("expressions", special(self) if special else self._arguments(node))
         self.expect(")")
         return self.mark(self._parse_window(node), token.start)
+
+    def _json_call(self, name: str) -> exp.Expr:
+        node = json_functions.READERS[name](self)
+        self.expect(")")
+        joined = json_functions.aggregate_of(node)
+        if joined is not None:
+            self._parse_window(joined)
+        return node
 
     def _arguments(self, node: FunctionCall) -> list[exp.Expression]:
         if self.at(")"):
@@ -85,10 +96,8 @@ class FunctionParser(ExpressionParser):
         if self.at_query():
             raise self.unexpected("an expression", "put a scalar subquery in its own parentheses")
         arguments = self._parse_csv(self._argument)
-        if node.this.startswith("JSON_") and not self.at(")"):
-            clause = self.advance()
-            hint = "leave the clause out"
-            raise self.refusal(f"the {word(clause)} clause of {node.this} is not supported yet", clause, hint)
+        if node.this == "ARRAY_AGG":
+            self._null_treatment(node)
         return arguments
 
     def _argument(self) -> exp.Expression:
@@ -168,9 +177,7 @@ class FunctionParser(ExpressionParser):
             self.expect("(")
             this.set("order", self._parse_order())
             self.expect(")")
-        if self.at("IGNORE", "NULLS") or self.at("RESPECT", "NULLS"):
-            this.set("nulls", word(self.advance()))
-            self.advance()
+        self._null_treatment(this)
         if self.accept("FILTER", "("):
             self.expect("WHERE")
             this.set("filter", self.value())
@@ -178,6 +185,11 @@ class FunctionParser(ExpressionParser):
         if self.at("OVER"):
             this.set("over", self._over())
         return this
+
+    def _null_treatment(self, node: FunctionCall) -> None:
+        if self.at("IGNORE", "NULLS") or self.at("RESPECT", "NULLS"):
+            node.set("nulls", word(self.advance()))
+            self.advance()
 
     def _over(self) -> OverClause:
         start = self.expect("OVER").start
@@ -188,13 +200,11 @@ class FunctionParser(ExpressionParser):
         return self.mark(clause, start)
 
     def window_definition(self) -> OverClause:
-        """Read `(PARTITION BY … ORDER BY … frame)`."""
+        """Read `(name PARTITION BY … ORDER BY … frame)`, each part of which may be missing."""
         start = self.expect("(").start
         clause = OverClause()
         if self.at_name() and not self.at_any("ROWS", "RANGE"):
-            token = self.advance()
-            hint = "repeat its PARTITION BY and ORDER BY here"
-            raise self.refusal("a window that extends another window is not supported yet", token, hint)
+            clause.set("base", self.name("a window name").name)
         if self.accept("PARTITION"):
             self.expect("BY")
             clause.set("partition_by", self.values())

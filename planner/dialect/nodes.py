@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from sqlglot import exp
@@ -24,13 +25,69 @@ class FunctionCall(exp.Expression):
         "order": False,
         "filter": False,
         "over": False,
+        "semantics": False,
+    }
+
+
+class MatchRecognize(exp.Expression):
+    """MATCH_RECOGNIZE over `this`. `measures` and `define` are aliases; `rows` is ONE, ALL, ALL OMIT or ALL UNMATCHED; `after`,
+    `pattern` and `subsets` are values of planner.dialect.match_recognize."""
+
+    arg_types = {
+        "this": True,
+        "partition_by": False,
+        "order_by": False,
+        "measures": False,
+        "rows": True,
+        "after": True,
+        "pattern": True,
+        "within": False,
+        "subsets": False,
+        "define": True,
+        "alias": False,
+        "joins": False,
+    }
+
+
+class Pivot(exp.Expression):
+    """PIVOT over `this`: `expressions` are aggregate calls or aliases of them, `choices` are aliases of exp.Tuple with a value
+    for each of `columns`."""
+
+    arg_types = {
+        "this": True,
+        "expressions": True,
+        "columns": True,
+        "choices": True,
+        "group_by": False,
+        "alias": False,
+        "joins": False,
+    }
+
+
+class JsonCall(FunctionCall):
+    """A call with clauses of SQL/JSON (`planner.dialect.json_functions`).
+
+    JSON_ITEMS and JSON_MEMBERS are what JSON_ARRAYAGG and JSON_OBJECTAGG do with an ARRAY_AGG of JSON_ITEM and JSON_MEMBER.
+    """
+
+    arg_types = {
+        **FunctionCall.arg_types,
+        "returning": False,
+        "wrapper": False,
+        "on_empty": False,
+        "default_on_empty": False,
+        "on_error": False,
+        "default_on_error": False,
+        "on_null": False,
     }
 
 
 class OverClause(exp.Expression):
-    """OVER (PARTITION BY … ORDER BY … frame). `name` is set until its WINDOW clause is read."""
+    """OVER (PARTITION BY … ORDER BY … frame). `name`, and `base` of a window that extends another, are set until the WINDOW
+    clause is read."""
 
     arg_types = {
+        "base": False,
         "partition_by": False,
         "order_by": False,
         "frame": False,
@@ -64,6 +121,12 @@ class DateTimeLiteral(exp.Expression):
     arg_types = {"this": True, "kind": True}
 
 
+class Overlaps(exp.Expression):
+    """`(start, end or length) OVERLAPS (start, end or length)`: four expressions."""
+
+    arg_types = {"expressions": True}
+
+
 class Like(exp.Expression):
     """this LIKE expression [ESCAPE escape], or SIMILAR TO where `is_similar`."""
 
@@ -93,16 +156,37 @@ class WindowTvf(exp.Expression):
     }
 
 
+class Quantified(exp.Expression):
+    """ANY (…), SOME (…) or ALL (…) behind a comparison: `this` is a query, or there are `expressions`."""
+
+    arg_types = {"this": False, "expressions": False, "is_all": True}
+
+
 class SystemTime(exp.Expression):
     """FOR SYSTEM_TIME AS OF this, at a table."""
 
     arg_types = {"this": True}
 
 
+class JoinedTables(exp.Expression):
+    """Tables in parentheses, `(this JOIN …)`, which are joined before the others."""
+
+    arg_types = {"this": True, "joins": True}
+
+
 class QueryHints(exp.Expression):
     """The hints of a SELECT; `lookup_hints` returns them."""
 
     arg_types = {}
+
+
+def walk_level(node: exp.Expr) -> Iterator[exp.Expr]:
+    """`node` and what is below it, without what is inside of subqueries; the queries themselves occur."""
+    yield from node.walk(prune=is_query)
+
+
+def is_query(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Select | exp.SetOperation | exp.Values | exp.Subquery)
 
 
 def lookup_hints(select: exp.Expr) -> tuple[tuple[Option, ...], ...]:

@@ -135,11 +135,17 @@ TABLE(TUMBLE(…)), TUMBLE(…), named arguments
 UNNEST(x) [WITH ORDINALITY]       exp.Unnest(expressions=[x], offset=bool)
 LATERAL TABLE(f(x)), LATERAL (query)
                                   exp.Lateral(this=FunctionCall | exp.Subquery)
-joins                             exp.Join(this, side="LEFT"|"RIGHT"|"FULL"|None, kind="INNER"|"CROSS"|None,
-                                  on, using=[Identifier], method="NATURAL"|None). `a, b` is kind="CROSS".
-                                  LEFT SEMI/ANTI JOIN do not exist in Flink
+(a JOIN b …)                      nodes.JoinedTables(this=a, joins=[exp.Join, …])
+joins                             exp.Join(this, side="LEFT"|"RIGHT"|"FULL"|None, kind="INNER"|"CROSS"|"SEMI"|
+                                  "ANTI"|None, on, using=[Identifier], method="NATURAL"|None). `a, b` is
+                                  kind="CROSS".
 
-Refused here with a position: MATCH_RECOGNIZE, TABLESAMPLE, PIVOT, LATERAL VIEW,
+t MATCH_RECOGNIZE (…)             nodes.MatchRecognize(this=exp.Table | exp.Subquery, …), its pattern by
+                                  planner.dialect.match_recognize
+
+t PIVOT (…)                       nodes.Pivot(this=exp.Table | exp.Subquery, …)
+
+Refused here with a position: TABLESAMPLE, UNPIVOT, LATERAL VIEW,
 QUALIFY, WITH RECURSIVE, query hints, other dialects' operators, and every statement that
 `planner.dialect.statements` has no class for.
 """

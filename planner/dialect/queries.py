@@ -15,8 +15,10 @@ from planner.dialect.tokens import is_word, span, word
 from sqlstream.errors import Span, UserError
 
 _QUERY_WORDS = ("SELECT", "VALUES", "(")
-_CLAUSES = ("where", "group", "having", "windows")
+_CLAUSES = ("where", "group", "having", "windows", "qualify")
 _TAIL = ("order", "limit", "offset", "with_")
+
+_JOIN_HINTS = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "MULTI_JOIN")
 
 
 class QueryParser(RelationParser):
@@ -28,7 +30,7 @@ class QueryParser(RelationParser):
         TokenType.GROUP_BY: lambda self: ("group", self._parse_group()),
         TokenType.HAVING: lambda self: ("having", self._parse_having()),
         TokenType.WINDOW: lambda self: ("windows", self._parse_window_clause()),
-        TokenType.QUALIFY: lambda self: self._refuse_qualify(),
+        TokenType.QUALIFY: lambda self: ("qualify", self._parse_qualify()),
     }
 
     def _parse_statement(self) -> exp.Expr | None:
@@ -120,11 +122,17 @@ class QueryParser(RelationParser):
             return None
         token = self.advance()
         lookups: list[tuple[Option, ...]] = []
-        while not lookups or self.accept(","):
-            if not self.accept("LOOKUP"):
+        while True:
+            if self.accept("LOOKUP"):
+                lookups.append(option_list(self))
+            elif self.accept_any(*_JOIN_HINTS) is not None:
+                self._tables_of_hint()
+            else:
                 raise self._unknown_hint(token)
-            lookups.append(option_list(self))
-        self.expect("*/")
+            # Commas between hints may be left out.
+            self.accept(",")
+            if self.accept("*/"):
+                break
         hints = self.mark(QueryHints(), token.start)
         hints.meta["lookups"] = tuple(lookups)
         return hints
@@ -152,10 +160,10 @@ class QueryParser(RelationParser):
         node = super()._parse_having(skip_having_token)
         return self.mark(node, start) if node else None
 
-    def _refuse_qualify(self) -> None:
-        token = self.advance()
-        hint = "filter ROW_NUMBER() in the WHERE of an outer query"
-        raise self.refusal("QUALIFY is not part of Flink SQL", token, hint)
+    def _parse_qualify(self) -> exp.Qualify | None:
+        start = self.token.start
+        node = super()._parse_qualify()
+        return self.mark(node, start) if node else None
 
     def _parse_derived_table_values(self, allow_value_synonym: bool = False) -> exp.Values:
         start = self.expect("VALUES").start
@@ -176,12 +184,22 @@ class QueryParser(RelationParser):
         is_several = is_row and isinstance(value, FunctionCall) and value.this == "ROW"
         return self.mark(exp.Tuple(expressions=value.expressions if is_several else [value]), start)
 
+    def _tables_of_hint(self) -> None:
+        """Read the tables of a hint how a batch join is computed. A streaming join is computed in one way, so that they say
+        nothing, as in Flink."""
+        self.expect("(")
+        while True:
+            self.qualified_name("a table name")
+            if not self.accept(","):
+                break
+        self.expect(")")
+
     def _unknown_hint(self, token: Token) -> UserError:
         name = self.token.text
         while not self.at("*/") and not self.at_end():
             self.advance()
         self.advance()
-        hint = "remove the hint; only LOOKUP(…), and OPTIONS(…) behind a table's name, are supported"
+        hint = "remove the hint; there are LOOKUP(…), join hints such as BROADCAST(t), and OPTIONS(…) behind a table's name"
         return self.refusal(f'the query hint "{name}" is not supported yet', token, hint)
 
     def _select_item(self) -> exp.Expression:
@@ -340,22 +358,53 @@ def _check_order(select: exp.Select) -> None:
         if place is None:
             continue
         if following is not None and place.start > following:
-            hint = "the clauses of SELECT are WHERE, GROUP BY, HAVING and WINDOW, in this order"
+            hint = "the clauses of SELECT are WHERE, GROUP BY, HAVING, WINDOW and QUALIFY, in this order"
             word_place = Span(place.start, place.start + len(key))
             raise UserError("SS1001", f'unexpected "{key.upper()}"', span=word_place, hint=hint)
         following = place.start
 
 
 def _resolve_windows(root: exp.Expr, windows: dict[str, OverClause]) -> None:
-    """Replace every `OVER name` under `root` by the definition of that window."""
+    """Replace every `OVER name` under `root` by the definition of that window, and complete windows that extend another."""
+    for definition in windows.values():
+        _extend(definition, windows)
     for clause in list(root.find_all(OverClause)):
         name = clause.args.get("name")
         if name is None:
+            _extend(clause, windows)
             continue
-        if name not in windows:
-            hint = "define it with WINDOW name AS (…) after HAVING, or write OVER (…)"
-            raise UserError("SS1001", f'window "{name}" is not defined', span=span_of(clause), hint=hint)
-        definition = windows[name].copy()
+        definition = _window_named(name, windows, clause).copy()
         definition.set("name", None)
         for key in clause.arg_types:
             clause.set(key, definition.args.get(key))
+
+
+def _window_named(name: str, windows: dict[str, OverClause], clause: OverClause) -> OverClause:
+    if name not in windows:
+        hint = "define it with WINDOW name AS (…) after HAVING, or write OVER (…)"
+        raise UserError("SS1001", f'window "{name}" is not defined', span=span_of(clause), hint=hint)
+    return windows[name]
+
+
+def _extend(clause: OverClause, windows: dict[str, OverClause]) -> None:
+    """Give a window that begins with the name of another the PARTITION BY and ORDER BY of that one."""
+    name = clause.args.get("base")
+    if name is None:
+        return
+    clause.set("base", None)
+    base = _window_named(name, windows, clause)
+    if base is clause or base.args.get("base") is not None:
+        message = f'window "{name}" is not defined before the window that extends it'
+        raise UserError("SS1001", message, span=span_of(clause), hint="define it first")
+    wrong = ""
+    if clause.args.get("partition_by"):
+        wrong = "a window that extends another has its PARTITION BY"
+    elif clause.args.get("order_by") and base.args.get("order_by"):
+        wrong = f'window "{name}" has an ORDER BY already'
+    elif base.args.get("frame"):
+        wrong = f'window "{name}" has a frame, so it cannot be extended'
+    if wrong:
+        raise UserError("SS1001", wrong, span=span_of(clause), hint="write the whole window")
+    for key in ("partition_by", "order_by"):
+        if found := base.args.get(key):
+            clause.set(key, [part.copy() for part in found])

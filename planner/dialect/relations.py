@@ -7,9 +7,10 @@ from typing import Any, cast
 
 from sqlglot import Token, TokenType, exp
 
-from planner.dialect.functions import FunctionParser, can_be_called
-from planner.dialect.nodes import FilePath, SystemTime, WindowTvf
+from planner.dialect.functions import can_be_called
+from planner.dialect.nodes import FilePath, JoinedTables, SystemTime, WindowTvf
 from planner.dialect.options import option_list
+from planner.dialect.pivot import PivotParser
 from planner.dialect.statements import Option
 from planner.dialect.tokens import is_word, span, word
 from sqlstream.errors import UserError
@@ -22,18 +23,18 @@ _WINDOW_SIZES = {
     "SESSION": ("gap",),
 }
 JOIN_WORDS = (",", "NATURAL", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "OUTER")
-_FOREIGN_JOINS = ("SEMI", "ANTI", "ASOF", "STRAIGHT", "GLOBAL", "OUTER")
-_SEMI_HINT = "write JOIN … ON; for SEMI and ANTI, WHERE [NOT] EXISTS (…) or [NOT] IN (…)"
+_HALF_JOINS = ("SEMI", "ANTI")
+_FOREIGN_JOINS = ("ASOF", "STRAIGHT", "GLOBAL", "OUTER")
+_JOIN_HINT = "write JOIN … ON, LEFT SEMI JOIN or LEFT ANTI JOIN"
+_CLAUSES = ("MATCH_RECOGNIZE", "PIVOT")
 _FOREIGN_TABLES = {
-    "MATCH_RECOGNIZE": "MATCH_RECOGNIZE is not supported yet",
     "TABLESAMPLE": "TABLESAMPLE is not supported",
-    "PIVOT": "PIVOT is not part of Flink SQL",
     "UNPIVOT": "UNPIVOT is not part of Flink SQL",
 }
 
 
-class RelationParser(FunctionParser):
-    """Reads the items of FROM and JOIN, without sqlglot's stages, samples, pivots and versions of tables."""
+class RelationParser(PivotParser):
+    """Reads the items of FROM and JOIN, without sqlglot's stages, samples and versions of tables."""
 
     JOIN_METHODS = {TokenType.NATURAL}
     JOIN_KINDS = {TokenType.INNER, TokenType.CROSS, TokenType.OUTER}
@@ -41,32 +42,38 @@ class RelationParser(FunctionParser):
     TABLE_POSTFIX_TOKENS = frozenset()
 
     def _parse_joins(self, *_: Any, **__: Any) -> Iterator[exp.Join]:
-        has_comma = False
-        while True:
-            has_comma = has_comma or self.at(",")
-            first = self.token
-            side = word(self.peek(1 if self.at("NATURAL") else 0))
-            if has_comma and side in ("RIGHT", "FULL"):
+        joins: list[exp.Join] = []
+        comma = -1
+        while (join := self._parse_join()) is not None:
+            if comma >= 0 and join.args.get("side") in ("RIGHT", "FULL"):
                 # A comma binds more loosely than JOIN, which makes a difference for these two sides.
-                self._parse_join_parts()
-                self.expect("JOIN")
-                hint = "write CROSS JOIN in place of the comma"
-                raise self.refusal(f"a {side} JOIN after a comma is not supported", first, hint)
-            join = self._parse_join()
-            if join is None:
-                return
-            yield join
+                first, *others = joins[comma:]
+                first.set("this", JoinedTables(this=first.this, joins=[*others, join]))
+                joins = joins[: comma + 1]
+                continue
+            if join.args.get("kind") == "CROSS" and join.meta_get("is_comma"):
+                comma = len(joins)
+            joins.append(join)
+        return iter(joins)
 
     def _parse_join(self, *_: Any, **__: Any) -> exp.Join | None:
         first, index = self.token, self._index
         if self.accept(","):
-            return self.mark(exp.Join(this=self._parse_table(), kind="CROSS"), first.start)
+            comma = self.mark(exp.Join(this=self._parse_table(), kind="CROSS"), first.start)
+            comma.meta["is_comma"] = True
+            return comma
         method, side, kind = (word(t) if t else None for t in self._parse_join_parts())
-        if self._index == index and not self.at("JOIN"):
+        if self._index == index and not self.at("JOIN") and not self._at_half_join():
             return None
-        if self.at_any("SEMI", "ANTI"):
-            token = self.advance()
-            raise self.refusal(f"{word(token)} JOIN is not part of Flink SQL", first, _SEMI_HINT)
+        if self._at_half_join():
+            half = word(self.advance())
+            if method is not None or kind is not None or side not in (None, "LEFT"):
+                words = " ".join(w for w in (method, side, kind, half) if w)
+                raise self.refusal(f"{words} JOIN does not exist", first, f"write LEFT {half} JOIN … ON")
+            self.expect("JOIN")
+            node = exp.Join(this=self._parse_table(), kind=half)
+            self._join_condition(node, first)
+            return self.mark(node, first.start)
         if bool(side) != (kind == "OUTER") and kind:
             self._retreat(self._index - 1)
         self.expect("JOIN")
@@ -75,8 +82,11 @@ class RelationParser(FunctionParser):
         self._join_condition(node, first)
         return self.mark(node, first.start)
 
+    def _at_half_join(self) -> bool:
+        return self.at_any(*_HALF_JOINS) and word(self.peek(1)) == "JOIN"
+
     def _join_condition(self, node: exp.Join, first: Token) -> None:
-        freedom = node.args["method"] or ("CROSS" if node.args["kind"] == "CROSS" else None)
+        freedom = node.args.get("method") or ("CROSS" if node.args.get("kind") == "CROSS" else None)
         if self.accept("ON"):
             node.set("on", self.value())
         elif self.accept("USING"):
@@ -95,10 +105,27 @@ class RelationParser(FunctionParser):
         start = self.token.start
         node = self._unaliased()
         self._system_time(node)
+        if self.at_any(*_CLAUSES):
+            node = self._under_clauses(self.mark(node, start), start)
         self._refuse_table_operators()
         if alias := self._parse_table_alias():
             node.set("alias", alias)
+            if self.at_any(*_CLAUSES):
+                return self._aliased(self._under_clauses(self.mark(node, start), start), start)
             self._refuse_table_operators()
+        return self.mark(node, start)
+
+    def _under_clauses(self, input: exp.Expression, start: int) -> exp.Expression:
+        """`input` under the MATCH_RECOGNIZE and PIVOT that follow it."""
+        while self.at_any(*_CLAUSES):
+            input = self.pivot(input, start) if self.at("PIVOT") else self.match_recognize(input, start)
+        return input
+
+    def _aliased(self, node: exp.Expression, start: int) -> exp.Expr:
+        """A clause behind the alias of its input, with an alias of its own."""
+        if alias := self._parse_table_alias():
+            node.set("alias", alias)
+        self._refuse_table_operators()
         return self.mark(node, start)
 
     def _parse_table_alias(self, *_: Any, **__: Any) -> exp.TableAlias | None:
@@ -107,8 +134,8 @@ class RelationParser(FunctionParser):
         if not has_as and self.at_any(*_FOREIGN_JOINS) and word(self.peek(1)) in ("JOIN", "APPLY"):
             token = self.advance()
             message = f"{word(token)} {word(self.advance())} is not part of Flink SQL"
-            raise self.refusal(message, token, _SEMI_HINT)
-        if not has_as and not self.at_name():
+            raise self.refusal(message, token, _JOIN_HINT)
+        if not has_as and (not self.at_name() or self._at_half_join()):
             return None
         alias = exp.TableAlias(this=self.name("a table alias"))
         if self.at("("):
@@ -161,8 +188,20 @@ class RelationParser(FunctionParser):
         while word(self.peek(depth)) == "(":
             depth += 1
         if word(self.peek(depth)) not in ("SELECT", "WITH", "VALUES"):
-            raise self.unexpected("a query", "write joins without parentheses around them, or as a subquery")
+            return self._joined_tables()
         node = exp.Subquery(this=self.query())
+        self.expect(")")
+        return self.mark(node, start)
+
+    def _joined_tables(self) -> exp.Expression:
+        """Read `a JOIN b …)`."""
+        start = self.token.start
+        node = JoinedTables(this=self._parse_table())
+        node.set("joins", list(self._parse_joins()))
+        if not node.args["joins"]:
+            if isinstance(node.this, JoinedTables) and self.accept(")"):
+                return cast(exp.Expression, node.this.pop())
+            raise self.unexpected("JOIN", "parentheses in FROM hold a query, or tables that are joined")
         self.expect(")")
         return self.mark(node, start)
 

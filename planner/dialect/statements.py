@@ -12,6 +12,7 @@ import enum
 from sqlglot import exp
 
 from sqlstream.errors import Span
+from sqlstream.specs.on_conflict import OnConflict
 from sqlstream.types import LogicalType
 
 
@@ -44,7 +45,8 @@ class ColumnKind(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class ColumnDef:
-    """A column of CREATE TABLE. COMPUTED has `expression`, METADATA `metadata_key` (default: the name)."""
+    """A column of CREATE TABLE. COMPUTED has `expression`, METADATA `metadata_key` (default: the name). `stored_text` is that of
+    an expression that another table has declared."""
 
     name: str
     kind: ColumnKind
@@ -55,6 +57,7 @@ class ColumnDef:
     is_virtual: bool = False
     is_primary_key: bool = False
     comment: str = ""
+    stored_text: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +67,7 @@ class WatermarkDef:
     column: Identifier
     expression: exp.Expression
     span: Span
+    stored_text: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +87,26 @@ class LikeFiles:
 
 
 @dataclasses.dataclass(frozen=True)
+class LikeOption:
+    """INCLUDING | EXCLUDING | OVERWRITING of a feature of the other table."""
+
+    strategy: str
+    feature: str
+    span: Span
+
+
+@dataclasses.dataclass(frozen=True)
+class LikeTable:
+    """LIKE table (option …): what is not written is as in another table."""
+
+    name: Identifier
+    options: tuple[LikeOption, ...]
+
+
+@dataclasses.dataclass(frozen=True)
 class CreateTable(Statement):
+    """CREATE [OR REPLACE] TABLE. `query` fills the table (AS), whose columns `query_columns` puts in order."""
+
     name: Identifier
     columns: tuple[ColumnDef, ...]
     watermark: WatermarkDef | None
@@ -93,7 +116,10 @@ class CreateTable(Statement):
     is_temporary: bool = False
     if_not_exists: bool = False
     comment: str = ""
-    like: LikeFiles | None = None
+    like: LikeFiles | LikeTable | None = None
+    is_replacing: bool = False
+    query: exp.Expression | None = None
+    query_columns: tuple[Identifier, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,6 +160,64 @@ class AlterTableOptions(Statement):
     name: Identifier
     options: tuple[Option, ...] = ()
     reset: tuple[Identifier, ...] = ()
+    if_exists: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class PutColumn:
+    """ADD or MODIFY of a column. It stands behind the column `after`, or first (`is_first`), or else at the end (ADD) or where it
+    stood (MODIFY)."""
+
+    column: ColumnDef
+    is_new: bool
+    is_first: bool = False
+    after: Identifier | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class PutWatermark:
+    watermark: WatermarkDef
+    is_new: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class PutPrimaryKey:
+    columns: tuple[Identifier, ...]
+    is_new: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class DropColumn:
+    name: Identifier
+
+
+@dataclasses.dataclass(frozen=True)
+class RenameColumn:
+    name: Identifier
+    target: Identifier
+
+
+@dataclasses.dataclass(frozen=True)
+class DropPrimaryKey:
+    span: Span
+
+
+@dataclasses.dataclass(frozen=True)
+class DropWatermark:
+    span: Span
+
+
+TableChange = (
+    PutColumn | PutWatermark | PutPrimaryKey | DropColumn | RenameColumn | DropPrimaryKey | DropWatermark
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class AlterTable(Statement):
+    """ALTER TABLE [IF EXISTS] name ADD | MODIFY | DROP | RENAME …: `changes` in their order."""
+
+    name: Identifier
+    changes: tuple[TableChange, ...]
     if_exists: bool = False
 
 
@@ -307,6 +391,8 @@ class Insert(Statement):
     query: exp.Expression
     partition: tuple[tuple[Identifier, exp.Expression], ...] = ()
     hints: tuple[Option, ...] = ()
+    on_conflict: OnConflict | None = None
+    on_conflict_span: Span | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -324,7 +410,7 @@ class Explain(Statement):
     not of the plans.
     """
 
-    target: Query | Insert | StatementSet
+    target: Query | Insert | StatementSet | CreateTable
     details: tuple[str, ...] = ()
     is_of_state: bool = False
 

@@ -32,11 +32,22 @@ _ARGUMENTS: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.Bracket: ("this", "expressions"),
     exp.Case: ("this", "ifs", "default"),
     exp.If: ("this", "true"),
-    exp.Select: ("hint", "expressions", "distinct", "from_", "joins", "where", "group", "having", *_TAIL),
+    exp.Select: (
+        "hint",
+        "expressions",
+        "distinct",
+        "from_",
+        "joins",
+        "where",
+        "group",
+        "having",
+        "qualify",
+        *_TAIL,
+    ),
     exp.Subquery: ("this", "alias", *_TAIL),
     exp.Values: ("expressions", *_TAIL),
     **dict.fromkeys((exp.Union, exp.Intersect, exp.Except), ("this", "expression", "distinct", *_TAIL)),
-    **dict.fromkeys((exp.From, exp.Where, exp.Having), ("this",)),
+    **dict.fromkeys((exp.From, exp.Where, exp.Having, exp.Qualify), ("this",)),
     **dict.fromkeys((exp.Group, exp.Rollup, exp.Cube, exp.GroupingSets), ("expressions",)),
     **dict.fromkeys((exp.Tuple, exp.Order, exp.With), ("expressions",)),
     **dict.fromkeys((exp.Limit, exp.Offset), ("expression",)),
@@ -49,9 +60,18 @@ _ARGUMENTS: dict[type[exp.Expr], tuple[str, ...]] = {
     **{
         node: tuple(node.arg_types)
         for node in (
-            *(nodes.FunctionCall, nodes.OverClause, nodes.FrameBound, nodes.TypeName, nodes.Like),
+            *(
+                nodes.FunctionCall,
+                nodes.JsonCall,
+                nodes.OverClause,
+                nodes.FrameBound,
+                nodes.TypeName,
+                nodes.Like,
+                nodes.Overlaps,
+            ),
             *(nodes.IntervalLiteral, nodes.DateTimeLiteral, nodes.WindowTvf, nodes.SystemTime),
-            *(nodes.QueryHints, nodes.FilePath),
+            nodes.Pivot,
+            *(nodes.QueryHints, nodes.FilePath, nodes.Quantified, nodes.MatchRecognize, nodes.JoinedTables),
         )
     },
 }

@@ -32,6 +32,7 @@ _FIRST_WORDS = {
     "MINUS": TokenType.EXCEPT,
 }
 _FOREIGN_CHARACTER = TokenType.BACKSLASH
+_PATTERN_CHARACTERS = frozenset("{}|^")
 _FOREIGN = {
     '"': "write identifiers in backticks (`name`) and strings in single quotes ('text')",
     "@": "variables are not part of Flink SQL",
@@ -114,11 +115,12 @@ class FlinkTokenizer(Tokenizer):
             check_not_given_up()
             raw, is_failed = self.tokens, True
         position, in_hint = 0, False
+        pattern = _PatternExtent()
         for token in _joined(raw):
             check_not_given_up()
             _check_gap(text, position, token.start, offset)
             position = token.end + 1
-            checked = _checked(text, token, offset)
+            checked = _checked(text, token, offset, pattern.holds(token))
             if checked.token_type is TokenType.BLOCK_END and not in_hint:
                 raise UserError(
                     "SS1001", 'unexpected "*/"', span=span(checked), hint="no comment is open here"
@@ -187,7 +189,23 @@ def _check_gap(text: str, start: int, end: int, offset: int) -> None:
         raise _lexical_error(text, stop, offset)
 
 
-def _checked(text: str, token: Token, offset: int) -> Token:
+class _PatternExtent:
+    """Whether tokens are inside of `PATTERN (…)`, whose operators are foreign characters elsewhere."""
+
+    def __init__(self) -> None:
+        self._depth, self._before = 0, ""
+
+    def holds(self, token: Token) -> bool:
+        """Whether the next token belongs to a pattern."""
+        if token.token_type is TokenType.L_PAREN and (self._depth or self._before == "PATTERN"):
+            self._depth += 1
+        elif token.token_type is TokenType.R_PAREN and self._depth:
+            self._depth -= 1
+        self._before = word(token)
+        return self._depth > 0
+
+
+def _checked(text: str, token: Token, offset: int, in_pattern: bool) -> Token:
     """The token, shifted and decoded, without the comments around it."""
     raw = text[token.start : token.end + 1]
     kind, value, place = token.token_type, token.text, Span(token.start + offset, token.end + 1 + offset)
@@ -204,7 +222,7 @@ def _checked(text: str, token: Token, offset: int) -> Token:
         value = _checked_hex(raw[2:-1], place)
     elif kind is TokenType.UNICODE_STRING:
         kind, value = TokenType.STRING, _decode_unicode(raw, place.start)
-    elif kind is _FOREIGN_CHARACTER:
+    elif kind is _FOREIGN_CHARACTER and not (in_pattern and raw in _PATTERN_CHARACTERS):
         raise _lexical_error(text, token.start, offset)
     elif kind is TokenType.VAR and not _WORD.fullmatch(raw):
         match = _WORD.match(raw)

@@ -30,5 +30,9 @@ AGGREGATES = {
 """Aggregate functions of one argument whose results are the stream's, by name."""
 
 _ORDERED = "its result depends on the order of rows, which a batch does not have"
-REFUSED_AGGREGATES: dict[str, str] = dict.fromkeys(("FIRST_VALUE", "LAST_VALUE", "LISTAGG"), _ORDERED)
+REFUSED_AGGREGATES: dict[str, str] = dict.fromkeys(
+    ("ARRAY_AGG", "FIRST_VALUE", "LAST_VALUE", "LISTAGG"), _ORDERED
+)
+REFUSED_AGGREGATES["COLLECT"] = "a batch engine has no multisets"
+REFUSED_AGGREGATES["PERCENTILE"] = "a batch engine interpolates in another order of operations"
 """Aggregate functions that have no exact counterpart, each with the reason."""

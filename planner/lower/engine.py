@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import exp
 
-from planner.relational.nodes import WindowTvf
 from sqlstream.expressions import AggregateCall, Call, Literal
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType
+
+if TYPE_CHECKING:
+    from planner.relational.window_tvf import WindowTvf
 
 
 class EngineDialect(Protocol):
@@ -45,6 +47,10 @@ class EngineDialect(Protocol):
 
     def aggregate(self, call: AggregateCall, input_schema: Schema) -> exp.Expr:
         """An aggregate over `tree.input_column(n)`, the columns of the relation `i`, which have `input_schema`."""
+
+    def element_numbers(self, array: exp.Expr, is_outer: bool) -> exp.Expr:
+        """An item of SELECT that makes a row per element of an array, with its number from 1; `is_outer`: one row with NULL
+        where there is none."""
 
     def window_tvf(self, node: WindowTvf, source: exp.Expr) -> exp.Expr:
         """The columns c0, c1, … of the query `source`, then window_start, window_end and window_time under the next

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from planner.lower import tree
 from planner.lower.engine import EngineDialect
+from planner.relational.correlation import OUTER
 from sqlstream.expressions import Expression, InputRef, Literal
 
 Columns = Callable[[int], exp.Expr]
@@ -33,6 +34,9 @@ def _lower(expression: Expression, engine: EngineDialect, columns: Columns) -> t
             return columns(index), 0
         case Literal():
             return engine.literal(expression), 0
+    if expression.function == OUTER:
+        depth, column = (str(arg) for arg in expression.args)
+        return tree.column(f"c{column}", f"outer_{depth}"), 0
     args = [_lower(arg, engine, columns) for arg in expression.args]
     lowered = engine.call(expression, [arg for arg, _ in args])
     height = 1 + max((height for _, height in args), default=0)

@@ -34,6 +34,11 @@ def input_column(index: int, relation: str = "i") -> exp.Expr:
     return column(f"c{index}", relation)
 
 
+def star() -> exp.Expr:
+    """All columns."""
+    return exp.Star()
+
+
 def text(value: str) -> exp.Expr:
     return exp.Literal.string(value)
 

@@ -9,11 +9,10 @@ from planner.physical.description import describe, describe_calls, describe_colu
 from planner.physical.exchanges import hash_or_singleton
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning, over
-from planner.physical.refusals import require_insert_only
+from planner.physical.refusals import require_retractable
 from planner.physical.traits import Traits
 from planner.relational.nodes import Aggregate
 from sqlstream.expressions import AggregateCall
-from sqlstream.functions import AGGREGATE_FUNCTIONS
 from sqlstream.functions.aggregates import accumulator_fields
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import AggregatePhase, GroupAggregateSpec
@@ -28,9 +27,7 @@ def plan_group_aggregate(planning: Planning, source: PhysicalNode, node: Aggrega
     """LOCAL before the exchange and GLOBAL behind it, so that one row per group and batch crosses the network; one
     phase where a call's accumulator cannot be sent."""
     is_retracting = not source.traits.is_insert_only
-    for call in node.calls:
-        if not AGGREGATE_FUNCTIONS[call.function].can_retract:
-            require_insert_only(source, f"aggregate {call.function}", node.span)
+    require_retractable(source, node.calls, node.span)
     accumulators = split_calls(planning, node.calls, source.schema, is_retracting)
     key_count = len(node.keys)
     traits = Traits(

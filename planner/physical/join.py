@@ -19,13 +19,12 @@ from planner.physical.interval_bounds import IntervalBounds, find_interval
 from planner.physical.node import PhysicalInput, PhysicalNode
 from planner.physical.planning import Planning
 from planner.physical.traits import Columns, Traits, WindowTrait
-from planner.relational.nodes import Join, RelationalJoinKind
-from sqlstream.errors import UserError
+from planner.relational.nodes import Join
 from sqlstream.expressions import Call, Expression, InputRef, conjunction, conjuncts
 from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
 from sqlstream.specs import IntervalJoinSpec, JoinKind, JoinSpec, WindowJoinSpec, WindowKind
 
-_KINDS = {RelationalJoinKind.INNER: JoinKind.INNER, RelationalJoinKind.LEFT: JoinKind.LEFT}
+_LEFT, _RIGHT = 0, 1
 BROADCAST = Exchange(ExchangeKind.BROADCAST)
 Pair = tuple[int, int]
 
@@ -55,15 +54,8 @@ class _SameWindow:
 
 
 def plan_join(planning: Planning, left: PhysicalNode, right: PhysicalNode, node: Join) -> PhysicalNode:
-    """The cheapest join that the condition allows. UserError SS3001 for kinds that have no operator."""
-    kind = _KINDS.get(node.kind)
-    if kind is None:
-        raise UserError(
-            "SS3001",
-            f"{node.kind.value} JOIN is not supported yet",
-            span=node.span,
-            hint="use an INNER or a LEFT join; a FULL join is a LEFT join UNION ALL the rows it misses",
-        )
+    """The cheapest join that the condition allows."""
+    kind = JoinKind(node.kind.value)
     parts = conjuncts(node.condition)
     pairs = {p: pair for p in parts if (pair := equal_columns(p, len(left.schema))) is not None}
     rest = tuple(p for p in parts if p not in pairs)
@@ -127,19 +119,21 @@ def _window_join(joining: _Joining, same: _SameWindow) -> PhysicalNode:
         right_window_end_column=right_end,
         condition=condition,
         broadcast_input=broadcast,
+        time_zone=same.left.spec.time_zone,
     )
     left_count = len(joining.left.schema)
-    closed_left = dataclasses.replace(same.left, is_closed=True)
-    windows = [closed_left]
-    times = joining.left.traits.times & (same.left.ends | same.left.times)
-    if joining.kind is JoinKind.INNER:
+    windows: list[WindowTrait] = []
+    times: Columns = frozenset()
+    if not joining.kind.pads(_RIGHT):
+        windows.append(dataclasses.replace(same.left, is_closed=True))
+        times |= joining.left.traits.times & (same.left.ends | same.left.times)
+    if not joining.kind.pads(_LEFT) and not joining.kind.is_left_only:
         right = Traits(windows=(same.right,)).shifted(left_count).windows[0]
         windows.append(dataclasses.replace(right, is_closed=True))
         own = joining.right.traits.times & (same.right.ends | same.right.times)
         times |= {left_count + c for c in own}
-    traits = Traits(
-        is_bounded=_is_bounded(joining), keys=_joined_keys(joining, keys), windows=tuple(windows), times=times
-    )
+    known = Traits(is_bounded=_is_bounded(joining), windows=tuple(windows), times=times)
+    traits = _with_keys(known, joining, keys)
     return _make(joining, "WindowJoin", spec, keys, broadcast, traits, f"[{same.left.spec}]", condition)
 
 
@@ -162,10 +156,12 @@ def _interval_join(
         is_event_time=interval.is_event_time,
         broadcast_input=broadcast,
     )
-    times = frozenset({interval.left_time} if interval.is_event_time else set())
-    if joining.kind is JoinKind.INNER and interval.is_event_time:
+    times: Columns = frozenset()
+    if interval.is_event_time and not joining.kind.pads(_RIGHT):
+        times |= {interval.left_time}
+    if interval.is_event_time and not joining.kind.pads(_LEFT) and not joining.kind.is_left_only:
         times |= {len(joining.left.schema) + interval.right_time}
-    traits = Traits(is_bounded=_is_bounded(joining), keys=_joined_keys(joining, keys), times=times)
+    traits = _with_keys(Traits(is_bounded=_is_bounded(joining), times=times), joining, keys)
     left_name = joining.left.schema.names[interval.left_time]
     right_name = joining.right.schema.names[interval.right_time]
     text = f"[{interval.lower_ms} ms <= {left_name} - {right_name} <= {interval.upper_ms} ms]"
@@ -183,11 +179,9 @@ def _regular_join(joining: _Joining) -> PhysicalNode:
         left_ttl_ms=planning.state_ttl_ms,
         right_ttl_ms=planning.state_ttl_ms,
     )
-    traits = Traits(
-        is_insert_only=joining.kind is JoinKind.INNER and joining.is_insert_only,
-        is_bounded=_is_bounded(joining),
-        keys=_joined_keys(joining, keys),
-    )
+    is_insert_only = joining.kind in (JoinKind.INNER, JoinKind.SEMI) and joining.is_insert_only
+    known = Traits(is_insert_only=is_insert_only, is_bounded=_is_bounded(joining))
+    traits = _with_keys(known, joining, keys)
     return _make(joining, "Join", spec, keys, -1, traits, "", condition)
 
 
@@ -222,7 +216,7 @@ def _make(
         where=f"[{on}]",
         time=time,
         condition="" if condition is None else f"[{describe_expression(condition, schema)}]",
-        select=describe_columns(tuple(range(len(schema))), schema),
+        select=describe_columns(tuple(range(len(node.schema))), schema),
     )
     inputs = (PhysicalInput(left, exchanges[0]), PhysicalInput(right, exchanges[1]))
     is_single = not keys and broadcast < 0
@@ -235,17 +229,49 @@ def _is_bounded(joining: _Joining) -> bool:
     return joining.left.traits.is_bounded and joining.right.traits.is_bounded
 
 
-def _joined_keys(joining: _Joining, pairs: tuple[Pair, ...]) -> frozenset[Columns]:
+def _with_keys(traits: Traits, joining: _Joining, pairs: tuple[Pair, ...]) -> Traits:
+    """The traits with the keys of the result, whose rows are distributed by `pairs`."""
+    left, right = joining.left.traits, joining.right.traits
+    if joining.kind.is_left_only:
+        behind = left.distributed(p[0] for p in pairs)
+        return dataclasses.replace(traits, keys=behind.keys, moving_keys=behind.moving_keys)
+    unique = _joined_keys(joining, pairs, left.unique_keys, right.unique_keys)
+    keys = frozenset(
+        _with_distribution(joining, key, pairs) for key in _joined_keys(joining, pairs, left.keys, right.keys)
+    )
+    return dataclasses.replace(traits, keys=keys, moving_keys=unique - keys)
+
+
+def _joined_keys(
+    joining: _Joining, pairs: tuple[Pair, ...], left_keys: frozenset[Columns], own_right: frozenset[Columns]
+) -> frozenset[Columns]:
     """The keys of the result: a left key combined with a right key, or one of them where the other side has at most
     one match."""
     shift = len(joining.left.schema)
     left_columns = {p[0] for p in joining.pairs} | {p[0] for p in pairs}
     right_columns = {p[1] for p in joining.pairs} | {p[1] for p in pairs}
-    left_keys = joining.left.traits.keys
-    right_keys = frozenset(frozenset(c + shift for c in k) for k in joining.right.traits.keys)
+    right_keys = frozenset(frozenset(c + shift for c in k) for k in own_right)
     keys = {a | b for a in left_keys for b in right_keys}
-    if any(k <= right_columns for k in joining.right.traits.keys):
+    if joining.kind is JoinKind.FULL:
+        # A key that may be NULL on both sides may be that of two rows, one of each side.
+        types = (*joining.left.schema.types, *joining.right.schema.types)
+        return frozenset(k for k in keys if any(not types[c].nullable for c in k))
+    if not joining.kind.pads(_RIGHT) and any(k <= right_columns for k in own_right):
         keys |= left_keys
-    if joining.kind is JoinKind.INNER and any(k <= left_columns for k in left_keys):
+    if not joining.kind.pads(_LEFT) and any(k <= left_columns for k in left_keys):
         keys |= right_keys
     return frozenset(keys)
+
+
+def _with_distribution(joining: _Joining, key: Columns, pairs: tuple[Pair, ...]) -> Columns:
+    """A key whose rows stay in one subtask (see Traits.distributed). Of an equality one column is enough, unless it is NULL in
+    rows of the other side alone."""
+    if joining.is_insert_only:
+        return key
+    columns = set(key)
+    for left, right in ((a, b + len(joining.left.schema)) for a, b in pairs):
+        if joining.kind.pads(_LEFT) or not (joining.kind.pads(_RIGHT) or {left, right} & key):
+            columns.add(left)
+        if joining.kind.pads(_RIGHT):
+            columns.add(right)
+    return frozenset(columns)

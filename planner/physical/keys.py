@@ -10,6 +10,8 @@ from sqlstream.specs import (
     GroupAggregateSpec,
     JoinSpec,
     LookupJoinSpec,
+    OverSpec,
+    OverTiming,
     RankSpec,
     SortSpec,
     Spec,
@@ -34,10 +36,12 @@ def check_keys(spec: Spec | None, inputs: tuple[PhysicalInput, ...], span: Span 
                     _check(schema, call.args, f"an argument of {call.function}(DISTINCT …)", _SIMPLE, span)
         case LookupJoinSpec():
             _check(inputs[0].node.schema, spec.left_keys, "a lookup key", _SIMPLE, span)
-        case JoinSpec() | SortSpec() | RankSpec():
+        case OverSpec() | SortSpec() | JoinSpec() | RankSpec():
+            # Rows that are retracted are found by the encodings of all their values, whatever their types.
+            is_updated = isinstance(spec, OverSpec) and spec.timing is OverTiming.ON_CHANGE
             for physical_input in inputs:
-                if not physical_input.node.traits.is_insert_only:
-                    _check_rows(physical_input.node.schema, span)
+                if is_updated or not physical_input.node.traits.is_insert_only:
+                    _check_width(physical_input.node.schema, span)
 
 
 def _check(schema: Schema, columns: tuple[int, ...], what: str, hint: str, span: Span | None) -> None:
@@ -51,10 +55,10 @@ def _check(schema: Schema, columns: tuple[int, ...], what: str, hint: str, span:
             raise UserError("SS3090", message, span=span, hint=hint)
 
 
-def _check_rows(schema: Schema, span: Span | None) -> None:
-    """UserError SS3090 for a row type that cannot be retracted: a retracted row is found by all its values."""
-    hint = "leave out columns that are not needed, or read rows that are never retracted"
-    _check(schema, tuple(range(len(schema))), "part of a row that is updated", hint, span)
+def _check_width(schema: Schema, span: Span | None) -> None:
+    if len(schema) > KEY_COLUMNS_MAX:
+        message = f"a row that is updated has {len(schema)} columns, more than {KEY_COLUMNS_MAX}"
+        raise UserError("SS3090", message, span=span, hint="leave out columns that are not needed")
 
 
 def shown(t: LogicalType) -> str:

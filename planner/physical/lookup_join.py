@@ -92,7 +92,9 @@ def _traits(left: Traits, left_count: int, dimension: Dimension, keys: LookupKey
         if all(column in places for column in primary):
             unique = frozenset(places[column] for column in primary)
             own = frozenset(key | unique for key in left.keys)
-    return dataclasses.replace(left, keys=own, is_single_row_per_window=False, row_watermark_column=-1)
+    return dataclasses.replace(
+        left, keys=own, moving_keys=frozenset(), is_single_row_per_window=False, row_watermark_column=-1
+    )
 
 
 def _describe(

@@ -33,7 +33,6 @@ from planner.relational.nodes import (
     Project,
     Rank,
     RelationalNode,
-    RowNumber,
     Sink,
     Sort,
     TableScan,
@@ -43,7 +42,6 @@ from planner.relational.nodes import (
     WindowTvf,
 )
 from sqlstream.cancellation import check_not_given_up
-from sqlstream.errors import UserError
 from sqlstream.operators import OPERATORS
 from sqlstream.spi.connector import ConnectorDescriptor
 
@@ -104,13 +102,6 @@ class _Planner:
                 return self._plan_absorbing_aggregate(node)
             case LookupJoin():
                 return plan_lookup_join(planning, self.plan(node.left), node)
-            case RowNumber():
-                raise UserError(
-                    "SS3017",
-                    "ROW_NUMBER() needs a filter on its number",
-                    span=node.span,
-                    hint="wrap the query: SELECT … FROM (…) WHERE rownum <= 10",
-                )
         inputs = tuple(self.plan(i) for i in node.inputs)
         for plan in _planners():
             planned = plan(planning, inputs, node)

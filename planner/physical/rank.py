@@ -10,7 +10,7 @@ from planner.physical.description import describe, describe_columns, describe_or
 from planner.physical.exchanges import hash_or_singleton
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning, over
-from planner.physical.traits import Traits, WindowTrait
+from planner.physical.traits import Columns, Traits, WindowTrait
 from planner.relational.nodes import Rank
 from sqlstream.errors import UserError
 from sqlstream.specs import DeduplicateSpec, Keep, RankPhase, RankSpec, WindowRankSpec
@@ -57,6 +57,7 @@ def _window_rank(planning: Planning, source: PhysicalNode, node: Rank, trait: Wi
         rank_start=node.rank_start,
         rank_end=node.rank_end,
         outputs_rank=node.outputs_rank,
+        time_zone=trait.spec.time_zone,
     )
     closed = dataclasses.replace(trait, is_closed=True)
     is_one = node.rank_start == node.rank_end
@@ -92,7 +93,11 @@ def _deduplicate(planning: Planning, source: PhysicalNode, node: Rank) -> Physic
     )
     is_final = on_clock and spec.keep is Keep.FIRST
     traits = Traits(
-        is_insert_only=is_final, is_bounded=source.traits.is_bounded, keys=_rank_keys(node, is_one=True)
+        is_insert_only=is_final,
+        is_bounded=source.traits.is_bounded,
+        keys=_rank_keys(node, is_one=True),
+        # A row that is never replaced is emitted as it comes.
+        times=source.traits.times if is_final else frozenset(),
     )
     keep = spec.keep.value
     local_spec = msgspec.structs.replace(spec, phase=RankPhase.LOCAL, outputs_rank=False, state_ttl_ms=0)
@@ -147,11 +152,14 @@ def _rank(planning: Planning, source: PhysicalNode, node: Rank) -> PhysicalNode:
             "LocalRank", local_spec, over(source), source.schema, source.traits, description, node.span
         )
     is_one = node.rank_start == node.rank_end
-    keys = _rank_keys(node, is_one)
+    keys, moving = _rank_keys(node, is_one), frozenset[Columns]()
     if not is_one and not node.outputs_rank:
         # A row that leaves the first N is deleted; with a rank column the row of the same rank replaces it instead.
-        keys |= source.traits.keys
-    traits = Traits(is_insert_only=False, is_bounded=source.traits.is_bounded, keys=keys)
+        behind = source.traits.distributed(node.partition_keys)
+        keys, moving = keys | behind.keys, behind.moving_keys
+    traits = Traits(
+        is_insert_only=False, is_bounded=source.traits.is_bounded, keys=keys, moving_keys=moving - keys
+    )
     return planning.node(
         "Rank",
         spec,

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from planner.physical.node import PhysicalNode
 from sqlstream.errors import Span, UserError
+from sqlstream.expressions import AggregateCall
+from sqlstream.functions.arrays import has_equality
+from sqlstream.specs.over import OverSpec, OverTiming
+
+_OF_ANY_TYPE = frozenset({"FIRST_VALUE", "LAST_VALUE"})
+"""Aggregates whose argument may be of a type without equality."""
 
 
 def require_insert_only(source: PhysicalNode, operator: str, span: Span | None) -> None:
@@ -16,6 +22,45 @@ def require_insert_only(source: PhysicalNode, operator: str, span: Span | None) 
             span=span or source.span,
             hint="aggregate by window_start and window_end below it: a window's result is never retracted",
         )
+
+
+def require_retractable(source: PhysicalNode, calls: tuple[AggregateCall, ...], span: Span | None) -> None:
+    """UserError SS3011 for an aggregate that would look for a retracted value by a type that has no equality."""
+    for call in calls:
+        types = tuple(source.schema.types[a] for a in call.args)
+        if call.function in _OF_ANY_TYPE and not all(map(has_equality, types)):
+            require_insert_only(source, f"aggregate {call.function} of {types[0].with_nullable(True)}", span)
+
+
+def require_time(source: PhysicalNode, column: int, what: str, span: Span | None) -> None:
+    """UserError SS3412 for a row time that rows may be behind the watermark with, so that they would be dropped as late."""
+    if column not in source.traits.times:
+        raise UserError(
+            "SS3412",
+            f'{what} needs the watermark of "{source.schema.names[column]}", which this query has lost',
+            span=span or source.span,
+            hint="put it before the operator that emits rows later than their times, such as a join of all rows or an OVER with"
+            " following rows",
+        )
+
+
+def require_no_following(source: PhysicalNode, column: int, what: str, span: Span | None) -> None:
+    """As `require_time`, for a time that an OVER with following rows has taken its watermark from."""
+    if column in source.traits.times:
+        return
+    nodes, seen = [source], set()
+    while nodes:
+        node = nodes.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if (
+            isinstance(node.spec, OverSpec)
+            and node.spec.timing is OverTiming.ROW_TIME
+            and node.spec.rows_after
+        ):
+            require_time(source, column, what, span)
+        nodes += [physical_input.node for physical_input in node.inputs]
 
 
 def producer(node: PhysicalNode) -> PhysicalNode:

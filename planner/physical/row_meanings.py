@@ -28,12 +28,15 @@ from sqlstream.specs import (
     JoinSpec,
     LimitSpec,
     LookupJoinSpec,
+    OverSpec,
     RankPhase,
     RankSpec,
     SinkSpec,
     SortSpec,
     SourceSpec,
     Spec,
+    TemporalJoinSpec,
+    TemporalSortSpec,
     ValuesSpec,
     WatermarkAssignerSpec,
     WindowAggregateSpec,
@@ -42,8 +45,9 @@ from sqlstream.specs import (
     WindowSpec,
     WindowTvfSpec,
 )
+from sqlstream.specs.rank import Ties
 
-Joining = JoinSpec | IntervalJoinSpec | WindowJoinSpec
+Joining = JoinSpec | IntervalJoinSpec | WindowJoinSpec | TemporalJoinSpec
 
 
 def meanings_of(sinks: tuple[PhysicalNode, ...], time_zone: str) -> dict[int, Meaning]:
@@ -78,7 +82,7 @@ def row_meaning(node: PhysicalNode, inputs: list[Meaning], time_zone: str) -> Me
             return _padded(inputs[0], len(node.schema))
         case GroupAggregateSpec() | WindowAggregateSpec() as spec:
             return _aggregate(node, spec, inputs[0])
-        case JoinSpec() | IntervalJoinSpec() | WindowJoinSpec() as spec:
+        case JoinSpec() | IntervalJoinSpec() | WindowJoinSpec() | TemporalJoinSpec() as spec:
             return _join(spec, inputs[0], inputs[1], time_zone)
         case LookupJoinSpec() as spec:
             return _lookup_join(spec, inputs[0], time_zone)
@@ -94,7 +98,11 @@ def _of_one_input(node: PhysicalNode, spec: Spec, inputs: list[Meaning]) -> Mean
             return source
         case RankSpec():
             order = order_meaning(spec.order, source)
-            ranks = [spec.rank_start, spec.rank_end]
+            ranks: list[object] = [
+                spec.rank_start,
+                spec.rank_end,
+                *([] if spec.ties is Ties.ANY else [spec.ties.value]),
+            ]
             rows = digest_of("rank", source.rows, sorted(source.of(spec.partition_keys)), order, ranks)
         case DeduplicateSpec():
             time = source.of([spec.time_column])
@@ -103,12 +111,19 @@ def _of_one_input(node: PhysicalNode, spec: Spec, inputs: list[Meaning]) -> Mean
             window = source.of([spec.window_start_column, spec.window_end_column])
             keys, order = sorted(source.of(spec.partition_keys)), order_meaning(spec.order, source)
             rows = digest_of("window_rank", source.rows, window, keys, order, spec.rank_start, spec.rank_end)
+        case TemporalSortSpec():
+            rows = digest_of("temporal_sort", source.rows, source.of([spec.time_column]))
         case SortSpec():
             rows = digest_of("sort", source.rows, order_meaning(spec.order, source), spec.offset, spec.fetch)
         case LimitSpec():
             rows = digest_of("limit", source.rows, spec.offset, spec.fetch)
+        case OverSpec():
+            calls = without_spans(msgspec.to_builtins(spec))
+            rows = digest_of("over", calls, source.rows, source.columns)
         case WindowTvfSpec():
-            rows = digest_of("windows", source.rows, _window(spec.window), source.of([spec.time_column]))
+            partition = [sorted(source.of(spec.keys))] if spec.keys else []
+            time = source.of([spec.time_column])
+            rows = digest_of("windows", source.rows, _window(spec.window), time, *partition)
         case _:
             below = [[i.rows, i.columns] for i in inputs]
             rows = digest_of("operator", without_spans(msgspec.to_builtins(spec)), below)
@@ -186,7 +201,8 @@ def _window(window: WindowSpec) -> list[Any]:
 def _join(spec: Joining, left: Meaning, right: Meaning, time_zone: str) -> Meaning:
     columns = (*(digest_of("left", c) for c in left.columns), *(digest_of("right", c) for c in right.columns))
     conditions = sorted(c.meaning for c in condition_meanings(spec.condition, columns, time_zone))
-    return Meaning(digest_of("join", pairing_meaning(spec, left, right), conditions), columns)
+    kept = columns[: len(left.columns)] if spec.kind.is_left_only else columns
+    return Meaning(digest_of("join", pairing_meaning(spec, left, right), conditions), kept)
 
 
 def pairing_meaning(spec: Joining, left: Meaning, right: Meaning) -> str:
@@ -201,6 +217,8 @@ def pairing_meaning(spec: Joining, left: Meaning, right: Meaning) -> str:
             left.of([spec.left_window_start_column, spec.left_window_end_column]),
             right.of([spec.right_window_start_column, spec.right_window_end_column]),
         ]
+    elif isinstance(spec, TemporalJoinSpec):
+        time = [left.columns[spec.left_time_column], right.columns[spec.right_time_column]]
     kind = [type(spec).__name__, spec.kind.value]
     return digest_of(kind, left.rows, right.rows, pairs, time)
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 import dataclasses
 
 from planner.physical.connectors import find_connector, parallelism_option
-from planner.physical.description import describe
+from planner.physical.description import describe, describe_columns
+from planner.physical.exchanges import hash_or_singleton
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning, over
 from planner.physical.refusals import producer
+from planner.physical.traits import Traits
 from planner.relational.nodes import Sink
 from sqlstream.catalog import ColumnKind
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
 from sqlstream.schema import Field, Schema
-from sqlstream.specs import SinkSpec
+from sqlstream.specs import DeduplicateSpec, Keep, RankSpec, SinkSpec
+from sqlstream.specs.on_conflict import OnConflict
+from sqlstream.specs.rank import Ties
 from sqlstream.specs.sink import COLLECT
 from sqlstream.spi.connector import ConnectorDescriptor
 
@@ -23,19 +27,23 @@ from sqlstream.spi.connector import ConnectorDescriptor
 def plan_sink(planning: Planning, source: PhysicalNode, node: Sink) -> PhysicalNode:
     """The operator that writes. UserError SS3010 for a table that cannot be written, SS3015 for an
     append-only table under an updating query, SS3016 for an upsert whose key is not the table's primary
-    key."""
+    key, without ON CONFLICT."""
     options = dict(node.options)
     descriptor = find_connector(planning.connectors, node.table, options, node.span)
     spec = sink_spec(node, descriptor)
     name, schema = spec.table, spec.schema
     if not source.traits.is_insert_only:
         _check_updates(planning, source, node, descriptor, spec)
+        if _wants_materializer(planning, source, node, spec, descriptor):
+            source = _materialized(planning, source, node, spec)
+    elif node.on_conflict is OnConflict.NOTHING:
+        source = _first_rows(planning, source, node, spec)
     parallelism = parallelism_option(descriptor, options, "sink.parallelism", node.span)
     parallelism = 1 if descriptor.identifier == COLLECT else parallelism
     return planning.node(
         f"Sink: {name}",
         spec,
-        over(source, _exchange(source, spec, parallelism)),
+        over(source, _exchange(source, node, spec, parallelism)),
         source.schema,
         dataclasses.replace(source.traits, row_watermark_column=-1),
         describe("Sink", table=f"[{name}]", connector=spec.connector, fields=f"[{', '.join(schema.names)}]"),
@@ -89,7 +97,7 @@ def _check_updates(
     planning: Planning, source: PhysicalNode, node: Sink, descriptor: ConnectorDescriptor, spec: SinkSpec
 ) -> None:
     name = node.table.path.name
-    if descriptor.sink_mode.is_insert_only:
+    if descriptor.sink_mode.is_insert_only and node.format_mode.is_insert_only:
         cause = producer(source)
         raise UserError(
             "SS3015",
@@ -107,15 +115,77 @@ def _check_updates(
             span=node.span,
             hint="declare PRIMARY KEY (…) NOT ENFORCED in the table",
         )
-    wants_same_key = bool(planning.setting("table.exec.sink.require-on-conflict"))
-    if wants_same_key and frozenset(spec.primary_key) not in source.traits.keys:
+    wants_same_key = node.on_conflict is None and bool(
+        planning.setting("table.exec.sink.require-on-conflict")
+    )
+    if wants_same_key and frozenset(spec.primary_key) not in source.traits.unique_keys:
         raise UserError(
             "SS3016",
             f"the query's upsert key {_key_names(source, spec)} differs from the primary key"
             f' ({", ".join(node.table.primary_key)}) of table "{name}": rows could overwrite each other',
             span=node.span,
-            hint="group by the primary key, or SET 'table.exec.sink.require-on-conflict' = 'false'",
+            hint="group by the primary key, or write ON CONFLICT DO DEDUPLICATE | NOTHING behind the query",
         )
+
+
+def _wants_materializer(
+    planning: Planning, source: PhysicalNode, node: Sink, spec: SinkSpec, descriptor: ConnectorDescriptor
+) -> bool:
+    """Whether the sink cannot tell which of several rows with one primary key is to stay when one of them is retracted."""
+    if descriptor.sink_mode is not ChangelogMode.UPSERT or descriptor.sink_takes_upserts:
+        return False
+    strategy = planning.setting("table.exec.sink.upsert-materialize")
+    is_wanted = node.on_conflict is not None or strategy == "AUTO"
+    return strategy == "FORCE" or (is_wanted and frozenset(spec.primary_key) not in source.traits.keys)
+
+
+def _materialized(planning: Planning, source: PhysicalNode, node: Sink, spec: SinkSpec) -> PhysicalNode:
+    """The row of each primary key that was added last, of those that are there, or the one that has been there longest (Flink:
+    SinkUpsertMaterializer)."""
+    materializer = RankSpec(
+        partition_keys=spec.primary_key,
+        order=(),
+        rank_start=1,
+        rank_end=1,
+        outputs_rank=False,
+        is_retracting=True,
+        state_ttl_ms=planning.state_ttl_ms,
+        ties=Ties.LONGEST if node.on_conflict is OnConflict.NOTHING else Ties.LAST,
+    )
+    return planning.node(
+        "SinkMaterializer",
+        materializer,
+        over(source, hash_or_singleton(spec.primary_key)),
+        source.schema,
+        Traits(
+            is_insert_only=False,
+            is_bounded=source.traits.is_bounded,
+            keys=frozenset({frozenset(spec.primary_key)}),
+        ),
+        describe(
+            "SinkMaterializer",
+            primaryKey=describe_columns(spec.primary_key, spec.schema),
+            keep=materializer.ties.value,
+        ),
+        node.span,
+    )
+
+
+def _first_rows(planning: Planning, source: PhysicalNode, node: Sink, spec: SinkSpec) -> PhysicalNode:
+    """The first row of each primary key, of rows that are never retracted."""
+    first = DeduplicateSpec(
+        keys=spec.primary_key, keep=Keep.FIRST, time_column=-1, state_ttl_ms=planning.state_ttl_ms
+    )
+    keys = frozenset({frozenset(spec.primary_key)})
+    return planning.node(
+        "SinkDeduplicate",
+        first,
+        over(source, hash_or_singleton(spec.primary_key)),
+        source.schema,
+        Traits(is_insert_only=True, is_bounded=source.traits.is_bounded, keys=keys),
+        describe("SinkDeduplicate", primaryKey=describe_columns(spec.primary_key, spec.schema), keep="FIRST"),
+        node.span,
+    )
 
 
 def _key_names(source: PhysicalNode, spec: SinkSpec) -> str:
@@ -125,9 +195,12 @@ def _key_names(source: PhysicalNode, spec: SinkSpec) -> str:
     return f"({', '.join(spec.schema.names[c] for c in sorted(shortest))})"
 
 
-def _exchange(source: PhysicalNode, spec: SinkSpec, parallelism: int) -> Exchange:
+def _exchange(source: PhysicalNode, node: Sink, spec: SinkSpec, parallelism: int) -> Exchange:
     if spec.connector == COLLECT:
         return Exchange(ExchangeKind.SINGLETON)
+    if source.traits.is_insert_only and node.on_conflict is OnConflict.DEDUPLICATE and parallelism != 1:
+        # The last row of a key is the last one that one writer gets.
+        return Exchange(ExchangeKind.HASH, spec.primary_key)
     if parallelism == 0 or source.traits.is_insert_only:
         return FORWARD
     if parallelism == 1:

@@ -7,32 +7,29 @@ from planner.physical.exchanges import SINGLETON
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning, over
 from planner.physical.rank import plan_rank
+from planner.physical.refusals import require_insert_only, require_time
 from planner.physical.traits import Traits
 from planner.relational.nodes import Rank, Sort
 from sqlstream.errors import UserError
-from sqlstream.specs import SortSpec
+from sqlstream.specs import SortSpec, TemporalSortSpec
+from sqlstream.types import TimeAttribute, is_rowtime
 
 
 def plan_sort(planning: Planning, source: PhysicalNode, node: Sort) -> PhysicalNode:
     """Bounded input: a Sort that emits at the end of input. Unbounded: ORDER BY … LIMIT is an updating Top-N.
 
-    UserError SS3014 for ORDER BY without LIMIT over an unbounded table: no row could ever be emitted.
+    Without LIMIT it is a sort by time: UserError SS3014 for any other order, by which no row could ever be emitted.
     """
     if source.traits.is_bounded:
         return _sort(planning, source, node)
     if node.fetch < 0:
-        raise UserError(
-            "SS3014",
-            "ORDER BY on an unbounded table never comes to an end",
-            span=node.span,
-            hint="add LIMIT, or rank a window: ROW_NUMBER() OVER (PARTITION BY window_start, window_end …)",
-        )
+        return _temporal_sort(planning, source, node)
     return _top_n(planning, source, node)
 
 
 def _sort(planning: Planning, source: PhysicalNode, node: Sort) -> PhysicalNode:
     spec = SortSpec(order=node.order, offset=node.offset, fetch=node.fetch)
-    traits = Traits(is_bounded=True, keys=source.traits.keys)
+    traits = Traits(is_bounded=True, keys=source.traits.unique_keys)
     return planning.node(
         "Sort",
         spec,
@@ -45,6 +42,44 @@ def _sort(planning: Planning, source: PhysicalNode, node: Sort) -> PhysicalNode:
             offset=str(node.offset) if node.offset else "",
             fetch=str(node.fetch) if node.fetch >= 0 else "",
         ),
+        node.span,
+        parallelism=1,
+    )
+
+
+def _temporal_sort(planning: Planning, source: PhysicalNode, node: Sort) -> PhysicalNode:
+    first = node.order[0] if node.order else None
+    time = source.schema.types[first.column] if first is not None else None
+    is_time = time is not None and time.time_attribute is not TimeAttribute.NONE
+    if first is None or time is None or not is_time or first.is_descending or node.offset:
+        raise UserError(
+            "SS3014",
+            "ORDER BY on an unbounded table never comes to an end",
+            span=node.span,
+            hint="add LIMIT, order by a time attribute first, ascending and without OFFSET, or rank a window:"
+            " ROW_NUMBER() OVER (PARTITION BY window_start, window_end …)",
+        )
+    require_insert_only(source, "ORDER BY time", node.span)
+    is_event_time = is_rowtime(time)
+    if is_event_time:
+        require_time(source, first.column, "ORDER BY time", node.span)
+    spec = TemporalSortSpec(
+        order=node.order if is_event_time else node.order[1:],
+        time_column=first.column if is_event_time else -1,
+    )
+    # Other times of the rows may be behind the watermark by now.
+    traits = Traits(
+        is_bounded=False,
+        keys=source.traits.keys,
+        times=source.traits.times & {first.column},
+    )
+    return planning.node(
+        "TemporalSort",
+        spec,
+        over(source, SINGLETON),
+        node.schema,
+        traits,
+        describe("TemporalSort", orderBy=describe_order(node.order, source.schema)),
         node.span,
         parallelism=1,
     )

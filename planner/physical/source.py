@@ -8,7 +8,7 @@ from planner.physical.connectors import find_connector, parallelism_option
 from planner.physical.description import describe, describe_expression
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning
-from planner.physical.traits import Traits
+from planner.physical.traits import Columns, Traits
 from planner.relational.nodes import TableScan, Values
 from sqlstream.errors import UserError
 from sqlstream.expressions import conjunction
@@ -24,7 +24,9 @@ def plan_source(planning: Planning, node: TableScan) -> PhysicalNode:
     options = dict(node.options)
     descriptor = find_connector(planning.connectors, node.table, options, node.span)
     spec = source_spec(node, descriptor)
-    schema, traits = node.schema, Traits(is_bounded=node.is_bounded)
+    is_insert_only = node.mode.is_insert_only
+    keys = frozenset() if is_insert_only else _keys(node)
+    schema, traits = node.schema, Traits(is_insert_only, node.is_bounded, keys)
     if node.watermark is not None and node.watermark.emit_strategy is EmitStrategy.ON_EVENT:
         traits = dataclasses.replace(traits, row_watermark_column=len(schema))
         schema = Schema((*schema.fields, Field(ROW_WATERMARK_COLUMN, BIGINT)))
@@ -40,7 +42,9 @@ def plan_source(planning: Planning, node: TableScan) -> PhysicalNode:
         if node.watermark is None
         else f"[{describe_expression(node.watermark.expression, node.schema)}]",
         bounded=str(node.is_bounded).lower(),
+        changelog="" if is_insert_only else str(node.mode),
     )
+    parallelism = parallelism_option(descriptor, options, "scan.parallelism", node.span)
     return planning.node(
         f"Source: {node.table.path.name}",
         spec,
@@ -49,8 +53,18 @@ def plan_source(planning: Planning, node: TableScan) -> PhysicalNode:
         traits,
         description,
         node.span,
-        parallelism=parallelism_option(descriptor, options, "scan.parallelism", node.span),
+        # Changes of a row are applied in the order in which they stand.
+        parallelism=parallelism if is_insert_only else 1,
     )
+
+
+def _keys(node: TableScan) -> frozenset[Columns]:
+    """The primary key of the rows that the changes describe, if all of it is read."""
+    names = node.schema.names
+    primary_key = node.table.primary_key
+    if not primary_key or not set(primary_key) <= set(names):
+        return frozenset()
+    return frozenset({frozenset(names.index(name) for name in primary_key)})
 
 
 def source_spec(node: TableScan, descriptor: ConnectorDescriptor) -> SourceSpec:

@@ -27,6 +27,7 @@ from sqlstream.specs import (
     CalcSpec,
     DeduplicateSpec,
     DropUpdateBeforeSpec,
+    ExpandSpec,
     GroupAggregateSpec,
     IntervalJoinSpec,
     JoinKind,
@@ -37,12 +38,17 @@ from sqlstream.specs import (
     SinkSpec,
     SortSpec,
     SourceSpec,
+    TemporalJoinSpec,
+    TemporalSortSpec,
+    UnnestSpec,
     WatermarkAssignerSpec,
     WindowAggregateSpec,
     WindowJoinSpec,
+    WindowKind,
     WindowRankSpec,
     WindowTvfSpec,
 )
+from sqlstream.specs.rank import Ties
 from sqlstream.specs.sink import COLLECT
 from sqlstream.spi.connector import ConnectorDescriptor
 
@@ -110,7 +116,9 @@ def _keys(node: PhysicalNode, inputs: list[Meaning]) -> list[str]:
 
 def _is_stateless(node: PhysicalNode) -> bool:
     match node.spec:
-        case None | CalcSpec() | DropUpdateBeforeSpec() | WindowTvfSpec() | LookupJoinSpec():
+        case WindowTvfSpec() as spec:
+            return spec.window.kind is not WindowKind.SESSION
+        case None | CalcSpec() | DropUpdateBeforeSpec() | LookupJoinSpec() | ExpandSpec() | UnnestSpec():
             return True
         case GroupAggregateSpec() | WindowAggregateSpec() as spec:
             return spec.phase is AggregatePhase.LOCAL
@@ -143,19 +151,24 @@ def _state_id(node: PhysicalNode, own: Meaning, inputs: list[Meaning]) -> str:
             return digest_of("watermark", inputs[0].base, inputs[0].columns[spec.rowtime_column])
         case GroupAggregateSpec() | WindowAggregateSpec():
             return _aggregate_id(node, inputs[0])
-        case JoinSpec() | IntervalJoinSpec() | WindowJoinSpec() as spec:
+        case JoinSpec() | IntervalJoinSpec() | WindowJoinSpec() | TemporalJoinSpec() as spec:
             pairs = [inputs[0].of(spec.left_keys), inputs[1].of(spec.right_keys)]
             sides = [[sorted(m.columns), _is_insert_only(node, i)] for i, m in enumerate(inputs)]
-            # A LEFT join keeps which rows have matched; an INNER one keeps rows, whatever pairs they make.
-            rows = own.rows if spec.kind is JoinKind.LEFT else pairing_meaning(spec, *inputs)
+            # An INNER join keeps rows, whatever pairs they make; the others also which rows have matched.
+            rows = pairing_meaning(spec, *inputs) if spec.kind is JoinKind.INNER else own.rows
             return digest_of("join", rows, pairs, sides, getattr(spec, "broadcast_input", -1))
         case RankSpec() | WindowRankSpec() as spec:
             keys = inputs[0].of(spec.partition_keys)
+            if isinstance(spec, RankSpec) and spec.ties is not Ties.ANY:
+                # The order of its rows is another one.
+                keys = [*keys, spec.ties.value]
             return digest_of("rank", own.rows, keys, sorted(inputs[0].columns), _is_insert_only(node, 0))
         case DeduplicateSpec() as spec:
             kept = sorted(inputs[0].columns) if node.settled_mode is ChangelogMode.RETRACT else []
             return digest_of("deduplicate", own.rows, inputs[0].of(spec.keys), kept)
-        case SortSpec():
+        case WindowTvfSpec() as spec:
+            return digest_of("session_rows", own.rows, inputs[0].of(spec.keys), sorted(inputs[0].columns))
+        case SortSpec() | TemporalSortSpec():
             return digest_of("sort", own.rows, sorted(inputs[0].columns), _is_insert_only(node, 0))
         case _:
             return digest_of(node.name, own.rows)
@@ -181,7 +194,9 @@ def _aggregate_id(node: PhysicalNode, source: Meaning) -> str:
         return digest_of("group_aggregate", source.rows, keys, calls, spec.is_retracting)
     # One phase may keep rows where the other keeps partial results.
     is_single = spec is node.spec
-    return digest_of("window_aggregate", source.rows, keys, calls, window_meaning(spec, source), is_single)
+    window = window_meaning(spec, source)
+    signed = ["retracting"] if spec.is_retracting else []
+    return digest_of("window_aggregate", source.rows, keys, calls, window, is_single, *signed)
 
 
 def _accumulators(node: PhysicalNode, source: Meaning) -> list[str] | None:
@@ -203,7 +218,7 @@ def _accumulators(node: PhysicalNode, source: Meaning) -> list[str] | None:
 def _rows(node: PhysicalNode, inputs: list[Meaning]) -> tuple[KeptRows, ...]:
     """The tables in which an operator keeps rows of its inputs whole, or one accumulator row per key."""
     match node.spec:
-        case JoinSpec() | IntervalJoinSpec() | WindowJoinSpec():
+        case JoinSpec() | IntervalJoinSpec() | WindowJoinSpec() | TemporalJoinSpec():
             sides = zip(("left", "right"), inputs, strict=True)
             return tuple(KeptRows(name, meaning.columns) for name, meaning in sides)
         case GroupAggregateSpec() | WindowAggregateSpec() as spec:
@@ -215,7 +230,7 @@ def _rows(node: PhysicalNode, inputs: list[Meaning]) -> tuple[KeptRows, ...]:
                 return (KeptRows("groups", (*columns, *[""] * spec.is_retracting)),)
             # The end of the slice, and the start of a window that is a column of the rows.
             return (KeptRows("slices", (*columns, *[""] * (1 if spec.time_column >= 0 else 2))),)
-        case RankSpec() | SortSpec():
+        case RankSpec() | SortSpec() | TemporalSortSpec():
             return (KeptRows("rows", inputs[0].columns),)
         case DeduplicateSpec() if node.settled_mode is ChangelogMode.RETRACT:
             return (KeptRows("rows", inputs[0].columns),)

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from planner.physical.description import describe_calls, describe_columns, describe_expression, describe_order
 from planner.physical.node import PhysicalNode
+from planner.physical.over import call_in_words
 from planner.physical.row_meanings import reading_spec
 from sqlstream.schema import Schema
 from sqlstream.specs import (
@@ -19,15 +20,19 @@ from sqlstream.specs import (
     JoinSpec,
     Keep,
     LimitSpec,
+    OverSpec,
     RankSpec,
     SinkSpec,
     SortSpec,
     SourceSpec,
+    TemporalJoinSpec,
+    TemporalSortSpec,
     WatermarkAssignerSpec,
     WindowAggregateSpec,
     WindowJoinSpec,
     WindowRankSpec,
 )
+from sqlstream.specs.rank import Ties
 
 TITLE_MAX = 200
 
@@ -48,12 +53,17 @@ def _title(node: PhysicalNode) -> str:
             return f"WATERMARK FOR {node.schema.names[spec.rowtime_column]} of table {_table(node)}"
         case GroupAggregateSpec() | WindowAggregateSpec():
             return _aggregate(node)
-        case JoinSpec() | IntervalJoinSpec() | WindowJoinSpec() as spec:
+        case JoinSpec() | IntervalJoinSpec() | WindowJoinSpec() | TemporalJoinSpec() as spec:
             return _join(node, spec)
+        case RankSpec(ties=Ties.LONGEST | Ties.LAST) as spec:
+            keys = _bare(describe_columns(spec.partition_keys, node.inputs[0].node.schema))
+            return f"the rows of each primary key ({keys})"
         case RankSpec() | DeduplicateSpec() | WindowRankSpec() as spec:
             return _rank(_written(node.inputs[0].node), spec)
-        case SortSpec() as spec:
+        case SortSpec() | TemporalSortSpec() as spec:
             return f"ORDER BY {_bare(describe_order(spec.order, node.schema))}"
+        case OverSpec() as spec:
+            return _over(_written(node.inputs[0].node), spec)
         case LimitSpec() as spec:
             return f"LIMIT {spec.fetch}"
         case _:
@@ -108,19 +118,24 @@ def _aggregate(node: PhysicalNode) -> str:
     return f"GROUP BY {keys} ({calls})" if calls else f"GROUP BY {keys}"
 
 
-def _join(node: PhysicalNode, spec: JoinSpec | IntervalJoinSpec | WindowJoinSpec) -> str:
+Joining = JoinSpec | IntervalJoinSpec | WindowJoinSpec | TemporalJoinSpec
+
+
+def _join(node: PhysicalNode, spec: Joining) -> str:
     left, right = (_written(i.node) for i in node.inputs)
     pairs = zip(spec.left_keys, spec.right_keys, strict=True)
     parts = [f"{left.names[a]} = {right.names[b]}" for a, b in pairs]
     if isinstance(spec, IntervalJoinSpec):
         times = f"{left.names[spec.left_time_column]} - {right.names[spec.right_time_column]}"
         parts.append(f"{times} BETWEEN {spec.lower_ms} ms AND {spec.upper_ms} ms")
+    elif isinstance(spec, TemporalJoinSpec):
+        parts.append(f"{right.names[spec.right_time_column]} AS OF {left.names[spec.left_time_column]}")
     elif isinstance(spec, WindowJoinSpec):
         ends = left.names[spec.left_window_end_column], right.names[spec.right_window_end_column]
         parts.append(f"{ends[0]} = {ends[1]}")
     if spec.condition is not None:
         parts.append(describe_expression(spec.condition, left.concat(right)))
-    kind = "LEFT JOIN" if spec.kind is JoinKind.LEFT else "JOIN"
+    kind = "JOIN" if spec.kind is JoinKind.INNER else f"{spec.kind.value} JOIN"
     return f"{kind} ON {' AND '.join(parts) or 'TRUE'}"
 
 
@@ -136,3 +151,14 @@ def _rank(schema: Schema, spec: RankSpec | DeduplicateSpec | WindowRankSpec) -> 
         keys = (spec.window_start_column, spec.window_end_column, *keys)
     partition = f"PARTITION BY {_bare(describe_columns(keys, schema))} " if keys else ""
     return f"ROW_NUMBER() OVER ({partition}ORDER BY {order}) <= {last}"
+
+
+def _over(schema: Schema, spec: OverSpec) -> str:
+    parts = (
+        [f"PARTITION BY {_bare(describe_columns(spec.partition_keys, schema))}"]
+        if spec.partition_keys
+        else []
+    )
+    if spec.order:
+        parts.append(f"ORDER BY {_bare(describe_order(spec.order, schema))}")
+    return f"{', '.join(call_in_words(c, schema) for c in spec.calls)} OVER ({' '.join(parts)})"

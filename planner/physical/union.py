@@ -8,7 +8,7 @@ from planner.physical.calc import identity
 from planner.physical.description import describe, describe_select
 from planner.physical.node import PhysicalInput, PhysicalNode
 from planner.physical.planning import Planning, over
-from planner.physical.traits import Traits
+from planner.physical.traits import Traits, WindowTrait
 from planner.relational.nodes import Union
 from sqlstream.specs import CalcSpec
 
@@ -20,11 +20,10 @@ def plan_union(planning: Planning, branches: tuple[PhysicalNode, ...], node: Uni
     if not is_insert_only:
         branches = tuple(_with_row_kinds(planning, b) if b.traits.is_insert_only else b for b in branches)
     times = frozenset.intersection(*(b.traits.times for b in branches))
-    windows = tuple(w for w in branches[0].traits.windows if all(w in b.traits.windows for b in branches[1:]))
     traits = Traits(
         is_insert_only=is_insert_only,
         is_bounded=all(b.traits.is_bounded for b in branches),
-        windows=windows,
+        windows=_common_windows([b.traits.windows for b in branches]),
         times=times,
     )
     return planning.node(
@@ -36,6 +35,17 @@ def plan_union(planning: Planning, branches: tuple[PhysicalNode, ...], node: Uni
         describe("Union", all="[true]", union=f"[{', '.join(node.schema.names)}]"),
         node.span,
     )
+
+
+def _common_windows(branches: list[tuple[WindowTrait, ...]]) -> tuple[WindowTrait, ...]:
+    """Those with the same bounds in all branches, with the row times that all have."""
+    found = []
+    for window in branches[0]:
+        same = [[w for w in windows if w.has_bounds_of(window)] for windows in branches]
+        if all(same):
+            row_times = frozenset.intersection(*(windows[0].row_times for windows in same))
+            found.append(dataclasses.replace(window, row_times=row_times))
+    return tuple(found)
 
 
 def _with_row_kinds(planning: Planning, branch: PhysicalNode) -> PhysicalNode:

@@ -12,15 +12,16 @@ from planner.physical.exchanges import hash_or_singleton
 from planner.physical.group_aggregate import moved_calls, read_columns, split_calls
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning, over
-from planner.physical.refusals import require_insert_only
+from planner.physical.refusals import require_insert_only, require_no_following, require_retractable
 from planner.physical.traits import Traits, WindowTrait
+from planner.physical.window_tvf import plan_window_tvf
 from planner.relational.nodes import Aggregate, WindowTvf
 from sqlstream.errors import UserError
 from sqlstream.expressions import InputRef
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import AggregatePhase, WindowAggregateSpec, WindowKind, WindowSpec
 from sqlstream.specs.aggregate import SLICE_END_COLUMN, WINDOW_START_COLUMN
-from sqlstream.types import BIGINT, LogicalType, TypeRoot, timestamp
+from sqlstream.types import BIGINT, LogicalType, timestamp
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,34 +40,31 @@ def absorbs_tvf(node: Aggregate) -> bool:
     """Whether the aggregation can assign windows itself: GROUP BY has both bounds, and no call reads one."""
     if not isinstance(node.input, WindowTvf):
         return False
-    own = len(node.input.input.schema)
+    tvf = node.input
+    own = len(tvf.input.schema)
+    is_session = tvf.window.kind is WindowKind.SESSION
+    if is_session and {k for k in node.keys if k < own} != set(tvf.partition_keys):
+        return False
     return {own, own + 1} <= set(node.keys) and all(c < own for c in read_columns((), node.calls))
 
 
 def plan_absorbing_aggregate(planning: Planning, source: PhysicalNode, node: Aggregate) -> PhysicalNode:
     """Plan the aggregation and the window function below it as one operator; `source` is the function's input. UserError
-    SS3012 for a session whose partition keys are not the GROUP BY keys."""
+    SS3018 for what lateness row by row would not decide."""
     tvf = node.input
     assert isinstance(tvf, WindowTvf)
+    if tvf.window.is_event_time:
+        require_no_following(source, tvf.time_column, "a window", node.span or tvf.span)
     own = len(tvf.input.schema)
     keys = tuple(k for k in node.keys if k < own)
-    if tvf.window.kind is WindowKind.SESSION and set(keys) != set(tvf.partition_keys):
-        names = ", ".join(tvf.input.schema.names[k] for k in keys)
-        raise UserError(
-            "SS3012",
-            "sessions are cut by PARTITION BY of SESSION, whose keys differ from those in GROUP BY",
-            span=node.span or tvf.span,
-            hint=f"write SESSION(TABLE t PARTITION BY {names}, …)"
-            if keys
-            else "remove PARTITION BY from SESSION",
-        )
-    if source.traits.row_watermark_column >= 0 and tvf.window.kind in (WindowKind.HOP, WindowKind.SESSION):
+    has_row_watermarks = source.traits.row_watermark_column >= 0
+    if has_row_watermarks and tvf.window.kind is WindowKind.SESSION:
         raise UserError(
             "SS3018",
             f"{tvf.window.kind.value} windows over a table whose watermark is emitted on-event are not supported yet",
             span=node.span or tvf.span,
             detail="which windows a late row still belongs to would depend on how the input is cut into batches",
-            hint="use TUMBLE or CUMULATE, or leave 'scan.watermark.emit.strategy' out",
+            hint="use other windows, or leave 'scan.watermark.emit.strategy' out",
         )
     spec = WindowAggregateSpec(
         keys=keys,
@@ -78,6 +76,13 @@ def plan_absorbing_aggregate(planning: Planning, source: PhysicalNode, node: Agg
     trait = WindowTrait(
         tvf.window, starts=frozenset({own}), ends=frozenset({own + 1}), times=frozenset({own + 2})
     )
+    if has_row_watermarks and tvf.window.kind is WindowKind.HOP:
+        # A row may be late for some of its windows only, which slices that windows share could not tell.
+        start = len(source.schema)
+        source = plan_window_tvf(planning, source, tvf)
+        spec = msgspec.structs.replace(
+            spec, time_column=-1, window_start_column=start, window_end_column=start + 1
+        )
     return _plan(_Windowed(planning, node, source, spec, trait, tvf.schema.types[own + 2]))
 
 
@@ -108,9 +113,9 @@ def plan_attached_aggregate(
 
 
 def _plan(windowed: _Windowed) -> PhysicalNode:
-    require_insert_only(windowed.source, "window aggregate", windowed.node.span)
-    _require_utc(windowed)
     is_session = windowed.spec.window.kind is WindowKind.SESSION
+    if not windowed.source.traits.is_insert_only:
+        return _in_order(windowed, _retracting(windowed, is_session))
     calls = windowed.spec.aggregates
     accumulators = split_calls(windowed.planning, calls, windowed.source.schema, is_retracting=False)
     if accumulators is None or (is_session and windowed.spec.time_column >= 0):
@@ -120,17 +125,13 @@ def _plan(windowed: _Windowed) -> PhysicalNode:
     return _in_order(windowed, result)
 
 
-def _require_utc(windowed: _Windowed) -> None:
-    spec = windowed.spec
-    if spec.time_column < 0 or spec.window.time_zone == "UTC":
-        return
-    if windowed.source.schema.types[spec.time_column].root is TypeRoot.TIMESTAMP_LTZ:
-        raise UserError(
-            "SS3090",
-            f'windows in time zone "{spec.window.time_zone}" are not supported yet',
-            span=windowed.node.input.span or windowed.node.span,
-            hint="SET 'table.local-time-zone' = 'UTC'",
-        )
+def _retracting(windowed: _Windowed, is_session: bool) -> PhysicalNode:
+    """Over rows that may be retracted, all of which are kept until the window closes."""
+    if is_session:
+        require_insert_only(windowed.source, "SESSION window", windowed.node.span)
+    require_retractable(windowed.source, windowed.spec.aggregates, windowed.node.span)
+    spec = msgspec.structs.replace(windowed.spec, is_retracting=True)
+    return _single(dataclasses.replace(windowed, spec=spec))
 
 
 def _two_phases(windowed: _Windowed, accumulators: tuple[Field, ...]) -> PhysicalNode:
@@ -184,6 +185,7 @@ def _single(windowed: _Windowed) -> PhysicalNode:
         window_start_column=places[spec.window_start_column],
         window_end_column=places[spec.window_end_column],
         row_watermark_column=places[spec.row_watermark_column],
+        is_retracting=spec.is_retracting,
     )
     return planning.node(
         "WindowAggregate",
@@ -222,19 +224,16 @@ def _output_traits(windowed: _Windowed) -> Traits:
         is_bounded=windowed.source.traits.is_bounded,
         keys=frozenset(keys),
         windows=(window,),
-        times=ends | times if drives_time(spec.window, windowed) else frozenset(),
+        times=_times(spec.window, ends, times),
         is_single_row_per_window=not spec.keys,
     )
 
 
-def drives_time(window: WindowSpec, windowed: _Windowed) -> bool:
-    """Whether a window's end can be compared with the watermark, which a local time of another zone cannot."""
-    return window.is_event_time and (window.time_zone == "UTC" or not _has_zone(windowed))
-
-
-def _has_zone(windowed: _Windowed) -> bool:
-    column = windowed.spec.time_column
-    return column < 0 or windowed.source.schema.types[column].root is TypeRoot.TIMESTAMP_LTZ
+def _times(window: WindowSpec, ends: frozenset[int], times: frozenset[int]) -> frozenset[int]:
+    """The columns that can be compared with the watermark, which a local time of another zone cannot."""
+    if not window.is_event_time:
+        return frozenset()
+    return ends | times if window.time_zone == "UTC" else times
 
 
 def _in_order(windowed: _Windowed, result: PhysicalNode) -> PhysicalNode:

@@ -5,34 +5,44 @@ from __future__ import annotations
 import dataclasses
 
 from planner.physical.description import describe
+from planner.physical.exchanges import hash_or_singleton
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning, over
-from planner.physical.refusals import require_insert_only
+from planner.physical.refusals import require_insert_only, require_no_following
 from planner.physical.traits import WindowTrait
 from planner.relational.nodes import WindowTvf
-from sqlstream.errors import UserError
+from sqlstream.graph.stream_graph import FORWARD
+from sqlstream.schema import Schema
 from sqlstream.specs import WindowKind, WindowTvfSpec
 
 
 def plan_window_tvf(planning: Planning, source: PhysicalNode, node: WindowTvf) -> PhysicalNode:
-    """The operator that appends window columns. UserError SS3013 for SESSION, whose bounds are fixed only when it ends."""
-    if node.window.kind is WindowKind.SESSION:
-        raise UserError(
-            "SS3013",
-            "SESSION needs an aggregation right above it",
-            span=node.span,
-            hint="GROUP BY its keys, window_start and window_end; put WHERE in a view that SESSION reads",
-        )
-    require_insert_only(source, "window table function", node.span)
-    own = len(node.input.schema)
+    """The operator that appends window columns. The bounds of a SESSION are fixed only when it closes; rows are emitted then."""
+    is_session = node.window.kind is WindowKind.SESSION
+    if node.window.is_event_time:
+        require_no_following(source, node.time_column, "a window", node.span)
+    if is_session:
+        require_insert_only(source, "SESSION window", node.span)
+    # Behind the columns of the plan's node may be the watermark of each row.
+    own = len(source.schema)
+    schema = Schema(source.schema.fields + node.schema.fields[len(node.input.schema) :])
     window = WindowTrait(
-        node.window, starts=frozenset({own}), ends=frozenset({own + 1}), times=frozenset({own + 2})
+        node.window,
+        starts=frozenset({own}),
+        ends=frozenset({own + 1}),
+        times=frozenset({own + 2}),
+        is_closed=is_session,
+        row_times=frozenset({node.time_column}),
     )
     # A row is emitted once per window that contains it, so no key of the input identifies it.
-    times = source.traits.times | ({own + 2} if node.window.is_event_time else frozenset())
+    times = frozenset({own + 2}) if node.window.is_event_time else frozenset()
+    if not is_session:
+        # Those of a session's rows are behind the watermark when it closes.
+        times |= source.traits.times
     traits = dataclasses.replace(
         source.traits,
         keys=frozenset(),
+        moving_keys=frozenset(),
         windows=(*source.traits.windows, window),
         times=times,
         is_single_row_per_window=False,
@@ -40,7 +50,15 @@ def plan_window_tvf(planning: Planning, source: PhysicalNode, node: WindowTvf) -
     description = describe(
         "WindowTableFunction", window=f"[{node.window}, time={node.input.schema.names[node.time_column]}]"
     )
-    spec = WindowTvfSpec(window=node.window, time_column=node.time_column)
+    spec = WindowTvfSpec(window=node.window, time_column=node.time_column, keys=node.partition_keys)
+    exchange = hash_or_singleton(node.partition_keys) if is_session else FORWARD
     return planning.node(
-        "WindowTableFunction", spec, over(source), node.schema, traits, description, node.span
+        "WindowTableFunction",
+        spec,
+        over(source, exchange),
+        schema,
+        traits,
+        description,
+        node.span,
+        parallelism=1 if is_session and not node.partition_keys else 0,
     )

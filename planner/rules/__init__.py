@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from planner.relational.nodes import RelationalNode, Sink, rewrite
+from planner.relational.window import merge_windows
 from planner.rules.aggregate_project_merge import merge_project_into_aggregate
 from planner.rules.column_pruning import prune_columns
 from planner.rules.constant_folding import fold_constants
+from planner.rules.decorrelation import decorrelate
 from planner.rules.filter_merge import merge_filters
 from planner.rules.filter_push_down import push_filters_down
 from planner.rules.join_condition import simplify_join_condition
@@ -65,9 +67,11 @@ def optimise(
     def into_scan(node: RelationalNode) -> RelationalNode:
         return push_into_scan(node, connectors)
 
-    simplified = tuple(_sink(apply_rules(s, (*RULES, into_scan))) for s in sinks)
+    # First: no other rule knows what a subquery reads of the outer query.
+    joined = tuple(rewrite(s, decorrelate) for s in sinks)
+    simplified = tuple(_sink(apply_rules(s, (*RULES, into_scan))) for s in joined)
     pruned = prune_columns(simplified, is_reuse_enabled)
-    settled = tuple(_sink(apply_rules(s)) for s in pruned)
+    settled = tuple(_sink(rewrite(apply_rules(s), merge_windows)) for s in pruned)
     if not has_watermarks:
         return settled
     # Last: the watermark refers to the columns of the scan, which do not change any more.

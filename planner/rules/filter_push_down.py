@@ -6,15 +6,18 @@ import dataclasses
 
 from planner.relational.nodes import (
     Aggregate,
+    Expand,
     Filter,
     Join,
     Project,
     Rank,
     RelationalJoinKind,
     RelationalNode,
-    RowNumber,
     Sort,
+    TemporalJoin,
     Union,
+    Unnest,
+    Window,
     WindowTvf,
 )
 from sqlstream.expressions import Expression, InputRef, conjunction, conjuncts, inputs_of, remap, substitute
@@ -51,12 +54,24 @@ def push_filters_down(node: RelationalNode) -> RelationalNode:
             window = window_columns(aggregate.input)
             mapping = {i: k for i, k in enumerate(aggregate.keys) if k not in window}
             return _split(node, aggregate, parts, _over(parts, frozenset(mapping)), mapping)
-        case RowNumber(partition_keys=keys) | Rank(partition_keys=keys) as ranked:
+        case Unnest(columns=columns) as unnest:
+            mapping = dict(enumerate(columns))
+            return _split(node, unnest, parts, _over(parts, frozenset(mapping)), mapping)
+        case Expand(grouped=grouped) as expand:
+            mapping = {i: i for i in range(len(expand.input.schema)) if i not in grouped}
+            return _split(node, expand, parts, _over(parts, frozenset(mapping)), mapping)
+        case Window(partition_keys=keys) | Rank(partition_keys=keys) as ranked:
             return _split(node, ranked, parts, _over(parts, frozenset(keys)), {k: k for k in keys})
         case Sort(offset=0, fetch=-1) as sort:
             return dataclasses.replace(sort, input=make_filter(sort.input, parts, node))
         case Join() as join:
             return _through_join(node, join, parts)
+        case TemporalJoin() as temporal:
+            # The right rows are versions: without one of them another would be valid.
+            left_parts, right_parts, both = split_by_side(parts, len(temporal.left.schema))
+            if left_parts:
+                filtered = make_filter(temporal.left, left_parts, node)
+                return make_filter(dataclasses.replace(temporal, left=filtered), right_parts + both, node)
     return node
 
 

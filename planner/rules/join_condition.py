@@ -12,8 +12,8 @@ from sqlstream.functions.determinism import is_deterministic
 
 
 def simplify_join_condition(node: RelationalNode) -> RelationalNode:
-    """INNER: conjuncts over one side become filters below it. LEFT: only those over the right side, since a left row
-    that fails the condition is still emitted, with NULLs."""
+    """INNER and SEMI: conjuncts over one side become filters below it. LEFT and ANTI: only those over the right side,
+    since a left row that fails the condition is still emitted."""
     if not isinstance(node, Join) or node.condition is None:
         return node
     parts = unique(conjuncts(node.condition))
@@ -21,10 +21,10 @@ def simplify_join_condition(node: RelationalNode) -> RelationalNode:
         return node
     left_count = len(node.left.schema)
     left_parts, right_parts, both = split_by_side(parts, left_count)
-    if node.kind is RelationalJoinKind.LEFT:
+    if node.kind in (RelationalJoinKind.LEFT, RelationalJoinKind.ANTI):
         both = tuple(p for p in parts if p not in right_parts)
         left_parts = ()
-    elif node.kind is not RelationalJoinKind.INNER:
+    elif node.kind not in (RelationalJoinKind.INNER, RelationalJoinKind.SEMI):
         return node
     condition = conjunction(both)
     if condition == node.condition:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.relational.nodes import Join, Project, RelationalNode
+from planner.relational.nodes import Join, Project, RelationalJoinKind, RelationalNode
 from sqlstream.expressions import (
     Call,
     Expression,
@@ -101,6 +101,8 @@ def _with_computed(join: Join, left: tuple[Expression, ...], right: tuple[Expres
 def _wide_schema(join: Join, left: tuple[Expression, ...], right: tuple[Expression, ...]) -> Schema:
     left_count = len(join.left.schema)
     fields = join.schema.fields
+    if join.kind in (RelationalJoinKind.SEMI, RelationalJoinKind.ANTI):
+        return Schema(fields + _key_fields(left))
     return Schema(fields[:left_count] + _key_fields(left) + fields[left_count:] + _key_fields(right))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.relational.nodes import Filter, Rank, RelationalNode, RowNumber
+from planner.relational.nodes import Filter, Rank, RelationalNode, Window
 from planner.rules.filter_push_down import make_filter
 from sqlstream.expressions import Call, Expression, InputRef, Literal, conjuncts
 from sqlstream.types import INTEGER_ROOTS, TypeRoot, is_integer
@@ -13,13 +13,15 @@ _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def turn_row_number_into_rank(node: RelationalNode) -> RelationalNode:
-    """Filter(rn <= N, RowNumber) becomes Rank 1 … N; also `= n`, `< n`, and ranges with a lower bound.
+    """Filter(rn <= N) over a Window of ROW_NUMBER becomes Rank 1 … N; also `= n`, `< n`, and ranges with a lower bound.
 
     Conjuncts on other columns stay above the Rank: they must not change which rows are numbered.
     """
-    if not isinstance(node, Filter) or not isinstance(node.input, RowNumber):
+    if not isinstance(node, Filter) or not isinstance(node.input, Window):
         return node
     numbering = node.input
+    if [call.function for call in numbering.calls] != ["ROW_NUMBER"]:
+        return node
     column = len(numbering.input.schema)
     start, end = 1, -1
     rest: list[Expression] = []

@@ -22,7 +22,7 @@ def push_into_scan(node: RelationalNode, connectors: Mapping[str, ConnectorDescr
     if not isinstance(scan, TableScan):
         return node
     descriptor = connectors.get(dict(scan.options).get("connector", ""))
-    if descriptor is None:
+    if descriptor is None or not scan.mode.is_insert_only:
         return node
     if isinstance(node, Filter) and descriptor.filters and is_deterministic(node.condition):
         filters = unique(scan.filters + conjuncts(node.condition))

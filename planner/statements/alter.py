@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from planner.bind.context import BindContext
 from planner.bind.names import find_object, object_path
 from planner.bind.table_options import check_altered_options
-from planner.dialect.statements import AlterTableOptions, AlterView, Identifier, RenameObject
+from planner.dialect.statements import AlterTable, AlterTableOptions, AlterView, Identifier, RenameObject
+from planner.statements.alter_columns import alter_columns
 from planner.statements.create_view import bind_view
 from planner.statements.result import DdlResult
 from sqlstream import catalog
@@ -55,6 +56,15 @@ def alter_table_options(statement: AlterTableOptions, context: BindContext) -> D
     return DdlResult.ok(
         PutObject(replace(found, options=options), found), done=f'table "{found.path.name}" altered'
     )
+
+
+def alter_table(statement: AlterTable, context: BindContext) -> DdlResult:
+    """Add, change, drop or rename columns, the primary key or the watermark of a table."""
+    found = _find(statement.name, context, False, statement.if_exists)
+    if found is None:
+        return _absent(statement.name, "table")
+    assert isinstance(found, CatalogTable)
+    return alter_columns(statement, found, context)
 
 
 def alter_view(statement: AlterView, context: BindContext) -> DdlResult:

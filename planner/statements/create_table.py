@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 from sqlglot import exp
@@ -18,8 +19,9 @@ from planner.bind.table_options import check_table_options, find_connector, writ
 from planner.bind.types import can_cast
 from planner.dialect import statements
 from planner.dialect.nodes import span_of
-from planner.dialect.statements import ColumnDef, CreateTable, Identifier, LikeFiles
+from planner.dialect.statements import ColumnDef, CreateTable, Identifier, LikeFiles, LikeTable
 from planner.statements.result import DdlResult
+from planner.statements.table_like import like_table
 from sqlstream import types as sql
 from sqlstream.catalog import CatalogTable, Column, ColumnKind, PutObject, WatermarkDefinition
 from sqlstream.errors import InternalError, Span, UserError
@@ -34,7 +36,8 @@ _ROWTIME_PRECISION_MAX = 3
 def create_table(statement: CreateTable, context: BindContext) -> DdlResult:
     """The change that adds the table to the catalog; none for IF NOT EXISTS when it exists."""
     path = created_path(statement.name.parts, context, statement.name.span)
-    if context.catalog.get_kind(path, statement.is_temporary) is not None:
+    existing = context.catalog.get_kind(path, statement.is_temporary)
+    if existing is not None and not (statement.is_replacing and isinstance(existing, CatalogTable)):
         if statement.if_not_exists:
             return DdlResult.ok(done=f'table "{path.name}" exists already: nothing changed')
         raise UserError(
@@ -44,13 +47,16 @@ def create_table(statement: CreateTable, context: BindContext) -> DdlResult:
             hint="drop it first, or write CREATE TABLE IF NOT EXISTS",
         )
     table = apply_create_table(statement, context)
-    return DdlResult.ok(PutObject(table), done=f'table "{path.name}" created')
+    done = f'table "{path.name}" {"replaced" if existing is not None else "created"}'
+    return DdlResult.ok(PutObject(table, existing), done=done)
 
 
 def apply_create_table(statement: CreateTable, context: BindContext) -> CatalogTable:
     """The table that the statement declares. UserError with a position for a part that contradicts another."""
     _check_distinct(statement)
-    if statement.like is not None:
+    if isinstance(statement.like, LikeTable):
+        statement = like_table(statement, statement.like, context)
+    if isinstance(statement.like, LikeFiles):
         return _table_of_files(statement, statement.like, context)
     written_physical = tuple(c.name for c in statement.columns if c.kind is statements.ColumnKind.PHYSICAL)
     span = statement.name.span
@@ -59,10 +65,24 @@ def apply_create_table(statement: CreateTable, context: BindContext) -> CatalogT
     fixed = _fixed_schema(descriptor, options)
     _check_partitions(statement, descriptor)
     physical = _physical_columns(statement, fixed, descriptor)
+    _refuse_variants(statement)
     columns = _all_columns(statement, physical + _metadata_columns(statement, descriptor), context)
     table = _table(statement, columns, options, context)
     keys = tuple(_physical(k, table.columns).name for k in statement.partition_keys)
     return replace(table, partition_keys=keys)
+
+
+def _refuse_variants(statement: CreateTable) -> None:
+    """UserError SS3453 for a column that is stored as a VARIANT, which no format carries."""
+    for column in statement.columns:
+        t = column.type
+        if t is not None and column.kind is not statements.ColumnKind.COMPUTED and "VARIANT" in str(t):
+            raise UserError(
+                "SS3453",
+                f'no connector stores the VARIANT of column "{column.name}"',
+                span=column.span,
+                hint=f"store a STRING, and add a column {column.name} AS PARSE_JSON(text)",
+            )
 
 
 def _table_of_files(statement: CreateTable, like: LikeFiles, context: BindContext) -> CatalogTable:
@@ -254,9 +274,22 @@ def _computed_column(
     assert column.expression is not None
     scope = _scope(statement, stored)
     binder = ScalarBinder(root_namespace(context), scope, f'computed column "{column.name}"')
-    bound = _bind_over_stored(binder, column.expression, statement)
-    text = source_text(statement, column.expression)
+    with _blamed(column.stored_text, column.span):
+        bound = _bind_over_stored(binder, column.expression, statement)
+    text = column.stored_text or source_text(statement, column.expression)
     return Column(column.name, bound.type, ColumnKind.COMPUTED, expression=text, comment=column.comment)
+
+
+@contextlib.contextmanager
+def _blamed(stored_text: str, place: Span) -> Iterator[None]:
+    """Errors in text that another table has stored point at `place`, and show the text."""
+    try:
+        yield
+    except UserError as error:
+        if not stored_text:
+            raise
+        detail = f"{error.detail}; in {stored_text}" if error.detail else f"in {stored_text}"
+        raise UserError(error.code, error.message, span=place, detail=detail, hint=error.hint) from error
 
 
 def _bind_over_stored(binder: ScalarBinder, node: exp.Expr, statement: CreateTable) -> Expression:
@@ -335,7 +368,8 @@ def _with_watermark(
     column = _find(written.column, columns)
     _check_rowtime(column, written.column.span)
     binder = ScalarBinder(root_namespace(context), _scope(statement, columns), "WATERMARK")
-    bound = binder.bind(written.expression)
+    with _blamed(written.stored_text, written.span):
+        bound = binder.bind(written.expression)
     if bound.type.root is not column.type.root:
         raise UserError(
             "SS2008",
@@ -343,7 +377,7 @@ def _with_watermark(
             span=span_of(written.expression),
             hint=f"write WATERMARK FOR {column.name} AS {column.name} - INTERVAL '5' SECOND",
         )
-    text = source_text(statement, written.expression)
+    text = written.stored_text or source_text(statement, written.expression)
     marked = tuple(_replace_type(c, as_rowtime(c.type)) if c is column else c for c in columns)
     return WatermarkDefinition(column.name, text), marked
 

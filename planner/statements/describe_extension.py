@@ -12,6 +12,7 @@ from sqlstream.errors import UserError, did_you_mean
 from sqlstream.expressions import LiteralValue
 from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
 from sqlstream.functions.descriptions import DESCRIPTIONS
+from sqlstream.functions.json import REWRITTEN_AGGREGATES
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import ConnectorDescriptor, OptionDescriptor, OptionType
 
@@ -80,7 +81,7 @@ def _describe_function(statement: DescribeExtension) -> DdlResult:
     described = DESCRIPTIONS[name]
     scalar = SCALAR_FUNCTIONS.get(name)
     rows: _Rows = [
-        ("signature", (scalar or AGGREGATE_FUNCTIONS[name]).usage),
+        ("signature", REWRITTEN_AGGREGATES.get(name) or (scalar or AGGREGATE_FUNCTIONS[name]).usage),
         ("description", described.sentence),
     ]
     if described.example:
@@ -91,8 +92,7 @@ def _describe_function(statement: DescribeExtension) -> DdlResult:
             ("is deterministic", "true" if scalar is None or scalar.is_deterministic else "false"),
         ]
         if scalar is None:
-            takes = "true" if AGGREGATE_FUNCTIONS[name].can_retract else "false"
-            rows.append(("takes updating input", takes))
+            rows.append(("takes updating input", "true"))
     return DdlResult(Schema.of(("info name", sql.STRING), ("info value", sql.STRING)), tuple(rows))
 
 

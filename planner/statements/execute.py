@@ -6,6 +6,7 @@ from planner.bind.context import BindContext
 from planner.depth import refuse_depth
 from planner.dialect.statements import (
     AlterDatabase,
+    AlterTable,
     AlterTableOptions,
     AlterView,
     CreateCatalog,
@@ -51,6 +52,8 @@ def execute_ddl(statement: Statement, context: BindContext) -> DdlResult:
             return alter.rename(statement, context)
         case AlterTableOptions():
             return alter.alter_table_options(statement, context)
+        case AlterTable():
+            return alter.alter_table(statement, context)
         case AlterView():
             return alter.alter_view(statement, context)
         case CreateDatabase() | AlterDatabase() | DropDatabase() | Use():

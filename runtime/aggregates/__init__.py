@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from runtime.aggregates.accumulator import Accumulator
+from runtime.aggregates.array_aggregate import ArrayAggregate
 from runtime.aggregates.count import Count
 from runtime.aggregates.distinct import Distinct
 from runtime.aggregates.extreme import Extreme, RetractableExtreme
+from runtime.aggregates.kept_list import KeptOrder, KeptTexts
 from runtime.aggregates.list_aggregate import ListAggregate
+from runtime.aggregates.multiset import Collect, Percentile
 from runtime.aggregates.ordered import OrderedValue
 from runtime.aggregates.sum import Average, Sum
 from runtime.aggregates.variance import Variance
@@ -16,6 +19,8 @@ from sqlstream.types import LogicalType
 
 _SIMPLE: dict[str, type[Accumulator]] = {
     "COUNT": Count,
+    "MIN": Extreme,
+    "MAX": Extreme,
     "SUM": Sum,
     "AVG": Average,
     "STDDEV_POP": Variance,
@@ -26,7 +31,23 @@ _SIMPLE: dict[str, type[Accumulator]] = {
     "FIRST_VALUE": OrderedValue,
     "LAST_VALUE": OrderedValue,
     "LISTAGG": ListAggregate,
+    "ARRAY_AGG": ArrayAggregate,
+    "COLLECT": Collect,
+    "PERCENTILE": Percentile,
 }
+
+
+_RETRACTING: dict[str, type[Accumulator]] = {
+    "MIN": RetractableExtreme,
+    "MAX": RetractableExtreme,
+    "FIRST_VALUE": KeptOrder,
+    "LAST_VALUE": KeptOrder,
+    "LISTAGG": KeptTexts,
+}
+"""Those that keep all values of rows that may be retracted."""
+
+_KNOW_DISTINCT = frozenset({"MIN", "MAX", "COLLECT", "PERCENTILE"})
+"""Those that are the same for distinct values, or keep them anyway."""
 
 
 def make_accumulator(
@@ -34,18 +55,14 @@ def make_accumulator(
 ) -> Accumulator:
     """The accumulator of a call over arguments of these types; `is_retracting`: rows may be retracted."""
     inner = _make_plain(call, argument_types, is_retracting)
-    # MIN and MAX are the same for distinct values.
-    is_distinct = call.is_distinct and argument_types and call.function not in ("MIN", "MAX")
+    is_distinct = call.is_distinct and argument_types and call.function not in _KNOW_DISTINCT
     return Distinct(call, argument_types, inner) if is_distinct else inner
 
 
 def _make_plain(
     call: AggregateCall, argument_types: tuple[LogicalType, ...], is_retracting: bool
 ) -> Accumulator:
-    if call.function in ("MIN", "MAX"):
-        kind = RetractableExtreme if is_retracting else Extreme
-        return kind(call, argument_types)
-    found = _SIMPLE.get(call.function)
+    found = (_RETRACTING if is_retracting else {}).get(call.function) or _SIMPLE.get(call.function)
     if found is None:
         raise InternalError(f"aggregate function {call.function} has no accumulator")
     return found(call, argument_types)

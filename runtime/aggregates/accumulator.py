@@ -24,11 +24,14 @@ class Accumulator(ABC):
     """The accumulators of one aggregate call for dense slots 0 … capacity - 1.
 
     `slots` is int64[n], the slot of each row. `weights` is int8[n]: +1 adds a row, -1 retracts it, 0 skips it (empty: all +1);
-    rows with NULL arguments are skipped too. State: one entry per slot, until `reset`.
+    rows with NULL arguments are skipped too, unless `takes_nulls`. State: one entry per slot, until `reset`.
     """
 
     suffixes: tuple[str, ...] = ("",)
     """What the names of the columns that `columns` returns have behind the name of the call."""
+
+    takes_nulls: bool = False
+    """Whether a row whose argument is NULL takes part."""
 
     def __init__(self, call: AggregateCall, argument_types: tuple[LogicalType, ...]) -> None:
         self.call = call

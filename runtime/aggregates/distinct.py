@@ -18,8 +18,9 @@ from sqlstream.types import LogicalType
 class Distinct(Accumulator):
     """Adds a value to `inner` with its first row in a slot, and retracts it when its last row is retracted.
 
-    Several arguments form one value, a struct; a row with a NULL among them is skipped. State: that of `inner`, and one
-    entry per slot and value.
+    Several arguments form one value, a struct; a row with a NULL among them is skipped, unless `inner` takes NULLs.
+
+    State: that of `inner`, and one entry per slot and value.
     """
 
     def __init__(
@@ -35,7 +36,8 @@ class Distinct(Accumulator):
         self.inner.resize(capacity)
 
     def accumulate(self, slots: Array, args: list[pa.Array], weights: Array) -> None:
-        added, removed = self.counts.add(slots, _together(args), present(weights, *args))
+        counted = weights if self.inner.takes_nulls else present(weights, *args)
+        added, removed = self.counts.add(slots, _together(args), counted)
         rows = np.concatenate([added, removed])
         signs = np.ones(len(rows), dtype=np.int8)
         signs[len(added) :] = -1

@@ -24,7 +24,15 @@ class NumberClass(enum.Enum):
     NONE = "NONE"
 
 
-_NOT_NUMBERS = (*STRING_ROOTS, *BINARY_ROOTS, TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW)
+_NOT_NUMBERS = (
+    *STRING_ROOTS,
+    *BINARY_ROOTS,
+    TypeRoot.ARRAY,
+    TypeRoot.MAP,
+    TypeRoot.MULTISET,
+    TypeRoot.ROW,
+    TypeRoot.VARIANT,
+)
 
 
 def number_class(t: LogicalType) -> NumberClass:

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from runtime.aggregates.accumulator_set import AccumulatorSet, accumulator_width, row_argument_types
+from runtime.kernels.buffers import to_array, view_values
 from runtime.state.arrays import Array, first_slots
-from sqlstream.arrow import to_arrow_schema
+from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions import AGGREGATE_FUNCTIONS
 from sqlstream.functions.aggregates import accumulator_fields
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType
 
+SIGN_COLUMN = "$sign"
 ArgumentTypes = tuple[tuple[LogicalType, ...], ...]
 
 
@@ -85,6 +88,43 @@ class RawRows:
         accumulators.resize(count)
         accumulators.accumulate(groups, pa.RecordBatch.from_arrays(columns, schema=self._schema))
         return accumulators
+
+
+class WholeRows(RawRows):
+    """Keeps every column of every row."""
+
+    def __init__(self, schema: Schema) -> None:
+        super().__init__((), schema)
+        self._read = list(range(len(schema)))
+        self.width = len(schema)
+
+
+class SignedRows(RawRows):
+    """As RawRows, of rows that may be retracted: a further column has 1 for a row and -1 for a retraction."""
+
+    def __init__(self, calls: tuple[AggregateCall, ...], schema: Schema) -> None:
+        super().__init__(calls, schema)
+        self.width += 1
+
+    def names(self, schema: Schema) -> list[str]:
+        return [*super().names(schema), SIGN_COLUMN]
+
+    def from_rows(self, batch: pa.RecordBatch, groups: Array, count: int) -> list[pa.Array]:
+        signs = np.where(is_accumulate(row_kinds(batch)), 1, -1).astype(np.int8)
+        return [*super().from_rows(batch, groups, count), to_array(pa.int8(), signs)]
+
+    def together(self, columns: list[pa.Array], groups: Array, count: int) -> AccumulatorSet:
+        accumulators = AccumulatorSet(self._calls, self._types, is_retracting=True)
+        accumulators.resize(count)
+        rows = pa.RecordBatch.from_arrays(columns[:-1], schema=self._schema)
+        accumulators.accumulate(groups, rows, view_values(columns[-1], np.int8))
+        return accumulators
+
+    def row_counts(self, columns: list[pa.Array], groups: Array, count: int) -> Array:
+        """How many rows of each group are left."""
+        counts = np.zeros(count, dtype=np.int64)
+        np.add.at(counts, groups, view_values(columns[-1], np.int8))
+        return counts
 
 
 Partials = MergedPartials | RawRows

@@ -83,6 +83,13 @@ class ValueCounts:
         owners, *values = self._index.keys(entries)
         return view_values(owners, np.int64), self._whole(values)
 
+    def counted_values_of(self, slots: Array) -> tuple[Array, pa.Array, Array]:
+        """(slot, value, count) of the entries of distinct slots that have a positive count."""
+        entries = self._entries_of(slots)
+        entries = entries[self._counts.values[entries] > 0]
+        owners, *values = self._index.keys(entries)
+        return view_values(owners, np.int64), self._whole(values), self._counts.values[entries]
+
     def drop(self, slots: Array) -> None:
         """Forget all values of distinct slots."""
         with self.changes.lock:

@@ -29,8 +29,8 @@ _REACHED = "reached_ms"
 
 
 class FileQueue:
-    """The files that are not open yet. Without watermarks they come in the order in which they were added, else in order of
-    the lower bounds that their first rows give (`FileSplit.least_ms`).
+    """The files that are not open yet. Without watermarks, and with changes of rows, they come in the order in which they were
+    added, else in order of the lower bounds that their first rows give (`FileSplit.least_ms`).
 
     The bounds come from the first rows in every format. Parquet's statistics would not do: they hold the least value of a
     column where the bound is that of an expression, writers may leave them out or cut them short, and the least time of a
@@ -72,7 +72,9 @@ class FileQueue:
         return bool(self._waiting or self._unordered)
 
     def next_ms(self) -> int | None:
-        """The lower bound of the watermark of the file that is to be opened next; None when no file is left."""
+        """The lower bound of the watermarks of all files that are left; None when none is."""
+        if self._files.holds_changes:
+            return min((split.progress_ms for _, _, split in self._waiting), default=None)
         return self._waiting[0][0] if self._waiting else None
 
     def snapshot(self) -> list[dict[str, Any]]:
@@ -135,7 +137,8 @@ class FileQueue:
 
     def _wait(self, split: FileSplit) -> None:
         self._places += 1
-        heapq.heappush(self._waiting, (split.progress_ms, self._places, split))
+        urgency_ms = 0 if self._files.holds_changes else split.progress_ms
+        heapq.heappush(self._waiting, (urgency_ms, self._places, split))
 
     def _put_in_order(self, split: FileSplit, status: FileStatus) -> None:
         assert self._watermarks is not None

@@ -23,6 +23,7 @@ from runtime.formats.text_values import format_text
 from runtime.host.files import file_error
 from runtime.kernels.group import group
 from runtime.kernels.ordering import argsort_stable_by
+from sqlstream.arrow import is_changelog
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.specs import SinkSpec
@@ -134,7 +135,8 @@ class FileSinkWriter:
         """The rows of each partition, without its columns, and its directory."""
         if not batch.num_rows:
             return
-        data = batch.select(self._kept)
+        kinds = [batch.num_columns - 1] if is_changelog(batch) else []
+        data = batch.select(self._kept + kinds)
         if not self._spec.partition_keys:
             yield "", data
             return

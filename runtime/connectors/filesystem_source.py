@@ -30,9 +30,10 @@ _TURNS_A_BATCH = 16
 class FileSourceReader:
     """Emits batches of exactly `batch_rows` rows, except the last batch of all files (or of those that it has so far).
 
-    Without a watermark, files are read one after another, in the order in which they are assigned. With one, each file has its
-    own, and the file with the lowest watermark is read next; a file that is not open yet counts with the lower bound from its
-    first rows (`FileSplit.least_ms`), and is opened in its turn, unless `source.open-files.max` files are open.
+    Without a watermark, and with changes of rows, files are read one after another, in the order in which they are assigned.
+    Else each file has a watermark of its own, and the file with the lowest watermark is read next; a file that is not open yet
+    counts with the lower bound from its first rows (`FileSplit.least_ms`), and is opened in its turn, unless
+    `source.open-files.max` files are open.
 
     State: a position and a watermark per file, in the queue; an open file's decoded rows, one block at most.
     """
@@ -45,7 +46,7 @@ class FileSourceReader:
         self._files = TableFiles(spec, context, table_root(path, context.files), rejected)
         self._watermarks = RowWatermarks(spec.watermark, context) if spec.watermark is not None else None
         self._open_files_max = 1
-        if self._watermarks is not None:
+        if self._watermarks is not None and not self._files.holds_changes:
             self._open_files_max = options.open_files_max
         self._limit = spec.limit
         self._open: list[_OpenFile] = []

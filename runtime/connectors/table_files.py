@@ -12,6 +12,8 @@ from runtime.connectors.first_bytes import FirstBytes
 from runtime.connectors.rejected_rows import RejectedRows
 from runtime.formats import format_of, format_options
 from runtime.formats.row_count import empty_columns
+from sqlstream.arrow import is_changelog
+from sqlstream.changelog import ROW_KIND_COLUMN
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext
@@ -39,6 +41,11 @@ class TableFiles:
         self._rejected = rejected
         self._format = format_of(spec.options["format"])
         self._format_options = format_options(spec.options["format"], spec.options)
+
+    @property
+    def holds_changes(self) -> bool:
+        """Whether the rows are changes, so that their order counts."""
+        return not self._format.descriptor.source_mode.is_insert_only
 
     def close(self) -> None:
         self._rejected.close()
@@ -108,6 +115,8 @@ class TableFiles:
 
     def _with_constants(self, batch: pa.RecordBatch, constants: dict[str, pa.Scalar]) -> pa.RecordBatch:
         names = self._names()
+        if is_changelog(batch):
+            names.append(ROW_KIND_COLUMN)
         if not names:
             return empty_columns(batch.num_rows)
         columns = [self._column(name, batch, constants) for name in names]

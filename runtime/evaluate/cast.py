@@ -14,7 +14,9 @@ from runtime.evaluate.cast_to_text import text_writer
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.intervals import checked_interval, milliseconds_of
 from runtime.evaluate.kernel import Builder, Kernel, Values, null_mask, numbers, zero
+from runtime.evaluate.lists import Lists, last_kept
 from runtime.evaluate.local_time import from_local, to_local
+from runtime.evaluate.nested_text import NESTED, nested_writer
 from runtime.evaluate.second_digits import cut_off
 from runtime.evaluate.time_range import null_beyond_range, require_range
 from runtime.evaluate.timestamp_unit import in_unit
@@ -83,6 +85,8 @@ def _to_text(source: LogicalType, target: LogicalType, time_zone: str, is_try: b
         write: Any = None
     elif source.root in sql.BINARY_ROOTS:
         write = _decoder(is_try)
+    elif source.root in NESTED:
+        write = nested_writer(source, lambda t: cast_kernel(t, sql.STRING, time_zone, is_try=is_try))
     else:
         write = text_writer(source, time_zone)
     is_shorter = target.length < sql.VARCHAR_LENGTH_MAX and not (
@@ -223,6 +227,8 @@ def _nested(source: LogicalType, target: LogicalType, time_zone: str, is_try: bo
     """Cast element by element. With `is_try` a value is NULL when one of its elements cannot be cast."""
     if source.root is TypeRoot.ROW:
         return _row(source, target, time_zone, is_try)
+    if source.root is TypeRoot.MAP:
+        return _map(source, target, time_zone, is_try)
     if source.root is not TypeRoot.ARRAY or source.element is None or target.element is None:
         raise UserError("SS3106", f"CAST of {source} to {target} is not supported")
     element = cast_kernel(source.element, target.element, time_zone, is_try=is_try)
@@ -260,6 +266,30 @@ def _row(source: LogicalType, target: LogicalType, time_zone: str, is_try: bool)
         return pa.StructArray.from_arrays(
             children, fields=fields, mask=None if mask is None else pa.array(mask)
         )
+
+    return kernel
+
+
+def _map(source: LogicalType, target: LogicalType, time_zone: str, is_try: bool) -> Kernel:
+    """Keys and values one by one; of keys that become equal the last is kept."""
+    if source.key is None or target.key is None or source.element is None or target.element is None:
+        raise UserError("SS3106", f"CAST of {source} to {target} is not supported")
+    pairs = [(source.key, target.key), (source.element, target.element)]
+    kernels = [cast_kernel(s, t, time_zone, is_try=is_try) for s, t in pairs]
+    arrow = to_arrow_type(target)
+
+    def kernel(value: pa.Array) -> pa.Array:
+        entries = Lists.of(value)
+        owners, given = entries.owners(), entries.elements().flatten()
+        keys, items = (k(column) for k, column in zip(kernels, given, strict=True))
+        nulls = entries.nulls
+        if is_try:
+            lost = [failures(g, c, s, t) for g, c, (s, t) in zip(given, (keys, items), pairs, strict=True)]
+            has_failed = entries.counted(lost[0] | lost[1]) > 0
+            nulls = has_failed if nulls is None else nulls | has_failed
+            kept = pa.array(np.flatnonzero(~has_failed[owners]))
+            owners, keys, items = owners[kept.to_numpy()], keys.take(kept), items.take(kept)
+        return last_kept(arrow, owners, entries.rows, keys, items, nulls)
 
     return kernel
 

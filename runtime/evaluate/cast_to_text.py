@@ -30,7 +30,7 @@ def text_writer(source: LogicalType, time_zone: str) -> Writer:
         form = TimestampFormat(pattern)
         return lambda values: form.format(to_local(values, time_zone))
     if source.root in sql.APPROXIMATE_ROOTS:
-        return _write_floats
+        return write_floats
     writer = _WRITERS.get(source.root)
     if source.root is TypeRoot.TIME:
         pattern = "HH:mm:ss" + ("." + "S" * source.precision if source.precision else "")
@@ -66,7 +66,7 @@ def _write_decimals(values: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(sign, whole, ".", part, "")
 
 
-def _write_floats(values: pa.Array) -> pa.Array:
+def write_floats(values: pa.Array) -> pa.Array:
     """As Java prints: 1.0, 123.45, 1.0E7, 1.0E-4, NaN, Infinity."""
     text = pc.cast(values, pa.string())
     magnitude = np.abs(numbers(values, np.float64))
@@ -128,6 +128,7 @@ def _with_nulls(text: pa.Array, values: pa.Array) -> pa.Array:
 
 _WRITERS: dict[TypeRoot, Writer] = {
     TypeRoot.BOOLEAN: _write_booleans,
+    TypeRoot.VARIANT: lambda values: values,
     TypeRoot.DECIMAL: _write_decimals,
     TypeRoot.DATE: lambda values: TimestampFormat("yyyy-MM-dd").format(pc.cast(values, pa.timestamp("s"))),
     TypeRoot.INTERVAL_DAY_TIME: _write_day_time,

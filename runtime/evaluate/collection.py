@@ -68,7 +68,7 @@ def _array(call: Call, context: EvaluationContext) -> Kernel:
 
 def _map(call: Call, context: EvaluationContext) -> Kernel:
     """MAP; of entries with equal keys the last is kept."""
-    if call.args[0].type.root in NESTED_ROOTS:
+    if call.args[0].type.root in (*NESTED_ROOTS, TypeRoot.VARIANT):
         raise refuse(
             call, f"with keys of type {call.args[0].type.with_nullable(True)}", "use a scalar as key"
         )
@@ -99,6 +99,10 @@ def _last_of_equal(keys: pa.Array, rows: int, width: int) -> Any:
 
 
 def _item(call: Call, context: EvaluationContext) -> Kernel:
+    if call.args[0].type.root is TypeRoot.VARIANT:
+        from runtime.evaluate.json.variant import variant_item
+
+        return variant_item(call, context)
     if call.args[0].type.root is not TypeRoot.ARRAY:
         return _map_item
     if is_literal(call, 1) and literal_of(call, 1) < 1:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.evaluate.kernel import Builder, Datum, as_array, plain, rows_of
+from sqlstream.errors import UserError
 
 
 def _case(*args: Datum) -> Datum:
@@ -42,8 +43,21 @@ def _extreme(is_greatest: bool, *args: Datum) -> Datum:
     return reduce(better, args)
 
 
+def _single_row(value: Datum, count: Datum) -> Datum:
+    """`value`, the one value of a subquery of `count` rows."""
+    most = pc.max(count).as_py() or 0
+    if most > 1:
+        raise UserError(
+            "SS5102",
+            f"a subquery that is used as a value has {most} rows",
+            hint="make it return one row, by an aggregate or LIMIT 1, or use IN (SELECT …)",
+        )
+    return value
+
+
 BUILDERS: dict[str, Builder] = {
     "CASE": plain(_case),
+    "SINGLE_ROW": plain(_single_row),
     "IF": plain(_case),
     "COALESCE": plain(lambda *args: pc.coalesce(*args)),
     "IFNULL": plain(lambda *args: pc.coalesce(*args)),

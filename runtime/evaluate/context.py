@@ -14,11 +14,13 @@ TIME_ZONE_OPTION = "table.local-time-zone"
 
 @dataclasses.dataclass
 class EvaluationContext:
-    """`time_zone` is the session's, for TIMESTAMP_LTZ values; `now_ms` returns milliseconds since the epoch."""
+    """`time_zone` is the session's, for TIMESTAMP_LTZ values; `now_ms` returns milliseconds since the epoch,
+    `watermark_ms` the operator's watermark, None before the first."""
 
     now_ms: Callable[[], int] = lambda: 0
     time_zone: str = "UTC"
     random: np.random.Generator = dataclasses.field(default_factory=np.random.default_rng)
+    watermark_ms: Callable[[], int | None] = lambda: None
 
     @staticmethod
     def of(now_ms: Callable[[], int], config: Mapping[str, str]) -> EvaluationContext:

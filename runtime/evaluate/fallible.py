@@ -7,8 +7,14 @@ from sqlstream.expressions import Call, Expression, Literal, walk
 from sqlstream.types import TypeRoot
 
 _DIVISIONS = frozenset({"/", "%", "MOD"})
-_OF_DATA = frozenset({"FROM_BASE64", "MAP", "RAND_INTEGER"})
+_OF_DATA = frozenset({
+    "SINGLE_ROW",
+    "ELEMENT", "FROM_BASE64", "JSON", "JSON_MEMBER", "JSON_MEMBERS", "MAP", "MAP_FROM_ARRAYS",
+    "PARSE_JSON", "RAND_INTEGER", "SHA2",
+})  # fmt: skip
 """Functions that reject some values of their arguments."""
+_WITH_ERROR_CLAUSE = frozenset({"JSON_VALUE", "JSON_QUERY", "JSON_EXISTS"})
+"""Functions that fail where a clause, which is a further argument, tells so."""
 
 
 def can_fail(expression: Expression) -> bool:
@@ -49,7 +55,7 @@ def _fails_often(call: Expression) -> bool:
         return False
     if call.function in _DIVISIONS:
         return call.type.root not in sql.APPROXIMATE_ROOTS and not _is_nonzero_literal(call.args[1])
-    if call.function in _OF_DATA:
+    if call.function in _OF_DATA or (call.function in _WITH_ERROR_CLAUSE and len(call.args) > 2):
         return True
     source = call.args[0].type if call.args else sql.NULL
     if call.function != "CAST":

@@ -2,11 +2,93 @@
 
 from __future__ import annotations
 
-from runtime.evaluate.kernel import Builder
+import functools
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.evaluate.by_parameter import by_parameter
+from runtime.evaluate.context import EvaluationContext
+from runtime.evaluate.kernel import (
+    Builder,
+    Kernel,
+    as_array,
+    is_literal,
+    literal_of,
+    null_mask,
+    plain,
+    refuse,
+    rows_of,
+)
 from runtime.evaluate.string import in_duckdb
+from runtime.kernels.buffers import view_buffer, view_offsets
+from sqlstream.errors import UserError
+from sqlstream.expressions import Call
+
+_SIZES = (224, 256, 384, 512)
+_HINT = "ask for 224, 256, 384 or 512 bits"
+
+
+@functools.cache
+def _words(bits: int) -> tuple[Any, Any]:
+    """The words at the start, and the constants."""
+    from runtime.kernels.sha2 import root_fractions
+
+    if bits in (384, 512):
+        return root_fractions(8 if bits == 384 else 0, 8, 64), root_fractions(0, 80, 64, is_cube=True)
+    # Those of SHA-224 are the lower halves of SHA-384's.
+    first = root_fractions(0, 8, 32) if bits == 256 else root_fractions(8, 8, 64) & np.uint64(0xFFFFFFFF)
+    return first, root_fractions(0, 64, 32, is_cube=True)
+
+
+def sha2(text: Any, bits: int) -> pa.Array:
+    """The digests as hexadecimal digits."""
+    from runtime.kernels.sha2 import sha2_32_into, sha2_64_into
+
+    column = as_array(text, rows_of(text))
+    rows, size = len(column), bits // 8
+    offsets, _ = view_offsets(column)
+    data = view_buffer(column.buffers()[2], np.uint8, 0, int(offsets[rows]))
+    first, constants = _words(bits)
+    digests = np.empty(rows * size, dtype=np.uint8)
+    hash_into = sha2_64_into if bits > 256 else sha2_32_into
+    hash_into(
+        digests, size, data, offsets[: rows + 1], first, constants, np.empty(len(constants) + 8, np.uint64)
+    )
+    digits = np.frombuffer(digests.tobytes().hex().encode(), dtype=np.uint8)
+    ends = np.arange(0, 2 * size * rows + 1, 2 * size, dtype=np.int32) if rows else np.zeros(1, np.int32)
+    nulls = null_mask(column)
+    valid = None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
+    return pa.StringArray.from_buffers(rows, pa.py_buffer(ends), pa.py_buffer(digits), valid)
+
+
+def _of_bits(bits: int) -> Builder:
+    return plain(lambda text: sha2(text, bits))
+
+
+def _sha2(call: Call, context: EvaluationContext) -> Kernel:
+    """SHA2(string, bits)."""
+    if is_literal(call, 1):
+        bits = literal_of(call, 1)
+        if bits not in _SIZES:
+            raise refuse(call, f"with {bits} bits", _HINT)
+        return lambda text, _: sha2(text, bits)
+
+    def made(bits: int) -> Kernel:
+        if bits not in _SIZES:
+            raise UserError("SS5102", f"SHA2 has no hash of {bits} bits", hint=_HINT)
+        return lambda text: sha2(text, bits)
+
+    return by_parameter(made, pa.string())
+
 
 BUILDERS: dict[str, Builder] = {
     "MD5": in_duckdb("md5(a0)"),
     "SHA1": in_duckdb("sha1(a0)"),
+    "SHA224": _of_bits(224),
     "SHA256": in_duckdb("sha256(a0)"),
+    "SHA384": _of_bits(384),
+    "SHA512": _of_bits(512),
+    "SHA2": _sha2,
 }

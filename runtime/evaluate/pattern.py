@@ -15,7 +15,7 @@ from runtime.evaluate.kernel import Builder, Kernel, is_literal, literal_of, wit
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
-from sqlstream.like_pattern import like_parts
+from sqlstream.like_pattern import like_parts, similar_regex
 
 _JAVA_ONLY = (
     ("(?=", "look-ahead"),
@@ -59,14 +59,13 @@ def escape_regex(text: str) -> str:
 
 def _similar_to(call: Call, context: EvaluationContext) -> Kernel:
     """SQL's regular expressions: % and _ as in LIKE, the rest as usual, over the whole string."""
-    if is_literal(call, 1):
-        return _similar(literal_of(call, 1))
+    if is_literal(call, 1, 2):
+        return _similar(*(literal_of(call, i) for i in range(1, len(call.args))))
     return by_parameter(_or_instead(_similar, pa.scalar(False)), pa.bool_())
 
 
-def _similar(pattern: str) -> Kernel:
-    regex = re.sub(r"[%_]", lambda m: ".*" if m[0] == "%" else ".", pattern)
-    return _matching(rf"(?s)\A(?:{checked_regex(regex)})\z")
+def _similar(pattern: str, escape: str | None = None) -> Kernel:
+    return _matching(rf"(?s)\A(?:{checked_regex(similar_regex(pattern, escape))})\z")
 
 
 def _or_instead(make: MakeKernel, instead: pa.Scalar) -> MakeKernel:
@@ -208,6 +207,42 @@ def _counted(regex: str) -> Kernel:
     return lambda text, *_: pc.count_substring_regex(text, checked)
 
 
+def _regexp_extract_all(call: Call, context: EvaluationContext) -> Kernel:
+    target = to_arrow_type(call.type)
+    if is_literal(call, 1, 2):
+        made = _all_extracted(*(literal_of(call, i) for i in range(1, len(call.args))))
+        return lambda text, *_: made(text).cast(target)
+    return by_parameter(_or_instead(_all_extracted, pa.scalar(None, target)), target)
+
+
+def _all_extracted(regex: str, group: int = 1) -> Kernel:
+    """The texts of a group of all matches; NULL for a group that does not exist."""
+    _, groups = name_groups(checked_regex(regex))
+    if not 0 <= group <= groups:
+        return lambda text, *_: pa.nulls(len(text), pa.list_(pa.string()))
+    expression = f"regexp_extract_all(a0, a1, {int(group)})"
+    return lambda text, *_: evaluate_in_duckdb(expression, text, pa.scalar(regex))
+
+
+def _regexp_instr(call: Call, context: EvaluationContext) -> Kernel:
+    if is_literal(call, 1):
+        return _found_at(literal_of(call, 1))
+    return by_parameter(_or_instead(_found_at, pa.scalar(None, pa.int32())), pa.int32())
+
+
+def _found_at(regex: str) -> Kernel:
+    """The place, from 1, of the first match; 0 without one."""
+    named, _ = name_groups(checked_regex(regex))
+    before = rf"\A(?P<before>(?s:.*?))(?:{named})"
+
+    def kernel(text: pa.Array, *_: Any) -> pa.Array:
+        skipped = pc.utf8_length(pc.struct_field(pc.extract_regex(text, before), "before"))
+        places = pc.fill_null(pc.add(skipped, pa.scalar(1, pa.int32())), 0)
+        return pc.if_else(pc.is_valid(text), places, pa.scalar(None, pa.int32()))
+
+    return kernel
+
+
 BUILDERS: dict[str, Builder] = {
     "LIKE": _like,
     "SIMILAR TO": _similar_to,
@@ -215,4 +250,7 @@ BUILDERS: dict[str, Builder] = {
     "REGEXP_EXTRACT": with_int_parameters(_regexp_extract),
     "REGEXP_REPLACE": _regexp_replace,
     "REGEXP_COUNT": _regexp_count,
+    "REGEXP_EXTRACT_ALL": with_int_parameters(_regexp_extract_all),
+    "REGEXP_INSTR": _regexp_instr,
+    "REGEXP_SUBSTR": _regexp_extract,
 }

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from runtime.evaluate import (
     arithmetic,
+    arrays,
     cast,
     collection,
     comparison,
     conditional,
+    encoding,
     hash,
+    json,
     logical,
+    maps,
     pattern,
+    printf,
     string,
     temporal,
+    text_tests,
+    url,
 )
 from runtime.evaluate.kernel import Builder
 
@@ -26,5 +33,12 @@ BUILDERS: dict[str, Builder] = {
     **conditional.BUILDERS,
     **cast.BUILDERS,
     **collection.BUILDERS,
+    **arrays.BUILDERS,
+    **maps.BUILDERS,
     **hash.BUILDERS,
+    **json.BUILDERS,
+    **encoding.BUILDERS,
+    **printf.BUILDERS,
+    **url.BUILDERS,
+    **text_tests.BUILDERS,
 }

@@ -10,6 +10,7 @@ from runtime.evaluate import decimals
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.kernel import Kernel, literal_of, null_mask, numbers, refuse
 from runtime.evaluate.local_time import from_local, to_local
+from runtime.evaluate.time_parts import PERIODS, period_start
 from runtime.evaluate.time_range import require_range
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
@@ -19,7 +20,8 @@ from sqlstream.time_units import DAY_MS, UNIT_MS
 from sqlstream.types import TypeRoot
 
 _TIME_UNITS = ("HOUR", "MINUTE", "SECOND", "MILLISECOND")
-_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", *_TIME_UNITS)
+_FINE_UNITS = ("MICROSECOND", "NANOSECOND")
+_UNITS = (*PERIODS, "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", *_TIME_UNITS, *_FINE_UNITS)
 
 
 def floor_or_ceil(call: Call, context: EvaluationContext) -> Kernel:
@@ -45,6 +47,8 @@ def _temporal(call: Call, context: EvaluationContext, is_floor: bool) -> Kernel:
     if unit not in _UNITS:
         raise refuse(call, f"to {unit}", f"use one of {', '.join(_UNITS)}")
     root = call.args[0].type.root
+    if unit in _FINE_UNITS and root is TypeRoot.DATE:
+        return lambda value, _: value
     if root is TypeRoot.TIME:
         if unit not in _TIME_UNITS:
             raise refuse(call, f"of a TIME to {unit}", "use HOUR, MINUTE or SECOND")
@@ -52,6 +56,11 @@ def _temporal(call: Call, context: EvaluationContext, is_floor: bool) -> Kernel:
 
     def kernel(value: pa.Array, _: pa.Scalar) -> pa.Array:
         local = to_local(value, context.time_zone)
+        if unit in PERIODS:
+            moved = period_start(local, unit)
+            if not is_floor:
+                moved = pc.if_else(pc.equal(moved, local), local, period_start(local, unit, after=1))
+            return require_range(from_local(moved, value.type, context.time_zone))
         # Weeks start on Sunday here, as in Calcite and unlike WEEK().
         moved = pc.floor_temporal(local, unit=unit.lower(), week_starts_monday=False)
         if not is_floor:

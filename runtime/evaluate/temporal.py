@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.evaluate.by_parameter import by_parameter
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.date_pattern import Parsed, TimestampFormat, TimestampParser
 from runtime.evaluate.intervals import (
@@ -33,10 +35,11 @@ from runtime.evaluate.kernel import (
 )
 from runtime.evaluate.local_time import check_time_zone, from_local, to_local
 from runtime.evaluate.second_digits import cut_off
+from runtime.evaluate.time_parts import second_parts, year_periods
 from runtime.evaluate.time_range import null_beyond_range
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
-from sqlstream.expressions import Call
+from sqlstream.expressions import Call, Literal
 from sqlstream.time_range import timestamp_bounds
 from sqlstream.time_units import DAY_MS, UNIT_MONTHS, UNIT_MS
 from sqlstream.types import TypeRoot
@@ -55,6 +58,12 @@ _EXTRACT: dict[str, Callable[[Any], Any]] = {
     "HOUR": pc.hour,
     "MINUTE": pc.minute,
     "SECOND": pc.second,
+    "MILLISECOND": functools.partial(second_parts, parts=1_000),
+    "MICROSECOND": functools.partial(second_parts, parts=1_000_000),
+    "NANOSECOND": functools.partial(second_parts, parts=1_000_000_000),
+    "DECADE": functools.partial(year_periods, span=10, first=0),
+    "CENTURY": functools.partial(year_periods, span=100, first=1),
+    "MILLENNIUM": functools.partial(year_periods, span=1000, first=1),
     "EPOCH": lambda t: pa.array(numbers(milliseconds_of(t), np.int64) // 1000, mask=null_mask(t)),
 }
 _UNIT_OF = {"DAYOFYEAR": "DOY", "DAYOFMONTH": "DAY", "DAYOFWEEK": "DOW"}
@@ -215,6 +224,22 @@ def _from_unixtime(call: Call, context: EvaluationContext) -> Kernel:
     return kernel
 
 
+def _convert_tz(call: Call, context: EvaluationContext) -> Kernel:
+    """CONVERT_TZ: the time of day of one time zone in another one, as text; NULL for text that is no time."""
+    zones = [literal_of(call, place) for place in (1, 2)]
+    if None in zones:
+        return _nulls(call)
+    source, target = (check_time_zone(zone) for zone in zones)
+    parser, form = TimestampParser.of_sql_timestamp(), TimestampFormat(_DEFAULT_PATTERN)
+    instant = pa.timestamp("s", tz="UTC")
+
+    def kernel(text: pa.Array, *_: Datum) -> pa.Array:
+        moments = null_beyond_range(from_local(parser.parse(text).timestamps("s"), instant, source))
+        return form.format(to_local(moments, target))
+
+    return kernel
+
+
 def _unix_timestamp(call: Call, context: EvaluationContext) -> Kernel:
     if not call.args:
         return lambda rows: as_array(pa.scalar(context.now_ms() // 1000, pa.int64()), rows)
@@ -321,6 +346,16 @@ def _now(call: Call, context: EvaluationContext) -> Kernel:
     return kernel
 
 
+def _current_watermark(call: Call, context: EvaluationContext) -> Kernel:
+    """The operator's watermark, the same for all rows of a batch."""
+    target = to_arrow_type(call.type)
+
+    def kernel(rowtime: Any) -> pa.Array:
+        return as_array(pa.array([context.watermark_ms()], pa.int64()).view(target)[0], len(rowtime))
+
+    return kernel
+
+
 _PARTS = (
     "YEAR",
     "QUARTER",
@@ -338,16 +373,37 @@ _CLOCK = (
     *("CURRENT_DATE", "CURRENT_TIME", "LOCALTIME", "PROCTIME"),
 )
 
+
+def _by_pattern(builder: Builder) -> Builder:
+    """`builder`, which reads its parameters once, for calls whose parameters are columns too."""
+
+    def build(call: Call, context: EvaluationContext) -> Kernel:
+        parameters = call.args[1:]
+        if all(isinstance(p, Literal) for p in parameters):
+            return builder(call, context)
+
+        def made(*values: Any) -> Kernel:
+            literals = (Literal(v, p.type) for v, p in zip(values, parameters, strict=True))
+            kernel = builder(Call(call.function, (call.args[0], *literals), call.type, call.span), context)
+            return lambda value: kernel(value, *([None] * len(values)))
+
+        return by_parameter(made, to_arrow_type(call.type))
+
+    return build
+
+
 BUILDERS: dict[str, Builder] = {
     "EXTRACT": _extract,
     **dict.fromkeys(_PARTS, _extract),
-    "DATE_FORMAT": _date_format,
-    "TO_TIMESTAMP": _to_timestamp,
-    "TO_DATE": _to_date,
-    "TO_TIMESTAMP_LTZ": _to_timestamp_ltz,
-    "FROM_UNIXTIME": _from_unixtime,
-    "UNIX_TIMESTAMP": _unix_timestamp,
+    "DATE_FORMAT": _by_pattern(_date_format),
+    "TO_TIMESTAMP": _by_pattern(_to_timestamp),
+    "TO_DATE": _by_pattern(_to_date),
+    "TO_TIMESTAMP_LTZ": _by_pattern(_to_timestamp_ltz),
+    "FROM_UNIXTIME": _by_pattern(_from_unixtime),
+    "CONVERT_TZ": _by_pattern(_convert_tz),
+    "UNIX_TIMESTAMP": _by_pattern(_unix_timestamp),
     "TIMESTAMPADD": _timestamp_add,
     "TIMESTAMPDIFF": _timestamp_diff,
+    "CURRENT_WATERMARK": _current_watermark,
     **dict.fromkeys(_CLOCK, _now),
 }

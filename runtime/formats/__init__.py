@@ -9,8 +9,12 @@ from runtime.registry import Descriptors, make_named
 from sqlstream.spi.format import Format, FormatDescriptor
 
 FORMATS: dict[str, str] = {
+    "canal-json": "runtime.formats.change_events.formats:CanalJson",
     "csv": "runtime.formats.csv:Csv",
+    "debezium-json": "runtime.formats.change_events.formats:DebeziumJson",
     "json": "runtime.formats.json:Json",
+    "maxwell-json": "runtime.formats.change_events.formats:MaxwellJson",
+    "ogg-json": "runtime.formats.change_events.formats:OggJson",
     "parquet": "runtime.formats.parquet:Parquet",
     "raw": "runtime.formats.raw:Raw",
 }

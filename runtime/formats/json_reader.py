@@ -64,12 +64,15 @@ class JsonReader(FileRows):
         *,
         uses_kernel: bool | None = None,
         block_bytes: int | None = None,
+        identifier: str = "json",
     ) -> None:
-        """`uses_kernel` and `block_bytes`: None for what is fastest, which is not to load the kernel for little data."""
+        """`uses_kernel` and `block_bytes`: None for what is fastest, which is not to load the kernel for little data.
+        `identifier`: the format whose option has undecodable rows skipped."""
         super().__init__(stream, path, schema, columns, skip_rows)
         given = parse_options(JsonOptions, options)
         self._ignores_errors, self._needs_fields = given.ignores_errors, given.needs_fields
         self._block_bytes = block_bytes
+        self._identifier = identifier
         self._structure = structure_of(
             self._types, keeps_numbers=any(shows_digits(t) for t in self._types.values())
         )
@@ -96,12 +99,12 @@ class JsonReader(FileRows):
         plain = self._decode_plain(block)
         self._is_plain = plain is not None and len(plain.odd_lines) <= _ODD_LINES_MAX * block.newlines
         if plain is None:
-            lines = _lines(block)
+            lines = lines_of(block)
             rows = self._decode_lines(lines, np.arange(len(lines)) + block.first_line)
             return rows.batch, rows.rejected
         if not len(plain.odd_lines):
             return plain.batch, []
-        odd_lines = _lines(block).take(pa.array(plain.odd_lines))
+        odd_lines = lines_of(block).take(pa.array(plain.odd_lines))
         odd = self._decode_lines(odd_lines, plain.odd_lines + block.first_line)
         return _merge(plain, odd), odd.rejected
 
@@ -193,7 +196,7 @@ class JsonReader(FileRows):
         text = line.as_py().decode("utf-8", "replace").rstrip("\r\n")
         rejected = Rejected(number, reason, text)
         if not self._ignores_errors:
-            raise undecodable(self._path, rejected, "json.ignore-parse-errors")
+            raise undecodable(self._path, rejected, f"{self._identifier}.ignore-parse-errors")
         return rejected
 
 
@@ -227,7 +230,7 @@ def _mask(booleans: pa.Array) -> np.ndarray[Any, Any]:
     return mask
 
 
-def _lines(block: Block) -> pa.Array:
+def lines_of(block: Block) -> pa.Array:
     """The lines where they stand in the block, each with its line end, which is white space to JSON."""
     ends = np.flatnonzero(np.frombuffer(block.data, dtype=np.uint8) == 10) + 1
     if not len(ends) or ends[-1] != len(block.data):

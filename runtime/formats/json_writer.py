@@ -36,12 +36,12 @@ class JsonWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows:
             names, types = self._schema.names, self._schema.types
-            self._stream.write(joined_lines(self._object(batch.columns, names, types), b"\n"))
+            self._stream.write(joined_lines(self.object_texts(batch.columns, names, types), b"\n"))
 
     def close(self) -> None:
         """Nothing is buffered."""
 
-    def _object(
+    def object_texts(
         self, columns: Sequence[pa.Array], names: Sequence[str], types: Sequence[LogicalType]
     ) -> pa.Array:
         pieces: list[pa.Array | pa.Scalar] = []
@@ -64,7 +64,7 @@ class JsonWriter:
         match t.root:
             case TypeRoot.ROW:
                 names, types = [f.name for f in t.fields], [f.type for f in t.fields]
-                return _with_nulls_of(column, self._object(column.flatten(), names, types))
+                return _with_nulls_of(column, self.object_texts(column.flatten(), names, types))
             case TypeRoot.ARRAY:
                 assert t.element is not None
                 items = pc.fill_null(self.value_texts(column.values, t.element), "null")

@@ -14,7 +14,9 @@ from runtime.jobmanager.events import (
     SplitsDiscovered,
     StartEnumerator,
 )
+from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.manifest import CheckpointManifest
 
 
@@ -23,6 +25,9 @@ class JobStore(Protocol):
 
     def put(self, job_graph: JobGraph, encoded: bytes) -> None:
         """Keep a job; `encoded` is its graph as `encode_job_graph` gives it."""
+
+    def mark_ending(self, job_id: str, end: JobStatus, error: ErrorInfo | None) -> None:
+        """What sinks have not committed is about to be removed: the job ends so, and never runs again."""
 
     def remove(self, job_id: str, ended: EndedJob) -> None:
         """The job has ended, and `ended` is what is known of it, with times of the wall clock."""
@@ -109,6 +114,9 @@ class KeepNothing:
 
     def put(self, job_graph: JobGraph, encoded: bytes) -> None:
         del job_graph, encoded
+
+    def mark_ending(self, job_id: str, end: JobStatus, error: ErrorInfo | None) -> None:
+        del job_id, end, error
 
     def remove(self, job_id: str, ended: EndedJob) -> None:
         del job_id, ended

@@ -417,10 +417,13 @@ class CommitSinks:
 
 @dataclass(frozen=True)
 class AbortSinks:
-    """Remove the uncommitted output of a job's finished subtasks; answered by SinksAborted."""
+    """Remove the uncommitted output of a job's finished subtasks; answered by SinksAborted. `end` is how the job ends with it,
+    for `error` if it has failed; None when the job is complete."""
 
     job_id: str
     commits: tuple[SinkCommit, ...]
+    end: JobStatus | None = None
+    error: ErrorInfo | None = None
 
 
 @dataclass(frozen=True)

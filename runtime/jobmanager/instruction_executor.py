@@ -209,6 +209,9 @@ class InstructionExecutor:
 
     def _abort(self, instruction: AbortSinks) -> None:
         try:
+            if instruction.end is not None:
+                # What a checkpoint has to commit goes too: the job cannot go on from it.
+                self._store.mark_ending(instruction.job_id, instruction.end, instruction.error)
             self._committer.abort(instruction.job_id, instruction.commits)
         finally:
             # The job ends either way: output that a failed abort leaves behind was never visible.

@@ -127,7 +127,8 @@ class JobEnd:
         if self._progress.phase is JobPhase.STOPPING:
             self._clean_up(now_ms)
             return
-        if not self.output_kept_for() and self._output.remove_leftovers():
+        end = JobStatus.FAILED if self._progress.status is JobStatus.FAILING else JobStatus.CANCELED
+        if not self.output_kept_for() and self._output.remove_leftovers(end, self._progress.error):
             self._progress.transition(JobPhase.ABORTING, now_ms)
         else:
             self._end_unfinished(now_ms)

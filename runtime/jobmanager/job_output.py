@@ -8,6 +8,7 @@ from runtime.jobmanager.events import AbortSinks, CommitSinks, JobMasterInstruct
 from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from runtime.jobmanager.sink_commits import DiscardedOutput, SinkCommits, sink_commits, sink_leftovers
 from sqlstream.errors import ErrorInfo, InternalError
+from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.manifest import SavedCommit
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
@@ -73,9 +74,9 @@ class JobOutput:
             for committable in commit.committables:
                 self._discarded.put(commit.vertex_id, commit.operator_id, committable)
 
-    def remove_leftovers(self) -> bool:
-        """False when there are none."""
+    def remove_leftovers(self, end: JobStatus | None = None, error: ErrorInfo | None = None) -> bool:
+        """False when there are none. `end` is how the job ends with it, None when it is complete."""
         leftovers = sink_leftovers(self._graph, self.commits, self._discarded, self.is_unclean)
         if leftovers:
-            self._emit(AbortSinks(self._job_id, leftovers))
+            self._emit(AbortSinks(self._job_id, leftovers, end, error))
         return bool(leftovers)

@@ -27,12 +27,15 @@ class Calc(Operator[CalcSpec]):
     Columns that pass through are not copied unless the filter drops rows. Rows of an insert-only input become +I when the
     output is a changelog. Small results of a selective condition are held and emitted as one batch, because downstream costs
     are mostly per batch. A row is held for at most `_WAIT_MS` while the task has other work, and not at all otherwise.
+    CURRENT_WATERMARK is not kept: as in Flink, it is NULL after a restart until the next watermark.
     State: the held rows, fewer than `_ROWS_MIN`; they are emitted before any watermark, at the end, and by `flush`.
     """
 
     def __init__(self, spec: CalcSpec, context: OperatorContext) -> None:
         super().__init__(spec, context)
+        self._watermark_ms: int | None = None
         evaluation = EvaluationContext.of(context.now_ms, context.config)
+        evaluation.watermark_ms = lambda: self._watermark_ms
         schema = context.input_schemas[0]
         self._condition = (
             None if spec.condition is None else compile_condition(spec.condition, schema, evaluation)
@@ -98,6 +101,7 @@ class Calc(Operator[CalcSpec]):
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
         self.flush(output)
+        self._watermark_ms = watermark_ms
         return watermark_ms
 
     def on_idle(self, is_idle: bool, output: Output) -> bool | None:

@@ -13,7 +13,7 @@ from runtime.state.arrays import Array, grown
 from runtime.state.current_rows import FIXED_COLUMNS
 from runtime.state.key_group_column import slot_key_groups
 from runtime.state.operator_state import StateScope
-from runtime.state.row_multiset import RowMultiset
+from runtime.state.row_multiset import Arrival, RowMultiset
 from runtime.state.saved_changes import SavedByChanges
 from runtime.state.snapshot import SavedTables
 from runtime.state.state_ttl import TOUCHED_COLUMN, StateTtl
@@ -40,9 +40,10 @@ class KeyedMultiset(SavedByChanges):
         *,
         list_length: int,
         ttl_ms: int = 0,
+        arrival: Arrival = Arrival.OF_ENTRY,
     ) -> None:
         self.name = name
-        self.rows = RowMultiset(schema, source=self)
+        self.rows = RowMultiset(schema, source=self, arrival=arrival)
         self._memory = memory_in_force()
         self.lists: Array = np.full((0, list_length), NO_NUMBER, dtype=np.int64)
         self._keys = keys

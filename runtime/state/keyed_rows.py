@@ -15,6 +15,7 @@ from runtime.state.changes import Changes
 from runtime.state.columns import RowStore
 from runtime.state.current_rows import FIXED_COLUMNS
 from runtime.state.key_group_column import slot_key_groups
+from runtime.state.nested_keys import identities, identity_types
 from runtime.state.operator_state import StateScope
 from runtime.state.saved_changes import SavedByChanges
 from runtime.state.snapshot import SavedTables
@@ -53,7 +54,7 @@ class KeyedRows(SavedByChanges):
         self._index = KeyIndex([schema.field(k).type for k in keys] or [pa.int8()])
         self._chains = Chains()
         self._rows = RowStore(schema)
-        self._identity = KeyIndex([field.type for field in schema]) if is_retracting else None
+        self._identity = KeyIndex(identity_types(schema)) if is_retracting else None
         self._row_of_slot = GrowingArray(np.int64)
         self._slot_of_row = GrowingArray(np.int64)
         self._counts = GrowingArray(np.int64)
@@ -93,7 +94,32 @@ class KeyedRows(SavedByChanges):
             np.ones(len(row_ids), dtype=np.int64) if self._identity is None else self._counts.values[row_ids]
         )
 
+    def key_slots(self) -> Array:
+        """The slots of all keys."""
+        return self._index.slots()
+
+    def slots_of(self, row_ids: Array) -> Array:
+        """int64[n]: the slot of each row's key; -1 where a row is forgotten."""
+        return self._chains.slots_of(row_ids)
+
+    def row_ids(self) -> Array:
+        """The ids of all rows."""
+        return np.flatnonzero(self.is_live(np.arange(self.slot_count)))
+
     # -- changing ----------------------------------------------------------------------------------
+
+    def append(self, batch: pa.RecordBatch) -> Array:
+        """Add rows, and return their ids. Only without `is_retracting`."""
+        assert self._identity is None
+        with self._changes.lock:
+            row_ids = self._append(batch)
+            self._ttl.touch(row_ids)
+            return row_ids
+
+    def remove(self, row_ids: Array) -> None:
+        """Forget rows, each once, whatever their counts."""
+        with self._changes.lock:
+            self._forget(row_ids)
 
     def apply(self, batch: pa.RecordBatch, signs: Array, matches: Array) -> None:
         """Add (`signs` +1) or retract (-1) rows; `matches` is the number of matches of each row, where these are counted."""
@@ -145,7 +171,7 @@ class KeyedRows(SavedByChanges):
     def _find_or_append(self, batch: pa.RecordBatch) -> Array:
         """The id of each row; the count of a row that was not there is 0."""
         assert self._identity is not None
-        slots, is_new = self._identity.get_or_insert(batch.columns)
+        slots, is_new = self._identity.get_or_insert(identities(batch.columns))
         self._row_of_slot.reserve(self._identity.slot_count)
         new = np.flatnonzero(is_new)
         added = self._append(batch.take(to_array(pa.int64(), new)))

@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import functools
 import itertools
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -51,7 +52,8 @@ class Chunk:
 
     `nbytes` is the memory that it holds. `key_groups` are those of the rows, int32, once a snapshot has asked for them. `number`
     is its place in the log as snapshots have it, 0 before the first one; a part of a chunk, and what it is merged into with later
-    ones, have its number. `stamp` is that of these rows.
+    ones, have its number. `index` is what an operator has derived from these rows, after so many
+    `probes`. `stamp` is that of these rows.
     """
 
     batch: pa.RecordBatch
@@ -62,6 +64,8 @@ class Chunk:
     nbytes: int
     number: int = 0
     key_groups: pa.Array | None = None
+    index: Any = None
+    probes: int = 0
     stamp: int = dataclasses.field(default_factory=itertools.count().__next__)
 
 

@@ -15,8 +15,9 @@ OnTimed = Callable[["InputChannel", CheckpointBarrier], None]
 
 class InputChannel:
     """One channel of a task's input. `input_index` is the input of the head operator; `position` is the channel's
-    index among those of that input. `bytes_in` counts the rows' bytes that were taken. `is_blocked`: it is not read until the
-    barriers of other channels have come. `recorded` takes what it yields, while that becomes part of a checkpoint."""
+    index among those of that input, and `number` among all of the task. `bytes_in` counts the rows' bytes that were taken.
+    `is_blocked`: it is not read until the barriers of other channels have come. `recorded` takes what it yields, while that
+    becomes part of a checkpoint."""
 
     __slots__ = (
         "_mailbox",
@@ -27,14 +28,18 @@ class InputChannel:
         "has_ended",
         "input_index",
         "is_blocked",
+        "number",
         "position",
         "recorded",
     )
 
-    def __init__(self, channel: Channel, input_index: int, position: int, mailbox: Mailbox) -> None:
+    def __init__(
+        self, channel: Channel, input_index: int, position: int, number: int, mailbox: Mailbox
+    ) -> None:
         self.channel = channel
         self.input_index = input_index
         self.position = position
+        self.number = number
         self.bytes_in = 0
         self.is_blocked = False
         self.has_ended = False
@@ -93,7 +98,8 @@ class InputGate:
         self.channels: list[InputChannel] = []
         for ordinal, edge_channels in zip(ordinals, channels, strict=True):
             for channel in edge_channels:
-                self.channels.append(InputChannel(channel, ordinal, self._open_channels[ordinal], mailbox))
+                position, number = self._open_channels[ordinal], len(self.channels)
+                self.channels.append(InputChannel(channel, ordinal, position, number, mailbox))
                 self._open_channels[ordinal] += 1
 
     @property

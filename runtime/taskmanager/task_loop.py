@@ -15,6 +15,7 @@ import pyarrow as pa
 from runtime.kernels.key_hashes import known
 from runtime.net.channels import QueuedItem, StreamItem
 from runtime.taskmanager.checkpoints.barrier_aligner import BarrierAligner
+from runtime.taskmanager.checkpoints.barrier_round import Arrivals
 from runtime.taskmanager.checkpoints.timed_barriers import TimedBarriers
 from runtime.taskmanager.checkpoints.unaligned_capture import UnalignedCapture
 from runtime.taskmanager.input_gate import InputChannel, InputGate
@@ -130,7 +131,7 @@ class SourceInput:
         now_ms: Callable[[], int],
         splits: SplitSource | None = None,
         assignment: int = -1,
-        take_checkpoint: Callable[[CheckpointBarrier, int], None] = lambda barrier, alignment_ms: None,
+        take_checkpoint: Callable[[CheckpointBarrier, Arrivals], None] = lambda barrier, arrivals: None,
     ) -> None:
         self._assignment = assignment
         self._take_checkpoint = take_checkpoint
@@ -174,7 +175,7 @@ class SourceInput:
             self._drained_for = barrier.checkpoint_id if barrier.is_drain else 0
             if barrier.is_last:
                 self._stopped_for = barrier.checkpoint_id
-            self._take_checkpoint(barrier, 0)
+            self._take_checkpoint(barrier, {})
 
     def on_checkpoint_aborted(self, checkpoint_id: int, still_pending: Collection[int] = ()) -> None:
         if self._drained_for and self._drained_for <= checkpoint_id:
@@ -297,7 +298,7 @@ class NetworkInput:
             case EndOfInput():
                 self._advance(*self._marks.on_end(channel.input_index, channel.position))
                 self._gate.on_end(channel, head.on_end_of_input)
-                self._aligner.on_end()
+                self._aligner.on_end(channel)
                 self._capture.on_end(channel)
             case CheckpointBarrier():
                 self._on_barrier(channel, item, passed)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from sqlstream.functions import (
     aggregates,
     arithmetic,
+    arrays,
     collection,
     comparison,
     conditional,
     conversion,
+    encoding,
     hash,
+    json,
     logical,
+    maps,
     string,
     temporal,
 )
@@ -25,7 +29,11 @@ _SCALAR_FAMILIES = (
     conditional.FUNCTIONS,
     conversion.FUNCTIONS,
     collection.FUNCTIONS,
+    arrays.FUNCTIONS,
+    maps.FUNCTIONS,
     hash.FUNCTIONS,
+    json.FUNCTIONS,
+    encoding.FUNCTIONS,
 )
 
 SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {f.name: f for family in _SCALAR_FAMILIES for f in family}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sqlstream import types as sql
 from sqlstream.expressions import AggregateCall
-from sqlstream.functions.arguments import ANY, AS_DOUBLE, NUMBER, TEXT, Argument, convert_each
+from sqlstream.functions.arguments import ANY, AS_BIGINT, AS_DOUBLE, NUMBER, TEXT, Argument, convert_each
+from sqlstream.functions.arrays import has_equality
 from sqlstream.functions.signature import AggregateFunction
 from sqlstream.schema import Field, Schema
 from sqlstream.types import BIGINT, DOUBLE, LogicalType, TypeRoot
@@ -13,8 +14,23 @@ Types = tuple[LogicalType, ...]
 _MANY = 100_000
 _AVERAGE_SCALE_MIN = 6
 _COMPARABLE = Argument(
-    lambda t: t.root not in (TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW), sql.NULL
+    lambda t: t.root not in (TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW, TypeRoot.VARIANT),
+    sql.NULL,
 )
+
+
+_WITH_EQUALITY = Argument(lambda t: t.root is not TypeRoot.NULL and has_equality(t), sql.INT)
+_PERCENTAGES = Argument(
+    lambda t: t.root is TypeRoot.ARRAY and t.element is not None and sql.is_numeric(t.element),
+    sql.array(DOUBLE),
+    target=sql.array(DOUBLE),
+)
+
+
+def _percentile_arguments(types: Types) -> Types | None:
+    """A number, a percentage or an array of these, and how often the number counts."""
+    percentage = _PERCENTAGES if types[1].root is TypeRoot.ARRAY else AS_DOUBLE
+    return convert_each(AS_DOUBLE, percentage, AS_BIGINT)(types)
 
 
 def _nullable_argument(types: Types) -> LogicalType:
@@ -83,7 +99,6 @@ def _ordered(name: str) -> AggregateFunction:
         1,
         _nullable_argument,
         None,
-        can_retract=False,
         coerce=convert_each(ANY),
     )
 
@@ -105,13 +120,39 @@ FUNCTIONS: tuple[AggregateFunction, ...] = (
     _ordered("FIRST_VALUE"),
     _ordered("LAST_VALUE"),
     AggregateFunction(
+        "ARRAY_AGG",
+        "ARRAY_AGG(value [IGNORE NULLS])",
+        1,
+        1,
+        lambda types: sql.array(types[0].without_time_attribute()),
+        None,
+        coerce=convert_each(_WITH_EQUALITY),
+    ),
+    AggregateFunction(
+        "COLLECT",
+        "COLLECT(value)",
+        1,
+        1,
+        lambda types: sql.multiset(types[0].without_time_attribute().not_null()).not_null(),
+        None,
+        coerce=convert_each(_COMPARABLE),
+    ),
+    AggregateFunction(
+        "PERCENTILE",
+        "PERCENTILE(numeric, percentage[, frequency])",
+        2,
+        3,
+        lambda types: sql.array(DOUBLE) if types[1].root is TypeRoot.ARRAY else DOUBLE,
+        None,
+        coerce=_percentile_arguments,
+    ),
+    AggregateFunction(
         "LISTAGG",
         "LISTAGG(string[, separator])",
         1,
         2,
         lambda types: sql.STRING,
         None,
-        can_retract=False,
         coerce=convert_each(TEXT, TEXT),
     ),
 )

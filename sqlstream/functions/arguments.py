@@ -49,7 +49,7 @@ TIME_LIKE = Argument(lambda t: sql.is_timestamp(t) or t.root is TypeRoot.TIME, s
 TEMPORAL = Argument(
     lambda t: sql.is_timestamp(t) or t.root in (TypeRoot.DATE, TypeRoot.TIME), sql.timestamp(3)
 )
-ARRAY = Argument(lambda t: t.root is TypeRoot.ARRAY, sql.NULL)
+ARRAY = Argument(lambda t: t.root is TypeRoot.ARRAY, sql.array(sql.STRING))
 COLLECTION = Argument(lambda t: t.root in (TypeRoot.ARRAY, TypeRoot.MAP), sql.NULL)
 
 

@@ -60,6 +60,9 @@ def _map(types: Types) -> LogicalType | None:
 
 def _item_arguments(types: Types) -> Types | None:
     collection, place = types
+    if collection.root is TypeRoot.VARIANT:
+        wanted = sql.STRING if sql.is_string(place) else sql.INT if sql.is_integer(place) else None
+        return None if wanted is None else (collection, wanted.with_nullable(place.nullable))
     if collection.root is TypeRoot.ARRAY:
         return (collection, sql.INT.with_nullable(place.nullable)) if sql.is_integer(place) else None
     if collection.root is not TypeRoot.MAP or collection.key is None:
@@ -70,7 +73,7 @@ def _item_arguments(types: Types) -> Types | None:
 
 
 def _item(types: Types) -> LogicalType | None:
-    element = types[0].element
+    element = types[0] if types[0].root is TypeRoot.VARIANT else types[0].element
     return None if element is None else element.with_nullable(True)
 
 
@@ -79,6 +82,6 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
     ScalarFunction("ROW", "ROW(value1 [, value2]*)", 1, _MANY, _row),
     ScalarFunction("ARRAY", "ARRAY[value1 [, value2]*]", 1, _MANY, _array, _same_elements),
     ScalarFunction("MAP", "MAP[key1, value1 [, key2, value2]*]", 2, _MANY, _map, _same_entries),
-    ScalarFunction("ITEM", "array[index] or map[key]", 2, 2, _item, _item_arguments),
+    ScalarFunction("ITEM", "array[index], map[key] or variant[index or key]", 2, 2, _item, _item_arguments),
     scalar("CARDINALITY", "CARDINALITY(array or map)", (COLLECTION,), returns(sql.INT)),
 )

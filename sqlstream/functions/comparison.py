@@ -17,7 +17,7 @@ from sqlstream.functions.signature import ResultType, ScalarFunction
 from sqlstream.types import BOOLEAN, LogicalType, TypeRoot
 
 _FROM_TEXT = frozenset((TypeRoot.DATE, TypeRoot.TIME, *sql.TIMESTAMP_ROOTS))
-NESTED = frozenset((TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW))
+NESTED = frozenset((TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW, TypeRoot.VARIANT))
 
 
 def comparable(types: tuple[LogicalType, ...]) -> tuple[LogicalType, ...] | None:
@@ -67,7 +67,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "IN", "value IN (value1 [, value2]*)", 2, 100_000, returns(BOOLEAN), comparable, tries_text=True
     ),
     scalar("LIKE", "string LIKE pattern [ESCAPE char]", (TEXT, TEXT, TEXT), BOOLEAN, args_min=2),
-    scalar("SIMILAR TO", "string SIMILAR TO regex", (TEXT, TEXT), BOOLEAN),
+    scalar("SIMILAR TO", "string SIMILAR TO pattern [ESCAPE char]", (TEXT, TEXT, TEXT), BOOLEAN, args_min=2),
     _affix("STARTSWITH", "prefix"),
     _affix("ENDSWITH", "suffix"),
     scalar("REGEXP", "REGEXP(string, regex)", (TEXT, TEXT), BOOLEAN),

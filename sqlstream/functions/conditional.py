@@ -64,6 +64,13 @@ def _extreme(types: Types) -> LogicalType | None:
 
 FUNCTIONS: tuple[ScalarFunction, ...] = (
     ScalarFunction(
+        "SINGLE_ROW",
+        "SINGLE_ROW(value, rows)",
+        2,
+        2,
+        lambda types: types[0].with_nullable(True) if types[1].root is TypeRoot.BIGINT else None,
+    ),
+    ScalarFunction(
         "CASE", "CASE WHEN condition THEN value … [ELSE value] END", 3, _MANY, _case_type, _case_arguments
     ),
     ScalarFunction("IF", "IF(condition, value1, value2)", 3, 3, _case_type, _if_arguments),

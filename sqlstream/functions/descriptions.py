@@ -167,6 +167,14 @@ DESCRIPTIONS: dict[str, FunctionDescription] = {
     ),
     "TO_DATE": _described("The DATE in a text, by a pattern.", "TO_DATE('2020-03-04')", "2020-03-04"),
     "TO_TIMESTAMP_LTZ": _described("A moment from seconds or milliseconds since 1970, or from a text."),
+    "CONVERT_TZ": _described(
+        "A time as text in one time zone as text in another.",
+        "CONVERT_TZ('1970-01-01 00:00:00', 'UTC', 'America/Los_Angeles')",
+        "1969-12-31 16:00:00",
+    ),
+    "CURRENT_DATABASE": _described(
+        "The current database of the session.", "CURRENT_DATABASE()", "default_database"
+    ),
     "FROM_UNIXTIME": _described("Seconds since 1970 as text in the session's time zone, by a pattern."),
     "UNIX_TIMESTAMP": _described("Seconds since 1970 of now, or of the time in a text."),
     "TIMESTAMPADD": _described("A time moved by a number of units."),
@@ -182,6 +190,7 @@ DESCRIPTIONS: dict[str, FunctionDescription] = {
     "CURRENT_DATE": _described("The session's date at which the row is computed."),
     "CURRENT_TIME": _described("The session's time of day at which the row is computed."),
     "LOCALTIME": _described("The session's time of day at which the row is computed."),
+    "CURRENT_WATERMARK": _described("The watermark that arrived before the row; NULL before the first."),
     "PROCTIME": _described("Processing time, as a time attribute of a computed column."),
     # conversion, collections, hashes
     "CAST": _described(
@@ -194,12 +203,203 @@ DESCRIPTIONS: dict[str, FunctionDescription] = {
     "ARRAY": _described("An array of the values.", "ARRAY[1, 2]", "[1, 2]"),
     "MAP": _described("A map of keys and values.", "MAP['a', 1]", "{a=1}"),
     "CARDINALITY": _described("The number of elements or entries.", "CARDINALITY(ARRAY[1, 2])", "2"),
+    "ARRAY_APPEND": _described(
+        "The array with an element at its end.", "ARRAY_APPEND(ARRAY[1, 2], 3)", "[1, 2, 3]"
+    ),
+    "ARRAY_PREPEND": _described(
+        "The array with an element at its beginning.", "ARRAY_PREPEND(ARRAY[1, 2], 0)", "[0, 1, 2]"
+    ),
+    "ARRAY_CONCAT": _described(
+        "The elements of all arrays, one array after another.",
+        "ARRAY_CONCAT(ARRAY[1], ARRAY[2, 3])",
+        "[1, 2, 3]",
+    ),
+    "ARRAY_CONTAINS": _described(
+        "Whether the array has this element; NULL is looked for like a value.",
+        "ARRAY_CONTAINS(ARRAY[1, 2], 2)",
+        "TRUE",
+    ),
+    "ARRAY_POSITION": _described(
+        "The position, from 1, of the first such element; 0 when there is none.",
+        "ARRAY_POSITION(ARRAY['a', 'b'], 'b')",
+        "2",
+    ),
+    "ARRAY_REMOVE": _described(
+        "The array without the elements that equal the second argument.",
+        "ARRAY_REMOVE(ARRAY[1, 2, 1], 1)",
+        "[2]",
+    ),
+    "ARRAY_DISTINCT": _described(
+        "The array with the first of equal elements only.", "ARRAY_DISTINCT(ARRAY[2, 1, 2])", "[2, 1]"
+    ),
+    "ARRAY_UNION": _described(
+        "The distinct elements of two arrays.", "ARRAY_UNION(ARRAY[1, 2], ARRAY[2, 3])", "[1, 2, 3]"
+    ),
+    "ARRAY_EXCEPT": _described(
+        "The distinct elements of the first array that the second has not.",
+        "ARRAY_EXCEPT(ARRAY[1, 2], ARRAY[2])",
+        "[1]",
+    ),
+    "ARRAY_INTERSECT": _described(
+        "The distinct elements of the first array that the second has too.",
+        "ARRAY_INTERSECT(ARRAY[1, 2], ARRAY[2])",
+        "[2]",
+    ),
+    "ARRAY_REVERSE": _described(
+        "The array from its last element to its first.", "ARRAY_REVERSE(ARRAY[1, 2])", "[2, 1]"
+    ),
+    "ARRAY_SLICE": _described(
+        "The elements from one position to another, both included; negative ones count from the end.",
+        "ARRAY_SLICE(ARRAY[1, 2, 3], 2)",
+        "[2, 3]",
+    ),
+    "ARRAY_SORT": _described(
+        "The elements by size: ascending with NULLs first, or descending (FALSE) with NULLs last.",
+        "ARRAY_SORT(ARRAY[2, 3, 1], FALSE)",
+        "[3, 2, 1]",
+    ),
+    "ARRAY_MAX": _described("The greatest element that is not NULL.", "ARRAY_MAX(ARRAY[1, 3, 2])", "3"),
+    "ARRAY_MIN": _described("The least element that is not NULL.", "ARRAY_MIN(ARRAY[1, 3, 2])", "1"),
+    "ARRAY_JOIN": _described(
+        "The texts of an array with a delimiter between; NULLs are left out or replaced.",
+        "ARRAY_JOIN(ARRAY['a', 'b'], '-')",
+        "a-b",
+    ),
+    "ELEMENT": _described(
+        "The only element of an array; NULL when it is empty, an error when it has several.",
+        "ELEMENT(ARRAY[7])",
+        "7",
+    ),
+    "SPLIT": _described(
+        "The parts of a text between delimiters; an empty delimiter splits into characters.",
+        "SPLIT('a,b', ',')",
+        "[a, b]",
+    ),
+    "MAP_KEYS": _described("The keys of a map.", "MAP_KEYS(MAP['a', 1])", "[a]"),
+    "MAP_VALUES": _described("The values of a map.", "MAP_VALUES(MAP['a', 1])", "[1]"),
+    "MAP_ENTRIES": _described(
+        "The entries of a map as rows of key and value.", "MAP_ENTRIES(MAP['a', 1])", "[(a, 1)]"
+    ),
+    "MAP_FROM_ARRAYS": _described(
+        "The map of an array of keys and one of values.", "MAP_FROM_ARRAYS(ARRAY['a'], ARRAY[1])", "{a=1}"
+    ),
+    "MAP_UNION": _described(
+        "The entries of all maps; of equal keys that of the last.",
+        "MAP_UNION(MAP['a', 1], MAP['a', 2])",
+        "{a=2}",
+    ),
+    "STR_TO_MAP": _described(
+        "The map in a text: pairs between commas, key and value between equals signs, or by other regular expressions.",
+        "STR_TO_MAP('a=1')",
+        "{a=1}",
+    ),
     "MD5": _described("The MD5 hash in hexadecimal digits.", "MD5('')", "d41d8cd98f00b204e9800998ecf8427e"),
     "SHA1": _described(
         "The SHA-1 hash in hexadecimal digits.", "SHA1('')", "da39a3ee5e6b4b0d3255bfef95601890afd80709"
     ),
     "SHA256": _described("The SHA-256 hash in hexadecimal digits."),
+    # JSON
+    "JSON_EXISTS": _described(
+        "Whether a path of a JSON text leads to a value.", """JSON_EXISTS('{"a": true}', '$.a')""", "TRUE"
+    ),
+    "JSON_VALUE": _described(
+        "The text, number or BOOLEAN at a path of a JSON text.", """JSON_VALUE('{"a": 1.50}', '$.a')""", "1.5"
+    ),
+    "JSON_QUERY": _described(
+        "The object or array at a path of a JSON text.", """JSON_QUERY('{"a": [1, 2]}', '$.a')""", "[1,2]"
+    ),
+    "JSON_LENGTH": _described(
+        "The number of elements or members at a path of a JSON text.", "JSON_LENGTH('[1, 2]')", "2"
+    ),
+    "JSON_TYPE": _described(
+        "The kind of the value at a path of a JSON text.", """JSON_TYPE('{"a": 1}', '$.a')""", "number"
+    ),
+    "JSON_STRING": _described("A value as JSON; NULL for NULL.", "JSON_STRING(ARRAY['a', 'b'])", '["a","b"]'),
+    "JSON_OBJECT": _described(
+        "A JSON object of keys and values.", "JSON_OBJECT('a' VALUE 1, 'b' VALUE 'x')", '{"a":1,"b":"x"}'
+    ),
+    "JSON_ARRAY": _described("A JSON array of the values.", "JSON_ARRAY(1, 'x')", '[1,"x"]'),
+    "JSON": _described(
+        "A JSON text that JSON_OBJECT or JSON_ARRAY inserts as it is.",
+        "JSON_ARRAY(JSON('{\"a\": 1}'))",
+        '[{"a":1}]',
+    ),
+    "JSON_QUOTE": _described("A text as a JSON string.", "JSON_QUOTE('a\"b')", '"a\\"b"'),
+    "JSON_UNQUOTE": _described("The characters of a JSON string.", """JSON_UNQUOTE('"a"')""", "a"),
+    "SHA224": _described("The SHA-224 hash in hexadecimal digits."),
+    "SHA384": _described("The SHA-384 hash in hexadecimal digits."),
+    "SHA512": _described("The SHA-512 hash in hexadecimal digits."),
+    "SHA2": _described(
+        "The SHA-2 hash of 224, 256, 384 or 512 bits in hexadecimal digits.",
+        "SHA2('', 224)",
+        "d14a028c2a3a2bc9476102bb288234c415a2b01f828ea62ac5b3e42f",
+    ),
+    "ENCODE": _described("A text as bytes of a charset.", "ENCODE('é', 'ISO-8859-1')", "x'e9'"),
+    "DECODE": _described(
+        "Bytes of a charset as text; malformed ones become U+FFFD.", "DECODE(x'C3A9', 'UTF-8')", "é"
+    ),
+    "UNHEX": _described(
+        "The bytes that hexadecimal digits stand for; NULL for another text.", "UNHEX('4162')", "x'4162'"
+    ),
+    "IS_VALID_UTF8": _described("Whether bytes are well-formed UTF-8.", "IS_VALID_UTF8(x'80')", "FALSE"),
+    "MAKE_VALID_UTF8": _described(
+        "Bytes of UTF-8 as text; malformed ones become U+FFFD.", "MAKE_VALID_UTF8(x'4162')", "Ab"
+    ),
+    "URL_ENCODE": _described("A text as a part of a form's address.", "URL_ENCODE('a b&c')", "a+b%26c"),
+    "URL_DECODE": _described(
+        "The text in a part of a form's address; NULL where that is malformed.",
+        "URL_DECODE('a+b%26c')",
+        "a b&c",
+    ),
+    "PARSE_URL": _described(
+        "A part of an address (HOST, PATH, QUERY, REF, PROTOCOL, AUTHORITY, FILE, USERINFO), or a value in its QUERY.",
+        "PARSE_URL('http://h.de/p?k=1', 'QUERY', 'k')",
+        "1",
+    ),
+    "INET_ATON": _described(
+        "The number of an IPv4 address; NULL for another text.", "INET_ATON('127.0.0.1')", "2130706433"
+    ),
+    "INET_NTOA": _described(
+        "The IPv4 address of a number; NULL outside of their range.", "INET_NTOA(2130706433)", "127.0.0.1"
+    ),
+    "IS_ALPHA": _described("Whether a text consists of letters.", "IS_ALPHA('Hello')", "TRUE"),
+    "IS_DIGIT": _described("Whether a text consists of digits.", "IS_DIGIT('12')", "TRUE"),
+    "IS_DECIMAL": _described("Whether a text is a number.", "IS_DECIMAL('-1.5')", "TRUE"),
+    "ELT": _described("The value of this number, from 1; NULL for another number.", "ELT(2, 'a', 'b')", "b"),
+    "REGEXP_EXTRACT_ALL": _described(
+        "The texts of a group (by default the first) of all matches of a regular expression.",
+        "REGEXP_EXTRACT_ALL('a1b22', '([0-9]+)')",
+        "[1, 22]",
+    ),
+    "REGEXP_INSTR": _described(
+        "The position, from 1, of the first match of a regular expression; 0 without one.",
+        "REGEXP_INSTR('ab1', '[0-9]')",
+        "3",
+    ),
+    "REGEXP_SUBSTR": _described(
+        "The first match of a regular expression; NULL without one.", "REGEXP_SUBSTR('ab12', '[0-9]+')", "12"
+    ),
+    "PRINTF": _described(
+        "Values in a text with conversions such as %d and %s.", "PRINTF('%03d-%s', 7, 'a')", "007-a"
+    ),
+    "TYPEOF": _described(
+        "The name of the value's type; with TRUE in full, as a catalog keeps it.",
+        "TYPEOF('abc')",
+        "CHAR(3) NOT NULL",
+    ),
+    "PARSE_JSON": _described(
+        "The VARIANT of a JSON text; other text fails the job.",
+        """PARSE_JSON('{"a": [7, 8]}')['a'][1]""",
+        "7",
+    ),
+    "TRY_PARSE_JSON": _described(
+        "The VARIANT of a JSON text, NULL for other text.",
+        """TRY_PARSE_JSON('{"b": 1, "a": 2}')""",
+        '{"a":2,"b":1}',
+    ),
     # aggregates
+    "JSON_ARRAYAGG": _described("A JSON array of the values, in order of arrival, by default without NULL."),
+    "JSON_OBJECTAGG": _described("A JSON object of keys, each of which occurs once, and values."),
     "COUNT": _described("The number of rows, or of those in which no value is NULL."),
     "SUM": _described("The sum of the values that are not NULL, in their type; NULL when there is none."),
     "AVG": _described("The mean of the values that are not NULL; of whole numbers it is whole."),
@@ -212,6 +412,13 @@ DESCRIPTIONS: dict[str, FunctionDescription] = {
     "VARIANCE": _described("The variance of a sample, as VAR_SAMP."),
     "FIRST_VALUE": _described("The first value that is not NULL, in order of arrival."),
     "LAST_VALUE": _described("The last value that is not NULL, in order of arrival."),
+    "ARRAY_AGG": _described(
+        "The values as an array in order of arrival, NULLs too unless IGNORE NULLS says otherwise."
+    ),
+    "COLLECT": _described("The values that are not NULL as a multiset."),
+    "PERCENTILE": _described(
+        "The value at a percentage (0 to 1), or at several, of all values by size, interpolated."
+    ),
     "LISTAGG": _described("The texts that are not NULL with a separator, by default a comma, between."),
 }
 """Descriptions by SQL name."""

@@ -48,8 +48,7 @@ class AggregateFunction:
     """One aggregate function.
 
     `accumulator(args)` gives the types of the accumulator columns that LOCAL sends to GLOBAL; None for an
-    aggregate that cannot be split in two phases. `can_retract`: rows can be retracted (MIN and MAX then keep all
-    values).
+    aggregate that cannot be split in two phases.
     """
 
     name: str
@@ -58,5 +57,4 @@ class AggregateFunction:
     args_max: int
     result_type: ResultType
     accumulator: Callable[[tuple[LogicalType, ...]], tuple[LogicalType, ...]] | None
-    can_retract: bool = True
     coerce: Coercion = lambda types: types

@@ -14,6 +14,7 @@ from sqlstream.functions.arguments import (
     TEMPORAL,
     TEXT,
     TIME_LIKE,
+    TIMESTAMP,
     Argument,
     always,
     is_any_nullable,
@@ -70,6 +71,11 @@ def _as_fine_as_literal(result: LogicalType, args: tuple[Expression, ...]) -> Lo
     return timestamp_ltz(min(max(value, 3), 9)) if isinstance(value, int) else result
 
 
+def _watermark(types: Types) -> LogicalType | None:
+    """As the row time, in milliseconds."""
+    return timestamp_ltz(3) if types[0].root is TypeRoot.TIMESTAMP_LTZ else timestamp(3)
+
+
 _PARTS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAYOFYEAR", "DAYOFMONTH", "DAYOFWEEK")
 _NOW = (
     ("CURRENT_TIMESTAMP", timestamp_ltz(3)),
@@ -99,6 +105,8 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
     scalar(
         "FROM_UNIXTIME", "FROM_UNIXTIME(seconds[, pattern])", (AS_BIGINT, TEXT), always(STRING), args_min=1
     ),
+    scalar("CONVERT_TZ", "CONVERT_TZ(string, from_zone, to_zone)", (TEXT, TEXT, TEXT), always(STRING)),
+    scalar("CURRENT_DATABASE", "CURRENT_DATABASE()", (), always(STRING.not_null())),
     scalar(
         "UNIX_TIMESTAMP",
         "UNIX_TIMESTAMP(string[, pattern])",
@@ -118,5 +126,12 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         "TIMESTAMPDIFF", "TIMESTAMPDIFF(unit, timepoint1, timepoint2)", (SYMBOL, DATE_LIKE, DATE_LIKE), INT
     ),
     *(scalar(name, name, (), always(t.not_null()), is_deterministic=False) for name, t in _NOW),
+    scalar(
+        "CURRENT_WATERMARK",
+        "CURRENT_WATERMARK(rowtime)",
+        (TIMESTAMP,),
+        _watermark,
+        is_deterministic=False,
+    ),
     scalar("PROCTIME", "PROCTIME()", (), always(sql.PROCTIME), is_deterministic=False),
 )

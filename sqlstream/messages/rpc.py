@@ -254,10 +254,24 @@ class RequestSplits(RpcMessage, frozen=True):
     returned_earlier: int = 0
 
 
+LATE_CHANNELS_MAX = 8
+"""How many channels the figures of a subtask's checkpoint name."""
+
+
+class LateChannel(msgspec.Struct, frozen=True):
+    """The barrier of a checkpoint came from this producer `after_ms` behind the first one of the subtask's channels, or its end
+    did."""
+
+    vertex_id: str
+    subtask: int
+    after_ms: int
+
+
 class CheckpointFigures(msgspec.Struct, frozen=True):
     """How one subtask took a checkpoint: the wait from its first barrier to its last, the time in which it took no input, that of
     writing beside its work, the bytes that it wrote, and those of all its state. `flush_ms` is the part of `sync_ms` in which
-    operators emitted what they held back: that is only earlier than it would have been."""
+    operators emitted what they held back: that is only earlier than it would have been. `late_channels` are those that made the
+    wait so long, the latest first, LATE_CHANNELS_MAX at most."""
 
     alignment_ms: int = 0
     sync_ms: int = 0
@@ -265,6 +279,7 @@ class CheckpointFigures(msgspec.Struct, frozen=True):
     written_bytes: int = 0
     state_bytes: int = 0
     flush_ms: int = 0
+    late_channels: tuple[LateChannel, ...] = ()
 
 
 class AcknowledgeCheckpoint(RpcMessage, frozen=True):

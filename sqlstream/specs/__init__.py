@@ -9,14 +9,26 @@ from sqlstream.specs.aggregate import AggregatePhase, GroupAggregateSpec, Window
 from sqlstream.specs.batch_query import BatchQuerySpec
 from sqlstream.specs.calc import CalcSpec, DropUpdateBeforeSpec
 from sqlstream.specs.compare_rows import CompareRowsSpec
+from sqlstream.specs.expand import ExpandSpec
 from sqlstream.specs.infer_table import InferTableSpec
 from sqlstream.specs.join import IntervalJoinSpec, JoinKind, JoinSpec, WindowJoinSpec
 from sqlstream.specs.limit import LimitSpec
 from sqlstream.specs.lookup_join import LookupJoinSpec, RetryOnMiss
-from sqlstream.specs.rank import DeduplicateSpec, Keep, RankPhase, RankSpec, SortSpec, WindowRankSpec
+from sqlstream.specs.over import Frame, OverCall, OverSpec, OverTiming
+from sqlstream.specs.rank import (
+    DeduplicateSpec,
+    Keep,
+    RankPhase,
+    RankSpec,
+    SortSpec,
+    TemporalSortSpec,
+    WindowRankSpec,
+)
 from sqlstream.specs.sink import SinkSpec
 from sqlstream.specs.source import SourceSpec, SourceWatermark, ValuesSpec
 from sqlstream.specs.spec import OperatorSpec
+from sqlstream.specs.temporal_join import TemporalJoinSpec
+from sqlstream.specs.unnest import UnnestSpec
 from sqlstream.specs.watermark import EmitStrategy, WatermarkAssignerSpec
 from sqlstream.specs.window import WindowKind, WindowSpec, WindowTvfSpec
 
@@ -34,6 +46,8 @@ __all__ = [
     "DeduplicateSpec",
     "DropUpdateBeforeSpec",
     "EmitStrategy",
+    "ExpandSpec",
+    "Frame",
     "GroupAggregateSpec",
     "InferTableSpec",
     "IntervalJoinSpec",
@@ -42,6 +56,9 @@ __all__ = [
     "Keep",
     "LimitSpec",
     "LookupJoinSpec",
+    "OverCall",
+    "OverSpec",
+    "OverTiming",
     "RankPhase",
     "RankSpec",
     "RetryOnMiss",
@@ -50,6 +67,9 @@ __all__ = [
     "SourceSpec",
     "SourceWatermark",
     "Spec",
+    "TemporalJoinSpec",
+    "TemporalSortSpec",
+    "UnnestSpec",
     "ValuesSpec",
     "WatermarkAssignerSpec",
     "WindowAggregateSpec",

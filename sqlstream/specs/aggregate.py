@@ -63,7 +63,8 @@ class WindowAggregateSpec(OperatorSpec, frozen=True, tag="window_aggregate"):
     window's end when attached) and, for attached windows, `$window_start` BIGINT. GLOBAL reads that layout.
     A row is late when all its windows are closed: dropped and counted in `numLateRecordsDropped`. `row_watermark_column`
     (>= 0: SINGLE and LOCAL) holds the watermark in force for each row (specs.watermark.ROW_WATERMARK_COLUMN).
-    SESSION has no LOCAL phase. Without keys an empty window has no row.
+    SESSION has no LOCAL phase. Without keys an empty window has no row. `is_retracting` (SINGLE, not SESSION): rows may be
+    retracted; a key whose rows all were has no row, and retractions are late as rows are.
     """
 
     keys: tuple[int, ...]
@@ -74,6 +75,7 @@ class WindowAggregateSpec(OperatorSpec, frozen=True, tag="window_aggregate"):
     window_end_column: int = -1
     phase: AggregatePhase = AggregatePhase.SINGLE
     row_watermark_column: int = -1
+    is_retracting: bool = False
 
     def kept_state(self) -> str:
         if self.phase is AggregatePhase.LOCAL:
@@ -83,7 +85,7 @@ class WindowAggregateSpec(OperatorSpec, frozen=True, tag="window_aggregate"):
     def state_bound(self) -> StateBound:
         clock = "watermark" if self.window.is_event_time else "clock"
         # What has no partial result is computed when the window closes.
-        is_partial = all(
+        is_partial = not self.is_retracting and all(
             AGGREGATE_FUNCTIONS[c.function].accumulator is not None and not c.is_distinct
             for c in self.aggregates
         )

@@ -9,16 +9,36 @@ from sqlstream.specs.spec import OperatorSpec, StateBound, until_ttl
 
 
 class JoinKind(enum.Enum):
+    """Which rows a join outputs. SEMI: each left row that has a match, once. ANTI: each left row without one."""
+
     INNER = "INNER"
     LEFT = "LEFT"
+    RIGHT = "RIGHT"
+    FULL = "FULL"
+    SEMI = "SEMI"
+    ANTI = "ANTI"
+
+    @property
+    def is_left_only(self) -> bool:
+        """Whether the output has the left columns alone."""
+        return self in (JoinKind.SEMI, JoinKind.ANTI)
+
+    def pads(self, side: int) -> bool:
+        """Whether a row of that side (0: left, 1: right) without a match is output with NULLs for the other side."""
+        return self is JoinKind.FULL or self is (JoinKind.RIGHT if side else JoinKind.LEFT)
+
+    def outputs_unmatched(self, side: int) -> bool:
+        return self.pads(side) or (self is JoinKind.ANTI and side == 0)
 
 
 class JoinSpec(OperatorSpec, frozen=True, tag="join"):
-    """Regular join over two changelogs (Flink: StreamExecJoin). Output: left columns, then right columns.
+    """Regular join over two changelogs (Flink: StreamExecJoin, StreamExecSemiAntiJoin). Output: left columns, then right
+    columns; of SEMI and ANTI the left columns.
 
     Rows match when the key columns are equal (NULL equals nothing) and `condition` over the joined row is
-    TRUE. State: all rows of both sides, dropped after the side's TTL (0: never). LEFT outputs unmatched
-    left rows with NULLs, and retracts them when a match arrives.
+    TRUE. State: all rows of both sides, dropped after the side's TTL (0: never). LEFT, RIGHT and FULL output
+    unmatched rows with NULLs, ANTI unmatched left rows, and retract them when a match arrives. SEMI retracts a left
+    row when its last match is retracted.
     """
 
     kind: JoinKind
@@ -42,14 +62,14 @@ class JoinSpec(OperatorSpec, frozen=True, tag="join"):
 class IntervalJoinSpec(OperatorSpec, frozen=True, tag="interval_join"):
     """Join of two insert-only streams whose times are close (Flink: StreamExecIntervalJoin).
 
-    Rows match when keys are equal, `lower_ms <= left_time - right_time <= upper_ms` and `condition` is
-    TRUE. A row is forgotten when the watermark (or clock) excludes further matches. LEFT then emits an
-    unmatched row with NULLs. The output watermark is held back so that no output row is late. A time
-    column may be a rowtime or a window bound (`window_start`, `window_end`, `window_time`) that its
-    producer emits before it forwards the watermark that closed the window. `broadcast_input` (0 or 1; -1:
-    none): every subtask receives all rows of that input and any rows of the other (INNER only). Each
-    subtask saves that input as a `shared` table. Every subtask restores the table of the old subtask with
-    the least event time, which holds all rows of the others.
+    Rows match when keys are equal, `lower_ms <= left_time - right_time <= upper_ms` and `condition` is TRUE. A row
+    is forgotten when the watermark (or clock) excludes further matches. Outer joins then emit an unmatched row
+    with NULLs, and ANTI a left one. SEMI emits a left row at its first match. The output watermark is held back so
+    that no output row is late. A time column may be a rowtime or a window bound (`window_start`, `window_end`,
+    `window_time`) that its producer emits before it forwards the watermark that closed the window.
+    `broadcast_input` (0 or 1; -1: none): every subtask receives all rows of that input and any rows of the other
+    (INNER only). Each subtask saves that input as a `shared` table. Every subtask restores the table of the old
+    subtask with the least event time, which holds all rows of the others.
     """
 
     kind: JoinKind
@@ -77,7 +97,7 @@ class WindowJoinSpec(OperatorSpec, frozen=True, tag="window_join"):
     window_end columns.
 
     A window's rows are joined when the watermark closes it, then forgotten. Late rows are dropped and
-    counted. `broadcast_input` as in IntervalJoinSpec.
+    counted. `broadcast_input` as in IntervalJoinSpec. The window columns are local times of `time_zone`.
     """
 
     kind: JoinKind
@@ -89,6 +109,7 @@ class WindowJoinSpec(OperatorSpec, frozen=True, tag="window_join"):
     right_window_end_column: int
     condition: Expression | None = None
     broadcast_input: int = -1
+    time_zone: str = "UTC"
 
     def kept_state(self) -> str:
         return "rows of both sides per window; dropped: when the window closes"

@@ -15,11 +15,21 @@ class RankPhase(enum.Enum):
     GLOBAL = "GLOBAL"
 
 
+class Ties(enum.Enum):
+    """Which of the rows with equal ranks is first: ANY that came early, the one that has been there LONGEST, or the one that was
+    added LAST. Neither depends on how the input is cut into batches."""
+
+    ANY = "ANY"
+    LONGEST = "LONGEST"
+    LAST = "LAST"
+
+
 class RankSpec(OperatorSpec, frozen=True, tag="rank"):
     """ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) between `rank_start` and `rank_end`, 1-based inclusive (Flink: Rank).
 
     GLOBAL outputs the input columns, then — when `outputs_rank` — the rank BIGINT, as a changelog. Of equal rows the
     earlier ranks first. `is_retracting`: input rows may be retracted; then all rows are kept, else the best `rank_end` per key.
+    `ties` decides more exactly between equal rows that are there; it needs `is_retracting`.
     """
 
     partition_keys: tuple[int, ...]
@@ -30,6 +40,7 @@ class RankSpec(OperatorSpec, frozen=True, tag="rank"):
     phase: RankPhase = RankPhase.GLOBAL
     is_retracting: bool = False
     state_ttl_ms: int = 0
+    ties: Ties = Ties.ANY
 
     def kept_state(self) -> str:
         if self.phase is RankPhase.LOCAL:
@@ -48,7 +59,8 @@ class RankSpec(OperatorSpec, frozen=True, tag="rank"):
 class WindowRankSpec(OperatorSpec, frozen=True, tag="window_rank"):
     """Top-N per window (Flink: WindowRank; with rank_end 1 also WindowDeduplicate); input is insert-only.
 
-    `partition_keys` exclude the window columns. When a window closes, its rows are emitted, best first within a key: insert-only.
+    `partition_keys` exclude the window columns, which are local times of `time_zone`. When a window closes, its rows are emitted,
+    best first within a key: insert-only.
     """
 
     partition_keys: tuple[int, ...]
@@ -58,6 +70,7 @@ class WindowRankSpec(OperatorSpec, frozen=True, tag="window_rank"):
     rank_start: int
     rank_end: int
     outputs_rank: bool
+    time_zone: str = "UTC"
 
     def kept_state(self) -> str:
         return f"the best {self.rank_end} rows per key and window; dropped: when the window closes"
@@ -114,3 +127,26 @@ class SortSpec(OperatorSpec, frozen=True, tag="sort"):
     def state_bound(self) -> StateBound:
         # Input that ends is sorted: it has only so many rows.
         return StateBound("the number of rows of the input", True)
+
+
+class TemporalSortSpec(OperatorSpec, frozen=True, tag="temporal_sort"):
+    """ORDER BY a time attribute, ascending, and further columns, over rows that never end (Flink: TemporalSort). Input and
+    output are insert-only; parallelism is 1.
+
+    By row time the rows up to a watermark are output in order when it comes; a row behind the last one is late: dropped and
+    counted in `numLateRecordsDropped`. By processing time (`time_column` -1) rows are output as they come, those of a batch,
+    which come at the same time, in the order of the further columns.
+    """
+
+    order: tuple[SortKey, ...]
+    time_column: int = -1
+
+    def kept_state(self) -> str:
+        return (
+            "the rows behind the watermark; dropped: when it passes their time"
+            if self.time_column >= 0
+            else ""
+        )
+
+    def state_bound(self) -> StateBound:
+        return StateBound("the watermark, up to which rows are output", True)

@@ -6,7 +6,7 @@ import enum
 
 import msgspec
 
-from sqlstream.specs.spec import OperatorSpec
+from sqlstream.specs.spec import OperatorSpec, StateBound
 
 
 class WindowKind(enum.Enum):
@@ -19,8 +19,8 @@ class WindowKind(enum.Enum):
 class WindowSpec(msgspec.Struct, frozen=True):
     """`size_ms`: TUMBLE, HOP, and the longest of CUMULATE; the gap of SESSION. `slide_ms`: HOP's slide, CUMULATE's step.
 
-    A window is [start, end); starts are multiples of size (HOP: slide) plus `offset_ms`. `time_zone` shifts TIMESTAMP_LTZ
-    time columns to local time before windows are cut; TIMESTAMP columns ignore it.
+    A window is [start, end); starts are multiples of size (HOP: slide) plus `offset_ms`. `time_zone` is
+    that by whose clock the windows of a TIMESTAMP_LTZ or of processing time are cut, and UTC for those of a TIMESTAMP.
     """
 
     kind: WindowKind
@@ -57,8 +57,19 @@ class WindowSpec(msgspec.Struct, frozen=True):
 class WindowTvfSpec(OperatorSpec, frozen=True, tag="window_tvf"):
     """Append window_start, window_end (TIMESTAMP(3)) and window_time (= end - 1 ms) to each row, once per window of the row.
 
-    TUMBLE, HOP and CUMULATE only. Rows keep their order; a row of HOP appears once for each of its windows, earliest first.
+    TUMBLE, HOP and CUMULATE: rows keep their order; a row of HOP appears once for each of its windows, earliest first.
+    SESSION, over insert-only input: the rows of a session of the columns `keys` are output when it closes (watermark >= end - 1;
+    processing time >= end). A row is late when it extends no open session and its own would be closed: dropped and counted.
     """
 
     window: WindowSpec
     time_column: int
+    keys: tuple[int, ...] = ()
+
+    def kept_state(self) -> str:
+        is_session = self.window.kind is WindowKind.SESSION
+        return "the rows of open sessions; dropped: when the session closes" if is_session else ""
+
+    def state_bound(self) -> StateBound:
+        clock = "watermark" if self.window.is_event_time else "clock"
+        return StateBound(f"the {clock}, which closes sessions", True)

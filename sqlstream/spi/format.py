@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import msgspec
 
+from sqlstream.changelog import ChangelogMode
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import OptionDescriptor
 
@@ -18,13 +19,16 @@ class FormatDescriptor(msgspec.Struct, frozen=True):
     """Option keys are given without the format's prefix: `ignore-parse-errors`, written `json.ignore-parse-errors`.
 
     `is_text`: a reader takes the file from its beginning to its end, whatever each read gives; the first rows can be had from
-    the first bytes.
+    the first bytes. `source_mode`: the changelog that a reader gives, whose batches end with the column of row kinds unless it is
+    INSERT_ONLY; `sink_mode`: the widest that a writer takes.
     """
 
     identifier: str
     options: tuple[OptionDescriptor, ...]
     file_suffix: str
     is_text: bool = False
+    source_mode: ChangelogMode = ChangelogMode.INSERT_ONLY
+    sink_mode: ChangelogMode = ChangelogMode.INSERT_ONLY
 
 
 class Rejected(msgspec.Struct, frozen=True):

@@ -25,6 +25,17 @@ _HOP_COUNTS = """
     GROUP BY auction, start_ms
 """
 
+_RANKED_COUNTS = ", ".join(
+    f"count({counted}) FILTER ({condition}) AS {prefix}_{name}"
+    for counted, name in (("*", "bids"), ("DISTINCT bidder", "bidders"), ("DISTINCT auction", "auctions"))
+    for prefix, condition in (
+        ("total", "TRUE"),
+        ("rank1", "price < 10000"),
+        ("rank2", "price >= 10000 AND price < 1000000"),
+        ("rank3", "price >= 1000000"),
+    )
+)
+
 BATCH_SQL: dict[str, str] = {
     "q0": 'SELECT auction, bidder, price, "dateTime", extra FROM bid',
     "q1": """
@@ -38,11 +49,28 @@ BATCH_SQL: dict[str, str] = {
         FROM auction JOIN person ON auction.seller = person.id
         WHERE auction.category = 10 AND person.state IN ('OR', 'ID', 'CA')
     """,
+    "q4": """
+        WITH highest AS (
+            SELECT max(price) AS final, category
+            FROM auction JOIN bid ON auction.id = bid.auction
+                AND bid."dateTime" BETWEEN auction."dateTime" AND auction.expires
+            GROUP BY id, category)
+        SELECT category AS id, CAST(sum(final) // count(*) AS BIGINT) AS final FROM highest GROUP BY category
+    """,
     "q5": f"""
         WITH counts AS ({_HOP_COUNTS})
         SELECT auction, num
         FROM counts
         QUALIFY num = max(num) OVER (PARTITION BY start_ms)
+    """,
+    "q6": """
+        WITH won AS (
+            SELECT a.seller, b.price, b."dateTime"
+            FROM auction a JOIN bid b ON a.id = b.auction AND b."dateTime" BETWEEN a."dateTime" AND a.expires
+            QUALIFY row_number() OVER (PARTITION BY a.id ORDER BY b.price DESC, b."dateTime") = 1)
+        SELECT seller, CAST(sum(price) OVER w // count(*) OVER w AS BIGINT) AS avg_price
+        FROM won
+        WINDOW w AS (PARTITION BY seller ORDER BY "dateTime" ROWS BETWEEN 10 PRECEDING AND CURRENT ROW)
     """,
     # A bid at the very end of a window counts as one of it too: BETWEEN has both its ends.
     "q7": f"""
@@ -58,6 +86,11 @@ BATCH_SQL: dict[str, str] = {
             CAST(make_timestamp_ms({_TUMBLE.format(column='person."dateTime"')}) AS TIMESTAMP_MS) AS stime
         FROM person JOIN auction ON person.id = auction.seller
             AND {_TUMBLE.format(column='person."dateTime"')} = {_TUMBLE.format(column='auction."dateTime"')}
+    """,
+    "q9": """
+        SELECT a.* EXCLUDE (number), b.auction, b.bidder, b.price, b."dateTime" AS "bid_dateTime", b.extra AS bid_extra
+        FROM auction AS a JOIN bid AS b ON a.id = b.auction AND b."dateTime" BETWEEN a."dateTime" AND a.expires
+        QUALIFY row_number() OVER (PARTITION BY a.id ORDER BY b.price DESC, b."dateTime", b.number) = 1
     """,
     # Flink merges sessions that touch: only more than ten quiet seconds part them.
     "q11": """
@@ -83,6 +116,28 @@ BATCH_SQL: dict[str, str] = {
     "q13": """
         SELECT auction, bidder, price, "dateTime", 'value of ' || (auction % 10000) AS "value" FROM bid
     """,
+    "q10": """
+        SELECT auction, bidder, price, "dateTime", extra, strftime("dateTime", '%Y-%m-%d') AS dt,
+            strftime("dateTime", '%H:%M') AS hm
+        FROM bid
+    """,
+    "q14": """
+        SELECT auction, bidder, CAST(0.908 * CAST(price AS DECIMAL(19, 0)) AS DECIMAL(23, 3)) AS price,
+            CASE WHEN hour("dateTime") BETWEEN 8 AND 18 THEN 'dayTime'
+                WHEN hour("dateTime") <= 6 OR hour("dateTime") >= 20 THEN 'nightTime' ELSE 'otherTime'
+            END AS "bidTimeType",
+            "dateTime", extra, length(extra) - length(replace(extra, 'c', '')) AS c_counts
+        FROM bid
+        WHERE 0.908 * price > 1000000 AND 0.908 * price < 50000000
+    """,
+    "q15": f"""
+        SELECT strftime("dateTime", '%Y-%m-%d') AS "day", {_RANKED_COUNTS} FROM bid GROUP BY "day"
+    """,
+    "q16": f"""
+        SELECT channel, strftime("dateTime", '%Y-%m-%d') AS "day",
+            max(strftime("dateTime", '%H:%M')) AS "minute", {_RANKED_COUNTS}
+        FROM bid GROUP BY channel, "day"
+    """,
     "q17": """
         SELECT auction, strftime("dateTime", '%Y-%m-%d') AS "day", count(*) AS total_bids,
             count(*) FILTER (price < 10000) AS rank1_bids,
@@ -103,6 +158,21 @@ BATCH_SQL: dict[str, str] = {
             row_number() OVER (PARTITION BY auction ORDER BY price DESC, number) AS rank_number
         FROM bid
         QUALIFY rank_number <= 10
+    """,
+    "q21": """
+        SELECT auction, bidder, price, channel,
+            CASE lower(channel) WHEN 'apple' THEN '0' WHEN 'google' THEN '1' WHEN 'facebook' THEN '2'
+                WHEN 'baidu' THEN '3' ELSE regexp_extract(url, 'channel_id=([^&]*)', 1)
+            END AS channel_id
+        FROM bid
+        WHERE lower(channel) IN ('apple', 'google', 'facebook', 'baidu') OR url LIKE '%&channel_id=%'
+    """,
+    "q20": """
+        SELECT b.auction, b.bidder, b.price, b.channel, b.url, b."dateTime" AS "bid_dateTime", b.extra AS bid_extra,
+            a.itemName, a.description, a.initialBid, a.reserve, a."dateTime" AS "auction_dateTime", a.expires, a.seller,
+            a.category, a.extra AS auction_extra
+        FROM bid AS b JOIN auction AS a ON b.auction = a.id
+        WHERE a.category = 10
     """,
     "q22": """
         SELECT auction, bidder, price, channel, split_part(url, '/', 4) AS dir1,

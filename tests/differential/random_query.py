@@ -120,11 +120,25 @@ TIMES = (
     datetime.datetime(1969, 12, 31, 23, 59, 40),
     datetime.datetime(1900, 3, 1),
 )
+RANKS = (
+    ("ROW_NUMBER()", "big"), ("RANK()", "big"), ("DENSE_RANK()", "big"), ("NTILE(3)", "int"), ("CUME_DIST()", "approximate"),
+    ("PERCENT_RANK()", "approximate"), ("LAG({c})", ""), ("LEAD({c}, 2)", ""), ("LAG({c}, 2, {c})", ""),
+    ("LAG({c}, 1) IGNORE NULLS", ""), ("FIRST_VALUE({c})", ""), ("LAST_VALUE({c})", ""), ("NTH_VALUE({c}, 2)", ""),
+)  # fmt: skip
+"""Functions with OVER only; no kind is that of the argument."""
+FRAMES = (
+    "", "", " ROWS 2 PRECEDING", " ROWS BETWEEN 1 PRECEDING AND 2 FOLLOWING", " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING",
+    " RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING", " ROWS BETWEEN 2 FOLLOWING AND 3 FOLLOWING", " RANGE CURRENT ROW",
+    " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+)  # fmt: skip
 SHAPES: dict[str, int] = {
     "table": 6, "projected": 4, "grouped": 4, "joined": 4, "united": 2, "distinct": 2, "top": 3, "last": 2, "windowed": 4,
-    "window_joined": 1, "window_top": 1, "interval_joined": 1, "twice": 1,
+    "window_joined": 1, "window_top": 1, "interval_joined": 1, "twice": 1, "unnested": 2,
+    "over": 4, "compared": 4, "counted": 2,
 }  # fmt: skip
 SECOND = "INTERVAL '{}' SECOND"
+HALF_JOINS = ("LEFT SEMI JOIN", "LEFT ANTI JOIN")
+JOINS = ("JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", *HALF_JOINS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -298,9 +312,22 @@ class RandomQuery:
         keys, calls = self._keys(source.columns), self._calls(source.columns)
         if keys and self._random.random() < 0.2:
             calls = calls[1:]
-        by = f" GROUP BY {', '.join(k for k, _ in keys)}" if keys else ""
+        written, sets = self._sets([k for k, _ in keys])
+        by = f" GROUP BY {written}" if keys else ""
         rest = source.sql + self._where(source.columns) + by + (self._having([*keys, *calls]) if keys else "")
-        return self._select([*keys, *calls], rest, source.size)
+        return self._select([*keys, *calls], rest, source.size * sets)
+
+    def _sets(self, keys: list[str]) -> tuple[str, int]:
+        """The keys of a GROUP BY as they are or in several sets, and the number of these."""
+        if not keys or self._random.random() < 0.75:
+            return ", ".join(keys), 1
+        whole, count = ", ".join(keys), len(keys)
+        forms = [
+            (f"ROLLUP ({whole})", count + 1),
+            (f"GROUPING SETS (({whole}), ({self._random.choice(keys)}), ())", 3),
+            (f"{keys[0]}, CUBE ({', '.join(keys)})", 2**count),
+        ]
+        return self._random.choice(forms[: 3 if count < 4 else 2])
 
     def _joined(self, depth: int) -> Relation:
         left, right = self._named(self._relation(depth - 1)), self._named(self._relation(depth - 2))
@@ -318,10 +345,91 @@ class RandomQuery:
             parts.append(self._condition(both))
         if self._random.random() < 0.1:
             parts.append(self._random.choice(("1 = 1", "1 = 0", "TRUE", "CAST(NULL AS BOOLEAN)")))
-        kind = self._random.choice(("JOIN", "LEFT JOIN", "RIGHT JOIN", "JOIN"))
+        kind = self._random.choice(JOINS)
+        if kind in HALF_JOINS:
+            both = left.columns
         rest = f"{left.sql} {kind} {right.sql} ON {' AND '.join(parts)}{self._where(both)}"
         shown = self._random.sample(both, min(len(both), self._random.randrange(2, 6)))
         return self._select(shown, rest, left.size * right.size // 5)
+
+    def _compared(self, depth: int) -> Relation:
+        """The rows for which conditions over subqueries hold, and what others are."""
+        source = self._named(self._relation(depth - 1))
+        items = [*source.columns[:3], (self._quantified(source, depth), "bool")]
+        rest = source.sql
+        if self._random.random() < 0.7:
+            parts = [self._quantified(source, depth) for _ in range(self._random.choice((1, 1, 2)))]
+            rest += f" WHERE {self._random.choice((' AND ', ' OR ')).join(parts)}"
+        return self._select(items, rest, source.size)
+
+    def _quantified(self, outer: Relation, depth: int) -> str:
+        """A condition over the columns of `outer` and a subquery, which may read them."""
+        inner = self._named(self._relation(min(depth - 1, 1) if outer.size < 100 else 0))
+        pick = self._random.choice
+        kinds = [k for _, k in inner.columns if k in KEY_KINDS] or ["int"]
+        kind = pick(kinds)
+        own = pick([n for n, k in inner.columns if k == kind] or ["1"])
+        value = pick([n for n, k in outer.columns if k == kind] or LITERALS[kind])
+        where = f" WHERE {self._correlation(outer, inner)}" if self._random.random() < 0.7 else ""
+        query = f"SELECT {own} FROM {inner.sql}{where}"
+        comparison = pick(("=", "<>", "<", "<=", ">", ">="))
+        forms = [
+            f"EXISTS ({query})",
+            f"{value} IN ({query})",
+            f"{value} NOT IN ({query})",
+            f"({value}, 1) IN (SELECT {own}, 1 FROM {inner.sql}{where})",
+            f"{value} {comparison} (SELECT {pick(('MIN', 'MAX'))}({own}) FROM {inner.sql}{where})",
+            f"(SELECT COUNT(*) FROM {inner.sql}{where}) {comparison} {pick((0, 1, 2))}",
+            f"{value} {comparison} {pick(('ANY', 'ALL'))} ({query})",
+        ]
+        found = pick(forms)
+        return f"NOT {found}" if found.startswith("EXISTS") and self._random.random() < 0.4 else found
+
+    def _correlation(self, outer: Relation, inner: Relation) -> str:
+        pairs = [
+            f"{a} = {b}" for a, k in outer.columns for b, m in inner.columns if k == m and k in KEY_KINDS
+        ]
+        if not pairs or self._random.random() < 0.3:
+            return self._condition(outer.columns + inner.columns)
+        found = self._random.choice(pairs)
+        return found if self._random.random() < 0.7 else f"{found} AND {self._condition(inner.columns)}"
+
+    def _counted(self, depth: int) -> Relation:
+        """INTERSECT or EXCEPT of some columns of two relations."""
+        left, right = self._relation(depth - 1), self._relation(depth - 2)
+        kinds = [k for k in KEY_KINDS if any(c[1] == k for c in left.columns)]
+        kinds = [k for k in kinds if any(c[1] == k for c in right.columns)][:2] or ["int"]
+        sides = []
+        for side in (left, right):
+            shown = [next((n for n, k in side.columns if k == kind), "1") for kind in kinds]
+            sides.append((shown, side.sql))
+        names = [self._name() for _ in kinds]
+        first = ", ".join(f"{e} AS {n}" for e, n in zip(sides[0][0], names, strict=True))
+        operator = self._random.choice(("INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL"))
+        sql = (
+            f"SELECT {first} FROM {sides[0][1]} {operator} SELECT {', '.join(sides[1][0])} FROM {sides[1][1]}"
+        )
+        return Relation(f"({sql}) AS {self._name()}", tuple(zip(names, kinds, strict=True)), left.size)
+
+    def _unnested(self, depth: int) -> Relation:
+        """The rows with the elements of an array of two."""
+        source = self._named(self._relation(depth - 1))
+        kind = self._random.choice(("int", "str", "big", "date"))
+        first, second = (self._expression(kind, source.columns, 1) for _ in range(2))
+        array = f"ARRAY[{first}, {second}]"
+        if self._random.random() < 0.3:
+            array = f"CASE WHEN {self._expression('bool', source.columns, 1)} THEN {array} END"
+        element, number = self._name(), self._name()
+        columns = (*source.columns, (element, kind), (number, "int"))
+        join, on = self._random.choice(
+            (("CROSS JOIN", ""), ("LEFT JOIN", " ON TRUE"), ("JOIN", f" ON {number} > 1"))
+        )
+        rest = (
+            f"{source.sql} {join} UNNEST({array}) WITH ORDINALITY AS {self._name()} ({element}, {number}){on}"
+            f"{self._where(columns)}"
+        )
+        shown = [*self._random.sample(source.columns, min(len(source.columns), 3)), *columns[-2:]]
+        return self._select(shown, rest, 2 * source.size)
 
     def _named(self, relation: Relation) -> Relation:
         """With an alias of its own, and columns qualified by it."""
@@ -399,8 +507,11 @@ class RandomQuery:
         keys = self._keys(columns[:-1])
         window, calls = self._window(source, keys), self._calls(columns)
         bounds = [("window_start", "ts"), ("window_end", "ts")]
-        by = ", ".join(k for k, _ in [*bounds, *keys])
-        where = "" if window.startswith("SESSION") else self._where(columns)
+        is_session = window.startswith("SESSION")
+        written = [k for k, _ in keys]
+        own = ", ".join(written) if is_session else self._sets(written)[0]
+        by = ", ".join(part for part in (*(k for k, _ in bounds), own) if part)
+        where = "" if is_session else self._where(columns)
         rest = f"TABLE({window}){where} GROUP BY {by}{self._having([*keys, *calls])}"
         return self._select([*keys, *bounds, *calls], rest, 60)
 
@@ -419,6 +530,43 @@ class RandomQuery:
         limit = self._random.choice(("<= 1", "<= 2", "= 1"))
         return self._select([*keys, *order, (number, "big")], f"{inner} WHERE {number} {limit}", 60)
 
+    def _over(self, depth: int) -> Relation:
+        """Rows with functions of their neighbours. The order has all columns that show, so that rows which tie are equal."""
+        is_timed = self._random.random() < 0.5
+        if is_timed:
+            rows, columns = self._timed()
+            columns = columns[:-1]
+        else:
+            source = self._relation(depth - 1)
+            rows, columns = source.sql, source.columns
+        exact = [c for c in columns if c[1] in KEY_KINDS]
+        shown = tuple(self._random.sample(exact, min(len(exact), self._random.randrange(1, 4))))
+        if not shown:
+            return Relation(rows, columns, 20)
+        keys = [k for k in self._keys(shown) if self._random.random() < 0.7]
+        order = [f"{name}{self._direction()}" for name, _ in shown]
+        self._random.shuffle(order)
+        if is_timed:
+            order.insert(0, f"ts{self._random.choice(('', '', ' ASC', ' DESC'))}")
+        partition = f"PARTITION BY {', '.join(k for k, _ in keys)} " if keys else ""
+        over = f"{partition}ORDER BY {', '.join(order)}"
+        calls = [(self._framed(call, over), kind) for call, kind in self._calls(shown)]
+        for _ in range(self._random.randrange(3)):
+            template, kind = self._random.choice(RANKS)
+            name, own = self._random.choice(shown)
+            calls.append((f"{template.format(c=name)} OVER ({over})", kind or own))
+        if is_timed and self._random.random() < 0.5:
+            interval = SECOND.format(self._random.choice((1, 5, 20)))
+            frame = self._random.choice(
+                (f"{interval} PRECEDING", f"BETWEEN {interval} PRECEDING AND {interval} FOLLOWING")
+            )
+            calls.append((f"COUNT(*) OVER ({partition}ORDER BY ts RANGE {frame})", "big"))
+        return self._select([*shown, *calls], rows, 40)
+
+    def _framed(self, call: str, over: str) -> str:
+        frame = self._random.choice(FRAMES)
+        return f"{call} OVER ({over}{frame})"
+
     def _window_joined(self, depth: int) -> Relation:
         pick = self._random.choice
         window = self._window("t", [], is_aligned=True)
@@ -430,14 +578,12 @@ class RandomQuery:
         )
         if self._random.random() < 0.3:
             condition += f" AND {left}.ts <= {right}.ts"
-        shown = [
-            (f"{left}.b", "int"),
-            (f"{right}.m", "int"),
-            (f"{left}.window_start", "ts"),
-            (f"{right}.ts", "ts"),
-        ]
+        kind = pick(JOINS)
+        shown = [(f"{left}.b", "int"), (f"{left}.window_start", "ts")]
+        if kind not in HALF_JOINS:
+            shown += [(f"{right}.m", "int"), (f"{right}.ts", "ts")]
         rest = (
-            f"(SELECT * FROM TABLE({window})) AS {left} {pick(('JOIN', 'LEFT JOIN', 'RIGHT JOIN'))}"
+            f"(SELECT * FROM TABLE({window})) AS {left} {kind}"
             f" (SELECT * FROM TABLE({window.replace('TABLE t', 'TABLE u')})) AS {right} ON {condition}"
         )
         return self._select(shown, rest, 60)
@@ -449,10 +595,11 @@ class RandomQuery:
         bounds = pick(
             (f"u.ts BETWEEN t.ts - {low} AND t.ts + {high}", f"u.ts > t.ts - {low} AND u.ts < t.ts + {high}")
         )
-        rest = f"t {pick(('JOIN', 'LEFT JOIN', 'RIGHT JOIN'))} u ON {pair} AND {bounds}"
-        return self._select(
-            [("t.b", "int"), ("t.ts", "ts"), ("u.m", "int"), ("u.ts", "ts"), ("t.s", "str")], rest, 60
-        )
+        kind = pick(JOINS)
+        shown = [("t.b", "int"), ("t.ts", "ts"), ("t.s", "str")]
+        if kind not in HALF_JOINS:
+            shown += [("u.m", "int"), ("u.ts", "ts")]
+        return self._select(shown, f"t {kind} u ON {pair} AND {bounds}", 60)
 
     def _twice(self, depth: int) -> Relation:
         """A common table expression that is read two times."""

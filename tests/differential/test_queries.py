@@ -61,6 +61,13 @@ QUERIES: dict[str, str] = {
         " (amount > 5) IS TRUE, (amount > 5) IS NOT FALSE, (amount > 5) IS UNKNOWN FROM orders",
     "distinct_from": "SELECT id FROM orders WHERE amount IS DISTINCT FROM 10 AND customer IS NOT DISTINCT FROM NULL",
     "in_and_between": "SELECT id, customer IN ('ann', 'bob'), amount NOT IN (10, 20), id BETWEEN 3 AND 6 FROM orders",
+    "rollup":
+        "SELECT customer, amount > 5, GROUPING(customer), COUNT(*), SUM(id) FROM orders GROUP BY ROLLUP (customer, amount > 5)",
+    "unnest":
+        "SELECT id, x, i FROM orders CROSS JOIN UNNEST(ARRAY[id, amount, NULL]) WITH ORDINALITY AS u (x, i) WHERE amount > 5",
+    "unnest_rows":
+        "SELECT id, f, g FROM orders LEFT JOIN UNNEST(CASE WHEN id < 4 THEN ARRAY[ROW(amount, customer)] END) AS u (f, g)"
+        " ON TRUE",
     "case":
         "SELECT id, CASE WHEN amount > 9 THEN 'many' WHEN amount > 0 THEN 'some' END,"
         " CASE customer WHEN 'ann' THEN 1 ELSE 2.5 END FROM orders",
@@ -149,6 +156,35 @@ QUERIES: dict[str, str] = {
         "SELECT o.id, c.city, c.rank_ FROM orders AS o LEFT JOIN customers AS c ON o.customer = c.name AND c.rank_ > o.amount",
     "right_join": "SELECT o.id, c.city FROM orders AS o RIGHT JOIN customers AS c ON o.customer = c.name AND o.amount > 5",
     "anti_by_left_join": "SELECT o.id FROM orders AS o LEFT JOIN customers AS c ON o.customer = c.name WHERE c.name IS NULL",
+    "full_join": "SELECT o.id, c.city FROM orders AS o FULL JOIN customers AS c ON o.customer = c.name AND o.amount > 5",
+    "full_join_of_a_range": "SELECT o.id, c.city FROM orders AS o FULL JOIN customers AS c ON o.amount < c.rank_ AND c.rank_ > 2",
+    "full_join_of_counts": (
+        "SELECT a.customer, n, b.customer AS other, m FROM (SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer) AS a"
+        " FULL JOIN (SELECT customer, COUNT(*) AS m FROM shipments GROUP BY customer) AS b ON a.customer = b.customer"
+    ),
+    "full_join_using": "SELECT customer, o.id, s.id AS sid FROM orders AS o FULL JOIN shipments AS s USING (customer)",
+    "semi_join": "SELECT id FROM orders LEFT SEMI JOIN customers ON customer = name AND rank_ > amount",
+    "anti_join": "SELECT id FROM orders LEFT ANTI JOIN customers ON customer = name AND rank_ > amount",
+    "anti_join_of_counts": (
+        "SELECT name, rank_ FROM customers LEFT ANTI JOIN (SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer) AS t"
+        " ON name = customer AND n > 2"
+    ),
+    "natural_join": (
+        "SELECT * FROM (SELECT id, customer FROM orders) NATURAL LEFT JOIN"
+        " (SELECT CAST(id AS INT) AS id, `at` FROM shipments)"
+    ),
+    "joins_in_parentheses": (
+        "SELECT o.id, c.city, s.id AS sid FROM orders AS o LEFT JOIN"
+        " (customers AS c JOIN shipments AS s ON c.name = s.customer) ON o.customer = c.name AND o.id = s.id"
+    ),
+    "right_join_after_a_comma": (
+        "SELECT o.id, c.city, s.id AS sid FROM orders AS o, customers AS c RIGHT JOIN shipments AS s"
+        " ON c.name = s.customer WHERE o.id < 3"
+    ),
+    "full_interval_join": (
+        "SELECT o.id, s.id AS sid, s.`at` FROM orders AS o FULL JOIN shipments AS s ON o.customer = s.customer"
+        " AND s.`at` BETWEEN o.`at` - INTERVAL '5' SECOND AND o.`at` + INTERVAL '10' SECOND"
+    ),
     "self_join": "SELECT a.id, b.id FROM orders AS a JOIN orders AS b ON a.amount = b.amount AND a.id < b.id",
     "three_tables":
         "SELECT o.id, c.city, s.`at` FROM orders AS o JOIN customers AS c ON o.customer = c.name"
@@ -347,6 +383,16 @@ NIGHTS: Tables = {
 def test_windows_of_instants_are_cut_by_the_clock_of_the_session(
     window: str, zone: str, differential: Differential
 ) -> None:
+    aggregate = (
+        f"SET 'table.local-time-zone' = '{zone}'; SELECT window_start, window_end, window_time, line, COUNT(*), MAX(id)"
+        f" FROM TABLE({window}) GROUP BY window_start, window_end, window_time, line"
+    )
+    differential(aggregate, NIGHTS, batch_rows=2)
+    ranked = (
+        f"SET 'table.local-time-zone' = '{zone}'; SELECT * FROM (SELECT window_end, id, ROW_NUMBER() OVER (PARTITION BY"
+        f" window_start, window_end ORDER BY id DESC) AS n FROM TABLE({window})) AS t WHERE n <= 2"
+    )
+    differential(ranked, NIGHTS, batch_rows=2)
     query = (
         f"SET 'table.local-time-zone' = '{zone}'; SELECT id, window_start, window_end, window_time, FLOOR(`at` TO DAY),"
         f" HOUR(`at`), CAST(`at` AS STRING) FROM TABLE({window})"

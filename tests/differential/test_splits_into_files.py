@@ -55,6 +55,9 @@ def write(path: Path, format: str, column: str, times: Seconds) -> None:
         path.write_text("".join(f'{{"{column}": "{text}"}}\n' for text in texts))
 
 
+SLIDE = {"TUMBLE": "", "HOP": f"INTERVAL '{WINDOW_S // 5}' SECOND, "}
+
+
 class Around:
     """What a result must not depend on."""
 
@@ -87,6 +90,7 @@ class Counts:
         batch_rows: int,
         open_files: int,
         phases: str,
+        kind: str = "TUMBLE",
     ) -> tuple[Counter[int], int]:
         path = self._directory / str(next(self._numbers))
         path.mkdir()
@@ -99,7 +103,7 @@ class Counts:
             f" ('connector' = 'filesystem', 'path' = '{path}', 'format' = '{format}',"
             f" 'scan.watermark.emit.strategy' = '{emit}', 'source.open-files.max' = '{open_files}');"
             "SELECT window_start, COUNT(*) FROM"
-            f" TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '{WINDOW_S}' SECOND))"
+            f" TABLE({kind}(TABLE t, DESCRIPTOR(ts), {SLIDE[kind]}INTERVAL '{WINDOW_S}' SECOND))"
             " GROUP BY window_start, window_end"
         )
         counts = {int(start.replace(tzinfo=datetime.UTC).timestamp()): n for start, n in rows_of(found.table)}
@@ -145,6 +149,22 @@ def test_with_on_event_watermarks_a_file_alone_decides_which_of_its_rows_are_lat
     counts: Counts, files: list[Seconds], around: dict[str, object]
 ) -> None:
     assert counts(files, "on-event", **around) == by_own_file(files)  # type: ignore[arg-type]
+
+
+@settings(max_examples=30, deadline=None)
+@given(files=ANY_ORDER, around=Around.STRATEGY)
+def test_with_on_event_watermarks_a_row_counts_in_those_of_its_hops_that_are_open(
+    counts: Counts, files: list[Seconds], around: dict[str, object]
+) -> None:
+    slide, kept = WINDOW_S // 5, Counter[int]()
+    for times in files:
+        watermark_ms = WATERMARK_MIN
+        for time in times:
+            latest = time // slide * slide
+            starts = range(latest - WINDOW_S + slide, latest + 1, slide)
+            kept.update(s for s in starts if (s + WINDOW_S) * 1000 - 1 > watermark_ms)
+            watermark_ms = max(watermark_ms, (time - DELAY_S) * 1000)
+    assert counts(files, "on-event", **around, kind="HOP")[0] == kept  # type: ignore[arg-type]
 
 
 @settings(max_examples=30, deadline=None)

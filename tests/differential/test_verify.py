@@ -19,7 +19,13 @@ from verify_harness import TOLERANCE, Verifier, assert_equal
 from client.verification.outcome import Verification, verification_text
 from sqlstream.errors import UserError
 
-REFUSED = {"group": ("LISTAGG",), "ordered_aggregates": ("FIRST_VALUE",)}
+REFUSED: dict[str, tuple[str, ...]] = {
+    "change_events": ("reading a table of changes",) * 5,
+    "group": ("LISTAGG",),
+    "json": ("JSON",) * 6,
+    "match_recognize": ("MATCH_RECOGNIZE",) * 3,
+    "ordered_aggregates": ("FIRST_VALUE",),
+}
 """What no batch answers exactly, by script."""
 
 TWO = 2
@@ -48,7 +54,8 @@ def check_script(verifier: Verifier, script: Path, engine: str) -> None:
     verified = [each for each in found if isinstance(each, Verification)]
     assert len(refused) == len(REFUSED.get(script.stem, ()))
     for message, name in zip(refused, REFUSED.get(script.stem, ()), strict=True):
-        assert message.startswith(f"{name} has no exact counterpart")
+        assert name in message
+        assert "has no exact counterpart" in message
     if script.stem == "late_rows":
         for each in verified:
             assert not each.is_equal
@@ -114,7 +121,11 @@ def check_seed(verifier: Verifier, seed: int, engine: str, settings: Mapping[str
     for name, (columns, rows) in query.tables.items():
         verifier.create(name, columns, rows, TWO)
     try:
-        assert_equal(verifier.verify(query.sql, engine))
+        found = verifier.verify(query.sql, engine)
+        if engine == "spark" and any(isinstance(f, UserError) and f.code == "SS3301" for f in found):
+            # Spark has not all frames of OVER.
+            return
+        assert_equal(found)
         # A query whose condition is never true reads no table.
         assert len(verifier.processes_of_last_stream()) in (0, TWO)
     except Exception as error:

@@ -52,9 +52,11 @@ def test_what_a_changed_statement_cannot_keep_is_told(session: Session, tmp_path
     (kept,) = execute(session, both)
     assert isinstance(kept, Job)
     assert "state is left out" not in kept.note
+    assert "has gone on from it too" not in kept.note
     title = "GROUP BY (n % 7) (COUNT(*)) of INSERT INTO others, line 1"
     assert f"note: begins without state: {title}" in kept.note
     session.cluster.cancel(kept.id)
+    session.cluster.wait(kept.id, timeout_s=30)
 
     changed = TOTALS.replace("SUM", "MAX")
     with pytest.raises(UserError) as raised:
@@ -76,4 +78,6 @@ def test_what_a_changed_statement_cannot_keep_is_told(session: Session, tmp_path
     assert (
         "note: begins without state: GROUP BY (n % 10) (COUNT(*), MAX(n)) of INSERT INTO totals" in begun.note
     )
+    again = 'has gone on from it too: what it writes to "totals" is written by this job again'
+    assert f"note: job {kept.id} (CANCELED) {again}" in begun.note
     session.cluster.cancel(begun.id)

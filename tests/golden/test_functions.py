@@ -24,21 +24,25 @@ from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
 from sqlstream.functions import (
     arithmetic,
+    arrays,
     collection,
     comparison,
     conditional,
     conversion,
+    encoding,
     logical,
+    maps,
     string,
     temporal,
 )
 from sqlstream.functions import hash as hash_functions
+from sqlstream.functions import json as json_functions
 
 ZONE = "Europe/Berlin"
 NOW_MS = 1_711_846_799_123
 """Less than a second before clocks are set in ZONE."""
 
-BY_CHANCE = ("UUID",)
+BY_CHANCE = ("UUID", "CURRENT_WATERMARK")
 
 MORE: dict[str, tuple[str, ...]] = {
     "CAST": (
@@ -84,12 +88,28 @@ MORE: dict[str, tuple[str, ...]] = {
         "CARDINALITY(MAP['a', i])",
         "CARDINALITY(CAST(NULL AS ARRAY<INT>))",
     ),
-    "FLOOR": ("FLOOR(x / 0)", "FLOOR(-0.5)", "FLOOR(-0.0E0)"),
+    "FLOOR": (
+        *("FLOOR(x / 0)", "FLOOR(-0.5)", "FLOOR(-0.0E0)"),
+        *(
+            f"FLOOR({p} TO {u})"
+            for p in ("lt", "y")
+            for u in ("DECADE", "CENTURY", "MILLENNIUM", "MICROSECOND")
+        ),
+    ),
     "CASE": (
         "CASE WHEN i > 5 THEN 'a' WHEN i > 2 THEN 'b' WHEN i > 0 THEN 'c' ELSE s END",
         "CASE WHEN j = 0 THEN NULL WHEN i / j > 1 THEN i / j WHEN n = 0 THEN -1 ELSE i % n END",
     ),
-    "EXTRACT": tuple(f"EXTRACT({unit} FROM h)" for unit in ("HOUR", "MINUTE", "SECOND")),
+    "EXTRACT": (
+        *(f"EXTRACT({unit} FROM h)" for unit in ("HOUR", "MINUTE", "SECOND", "MILLISECOND")),
+        *(
+            f"EXTRACT({unit} FROM {point})"
+            for unit in ("MILLISECOND", "MICROSECOND", "NANOSECOND", "DECADE", "CENTURY", "MILLENNIUM")
+            for point in ("ts", "us", "y")
+        ),
+    ),
+    "CEIL": tuple(f"CEIL({p} TO {u})" for p in ("ts", "y") for u in ("DECADE", "CENTURY", "MILLENNIUM")),
+    "DATE_FORMAT": ("DATE_FORMAT(ts, 'yyyy' || CASE WHEN o THEN '-MM' ELSE '' END)",),
     "TIMESTAMPDIFF": tuple(
         f"TIMESTAMPDIFF({unit}, {points})"
         for unit in ("MONTH", "DAY", "QUARTER", "YEAR")
@@ -109,12 +129,16 @@ FAMILIES = {
     family.__name__.rpartition(".")[2]: [f.name for f in family.FUNCTIONS]
     for family in (
         arithmetic,
+        arrays,
         collection,
         comparison,
         conditional,
         conversion,
+        encoding,
         hash_functions,
+        json_functions,
         logical,
+        maps,
         string,
         temporal,
     )

@@ -89,7 +89,7 @@ def query_sql(node: RelationalNode, engine: EngineDialect) -> str:
 
 
 def some(examples: Sequence[str], count: int) -> Sequence[str]:
-    return examples[:: -(-len(examples) // count)]
+    return examples[:: max(1, -(-len(examples) // count))]
 
 
 def of_local_time() -> Iterator[str]:

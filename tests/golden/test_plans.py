@@ -11,12 +11,16 @@ from plan_harness import compile_script
 from planner.compile import explain
 from planner.translate.rescale import rescaled_job_graph
 from runtime.connectors.duckdb.connector import DuckDb
+from runtime.connectors.filesystem import Filesystem
 from runtime.connectors.nexmark import Nexmark
+from runtime.formats.csv import Csv
 from sqlstream.graph.job_graph import JobGraph
 
 PLANS = Path(__file__).parent / "plans"
 NEXMARK = Path(__file__).resolve().parents[2] / "queries" / "nexmark"
 SCRIPTS = sorted(PLANS.glob("*.sql"))
+CONNECTORS = {made.descriptor.identifier: made.descriptor for made in (Nexmark, DuckDb, Filesystem)}
+FORMATS = {"csv": Csv.descriptor}
 QUERIES = sorted(NEXMARK.glob("*.sql"))
 
 
@@ -30,8 +34,7 @@ def test_a_script_has_the_plans_in_its_golden_file(script: Path, golden: Callabl
 def test_a_nexmark_query_has_the_plan_in_its_golden_file(
     query: Path, golden: Callable[[Path, str], None]
 ) -> None:
-    connectors = {"nexmark": Nexmark.descriptor, "duckdb": DuckDb.descriptor}
-    plans = compile_script(query.read_text(), {"parallelism.default": "2"}, connectors)
+    plans = compile_script(query.read_text(), {"parallelism.default": "2"}, CONNECTORS, FORMATS)
     golden(PLANS / f"nexmark_{query.stem}.out", "\n\n".join(explain(p) for p in plans))
 
 
@@ -43,11 +46,10 @@ def test_plans_do_not_depend_on_the_order_of_hashes() -> None:
 @pytest.mark.parametrize("query", QUERIES, ids=lambda path: path.stem)
 def test_a_nexmark_query_has_the_same_operators_and_state_at_every_parallelism(query: Path) -> None:
     """The uids, by which state is found, are among what is compared."""
-    connectors = {"nexmark": Nexmark.descriptor, "duckdb": DuckDb.descriptor}
 
     def planned(parallelism: int) -> list[JobGraph]:
         settings = {"parallelism.default": str(parallelism)}
-        return [plan.job_graph for plan in compile_script(query.read_text(), settings, connectors)]
+        return [plan.job_graph for plan in compile_script(query.read_text(), settings, CONNECTORS, FORMATS)]
 
     for one, four in zip(planned(1), planned(4), strict=True):
         assert rescaled_job_graph(one, 4) == four

@@ -113,14 +113,14 @@ def scalar(function: ScalarFunction) -> Iterator[str]:
 
 
 def aggregate(function: AggregateFunction) -> Iterator[str]:
-    kind = "retracts" if function.can_retract else "appends"
-    yield f"{function.name} [{function.args_min}..{function.args_max}, {kind}]"
+    yield f"{function.name} [{function.args_min}..{function.args_max}]"
     for t in TYPES:
-        coerced = function.coerce((t,))
+        given = (t, *(sql.DOUBLE.not_null(),) * (function.args_min - 1))
+        coerced = function.coerce(given)
         result = None if coerced is None else function.result_type(coerced)
         if coerced is not None and result is not None:
             sent = function.accumulator and function.accumulator(coerced)
-            yield f"  {shown(t)} -> {called((t,), (coerced, result))} by ({', '.join(map(shown, sent or ())) or 'no partial'})"
+            yield f"  {shown(t)} -> {called(given, (coerced, result))} by ({', '.join(map(shown, sent or ())) or 'no partial'})"
 
 
 def test_functions_have_the_signatures_in_their_golden_file(golden: Callable[[Path, str], None]) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -26,10 +28,17 @@ def is_test(name: str, directories: tuple[str, ...] = STAGES) -> bool:
 
 class Selection:
     """`calls`: for each test file its seconds and the `path:function` that it called, as `calls.py` records them.
-    `has_commands`: tests that start processes are chosen too."""
+    `has_commands`: tests that start processes are chosen too. `seconds_max`: of the other tests those that come first
+    are chosen until they take so long together, since functions that every statement calls are reached by nearly all."""
 
     def __init__(
-        self, root: Path, files: list[str], calls: dict[str, dict[str, Any]], *, has_commands: bool = True
+        self,
+        root: Path,
+        files: list[str],
+        calls: dict[str, dict[str, Any]],
+        *,
+        has_commands: bool = True,
+        seconds_max: float = math.inf,
     ) -> None:
         self._tests = [name for name in files if is_test(name, STAGES)]
         self._commands = [name for name in files if has_commands and is_test(name, (_COMMANDS,))]
@@ -40,11 +49,14 @@ class Selection:
         }
         self._importers = _importers_of_kernels(root, files)
         self._root, self._files = root, files
+        self._seconds_max = seconds_max
 
     def tests_for(self, fault: Fault) -> list[str]:
         """Test files, to be run in this order until one fails."""
         reaching = sorted(self._reaching(fault), key=lambda test: self._rank(test, fault.path))
-        return [*reaching, *self._commands]
+        ends_s = itertools.accumulate(self._seconds.get(test, 0.0) for test in reaching)
+        first = [test for test, end_s in zip(reaching, ends_s, strict=True) if end_s <= self._seconds_max]
+        return [*first, *self._commands]
 
     def seconds(self, tests: list[str]) -> float:
         """How long they took when they were recorded."""

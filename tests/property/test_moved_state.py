@@ -40,9 +40,13 @@ CREATE TABLE line (id BIGINT, k STRING, g INT, v BIGINT, rt TIMESTAMP(3), p AS P
 CREATE TABLE unmarked (id BIGINT, k STRING, g INT, v BIGINT, rt TIMESTAMP(3),
     WATERMARK FOR rt AS rt - INTERVAL '1' HOUR)
   WITH ('connector' = 'unmarked');
+CREATE TABLE endless (id BIGINT, k STRING, g INT, v BIGINT, rt TIMESTAMP(3), WATERMARK FOR rt AS rt)
+  WITH ('connector' = 'endless');
 CREATE VIEW totals AS SELECT k, g, COUNT(*) AS n, SUM(v) AS total FROM bids GROUP BY k, g;
 CREATE VIEW hops AS SELECT * FROM TABLE(HOP(TABLE asks, DESCRIPTOR(rt), INTERVAL '1' SECOND, INTERVAL '2' SECOND));
 CREATE VIEW tumbles AS SELECT * FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(rt), INTERVAL '2' SECOND));
+CREATE VIEW versioned AS SELECT k, MOD(v, 5) AS v, id, rt FROM (
+    SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY rt DESC) AS n FROM line) WHERE n = 1;
 CREATE VIEW highs AS SELECT window_start, window_end, MAX(v) AS high FROM tumbles GROUP BY window_start, window_end;
 """
 """`bids` and `asks` have several splits, so their rows come in any order; `line` has one."""
@@ -57,6 +61,13 @@ QUERIES = {
         FROM bids GROUP BY k""",
     "aggregate of the order of arrival": """
         SELECT k, FIRST_VALUE(v), LAST_VALUE(v), LISTAGG(CAST(v AS STRING)) FROM line GROUP BY k""",
+    "aggregate of the order of updates": """
+        SELECT g, CHAR_LENGTH(LISTAGG(v)), CHAR_LENGTH(LISTAGG(DISTINCT v, '; ')), FIRST_VALUE(g), COUNT(id),
+            LAST_VALUE(g) FILTER (WHERE id > 5) FROM (
+            SELECT k, g, MAX(id) AS id, CAST(MAX(v) AS STRING) AS v FROM line GROUP BY k, g) GROUP BY g""",
+    "aggregate of kept values": """
+        SELECT k, ARRAY_JOIN(CAST(ARRAY_AGG(v) AS ARRAY<STRING>), ','), PERCENTILE(v, 0.5), CAST(COLLECT(k) AS STRING)
+        FROM line GROUP BY k""",
     "aggregate of one group": "SELECT COUNT(*), SUM(v), MAX(k) FROM bids",
     "aggregate of an aggregate": """
         SELECT n, COUNT(*), MIN(total), MAX(k), COUNT(DISTINCT g), SUM(total) FROM totals GROUP BY n""",
@@ -68,6 +79,24 @@ QUERIES = {
         SELECT t.k, t.n, u.m FROM totals t JOIN (SELECT g, COUNT(*) AS m FROM asks GROUP BY g) u ON t.g = u.g""",
     "left join of retracting inputs": """
         SELECT t.k, t.n, u.m FROM totals t LEFT JOIN (SELECT g, COUNT(*) AS m FROM asks GROUP BY g) u ON t.n = u.m""",
+    "full join of retracting inputs": """
+        SELECT t.k, t.n, u.m FROM totals t FULL JOIN (SELECT g, COUNT(*) AS m FROM asks GROUP BY g) u
+        ON t.n = u.m AND t.k < 'b'""",
+    "semi join": "SELECT b.id FROM bids b LEFT SEMI JOIN asks a ON b.k = a.k AND b.v < a.v",
+    "anti join of retracting inputs": """
+        SELECT t.k, t.n FROM totals t LEFT ANTI JOIN (SELECT g, COUNT(*) AS m FROM asks GROUP BY g) u ON t.n = u.m""",
+    "full interval join": """
+        SELECT b.id, a.id FROM bids b FULL JOIN asks a ON b.k = a.k AND b.v < a.v
+        AND b.rt BETWEEN a.rt - INTERVAL '1' SECOND AND a.rt + INTERVAL '1' SECOND""",
+    "anti interval join": """
+        SELECT b.id FROM bids b LEFT ANTI JOIN asks a ON b.k = a.k AND b.v < a.v
+        AND b.rt BETWEEN a.rt - INTERVAL '1' SECOND AND a.rt + INTERVAL '1' SECOND""",
+    "full window join": """
+        SELECT b.id, a.id FROM tumbles b
+        FULL JOIN (SELECT * FROM TABLE(TUMBLE(TABLE asks, DESCRIPTOR(rt), INTERVAL '2' SECOND))) a
+        ON b.window_start = a.window_start AND b.window_end = a.window_end AND b.k = a.k""",
+    "temporal join": """
+        SELECT b.id, a.id, a.v FROM bids b LEFT JOIN versioned FOR SYSTEM_TIME AS OF b.rt AS a ON b.k = a.k""",
     "interval join": """
         SELECT b.id, a.id FROM bids b JOIN asks a ON b.k = a.k
         AND a.rt BETWEEN b.rt - INTERVAL '2' SECOND AND b.rt + INTERVAL '3' SECOND""",
@@ -90,6 +119,11 @@ QUERIES = {
         ON b.window_start = h.window_start AND b.window_end = h.window_end AND b.v > h.high - 4""",
     "tumbling windows": """
         SELECT k, window_start, COUNT(*), SUM(v), MAX(id), COUNT(DISTINCT g) FROM tumbles GROUP BY k, window_start, window_end""",
+    "windows of updated rows": """
+        SELECT k, window_start, COUNT(*), SUM(v), MAX(id), COUNT(DISTINCT g), LAST_VALUE(k),
+            LISTAGG(DISTINCT k) FROM TABLE(TUMBLE((SELECT * FROM (
+            SELECT *, ROW_NUMBER() OVER (PARTITION BY k, g ORDER BY rt DESC) AS rn FROM line) WHERE rn = 1),
+            DESCRIPTOR(rt), INTERVAL '1' MINUTE)) GROUP BY k, window_start, window_end""",
     "windows in order of arrival": """
         SELECT k, window_end, FIRST_VALUE(v), LAST_VALUE(id)
         FROM TABLE(TUMBLE(TABLE line, DESCRIPTOR(rt), INTERVAL '3' SECOND)) GROUP BY k, window_start, window_end""",
@@ -102,6 +136,16 @@ QUERIES = {
         SELECT window_start, window_end, MAX(n), COUNT(*) FROM
         (SELECT k, window_start, window_end, COUNT(*) AS n FROM hops GROUP BY k, window_start, window_end)
         GROUP BY window_start, window_end""",
+    "rows of sessions": """
+        SELECT id, k, v, window_start, window_end
+        FROM TABLE(SESSION(TABLE bids PARTITION BY k, DESCRIPTOR(rt), INTERVAL '1' SECOND))""",
+    "sessions of some keys by others": """
+        SELECT g, window_end, COUNT(*), SUM(v)
+        FROM TABLE(SESSION(TABLE bids PARTITION BY k, DESCRIPTOR(rt), INTERVAL '1' SECOND))
+        GROUP BY g, window_start, window_end""",
+    "a group window by sets of keys": """
+        SELECT TUMBLE_START(rt, INTERVAL '2' SECOND), k, g, COUNT(*), SUM(v)
+        FROM bids GROUP BY TUMBLE(rt, INTERVAL '2' SECOND), ROLLUP (k, g)""",
     "sessions": """
         SELECT k, window_start, window_end, COUNT(*), SUM(v)
         FROM TABLE(SESSION(TABLE bids PARTITION BY k, DESCRIPTOR(rt), INTERVAL '1' SECOND))
@@ -133,16 +177,59 @@ QUERIES = {
     "last rows to come": """
         SELECT id, k FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY p DESC) AS rn FROM line)
         WHERE rn = 1""",
+    "rows with accumulators of those before": """
+        SELECT id, k, SUM(v) OVER w, COUNT(*) OVER w, MAX(k) OVER w, AVG(v) OVER w, DENSE_RANK() OVER w, ROW_NUMBER() OVER (
+            PARTITION BY k ORDER BY rt, id) FROM bids WINDOW w AS (PARTITION BY k ORDER BY rt)""",
+    "rows with some rows before and after": """
+        SELECT id, SUM(v) OVER (w ROWS 3 PRECEDING), LAG(id, 2) OVER w, LEAD(id) OVER w,
+            MIN(v) OVER (w ROWS BETWEEN 1 PRECEDING AND 2 FOLLOWING), COUNT(DISTINCT v) OVER w
+        FROM bids WINDOW w AS (PARTITION BY k, g ORDER BY rt, id)""",
+    "rows with the seconds around": """
+        SELECT id, SUM(v) OVER (w RANGE INTERVAL '2' SECOND PRECEDING),
+            COUNT(*) OVER (w RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND INTERVAL '1' SECOND FOLLOWING)
+        FROM bids WINDOW w AS (PARTITION BY g ORDER BY rt)""",
+    "rows in order of arrival": """
+        SELECT id, SUM(v) OVER (PARTITION BY k ORDER BY p), LAG(id) OVER (PARTITION BY k ORDER BY p),
+            MAX(v) OVER (PARTITION BY k ORDER BY p ROWS 2 PRECEDING) FROM line""",
+    "ranks of retracted rows": """
+        SELECT k, g, n, RANK() OVER w, SUM(total) OVER w, NTILE(2) OVER (PARTITION BY g ORDER BY n, total, k)
+        FROM totals WINDOW w AS (PARTITION BY g ORDER BY n)""",
+    "ranks of rows in any order": """
+        SELECT id, k, v, RANK() OVER w, SUM(v) OVER w, LAG(v) OVER (PARTITION BY k ORDER BY v, id) FROM endless
+        WINDOW w AS (PARTITION BY k ORDER BY v)""",
+    "sums of unordered rows": "SELECT id, v, SUM(v) OVER (PARTITION BY k), COUNT(*) OVER () FROM bids",
+    "matches of a pattern": """
+        SELECT * FROM bids MATCH_RECOGNIZE (PARTITION BY k ORDER BY rt, id
+          MEASURES FIRST(id) AS f, LAST(UP.id) AS l, SUM(UP.v) AS s, MATCH_NUMBER() AS n, PREV(FIRST(id)) AS p
+          PATTERN (DOWN+? UP{1,3}) WITHIN INTERVAL '8' SECOND
+          DEFINE DOWN AS v < 4 OR COUNT(DOWN.*) > 1, UP AS UP.v > LAST(DOWN.v))""",
+    "rows of matches by arrival": """
+        SELECT id, k, c, n FROM line MATCH_RECOGNIZE (PARTITION BY k ORDER BY p
+          MEASURES CLASSIFIER() AS c, COUNT(*) AS n ALL ROWS PER MATCH WITH UNMATCHED ROWS AFTER MATCH SKIP TO LAST B
+          PATTERN (A B+ C?) DEFINE B AS v > PREV(v))""",
+    "rows sorted by time": "SELECT id, v FROM endless ORDER BY rt, v, id",
     "sorted rows": "SELECT id, v FROM bids ORDER BY v, id",
     "first of sorted rows": "SELECT id, v FROM bids ORDER BY v DESC, id LIMIT 5 OFFSET 2",
     "sorted retracted rows": "SELECT k, g, total FROM totals ORDER BY total, k, g",
     "limit": "SELECT id FROM line LIMIT 7 OFFSET 3",
+    "watermarks of the rows in hopping windows": """
+        SELECT k, window_start, COUNT(*), SUM(v) FROM TABLE(HOP(TABLE unmarked, DESCRIPTOR(rt), INTERVAL '1' MINUTE,
+            INTERVAL '2' MINUTE)) GROUP BY k, window_start, window_end""",
     "watermarks of the rows": """
         SELECT k, window_start, COUNT(*), SUM(v)
         FROM TABLE(TUMBLE(TABLE unmarked, DESCRIPTOR(rt), INTERVAL '1' MINUTE)) GROUP BY k, window_start, window_end""",
 }
 
-STATELESS = {"Calc", "DropUpdateBefore", "WindowTvf", "SinkOperator", "NotNullEnforcer", "LookupJoin"}
+STATELESS = {
+    "Calc",
+    "Expand",
+    "Unnest",
+    "DropUpdateBefore",
+    "WindowTvf",
+    "SinkOperator",
+    "NotNullEnforcer",
+    "LookupJoin",
+}
 """What `flush` sends on is no state, and a lookup join may lose its cache."""
 KEEPS_NOTHING = {"CompareRows"}
 """Compares two bounded results once, for VERIFY, in a database of its own; such a job starts anew."""
@@ -155,7 +242,7 @@ BATCHES_OF_KILLED = (15, 25)
 
 def scripts(seed: int, batches: tuple[int, int] = BATCHES) -> dict[str, list[Script]]:
     fate = random.Random(seed)
-    splits = {"bids": 3, "asks": 2, "line": 1, "unmarked": 2}
+    splits = {"bids": 3, "asks": 2, "line": 1, "unmarked": 2, "endless": 2}
     return {table: [split(fate, n, batches) for n in range(count)] for table, count in splits.items()}
 
 

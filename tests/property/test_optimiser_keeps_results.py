@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from join_reference import nested_loops
 from plan_harness import CONNECTORS, compile_script
 
 from planner.relational import nodes as plan
 from planner.rules import optimise
 from sqlstream.expressions import AggregateCall, Call, Expression, InputRef, Literal
+from sqlstream.specs import JoinKind
 from sqlstream.types import is_integer
 
 Row = tuple[Any, ...]
@@ -29,6 +31,10 @@ QUERIES = (
     "SELECT t.c, u.d FROM t LEFT JOIN u ON t.a = u.a AND t.b > 0 AND u.d < 3 WHERE t.c > 0",
     "SELECT t.c, u.d FROM t LEFT JOIN u ON t.a = u.a WHERE u.d IS NULL",
     "SELECT t.c, u.d FROM t RIGHT JOIN u ON t.a = u.a AND t.c > 1 WHERE u.d > 0",
+    "SELECT t.c, u.d FROM t FULL JOIN u ON t.a = u.a AND t.c > 1 AND u.d < 3 WHERE u.d > 0 OR t.b > 0",
+    "SELECT t.a, c, d FROM t NATURAL FULL JOIN u WHERE c > 0",
+    "SELECT c FROM t LEFT SEMI JOIN u ON t.a + 1 = u.a + u.d AND t.b > 0 AND u.d < 3 WHERE c > 0",
+    "SELECT c FROM t LEFT ANTI JOIN u ON t.a = u.a + 1 AND t.b > 0 AND u.d < 3 WHERE c > 0",
     "SELECT c, a, SUM(b), COUNT(*) FROM t GROUP BY a, c HAVING a > 0 AND COUNT(*) > 1",
     "SELECT SUM(n) FROM (SELECT a, COUNT(*) AS n, SUM(c) AS s FROM t GROUP BY a) WHERE s > 1",
     "SELECT COUNT(*) FROM t WHERE NOT (a > 1)",
@@ -79,7 +85,7 @@ def run(node: plan.RelationalNode, tables: dict[str, list[Row]]) -> list[Row]:
             return join(node, *rows)
         case plan.Aggregate():
             return aggregate(node, rows[0])
-        case plan.RowNumber():
+        case plan.Window():
             return numbered(node, rows[0])
         case plan.Rank():
             width = len(node.input.schema)
@@ -94,14 +100,9 @@ def join(node: plan.Join, left: list[Row], right: list[Row]) -> list[Row]:
     def matches(row: Row) -> bool:
         return node.condition is None or evaluate(node.condition, row) is True
 
-    result = [a + b for a in left for b in right if matches(a + b)]
-    if node.kind is plan.RelationalJoinKind.LEFT:
-        nulls = (None,) * len(node.right.schema)
-        result += [a + nulls for a in left if not any(matches(a + b) for b in right)]
-    if node.kind is plan.RelationalJoinKind.RIGHT:
-        nulls = (None,) * len(node.left.schema)
-        result += [nulls + b for b in right if not any(matches(a + b) for a in left)]
-    return result
+    widths = (len(node.left.schema), len(node.right.schema))
+    kind = JoinKind(node.kind.value)
+    return list(nested_loops(kind, left, right, lambda a, b: matches(a + b), widths).elements())
 
 
 def aggregate(node: plan.Aggregate, rows: list[Row]) -> list[Row]:
@@ -118,7 +119,7 @@ def call_value(call: AggregateCall, group: list[Row]) -> Any:
     return {"SUM": sum, "COUNT": len}[call.function](values) if values else None
 
 
-def numbered(node: plan.RowNumber | plan.Rank, rows: list[Row]) -> list[Row]:
+def numbered(node: plan.Window | plan.Rank, rows: list[Row]) -> list[Row]:
     # The whole row breaks ties, so that equal keys have one answer in every plan.
     for key in reversed(node.order):
         rows = sorted(
@@ -166,6 +167,8 @@ def call(expression: Call, args: list[Any]) -> Any:
             return None if args[0] is None else not args[0]
         case "IS NULL":
             return args[0] is None
+        case "COALESCE":
+            return next((value for value in args if value is not None), None)
         case "CAST":
             assert is_integer(expression.type)
             return args[0]

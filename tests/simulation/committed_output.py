@@ -105,7 +105,7 @@ class CommittedOutput:
         return self._at(job, self.savepoint_at_end(job.job_id) or LAST_CHECKPOINT_ID)
 
     def _at(self, job: JobGraph, checkpoint_id: int) -> dict[Row, int]:
-        if not checkpoint_id:
+        if not checkpoint_id or checkpoint_id < self._begins_behind(job.job_id):
             return {}
         if checkpoint_id == LAST_CHECKPOINT_ID:
             visible = Counter(all_rows(job))
@@ -113,6 +113,12 @@ class CommittedOutput:
             visible = Counter(output_behind(job, read_rows(job, self.manifest(job.job_id, checkpoint_id))))
         visible.subtract(self._before.get(job.job_id, {}))
         return {row: times for row, times in visible.items() if times}
+
+    def _begins_behind(self, job_id: str) -> int:
+        """The savepoint that it goes on from. What it commits for earlier checkpoints, as the savepoint names their rows too, is
+        visible already, as rows of the other job."""
+        origin = self._origins.get(job_id)
+        return self.savepoint_at_end(origin) if origin is not None else 0
 
 
 def _difference(found: Mapping[Row, int], wanted: Mapping[Row, int]) -> str:

@@ -234,9 +234,11 @@ class ReliableCluster(MortalCluster):
         path = next((r.path for r in ended.savepoints if r.path.startswith(SAVEPOINTS)), "")
         if ended.details.status is not JobStatus.FINISHED or not stops or not path:
             return
-        follower = replace(
-            job, job_id=f"{job.job_id}b", config=job.config | {"execution.state-recovery.path": path}
-        )
+        recovery = {
+            "execution.state-recovery.path": path,
+            "execution.state-recovery.claim-mode": self.rng.choice(["NO_CLAIM", "CLAIM"]),
+        }
+        follower = replace(job, job_id=f"{job.job_id}b", config=job.config | recovery)
         if _may_be_wider(job):
             follower = self._at_another_parallelism(follower)
         self.output.follows(follower.job_id, job.job_id)
@@ -252,6 +254,7 @@ class ReliableCluster(MortalCluster):
         return SinksCommitted(job_id, checkpoint_id)
 
     def abort(self, instruction: AbortSinks) -> JobManagerEvent:
+        self.server.mark_ending(instruction)
         self.server.committer.abort(instruction.job_id, instruction.commits)
         return SinksAborted(instruction.job_id)
 

@@ -13,10 +13,11 @@ from client.server.job_checkpoint_stores import JobCheckpointStores
 from client.server.job_store import FileJobStore, KeptCommitter
 from client.server.recovery import recover, submit_again
 from runtime.checkpoint.checkpoint_store import CheckpointStore
+from runtime.checkpoint.recovered_checkpoints import recovered_checkpoints
 from runtime.connectors import CONNECTORS
 from runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
 from runtime.jobmanager.collaborators import Committer
-from runtime.jobmanager.events import EndedJob, LoadedCheckpoint, RemoveJob
+from runtime.jobmanager.events import AbortSinks, EndedJob, LoadedCheckpoint, RemoveJob
 from sqlstream import config as options
 from sqlstream.graph.job_graph import JobGraph, encode_job_graph
 from sqlstream.spi.files import Files
@@ -36,6 +37,7 @@ class SimulatedServer:
         self.files = files
         self._now_ms = now_ms
         self._jobs = FileJobStore(directory, now_ms, ENDED_MAX)
+        self._committer = committer
         self.committer = KeptCommitter(self._jobs, committer)
         self.checkpoints = CheckpointStore()
 
@@ -44,6 +46,10 @@ class SimulatedServer:
 
     def remove(self, instruction: RemoveJob) -> None:
         self._jobs.remove(instruction.job_id, instruction.ended)
+
+    def mark_ending(self, instruction: AbortSinks) -> None:
+        if instruction.end is not None:
+            self._jobs.mark_ending(instruction.job_id, instruction.end, instruction.error)
 
     def keeps(self, job_id: str) -> bool:
         return os.path.exists(self._jobs.kept_file(job_id))
@@ -55,17 +61,15 @@ class SimulatedServer:
         """Bring back the jobs of the one before; `begin` is called between what comes before the cluster runs and what comes
         behind."""
         stores = JobCheckpointStores(CHECKPOINTS)
-        recovery = recover(self._jobs, self.committer, stores, self._now_ms, pause=lambda seconds: None)
+        recovery = recover(self._jobs, self._committer, stores, self._now_ms, pause=lambda seconds: None)
         begin()
         submit_again(recovery, _Submitter(self, submit), self._jobs, self._now_ms)
 
     def restored(self, job: JobGraph, is_recovered: bool) -> tuple[LoadedCheckpoint, ...]:
         """As `EmbeddedCluster` finds what a job goes on from."""
         settings = checkpoint_settings(job, CHECKPOINTS)
-        if is_recovered:
-            self.checkpoints.sweep(settings.directory, job.config)
-            if found := tuple(self.checkpoints.latest(settings.directory, job.config)):
-                return found
+        if is_recovered and (found := recovered_checkpoints(self.checkpoints, job, settings.directory)):
+            return found
         path: str = options.get(job.config, "execution.state-recovery.path")
         return (self.checkpoints.load(path, job.config),) if path else ()
 

@@ -26,6 +26,7 @@ from planner.lower.duckdb.types import (
 from planner.lower.duckdb.wrapping import BITS, wrapped
 from planner.lower.failed_cast import failed_cast
 from planner.lower.java_pattern import SQL_DATE, SQL_TIME, SQL_TIMESTAMP
+from planner.lower.wider import is_wider
 from sqlstream import types as sql
 from sqlstream.time_units import DAY_MS
 from sqlstream.types import LogicalType, TypeRoot
@@ -133,6 +134,8 @@ def _nested(
         ]
         made = tree.cast(tree.call("row", *fields), type_(target))
         return tree.case([(tree.is_not_null(value), made)])
+    if source.root is TypeRoot.MAP and is_wider(source, target):
+        return tree.cast(value, type_(target))
     if source.root is not TypeRoot.ARRAY or source.element is None or target.element is None:
         raise refuse(what)
     element, wanted = source.element, target.element

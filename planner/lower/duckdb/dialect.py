@@ -18,7 +18,7 @@ from planner.relational.nodes import WindowTvf
 from sqlstream.expressions import AggregateCall, Call, Literal
 from sqlstream.schema import Schema
 from sqlstream.specs.window import WindowKind
-from sqlstream.types import LogicalType, TypeRoot
+from sqlstream.types import INT, LogicalType, TypeRoot
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +53,14 @@ class DuckDbDialect:
 
     def aggregate(self, call: AggregateCall, input_schema: Schema) -> exp.Expr:
         return lower_aggregate(call, input_schema)
+
+    def element_numbers(self, array: exp.Expr, is_outer: bool) -> exp.Expr:
+        count = tree.call("len", array)
+        numbers = tree.call("range", tree.number(1), tree.operate(exp.Add, count, tree.number(1)))
+        if is_outer:
+            is_empty = tree.operate(exp.GT, count, tree.number(0))
+            numbers = tree.case([(is_empty, numbers)], tree.raw("[NULL]"))
+        return tree.cast(tree.call("unnest", numbers), types.type_(INT))
 
     def window_tvf(self, node: WindowTvf, source: exp.Expr) -> exp.Expr:
         t, zone = node.input.schema.types[node.time_column], node.window.time_zone

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower.duckdb import clock, collections, logic, numbers, patterns, strings, time_functions, times
+from planner.lower.duckdb import (
+    arrays,
+    clock,
+    collections,
+    encodings,
+    logic,
+    numbers,
+    patterns,
+    strings,
+    time_functions,
+    times,
+)
 from planner.lower.duckdb.casts import cast
 from planner.lower.duckdb.handler import Handler
 from sqlstream.expressions import Call
+from sqlstream.functions import json
 
 
 def _cast(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
@@ -20,6 +32,8 @@ HANDLERS: dict[str, Handler] = {
     "TRY_CAST": _cast,
     **logic.HANDLERS,
     **collections.HANDLERS,
+    **arrays.HANDLERS,
+    **encodings.HANDLERS,
     **numbers.HANDLERS,
     **strings.HANDLERS,
     **patterns.HANDLERS,
@@ -29,9 +43,19 @@ HANDLERS: dict[str, Handler] = {
 }
 
 REFUSED: dict[str, str] = {
+    "PRINTF": "an engine rounds and pads otherwise than Java",
+    "CONVERT_TZ": "an engine reads other texts as times",
+    "CURRENT_DATABASE": "a statement has it as a constant",
+    **dict.fromkeys((f.name for f in json.FUNCTIONS), json.JSON_REASON),
+    **dict.fromkeys(("SHA224", "SHA384", "SHA512"), "of SHA-2 an engine has SHA-256 only"),
+    **dict.fromkeys(("ENCODE", "DECODE"), "an engine has UTF-8 only"),
+    "MAKE_VALID_UTF8": "an engine does not replace malformed bytes",
+    "PARSE_URL": "an engine has no parts of a URL",
+    "CURRENT_WATERMARK": "the rows of a batch have no watermark",
     "PROCTIME": "the rows of a batch arrive at no time that could order them",
     "RAND": "an engine may compute it again where the value is read twice",
     "RAND_INTEGER": "an engine may compute it again where the value is read twice",
+    "STR_TO_MAP": "an engine splits a pair at each of its delimiters, not only at the first",
     "UUID": "an engine may compute it again where the value is read twice",
 }
 """The other scalar functions, each with the reason."""

@@ -7,6 +7,8 @@ from sqlglot import exp
 from planner.lower import tree
 from planner.lower.ansi import OPERATORS
 from planner.lower.duckdb.handler import Handler, named, of_arguments
+from planner.lower.duckdb.types import failure, type_
+from sqlstream.expressions import Call
 
 
 def _operator(operator: type[exp.Binary]) -> Handler:
@@ -21,6 +23,12 @@ def _case(*args: exp.Expr) -> exp.Expr:
     return tree.case(list(zip(args[0:-1:2], args[1:-1:2], strict=True)), args[-1])
 
 
+def _single_row(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    is_many = tree.operate(exp.GT, args[1], tree.number(1))
+    many = failure("a subquery that is used as a value has several rows", type_(call.type))
+    return tree.case([(is_many, many)], args[0])
+
+
 HANDLERS: dict[str, Handler] = {
     **{symbol: _operator(operator) for symbol, operator in OPERATORS.items()},
     **dict.fromkeys(("IS NULL", "IS UNKNOWN"), of_arguments(tree.is_null)),
@@ -32,6 +40,7 @@ HANDLERS: dict[str, Handler] = {
     "IS NOT FALSE": of_arguments(lambda value: _or_else(value, True)),
     "IN": of_arguments(lambda value, *choices: tree.is_in(value, choices)),
     "CASE": of_arguments(_case),
+    "SINGLE_ROW": _single_row,
     "IF": of_arguments(_case),
     "COALESCE": named("coalesce"),
     "IFNULL": named("coalesce"),

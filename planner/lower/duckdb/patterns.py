@@ -10,8 +10,9 @@ from planner.lower import tree
 from planner.lower.duckdb.bound import bound
 from planner.lower.duckdb.handler import Handler, constant_number, constant_text
 from planner.lower.duckdb.refusals import refuse
-from planner.lower.duckdb.types import INTEGER, TEXT
+from planner.lower.duckdb.types import INTEGER, TEXT, type_
 from sqlstream.expressions import Call, Literal
+from sqlstream.like_pattern import similar_regex
 
 _GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((\?P?<\w+>|(?!\?))?", re.DOTALL)
 
@@ -26,8 +27,8 @@ def _like(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
 
 def _similar_to(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
     """SQL's regular expressions: % and _ as in LIKE, the rest as usual, over the whole string."""
-    pattern = constant_text(call, 1)
-    regex = re.sub(r"[%_]", lambda m: ".*" if m[0] == "%" else ".", pattern)
+    escape = constant_text(call, 2) if len(call.args) == 3 else None
+    regex = similar_regex(constant_text(call, 1), escape)
     return tree.call("regexp_full_match", args[0], tree.text(f"(?s)(?:{_checked(call, regex)})"))
 
 
@@ -101,6 +102,28 @@ def _checked(call: Call, regex: str) -> str:
     return regex
 
 
+def _regexp_extract_all(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    regex = _checked(call, constant_text(call, 1))
+    group = constant_number(call, 2) if len(args) == 3 else 1
+    if not 0 <= group <= _groups(regex):
+        return tree.cast(tree.null(), type_(call.type))
+    return tree.call("regexp_extract_all", args[0], tree.text(regex), tree.number(group))
+
+
+def _regexp_instr(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    """The shortest text before a match, and 1; 0 without a match."""
+    regex = _checked(call, constant_text(call, 1))
+    with_before = tree.text(rf"\A((?s:.*?))(?:{regex})")
+
+    def place(value: exp.Expr) -> exp.Expr:
+        before = tree.call("length", tree.call("regexp_extract", value, with_before, tree.number(1)))
+        found = tree.cast(tree.operate(exp.Add, before, tree.number(1)), INTEGER)
+        is_found = tree.call("regexp_matches", value, with_before)
+        return tree.case([(is_found, found), (tree.is_not_null(value), tree.number(0))])
+
+    return bound(args[0], place)
+
+
 HANDLERS: dict[str, Handler] = {
     "LIKE": _like,
     "SIMILAR TO": _similar_to,
@@ -108,4 +131,7 @@ HANDLERS: dict[str, Handler] = {
     "REGEXP_EXTRACT": _regexp_extract,
     "REGEXP_REPLACE": _regexp_replace,
     "REGEXP_COUNT": _regexp_count,
+    "REGEXP_EXTRACT_ALL": _regexp_extract_all,
+    "REGEXP_INSTR": _regexp_instr,
+    "REGEXP_SUBSTR": _regexp_extract,
 }

@@ -10,6 +10,7 @@ from planner.lower.spark.cast_from_text import from_text
 from planner.lower.spark.cast_to_text import to_text
 from planner.lower.spark.scope import fail, let, refuse
 from planner.lower.spark.types import BIGINT, BINARY, DATE, INT, STRING, spark_type, whole, zero
+from planner.lower.wider import is_wider
 from sqlstream import types as sql
 from sqlstream.expressions import Call
 from sqlstream.time_units import DAY_MS
@@ -126,6 +127,8 @@ def _nested(
     value: exp.Expr, source: LogicalType, target: LogicalType, time_zone: str, *, is_try: bool
 ) -> exp.Expr:
     """An array or row element by element; TRY_CAST is refused, where one bad element makes the whole NULL."""
+    if source.root is TypeRoot.MAP is target.root and is_wider(source, target):
+        return tree.cast(value, spark_type(target))
     if is_try or source.root is not target.root or source.root is TypeRoot.MAP:
         raise refuse(f"CAST of {source.with_nullable(True)} to {target.with_nullable(True)}")
     if source.root is TypeRoot.ARRAY:

@@ -10,8 +10,10 @@ from planner.lower import tree
 from planner.lower.spark import points
 from planner.lower.spark.aggregates import lower_aggregate
 from planner.lower.spark.arithmetic import ARITHMETIC
+from planner.lower.spark.arrays import ARRAYS
 from planner.lower.spark.casts import CASTS
 from planner.lower.spark.clock import CLOCK
+from planner.lower.spark.encodings import ENCODINGS
 from planner.lower.spark.patterns import PATTERNS
 from planner.lower.spark.predicates import PREDICATES
 from planner.lower.spark.scope import ENGINE, Builder, fail, refuse
@@ -21,6 +23,7 @@ from planner.lower.spark.types import literal, spark_type
 from planner.lower.windows import WindowTerms, lower_window_tvf
 from planner.relational.nodes import WindowTvf
 from sqlstream.expressions import AggregateCall, Call, Literal
+from sqlstream.functions import json
 from sqlstream.schema import Schema
 from sqlstream.specs.window import WindowKind
 from sqlstream.types import LogicalType, TypeRoot
@@ -30,6 +33,8 @@ _LISTED_STEPS_MAX = 256
 FUNCTIONS: dict[str, Builder] = {
     **PREDICATES,
     **ARITHMETIC,
+    **ARRAYS,
+    **ENCODINGS,
     **STRINGS,
     **PATTERNS,
     **TEMPORAL,
@@ -39,9 +44,23 @@ FUNCTIONS: dict[str, Builder] = {
 """By name of the function."""
 
 REFUSED: dict[str, str] = {
+    "PRINTF": "an engine rounds and pads otherwise than Java",
+    "CONVERT_TZ": "an engine reads other texts as times",
+    "CURRENT_DATABASE": "a statement has it as a constant",
+    **dict.fromkeys((f.name for f in json.FUNCTIONS), json.JSON_REASON),
+    **dict.fromkeys(
+        ("ENCODE", "DECODE"), "an engine fails for what a charset has not, where a stream replaces it"
+    ),
+    "MAKE_VALID_UTF8": "an engine replaces other sequences of malformed bytes",
+    "PARSE_URL": "an engine reads other texts as URLs",
+    **dict.fromkeys(("URL_DECODE", "UNHEX"), "an engine fails for malformed texts, where a stream has NULL"),
+    **dict.fromkeys(("INET_ATON", "INET_NTOA"), "an engine has no such function"),
+    "REGEXP_EXTRACT_ALL": "an engine has empty texts for groups that match nothing",
     **dict.fromkeys(
         ("RAND", "RAND_INTEGER", "UUID"), "an engine may compute it again where the value is read twice"
     ),
+    "STR_TO_MAP": "an engine keeps empty pairs at the end of the text",
+    "CURRENT_WATERMARK": "the rows of a batch have no watermark",
     "PROCTIME": "the rows of a batch arrive at no time that could order them",
 }
 """The other scalar functions, each with the reason. Some are refused for some arguments only."""
@@ -81,6 +100,14 @@ class SparkDialect:
 
     def aggregate(self, call: AggregateCall, input_schema: Schema) -> exp.Expr:
         return lower_aggregate(call, input_schema)
+
+    def element_numbers(self, array: exp.Expr, is_outer: bool) -> exp.Expr:
+        count = tree.call("size", array)
+        has_some = tree.operate(exp.GT, count, tree.number(0))
+        numbers = tree.call("sequence", tree.number(1), count)
+        return tree.call(
+            "explode_outer" if is_outer else "explode", tree.case([(has_some, numbers)], tree.null())
+        )
 
     def window_tvf(self, node: WindowTvf, source: exp.Expr) -> exp.Expr:
         zone, t = node.window.time_zone, node.input.schema.types[node.time_column]

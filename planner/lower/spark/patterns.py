@@ -12,7 +12,7 @@ from planner.lower.spark.regex import JavaRegex, java_regex
 from planner.lower.spark.scope import ENGINE, Builder, let, refuse
 from planner.lower.spark.types import BOOLEAN, INT, STRING, text, whole
 from sqlstream.expressions import Call, Literal
-from sqlstream.like_pattern import like_parts
+from sqlstream.like_pattern import like_parts, similar_regex
 
 
 def _like(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
@@ -48,7 +48,8 @@ def _matches(value: exp.Expr, regex: JavaRegex) -> exp.Expr:
 
 
 def _similar_to(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
-    pattern = re.sub(r"[%_]", lambda m: ".*" if m[0] == "%" else ".", constant_text(call, 1, ENGINE))
+    escape = constant_text(call, 2, ENGINE) if len(call.args) == 3 else None
+    pattern = similar_regex(constant_text(call, 1, ENGINE), escape)
     return _matches(args[0], java_regex(rf"(?s)\A(?:{pattern})\z"))
 
 
@@ -107,6 +108,10 @@ def _regexp_count(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
     return tree.call("regexp_count", args[0], text(regex.text))
 
 
+def _regexp_instr(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    return tree.call("regexp_instr", args[0], text(_constant_regex(call).text))
+
+
 PATTERNS: dict[str, Builder] = {
     "LIKE": _like,
     "SIMILAR TO": _similar_to,
@@ -114,5 +119,7 @@ PATTERNS: dict[str, Builder] = {
     "REGEXP_EXTRACT": _regexp_extract,
     "REGEXP_REPLACE": _regexp_replace,
     "REGEXP_COUNT": _regexp_count,
+    "REGEXP_INSTR": _regexp_instr,
+    "REGEXP_SUBSTR": _regexp_extract,
 }
 """By name of the function."""

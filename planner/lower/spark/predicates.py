@@ -7,7 +7,7 @@ from sqlglot import exp
 from planner.lower import tree
 from planner.lower.ansi import OPERATORS
 from planner.lower.constants import constant_number
-from planner.lower.spark.scope import ENGINE, Builder, let_all
+from planner.lower.spark.scope import ENGINE, Builder, fail, let_all
 from planner.lower.spark.types import INT, spark_type
 from sqlstream.expressions import Call
 from sqlstream.types import TypeRoot
@@ -87,6 +87,12 @@ def _cardinality(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
     return tree.call("size", args[0])
 
 
+def _single_row(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    is_many = tree.operate(exp.GT, args[1], tree.number(1))
+    many = fail("a subquery that is used as a value has several rows", spark_type(call.type))
+    return tree.case([(is_many, many)], args[0])
+
+
 PREDICATES: dict[str, Builder] = {
     **{name: _operator(operator) for name, operator in OPERATORS.items()},
     "NOT": lambda call, args, _: tree.negated(args[0]),
@@ -100,6 +106,7 @@ PREDICATES: dict[str, Builder] = {
     "IS NOT FALSE": _truth(True, is_negated=False),
     "IN": _in,
     "CASE": _case,
+    "SINGLE_ROW": _single_row,
     "IF": _case,
     "COALESCE": _coalesce,
     "IFNULL": _coalesce,

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.buffers import to_array
+from runtime.operators.join.chunk_index import ChunkIndex
 from runtime.operators.join.equal_pairs import equal_pairs
 from runtime.operators.join.joined import JoinedRows
 from runtime.operators.join.side_logs import declare_sides
@@ -18,14 +19,20 @@ from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.specs.join import IntervalJoinSpec, JoinKind
 
 _LEFT, _RIGHT = 0, 1
+_INDEXED_ROWS_MIN = 4_096
+_INDEXED_TIMES = 4
+_PROBES_MIN = 3
+"""A chunk of at least so many rows, and so many times those of the batch, is indexed at a later probe than so many: a watermark
+that comes with each batch cuts the oldest chunk each time, and its index would go with it."""
 
 
 class IntervalJoin(Operator[IntervalJoinSpec]):
     """Emits a pair when its second row arrives; the output is insert-only.
 
-    State: one log per side, with the rows that can still match a later row of the other side. A batch probes the other side's
-    log chunk by chunk. Each probe indexes the smaller of batch and chunk and keeps no index. A row is forgotten when the
-    watermark (or clock) has passed the last time that it can match; an unmatched LEFT row is emitted then.
+    State: one log per side, with the rows that can still match a later row of the other side. A batch probes the other
+    side's log chunk by chunk. A chunk that is large beside the batches keeps an index of keys and times; otherwise the
+    smaller of both is indexed for the probe. A row is forgotten when the watermark (or clock) has passed the last time that
+    it can match; an unmatched row of an outer join is emitted then.
     """
 
     def __init__(self, spec: IntervalJoinSpec, context: OperatorContext) -> None:
@@ -66,14 +73,32 @@ class IntervalJoin(Operator[IntervalJoinSpec]):
     ) -> None:
         mine = [batch.column(k) for k in self._keys[side]]
         theirs = [chunk.batch.column(k) for k in self._keys[1 - side]]
+        index = self._index_of(chunk, theirs, batch.num_rows)
+        if index is not None:
+            lower, upper = self.spec.lower_ms, self.spec.upper_ms
+            near = (-upper, -lower) if side == _LEFT else (lower, upper)
+            for rows in index.probe(mine, times + near[0], times + near[1]):
+                self._join(batch, matched, chunk, side, rows, output)
+            return
         for mine_rows, their_rows in equal_pairs(mine, theirs, (batch.num_rows, chunk.batch.num_rows)):
             distance = times[mine_rows] - chunk.times[their_rows]
             if side == _RIGHT:
                 distance = -distance
-            near = (distance >= self.spec.lower_ms) & (distance <= self.spec.upper_ms)
-            if near.any():
-                rows = mine_rows[near], their_rows[near]
+            is_near = (distance >= self.spec.lower_ms) & (distance <= self.spec.upper_ms)
+            if is_near.any():
+                rows = mine_rows[is_near], their_rows[is_near]
                 self._join(batch, matched, chunk, side, rows, output)
+
+    def _index_of(self, chunk: Chunk, keys: list[pa.Array], probe_rows: int) -> ChunkIndex | None:
+        """The index of a chunk that is large beside the batch, once several batches have probed it."""
+        if chunk.batch.num_rows < max(_INDEXED_ROWS_MIN, _INDEXED_TIMES * probe_rows):
+            return None
+        chunk.probes += 1
+        if chunk.index is None and chunk.probes > _PROBES_MIN:
+            chunk.index = ChunkIndex(keys, chunk.times)
+            chunk.nbytes += chunk.index.nbytes
+        index: ChunkIndex | None = chunk.index
+        return index
 
     def _join(
         self,
@@ -85,24 +110,37 @@ class IntervalJoin(Operator[IntervalJoinSpec]):
         output: Output,
     ) -> None:
         mine_rows, their_rows = rows
-        if side == _LEFT:
-            joined, passed = self._joined.pairs(batch, chunk.batch, mine_rows, their_rows)
+        left, right, left_rows, right_rows = (
+            (batch, chunk.batch, mine_rows, their_rows)
+            if side == _LEFT
+            else (chunk.batch, batch, their_rows, mine_rows)
+        )
+        if not self.spec.kind.is_left_only:
+            joined, passed = self._joined.pairs(left, right, left_rows, right_rows)
+            output.emit(joined)
         else:
-            joined, passed = self._joined.pairs(chunk.batch, batch, their_rows, mine_rows)
+            passed = self._joined.passing(left, right, left_rows, right_rows)
+        if self.spec.kind is JoinKind.SEMI and side == _RIGHT:
+            met = np.unique(their_rows[passed])
+            output.emit(self._joined.alone(chunk.batch, met[~chunk.is_matched[met]]))
         matched[mine_rows[passed]] = True
         chunk.is_matched[their_rows[passed]] = True
-        output.emit(joined)
 
     def _keep(self, batch: pa.RecordBatch, times: Array, matched: Array, side: int, output: Output) -> None:
-        """Store the rows that can still match; of the others, unmatched LEFT rows are emitted at once."""
+        """Store the rows that can still match; of the others, unmatched rows of an outer join are emitted at once."""
+        if self.spec.kind is JoinKind.SEMI and side == _LEFT:
+            output.emit(self._joined.alone(batch, np.flatnonzero(matched)))
         limit = self._expired_until(side)
         if limit == WATERMARK_MIN or int(times.min(initial=WATERMARK_MAX)) > limit:
             self._logs[side].append(batch, times, matched)
             return
         live = np.flatnonzero(times > limit)
         self._logs[side].append(batch.take(to_array(pa.int64(), live)), times[live], matched[live])
-        if side == _LEFT and self.spec.kind is JoinKind.LEFT:
-            output.emit(self._joined.padded(batch, np.flatnonzero((times <= limit) & ~matched)))
+        if self.spec.kind.outputs_unmatched(side):
+            self._emit_unmatched(batch, np.flatnonzero((times <= limit) & ~matched), side, output)
+
+    def _emit_unmatched(self, batch: pa.RecordBatch, rows: Array, side: int, output: Output) -> None:
+        output.emit(self._joined.unmatched(batch, rows, side, self.spec.kind))
 
     def _expired_until(self, side: int) -> int:
         """Greatest time of a row of that side that can no longer match."""
@@ -138,7 +176,7 @@ class IntervalJoin(Operator[IntervalJoinSpec]):
 
     def _advance(self, watermark_ms: int, output: Output) -> None:
         self._watermark_ms.value = watermark_ms
-        for chunk in self._logs[_LEFT].take_until(self._expired_until(_LEFT)):
-            if self.spec.kind is JoinKind.LEFT:
-                output.emit(self._joined.padded(chunk.batch, np.flatnonzero(~chunk.is_matched)))
-        self._logs[_RIGHT].take_until(self._expired_until(_RIGHT))
+        for side, log in enumerate(self._logs):
+            for chunk in log.take_until(self._expired_until(side)):
+                if self.spec.kind.outputs_unmatched(side):
+                    self._emit_unmatched(chunk.batch, np.flatnonzero(~chunk.is_matched), side, output)

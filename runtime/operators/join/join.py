@@ -19,18 +19,21 @@ from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.specs.join import JoinKind, JoinSpec
 
 _LEFT, _RIGHT = 0, 1
+_NONE: Array = np.empty(0, dtype=np.int64)
 
 
 class Join(Operator[JoinSpec]):
     """Emits the pairs of a row with the matching rows of the other side, and retracts them when the row is retracted.
 
-    State: all rows of both sides with their counts and, for LEFT, the number of matches per left row; dropped when retracted
+    A row of a side that is output without a match too (or, for SEMI, only with one) goes in and out with its number of matches.
+    State: all rows of both sides with their counts and, of such a side, the number of matches per row; dropped when retracted
     or `*_ttl_ms` after they arrived. A batch is matched as a whole: the other side does not change meanwhile.
     """
 
     def __init__(self, spec: JoinSpec, context: OperatorContext) -> None:
         super().__init__(spec, context)
-        self._is_left_join = spec.kind is JoinKind.LEFT
+        self._kind = spec.kind
+        self._counts_matches = (spec.kind.is_left_only or spec.kind.pads(_LEFT), spec.kind.pads(_RIGHT))
         self._keys = (spec.left_keys, spec.right_keys)
         self._sides = (
             self._declare("left", _LEFT, spec.left_ttl_ms),
@@ -46,7 +49,7 @@ class Join(Operator[JoinSpec]):
                 self._keys[side],
                 self.context.state.scope,
                 is_retracting=not self.context.input_modes[side].is_insert_only,
-                counts_matches=self._is_left_join and side == _LEFT,
+                counts_matches=self._counts_matches[side],
                 ttl_ms=ttl_ms,
             )
         )
@@ -66,16 +69,37 @@ class Join(Operator[JoinSpec]):
         for start, stop in portions(other.match_counts(found)):
             yield batch.slice(start, stop - start), found[start:stop]
 
-    def _join(self, batch: pa.RecordBatch, found: Array, input_index: int, output: Output) -> None:
+    def _join(self, batch: pa.RecordBatch, found: Array, side: int, output: Output) -> None:
         kinds = row_kinds(batch)
         rows = without_row_kinds(batch)
-        if input_index == _LEFT:
-            matches = self._join_left(rows, kinds, found, output)
-        else:
-            matches = np.zeros(rows.num_rows, dtype=np.int64)
-            self._join_right(rows, kinds, found, output)
         signs = np.where(is_accumulate(kinds), 1, -1).astype(np.int64)
-        self._keep(rows, signs, matches, input_index)
+        other = self._sides[1 - side]
+        mine, theirs = other.match(found)
+        joined, passed = self._pairs(rows, mine, theirs, side)
+        mine, theirs = mine[passed], theirs[passed]
+        counts = other.counts_of(theirs)
+        matches = np.zeros(rows.num_rows, dtype=np.int64)
+        if self._counts_matches[side]:
+            add_into(matches, mine, counts)
+        gained, lost = self._count_matches(theirs, signs[mine], 1 - side)
+        # Whether a row of the other side goes in or out depends on its matches before and after the whole batch.
+        is_semi = self._kind is JoinKind.SEMI
+        self._emit_kept(lost if is_semi else gained, 1 - side, RowKind.DELETE, output)
+        if joined is None:
+            self._emit_own(rows, kinds, matches, side, output)
+        elif self._kind.pads(side) and not matches.all():
+            unmatched = np.flatnonzero(matches == 0)
+            joined = pa.concat_batches([joined, self._joined.padded(rows, unmatched, side)])
+            origins = np.concatenate([mine, unmatched])
+            counts = np.concatenate([counts, np.ones(len(unmatched), dtype=np.int64)])
+            # In order of input, so that a -U precedes its +U whichever of the two has a match.
+            order = np.argsort(origins, kind="stable")
+            ordered = joined.take(to_array(pa.int64(), order))
+            self._emit(ordered, kinds[origins[order]], counts[order], output)
+        else:
+            self._emit(joined, kinds[mine], counts, output)
+        self._emit_kept(gained if is_semi else lost, 1 - side, RowKind.INSERT, output)
+        self._keep(rows, signs, matches, side)
 
     def _keep(self, rows: pa.RecordBatch, signs: Array, matches: Array, side: int) -> None:
         """Change the state; a row with a NULL in its key never matches, so it is not kept."""
@@ -86,51 +110,43 @@ class Join(Operator[JoinSpec]):
 
     # -- matching ----------------------------------------------------------------------------------
 
-    def _join_left(self, rows: pa.RecordBatch, kinds: Array, found: Array, output: Output) -> Array:
-        """Emit the pairs of left rows; returns the number of matches per row."""
-        right = self._sides[_RIGHT]
-        mine, theirs = right.match(found)
-        joined, passed = self._joined.pairs(rows, right.gather(theirs), mine, None)
-        origins, counts = mine[passed], right.counts_of(theirs[passed])
-        matches = np.zeros(rows.num_rows, dtype=np.int64)
-        add_into(matches, origins, counts)
-        if self._is_left_join and not matches.all():
-            unmatched = np.flatnonzero(matches == 0)
-            joined = pa.concat_batches([joined, self._joined.padded(rows, unmatched)])
-            origins = np.concatenate([origins, unmatched])
-            counts = np.concatenate([counts, np.ones(len(unmatched), dtype=np.int64)])
-            # In order of input, so that a -U precedes its +U whichever of the two has a match.
-            order = np.argsort(origins, kind="stable")
-            joined, origins, counts = joined.take(to_array(pa.int64(), order)), origins[order], counts[order]
-        self._emit(joined, kinds[origins], counts, output)
-        return matches
+    def _pairs(
+        self, rows: pa.RecordBatch, mine: Array, theirs: Array, side: int
+    ) -> tuple[pa.RecordBatch | None, Array]:
+        """The joined rows of the pairs that match (None where these are not output), and their positions among all pairs."""
+        kept = self._sides[1 - side].gather(theirs)
+        sides = (rows, kept, mine, None) if side == _LEFT else (kept, rows, None, mine)
+        if self._kind.is_left_only:
+            return None, self._joined.passing(*sides)
+        return self._joined.pairs(*sides)
 
-    def _join_right(self, rows: pa.RecordBatch, kinds: Array, found: Array, output: Output) -> None:
-        left = self._sides[_LEFT]
-        mine, theirs = left.match(found)
-        joined, passed = self._joined.pairs(left.gather(theirs), rows, None, mine)
-        if len(passed) == 0:
-            return
-        counts, pair_kinds = left.counts_of(theirs[passed]), kinds[mine[passed]]
-        if not self._is_left_join:
-            self._emit(joined, pair_kinds, counts, output)
-            return
-        signs = np.where(is_accumulate(pair_kinds), 1, -1).astype(np.int64)
-        touched, before, after = left.add_matches(theirs[passed], signs)
-        # Whether a left row loses or gains its row with NULLs depends on its matches before and after the whole batch.
-        self._emit_padded(touched[(before <= 0) & (after > 0)], RowKind.DELETE, output)
-        self._emit(joined, pair_kinds, counts, output)
-        self._emit_padded(touched[(before > 0) & (after <= 0)], RowKind.INSERT, output)
+    def _count_matches(self, row_ids: Array, signs: Array, side: int) -> tuple[Array, Array]:
+        """Count pairs that came and went; returns the rows of that side that have matches then and had none, and the reverse."""
+        if len(row_ids) == 0 or not self._counts_matches[side]:
+            return _NONE, _NONE
+        touched, before, after = self._sides[side].add_matches(row_ids, signs)
+        return touched[(before <= 0) & (after > 0)], touched[(before > 0) & (after <= 0)]
 
     # -- output ------------------------------------------------------------------------------------
 
-    def _emit_padded(self, left_rows: Array, kind: RowKind, output: Output) -> None:
-        if len(left_rows) == 0:
+    def _emit_own(
+        self, rows: pa.RecordBatch, kinds: Array, matches: Array, side: int, output: Output
+    ) -> None:
+        """What SEMI and ANTI output of the rows of a batch: left ones, with or without matches."""
+        if side == _RIGHT:
             return
-        side = self._sides[_LEFT]
-        padded = self._joined.padded(side.gather(left_rows), None)
-        kinds = np.full(len(left_rows), int(kind), dtype=np.int8)
-        self._emit(padded, kinds, side.counts_of(left_rows), output)
+        chosen = np.flatnonzero((matches > 0) == (self._kind is JoinKind.SEMI))
+        ones = np.ones(len(chosen), dtype=np.int64)
+        self._emit(self._joined.alone(rows, chosen), kinds[chosen], ones, output)
+
+    def _emit_kept(self, row_ids: Array, side: int, kind: RowKind, output: Output) -> None:
+        """Kept rows as they are output alone."""
+        if len(row_ids) == 0:
+            return
+        kept = self._sides[side]
+        rows = self._joined.unmatched(kept.gather(row_ids), None, side, self._kind)
+        kinds = np.full(len(row_ids), int(kind), dtype=np.int8)
+        self._emit(rows, kinds, kept.counts_of(row_ids), output)
 
     def _emit(self, rows: pa.RecordBatch, kinds: Array, counts: Array, output: Output) -> None:
         """Emit each row `counts` times."""

@@ -1,4 +1,4 @@
-"""Builds the output rows of joins: pairs of row numbers filtered by a condition, or left rows padded with NULLs."""
+"""Builds the output rows of joins: pairs of row numbers filtered by a condition, or rows of one side padded with NULLs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from runtime.operators.operator import OperatorContext
 from runtime.state.arrays import Array
 from sqlstream.arrow import to_arrow_schema, without_row_kinds
 from sqlstream.expressions import Expression, inputs_of, remap
+from sqlstream.specs.join import JoinKind
 
 
 class JoinedRows:
@@ -20,7 +21,7 @@ class JoinedRows:
     def __init__(self, condition: Expression | None, context: OperatorContext) -> None:
         left, right = context.input_schemas
         self._schema = to_arrow_schema(context.output_schema)
-        self._right_schema = to_arrow_schema(right)
+        self._types = [[field.type for field in to_arrow_schema(side)] for side in (left, right)]
         self._left_width = len(left)
         # Only the columns of the condition are built for all pairs; the others only for the pairs that pass.
         self._read = sorted(inputs_of(condition)) if condition is not None else []
@@ -48,6 +49,13 @@ class JoinedRows:
         columns = [*taken(left, left_rows), *taken(right, right_rows)]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema), passed
 
+    def passing(
+        self, left: pa.RecordBatch, right: pa.RecordBatch, left_rows: Array | None, right_rows: Array | None
+    ) -> Array:
+        """As `pairs` without the joined rows, which SEMI and ANTI do not output."""
+        passed = self._passed(left, right, left_rows, right_rows)
+        return np.arange(left.num_rows if left_rows is None else len(left_rows)) if passed is None else passed
+
     def _passed(
         self, left: pa.RecordBatch, right: pa.RecordBatch, left_rows: Array | None, right_rows: Array | None
     ) -> Array | None:
@@ -70,11 +78,21 @@ class JoinedRows:
             return None
         return view_values(pc.indices_nonzero(mask), np.int64)
 
-    def padded(self, left: pa.RecordBatch, left_rows: Array | None) -> pa.RecordBatch:
-        """Left rows (None: all) with NULLs for the right columns."""
-        rows = left.num_rows if left_rows is None else len(left_rows)
-        nulls = [pa.nulls(rows, field.type) for field in self._right_schema]
-        return pa.RecordBatch.from_arrays([*taken(left, left_rows), *nulls], schema=self._schema)
+    def padded(self, batch: pa.RecordBatch, rows: Array | None, side: int = 0) -> pa.RecordBatch:
+        """Rows (None: all) of that side (0: left, 1: right) with NULLs for the columns of the other."""
+        count = batch.num_rows if rows is None else len(rows)
+        own, nulls = taken(batch, rows), [pa.nulls(count, type_) for type_ in self._types[1 - side]]
+        return pa.RecordBatch.from_arrays([*nulls, *own] if side else [*own, *nulls], schema=self._schema)
+
+    def unmatched(
+        self, batch: pa.RecordBatch, rows: Array | None, side: int, kind: JoinKind
+    ) -> pa.RecordBatch:
+        """Rows (None: all) of that side without a match, as a join of that kind outputs them."""
+        return self.alone(batch, rows) if kind.is_left_only else self.padded(batch, rows, side)
+
+    def alone(self, left: pa.RecordBatch, rows: Array | None) -> pa.RecordBatch:
+        """Left rows (None: all) as SEMI and ANTI output them."""
+        return pa.RecordBatch.from_arrays(taken(left, rows), schema=self._schema)
 
 
 def taken(batch: pa.RecordBatch, rows: Array | None) -> list[pa.Array]:

@@ -12,10 +12,12 @@ from runtime.operators.rank.rank_changes import RankChanges
 from runtime.state.arrays import Array
 from runtime.state.id_lists import NO_ROW
 from runtime.state.keyed_multiset import KeyedMultiset
+from runtime.state.row_multiset import Arrival
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
-from sqlstream.specs.rank import RankSpec
+from sqlstream.specs.rank import RankSpec, Ties
 
+_ARRIVALS = {Ties.ANY: Arrival.OF_ENTRY, Ties.LONGEST: Arrival.SINCE, Ties.LAST: Arrival.LAST}
 _COPY_BITS = 16
 """An id in a list is `row slot << _COPY_BITS | copy`: equal rows share a slot and differ in `copy`."""
 
@@ -44,6 +46,7 @@ class RetractableRank(Operator[RankSpec]):
                 context.state.scope,
                 list_length=spec.rank_end,
                 ttl_ms=spec.state_ttl_ms,
+                arrival=_ARRIVALS[spec.ties],
             )
         )
         self._rows = self._table.rows
@@ -77,7 +80,7 @@ class RetractableRank(Operator[RankSpec]):
         listed = before != NO_ROW
         positions = np.concatenate([np.nonzero(listed)[0], np.searchsorted(touched, keys)])
         rows, first = np.unique(np.concatenate([before[listed] >> _COPY_BITS, row_slots]), return_index=True)
-        by_age = np.argsort(self._rows.sequence[rows], kind="stable")
+        by_age = self._by_age(rows)
         positions, rows, copies = self._sorted(positions[first][by_age], rows[by_age])
         is_decided = np.ones(len(touched), dtype=bool)
         is_last = rows == before[positions, -1] >> _COPY_BITS
@@ -93,7 +96,16 @@ class RetractableRank(Operator[RankSpec]):
         """The lists of these keys from all their rows."""
         positions, rows = self._table.match(touched)
         is_there = self._rows.counts[rows] > 0
-        return self._listed(*self._sorted(positions[is_there], rows[is_there]), len(touched))
+        positions, rows = positions[is_there], rows[is_there]
+        if self.spec.ties is not Ties.ANY:
+            by_age = self._by_age(rows)
+            positions, rows = positions[by_age], rows[by_age]
+        return self._listed(*self._sorted(positions, rows), len(touched))
+
+    def _by_age(self, rows: Array) -> Array:
+        """The order in which rows of equal rank follow each other."""
+        sequence = self._rows.sequence[rows]
+        return np.argsort(-sequence if self.spec.ties is Ties.LAST else sequence, kind="stable")
 
     def _sorted(self, positions: Array, rows: Array) -> tuple[Array, Array, Array]:
         """(positions, rows, copies), sorted by position, then by rank; rows of equal rank keep the given order, by age.

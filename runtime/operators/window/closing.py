@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from runtime.kernels.buffers import to_array
 from runtime.operators.operator import Operator, OperatorContext, Output
+from runtime.operators.window.window_clock import WindowClock
 from runtime.state.arrays import Array
 from runtime.state.broadcast import Broadcast
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
@@ -38,13 +39,15 @@ def closed_ms() -> Broadcast[int]:
 class ClosingOperator(Operator[WindowAggregateSpec]):
     """Calls `close_windows` whenever time passes the end of a window.
 
-    State: `closed_ms`, up to which windows are closed (by processing time: now - 1). `next_end` follows from the state: it is at
-    or before the end of the first window that is still open (WATERMARK_MAX when there is none).
+    State: `closed_ms`, up to which windows are closed, as the `clock` of the windows shows it (by processing time: now - 1).
+    `next_end` follows from the state: it is at or before the end of the first window that is still open (WATERMARK_MAX when
+    there is none).
     """
 
     def __init__(self, spec: WindowAggregateSpec, context: OperatorContext) -> None:
         super().__init__(spec, context)
         self._closed_ms = context.state.add(closed_ms())
+        self.clock = WindowClock(spec.window.time_zone)
         self.next_end = WATERMARK_MAX
 
     @property
@@ -67,18 +70,19 @@ class ClosingOperator(Operator[WindowAggregateSpec]):
         self._closed_ms.value = watermark_ms
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
-        if self.spec.window.is_event_time:
-            self._advance(watermark_ms, output)
-        return watermark_ms
+        if not self.spec.window.is_event_time:
+            return watermark_ms
+        self._advance(self.clock.passed_ms(watermark_ms), output)
+        return self.clock.forwarded_ms(watermark_ms)
 
     def next_processing_time_ms(self) -> int | None:
         if self.spec.window.is_event_time or self.next_end == WATERMARK_MAX:
             return None
-        return self.next_end
+        return self.clock.due_ms(self.next_end)
 
     def on_processing_time(self, now_ms: int, output: Output) -> None:
         if not self.spec.window.is_event_time:
-            self._advance(now_ms - 1, output)
+            self._advance(self.clock.passed_ms(now_ms - 1), output)
 
     def on_finish(self, output: Output) -> None:
         # The end of bounded input closes all windows, also those that end later by processing time.

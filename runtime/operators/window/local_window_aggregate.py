@@ -8,6 +8,7 @@ from runtime.aggregates.accumulator_set import row_argument_types
 from runtime.aggregates.partials import MergedPartials
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.window.row_slicer import RowSlicer
+from runtime.operators.window.window_clock import WindowClock
 from runtime.operators.window.windowing import greatest_end
 from runtime.state.slice_log import SliceColumns, SliceLog
 from sqlstream.arrow import to_arrow_schema
@@ -35,6 +36,7 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
         types = row_argument_types(spec.aggregates, context.input_schemas[0])
         self._slicer = RowSlicer(spec, context, MergedPartials(spec.aggregates, types))
         self._schema = to_arrow_schema(context.output_schema)
+        self._clock = WindowClock(spec.window.time_zone)
         self._is_event_time = spec.window.is_event_time
         self._is_attached = spec.window_end_column >= 0
         keys = range(len(spec.keys))
@@ -62,7 +64,7 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
         if not self._is_event_time:
             return watermark_ms
         if not self._is_attached:
-            end = greatest_end(self.spec.window, min(watermark_ms, WATERMARK_MAX - 1))
+            end = greatest_end(self.spec.window, min(self._clock.passed_ms(watermark_ms), WATERMARK_MAX - 1))
             if end == self._closed_end and watermark_ms != WATERMARK_MAX:
                 return None
             self._closed_end = end
@@ -77,7 +79,7 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
     def next_processing_time_ms(self) -> int | None:
         if self._is_event_time or not self._waiting.chunks:
             return None
-        return min(self._held_since_ms + _WAIT_MS, self._waiting.first_end)
+        return min(self._held_since_ms + _WAIT_MS, self._clock.due_ms(self._waiting.first_end))
 
     def on_processing_time(self, now_ms: int, output: Output) -> None:
         self.flush(output)

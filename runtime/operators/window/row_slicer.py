@@ -11,6 +11,7 @@ from runtime.kernels.group import extent, group
 from runtime.operators.batch_groups import batch_groups
 from runtime.operators.operator import OperatorContext
 from runtime.operators.window.closing import LATE
+from runtime.operators.window.window_clock import WindowClock
 from runtime.operators.window.windowing import last_window_ends, slice_end, slice_ends, times_ms
 from runtime.state.arrays import Array
 from sqlstream.elements import WATERMARK_MIN
@@ -26,6 +27,7 @@ class RowSlicer:
         self._context = context
         self._is_attached = spec.window_end_column >= 0
         self._form = form
+        self._clock = WindowClock(spec.window.time_zone)
 
     @property
     def names(self) -> list[str]:
@@ -69,17 +71,22 @@ class RowSlicer:
         if self._is_attached or spec.row_watermark_column >= 0 or batch.num_rows == 0:
             return None
         if not spec.window.is_event_time:
-            return slice_end(spec.window, self._context.now_ms())
-        earliest, latest = extent(times_ms(batch.column(spec.time_column)))
+            return slice_end(spec.window, self._clock.now_ms(self._context.now_ms()))
+        earliest, latest = extent(self._times(batch))
         end = slice_end(spec.window, int(earliest))
         return end if int(latest) < end else None
+
+    def _times(self, batch: pa.RecordBatch) -> Array:
+        return self._clock.local_ms(times_ms(batch.column(self._spec.time_column)))
 
     def _slice_ends(self, batch: pa.RecordBatch) -> Array:
         if self._is_attached:
             return times_ms(batch.column(self._spec.window_end_column))
         if not self._spec.window.is_event_time:
-            return np.full(batch.num_rows, slice_end(self._spec.window, self._context.now_ms()))
-        return slice_ends(self._spec.window, times_ms(batch.column(self._spec.time_column)))
+            return np.full(
+                batch.num_rows, slice_end(self._spec.window, self._clock.now_ms(self._context.now_ms()))
+            )
+        return slice_ends(self._spec.window, self._times(batch))
 
     def _drop_late(self, batch: pa.RecordBatch, ends: Array, closed_ms: int) -> tuple[pa.RecordBatch, Array]:
         has_watermarks = self._spec.row_watermark_column >= 0
@@ -87,7 +94,8 @@ class RowSlicer:
             return batch, ends
         last = ends if self._is_attached else last_window_ends(self._spec.window, ends)
         if has_watermarks:
-            closed = view_values(batch.column(self._spec.row_watermark_column), np.int64)
+            watermarks = view_values(batch.column(self._spec.row_watermark_column), np.int64)
+            closed = self._clock.all_passed_ms(watermarks)
             late = last - 1 <= closed
         else:
             late = last - 1 <= closed_ms

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.aggregates.accumulator import NO_WEIGHTS
-from runtime.aggregates.partials import row_partials
+from runtime.aggregates.partials import Partials, row_partials
 from runtime.kernels.accumulate import add_into, count_into
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.group import group
@@ -20,6 +20,7 @@ from runtime.state.arrays import Array, first_slots
 from runtime.state.slice_log import SliceChunk, SliceColumns, SliceLog, concat
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX
+from sqlstream.schema import Schema
 from sqlstream.specs.aggregate import WindowAggregateSpec
 
 _LOG_ROWS_MIN = 262_144
@@ -38,7 +39,7 @@ class SessionAggregate(ClosingOperator):
     def __init__(self, spec: WindowAggregateSpec, context: OperatorContext) -> None:
         super().__init__(spec, context)
         schema = context.input_schemas[0]
-        self._form = row_partials(spec.aggregates, schema)
+        self._form: Partials = self._made_form(schema)
         self._schema = to_arrow_schema(context.output_schema)
         self._keys = len(spec.keys)
         self._gap_ms = spec.window.size_ms
@@ -46,6 +47,9 @@ class SessionAggregate(ClosingOperator):
         columns = SliceColumns(names, range(self._keys), end=-2)
         self._log = context.state.add(SliceLog("sessions", columns, context.state.scope))
         self._merged: SliceChunk | None = None
+
+    def _made_form(self, schema: Schema) -> Partials:
+        return row_partials(self.spec.aggregates, schema)
 
     # -- input -------------------------------------------------------------------------------------
 
@@ -64,8 +68,8 @@ class SessionAggregate(ClosingOperator):
 
     def _times(self, batch: pa.RecordBatch) -> Array:
         if self.spec.window.is_event_time:
-            return times_ms(batch.column(self.spec.time_column))
-        return np.repeat(np.int64(self.context.now_ms()), batch.num_rows)
+            return self.clock.local_ms(times_ms(batch.column(self.spec.time_column)))
+        return np.repeat(np.int64(self.clock.now_ms(self.context.now_ms())), batch.num_rows)
 
     def _partials(self, batch: pa.RecordBatch, times: Array) -> list[pa.Array]:
         """The batch as one partial per key and session within the batch, or as its rows."""
@@ -148,7 +152,7 @@ class SessionAggregate(ClosingOperator):
         order = np.argsort(found.ends, kind="stable")
         owners = to_array(pa.int64(), found.first_rows[order])
         rows = [*(key.take(owners) for key in columns[: self._keys]), *results.results(order)]
-        output.emit(window_batch(self._schema, rows, found.starts[order], found.ends[order]))
+        output.emit(window_batch(self._schema, rows, found.starts[order], found.ends[order], self.clock))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.aggregates.accumulator_set import partial_argument_types
-from runtime.aggregates.partials import MergedPartials, Partials, row_partials
+from runtime.aggregates.partials import MergedPartials, Partials, SignedRows, row_partials
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.group import extent
 from runtime.kernels.windows import renumber_into
@@ -32,10 +32,8 @@ from runtime.state.arrays import Array, first_slots
 from runtime.state.slice_log import SliceChunk, SliceColumns, SliceLog, concat
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
-from sqlstream.errors import UserError
 from sqlstream.specs.aggregate import AggregatePhase, WindowAggregateSpec
 from sqlstream.specs.window import WindowKind
-from sqlstream.types import TypeRoot
 
 _LOG_ROWS_MIN = 262_144
 """No compaction of a log with fewer rows: it costs more than it saves."""
@@ -47,24 +45,11 @@ def make_window_aggregate(
     spec: WindowAggregateSpec, context: OperatorContext
 ) -> Operator[WindowAggregateSpec]:
     """The operator for the spec's phase and window kind."""
-    if spec.window.time_zone != "UTC" and _is_local_time(spec, context):
-        raise UserError(
-            "SS3090",
-            f'windows in time zone "{spec.window.time_zone}" are not supported yet',
-            hint="SET 'table.local-time-zone' = 'UTC'",
-        )
     if spec.phase is AggregatePhase.LOCAL:
         return LocalWindowAggregate(spec, context)
     if spec.window.kind is WindowKind.SESSION and spec.time_column >= 0:
         return SessionAggregate(spec, context)
     return SliceAggregate(spec, context)
-
-
-def _is_local_time(spec: WindowAggregateSpec, context: OperatorContext) -> bool:
-    """Whether window bounds depend on the time zone: those of TIMESTAMP columns do not."""
-    if spec.time_column < 0:
-        return False
-    return context.input_schemas[0].types[spec.time_column].root is TypeRoot.TIMESTAMP_LTZ
 
 
 class SliceAggregate(ClosingOperator):
@@ -88,7 +73,11 @@ class SliceAggregate(ClosingOperator):
             self._form: Partials = MergedPartials(spec.aggregates, types)
             names = list(schema.names)
         else:
-            self._form = row_partials(spec.aggregates, schema)
+            self._form = (
+                SignedRows(spec.aggregates, schema)
+                if spec.is_retracting
+                else row_partials(spec.aggregates, schema)
+            )
             self._slicer = RowSlicer(spec, context, self._form)
             names = self._slicer.names
         self._schema = to_arrow_schema(context.output_schema)
@@ -257,13 +246,23 @@ class SliceAggregate(ClosingOperator):
         ends: Array,
         output: Output,
     ) -> None:
-        """Emit one result row per group of log rows."""
+        """Emit one result row per group of log rows, but for groups whose rows have all been retracted."""
         keys, partials, _ = self._parted(columns)
+        if isinstance(self._form, SignedRows):
+            left = np.flatnonzero(self._form.row_counts(partials, groups, len(first_rows)) > 0)
+            if len(left) < len(first_rows):
+                rows = np.flatnonzero(np.isin(groups, left))
+                columns = [column.take(to_array(pa.int64(), rows)) for column in columns]
+                groups = np.searchsorted(left, groups[rows])
+                first_rows = np.unique(groups, return_index=True)[1]
+                if len(left):
+                    self._emit(columns, groups, first_rows, starts[left], ends[left], output)
+                return
         results = self._form.together(partials, groups, len(first_rows)).results(first_slots(len(first_rows)))
         if len(first_rows) < len(groups):
             chosen = to_array(pa.int64(), first_rows)
             keys = [key.take(chosen) for key in keys]
-        output.emit(window_batch(self._schema, [*keys, *results], starts, ends))
+        output.emit(window_batch(self._schema, [*keys, *results], starts, ends, self.clock))
 
 
 def _renumbered(ids: Array, scratch: Array) -> tuple[Array, Array]:

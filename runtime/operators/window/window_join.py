@@ -15,7 +15,9 @@ from runtime.operators.join.joined import JoinedRows
 from runtime.operators.join.side_logs import declare_sides
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.window.closing import closed_ms, drop_late
+from runtime.operators.window.window_clock import WindowClock
 from runtime.operators.window.windowing import times_ms
+from runtime.state.arrays import Array
 from runtime.state.row_log import Chunk, concat_batches
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX
@@ -33,7 +35,8 @@ Sides = tuple[list[pa.RecordBatch], list[pa.RecordBatch]]
 
 
 class WindowJoin(Operator[WindowJoinSpec]):
-    """Emits the joined rows of a window when it closes; the output is insert-only.
+    """Emits the joined rows of a window when it closes, and of other kinds than INNER the rows with or without a match; the
+    output is insert-only.
 
     State: the rows of both sides whose window is open. Late rows are dropped and counted.
     """
@@ -47,6 +50,7 @@ class WindowJoin(Operator[WindowJoinSpec]):
         self._keys = (spec.left_keys, spec.right_keys)
         self._logs = declare_sides(context, self._keys, spec.broadcast_input)
         self._closed_ms = context.state.add(closed_ms())
+        self._clock = WindowClock(spec.time_zone)
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         ends = times_ms(batch.column(self._ends[input_index]))
@@ -54,15 +58,16 @@ class WindowJoin(Operator[WindowJoinSpec]):
         self._logs[input_index].append(batch, ends)
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
-        if watermark_ms > self._closed_ms.value:
-            self._close(watermark_ms, output)
-            self._closed_ms.value = watermark_ms
-        return watermark_ms
+        passed_ms = self._clock.passed_ms(watermark_ms)
+        if passed_ms > self._closed_ms.value:
+            self._close(passed_ms, output)
+            self._closed_ms.value = passed_ms
+        return self._clock.forwarded_ms(watermark_ms)
 
     def _close(self, watermark_ms: int, output: Output) -> None:
         limit = watermark_ms if watermark_ms == WATERMARK_MAX else watermark_ms + 1
         closed = [log.take_until(limit) for log in self._logs]
-        if not closed[0]:
+        if not closed[_LEFT] and not self.spec.kind.pads(_RIGHT):
             return
         for sides, columns in self._parts(closed):
             left, right = (
@@ -116,26 +121,40 @@ class WindowJoin(Operator[WindowJoinSpec]):
     def _join(
         self, left: pa.RecordBatch, right: pa.RecordBatch, columns: list[list[int]], output: Output
     ) -> None:
+        matched = (np.zeros(left.num_rows, dtype=bool), np.zeros(right.num_rows, dtype=bool))
         if right.num_rows == 1 and not columns[_LEFT]:
+            # No index is needed for the one right row, such as the result of an aggregate without keys.
             for start in range(0, left.num_rows, PAIRS_MAX):
-                self._join_with_row(left.slice(start, PAIRS_MAX), right, output)
-            return
-        matched = np.zeros(left.num_rows, dtype=bool)
-        left_keys = [left.column(c) for c in columns[0]]
-        right_keys = [right.column(c) for c in columns[1]]
-        for left_rows, right_rows in equal_pairs(left_keys, right_keys, (left.num_rows, right.num_rows)):
+                part = left.slice(start, PAIRS_MAX)
+                flags = (matched[_LEFT][start : start + PAIRS_MAX], matched[_RIGHT])
+                self._emit_pairs(part, right, None, np.zeros(part.num_rows, dtype=np.int64), flags, output)
+        else:
+            left_keys = [left.column(c) for c in columns[_LEFT]]
+            right_keys = [right.column(c) for c in columns[_RIGHT]]
+            for left_rows, right_rows in equal_pairs(left_keys, right_keys, (left.num_rows, right.num_rows)):
+                self._emit_pairs(left, right, left_rows, right_rows, matched, output)
+        kind = self.spec.kind
+        if kind is JoinKind.SEMI:
+            output.emit(self._joined.alone(left, np.flatnonzero(matched[_LEFT])))
+        for side, batch in enumerate((left, right)):
+            if kind.outputs_unmatched(side):
+                output.emit(self._joined.unmatched(batch, np.flatnonzero(~matched[side]), side, kind))
+
+    def _emit_pairs(
+        self,
+        left: pa.RecordBatch,
+        right: pa.RecordBatch,
+        left_rows: Array | None,
+        right_rows: Array,
+        matched: tuple[Array, Array],
+        output: Output,
+    ) -> None:
+        """Emit the pairs that match, unless only left rows are output, and mark their rows. `left_rows` None: all."""
+        if self.spec.kind.is_left_only:
+            passed = self._joined.passing(left, right, left_rows, right_rows)
+        else:
             joined, passed = self._joined.pairs(left, right, left_rows, right_rows)
             output.emit(joined)
-            if self.spec.kind is JoinKind.LEFT:
-                matched[left_rows[passed]] = True
-        if self.spec.kind is JoinKind.LEFT:
-            output.emit(self._joined.padded(left, np.flatnonzero(~matched)))
-
-    def _join_with_row(self, left: pa.RecordBatch, right: pa.RecordBatch, output: Output) -> None:
-        """Pair all left rows with the one right row, such as the result of an aggregate without keys; no index is needed."""
-        joined, passed = self._joined.pairs(left, right, None, np.zeros(left.num_rows, dtype=np.int64))
-        output.emit(joined)
-        if self.spec.kind is JoinKind.LEFT:
-            matched = np.zeros(left.num_rows, dtype=bool)
-            matched[passed] = True
-            output.emit(self._joined.padded(left, np.flatnonzero(~matched)))
+        if self.spec.kind is not JoinKind.INNER:
+            matched[_LEFT][passed if left_rows is None else left_rows[passed]] = True
+            matched[_RIGHT][right_rows[passed]] = True

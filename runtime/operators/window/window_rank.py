@@ -11,6 +11,7 @@ from runtime.operators.batch_groups import batch_groups
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.order.ordering import sort_indices
 from runtime.operators.window.closing import closed_ms, drop_late
+from runtime.operators.window.window_clock import WindowClock
 from runtime.operators.window.windowing import times_ms
 from runtime.state.arrays import Array
 from runtime.state.slice_log import SliceColumns, SliceLog, concat
@@ -35,6 +36,7 @@ class WindowRank(Operator[WindowRankSpec]):
         columns = SliceColumns([*self._input_schema.names, "$window_end"], spec.partition_keys, end=-1)
         self._log = context.state.add(SliceLog("rows", columns, context.state.scope))
         self._closed_ms = context.state.add(closed_ms())
+        self._clock = WindowClock(spec.time_zone)
         self._prune_above = _PRUNE_ROWS_MIN
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
@@ -71,10 +73,11 @@ class WindowRank(Operator[WindowRankSpec]):
         return order[kept], ranks[kept]
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
-        if watermark_ms > self._closed_ms.value:
-            self._close(watermark_ms if watermark_ms == WATERMARK_MAX else watermark_ms + 1, output)
-            self._closed_ms.value = watermark_ms
-        return watermark_ms
+        passed_ms = self._clock.passed_ms(watermark_ms)
+        if passed_ms > self._closed_ms.value:
+            self._close(passed_ms if passed_ms == WATERMARK_MAX else passed_ms + 1, output)
+            self._closed_ms.value = passed_ms
+        return self._clock.forwarded_ms(watermark_ms)
 
     def _close(self, limit: int, output: Output) -> None:
         closed = self._log.take_until(limit)

@@ -11,6 +11,8 @@ from runtime.evaluate.intervals import milliseconds_of
 from runtime.evaluate.local_time import check_time_zone, from_local, to_local
 from runtime.evaluate.time_range import require_range
 from runtime.operators.operator import Operator, OperatorContext, Output
+from runtime.operators.window.session_tvf import SessionTvf
+from runtime.operators.window.window_clock import WindowClock
 from sqlstream.arrow import is_changelog, to_arrow_schema
 from sqlstream.errors import UserError
 from sqlstream.specs.window import WindowKind, WindowSpec, WindowTvfSpec
@@ -18,18 +20,20 @@ from sqlstream.specs.window import WindowKind, WindowSpec, WindowTvfSpec
 Times = np.ndarray[Any, Any]
 
 
+def make_window_tvf(spec: WindowTvfSpec, context: OperatorContext) -> Operator[Any]:
+    """The operator for the kind of window."""
+    if spec.window.kind is WindowKind.SESSION:
+        return SessionTvf(spec, context)
+    return WindowTvf(spec, context)
+
+
 class WindowTvf(Operator[WindowTvfSpec]):
     """Emits each row once per window that holds it, earliest first, with the window's bounds and time. No state."""
 
     def __init__(self, spec: WindowTvfSpec, context: OperatorContext) -> None:
         super().__init__(spec, context)
-        if spec.window.kind is WindowKind.SESSION:
-            raise UserError(
-                "SS3107",
-                "a SESSION window has no rows before it is aggregated",
-                hint="GROUP BY window_start and window_end",
-            )
         self._time_zone = check_time_zone(spec.window.time_zone)
+        self._clock = WindowClock(spec.window.time_zone)
         self._schema = to_arrow_schema(context.output_schema, context.output_mode)
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
@@ -42,6 +46,9 @@ class WindowTvf(Operator[WindowTvfSpec]):
             columns, kinds = ([c.take(pa.array(rows)) for c in part] for part in (columns, kinds))
         window = [self._bound(starts, -3), self._bound(ends, -2), self._bound(ends - 1, -1)]
         output.emit(pa.RecordBatch.from_arrays([*columns, *window, *kinds], schema=self._schema))
+
+    def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
+        return self._clock.forwarded_ms(watermark_ms) if self.spec.window.is_event_time else watermark_ms
 
     def _times_ms(self, batch: pa.RecordBatch) -> Times:
         """Milliseconds of each row: its event time, or the clock's time."""

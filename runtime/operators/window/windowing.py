@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from runtime.evaluate.time_range import require_range
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.windows import slice_ends_into
+from runtime.operators.window.window_clock import WindowClock
 from runtime.state.arrays import Array
 from sqlstream.specs.window import WindowKind, WindowSpec
 
@@ -92,12 +93,15 @@ def greatest_end(window: WindowSpec, watermark_ms: int) -> int:
     return (watermark_ms + 1 - phase) // step * step + phase
 
 
-def window_batch(schema: pa.Schema, columns: list[pa.Array], starts: Array, ends: Array) -> pa.RecordBatch:
+def window_batch(
+    schema: pa.Schema, columns: list[pa.Array], starts: Array, ends: Array, clock: WindowClock
+) -> pa.RecordBatch:
     """Result rows with window_start, window_end and window_time (end - 1 ms) appended, in the schema's timestamp types.
     UserError SS5102 for a window that ends beyond the range of timestamps."""
     bounds = [
-        require_range(to_array(pa.timestamp("ms"), np.ascontiguousarray(times))).cast(
-            schema.field(len(columns) + i).type
+        clock.instants(
+            require_range(to_array(pa.timestamp("ms"), np.ascontiguousarray(times))),
+            schema.field(len(columns) + i).type,
         )
         for i, times in enumerate((starts, ends, ends - 1))
     ]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from runtime.taskmanager.checkpoints.barrier_round import BarrierRound, OnGivenUp
+from runtime.taskmanager.checkpoints.barrier_round import Arrivals, BarrierRound, OnGivenUp
 from runtime.taskmanager.input_gate import InputChannel
 from sqlstream.elements import CheckpointBarrier
 
-OnAligned = Callable[[CheckpointBarrier, int], None]
-"""Called with the barrier and the milliseconds from the first channel's barrier to the last's."""
+OnAligned = Callable[[CheckpointBarrier, Arrivals], None]
+"""Called with the barrier and when it came from each channel."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,6 +20,7 @@ class Alignment:
     barrier: CheckpointBarrier
     arrived: tuple[InputChannel, ...]
     since_ms: int
+    arrivals: Arrivals
 
 
 class BarrierAligner(BarrierRound):
@@ -50,7 +51,7 @@ class BarrierAligner(BarrierRound):
     def give_over(self) -> Alignment:
         """The checkpoint that is under way goes on unaligned: all channels are read again."""
         assert self._barrier is not None
-        alignment = Alignment(self._barrier, tuple(self._blocked), self._since_ms)
+        alignment = Alignment(self._barrier, tuple(self._blocked), self._since_ms, self._arrivals)
         self._release()
         return alignment
 
@@ -60,13 +61,15 @@ class BarrierAligner(BarrierRound):
             return
         if self._barrier is None:
             self._begin(barrier)
+        self._note(channel)
         channel.is_blocked = True
         self._blocked.append(channel)
         self._complete_if_all()
 
-    def on_end(self) -> None:
-        """A channel has ended, and is counted as open no more."""
+    def on_end(self, channel: InputChannel) -> None:
+        """The channel has ended, and is counted as open no more."""
         if self._barrier is not None:
+            self._note(channel)
             self._complete_if_all()
 
     def hold(self, channel: InputChannel) -> None:
@@ -82,7 +85,7 @@ class BarrierAligner(BarrierRound):
     def _complete_if_all(self) -> None:
         barrier = self._barrier
         if barrier is not None and len(self._blocked) == self._count_open():
-            self._on_aligned(barrier, self._elapsed_ms())
+            self._on_aligned(barrier, self._arrivals)
             self._release()
 
     def _release(self) -> None:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 
+from runtime.taskmanager.input_gate import InputChannel
 from sqlstream.elements import CheckpointBarrier
+
+Arrivals = dict[int, int]
+"""The milliseconds from the first barrier of a checkpoint to that of each channel, or to its end, by its number among all of the
+task's; without channels that had ended."""
 
 OnGivenUp = Callable[[int, str, bool], None]
 """Called with the id of a checkpoint whose barrier will not have come from all channels, why, and whether that is a failure; it
@@ -19,7 +24,7 @@ class BarrierRound(ABC):
     then the JobMaster has aborted it, and its word may be lost.
 
     State: the id of the last checkpoint that began, or was aborted with all before it; later ones that were aborted; while one is
-    under way, its first barrier and its time."""
+    under way, its first barrier and its time, and when each channel's came."""
 
     def __init__(self, on_given_up: OnGivenUp, steady_ms: Callable[[], int], timeout_ms: int) -> None:
         self._on_given_up = on_given_up
@@ -29,6 +34,7 @@ class BarrierRound(ABC):
         self._aborted: set[int] = set()
         self._barrier: CheckpointBarrier | None = None
         self._since_ms = 0
+        self._arrivals: Arrivals = {}
 
     def is_under_way(self, checkpoint_id: int) -> bool:
         return self._barrier is not None and self._barrier.checkpoint_id == checkpoint_id
@@ -74,6 +80,11 @@ class BarrierRound(ABC):
         self._last_id = barrier.checkpoint_id
         self._aborted = {n for n in self._aborted if n > self._last_id}
         self._since_ms = self._steady_ms()
+        self._arrivals = {}
+
+    def _note(self, channel: InputChannel) -> None:
+        """The barrier came from this channel, or will not, as that has ended."""
+        self._arrivals.setdefault(channel.number, self._elapsed_ms())
 
     def _give_up(self, why: str, *, is_failure: bool) -> None:
         assert self._barrier is not None

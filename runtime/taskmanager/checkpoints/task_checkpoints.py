@@ -15,6 +15,7 @@ from runtime.checkpoint.state_writer import StateWriter
 from runtime.host.clock import steady_ms
 from runtime.net.channels import StreamItem
 from runtime.state.operator_state import PendingSnapshot
+from runtime.taskmanager.checkpoints.barrier_round import Arrivals
 from runtime.taskmanager.checkpoints.checkpoint_reports import (
     CheckpointRefused,
     CheckpointReport,
@@ -22,6 +23,7 @@ from runtime.taskmanager.checkpoints.checkpoint_reports import (
 )
 from runtime.taskmanager.checkpoints.departing_barrier import DepartingBarrier
 from runtime.taskmanager.checkpoints.in_flight import Place
+from runtime.taskmanager.checkpoints.late_channels import late_channels
 from runtime.taskmanager.checkpoints.segment_chains import Chains, SegmentChains
 from runtime.taskmanager.checkpoints.state_write import StateWrite, TakenState
 from runtime.taskmanager.checkpoints.unaligned_capture import Recorded
@@ -81,7 +83,7 @@ class _Departing:
 
     begun: _Begun
     barrier: DepartingBarrier
-    alignment_ms: int
+    arrivals: Arrivals
     look_ms: int
 
 
@@ -149,7 +151,7 @@ class TaskCheckpoints:
             overtakes_at_ms=self._surroundings.now_ms() + self._timeout_ms if is_timed else 0,
         )
 
-    def take(self, barrier: CheckpointBarrier, alignment_ms: int) -> None:
+    def take(self, barrier: CheckpointBarrier, arrivals: Arrivals) -> None:
         """The barrier has come from all inputs, or from the JobMaster to a source."""
         now_ms = self._surroundings.now_ms()
         if 0 < barrier.overtakes_at_ms <= now_ms:
@@ -157,10 +159,10 @@ class TaskCheckpoints:
         begun = self._begin(barrier)
         if begun is not None and barrier.overtakes_at_ms and not barrier.is_unaligned:
             departing = DepartingBarrier(barrier, self._opened.partitions)
-            self._departing = _Departing(begun, departing, alignment_ms, now_ms)
+            self._departing = _Departing(begun, departing, arrivals, now_ms)
             self._look_at_departing(now_ms)
         elif begun is not None:
-            self._submit(begun, {}, alignment_ms)
+            self._submit(begun, {}, arrivals)
 
     def _next_look_ms(self) -> int | None:
         return self._departing.look_ms if self._departing is not None else None
@@ -174,18 +176,18 @@ class TaskCheckpoints:
         passed = departing.barrier.passed(now_ms)
         if passed is not None:
             self._departing = None
-            self._submit(departing.begun, passed, departing.alignment_ms)
+            self._submit(departing.begun, passed, departing.arrivals)
 
     def begin_unaligned(self, barrier: CheckpointBarrier) -> None:
         """The first barrier of an unaligned checkpoint has come."""
         self._unaligned = self._begin(barrier)
 
-    def take_unaligned(self, barrier: CheckpointBarrier, recorded: Recorded, alignment_ms: int) -> None:
+    def take_unaligned(self, barrier: CheckpointBarrier, recorded: Recorded, arrivals: Arrivals) -> None:
         """All barriers have come; `recorded` is what came before the late ones."""
         begun, self._unaligned = self._unaligned, None
         if begun is not None and begun.barrier.checkpoint_id == barrier.checkpoint_id:
             inputs = {(False, 0, channel): items for channel, items in recorded.items()}
-            self._submit(begun, inputs, alignment_ms)
+            self._submit(begun, inputs, arrivals)
 
     def refuse(self, checkpoint_id: int, why: str, is_failure: bool) -> None:
         """The barriers of this checkpoint will not all come."""
@@ -277,11 +279,16 @@ class TaskCheckpoints:
             for node in self._opened.chain.nodes
         }
 
-    def _submit(self, begun: _Begun, in_flight: Mapping[Place, list[StreamItem]], alignment_ms: int) -> None:
+    def _submit(self, begun: _Begun, in_flight: Mapping[Place, list[StreamItem]], arrivals: Arrivals) -> None:
         is_savepoint = bool(begun.barrier.directory)
         if is_savepoint:
             self._savepoints.add(begun.barrier.checkpoint_id)
-        figures = CheckpointFigures(alignment_ms=alignment_ms, sync_ms=begun.sync_ms, flush_ms=begun.flush_ms)
+        figures = CheckpointFigures(
+            alignment_ms=max(arrivals.values(), default=0),
+            sync_ms=begun.sync_ms,
+            flush_ms=begun.flush_ms,
+            late_channels=late_channels(self._descriptor, arrivals),
+        )
         taken = TakenState(
             dataclasses.replace(begun.report, figures=figures),
             begun.snapshots,

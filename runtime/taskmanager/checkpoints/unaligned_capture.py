@@ -8,15 +8,15 @@ import msgspec
 
 from runtime.net.channels import QueuedItem, StreamItem
 from runtime.taskmanager.checkpoints.barrier_aligner import Alignment
-from runtime.taskmanager.checkpoints.barrier_round import BarrierRound, OnGivenUp
+from runtime.taskmanager.checkpoints.barrier_round import Arrivals, BarrierRound, OnGivenUp
 from runtime.taskmanager.input_gate import InputChannel
 from sqlstream.elements import CheckpointBarrier, EndOfInput
 
 Recorded = dict[int, list[StreamItem]]
 """The items of each channel that has any, by its number among all of the task's."""
 
-OnCaptured = Callable[[CheckpointBarrier, Recorded, int], None]
-"""Called with the barrier, what was in flight, and the milliseconds from the first channel's barrier to the last's."""
+OnCaptured = Callable[[CheckpointBarrier, Recorded, Arrivals], None]
+"""Called with the barrier, what was in flight, and when the barrier came from each channel."""
 
 
 class UnalignedCapture(BarrierRound):
@@ -47,7 +47,7 @@ class UnalignedCapture(BarrierRound):
         """A checkpoint that was aligned goes on unaligned: what the late channels yield from here on becomes part of it."""
         self._accepts(alignment.barrier)
         self._begin_recording(msgspec.structs.replace(alignment.barrier, is_unaligned=True), replayed)
-        self._since_ms = alignment.since_ms
+        self._since_ms, self._arrivals = alignment.since_ms, alignment.arrivals
         for channel in alignment.arrived:
             self._end_recording(channel)
 
@@ -84,6 +84,7 @@ class UnalignedCapture(BarrierRound):
             self._recorded[channel].append(item)
 
     def _end_recording(self, channel: InputChannel) -> None:
+        self._note(channel)
         channel.recorded = None
         barrier = self._barrier
         if barrier is None or any(c.recorded is not None for c in self._channels):
@@ -94,7 +95,7 @@ class UnalignedCapture(BarrierRound):
             if (items := _without_marks(self._recorded[channel]))
         }
         self._release()
-        self._on_captured(barrier, recorded, self._elapsed_ms())
+        self._on_captured(barrier, recorded, self._arrivals)
 
     def _release(self) -> None:
         self._barrier = None

@@ -113,7 +113,7 @@ def test_errors_say_where_and_belong_to_their_class(cursor: sqlstream.Cursor) ->
         "SELEC 1": sqlstream.ProgrammingError,
         "SELECT * FROM nowhere": sqlstream.ProgrammingError,
         "SET 'parallelism.default' = 'x'": sqlstream.ProgrammingError,
-        "SELECT 1 INTERSECT SELECT 2": sqlstream.NotSupportedError,
+        "SELECT 1 AS a GROUP BY (SELECT 1)": sqlstream.NotSupportedError,
         "SELECT 1 / v FROM (VALUES (0)) AS t(v)": sqlstream.DataError,
     }
     for statement, kind in cases.items():

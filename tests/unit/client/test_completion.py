@@ -179,6 +179,8 @@ def test_keywords_follow_the_clause(text: str, expected: list[str]) -> None:
         ("CREATE TABLE t (a IN|", ["INT", "INTERVAL"]),
         ("CREATE TABLE t (a INT, W|", ["WATERMARK FOR"]),
         ("CREATE TABLE t (a INT, b TIMESTAMP(3), WATERMARK FOR |", ["a", "b"]),
+        ("CREATE TABLE t (a INT, b INT, PRIMARY KEY (|", ["a", "b"]),
+        ("CREATE TABLE t (a INT, b INT, PRIMARY KEY (a, |) NOT ENFORCED)", ["a", "b"]),
         ("CREATE TABLE t (a INT) WITH ('|", ["'connector'", "'format'"]),
         ("CREATE TABLE t (a INT) WITH (|)", ["'connector'", "'format'"]),
         ("CREATE TABLE t (a INT) WITH ('connector' = 'f|'", ["'filesystem"]),

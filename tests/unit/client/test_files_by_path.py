@@ -145,7 +145,7 @@ def test_a_statement_infers_a_file_once(session: Session) -> None:
         ("CREATE TABLE t LIKE 'none.csv'", "SS5002", "'none.csv'"),
         ("CREATE TABLE t (usr INT) LIKE 'clicks.csv'", "SS2003", "usr INT"),
         ("CREATE TABLE t PARTITIONED BY (at) LIKE 'clicks.csv'", "SS2011", "at"),
-        ("CREATE TABLE t LIKE other", "SS1003", "LIKE"),
+        ("CREATE TABLE t LIKE other", "SS2001", "other"),
         ("SELECT * FROM a JOIN 'clicks.csv' FOR SYSTEM_TIME AS OF a.p AS b ON a.x = b.x", "SS1003", "FOR"),
         ("INSERT INTO 'out.csv' SELECT 1", "SS1003", "'out.csv'"),
         ("CREATE VIEW v AS SELECT * FROM 'none.csv'", "SS5002", "'none.csv'"),

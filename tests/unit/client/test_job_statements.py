@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from client.following.checkpoint_text import remark_on
 from client.job_statements import CHECKPOINTS, execute_job_statement
 from planner.dialect.parser import parse_statement
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, UserError
@@ -25,6 +26,7 @@ from sqlstream.messages.rpc import (
     JobDetails,
     JobOverviewEntry,
     JobStatusReply,
+    LateChannel,
     RestartRecord,
 )
 
@@ -112,6 +114,27 @@ def test_checkpoints_say_why_they_failed_and_whom_they_wait_for(run: Any) -> Non
         ("/c/chk-2", None),
         (None, "removed"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("late", "remark"),
+    [
+        ((LateChannel("s", 3, 2345), LateChannel("s", 0, 1500)), "join (1/1) waited 2.3 s for the barrier of source (4/4)"),
+        ((LateChannel("gone", 3, 2345),), "join (1/1) waited 2.3 s for the barrier of an input that has finished"),
+        ((LateChannel("s", 3, 999),), ""),
+        ((), ""),
+    ],
+)  # fmt: skip
+def test_a_checkpoint_whose_barriers_came_far_apart_says_which_was_late(
+    late: tuple[LateChannel, ...], remark: str
+) -> None:
+    source = VertexCheckpoint("s", "source", 4, tuple(SubtaskCheckpoint(n, 1100) for n in range(4)))
+    figures = CheckpointFigures(alignment_ms=2345, late_channels=late)
+    join = VertexCheckpoint("v", "join", 1, (SubtaskCheckpoint(0, 4000, figures),))
+    completed = CheckpointStatus.COMPLETED
+    assert (
+        remark_on(CheckpointRecord(1, CheckpointKind.CHECKPOINT, completed, 0, 1, (source, join))) == remark
+    )
 
 
 def test_a_job_that_restarts_says_since_when_and_why(run: Any) -> None:

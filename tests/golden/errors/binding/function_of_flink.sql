@@ -1,1 +1,1 @@
-SELECT JSON_VALUE(s, '$.a') FROM t;
+SELECT OBJECT_OF(s) FROM t;

@@ -1,1 +1,1 @@
-CREATE TABLE t WITH ('connector' = 'x') AS SELECT 1
+CREATE TABLE t (a, b) WITH ('connector' = 'x')

@@ -1,1 +1,1 @@
-SELECT /*+ BROADCAST(t) */ * FROM t
+SELECT /*+ STATE_TTL('t' = '1 d') */ * FROM t

@@ -1,1 +1,1 @@
-SELECT * FROM a LEFT SEMI JOIN b ON a.x = b.x
+SELECT * FROM a RIGHT SEMI JOIN b ON a.x = b.x

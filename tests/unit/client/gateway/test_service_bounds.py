@@ -88,6 +88,16 @@ def test_sessions_operations_and_statements_are_bounded() -> None:
         until(lambda: running_jobs(cluster) == 2)
 
 
+@pytest.mark.parametrize("letter", ["x", "é"])
+def test_a_statement_may_have_as_many_bytes_as_the_limit_says(letter: str) -> None:
+    longest = f"SHOW VIEWS -- {letter * 38}"
+    with gateway_service(GatewayOptions(statement_bytes_max=len(longest.encode()))) as (service, _):
+        session = service.open_session({})
+        assert rows(run(service, session, longest)) == []
+        with pytest.raises(UserError, match="SS6026"):
+            service.execute(session, longest + "x")
+
+
 def test_a_statement_that_has_run_is_dropped_and_what_operations_take_is_bounded() -> None:
     limit = 1024 * 1024
     options = GatewayOptions(operations_bytes_max=limit, page_bytes_max=600_000)

@@ -29,6 +29,7 @@ from sqlstream.messages.rpc import (
     JobMetrics,
     JobOverviewEntry,
     JobStatusReply,
+    LateChannel,
     RestartRecord,
     SubtaskDetails,
     TaskManagerOverview,
@@ -107,6 +108,10 @@ def details(job_id, status, state, error=None):
     )
 
 
+LATE = (LateChannel(SOURCE_ID, 1, 20),)
+"""Of the second source the barrier came 20 ms behind that of the first."""
+
+
 def in_checkpoint(index, acknowledged_ms, *figures):
     return SubtaskCheckpoint(index, acknowledged_ms, CheckpointFigures(*figures))
 
@@ -127,7 +132,9 @@ COMPLETED = CheckpointRecord(
                 in_checkpoint(1, START_MS + 1200, 0, 2, 10, 300, 500),
             ),
         ),
-        VertexCheckpoint(SINK_ID, "Sink: out", 1, (in_checkpoint(0, START_MS + 1250, 20, 3, 7, 0, 0),)),
+        VertexCheckpoint(
+            SINK_ID, "Sink: out", 1, (in_checkpoint(0, START_MS + 1250, 20, 3, 7, 0, 0, 0, LATE),)
+        ),
     ),
     path="/checkpoints/a/chk-7",
 )

@@ -53,9 +53,21 @@ def test_details_have_the_figures_of_vertices_and_subtasks(rest):
         "className": "completed", "index": 1, "status": "completed", "ack_timestamp": START_MS + 1200,
         "end_to_end_duration": 200, "checkpointed_size": 300, "state_size": 500,
         "checkpoint": {"sync": 2, "async": 10},
-        "alignment": {"buffered": 0, "processed": 0, "persisted": 0, "duration": 0},
+        "alignment": {"buffered": 0, "processed": 0, "persisted": 0, "duration": 0, "late_channels": []},
         "start_delay": 188, "unaligned_checkpoint": False, "aborted": False,
     }  # fmt: skip
+
+
+def test_a_subtask_names_the_channels_whose_barriers_came_late(rest):
+    (sink,) = rest.get(f"/jobs/{RUNNING}/checkpoints/details/7/subtasks/{SINK}").json()["subtasks"]
+    late = [{"vertex-id": SOURCE, "subtask": 1, "duration": 20}]
+    assert sink["alignment"] == {
+        "buffered": 0,
+        "processed": 0,
+        "persisted": 0,
+        "duration": 20,
+        "late_channels": late,
+    }
 
 
 def test_a_savepoint_is_triggered_and_its_path_told(rest, cluster):

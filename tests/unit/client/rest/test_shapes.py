@@ -28,6 +28,10 @@ ANSWERS = [
 ]
 
 
+ADDED = {"late_channels"}
+"""What an answer has beside Flink's fields."""
+
+
 def differences(shape, value, path="$"):
     """Where a value has another type, a key too many or a key too few."""
     if value is None or shape == "any":
@@ -42,7 +46,7 @@ def differences(shape, value, path="$"):
         if "*" in shape:
             return [d for k, v in value.items() for d in differences(shape["*"], v, f"{path}.{k}")]
         found = [f"{path} has no {k}" for k in shape if k not in value and k not in OPTIONAL]
-        found += [f"{path} has {k}" for k in value if k not in shape]
+        found += [f"{path} has {k}" for k in value if k not in shape and k not in ADDED]
         return found + [
             d for k, v in value.items() if k in shape for d in differences(shape[k], v, f"{path}.{k}")
         ]

@@ -25,7 +25,7 @@ from runtime.sink_committer import ConnectorCommitter
 from runtime.staging_claims import ClaimingStore
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import ExternalError, UserError
+from sqlstream.errors import ErrorInfo, ExternalError, UserError
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph, JobVertex, encode_job_graph
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.job_state import JobStatus
@@ -285,6 +285,65 @@ def test_checkpoints_of_a_job_that_is_complete_are_removed(
     mark(store, graph)
     recover(store, RecordingCommitter(), JobCheckpointStores(str(tmp_path)), lambda: 0)
     assert not (tmp_path / "a").exists()
+
+
+def test_a_job_that_was_completed_does_not_run_again_when_its_server_dies_while_it_removes_its_checkpoints(
+    store: FileJobStore, make_job: MakeJob, tmp_path: Path
+) -> None:
+    class Died(Exception):
+        pass
+
+    class DiesBehind(JobCheckpointStores):
+        def remove(self, graph: JobGraph, end: JobStatus) -> None:
+            super().remove(graph, end)
+            raise Died
+
+    graph = take_checkpoints(make_job("a"), tmp_path, 7, 12)
+    keep(store, graph)
+    mark(store, graph)
+    with pytest.raises(Died):
+        recover(store, RecordingCommitter(), DiesBehind(str(tmp_path)), lambda: 0)
+    unable = RecordingCommitter("a")
+    assert recover(store, unable, JobCheckpointStores(str(tmp_path)), lambda: 0).again == ()
+    assert unable.calls == []
+    (ended,) = store.ended()
+    assert (ended.details.status, store.kept()) == (JobStatus.FINISHED, ())
+
+
+@pytest.mark.parametrize(
+    ("end", "retention", "is_kept"),
+    [
+        (JobStatus.CANCELED, "DELETE_ON_CANCELLATION", False),
+        (JobStatus.CANCELED, "RETAIN_ON_CANCELLATION", True),
+        (JobStatus.FAILED, "DELETE_ON_CANCELLATION", True),
+        (JobStatus.FAILED, "NO_EXTERNALIZED_CHECKPOINTS", False),
+    ],
+)
+def test_a_job_whose_output_was_being_removed_ends_as_it_was_about_to(
+    store: FileJobStore, make_job: MakeJob, tmp_path: Path, end: JobStatus, retention: str, is_kept: bool
+) -> None:
+    graph = take_checkpoints(make_job("a"), tmp_path, 7)
+    retained = graph.config | {"execution.checkpointing.externalized-checkpoint-retention": retention}
+    keep(store, msgspec.structs.replace(graph, config=retained))
+    cause = ErrorInfo("SS5001", "disk full") if end is JobStatus.FAILED else None
+    store.mark_ending("a", end, cause)
+    committer = RecordingCommitter()
+    assert recover(store, committer, JobCheckpointStores(str(tmp_path)), lambda: 0).again == ()
+    assert committer.calls == [("abort", "a", 0)]
+    (ended,) = store.ended()
+    assert (ended.details.status, ended.details.error) == (end, cause)
+    assert (store.kept(), (tmp_path / "a").exists()) == ((), is_kept)
+    assert sorted(path.name for path in (tmp_path / "jobs").iterdir()) == ["ended"]
+
+
+def test_a_job_that_is_suspended_runs_again_though_its_hidden_output_was_being_removed(
+    store: FileJobStore, make_job: MakeJob
+) -> None:
+    keep(store, make_job("a"))
+    store.suspend(["a"])
+    store.mark_ending("a", JobStatus.CANCELED, None)
+    (again,) = recover(store, RecordingCommitter(), NONE, lambda: 0).again
+    assert again.job.graph.job_id == "a"
 
 
 def writing(job_id: str, sink: SinkSpec) -> JobGraph:

@@ -183,7 +183,7 @@ def test_row_number_is_appended_below_the_select_list(planner: Planner) -> None:
         Project(a=[$0], n=[$4])
         +- Filter(condition=[($4 <= 3)])
            +- Project(a=[$0], b=[$1], s=[$2], d=[$3], n=[$5])
-              +- RowNumber(partition=[$0, $2], order=[$4 DESC NULLS LAST])
+              +- Window(partition=[$0, $2], order=[$4 DESC NULLS LAST], calls=[ROW_NUMBER()])
                  +- Project(a=[$0], b=[$1], s=[$2], d=[$3], $f4=[($1 + 1)])
                     +- TableScan(table=[`t`], columns=[a, b, s, d])
         """)
@@ -191,8 +191,9 @@ def test_row_number_is_appended_below_the_select_list(planner: Planner) -> None:
 
 def test_row_number_ranks_groups_too(planner: Planner) -> None:
     sql = "SELECT s, ROW_NUMBER() OVER (ORDER BY COUNT(*) DESC) AS n FROM t GROUP BY s"
-    assert "RowNumber(partition=[], order=[$1 DESC NULLS LAST])\n   +- Aggregate(group=[$0]" in planner.plan(
-        sql
+    assert (
+        "Window(partition=[], order=[$1 DESC NULLS LAST], calls=[ROW_NUMBER()])\n   +- Aggregate(group=[$0]"
+        in planner.plan(sql)
     )
 
 

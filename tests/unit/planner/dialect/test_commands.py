@@ -25,6 +25,34 @@ from planner.dialect.statements import (
 from sqlstream.errors import Span, UserError
 
 
+@pytest.mark.parametrize(
+    ("clause", "action"),
+    [("", None), (" ON CONFLICT DO DEDUPLICATE", "DEDUPLICATE"), (" on conflict do nothing", "NOTHING")],
+)
+@pytest.mark.parametrize(
+    "query", ["SELECT a FROM s", "SELECT a FROM s JOIN u ON s.a = u.b", "VALUES (1)", "(SELECT 1)"]
+)
+def test_an_insert_says_which_row_of_a_key_stays(clause: str, action: str | None, query: str) -> None:
+    for first in ("INSERT", "EXECUTE INSERT"):
+        statement = parse_statement(f"{first} INTO t {query}{clause}")
+        assert isinstance(statement, Insert)
+        assert (statement.on_conflict.value if statement.on_conflict else None) == action
+
+
+@pytest.mark.parametrize(
+    ("clause", "code", "words"),
+    [
+        ("ON CONFLICT DO ERROR", "SS1003", "DO ERROR is not supported yet"),
+        ("ON CONFLICT DO UPDATE", "SS1001", "DEDUPLICATE or NOTHING"),
+        ("ON CONFLICT", "SS1001", "DO"),
+    ],
+)
+def test_other_answers_to_a_conflict_are_refused(clause: str, code: str, words: str) -> None:
+    with pytest.raises(UserError, match=words) as caught:
+        parse_statement(f"INSERT INTO t SELECT 1 {clause}")
+    assert (caught.value.code, caught.value.span is not None) == (code, True)
+
+
 def test_set_keeps_key_value_and_their_positions() -> None:
     found = parse_statement("SET 'a.b' = 'it''s';", offset=10)
     assert isinstance(found, SetOption)

@@ -90,7 +90,7 @@ def test_another_dialects_expression_is_refused_with_a_position(text: str) -> No
         "SELECT a FROM t AS OF TIMESTAMP '2024-01-01 00:00:00'",
         "SELECT a FROM t AT (VERSION => 1)",
         "SELECT a FROM t |> WHERE a",
-        "SELECT a FROM t LEFT SEMI JOIN u ON a = b",
+        "SELECT a FROM t RIGHT SEMI JOIN u ON a = b",
         "SELECT a FROM t OUTER JOIN u ON a = b",
         "SELECT a FROM t JOIN u JOIN v ON a = b ON c = d",
         "SELECT a FROM t CROSS APPLY f(a)",

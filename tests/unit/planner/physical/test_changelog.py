@@ -78,24 +78,19 @@ def test_branches_of_a_union_all_carry_row_kinds_when_one_does() -> None:
             "differs from the primary key",
         ),
         ("SELECT k FROM s ORDER BY k", "SS3014", "ORDER BY on an unbounded table"),
-        ("SELECT k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) AS n FROM s", "SS3017", "needs a filter"),
-        ("SELECT a.k FROM s a FULL JOIN s b ON a.k = b.k", "SS3001", "FULL JOIN is not supported yet"),
         (
-            "SELECT window_start FROM TABLE(SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts),"
-            " INTERVAL '1' HOUR))",
-            "SS3013",
-            "SESSION needs an aggregation",
+            "SELECT k, SUM(v) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) FROM s",
+            "SS3401",
+            "it needs the last row of a partition",
         ),
         (
-            "SELECT v, count(*) FROM TABLE(SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts),"
-            " INTERVAL '1' HOUR))"
-            " GROUP BY v, window_start, window_end",
-            "SS3012",
-            "whose keys differ",
+            "SELECT LEAD(v) OVER (ORDER BY p) FROM (SELECT v, PROCTIME() AS p FROM s)",
+            "SS3401",
+            "by processing time",
         ),
         (
-            "SELECT window_end, count(*) FROM TABLE(HOP(TABLE s /*+ OPTIONS('scan.watermark.emit.strategy'='on-event') */,"
-            " DESCRIPTOR(ts), INTERVAL '1' HOUR, INTERVAL '2' HOUR)) GROUP BY window_start, window_end",
+            "SELECT window_end, count(*) FROM TABLE(SESSION(TABLE s /*+ OPTIONS('scan.watermark.emit.strategy'='on-event') */,"
+            " DESCRIPTOR(ts), INTERVAL '1' HOUR)) GROUP BY window_start, window_end",
             "SS3018",
             "on-event are not supported yet",
         ),
@@ -123,3 +118,36 @@ def test_every_physical_node_carries_its_mode_and_shared_nodes_stay_shared() -> 
         n.output_mode for n in plan.stream_graph.nodes
     ]
     assert len([n for n in nodes if n.name == "GlobalGroupAggregate"]) == 1
+
+
+NAMED = "CREATE TABLE named (k BIGINT, c BIGINT, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'upsert');"
+
+
+@pytest.mark.parametrize(
+    ("query", "is_kept"),
+    [
+        # A row of `a` that gets another c is joined in another subtask.
+        ("SELECT a.k, b.c FROM ({a}) a JOIN ({b}) b ON a.c = b.k", True),
+        ("SELECT a.k, b.c FROM ({a}) a LEFT JOIN ({b}) b ON a.c = b.k", True),
+        ("SELECT a.k, a.c FROM ({a}) a LEFT SEMI JOIN ({b}) b ON a.c = b.k", True),
+        ("SELECT k, SUM(c) OVER (PARTITION BY c ORDER BY k) FROM ({a}) a", True),
+        ("SELECT a.k, b.c FROM ({a}) a JOIN ({b}) b ON a.k = b.k", False),
+        ("SELECT a.k, b.c FROM ({a}) a LEFT JOIN ({b}) b ON a.k = b.k", False),
+        ("SELECT a.k, b.c FROM ({a}) a JOIN ({b}) b ON TRUE WHERE b.k = 1 AND a.k = b.k", False),
+        ("SELECT k, SUM(c) OVER (ORDER BY c) FROM ({a}) a", False),
+    ],
+)
+def test_rows_whose_changes_come_from_several_subtasks_are_kept_before_they_are_written(
+    query: str, is_kept: bool
+) -> None:
+    a, b = (f"SELECT k, {f}(v) AS c FROM s GROUP BY k" for f in ("COUNT", "MAX"))
+    found = modes(f"{NAMED} INSERT INTO named {query.format(a=a, b=b)}")
+    assert ("SinkMaterializer" in found) is is_kept
+
+
+def test_the_numbers_of_rows_that_change_are_no_key_to_write_by() -> None:
+    number = "SELECT ROW_NUMBER() OVER (ORDER BY v) AS n, v FROM s"
+    with pytest.raises(UserError) as caught:
+        modes(f"INSERT INTO totals {number}")
+    assert caught.value.code == "SS3016"
+    assert "SinkMaterializer" in modes(f"INSERT INTO totals {number} ON CONFLICT DO DEDUPLICATE")

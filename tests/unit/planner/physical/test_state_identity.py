@@ -10,14 +10,17 @@ from plan_harness import compile_script
 
 from planner.bind.context import BindContext
 from runtime.connectors.duckdb.connector import DuckDb
+from runtime.connectors.filesystem import Filesystem
 from runtime.connectors.nexmark import Nexmark
+from runtime.formats.csv import Csv
 from sqlstream.catalog import SessionCatalog
 from sqlstream.errors import Span
 from sqlstream.graph.state_identity import StateIdentity
 from sqlstream.spi.connector import Boundedness, ConnectorDescriptor, OptionDescriptor, OptionType
 
 QUERIES = sorted((Path(__file__).resolve().parents[4] / "queries" / "nexmark").glob("*.sql"))
-CONNECTORS = {"nexmark": Nexmark.descriptor, "duckdb": DuckDb.descriptor}
+CONNECTORS = {made.descriptor.identifier: made.descriptor for made in (Nexmark, DuckDb, Filesystem)}
+FORMATS = {"csv": Csv.descriptor}
 DDL = """
 CREATE TABLE s (k BIGINT, v BIGINT, w BIGINT) WITH ('connector' = 'stream');
 CREATE TABLE narrow (k BIGINT, v INT) WITH ('connector' = 'stream');
@@ -41,7 +44,7 @@ def aggregate(sql: str) -> StateIdentity:
 def test_identities_and_uids_are_the_same_at_every_parallelism(query: Path) -> None:
     found = []
     for parallelism in ("1", "2", "4"):
-        plans = compile_script(query.read_text(), {"parallelism.default": parallelism}, CONNECTORS)
+        plans = compile_script(query.read_text(), {"parallelism.default": parallelism}, CONNECTORS, FORMATS)
         found.append([(n.uid, n.state) for plan in plans for n in plan.stream_graph.nodes])
     assert found[0] == found[1] == found[2]
     assert any(state is not None for _, state in found[0])

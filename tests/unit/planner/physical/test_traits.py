@@ -47,3 +47,14 @@ def test_the_right_side_of_a_join_begins_behind_the_left_one() -> None:
     assert Traits(times=columns(9)).shifted(1).times == columns(10)
     assert Traits(keys=frozenset({columns(0)})).shifted(2).keys == {columns(2)}
     assert Traits(keys=frozenset({columns()})).shifted(2).keys == {columns()}
+
+
+def test_a_key_of_updated_rows_holds_with_the_columns_that_distribute_them_alone() -> None:
+    updated = Traits(is_insert_only=False, keys=frozenset({columns(0)}))
+    moved = updated.distributed((1,))
+    assert (moved.keys, moved.moving_keys) == ({columns(0, 1)}, {columns(0)})
+    assert moved.distributed((0, 1)).keys == {columns(0, 1)}
+    assert (updated.distributed(()), updated.distributed((0,))) == (updated, updated)
+    assert Traits(keys=frozenset({columns(0)})).distributed((1,)).keys == {columns(0)}
+    assert moved.projected({0: columns(3)}).moving_keys == {columns(3)}
+    assert moved.projected({0: columns(3)}).keys == frozenset()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from planner_harness import Planner
 
-from planner.relational.nodes import Rank, RelationalNode, RowNumber
+from planner.relational.nodes import Rank, RelationalNode, Window
 from planner.rules import RULES, apply_rules
 
 
@@ -48,7 +48,7 @@ def test_the_filter_gives_the_range(planner: Planner, condition: str, bounds: tu
 def test_a_filter_without_upper_bound_makes_no_rank(planner: Planner) -> None:
     node = ranked(planner, "n > 2")
     assert find(node, Rank) is None
-    assert find(node, RowNumber) is not None
+    assert find(node, Window) is not None
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_filter_without_upper_bound_makes_no_rank(planner: Planner) -> None:
 def test_a_cast_that_may_change_the_number_makes_no_rank(planner: Planner, condition: str) -> None:
     node = ranked(planner, condition)
     assert find(node, Rank) is None
-    assert find(node, RowNumber) is not None
+    assert find(node, Window) is not None
 
 
 def test_a_condition_on_another_column_stays_above_the_rank(planner: Planner) -> None:
@@ -71,4 +71,4 @@ def test_a_condition_on_another_column_stays_above_the_rank(planner: Planner) ->
 def test_an_empty_range_reads_nothing(planner: Planner, condition: str) -> None:
     node = ranked(planner, condition)
     assert find(node, Rank) is None
-    assert find(node, RowNumber) is None
+    assert find(node, Window) is None

@@ -21,6 +21,7 @@ from runtime.connectors.filesystem import Filesystem
 from runtime.connectors.filesystem_source import FileSourceReader
 from runtime.host.files import LocalFiles
 from sqlstream import types as sql
+from sqlstream.changelog import ROW_KIND_COLUMN
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
@@ -256,3 +257,31 @@ def test_a_first_row_that_is_rejected_promises_nothing(tmp_path: Path) -> None:
             late += [time_ms] if time_ms <= seen else []
         seen = reader.watermark_ms()
     assert late == []
+
+
+def test_changes_are_read_in_the_order_of_their_files_whatever_their_times(tmp_path: Path) -> None:
+    early, late, last = ({"ts": f"2024-01-01 00:00:{second}"} for second in ("01", "30", "31"))
+    files = [
+        [{"op": "c", "after": late}, {"op": "u", "before": late, "after": last}],
+        [{"op": "c", "after": early}, {"op": "d", "before": last}],
+    ]
+    for name, events in zip(("a.json", "b.json"), files, strict=True):
+        (tmp_path / name).write_text("".join(f"{json.dumps(event)}\n" for event in events))
+    spec = source_spec(tmp_path, "debezium-json")
+    for batch_rows, skipped in ((1, 0), (100, 0), (1, 2), (1, 3)):
+        reader = reader_of(spec, context(batch_rows))
+        kinds: list[int] = []
+        while len(kinds) < skipped:
+            kinds += read_kinds(reader)
+        reader = reader_of(spec, context(batch_rows), reader.snapshot())
+        while more := read_kinds(reader):
+            kinds += more
+        assert kinds == [0, 1, 2, 0, 3]
+
+
+def read_kinds(reader: FileSourceReader) -> list[int]:
+    while isinstance(batch := reader.poll(), pa.RecordBatch):
+        if batch.num_rows:
+            kinds: list[int] = batch.column(ROW_KIND_COLUMN).to_pylist()
+            return kinds
+    return []

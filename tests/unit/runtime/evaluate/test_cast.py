@@ -221,11 +221,6 @@ def test_try_cast_of_a_collection_with_a_bad_element_is_null_as_a_whole() -> Non
     assert evaluate(fields, values) == [None, None, {"a": 1, "b": None}]
 
 
-def test_nested_values_have_no_text_form() -> None:
-    with pytest.raises(UserError, match="not supported"):
-        evaluate(cast(col(0, sql.array(INT)), STRING), [([1],)])
-
-
 @pytest.mark.parametrize(
     ("scale", "text"),
     [(0, ["-12", "0", "3"]), (6, ["-0.000012", "0.000000", "0.000003"]), (7, ["-0.0000012", "0.0000000", "0.0000003"]),
@@ -258,3 +253,30 @@ def test_more_months_than_an_interval_holds_are_an_error_and_null_with_try_cast(
     with pytest.raises(UserError, match="range"):
         evaluate(cast(col(0, BIGINT), months), [(2**31,)])
     assert evaluate(cast(col(0, BIGINT), months, is_try=True), [(2**31,), (7,)]) == [None, 7]
+
+
+def test_nested_values_have_flinks_texts() -> None:
+    row = sql.row(("a", sql.INT), ("b", sql.STRING))
+    cases = [
+        (sql.array(sql.INT), [1, None, 3], "[1, NULL, 3]"),
+        (sql.array(sql.array(sql.BOOLEAN)), [[True], [], None], "[[TRUE], [], NULL]"),
+        (sql.map_of(sql.STRING, sql.DOUBLE), [("a", 1.0), ("b", None)], "{a=1.0, b=NULL}"),
+        (sql.multiset(sql.STRING), [("a", 2)], "{a=2}"),
+        (row, {"a": 1, "b": "x"}, "(1, x)"),
+        (row, {"a": None, "b": None}, "(NULL, NULL)"),
+        (sql.array(row), [{"a": 1, "b": None}], "[(1, NULL)]"),
+        (sql.array(sql.INT), [], "[]"),
+    ]
+    for type_, value, text in cases:
+        assert evaluate(cast(col(0, type_), sql.STRING), [(value,), (None,)]) == [text, None], type_
+        assert evaluate(cast(col(0, type_), sql.varchar(2)), [(value,)]) == [text[:2]]
+
+
+def test_maps_are_cast_by_key_and_value() -> None:
+    source, target = sql.map_of(sql.STRING, sql.INT), sql.map_of(sql.INT, sql.STRING)
+    given = [([("1", 10), ("01", None)],), ([],), (None,)]
+    assert evaluate(cast(col(0, source), target), given) == [[(1, None)], [], None]
+    tried = evaluate(cast(col(0, source), target, is_try=True), [([("x", 1)],), ([("2", 1)],)])
+    assert tried == [None, [(2, "1")]]
+    with pytest.raises(UserError):
+        evaluate(cast(col(0, source), target), [([("x", 1)],)])

@@ -21,10 +21,8 @@ def test_every_function_that_needs_no_look_exists() -> None:
     "wrong",
     [
         Call("LIKE", (col(0, STRING), lit("a!", STRING), lit("!", STRING)), sql.BOOLEAN, Span(2, 5)),
-        Call("DATE_FORMAT", (col(0, sql.timestamp(3)), col(1, STRING)), STRING, Span(2, 5)),
         Call("DATE_FORMAT", (col(0, sql.timestamp(3)), lit("qq", STRING)), STRING, Span(2, 5)),
         Call("REGEXP", (col(0, STRING), lit("(", STRING)), sql.BOOLEAN, Span(2, 5)),
-        Call("CAST", (col(0, sql.array(BIGINT)),), STRING, Span(2, 5)),
         Call("/", (col(0, sql.INTERVAL_DAY_TIME), col(1, BIGINT)), sql.INTERVAL_DAY_TIME, Span(2, 5)),
     ],
     ids=lambda c: f"{c.function} {c.args[-1]}",

@@ -155,5 +155,6 @@ def test_what_is_no_parquet_file_is_refused() -> None:
 
 def test_every_registered_format_has_the_name_it_is_registered_under() -> None:
     assert {key: d.identifier for key, d in descriptors().items()} == {
-        k: k for k in ("csv", "json", "parquet", "raw")
+        k: k
+        for k in ("canal-json", "csv", "debezium-json", "json", "maxwell-json", "ogg-json", "parquet", "raw")
     }

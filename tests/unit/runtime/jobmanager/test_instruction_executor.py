@@ -66,6 +66,9 @@ class Outside:
     def remove(self, job_id: str, ended: Any) -> None:
         self._called("remove", job_id, ended.details.start_ms)
 
+    def mark_ending(self, job_id: str, end: JobStatus, error: ErrorInfo | None) -> None:
+        self._called("mark", job_id, end, error)
+
     def kept_file(self, job_id: str) -> str:
         return self.path_of_kept
 
@@ -150,6 +153,19 @@ def test_each_outcome_is_reported(
         reports.clear()
         outside.broken = {"put", "commit", "abort", "request"}
     assert ("put", "j1", b"graph") in outside.calls
+
+
+def test_a_job_that_does_not_end_well_is_marked_before_its_output_is_removed(
+    executor: InstructionExecutor, outside: Outside, reports: list[Any]
+) -> None:
+    cause = ErrorInfo("SS5001", "disk full")
+    for instruction in (AbortSinks("j1", ()), AbortSinks("j2", (), JobStatus.FAILED, cause)):
+        executor.carry_out(instruction)
+    wait_for(lambda: len(reports) == 2)
+    called = [call for call in outside.calls if "done" not in call[0]]
+    assert sorted(called, key=lambda call: call[1]) == [
+        ("abort", "j1"), ("mark", "j2", JobStatus.FAILED, cause), ("abort", "j2")
+    ]  # fmt: skip
 
 
 def test_jobs_are_stored_and_task_managers_requested_one_after_the_other(

@@ -77,8 +77,6 @@ CALLS = {
     "SUM(DISTINCT l)": call("SUM", L, is_distinct=True),
 }
 VARIANCES = ("VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP")
-ONLY_ADDING = ("MIN", "MAX", "FIRST_VALUE", "LAST_VALUE", "LISTAGG")
-RETRACTED = [n for n, c in CALLS.items() if c.function not in ONLY_ADDING or c.function in ("MIN", "MAX")]
 MERGED = [n for n, c in CALLS.items() if AGGREGATE_FUNCTIONS[c.function].accumulator and not c.is_distinct]
 
 
@@ -224,7 +222,7 @@ def test_rows_of_weight_zero_do_not_count(name: str) -> None:
     check(results(accumulator), name, [row for row, weight in zip(rows, weights, strict=True) if weight])
 
 
-@pytest.mark.parametrize("name", RETRACTED)
+@pytest.mark.parametrize("name", CALLS)
 def test_a_retracted_row_leaves_no_trace(name: str) -> None:
     accumulator = made(name, is_retracting=True)
     # A variance loses as many digits to a value that goes as that one lies apart.
@@ -275,9 +273,7 @@ def live_entries(values: ValueCounts) -> np.ndarray:
     return slots[values.is_live(slots)]
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in RETRACTED if made(n, is_retracting=True).kept_values is not None]
-)
+@pytest.mark.parametrize("name", [n for n in CALLS if made(n, is_retracting=True).kept_values is not None])
 def test_kept_values_restore_what_can_be_retracted(name: str) -> None:
     rows = spread(random_rows(13, 60), 14)
     before = made(name, is_retracting=True)

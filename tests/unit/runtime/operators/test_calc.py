@@ -241,3 +241,16 @@ def test_a_filter_that_computes_nothing_leaves_the_copy_to_the_exchange(
     factor = 2 if computes else 1
     kept = [(v * factor, name) for _, v, name in [*rows, rows[0]] if v > 0]
     assert [row[-2:] for row in output.rows] == kept
+
+
+def test_rows_have_the_watermark_that_came_before_them() -> None:
+    time = sql.timestamp(3)
+    schema = Schema.of(("k", INT), ("rt", time))
+    watermark = call("CURRENT_WATERMARK", col(1, time))
+    spec = CalcSpec(
+        (col(0, INT), watermark), call("OR", call("IS NULL", watermark), call("<", watermark, col(1, time)))
+    )
+    context = operator_context([schema], Schema.of(("k", INT), ("w", time)))
+    items = [[(1, 0), (2, 9)], Watermark(5), [(3, 5), (4, 6)], Watermark(7), [(5, 6), (6, 8)]]
+    output = run_operator(spec, context, items)
+    assert [row for b in output.batches for row in rows_of(b)] == [(1, None), (2, None), (4, 5), (6, 7)]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from changelog_harness import cut, cuts_strategy, interleaved, run_moved
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from join_reference import nested_loops, output_schema
 from operator_harness import (
     Clock,
     Collected,
@@ -24,11 +26,25 @@ from operator_harness import (
 )
 
 from runtime.operators import make_operator
+from runtime.operators.join import interval_join as interval_join_module
+from runtime.operators.operator import OperatorContext
 from sqlstream import types as sql
 from sqlstream.elements import Watermark
 from sqlstream.expressions import Call, Expression, InputRef
 from sqlstream.schema import Schema
 from sqlstream.specs import IntervalJoinSpec, JoinKind
+
+
+@pytest.fixture(scope="module", autouse=True, params=[1, 4_096], ids="chunks of {} rows have an index".format)
+def indexed_rows(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whether chunks are indexed is nobody's business outside."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(interval_join_module, "_INDEXED_ROWS_MIN", request.param)
+        if request.param == 1:
+            patch.setattr(interval_join_module, "_INDEXED_TIMES", 0)
+            patch.setattr(interval_join_module, "_PROBES_MIN", 0)
+        yield
+
 
 LEFT_ROWS = Schema.of(("key", sql.STRING), ("a", sql.BIGINT), ("t", sql.timestamp(3)))
 RIGHT_ROWS = Schema.of(("t", sql.timestamp(6)), ("b", sql.BIGINT), ("key", sql.STRING))
@@ -51,6 +67,10 @@ CONTEXT = operator_context([LEFT_ROWS, RIGHT_ROWS], JOINED)
 Case = tuple[tuple[list[Row], list[Row]], list[int], list[int], list[bool], list[int]]
 
 
+def context_of(kind: JoinKind) -> OperatorContext:
+    return operator_context([LEFT_ROWS, RIGHT_ROWS], output_schema(kind, LEFT_ROWS, RIGHT_ROWS))
+
+
 def interval(
     kind: JoinKind,
     lower_ms: int,
@@ -64,20 +84,14 @@ def interval(
 
 
 def reference(spec: IntervalJoinSpec, left: list[Row], right: list[Row]) -> Counter[Row]:
-    result: Counter[Row] = Counter()
-    for mine in left:
-        matches = [
-            other
-            for other in right
-            if (not spec.left_keys or (mine[0] is not None and mine[0] == other[2]))
+    def is_match(mine: Row, other: Row) -> bool:
+        return (
+            (not spec.left_keys or (mine[0] is not None and mine[0] == other[2]))
             and spec.lower_ms <= mine[2] - other[0] // 1_000 <= spec.upper_ms
             and (spec.condition is None or mine[1] < other[1])
-        ]
-        for other in matches:
-            result[mine + other] += 1
-        if not matches and spec.kind is LEFT:
-            result[(*mine, None, None, None)] += 1
-    return result
+        )
+
+    return nested_loops(spec.kind, left, right, is_match, (3, 3))
 
 
 def in_time(case: Case) -> list[Any]:
@@ -98,38 +112,38 @@ def time_of(side: int, row: Row) -> int:
     return int(row[2]) if side == 0 else row[0] // 1_000
 
 
-@given(cases, bounds, st.sampled_from([INNER, LEFT]), st.booleans(), st.sampled_from([None, A_BELOW_B]))
+@given(cases, bounds, st.sampled_from(list(JoinKind)), st.booleans(), st.sampled_from([None, A_BELOW_B]))
 @settings(max_examples=120, deadline=None)
 def test_pairs_and_padded_rows_are_those_of_nested_loops(
     case: Case, bound: tuple[int, int], kind: JoinKind, keyed: bool, condition: Expression | None
 ) -> None:
     spec = interval(kind, *bound, keyed, condition)
-    assert run_operator(spec, CONTEXT, in_time(case)).table() == reference(spec, *case[0])
+    assert run_operator(spec, context_of(kind), in_time(case)).table() == reference(spec, *case[0])
 
 
-@given(cases, bounds, st.sampled_from([INNER, LEFT]))
+@given(cases, bounds, st.sampled_from(list(JoinKind)))
 @settings(max_examples=80, deadline=None)
 def test_no_output_row_is_late_for_the_watermark_handed_on(
     case: Case, bound: tuple[int, int], kind: JoinKind
 ) -> None:
-    output = run_operator(interval(kind, *bound), CONTEXT, in_time(case))
+    output = run_operator(interval(kind, *bound), context_of(kind), in_time(case))
     watermark = -(2**63)
     for element in output.elements:
         if isinstance(element, Watermark):
             watermark = element.timestamp_ms
             continue
         for row in rows_of(element):
-            assert row[2] > watermark
-            assert row[3] is None or row[3] // 1_000 > watermark
+            assert row[2] is None or row[2] > watermark
+            assert len(row) == 3 or row[3] is None or row[3] // 1_000 > watermark
 
 
-@given(cases, bounds, st.sampled_from([INNER, LEFT]), st.booleans(), st.integers(0, 20))
+@given(cases, bounds, st.sampled_from(list(JoinKind)), st.booleans(), st.integers(0, 20))
 @settings(max_examples=50, deadline=None)
 def test_state_moves_to_other_subtasks_without_a_trace(
     case: Case, bound: tuple[int, int], kind: JoinKind, keyed: bool, at: int
 ) -> None:
     spec = interval(kind, *bound, keyed)
-    output = run_moved(spec, CONTEXT, in_time(case), at, (spec.left_keys, spec.right_keys))
+    output = run_moved(spec, context_of(kind), in_time(case), at, (spec.left_keys, spec.right_keys))
     assert output.table() == reference(spec, *case[0])
 
 
@@ -257,3 +271,23 @@ def test_a_single_row_of_state_meets_a_row_at_each_bound_and_none_beyond(
         if run_operator(interval(INNER, lower, upper), CONTEXT, items).rows:
             met.append(distance)
     assert met == list(range(lower, upper + 1))
+
+
+def test_a_large_chunk_is_indexed_once_several_small_batches_have_probed_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(interval_join_module, "_INDEXED_ROWS_MIN", 8)
+    monkeypatch.setattr(interval_join_module, "_INDEXED_TIMES", 4)
+    monkeypatch.setattr(interval_join_module, "_PROBES_MIN", 2)
+    spec = interval(INNER, -5, 5)
+    operator, output = make_operator(spec, CONTEXT), Collected()
+    left = [("ab"[n % 2], n, n) for n in range(16)]
+    right = [(n * 1_000, n, "b") for n in range(5)]
+    (log, _) = operator._logs  # type: ignore[attr-defined]
+    feed(operator, [(0, left)], output)
+    before = log.nbytes()
+    for number, row in enumerate(right):
+        assert (log.chunks[0].index is not None) is (number > 2)
+        feed(operator, [(1, [row])], output)
+    assert log.nbytes() == before + log.chunks[0].index.nbytes
+    assert Counter(output.rows) == reference(spec, left, right)

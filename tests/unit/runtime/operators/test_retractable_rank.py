@@ -20,6 +20,7 @@ from sqlstream.errors import UserError
 from sqlstream.expressions import SortKey
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import RankSpec
+from sqlstream.specs.rank import Ties
 
 ROWS = Schema.of(("key", sql.STRING), ("n", sql.BIGINT), ("name", sql.STRING))
 RANKED = Schema((*ROWS.fields, Field("rank", sql.BIGINT)))
@@ -125,6 +126,33 @@ def test_lists_are_right_after_every_batch_however_their_rows_come_and_go(seed: 
                 log.append(("+I", *live[-1]))
         feed(operator, [log] if log else [], output)
         assert seen(spec, output.table()) == reference(spec, live)
+
+
+@given(changelogs(rows), cuts_strategy, st.sampled_from([Ties.LONGEST, Ties.LAST]), st.integers(-1, 6))
+@settings(max_examples=150, deadline=None)
+def test_ties_are_decided_as_if_each_row_came_alone(
+    log: list[Row], cuts: list[int], ties: Ties, moves_at: int
+) -> None:
+    spec = RankSpec((0,), (), 1, 1, False, is_retracting=True, ties=ties)
+    batches = cut(log, cuts)
+    if moves_at < 0:
+        output = run_operator(spec, context_of(spec, RETRACT), batches)
+    else:
+        output = run_moved(spec, context_of(spec, RETRACT), batches, moves_at, [(0,)])
+    counts: Counter[Row] = Counter()
+    since: dict[Row, int] = {}
+    for number, (kind, *values) in enumerate(log):
+        row = tuple(values)
+        is_added = kind in ("+I", "+U")
+        counts[row] += 1 if is_added else -1
+        if is_added and (ties is Ties.LAST or counts[row] == 1):
+            since[row] = number
+    expected: dict[object, Row] = {}
+    for row in sorted(
+        (r for r in counts if counts[r] > 0), key=lambda r: since[r], reverse=ties is Ties.LONGEST
+    ):
+        expected[row[0]] = row
+    assert output.table() == Counter(expected.values())
 
 
 def test_the_next_best_takes_the_place_of_a_row_that_is_taken_back() -> None:

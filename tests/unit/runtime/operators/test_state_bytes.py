@@ -92,6 +92,7 @@ OPERATORS: dict[str, Any] = {
     "distinct": grouped(aggregate("COUNT", 1, sql.BIGINT, is_distinct=True)),
     "last value": grouped(aggregate("LAST_VALUE", 1, sql.STRING)),
     "list": grouped(aggregate("LISTAGG", 1, sql.STRING)),
+    "retracting list": grouped(aggregate("LISTAGG", 1, sql.STRING), RETRACT),
     "with a time to live": grouped(aggregate("COUNT", 1, sql.BIGINT), state_ttl_ms=1_000_000),
     "tumbling windows": windowed(TUMBLE),
     "hopping windows": windowed(WindowSpec(WindowKind.HOP, 1_000, 500)),

@@ -11,9 +11,11 @@ import pytest
 from changelog_harness import cut, cuts_strategy, interleaved, run_moved
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from join_reference import nested_loops, output_schema
 from operator_harness import Collected, Row, feed, finish, operator_context, restored, run_operator
 
 from runtime.operators import make_operator
+from runtime.operators.operator import OperatorContext
 from runtime.operators.window import window_join as window_join_module
 from sqlstream import types as sql
 from sqlstream.elements import Watermark
@@ -49,6 +51,10 @@ def window_by_window(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+def context_of(kind: JoinKind) -> OperatorContext:
+    return operator_context([LEFT_ROWS, RIGHT_ROWS], output_schema(kind, LEFT_ROWS, RIGHT_ROWS))
+
+
 def window_join(
     kind: JoinKind, keyed: bool = True, condition: Expression | None = None, **others: Any
 ) -> WindowJoinSpec:
@@ -57,20 +63,14 @@ def window_join(
 
 
 def reference(spec: WindowJoinSpec, left: list[Row], right: list[Row]) -> Counter[Row]:
-    result: Counter[Row] = Counter()
-    for mine in left:
-        matches = [
-            other
-            for other in right
-            if mine[2:4] == other[:2]
+    def is_match(mine: Row, other: Row) -> bool:
+        return (
+            mine[2:4] == other[:2]
             and (not spec.left_keys or (mine[0] is not None and mine[0] == other[3]))
             and (spec.condition is None or mine[1] < other[2])
-        ]
-        for other in matches:
-            result[mine + other] += 1
-        if not matches and spec.kind is LEFT:
-            result[(*mine, None, None, None, None)] += 1
-    return result
+        )
+
+    return nested_loops(spec.kind, left, right, is_match, (4, 4))
 
 
 def in_time(case: Case) -> list[Any]:
@@ -84,22 +84,22 @@ def in_time(case: Case) -> list[Any]:
     return result
 
 
-@given(cases, st.sampled_from([INNER, LEFT]), st.booleans(), st.sampled_from([None, A_BELOW_B]))
+@given(cases, st.sampled_from(list(JoinKind)), st.booleans(), st.sampled_from([None, A_BELOW_B]))
 @settings(max_examples=100, deadline=None)
 def test_pairs_and_padded_rows_are_those_of_nested_loops(
     case: Case, kind: JoinKind, keyed: bool, condition: Expression | None
 ) -> None:
     spec = window_join(kind, keyed, condition)
-    assert run_operator(spec, CONTEXT, in_time(case)).table() == reference(spec, *case[0])
+    assert run_operator(spec, context_of(kind), in_time(case)).table() == reference(spec, *case[0])
 
 
-@given(cases, st.sampled_from([INNER, LEFT]), st.booleans(), st.integers(0, 20))
+@given(cases, st.sampled_from(list(JoinKind)), st.booleans(), st.integers(0, 20))
 @settings(max_examples=50, deadline=None)
 def test_state_moves_to_other_subtasks_without_a_trace(
     case: Case, kind: JoinKind, keyed: bool, at: int
 ) -> None:
     spec = window_join(kind, keyed)
-    output = run_moved(spec, CONTEXT, in_time(case), at, (spec.left_keys, spec.right_keys))
+    output = run_moved(spec, context_of(kind), in_time(case), at, (spec.left_keys, spec.right_keys))
     assert output.table() == reference(spec, *case[0])
 
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import ManualClock, operator_context, run_operator
 
+from runtime.operators.window.window_clock import WindowClock
 from runtime.operators.window.windowing import window_batch
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
@@ -91,17 +92,12 @@ def test_a_row_without_event_time_fails() -> None:
         run_operator(WindowTvfSpec(SPECS[0], 1), operator_context([INPUT], OUTPUT), [[(1, None)]])
 
 
-def test_sessions_are_left_to_the_aggregation() -> None:
-    with pytest.raises(UserError, match="SESSION"):
-        run_operator(
-            WindowTvfSpec(WindowSpec(WindowKind.SESSION, 10), 1), operator_context([INPUT], OUTPUT), []
-        )
-
-
 def test_a_window_that_ends_beyond_the_range_of_timestamps_fails() -> None:
     window = WindowSpec(WindowKind.TUMBLE, HOUR)
     last = timestamp_bounds("ms")[1]
     with pytest.raises(UserError, match="timestamp out of range"):
         run_operator(WindowTvfSpec(window, 1), operator_context([INPUT], OUTPUT), [[(1, last)]])
     with pytest.raises(UserError, match="timestamp out of range"):
-        window_batch(to_arrow_schema(WINDOW), [], np.array([last + 1 - HOUR]), np.array([last + 1]))
+        window_batch(
+            to_arrow_schema(WINDOW), [], np.array([last + 1 - HOUR]), np.array([last + 1]), WindowClock("UTC")
+        )

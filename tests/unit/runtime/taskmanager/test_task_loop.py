@@ -57,6 +57,14 @@ class Log:
     def __getattr__(self, name: str) -> Any:
         return lambda *arguments: self.calls.append((name, *arguments))
 
+    def checkpoint(self, barrier: CheckpointBarrier, arrivals: dict[int, int]) -> None:
+        self.arrivals = arrivals
+        self.calls.append(("checkpoint", barrier, max(arrivals.values(), default=0)))
+
+    def captured(self, barrier: CheckpointBarrier, recorded: Any, arrivals: dict[int, int]) -> None:
+        self.arrivals = arrivals
+        self.calls.append(("captured", barrier, recorded, max(arrivals.values(), default=0)))
+
     def taken(self) -> list[tuple[Any, ...]]:
         calls, self.calls = self.calls, []
         return calls
@@ -225,6 +233,27 @@ def test_a_channel_whose_barrier_has_come_waits_for_the_others() -> None:
     ]
     put(gate, 0, rows(6))
     assert taken_of(made, log) == [("on_batch", rows(6), 0)]
+
+
+def test_each_channel_tells_how_long_the_first_barrier_was_ahead_of_its_own() -> None:
+    made, gate, log, _ = network(2, 2)
+    made.open()
+    for now_ms, place, item in (
+        (2, 3, barrier(5)),
+        (5, 0, barrier(5)),
+        (6, 1, EndOfInput()),
+        (9, 2, barrier(5)),
+    ):
+        log.now_ms = now_ms
+        put(gate, place, item)
+        made_calls = taken_of(made, log)
+    assert (made_calls, log.arrivals) == ([("checkpoint", barrier(5), 7)], {3: 0, 0: 3, 1: 4, 2: 7})
+    # A channel that had ended before is not waited for.
+    for now_ms, place in ((10, 2), (10, 3), (11, 0)):
+        log.now_ms = now_ms
+        put(gate, place, barrier(6))
+        taken_of(made, log)
+    assert log.arrivals == {2: 0, 3: 0, 0: 1}
 
 
 def test_rows_that_come_to_a_blocked_channel_do_not_keep_the_task_from_waiting() -> None:
@@ -480,6 +509,7 @@ def test_an_alignment_whose_time_is_over_goes_on_with_what_the_late_channels_yie
             ("on_batch", rows(5), 0),
             ("captured", timed(1, is_unaligned=True), in_flight, 7),
         ]
+    assert log.arrivals == {0: 0, 1: 5, 2: 7}
     assert all(channel.recorded is None for channel in gate.channels)
 
 

@@ -1,0 +1,210 @@
+"""MATCH_RECOGNIZE: its clauses over the columns of its input."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from planner.bind.comparable import require_key, require_order
+from planner.bind.from_item import FromItem
+from planner.bind.literals import bind_literal
+from planner.bind.match_expressions import MatchBinder, MatchVariables
+from planner.bind.match_pattern import can_be_empty, compile_pattern, print_pattern, variables_of
+from planner.bind.names import suggest
+from planner.bind.namespace import Namespace
+from planner.bind.ordering import sort_key
+from planner.bind.scalar import ScalarBinder
+from planner.bind.scope import Scope
+from planner.dialect import nodes
+from planner.dialect.match_recognize import SkipTo
+from planner.relational.nodes import MatchRecognize
+from sqlstream import types as sql
+from sqlstream.errors import Span, UserError
+from sqlstream.expressions import InputRef, SortKey
+from sqlstream.schema import Field, Schema
+from sqlstream.specs.match_recognize import AfterMatch, MatchExpression, RowsPerMatch
+from sqlstream.types import TimeAttribute, TypeRoot
+
+_ROWS = {
+    "ONE": RowsPerMatch.ONE,
+    "ALL": RowsPerMatch.ALL,
+    "ALL OMIT": RowsPerMatch.ALL_OMIT_EMPTY,
+    "ALL UNMATCHED": RowsPerMatch.ALL_WITH_UNMATCHED,
+}
+_AFTER = {
+    "PAST": AfterMatch.PAST_LAST_ROW,
+    "NEXT": AfterMatch.NEXT_ROW,
+    "FIRST": AfterMatch.FIRST,
+    "LAST": AfterMatch.LAST,
+}
+
+
+def bind_match_recognize(node: nodes.MatchRecognize, input: FromItem, namespace: Namespace) -> FromItem:
+    """The matches over `input`. UserError SS342x for a clause that cannot be meant."""
+    variables = _variables(node, namespace)
+    partition = _columns(node.args.get("partition_by") or [], "PARTITION BY", input, namespace)
+    order = _order(node, input, namespace)
+    rows = _ROWS[str(node.args["rows"])]
+    is_event_time = sql.is_rowtime(input.node.schema.types[order[0].column])
+    pattern = node.args["pattern"]
+    has_all_times = rows is not RowsPerMatch.ALL_WITH_UNMATCHED and not can_be_empty(pattern)
+    binder = MatchBinder(
+        namespace, input.scope, variables, rows, order[0].column if is_event_time else -1, has_all_times
+    )
+    conditions = _conditions(node, binder, variables)
+    measures, fields = _measures(node, binder)
+    own = input.node.schema.fields
+    schema = Schema((*(own if rows is not RowsPerMatch.ONE else (own[k] for k in partition)), *fields))
+    after = node.args["after"]
+    match = MatchRecognize(
+        input=input.node,
+        schema=schema,
+        span=namespace.span(node),
+        partition_keys=partition,
+        time_column=order[0].column,
+        is_event_time=is_event_time,
+        order=order[1:],
+        pattern=print_pattern(pattern),
+        program=compile_pattern(pattern, variables.numbers, namespace.span(node)),
+        variables=tuple(variables.numbers),
+        conditions=conditions,
+        measures=measures,
+        rows_per_match=rows,
+        after=_AFTER[after.kind],
+        after_variables=_skip_variables(after, variables, namespace),
+        within_ms=_within_ms(node, namespace),
+    )
+    if not schema.fields:
+        hint = "add MEASURES, PARTITION BY or ALL ROWS PER MATCH"
+        message = "the matches have no columns"
+        raise UserError("SS3424", message, span=namespace.span(node), hint=hint)
+    return FromItem(match, Scope.of(schema))
+
+
+def _place(span: Span, namespace: Namespace) -> Span:
+    return span if namespace.fixed_span is None else namespace.fixed_span
+
+
+def _variables(node: nodes.MatchRecognize, namespace: Namespace) -> MatchVariables:
+    found = variables_of(node.args["pattern"])
+    numbers = {name: number for number, name in enumerate(found)}
+    subsets: dict[str, tuple[int, ...]] = {}
+    for subset in node.args.get("subsets") or ():
+        place = _place(subset.span, namespace)
+        if subset.name in numbers or subset.name in subsets:
+            message = f'"{subset.name}" is the name of another pattern variable'
+            raise UserError("SS3422", message, span=place, hint="give the subset a name of its own")
+        for member in subset.members:
+            if member.name not in numbers:
+                raise _unknown_variable(member.name, tuple(numbers), _place(member.span, namespace))
+        subsets[subset.name] = tuple(sorted({numbers[m.name] for m in subset.members}))
+    return MatchVariables(numbers, subsets)
+
+
+def _unknown_variable(name: str, known: tuple[str, ...], span: Span | None) -> UserError:
+    hint = suggest(name, list(known), "pattern variables")
+    return UserError("SS3422", f'"{name}" is no variable of the pattern', span=span, hint=hint)
+
+
+def _columns(written: list[exp.Expr], place: str, input: FromItem, namespace: Namespace) -> tuple[int, ...]:
+    binder = ScalarBinder(namespace, input.scope, place)
+    indexes = []
+    for item in written:
+        bound = require_key(binder.bind(item), place, binder.span(item))
+        if not isinstance(bound, InputRef):
+            hint = "compute it in a subquery that MATCH_RECOGNIZE reads"
+            message = f"{place} of MATCH_RECOGNIZE takes columns only"
+            raise UserError("SS3420", message, span=binder.span(item), hint=hint)
+        indexes.append(bound.index)
+    return tuple(dict.fromkeys(indexes))
+
+
+def _order(node: nodes.MatchRecognize, input: FromItem, namespace: Namespace) -> tuple[SortKey, ...]:
+    written = node.args.get("order_by") or []
+    if not written:
+        raise UserError(
+            "SS3424",
+            "MATCH_RECOGNIZE needs an ORDER BY",
+            span=namespace.span(node),
+            hint="order by a time attribute: ORDER BY ts",
+        )
+    binder = ScalarBinder(namespace, input.scope, "ORDER BY")
+    keys = []
+    for item in written:
+        bound = require_order(binder.bind(item.this), binder.span(item.this))
+        if not isinstance(bound, InputRef):
+            message = "ORDER BY of MATCH_RECOGNIZE takes columns only"
+            hint = "compute it in a subquery that MATCH_RECOGNIZE reads"
+            raise UserError("SS3420", message, span=binder.span(item.this), hint=hint)
+        keys.append(sort_key(item, bound.index))
+    first = input.node.schema.fields[keys[0].column]
+    if first.type.time_attribute is TimeAttribute.NONE:
+        raise UserError(
+            "SS3424",
+            f'MATCH_RECOGNIZE is ordered by time first, but "{first.name}" is no time attribute',
+            span=binder.span(written[0]),
+            hint=f"declare WATERMARK FOR {first.name} AS … in the table, or order by a column AS PROCTIME()",
+        )
+    if keys[0].is_descending:
+        message, hint = "MATCH_RECOGNIZE is ordered by ascending time", "leave DESC out"
+        raise UserError("SS3424", message, span=binder.span(written[0]), hint=hint)
+    return tuple(keys)
+
+
+def _conditions(
+    node: nodes.MatchRecognize, binder: MatchBinder, variables: MatchVariables
+) -> tuple[MatchExpression | None, ...]:
+    found: dict[str, MatchExpression] = {}
+    for item in node.args["define"]:
+        name, span = str(item.alias), binder.span(item)
+        if name not in variables.numbers:
+            if name in variables.subsets:
+                message = f'"{name}" is a subset, which has no condition'
+                raise UserError("SS3422", message, span=span, hint="define its members")
+            raise _unknown_variable(name, tuple(variables.numbers), span)
+        if name in found:
+            raise UserError(
+                "SS2012", f'"{name}" is defined twice', span=span, hint="join the conditions by AND"
+            )
+        found[name] = binder.bind_definition(item.this, variables.numbers[name])
+    return tuple(found.get(name) for name in variables.numbers)
+
+
+def _measures(
+    node: nodes.MatchRecognize, binder: MatchBinder
+) -> tuple[tuple[MatchExpression, ...], tuple[Field, ...]]:
+    measures: list[MatchExpression] = []
+    fields: list[Field] = []
+    # Unmatched rows have no measures.
+    has_others = node.args["rows"] == "ALL UNMATCHED"
+    for item in node.args.get("measures") or ():
+        name = str(item.alias)
+        if any(f.name == name for f in fields):
+            raise UserError("SS2012", f'measure "{name}" occurs twice', span=binder.span(item))
+        measures.append(binder.bind_measure(item.this))
+        t = measures[-1].expression.type
+        fields.append(Field(name, t.with_nullable(True) if has_others else t))
+    return tuple(measures), tuple(fields)
+
+
+def _skip_variables(after: SkipTo, variables: MatchVariables, namespace: Namespace) -> tuple[int, ...]:
+    if not after.variable:
+        return ()
+    found = variables.find(after.variable)
+    if found is None:
+        raise _unknown_variable(after.variable, variables.names, _place(after.span, namespace))
+    return found
+
+
+def _within_ms(node: nodes.MatchRecognize, namespace: Namespace) -> int:
+    written = node.args.get("within")
+    if written is None:
+        return 0
+    literal = bind_literal(written, namespace.span(written))
+    if literal is None or literal.type.root is not TypeRoot.INTERVAL_DAY_TIME or int(str(literal.value)) <= 0:
+        raise UserError(
+            "SS3425",
+            "WITHIN takes a positive interval literal of days to seconds",
+            span=namespace.span(written),
+            hint="write WITHIN INTERVAL '10' MINUTE",
+        )
+    return int(str(literal.value))

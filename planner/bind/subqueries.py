@@ -1,0 +1,454 @@
+"""Subqueries in expressions: a placeholder while the expression is bound, then a column that an Apply appends to the rows.
+
+EXISTS and IN that a WHERE or HAVING requires (or requires not) become semi and anti joins. As values they are made of
+aggregates of the subquery, of which there is one row for each outer row: how many rows it has, how many of them are equal,
+and its extremes."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from planner.bind.calls import bind_call, resolve_types
+from planner.dialect import nodes
+from planner.relational.correlation import OUTER, outer_reference, replace_outer, with_expressions
+from planner.relational.nodes import (
+    Aggregate,
+    Apply,
+    Filter,
+    Project,
+    RelationalJoinKind,
+    RelationalNode,
+    Sort,
+    Values,
+    rewrite,
+)
+from sqlstream import types as sql
+from sqlstream.errors import Span, UserError
+from sqlstream.expressions import (
+    AggregateCall,
+    Call,
+    Expression,
+    InputRef,
+    Literal,
+    conjunction,
+    conjuncts,
+    transform,
+    walk,
+)
+from sqlstream.functions import AGGREGATE_FUNCTIONS
+from sqlstream.schema import Field, Schema
+from sqlstream.types import BIGINT, BOOLEAN, LogicalType, TypeRoot
+
+if TYPE_CHECKING:
+    from planner.bind.scalar import ScalarBinder
+
+PLACEHOLDER = "SUBQUERY"
+_NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+_COUNT = BIGINT.not_null()
+_TRUE, _FALSE = Literal(True, BOOLEAN.not_null()), Literal(False, BOOLEAN.not_null())
+_UNKNOWN = Literal(None, BOOLEAN)
+
+
+class _Kind(enum.Enum):
+    SCALAR = enum.auto()
+    EXISTS = enum.auto()
+    IN = enum.auto()
+    ANY = enum.auto()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Subquery:
+    """One subquery: `operands` are compared with its columns by `operator`."""
+
+    kind: _Kind
+    query: RelationalNode
+    type: LogicalType
+    span: Span | None = dataclasses.field(compare=False)
+    operands: tuple[Expression, ...] = ()
+    operator: str = "="
+
+    @property
+    def is_nullable(self) -> bool:
+        columns = self.query.schema.types
+        return any(t.nullable for t in (*columns, *(o.type for o in self.operands)))
+
+
+class Subqueries:
+    """The subqueries of the expressions of one query level, whose rows are the left side of their Apply. State: those so far."""
+
+    def __init__(self) -> None:
+        self._found: list[_Subquery] = []
+
+    def exists(self, binder: ScalarBinder, query: exp.Expr, span: Span | None) -> Expression:
+        bound = _unordered(self._query(binder, query))
+        return self._placeholder(_Subquery(_Kind.EXISTS, bound, BOOLEAN.not_null(), span))
+
+    def scalar(self, binder: ScalarBinder, query: exp.Expr, span: Span | None) -> Expression:
+        bound = self._query(binder, query)
+        _check_width(bound, 1, span)
+        type_ = bound.schema.types[0].without_time_attribute().with_nullable(True)
+        return self._placeholder(_Subquery(_Kind.SCALAR, bound, type_, span))
+
+    def in_query(
+        self, binder: ScalarBinder, value: exp.Expr, query: exp.Expr, span: Span | None
+    ) -> Expression:
+        bound = _unordered(self._query(binder, query))
+        is_row = isinstance(value, nodes.FunctionCall) and str(value.this) == "ROW"
+        operands = tuple(binder.bind(v) for v in (value.expressions if is_row else [value]))
+        if is_row and len(bound.schema) == 1 and len(operands) > 1:
+            operands = (binder.bind(value),)
+        _check_width(bound, len(operands), span)
+        made = _Subquery(_Kind.IN, bound, BOOLEAN, span, operands)
+        _equalities(operands, bound, span)
+        type_ = BOOLEAN.with_nullable(made.is_nullable)
+        return self._placeholder(dataclasses.replace(made, type=type_))
+
+    def quantified(
+        self,
+        binder: ScalarBinder,
+        operator: str,
+        value: exp.Expr,
+        query: exp.Expr,
+        is_all: bool,
+        span: Span | None,
+    ) -> Expression:
+        """`value operator ALL (query)` is NOT (value opposite ANY (query)), and `= ANY` is IN."""
+        if operator not in _NEGATED:
+            raise UserError(
+                "SS3472", f"{operator} has no ANY and ALL", span=span, hint="compare with = or <>"
+            )
+        if is_all:
+            opposite = self.quantified(binder, _NEGATED[operator], value, query, False, span)
+            return bind_call("NOT", (opposite,), span)
+        if operator == "=":
+            return self.in_query(binder, value, query, span)
+        bound = _unordered(self._query(binder, query))
+        _check_width(bound, 1, span)
+        operand = binder.bind(value)
+        bind_call(operator, (operand, InputRef(0, bound.schema.types[0])), span)
+        return self._placeholder(_Subquery(_Kind.ANY, bound, BOOLEAN, span, (operand,), operator))
+
+    def _query(self, binder: ScalarBinder, query: exp.Expr) -> RelationalNode:
+        """The bound subquery, whose references to this level are columns of this place's rows."""
+        namespace = binder.namespace.within(binder.scope)
+        depth = binder.namespace.depth
+        bound = namespace.bind_subquery(query, namespace)
+
+        def placed(part: Expression) -> Expression:
+            span = part.span if isinstance(part, Call) else None
+
+            def reference(column: int, t: LogicalType) -> Expression:
+                own = binder.outer_column_of(column, t, span)
+                return outer_reference(depth, own.index, own.type, span)
+
+            return replace_outer(part, depth, reference)
+
+        return rewrite(bound, lambda node: with_expressions(node, placed))
+
+    def _placeholder(self, subquery: _Subquery) -> Expression:
+        if subquery not in self._found:
+            self._found.append(subquery)
+        number = self._found.index(subquery)
+        return Call(PLACEHOLDER, (Literal(number, sql.INT.not_null()),), subquery.type, subquery.span)
+
+    def filtered(
+        self, node: RelationalNode, condition: Expression, depth: int, span: Span | None
+    ) -> RelationalNode:
+        """The rows of `node` where `condition` holds, with the columns of `node`."""
+        parts = conjuncts(condition)
+        plain = [p for p in parts if not _placeholders(p)]
+        if plain:
+            node = _filter(node, conjunction(plain), span)
+        values: list[Expression] = []
+        for part in parts:
+            if part in plain:
+                continue
+            joined = self._semi_joined(node, part, depth)
+            if joined is None:
+                values.append(part)
+            else:
+                node = joined
+        if not values:
+            return node
+        width = len(node.schema)
+        wide, replaced = self.attached(node, values, depth)
+        return _first_columns(_filter(wide, conjunction(replaced), span), width)
+
+    def _semi_joined(self, node: RelationalNode, part: Expression, depth: int) -> RelationalNode | None:
+        """`node` without the rows that a lone EXISTS or IN excludes; None for another condition, and for a NOT IN that NULLs can
+        make unknown."""
+        kind = RelationalJoinKind.SEMI
+        if isinstance(part, Call) and part.function == "NOT":
+            part, kind = part.args[0], RelationalJoinKind.ANTI
+        subquery = self._subquery(part)
+        if subquery is None or subquery.kind not in (_Kind.EXISTS, _Kind.IN):
+            return None
+        if subquery.kind is _Kind.IN and kind is RelationalJoinKind.ANTI and subquery.is_nullable:
+            return None
+        condition = None
+        if subquery.kind is _Kind.IN:
+            equalities = _equalities(subquery.operands, subquery.query, subquery.span, len(node.schema))
+            condition = conjunction(equalities)
+        return Apply(
+            left=node,
+            right=subquery.query,
+            kind=kind,
+            depth=depth,
+            condition=condition,
+            schema=node.schema,
+            span=subquery.span,
+        )
+
+    def attached(
+        self, node: RelationalNode, expressions: list[Expression], depth: int
+    ) -> tuple[RelationalNode, list[Expression]]:
+        """`node` with further columns for the subqueries of `expressions`, and the expressions over these."""
+        values: dict[Expression, Expression] = {}
+        for placeholder in dict.fromkeys(p for e in expressions for p in _placeholders(e)):
+            subquery = self._subquery(placeholder)
+            assert subquery is not None
+            # An operand may have a subquery of its own.
+            node, operands = self.attached(node, list(subquery.operands), depth)
+            attaching = _Attaching(dataclasses.replace(subquery, operands=tuple(operands)), node, depth)
+            values[placeholder] = attaching.value()
+            node = attaching.node
+        return node, [transform(e, lambda part: values.get(part, part)) for e in expressions]
+
+    def _subquery(self, expression: Expression) -> _Subquery | None:
+        if not isinstance(expression, Call) or expression.function != PLACEHOLDER:
+            return None
+        (number,) = expression.args
+        assert isinstance(number, Literal)
+        assert isinstance(number.value, int)
+        return self._found[number.value]
+
+
+class _Attaching:
+    """Appends what one subquery needs to the rows of `node`, so that its value is an expression over them."""
+
+    def __init__(self, subquery: _Subquery, node: RelationalNode, depth: int) -> None:
+        self.node = node
+        self._subquery = subquery
+        self._query = subquery.query
+        self._depth = depth
+
+    def value(self) -> Expression:
+        match self._subquery.kind:
+            case _Kind.SCALAR:
+                return self._scalar()
+            case _Kind.EXISTS:
+                (count,) = self._aggregated(self._query, ("COUNT", ()))
+                return self._call(">", count, _zero(count))
+            case _Kind.IN:
+                return self._in()
+            case _Kind.ANY:
+                return self._any()
+
+    def _call(self, name: str, *args: Expression) -> Expression:
+        return bind_call(name, args, self._subquery.span)
+
+    def _applied(self, right: RelationalNode) -> list[Expression]:
+        """The columns of the one row that `right` has for each row, NULL where it has none."""
+        width = len(self.node.schema)
+        fields = tuple(
+            Field(f.name, f.type.without_time_attribute().with_nullable(True)) for f in right.schema.fields
+        )
+        self.node = Apply(
+            left=self.node,
+            right=right,
+            kind=RelationalJoinKind.LEFT,
+            depth=self._depth,
+            schema=Schema((*self.node.schema.fields, *fields)),
+            span=self._subquery.span,
+        )
+        return [InputRef(width + i, f.type) for i, f in enumerate(fields)]
+
+    def _aggregated(self, query: RelationalNode, *calls: tuple[str, tuple[int, ...]]) -> list[Expression]:
+        """Aggregates over all rows of `query`."""
+        made = []
+        for name, args in calls:
+            types = tuple(InputRef(a, query.schema.types[a]) for a in args)
+            result, _ = resolve_types(AGGREGATE_FUNCTIONS[name], types, self._subquery.span)
+            made.append(AggregateCall(name, args, result))
+        schema = Schema(tuple(Field(f"$agg{i}", c.type) for i, c in enumerate(made)))
+        aggregate = Aggregate(
+            input=query, keys=(), calls=tuple(made), schema=schema, span=self._subquery.span
+        )
+        return self._applied(aggregate)
+
+    def _scalar(self) -> Expression:
+        if has_one_row(self._query):
+            (value,) = self._applied(self._query)
+            return value
+        type_ = self._query.schema.types[0]
+        # Of several values any is as good: SINGLE_ROW fails.
+        any_value = "ARRAY_AGG" if type_.root is TypeRoot.ROW else "MIN"
+        try:
+            value, count = self._aggregated(_unordered(self._query), (any_value, (0,)), ("COUNT", ()))
+        except UserError as error:
+            if error.code != "SS2006":
+                raise
+            raise UserError(
+                "SS3474",
+                f"a subquery of type {type_.with_nullable(True)} must have one row at most to be a value",
+                span=self._subquery.span,
+                hint="add LIMIT 1 to the subquery, or aggregate its rows",
+            ) from None
+        if type_.root is TypeRoot.ROW:
+            value = self._call("ITEM", value, Literal(1, sql.INT.not_null()))
+        return Call("SINGLE_ROW", (value, count), value.type, self._subquery.span)
+
+    def _outer_operands(self) -> list[Expression]:
+        """References to the operands, which become columns of the rows."""
+        width = len(self.node.schema)
+        found: list[Expression] = []
+        added: list[Expression] = []
+        for operand in self._subquery.operands:
+            index = width + len(added)
+            if isinstance(operand, InputRef):
+                index = operand.index
+            else:
+                added.append(operand)
+            found.append(outer_reference(self._depth, index, operand.type, self._subquery.span))
+        self.node = _with_columns(self.node, added)
+        return found
+
+    def _in(self) -> Expression:
+        operands, span = self._outer_operands(), self._subquery.span
+        equalities = _equalities(tuple(operands), self._query, span, 0)
+        if self._subquery.is_nullable and len(operands) > 1:
+            return self._in_rows(equalities)
+        matching = _filter(self._query, conjunction(equalities), span)
+        (matches,) = self._aggregated(matching, ("COUNT", ()))
+        is_found = self._call(">", matches, _zero(matches))
+        if not self._subquery.is_nullable:
+            return is_found
+        rows, known = self._aggregated(self._query, ("COUNT", ()), ("COUNT", (0,)))
+        return self._three_valued(is_found, rows, known)
+
+    def _three_valued(self, is_found: Expression, rows: Expression, known: Expression) -> Expression:
+        """TRUE where found; else FALSE over no rows, and UNKNOWN where a NULL was compared."""
+        (operand,) = self._subquery.operands
+        is_unknown = self._call("<", known, rows)
+        if operand.type.nullable:
+            is_unknown = self._call("OR", self._call("IS NULL", operand), is_unknown)
+        is_empty = self._call("=", rows, _zero(rows))
+        return self._call("CASE", is_found, _TRUE, is_empty, _FALSE, is_unknown, _UNKNOWN, _FALSE)
+
+    def _in_rows(self, equalities: list[Expression]) -> Expression:
+        """The comparison of several columns, some of them NULL, with each row: 2 where TRUE, 1 where UNKNOWN."""
+        equal = conjunction(equalities)
+        assert equal is not None
+        small = [Literal(n, sql.INT.not_null()) for n in range(3)]
+        rank = self._call("CASE", equal, small[2], self._call("IS NULL", equal), small[1], small[0])
+        ranked = Project(
+            input=self._query,
+            expressions=(rank,),
+            schema=Schema.of(("$rank", rank.type)),
+            span=self._query.span,
+        )
+        (best,) = self._aggregated(ranked, ("MAX", (0,)))
+        is_true, is_unknown = (self._call("=", best, n) for n in (small[2], small[1]))
+        return self._call("CASE", is_true, _TRUE, is_unknown, _UNKNOWN, _FALSE)
+
+    def _any(self) -> Expression:
+        """A comparison holds for any row if it does for the least or the greatest."""
+        (operand,), operator = self._subquery.operands, self._subquery.operator
+        least, greatest, rows, known = self._aggregated(
+            self._query, ("MIN", (0,)), ("MAX", (0,)), ("COUNT", ()), ("COUNT", (0,))
+        )
+        if operator == "<>":
+            is_found = self._call("OR", self._call("<>", operand, least), self._call("<>", operand, greatest))
+        else:
+            is_found = self._call(operator, operand, greatest if operator in ("<", "<=") else least)
+        return self._three_valued(is_found, rows, known)
+
+
+def over_columns_alone(expression: Expression) -> Expression:
+    """The expression with a column in place of each subquery and each reference to an outer query: what it computes itself."""
+
+    def replace(part: Expression) -> Expression:
+        is_other = isinstance(part, Call) and part.function in (PLACEHOLDER, OUTER)
+        return InputRef(0, part.type) if is_other else part
+
+    return transform(expression, replace)
+
+
+def has_subquery(expression: Expression) -> bool:
+    return bool(_placeholders(expression))
+
+
+def has_one_row(query: RelationalNode) -> bool:
+    """Whether a query has one row at most."""
+    match query:
+        case Aggregate():
+            return not query.keys
+        case Sort():
+            return 0 <= query.fetch <= 1 or has_one_row(query.input)
+        case Project() | Filter():
+            return has_one_row(query.input)
+        case Values():
+            return len(query.rows) <= 1
+    return False
+
+
+def _placeholders(expression: Expression) -> list[Expression]:
+    return [p for p in walk(expression) if isinstance(p, Call) and p.function == PLACEHOLDER]
+
+
+def _equalities(
+    operands: tuple[Expression, ...], query: RelationalNode, span: Span | None, offset: int = 0
+) -> list[Expression]:
+    """`operand = column` for each column of `query`, whose columns stand behind `offset` others."""
+    columns = [InputRef(offset + i, t) for i, t in enumerate(query.schema.types)]
+    return [bind_call("=", (o, c), span) for o, c in zip(operands, columns, strict=True)]
+
+
+def _check_width(query: RelationalNode, width: int, span: Span | None) -> None:
+    count = len(query.schema)
+    if count != width:
+        raise UserError(
+            "SS3471",
+            f"the subquery has {count} columns where {width} {'is' if width == 1 else 'are'} compared",
+            span=span,
+            hint=f"select {'one column' if width == 1 else f'{width} columns'}",
+        )
+
+
+def _unordered(query: RelationalNode) -> RelationalNode:
+    """The rows of a query whose order does not matter."""
+    if isinstance(query, Project) and isinstance(query.input, Sort):
+        return query.with_inputs((_unordered(query.input),))
+    is_sort = isinstance(query, Sort) and query.fetch < 0 and query.offset == 0
+    return query.inputs[0] if is_sort else query
+
+
+def _zero(number: Expression) -> Literal:
+    assert number.type.root is TypeRoot.BIGINT
+    return Literal(0, _COUNT)
+
+
+def _filter(node: RelationalNode, condition: Expression | None, span: Span | None) -> RelationalNode:
+    assert condition is not None
+    return Filter(input=node, condition=condition, schema=node.schema, span=span)
+
+
+def _first_columns(node: RelationalNode, width: int) -> RelationalNode:
+    if len(node.schema) == width:
+        return node
+    fields = node.schema.fields[:width]
+    columns = tuple(InputRef(i, f.type) for i, f in enumerate(fields))
+    return Project(input=node, expressions=columns, schema=Schema(fields), span=node.span)
+
+
+def _with_columns(node: RelationalNode, added: list[Expression]) -> RelationalNode:
+    if not added:
+        return node
+    own = tuple(InputRef(i, t) for i, t in enumerate(node.schema.types))
+    fields = tuple(Field(f"$f{len(own) + i}", e.type) for i, e in enumerate(added))
+    schema = Schema((*node.schema.fields, *fields))
+    return Project(input=node, expressions=(*own, *added), schema=schema, span=node.span)

@@ -1,0 +1,60 @@
+"""The grammar of PIVOT."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from planner.dialect.match_recognize import MatchParser
+from planner.dialect.nodes import DateTimeLiteral, Pivot
+
+
+class PivotParser(MatchParser):
+    """Reads `PIVOT (aggregate [AS name], … FOR column IN (value [AS name], …))`."""
+
+    def pivot(self, input: exp.Expression, start: int) -> Pivot:
+        """The clause that comes next, over `input`."""
+        self.expect("PIVOT")
+        self.expect("(")
+        node = Pivot(this=input, expressions=self._parse_csv(self._pivot_aggregate))
+        self.expect("FOR", hint="write PIVOT (SUM(x) FOR column IN (value, …))")
+        is_wrapped = self.at("(")
+        columns = self._parse_wrapped_csv(self.name_path) if is_wrapped else [self.name_path()]
+        node.set("columns", columns)
+        self.expect("IN")
+        self.expect("(")
+        node.set("choices", self._parse_csv(lambda: self._pivot_choice(is_wrapped)))
+        self.expect(")")
+        if self.accept("GROUP"):
+            self.expect("BY")
+            node.set("group_by", self._parse_csv(self.name_path))
+        self.expect(")")
+        return self.mark(node, start)
+
+    def _pivot_aggregate(self) -> exp.Expression:
+        start = self.token.start
+        value = self.value()
+        if not self.accept("AS") and not self.at_name():
+            return value
+        return self.mark(exp.Alias(this=value, alias=self.name("the aggregate's name")), start)
+
+    def _pivot_choice(self, is_wrapped: bool) -> exp.Alias:
+        """A value of each column, under the name that was given or that the values make."""
+        start = self.token.start
+        if is_wrapped:
+            self.expect("(", hint="write a list in parentheses for each choice: FOR (a, b) IN ((1, 2), …)")
+        pairs = self._parse_csv(self._pivot_value) if is_wrapped else [self._pivot_value()]
+        if is_wrapped:
+            self.expect(")")
+        values = self.mark(exp.Tuple(expressions=[value for value, _ in pairs]), start)
+        if self.accept("AS") or self.at_name():
+            name = self.name("the column's name")
+        else:
+            name = exp.Identifier(this="_".join(text for _, text in pairs), quoted=True)
+        return self.mark(exp.Alias(this=values, alias=name), start)
+
+    def _pivot_value(self) -> tuple[exp.Expression, str]:
+        start = self.token.start
+        value = self.value()
+        if isinstance(value, exp.Literal | DateTimeLiteral):
+            return value, str(value.name)
+        return value, self.source(start, self.previous_end)

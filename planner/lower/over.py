@@ -1,0 +1,124 @@
+"""Functions OVER a frame as SQL of a batch engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from planner.lower import tree
+from planner.lower.ansi import AGGREGATES
+from planner.lower.lowering import ordered
+from planner.lower.refusals import refuse
+from sqlstream.expressions import AggregateCall
+from sqlstream.specs.over import NEIGHBOURS, RANKING, WHOLE_PARTITION_RANKING, Frame, OverCall
+from sqlstream.types import TypeRoot, is_proctime
+
+if TYPE_CHECKING:
+    from planner.lower.engine import EngineDialect
+    from planner.relational.window import Window
+
+_VALUES = frozenset({"FIRST_VALUE", "LAST_VALUE", "NTH_VALUE"})
+_AGGREGATES = frozenset({"count", "sum", *AGGREGATES.values()})
+
+
+def lower_over_call(node: Window, call: OverCall, engine: EngineDialect) -> exp.Expr:
+    """One call over the relation `i`. UserError SS3301 for what the engine has no equal counterpart for."""
+    types = node.input.schema.types
+    if any(is_proctime(types[k.column]) for k in node.order):
+        raise refuse(engine.title, "OVER in order of processing time", span=node.span)
+    _check_spark(call, engine)
+    partition = [tree.input_column(k) for k in node.partition_keys]
+    order = ordered(node.order, "i")
+
+    def over(function: exp.Expr) -> exp.Expr:
+        window = tree.over(function, partition, order)
+        if call.has_frame and order:
+            window.set("spec", _frame(call.frame, types[node.order[0].column].root))
+        return window
+
+    if call.function in RANKING | WHOLE_PARTITION_RANKING:
+        args = [tree.number(call.number)] if call.function == "NTILE" else []
+        number = over(tree.call(call.function.lower(), *args))
+        is_as_declared = engine.sqlglot_name == "duckdb" and call.function != "NTILE"
+        return number if is_as_declared else tree.cast(number, engine.type_(call.type))
+    if call.function in NEIGHBOURS | _VALUES:
+        return over(_value(call, engine))
+    aggregate = AggregateCall(call.function, call.args, call.type, call.is_distinct, call.filter)
+    return _windowed(engine.aggregate(aggregate, node.input.schema), over)
+
+
+def _check_spark(call: OverCall, engine: EngineDialect) -> None:
+    if engine.sqlglot_name == "duckdb":
+        return
+    values = (call.frame.start, call.frame.end)
+    is_by_value = call.has_frame and call.frame.is_range and any(v not in (None, 0) for v in values)
+    if call.is_distinct or call.filter >= 0 or call.skips_nulls or is_by_value:
+        raise refuse(
+            engine.title, f"{call.function} OVER with DISTINCT, FILTER, IGNORE NULLS or a RANGE of values"
+        )
+
+
+def _value(call: OverCall, engine: EngineDialect) -> exp.Expr:
+    if call.filter >= 0:
+        raise refuse(engine.title, f"{call.function} with FILTER")
+    value = tree.input_column(call.args[0])
+    args = [value]
+    if call.function in NEIGHBOURS or call.function == "NTH_VALUE":
+        args.append(tree.number(call.number))
+    args += [tree.input_column(a) for a in call.args[1:]]
+    if call.skips_nulls:
+        # The words belong to the whole call, and stand behind its last argument, where sqlglot leaves them out.
+        args[-1] = tree.raw(f"{args[-1].sql(engine.sqlglot_name)} IGNORE NULLS")
+    return tree.call(call.function.lower(), *args)
+
+
+def _windowed(expression: exp.Expr, over: object) -> exp.Expr:
+    """The expression with OVER behind each aggregate function in it."""
+
+    def wrapped(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Filter):
+            return over(node)  # type: ignore[operator]
+        is_aggregate = isinstance(node, exp.Anonymous) and str(node.this).lower() in _AGGREGATES
+        return over(node) if is_aggregate else node  # type: ignore[operator]
+
+    return _replaced(expression, wrapped)
+
+
+def _replaced(node: exp.Expr, wrapped: object) -> exp.Expr:
+    made: exp.Expr = wrapped(node)  # type: ignore[operator]
+    if made is not node:
+        return made
+    copy = node.copy()
+    for part in list(copy.iter_expressions()):
+        part.replace(_replaced(part, wrapped))
+    return copy
+
+
+def _frame(frame: Frame, root: TypeRoot) -> exp.Expr:
+    start, start_side = _bound(frame.start, "PRECEDING", frame.is_range, root)
+    end, end_side = _bound(frame.end, "FOLLOWING", frame.is_range, root)
+    return exp.WindowSpec(
+        kind="RANGE" if frame.is_range else "ROWS",
+        start=start,
+        start_side=start_side,
+        end=end,
+        end_side=end_side,
+    )
+
+
+def _bound(
+    offset: float | None, unbounded: str, is_range: bool, root: TypeRoot
+) -> tuple[str | exp.Expr, str | None]:
+    if offset is None:
+        return "UNBOUNDED", unbounded
+    if offset == 0:
+        return "CURRENT ROW", None
+    side = "PRECEDING" if offset < 0 else "FOLLOWING"
+    size = exp.Literal.number(abs(offset))
+    if is_range and root in _TIMES:
+        return tree.call("to_milliseconds", size), side
+    return size, side
+
+
+_TIMES = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ, TypeRoot.DATE, TypeRoot.TIME})

@@ -1,0 +1,98 @@
+"""Reading a table."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from planner.lower import tree
+from planner.lower.lowering import numbered
+from planner.lower.refusals import refuse
+from planner.relational.node import RelationalNode
+from planner.relational.trimming import Columns, Pruning, one_column, places_of
+from planner.relational.wording import join_parts
+from sqlstream.catalog import CatalogTable
+from sqlstream.changelog import ChangelogMode
+from sqlstream.expressions import Expression, inputs_of, remap
+from sqlstream.schema import Field
+from sqlstream.specs.source import SourceWatermark
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from planner.lower.lowering import Lowering
+    from planner.relational.trimming import Trimmed
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class TableScan(RelationalNode):
+    """Physical `columns` then `metadata` columns of a table; the schema has exactly these, and the row time if `watermark`
+    adds it. The binder puts computed columns and the watermark of the table into nodes above it. `options` are the table's
+    options with hints applied.
+
+    `filters`, `limit` and `watermark` are filled by push-down rules (see SourceSpec). `mode`: the changelog that the table's
+    format gives; one that is not INSERT_ONLY is read by one subtask, in the order of its changes, and nothing is pushed down.
+    """
+
+    table: CatalogTable
+    options: tuple[tuple[str, str], ...]
+    columns: tuple[str, ...]
+    metadata: tuple[Field, ...] = ()
+    filters: tuple[Expression, ...] = ()
+    limit: int = -1
+    is_bounded: bool = True
+    watermark: SourceWatermark | None = None
+    mode: ChangelogMode = ChangelogMode.INSERT_ONLY
+
+    def describe(self) -> str:
+        path = self.table.path
+        return join_parts(
+            f"table=['{path.name}']" if self.table.is_anonymous else f"table=[{path}]",
+            f"columns=[{', '.join(self.columns)}]",
+            f"metadata=[{', '.join(f.name for f in self.metadata)}]" if self.metadata else "",
+            f"filters=[{', '.join(map(str, self.filters))}]" if self.filters else "",
+            f"limit=[{self.limit}]" if self.limit >= 0 else "",
+            f"watermark=[{self.watermark.expression}]" if self.watermark is not None else "",
+            "" if self.mode.is_insert_only else f"changelog={self.mode}",
+        )
+
+    def trim(self, pruning: Pruning, wanted: Columns, time: bool) -> Trimmed:
+        wanted = wanted | inputs_of(*self.filters) if self.filters else wanted
+        kept = tuple(sorted(wanted)) or tuple(sorted(one_column(self.schema)))
+        places = places_of(kept)
+        count = len(self.columns)
+        scan = dataclasses.replace(
+            self,
+            columns=tuple(self.columns[i] for i in kept if i < count),
+            metadata=tuple(self.metadata[i - count] for i in kept if i >= count),
+            schema=self.schema.select(kept),
+            filters=tuple(remap(f, places) for f in self.filters),
+        )
+        return scan, places
+
+    def lower(self, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
+        engine, relation = lowering.engine, lowering.relation_of(self)
+        if relation is None:
+            raise refuse(engine.title, f'table "{self.table.path.name}"')
+        if not self.mode.is_insert_only:
+            raise refuse(engine.title, "reading a table of changes")
+        names = (*self.columns, *(field.name for field in self.metadata))
+        repeated = [name for name, count in Counter(map(str.lower, names)).items() if count > 1]
+        if repeated and self.metadata:
+            raise refuse(engine.title, f'metadata column "{repeated[0]}", which is also a column')
+        columns = [
+            engine.scanned(tree.column(name, "s", is_quoted=True), t)
+            for name, t in zip(names, self.schema.types, strict=False)
+        ]
+        made = tree.select(numbered(columns), tree.alias(relation, "s"))
+        if self.watermark is not None and self.watermark.adds_rowtime:
+            rowtime = tree.alias(lowering.expression(self.watermark.rowtime), f"c{len(columns)}")
+            made = tree.select([tree.star(), rowtime], tree.subquery(made, "i"))
+        if self.filters:
+            condition = tree.all_of([lowering.expression(f) for f in self.filters])
+            made = tree.select_all(made, where=condition)
+        return made
+
+    def scalar_expressions(self) -> tuple[Expression, ...]:
+        return self.filters

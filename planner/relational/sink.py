@@ -1,0 +1,47 @@
+"""Writing to a table."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from planner.relational.node import Key, RelationalNode, SingleInputNode
+from planner.relational.tracing import Condition
+from planner.relational.trimming import Columns, Pruning, places_of
+from sqlstream.catalog import CatalogTable
+from sqlstream.changelog import ChangelogMode
+from sqlstream.specs.on_conflict import OnConflict
+
+if TYPE_CHECKING:
+    from planner.relational.trimming import Trimmed
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Sink(SingleInputNode):
+    """Write to a table; the input's columns are the table's writable columns in order, cast to their types.
+
+    The table of a SELECT is that of `collect_table` (connector "collect"). `format_mode`: the widest changelog that the table's
+    format takes. `on_conflict` says which of several rows with one primary key stays.
+    """
+
+    table: CatalogTable
+    options: tuple[tuple[str, str], ...]
+    format_mode: ChangelogMode = ChangelogMode.INSERT_ONLY
+    on_conflict: OnConflict | None = None
+
+    def describe(self) -> str:
+        return f"table=[{self.table.path}], columns=[{', '.join(self.schema.names)}]"
+
+    def trim(self, pruning: Pruning, wanted: Columns, time: bool) -> Trimmed:
+        every = tuple(range(len(self.input.schema)))
+        trimmed = dataclasses.replace(self, input=pruning.exactly(self.input, frozenset(every), time))
+        return trimmed, places_of(every)
+
+    def result_keys(self) -> tuple[Key, ...]:
+        return self.input.result_keys()
+
+    def passed(self, conditions: tuple[Condition, ...]) -> list[list[Condition]]:
+        return [[*conditions]]
+
+    def origin(self, column: int) -> tuple[RelationalNode, int] | None:
+        return self.input, column

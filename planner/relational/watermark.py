@@ -1,0 +1,97 @@
+"""The watermark of a table."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from planner.lower import tree
+from planner.relational.calc import Project
+from planner.relational.node import Key, RelationalNode, SingleInputNode
+from planner.relational.scan import TableScan
+from planner.relational.tracing import Condition
+from planner.relational.trimming import Columns, Pruning, marked
+from planner.relational.wording import join_parts
+from sqlstream.expressions import Expression, InputRef, inputs_of, remap
+from sqlstream.specs.watermark import EmitStrategy
+from sqlstream.types import BOOLEAN, LogicalType
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from planner.lower.lowering import Lowering
+    from planner.relational.trimming import Trimmed
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Watermark(SingleInputNode):
+    """WATERMARK FOR `column` AS `expression`; the schema marks the column as ROWTIME."""
+
+    column: int
+    expression: Expression
+    emit_strategy: EmitStrategy = EmitStrategy.ON_PERIODIC
+    idle_timeout_ms: int = 0
+
+    def describe(self) -> str:
+        strategy = self.emit_strategy
+        return join_parts(
+            f"rowtime=[{self.schema.names[self.column]}]",
+            f"watermark=[{self.expression}]",
+            f"emit=[{strategy.value}]" if strategy is not EmitStrategy.ON_PERIODIC else "",
+            f"idle_timeout=[{self.idle_timeout_ms} ms]" if self.idle_timeout_ms else "",
+        )
+
+    def trim(self, pruning: Pruning, wanted: Columns, time: bool) -> Trimmed:
+        inner = wanted | ({self.column} | inputs_of(self.expression) if time else frozenset())
+        # The scan below belongs to this source: its columns were decided with those of the watermark.
+        is_scan = isinstance(self.input, TableScan)
+        trim = self.input.trim(pruning, inner, False) if is_scan else pruning.trim(self.input, inner, False)
+        source, places = trim
+        type_ = self.schema.types[self.column]
+        if not time:
+            # The column stays a time attribute in type: deduplication by row time needs its order, not its
+            # watermark.
+            return _marked_source(source, places.get(self.column, -1), type_), places
+        column = places[self.column]
+        made = dataclasses.replace(
+            self,
+            input=source,
+            column=column,
+            expression=remap(self.expression, places),
+            schema=marked(source.schema, column, type_),
+        )
+        return made, places
+
+    def lower(self, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
+        """The rows, or an error where the row time is NULL, as in a stream."""
+        field = self.input.schema.fields[self.column]
+        if not field.type.nullable:
+            return inputs[0]
+        fail = lowering.engine.failure(f'rowtime "{field.name}" is null', BOOLEAN)
+        is_null = tree.is_null(tree.input_column(self.column))
+        return tree.select_all(inputs[0], where=tree.case([(is_null, fail)], tree.boolean(True)))
+
+    def result_keys(self) -> tuple[Key, ...]:
+        return self.input.result_keys()
+
+    def passed(self, conditions: tuple[Condition, ...]) -> list[list[Condition]]:
+        return [[*conditions]]
+
+    def origin(self, column: int) -> tuple[RelationalNode, int] | None:
+        return self.input, column
+
+
+def _marked_source(node: RelationalNode, column: int, time: LogicalType) -> RelationalNode:
+    """A scan, or computed columns over one, whose column has the type of a time attribute."""
+    if column < 0:
+        return node
+    schema = marked(node.schema, column, time)
+    if isinstance(node, Project):
+        expression = node.expressions[column]
+        if isinstance(expression, InputRef):
+            # Mark the column down to the scan: a projection that changes nothing else is removed.
+            reference = InputRef(expression.index, time)
+            expressions = (*node.expressions[:column], reference, *node.expressions[column + 1 :])
+            source = _marked_source(node.input, expression.index, time)
+            return dataclasses.replace(node, input=source, expressions=expressions, schema=schema)
+    return dataclasses.replace(node, schema=schema)

@@ -1,0 +1,79 @@
+"""FIRST_VALUE, LAST_VALUE and LISTAGG over rows that may be retracted: functions of a list of all values."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.aggregates.accumulator import present
+from runtime.aggregates.array_aggregate import ArrayAggregate
+from runtime.evaluate.lists import Lists, list_column
+from runtime.state.arrays import Array
+from sqlstream import types as sql
+from sqlstream.expressions import AggregateCall
+from sqlstream.types import LogicalType
+
+_NAMES = ("value", "separator")
+
+
+class KeptList(ArrayAggregate):
+    """A function of the values that are not NULL in order of arrival; a retracted row takes away the first one that is equal to
+    its own.
+
+    State: as of ArrayAggregate, one array per slot; where there is a second argument, its elements are rows of both.
+    """
+
+    takes_nulls = False
+
+    def __init__(self, call: AggregateCall, argument_types: tuple[LogicalType, ...]) -> None:
+        super().__init__(call, (_element_type(argument_types),))
+        self.argument_types = argument_types
+
+    def accumulate(self, slots: Array, args: list[pa.Array], weights: Array) -> None:
+        weights = present(weights, args[0])
+        if len(weights):
+            rows = np.flatnonzero(weights)
+            slots, weights, args = slots[rows], weights[rows], [a.take(pa.array(rows)) for a in args]
+        elements = args[0] if len(args) == 1 else pa.StructArray.from_arrays(args, _NAMES[: len(args)])
+        super().accumulate(slots, [elements], weights)
+
+    def results(self, slots: Array) -> pa.Array:
+        return self._of_lists(Lists.of(self._arrays.get(slots)))
+
+    @abstractmethod
+    def _of_lists(self, lists: Lists) -> pa.Array:
+        """The result of each list; NULL where it has no element."""
+
+
+class KeptOrder(KeptList):
+    """FIRST_VALUE or LAST_VALUE (Flink: FirstValueWithRetract, LastValueWithRetract)."""
+
+    def _of_lists(self, lists: Lists) -> pa.Array:
+        is_first = self.call.function == "FIRST_VALUE"
+        places = lists.starts if is_first else lists.starts + lists.lengths - 1
+        return lists.values.take(pa.array(places, mask=lists.lengths == 0))
+
+
+class KeptTexts(KeptList):
+    """LISTAGG (Flink: ListAggWithRetract): each text but the first is preceded by the separator of its row."""
+
+    def _of_lists(self, lists: Lists) -> pa.Array:
+        texts, separators = self._texts(lists.elements())
+        before = pc.if_else(pa.array(lists.ordinals() == 0), "", pc.fill_null(separators, ""))
+        pieces = pc.binary_join_element_wise(before, texts, "")
+        together = list_column(pa.list_(pieces.type), lists.lengths, pieces, lists.lengths == 0)
+        return pc.binary_join(together, "")
+
+    def _texts(self, elements: pa.Array) -> tuple[pa.Array, pa.Array]:
+        if len(self.argument_types) == 1:
+            return elements, pa.repeat(",", len(elements))
+        texts, separators = elements.flatten()
+        return texts, separators
+
+
+def _element_type(argument_types: tuple[LogicalType, ...]) -> LogicalType:
+    types = [t.without_time_attribute().with_nullable(True) for t in argument_types]
+    return types[0] if len(types) == 1 else sql.row(*zip(_NAMES, types, strict=True))

@@ -1,0 +1,251 @@
+"""Functions of arrays."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.evaluate.context import EvaluationContext
+from runtime.evaluate.duckdb_function import evaluate_in_duckdb
+from runtime.evaluate.kernel import (
+    Builder,
+    Kernel,
+    Values,
+    as_arrays,
+    is_literal,
+    literal_of,
+    null_mask,
+    numbers,
+    with_int_parameters,
+)
+from runtime.evaluate.lists import (
+    Lists,
+    codes_of,
+    first_of_equal,
+    is_among,
+    joined_nulls,
+    list_column,
+    one_after_another,
+    ranks_of,
+)
+from sqlstream.arrow import to_arrow_type
+from sqlstream.errors import UserError
+from sqlstream.expressions import Call
+
+
+def _making(kernel: Callable[..., pa.Array]) -> Builder:
+    """`kernel(target, *columns)`, where `target` is the Arrow type of the result."""
+
+    def build(call: Call, context: EvaluationContext) -> Kernel:
+        target = to_arrow_type(call.type)
+        return lambda *args: kernel(target, *as_arrays(*args))
+
+    return build
+
+
+def _of_elements(column: pa.Array) -> Lists:
+    """Each row of a column as a list of one element."""
+    rows = len(column)
+    return Lists(np.arange(rows), np.ones(rows, dtype=np.int64), column, None)
+
+
+def _append(target: pa.DataType, array: pa.Array, element: pa.Array) -> pa.Array:
+    lists = Lists.of(array)
+    lengths, values = one_after_another([lists, _of_elements(element)])
+    return list_column(target, lengths, values, lists.nulls)
+
+
+def _prepend(target: pa.DataType, array: pa.Array, element: pa.Array) -> pa.Array:
+    lists = Lists.of(array)
+    lengths, values = one_after_another([_of_elements(element), lists])
+    return list_column(target, lengths, values, lists.nulls)
+
+
+def _concat(target: pa.DataType, *arrays: pa.Array) -> pa.Array:
+    lists = [Lists.of(array) for array in arrays]
+    lengths, values = one_after_another(lists)
+    return list_column(target, lengths, values, joined_nulls(*(part.nulls for part in lists)))
+
+
+def _matches(array: pa.Array, element: pa.Array) -> tuple[Lists, Values]:
+    """The lists, and for each of their elements whether it equals that of its row; NULL equals NULL."""
+    lists = Lists.of(array)
+    codes, wanted = codes_of(lists.elements(), element)
+    return lists, codes == wanted[lists.owners()]
+
+
+def _contains(target: pa.DataType, array: pa.Array, element: pa.Array) -> pa.Array:
+    lists, is_match = _matches(array, element)
+    return pa.array(lists.counted(is_match) > 0, mask=lists.nulls)
+
+
+def _position(target: pa.DataType, array: pa.Array, element: pa.Array) -> pa.Array:
+    """The place, from 1, of the first such element; 0 when there is none."""
+    lists, is_match = _matches(array, element)
+    places = np.zeros(lists.rows, dtype=np.int32)
+    # Backwards, so that the first match of a row is written last.
+    found = np.flatnonzero(is_match)[::-1]
+    places[lists.owners()[found]] = lists.ordinals()[found] + 1
+    return pa.array(places, mask=null_mask(array, element))
+
+
+def _remove(target: pa.DataType, array: pa.Array, element: pa.Array) -> pa.Array:
+    lists, is_match = _matches(array, element)
+    return _kept(target, lists, np.flatnonzero(~is_match))
+
+
+def _kept(target: pa.DataType, lists: Lists, chosen: Values) -> pa.Array:
+    """The lists with only these of their elements, in the order of `chosen`, which is by row."""
+    lengths = np.bincount(lists.owners()[chosen], minlength=lists.rows)
+    return list_column(target, lengths, lists.elements().take(pa.array(chosen)), lists.nulls)
+
+
+def _distinct(target: pa.DataType, array: pa.Array) -> pa.Array:
+    lists = Lists.of(array)
+    (codes,) = codes_of(lists.elements())
+    return _kept(target, lists, first_of_equal(lists.owners(), codes))
+
+
+def _union(target: pa.DataType, left: pa.Array, right: pa.Array) -> pa.Array:
+    return _distinct(target, _concat(target, left, right))
+
+
+def _against(target: pa.DataType, left: pa.Array, right: pa.Array, *, keeps_common: bool) -> pa.Array:
+    """The distinct elements of the left array that the right one has, or has not."""
+    lists, others = Lists.of(left), Lists.of(right)
+    codes, other_codes = codes_of(lists.elements(), others.elements())
+    owners = lists.owners()
+    is_common = is_among(owners, codes, others.owners(), other_codes)
+    chosen = np.flatnonzero(is_common if keeps_common else ~is_common)
+    chosen = chosen[first_of_equal(owners[chosen], codes[chosen])]
+    kept = _kept(target, lists, chosen)
+    nulls = joined_nulls(lists.nulls, others.nulls)
+    return kept if nulls is None else pc.if_else(pa.array(nulls), pa.scalar(None, target), kept)
+
+
+def _reverse(target: pa.DataType, array: pa.Array) -> pa.Array:
+    lists = Lists.of(array)
+    ends = np.repeat(lists.starts + lists.lengths - 1, lists.lengths)
+    places = pa.array(ends - lists.ordinals())
+    return list_column(target, lists.lengths, lists.values.take(places), lists.nulls)
+
+
+def _slice(target: pa.DataType, array: pa.Array, start: pa.Array, end: pa.Array | None = None) -> pa.Array:
+    """From `start` to `end`, both included: from 1, or back from the end when negative; 0 is the beginning."""
+    lists = Lists.of(array)
+    first = _from_one(numbers(start, np.int64), lists.lengths)
+    last = lists.lengths if end is None else _from_one(numbers(end, np.int64), lists.lengths)
+    first, last = np.maximum(first, 1), np.minimum(last, lists.lengths)
+    nulls = null_mask(array, start) if end is None else null_mask(array, start, end)
+    lengths = np.maximum(last - first + 1, 0)
+    if nulls is not None:
+        lengths[nulls] = 0
+    chosen = Lists(lists.starts + first - 1, lengths, lists.values, nulls)
+    return list_column(target, lengths, lists.values.take(pa.array(chosen.positions())), nulls)
+
+
+def _from_one(places: Values, lengths: Values) -> Values:
+    """Places back from the end as places from 1 (below 1 before the beginning); 0 is 1."""
+    return np.where(places < 0, places + lengths + 1, np.where(places == 0, 1, places))
+
+
+def _sort(
+    target: pa.DataType, array: pa.Array, ascending: pa.Array | None = None, first: pa.Array | None = None
+) -> pa.Array:
+    """Ascending with NULLs first, or descending with NULLs last; the third argument says where NULLs are."""
+    lists = Lists.of(array)
+    flags = [flag for flag in (ascending, first) if flag is not None]
+    is_ascending = np.ones(lists.rows, dtype=bool) if ascending is None else _is_true(ascending)
+    is_null_first = is_ascending if first is None else _is_true(first)
+    owners, elements = lists.owners(), lists.elements()
+    span = len(elements) + 2
+    ranks = ranks_of(elements)
+    places = np.where(is_ascending[owners], ranks + 1, span - 2 - ranks)
+    missing = null_mask(elements)
+    if missing is not None:
+        places[missing] = np.where(is_null_first[owners[missing]], 0, span - 1)
+    chosen = np.argsort(owners * span + places)
+    nulls = joined_nulls(lists.nulls, null_mask(*flags) if flags else None)
+    return list_column(target, lists.lengths, elements.take(pa.array(chosen)), nulls)
+
+
+def _is_true(flags: pa.Array) -> Values:
+    return pc.fill_null(flags, False).to_numpy(zero_copy_only=False)
+
+
+def _extreme(target: pa.DataType, array: pa.Array, *, is_least: bool) -> pa.Array:
+    """The least or greatest element that is not NULL; NULL without one."""
+    lists = Lists.of(array)
+    elements = lists.elements()
+    present = pc.is_valid(elements).to_numpy(zero_copy_only=False)
+    owners, ranks = lists.owners()[present], ranks_of(elements)[present]
+    best = np.full(lists.rows, len(elements) if is_least else -1, dtype=np.int64)
+    (np.minimum if is_least else np.maximum).at(best, owners, ranks)
+    found = (best >= 0) & (best < len(elements))
+    return elements.take(pc.sort_indices(elements)).take(pa.array(best, mask=~found))
+
+
+def _join(
+    target: pa.DataType, array: pa.Array, delimiter: pa.Array, null_text: pa.Array | None = None
+) -> pa.Array:
+    """The texts with the delimiter between; NULLs are left out, or replaced by the third argument."""
+    lists = Lists.of(array)
+    owners, elements = lists.owners(), lists.elements().cast(pa.string())
+    if null_text is not None:
+        elements = pc.coalesce(elements, null_text.take(pa.array(owners)))
+    present = np.flatnonzero(pc.is_valid(elements).to_numpy(zero_copy_only=False))
+    lengths = np.bincount(owners[present], minlength=lists.rows)
+    pieces = list_column(pa.list_(pa.string()), lengths, elements.take(pa.array(present)), lists.nulls)
+    joined = pc.binary_join(pieces, delimiter)
+    if null_text is None or not null_text.null_count:
+        return joined
+    return pc.if_else(pc.is_valid(null_text), joined, pa.scalar(None, pa.string()))
+
+
+def _only_element(target: pa.DataType, array: pa.Array) -> pa.Array:
+    lists = Lists.of(array)
+    if (lists.lengths > 1).any():
+        raise UserError(
+            "SS5102",
+            f"ELEMENT got an array of {int(lists.lengths.max())} elements",
+            hint="give it arrays of at most one element, or read one by its index: array[1]",
+        )
+    return lists.values.take(pa.array(lists.starts, mask=lists.lengths == 0))
+
+
+_IN_COLUMNS = "CASE WHEN a1 IS NULL THEN NULL WHEN a0 = '' AND a1 = '' THEN CAST([] AS VARCHAR[]) ELSE string_split(a0, a1) END"
+
+
+def _split(call: Call, context: EvaluationContext) -> Kernel:
+    """The parts between delimiters; an empty delimiter splits into characters."""
+    target = to_arrow_type(call.type)
+    if is_literal(call, 1) and literal_of(call, 1):
+        delimiter = literal_of(call, 1)
+        return lambda text, _: pc.split_pattern(text, delimiter).cast(target)
+    return lambda *args: evaluate_in_duckdb(_IN_COLUMNS, *args).cast(target)
+
+
+BUILDERS: dict[str, Builder] = {
+    "ARRAY_APPEND": _making(_append),
+    "ARRAY_PREPEND": _making(_prepend),
+    "ARRAY_CONCAT": _making(_concat),
+    "ARRAY_CONTAINS": _making(_contains),
+    "ARRAY_POSITION": _making(_position),
+    "ARRAY_REMOVE": _making(_remove),
+    "ARRAY_DISTINCT": _making(_distinct),
+    "ARRAY_UNION": _making(_union),
+    "ARRAY_EXCEPT": _making(functools.partial(_against, keeps_common=False)),
+    "ARRAY_INTERSECT": _making(functools.partial(_against, keeps_common=True)),
+    "ARRAY_REVERSE": _making(_reverse),
+    "ARRAY_SLICE": with_int_parameters(_making(_slice)),
+    "ARRAY_SORT": _making(_sort),
+    "ARRAY_MAX": _making(functools.partial(_extreme, is_least=False)),
+    "ARRAY_MIN": _making(functools.partial(_extreme, is_least=True)),
+    "ARRAY_JOIN": _making(_join),
+    "ELEMENT": _making(_only_element),
+    "SPLIT": _split,
+}

@@ -1,0 +1,210 @@
+"""A column of JSON documents, read once for all functions of a batch that look into it."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.evaluate.cast_to_text import write_floats
+from runtime.evaluate.kernel import BATCH_BYTES_MAX, as_array, too_large
+from runtime.kernels import json_nodes, json_tape
+from runtime.kernels.buffers import valid_mask, validity_buffer, view_buffer, view_offsets
+
+Numbers = np.ndarray[Any, Any]
+_local = threading.local()
+
+
+@dataclasses.dataclass
+class Documents:
+    """The values of a column of documents as a tape (`runtime.kernels.json_tape`).
+
+    `data`: the texts, then what was written anew: strings with Jackson's escapes, numbers as Java prints them. `roots`: the
+    value that is the whole document, -1 where it is NULL or malformed. `tape` is not changed but by `without_repeated_names`.
+    """
+
+    text: pa.Array
+    data: Numbers
+    tape: Numbers
+    roots: Numbers
+    keeps_numbers: bool = False
+    _is_unique: bool = False
+
+    def without_repeated_names(self) -> Documents:
+        """These documents, once each object holds of members of one name only the last."""
+        if not self._is_unique:
+            slots = np.full(1 << (2 * len(self.tape) + 1).bit_length(), -1, np.int32)
+            json_tape.keep_last_values(self.data, self.tape, slots)
+            self._is_unique = True
+        return self
+
+    def kinds(self, values: Numbers) -> Numbers:
+        """The kind of each value; -1 for -1."""
+        if not len(self.tape):
+            return np.full(len(values), -1, np.int32)
+        return np.where(values < 0, -1, self.tape[values, json_tape.KIND])
+
+    def counts(self, values: Numbers) -> Numbers:
+        """How many children each value has; 0 for scalars and -1."""
+        out = np.empty(len(values), np.int32)
+        json_nodes.counts_into(out, as_values(values), self.without_repeated_names().tape)
+        return out
+
+    def texts(self, values: Numbers) -> pa.Array:
+        """The characters of each scalar; NULL for -1."""
+        rows = self.tape[values] if len(self.tape) else np.full((len(values), json_tape.WIDTH), 0, np.int32)
+        is_none = values < 0
+        starts = np.where(is_none, 0, rows[:, json_tape.START]).astype(np.int32)
+        ends = np.where(is_none, 0, rows[:, json_tape.END]).astype(np.int32)
+        is_string = (rows[:, json_tape.KIND] == json_tape.STRING).astype(np.uint8)
+        return _copied(
+            json_tape.texts_into,
+            int((ends - starts).sum()),
+            self.data,
+            starts,
+            ends,
+            is_string,
+            nulls=is_none,
+        )
+
+    def spans(self, starts: Numbers, ends: Numbers) -> pa.Array:
+        """Parts of the data as texts."""
+        plain = np.zeros(len(starts), np.uint8)
+        return _copied(json_tape.texts_into, int((ends - starts).sum()), self.data, starts, ends, plain)
+
+    def json(self, values: Numbers) -> pa.Array:
+        """Each value as JSON without blanks; NULL for -1."""
+        values, tape = as_values(values), self.without_repeated_names().tape
+        offsets = np.zeros(len(values) + 1, np.int32)
+        size = json_nodes.write_into(np.empty(0, np.uint8), offsets, values, self.data, tape, False)
+        if size > BATCH_BYTES_MAX:
+            raise too_large("a column of JSON")
+        out = np.empty(size + 8, np.uint8)
+        json_nodes.write_into(out, offsets, values, self.data, tape, True)
+        return strings(offsets, out, values < 0)
+
+    def numbers(self, values: Numbers) -> Numbers:
+        """Numbers as DOUBLE; NaN for values of other kinds."""
+        kinds = self.kinds(values)
+        found = self.texts(np.where(kinds == json_tape.NUMBER, values, -1))
+        return pc.fill_null(pc.cast(found, pa.float64()), float("nan")).to_numpy(zero_copy_only=False)
+
+    def with_numbers(self, numbers: pa.Array) -> tuple[Documents, Numbers]:
+        """Documents that hold these numbers, as texts, too, and their values; -1 for NULL."""
+        data, starts, ends = _appended(self.data, numbers)
+        added = np.full((len(numbers), json_tape.WIDTH), -1, np.int32)
+        added[:, json_tape.KIND] = json_tape.NUMBER
+        added[:, json_tape.START], added[:, json_tape.END] = starts, ends
+        values = np.arange(len(self.tape), len(self.tape) + len(added), dtype=np.int32)
+        is_null = numbers.is_null().to_numpy(zero_copy_only=False)
+        return self.with_values(added, data), np.where(is_null, -1, values).astype(np.int32)
+
+    def with_values(self, added: Numbers, data: Numbers | None = None) -> Documents:
+        """Documents with further rows of the tape."""
+        tape = np.ascontiguousarray(np.concatenate([self.tape, added]), np.int32)
+        data = self.data if data is None else data
+        return Documents(self.text, data, tape, self.roots, self.keeps_numbers, self._is_unique)
+
+
+def as_values(values: Numbers) -> Numbers:
+    return np.ascontiguousarray(values, np.int32)
+
+
+def strings(offsets: Numbers, data: Numbers, is_null: Numbers | None = None) -> pa.Array:
+    """An Arrow column over the memory of its texts."""
+    valid = None if is_null is None or not is_null.any() else validity_buffer(~is_null)
+    return pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data), valid)
+
+
+def read_documents(text: Any, *, keeps_numbers: bool = False) -> Documents:
+    """The documents of a column. The last column that was read in this thread is kept, so that several calls read it once.
+
+    `keeps_numbers`: a number without an exponent stays as it is written.
+    """
+    text = as_array(text, 1) if isinstance(text, pa.Scalar) else text
+    last: Documents | None = getattr(_local, "documents", None)
+    if last is None or last.text is not text or last.keeps_numbers is not keeps_numbers:
+        last = _local.documents = _read(text, keeps_numbers)
+    return last
+
+
+def _read(text: pa.Array, keeps_numbers: bool) -> Documents:
+    offsets, _ = view_offsets(text)
+    rows = len(text)
+    size = int(offsets[-1])
+    data = view_buffer(text.buffers()[2], np.uint8, 0, size)
+    used = data[int(offsets[0]) :]
+    values_max = rows + sum(int(np.count_nonzero(used == ord(c))) for c in ",[{")
+    tape = np.empty((values_max, json_tape.WIDTH), np.int32)
+    marked, roots = np.empty(2 * values_max, np.int32), np.empty(rows, np.int32)
+    valid = valid_mask(text)
+    is_valid = np.empty(0, np.uint8) if valid is None else np.ascontiguousarray(valid, np.uint8)
+    count, marks = json_tape.read_documents_into(data, offsets[: rows + 1], is_valid, roots, tape, marked)
+    tape = tape[:count]
+    if marks:
+        data = _with_canonical_texts(data, tape, marked[:marks], keeps_numbers)
+    return Documents(text, data, tape, roots, keeps_numbers)
+
+
+def _with_canonical_texts(data: Numbers, tape: Numbers, marked: Numbers, keeps_numbers: bool) -> Numbers:
+    """The data with canonical forms of the marked texts at its end, where the tape then has them."""
+    values, is_name = marked >> 1, (marked & 1).astype(bool)
+    is_string = is_name | (tape[values, json_tape.KIND] == json_tape.STRING)
+    for chosen, starts_at, ends_at in (
+        (is_name, json_tape.KEY, json_tape.KEY_END),
+        (is_string & ~is_name, json_tape.START, json_tape.END),
+        (~is_string, json_tape.START, json_tape.END),
+    ):
+        places = values[chosen]
+        if len(places):
+            starts, ends = as_values(tape[places, starts_at]), as_values(tape[places, ends_at])
+            size = int((ends - starts).sum())
+            if starts_at == json_tape.KEY or is_string[chosen].all():
+                written = _copied(json_tape.canonical_strings_into, size, data, starts, ends)
+            else:
+                plain = np.zeros(len(starts), np.uint8)
+                written = java_numbers(
+                    _copied(json_tape.texts_into, size, data, starts, ends, plain), keeps_numbers
+                )
+            data, tape[places, starts_at], tape[places, ends_at] = _appended(data, written)
+    return data
+
+
+def java_numbers(texts: pa.Array, keeps_numbers: bool) -> pa.Array:
+    """Numbers of JSON as Java prints them: a DOUBLE where there is an exponent or, unless points are kept, a point."""
+    is_real = pc.match_substring_regex(texts, "[eE]" if keeps_numbers else "[.eE]")
+    real = write_floats(pc.cast(pc.if_else(is_real, texts, "0"), pa.float64()))
+    real = pc.if_else(
+        pc.is_in(real, pa.array(["Infinity", "-Infinity"])),
+        pc.binary_join_element_wise('"', real, '"', ""),
+        real,
+    )
+    return pc.if_else(is_real, real, pc.replace_substring_regex(texts, r"\A-0\z", "0"))
+
+
+def _appended(data: Numbers, texts: pa.Array) -> tuple[Numbers, Numbers, Numbers]:
+    """The data with these texts behind it, and their places."""
+    offsets, _ = view_offsets(texts)
+    added = view_buffer(texts.buffers()[2], np.uint8, int(offsets[0]), int(offsets[-1] - offsets[0]))
+    if len(data) + len(added) > BATCH_BYTES_MAX:
+        raise too_large("a column of JSON")
+    places = offsets.astype(np.int64) - int(offsets[0]) + len(data)
+    return np.concatenate([data, added]), places[:-1].astype(np.int32), places[1:].astype(np.int32)
+
+
+def _copied(
+    copy: Any,
+    size: int,
+    data: Numbers,
+    starts: Numbers,
+    ends: Numbers,
+    *more: Numbers,
+    nulls: Numbers | None = None,
+) -> pa.Array:
+    offsets, out = np.zeros(len(starts) + 1, np.int32), np.empty(size + 8, np.uint8)
+    copy(out, offsets, data, starts, ends, *more)
+    return strings(offsets, out, nulls)

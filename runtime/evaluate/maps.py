@@ -1,0 +1,122 @@
+"""Functions of maps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.evaluate.by_parameter import by_parameter
+from runtime.evaluate.context import EvaluationContext
+from runtime.evaluate.kernel import Builder, Kernel, as_arrays, is_literal, literal_of
+from runtime.evaluate.lists import (
+    Lists,
+    joined_nulls,
+    last_kept,
+    list_column,
+    one_after_another,
+)
+from runtime.evaluate.pattern import checked_regex
+from sqlstream.arrow import to_arrow_type
+from sqlstream.errors import UserError
+from sqlstream.expressions import Call
+
+
+def _making(kernel: Callable[..., pa.Array]) -> Builder:
+    def build(call: Call, context: EvaluationContext) -> Kernel:
+        target = to_arrow_type(call.type)
+        return lambda *args: kernel(target, *as_arrays(*args))
+
+    return build
+
+
+def _keys(target: pa.DataType, column: pa.Array) -> pa.Array:
+    entries = Lists.of(column)
+    keys = column.keys.take(pa.array(entries.positions()))
+    return list_column(target, entries.lengths, keys, entries.nulls)
+
+
+def _values(target: pa.DataType, column: pa.Array) -> pa.Array:
+    entries = Lists.of(column)
+    values = column.items.take(pa.array(entries.positions()))
+    return list_column(target, entries.lengths, values, entries.nulls)
+
+
+def _entries(target: pa.DataType, column: pa.Array) -> pa.Array:
+    entries = Lists.of(column)
+    places = pa.array(entries.positions())
+    fields = list(target.value_type)
+    pairs = pa.StructArray.from_arrays([column.keys.take(places), column.items.take(places)], fields=fields)
+    return list_column(target, entries.lengths, pairs, entries.nulls)
+
+
+def _from_arrays(target: pa.DataType, keys: pa.Array, values: pa.Array) -> pa.Array:
+    """Of equal keys the last is kept."""
+    left, right = Lists.of(keys), Lists.of(values)
+    nulls = joined_nulls(left.nulls, right.nulls)
+    unlike = left.lengths != right.lengths
+    if nulls is not None:
+        unlike &= ~nulls
+    if unlike.any():
+        row = int(np.argmax(unlike))
+        raise UserError(
+            "SS5102",
+            f"MAP_FROM_ARRAYS got {left.lengths[row]} keys and {right.lengths[row]} values",
+            hint="give it arrays of the same length",
+        )
+    if nulls is not None:
+        left, right = (
+            Lists(part.starts, np.where(nulls, 0, part.lengths), part.values, nulls) for part in (left, right)
+        )
+    return last_kept(target, left.owners(), left.rows, left.elements(), right.elements(), nulls)
+
+
+def _union(target: pa.DataType, *maps: pa.Array) -> pa.Array:
+    """All entries; of equal keys that of the last map."""
+    lists = [Lists.of(part) for part in maps]
+    nulls = joined_nulls(*(part.nulls for part in lists))
+    lengths, entries = one_after_another(lists)
+    owners = np.repeat(np.arange(len(lengths)), lengths)
+    keys, items = entries.flatten()
+    return last_kept(target, owners, len(lengths), keys, items, nulls)
+
+
+def _from_text(call: Call, context: EvaluationContext) -> Kernel:
+    """STR_TO_MAP: both delimiters are regular expressions; a pair without a value has NULL."""
+    target = to_arrow_type(call.type)
+    given = len(call.args)
+    if is_literal(call, 1, 2):
+        return _pairs_of(target, *(literal_of(call, i) for i in range(1, given)))
+    return by_parameter(lambda *delimiters: _pairs_of(target, *delimiters), target)
+
+
+def _pairs_of(target: pa.DataType, between_pairs: str = ",", between_parts: str = "=") -> Kernel:
+    pair_regex, part_regex = checked_regex(between_pairs), checked_regex(between_parts)
+
+    def kernel(text: pa.Array, *_: object) -> pa.Array:
+        pieces = Lists.of(pc.split_pattern_regex(text, pair_regex))
+        elements = pieces.elements()
+        owners, ordinals = pieces.owners(), pieces.ordinals()
+        # As Java splits: empty pieces at the end are none.
+        filled = np.flatnonzero(pc.not_equal(elements, "").to_numpy(zero_copy_only=False))
+        last = np.full(pieces.rows, -1, dtype=np.int64)
+        np.maximum.at(last, owners[filled], ordinals[filled])
+        kept = np.flatnonzero(ordinals <= last[owners])
+        parts = Lists.of(pc.split_pattern_regex(elements.take(pa.array(kept)), part_regex, max_splits=1))
+        keys = parts.values.take(pa.array(parts.starts))
+        items = parts.values.take(pa.array(parts.starts + 1, mask=parts.lengths < 2))
+        return last_kept(target, owners[kept], pieces.rows, keys, items, pieces.nulls)
+
+    return kernel
+
+
+BUILDERS: dict[str, Builder] = {
+    "MAP_KEYS": _making(_keys),
+    "MAP_VALUES": _making(_values),
+    "MAP_ENTRIES": _making(_entries),
+    "MAP_FROM_ARRAYS": _making(_from_arrays),
+    "MAP_UNION": _making(_union),
+    "STR_TO_MAP": _from_text,
+}

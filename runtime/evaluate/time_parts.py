@@ -1,0 +1,38 @@
+"""Parts of points in time that Arrow has not: fractions of a second with its whole seconds, and periods of years."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.evaluate.kernel import Values, null_mask, numbers
+
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_MINUTE_S = 60
+
+
+def second_parts(timestamps: pa.Array, parts: int) -> pa.Array:
+    """The seconds of the minute in this fraction of a second, as in Calcite: 5.678 seconds are 5678 milliseconds."""
+    per_second = _PER_SECOND[timestamps.type.unit]
+    of_minute = numbers(timestamps, np.int64) % (_MINUTE_S * per_second)
+    scaled = of_minute * (parts // per_second) if parts >= per_second else of_minute // (per_second // parts)
+    return pa.array(scaled, mask=null_mask(timestamps))
+
+
+def year_periods(timestamps: pa.Array, span: int, first: int) -> pa.Array:
+    """The number of the period of `span` years: `first` is the year with which period 0 or 1 begins."""
+    years = numbers(pc.year(timestamps), np.int64)
+    return pa.array((years - first) // span + first, mask=null_mask(timestamps))
+
+
+PERIODS = {"DECADE": (10, 0), "CENTURY": (100, 1), "MILLENNIUM": (1000, 1)}
+"""Years, and the year with which the first one begins."""
+
+
+def period_start(timestamps: pa.Array, unit: str, after: int = 0) -> pa.Array:
+    """The beginning of the period, or of one so many `after` it, in the type of the argument."""
+    span, first = PERIODS[unit]
+    years: Values = (numbers(pc.year(timestamps), np.int64) - first) // span * span + first + after * span
+    days = (years - 1970).astype("datetime64[Y]").astype("datetime64[D]").astype(np.int32)
+    return pc.cast(pa.array(days, mask=null_mask(timestamps)).view(pa.date32()), timestamps.type)

@@ -1,0 +1,67 @@
+"""The options of the formats of change events; those that they share with format `json` mean the same there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from runtime.formats.json_options import JsonOptions
+from sqlstream.spi.connector import OptionType
+from sqlstream.spi.table_options import descriptors_of, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeEventOptions:
+    """What every one of the formats takes."""
+
+    ignores_errors: bool = option(
+        "ignore-parse-errors",
+        OptionType.BOOLEAN,
+        "Whether undecodable events are counted and written to a separate file instead of failing the job.",
+        "false",
+    )
+    timestamp_standard: str = option(
+        "timestamp-format.standard",
+        OptionType.ENUM,
+        "How timestamps are written: 2020-12-30 12:13:14.123 or 2020-12-30T12:13:14.123. Both are read.",
+        "SQL",
+        choices=("SQL", "ISO-8601"),
+    )
+    writes_plain_decimals: bool = option(
+        "encode.decimal-as-plain-number",
+        OptionType.BOOLEAN,
+        "Whether decimals are written without an exponent.",
+        "false",
+    )
+    leaves_out_nulls: bool = option(
+        "encode.ignore-null-fields", OptionType.BOOLEAN, "Whether fields that are NULL are left out.", "false"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DebeziumOptions(ChangeEventOptions):
+    """The options of `debezium-json`."""
+
+    has_schema: bool = option(
+        "schema-include",
+        OptionType.BOOLEAN,
+        "Whether each event is the payload beside its schema, as Kafka Connect's JSON converter writes it.",
+        "false",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CanalOptions(ChangeEventOptions):
+    """The options of `canal-json`."""
+
+    databases: str | None = option(
+        "database.include", OptionType.STRING, "A regular expression: only events of such databases are read."
+    )
+    tables: str | None = option(
+        "table.include", OptionType.STRING, "A regular expression: only events of such tables are read."
+    )
+
+
+def json_options(options: dict[str, str]) -> dict[str, str]:
+    """Those of the options that the rows within an event are read and written by."""
+    shared = {d.key for d in descriptors_of(JsonOptions)}
+    return {key: value for key, value in options.items() if key in shared}

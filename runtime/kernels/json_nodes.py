@@ -1,0 +1,167 @@
+"""Follows and writes values of a tape of JSON documents (`runtime.kernels.json_tape`)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runtime.native.kernel import READ_BYTES, inlined, kernel
+
+# As in json_tape: a kernel's file holds all that its machine code depends on.
+_STRING, _ARRAY, _OBJECT = 0, 5, 6
+_KIND, _START, _END, _KEY, _KEY_END, _PARENT, _FIRST, _SIBLING = range(8)
+
+
+@kernel(f"void(int32[::1], int32[::1], {READ_BYTES}, int32[:, ::1], {READ_BYTES})")
+def members_into(out, values, data, tape, name):  # type: ignore[no-untyped-def]
+    """The last member of this name of each object; -1 where there is none, or the value (or -1) is no object."""
+    for n in range(len(values)):
+        found = -1
+        if values[n] >= 0 and tape[values[n], _KIND] == _OBJECT:
+            child = tape[values[n], _FIRST]
+            while child >= 0:
+                key = tape[child, _KEY]
+                if tape[child, _KEY_END] - key == len(name):
+                    i = 0
+                    while i < len(name) and data[key + i] == name[i]:
+                        i += 1
+                    if i == len(name):
+                        found = child
+                child = tape[child, _SIBLING]
+        out[n] = found
+
+
+@inlined
+def _count(tape, value):  # type: ignore[no-untyped-def]
+    count, child = 0, tape[value, _FIRST]
+    while child >= 0:
+        count += 1
+        child = tape[child, _SIBLING]
+    return count
+
+
+@kernel("void(int32[::1], int32[::1], int32[:, ::1])")
+def counts_into(out, values, tape):  # type: ignore[no-untyped-def]
+    """How many children each value has; 0 for -1 and for scalars."""
+    for n in range(len(values)):
+        out[n] = _count(tape, values[n]) if values[n] >= 0 else 0
+
+
+@kernel("void(int32[::1], int32[::1], int32[:, ::1], int64)")
+def elements_into(out, values, tape, index):  # type: ignore[no-untyped-def]
+    """The element at this index of each array, from the end where it is negative; -1 where there is none."""
+    for n in range(len(values)):
+        out[n] = -1
+        if values[n] < 0 or tape[values[n], _KIND] != _ARRAY:
+            continue
+        place = index if index >= 0 else _count(tape, values[n]) + index
+        if place < 0:
+            continue
+        child = tape[values[n], _FIRST]
+        while child >= 0 and place > 0:
+            child = tape[child, _SIBLING]
+            place -= 1
+        out[n] = child
+
+
+@kernel("void(int32[::1], int32[::1], int32[:, ::1])")
+def children_into(out, values, tape):  # type: ignore[no-untyped-def]
+    """All children of all values (none is -1), in their order."""
+    o = 0
+    for n in range(len(values)):
+        child = tape[values[n], _FIRST]
+        while child >= 0:
+            out[o] = child
+            o += 1
+            child = tape[child, _SIBLING]
+
+
+@kernel("int64(int32[::1], int32[::1], int32[::1], int32[:, ::1])")
+def containers_into(out, counts, values, tape):  # type: ignore[no-untyped-def]
+    """All objects and arrays in each value, itself first, each before its children; returns how many.
+
+    `out` may be empty: then they are only counted, per value, in `counts`.
+    """
+    total = np.int64(0)
+    for n in range(len(values)):
+        root, count = values[n], 0
+        t = root
+        while t >= 0:
+            if tape[t, _KIND] >= _ARRAY:
+                if len(out):
+                    out[total + count] = t
+                count += 1
+            if tape[t, _FIRST] >= 0:
+                t = tape[t, _FIRST]
+                continue
+            while t != root and tape[t, _SIBLING] < 0:
+                t = tape[t, _PARENT]
+            t = -1 if t == root else tape[t, _SIBLING]
+        counts[n] = count
+        total += count
+    return total
+
+
+@inlined
+def _put(out, o, data, start, end, is_writing):  # type: ignore[no-untyped-def]
+    if is_writing:
+        for i in range(start, end):
+            out[o + i - start] = data[i]
+    return o + end - start
+
+
+@inlined
+def _put_byte(out, o, byte, is_writing):  # type: ignore[no-untyped-def]
+    if is_writing:
+        out[o] = byte
+    return o + 1
+
+
+@inlined
+def _begin(out, o, data, tape, t, root, is_writing):  # type: ignore[no-untyped-def]
+    """Write the name of a value and the value, of an object or array its bracket."""
+    if t != root and tape[t, _KEY] >= 0:
+        o = _put_byte(out, o, 34, is_writing)
+        o = _put(out, o, data, np.int64(tape[t, _KEY]), np.int64(tape[t, _KEY_END]), is_writing)
+        o = _put_byte(out, o, 34, is_writing)
+        o = _put_byte(out, o, 58, is_writing)
+    kind = tape[t, _KIND]
+    if kind >= _ARRAY:
+        return _put_byte(out, o, 123 if kind == _OBJECT else 91, is_writing)
+    if kind == _STRING:
+        o = _put_byte(out, o, 34, is_writing)
+    o = _put(out, o, data, np.int64(tape[t, _START]), np.int64(tape[t, _END]), is_writing)
+    return _put_byte(out, o, 34, is_writing) if kind == _STRING else o
+
+
+@inlined
+def _end(out, o, tape, t, is_writing):  # type: ignore[no-untyped-def]
+    """Write the closing bracket of an object or array."""
+    if tape[t, _KIND] < _ARRAY:
+        return o
+    return _put_byte(out, o, 125 if tape[t, _KIND] == _OBJECT else 93, is_writing)
+
+
+@kernel(f"int64(uint8[::1], int32[::1], int32[::1], {READ_BYTES}, int32[:, ::1], boolean)")
+def write_into(out, offsets, values, data, tape, is_writing):  # type: ignore[no-untyped-def]
+    """Write values as JSON without blanks (nothing for -1); returns the total length, which is all if not `is_writing`."""
+    o = np.int64(0)
+    for n in range(len(values)):
+        root = np.int64(values[n])
+        t = root
+        while t >= 0:
+            o = _begin(out, o, data, tape, t, root, is_writing)
+            if tape[t, _FIRST] >= 0:
+                t = np.int64(tape[t, _FIRST])
+                continue
+            o = _end(out, o, tape, t, is_writing)
+            while t != root and tape[t, _SIBLING] < 0:
+                t = np.int64(tape[t, _PARENT])
+                o = _end(out, o, tape, t, is_writing)
+            if t == root:
+                t = np.int64(-1)
+            else:
+                o = _put_byte(out, o, 44, is_writing)
+                t = np.int64(tape[t, _SIBLING])
+        if is_writing:
+            offsets[n + 1] = o
+    return o

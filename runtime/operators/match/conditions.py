@@ -1,0 +1,178 @@
+"""The conditions of pattern variables, as the kernel takes them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.evaluate import EvaluationContext, compile_expression
+from runtime.kernels.buffers import valid_mask
+from runtime.kernels.match import ALWAYS, BY_CODE, BY_MATCH, BY_ROW, CODE, LOAD
+from runtime.operators.match.condition_code import ConditionCode, Way, comparable_keys, compile_condition_code
+from runtime.operators.match.values import operand_types
+from runtime.state.arrays import Array
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.errors import UserError
+from sqlstream.schema import Field, Schema
+from sqlstream.specs.match_recognize import MatchExpression, MatchRecognizeSpec, Navigation
+from sqlstream.types import INT
+
+
+@dataclasses.dataclass(frozen=True)
+class Partitions:
+    """Rows in order, of which row i belongs to the partition with rows `begin[i]` to `end[i]`."""
+
+    batch: pa.RecordBatch
+    begin: Array
+    end: Array
+
+
+@dataclasses.dataclass(frozen=True)
+class PreparedConditions:
+    """What the kernel reads: see `find_matches`."""
+
+    modes: Array
+    truth: Array
+    code: Array
+    code_bounds: Array
+    values: Array
+    present: Array
+
+
+class RowExpression:
+    """An expression of a row and of rows at fixed distances from it."""
+
+    def __init__(self, expression: MatchExpression, evaluation: EvaluationContext) -> None:
+        types = (*operand_types(expression), INT)
+        schema = Schema(tuple(Field(f"o{i}", t.with_nullable(True)) for i, t in enumerate(types)))
+        self._schema = to_arrow_schema(schema)
+        self._operands = [o for o in expression.operands if isinstance(o, Navigation)]
+        self._compute: Callable[[pa.RecordBatch], pa.Array] = compile_expression(
+            expression.expression, schema, evaluation
+        )
+
+    def of_rows(self, partitions: Partitions) -> pa.Array:
+        """Its value for each row."""
+        columns = [_shifted(partitions, o) for o in self._operands]
+        return self._run(columns, partitions.batch.num_rows)
+
+    def of_none(self) -> pa.Array:
+        """Its value, one, where there is no row."""
+        return self._run([pa.nulls(1, field.type) for field in list(self._schema)[:-1]], 1)
+
+    def _run(self, columns: list[pa.Array], rows: int) -> pa.Array:
+        # A batch of no columns has no length.
+        arrays = [*columns, pa.nulls(rows, pa.int32())]
+        return self._compute(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+
+
+def _shifted(partitions: Partitions, operand: Navigation) -> pa.Array:
+    column = partitions.batch.column(operand.column)
+    if not operand.shift:
+        return column
+    rows = np.arange(len(column)) + operand.shift
+    is_missing = (rows < partitions.begin) | (rows >= partitions.end)
+    return column.take(pa.array(np.where(is_missing, 0, rows), mask=is_missing))
+
+
+def is_of_row(condition: MatchExpression) -> bool:
+    """Whether the condition reads the current row, and rows at fixed distances from it, alone."""
+    return all(
+        isinstance(o, Navigation) and not o.variables and not o.is_first and o.offset == 0
+        for o in condition.operands
+    )
+
+
+class Conditions:
+    """The conditions of a spec, compiled. `needs_match`: one depends on what is mapped. No state."""
+
+    def __init__(self, spec: MatchRecognizeSpec, evaluation: EvaluationContext) -> None:
+        self._count = len(spec.conditions)
+        self._of_rows: dict[int, RowExpression] = {}
+        self._codes: dict[int, ConditionCode] = {}
+        self._leaves: dict[int, list[RowExpression]] = {}
+        self._ways: dict[Way, int] = {}
+        self.modes = np.full(self._count, ALWAYS, dtype=np.uint8)
+        for variable, condition in enumerate(spec.conditions):
+            if condition is None:
+                continue
+            if is_of_row(condition):
+                self.modes[variable] = BY_ROW
+                self._of_rows[variable] = RowExpression(condition, evaluation)
+            elif (code := compile_condition_code(condition)) is not None:
+                self.modes[variable] = BY_CODE
+                self._codes[variable] = code
+                self._leaves[variable] = [RowExpression(leaf.value, evaluation) for leaf in code.leaves]
+            else:
+                self.modes[variable] = BY_MATCH
+        self.needs_match = bool((self.modes >= BY_MATCH).any())
+        ways = dict.fromkeys(
+            leaf.way for code in self._codes.values() for leaf in code.leaves if leaf.way != Way()
+        )
+        self._ways = {way: number for number, way in enumerate(ways)}
+        self.sets = np.zeros((max(len(ways), 1), self._count), dtype=np.uint8)
+        for number, way in enumerate(ways):
+            self.sets[number, list(way.variables) or slice(None)] = 1
+
+    def prepare(self, partitions: Partitions) -> PreparedConditions:
+        """All conditions over these rows. One that fails for a row is answered for the rows alone that the pattern tries."""
+        rows = partitions.batch.num_rows
+        modes = self.modes.copy()
+        truth = np.zeros((self._count, rows), dtype=np.uint8)
+        steps: list[tuple[int, ...]] = []
+        bounds = np.zeros(self._count + 1, dtype=np.int32)
+        leaves: list[tuple[Array, Array]] = []
+        for variable in range(self._count):
+            try:
+                if modes[variable] == BY_ROW:
+                    found = self._of_rows[variable].of_rows(partitions)
+                    truth[variable] = pc.fill_null(found, False).to_numpy(zero_copy_only=False)
+                elif modes[variable] == BY_CODE:
+                    columns = self._columns(variable, partitions)
+                    if columns is None:
+                        modes[variable] = BY_MATCH
+                    else:
+                        steps += self._steps(self._codes[variable], len(leaves))
+                        leaves += columns
+            except UserError:
+                modes[variable] = BY_MATCH
+            bounds[variable + 1] = len(steps)
+        code = np.array(steps or [(0,) * CODE], dtype=np.int32)
+        values = np.array([v for v, _ in leaves] or [np.zeros(rows + 1)], dtype=np.int64)
+        present = np.array([p for _, p in leaves] or [np.zeros(rows + 1)], dtype=np.uint8)
+        return PreparedConditions(modes, truth, code, bounds, values, present)
+
+    def _steps(self, code: ConditionCode, first_leaf: int) -> list[tuple[int, ...]]:
+        steps: list[tuple[int, ...]] = []
+        for op, operand in code.steps:
+            if op != LOAD:
+                steps.append((op, operand, 0, 0, 0))
+                continue
+            way = code.leaves[operand].way
+            steps.append((op, first_leaf + operand, self._ways.get(way, -1), int(way.is_first), way.offset))
+        return steps
+
+    def _columns(self, variable: int, partitions: Partitions) -> list[tuple[Array, Array]] | None:
+        """Numbers and presence of each leaf for all rows, then for none."""
+        columns = [
+            pa.concat_arrays([leaf.of_rows(partitions), leaf.of_none()]) for leaf in self._leaves[variable]
+        ]
+        numbers: dict[int, Array] = {}
+        for left, right in self._codes[variable].pairs:
+            keys = comparable_keys(columns[left], columns[right])
+            if keys is None:
+                return None
+            numbers[left], numbers[right] = keys
+        for place, column in enumerate(columns):
+            if place not in numbers:
+                numbers[place] = pc.fill_null(column, False).to_numpy(zero_copy_only=False).astype(np.int64)
+        return [(numbers[i], _presence(column)) for i, column in enumerate(columns)]
+
+
+def _presence(column: pa.Array) -> Array:
+    valid = valid_mask(column)
+    return np.ones(len(column), dtype=np.uint8) if valid is None else valid.astype(np.uint8)

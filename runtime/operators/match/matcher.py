@@ -1,0 +1,277 @@
+"""Finds matches in sorted rows: runs the kernel, and answers the conditions that it cannot compute."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.evaluate import EvaluationContext
+from runtime.kernels.match import (
+    ANSWERED_FALSE,
+    ANSWERED_TRUE,
+    BY_MATCH,
+    COVERED,
+    IS_FULL,
+    IS_NOT_MAPPED,
+    IS_SAME_ROW,
+    LABELS,
+    NEXT_ACTIVE,
+    PC,
+    PHASE,
+    POSITION,
+    RECORD,
+    RECORDS,
+    REQUESTS,
+    STAMP,
+    START,
+    STATE,
+    STATUS,
+    find_matches,
+)
+from runtime.operators.match.condition_code import DEPTH_MAX
+from runtime.operators.match.conditions import Conditions, Partitions, PreparedConditions
+from runtime.operators.match.values import MatchedRows, MatchValues, ranges
+from runtime.state.arrays import Array
+from sqlstream.errors import UserError
+from sqlstream.schema import Schema
+from sqlstream.specs.match_recognize import SPLIT, AfterMatch, MatchRecognizeSpec, RowsPerMatch
+
+RECORDS_MAX = 1 << 15
+LABELS_MAX = 1 << 18
+PLACES_MAX = 1 << 25
+"""Pairs of row and instruction of one run, each of which takes 4 bytes."""
+_AFTER = {
+    AfterMatch.PAST_LAST_ROW: 0,
+    AfterMatch.NEXT_ROW: 1,
+    AfterMatch.FIRST: 2,
+    AfterMatch.LAST: 3,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Segments:
+    """The rows of some keys in order: key k has rows `bounds[k]` to `bounds[k + 1]` of the batch. A match can begin at
+    `starts[k]`, and the rows before `covered[k]` belong to a match already. `times` are those of the rows."""
+
+    batch: pa.RecordBatch
+    bounds: Array
+    times: Array
+    starts: Array
+    covered: Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """Records (see runtime.kernels.match), with the instructions that consumed the rows of their matches."""
+
+    records: Array
+    labels: Array
+
+
+class Matcher:
+    """Finds the matches of a spec. Holds its compiled form, no state."""
+
+    def __init__(self, spec: MatchRecognizeSpec, schema: Schema, evaluation: EvaluationContext) -> None:
+        self._spec = spec
+        self._conditions = Conditions(spec, evaluation)
+        self._values = [
+            MatchValues([c], schema, spec.variables, evaluation) if c is not None else None
+            for c in spec.conditions
+        ]
+        self._program = np.array([(i.op, i.first, i.second) for i in spec.program], dtype=np.int32)
+        self.variable_of = np.array([i.first for i in spec.program], dtype=np.int64)
+        self._splits = sum(i.op == SPLIT for i in spec.program)
+        self._skip_set = np.zeros(len(spec.variables), dtype=np.uint8)
+        self._skip_set[list(spec.after_variables)] = 1
+
+    def find(
+        self, segments: Segments, watermark_ms: int, is_final: bool, emit: Callable[[Found], None]
+    ) -> tuple[Array, Array, Array]:
+        """Emit what can be decided. Returns per key the row at which the next match can begin, the end of the covered rows, and
+        whether a later output row can be as old as a row that is there.
+
+        `is_final`: no row will come. All rows up to the watermark are there."""
+        parts = []
+        for first, end in self._portions(segments.bounds):
+            low, high = int(segments.bounds[first]), int(segments.bounds[end])
+            part = Segments(
+                segments.batch.slice(low, high - low),
+                segments.bounds[first : end + 1] - low,
+                segments.times[low:high],
+                segments.starts[first:end] - low,
+                segments.covered[first:end] - low,
+            )
+            run = _Run(self, part, watermark_ms, is_final)
+            moved = np.array([first, low, low, 0, 0])
+            run.complete(lambda found, moved=moved: emit(Found(found.records + moved, found.labels)))  # type: ignore[misc]
+            starts, covered = run.state[:, START].copy(), run.state[:, COVERED].copy()
+            parts.append((starts + low, covered + low, run.holds(starts)))
+        starts, covered, holds = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return starts, covered, holds
+
+    def _portions(self, bounds: Array) -> list[tuple[int, int]]:
+        """First key and end of portions of keys, whose memory for failures and alternatives is bounded, but for one large key."""
+        portion = bounds[1:] * len(self._program) // PLACES_MAX
+        ends = [*(np.flatnonzero(np.diff(portion)) + 1).tolist(), len(bounds) - 1]
+        return list(zip([0, *ends[:-1]], ends, strict=True))
+
+    def settings(self, watermark_ms: int, is_final: bool, labels_max: int) -> Array:
+        records_unmatched = self._spec.rows_per_match is RowsPerMatch.ALL_WITH_UNMATCHED
+        is_memo = not self._conditions.needs_match
+        numbers = (
+            int(is_final),
+            self._spec.within_ms,
+            watermark_ms,
+            _AFTER[self._spec.after],
+            int(records_unmatched),
+            int(is_memo),
+            RECORDS_MAX,
+            labels_max,
+        )
+        return np.array(numbers, dtype=np.int64)
+
+
+class _Run:
+    """One run over segments. State: where each key is."""
+
+    def __init__(self, matcher: Matcher, segments: Segments, watermark_ms: int, is_final: bool) -> None:
+        self._matcher = matcher
+        self._segments = segments
+        begins, ends = segments.bounds[:-1], segments.bounds[1:]
+        lengths = ends - begins
+        self._begin_of, self._end_of = np.repeat(begins, lengths), np.repeat(ends, lengths)
+        self._partitions = Partitions(segments.batch, self._begin_of, self._end_of)
+        self._prepared: PreparedConditions = matcher._conditions.prepare(self._partitions)
+        limits = ends if is_final else np.maximum(ends - matcher._spec.looks_ahead, begins)
+        room = (lengths + 1) * matcher._splits
+        self._bounds = np.stack([begins, ends, limits, np.cumsum(room) - room], axis=1)
+        keys, rows = len(begins), int(segments.bounds[-1])
+        self.state = np.zeros((keys, STATE), dtype=np.int64)
+        self.state[:, START], self.state[:, COVERED] = segments.starts, segments.covered
+        self._labels = np.zeros(rows, dtype=np.int32)
+        places = (rows + keys) * len(matcher._program) if not matcher._conditions.needs_match else 0
+        self._visited = np.zeros(places, dtype=np.int32)
+        self._stack = (np.empty(int(room.sum()), dtype=np.int32), np.empty(int(room.sum()), dtype=np.int64))
+        labels_max = max(LABELS_MAX, int(lengths.max(initial=0)))
+        self._settings = matcher.settings(watermark_ms, is_final, labels_max)
+        self._records = np.empty((RECORDS_MAX, RECORD), dtype=np.int64)
+        self._out_labels = np.empty(labels_max, dtype=np.int32)
+        self._requests = np.empty(max(keys, 1), dtype=np.int64)
+        self._counts = np.zeros(8, dtype=np.int64)
+        self._counts[STAMP] = 1
+        self._work = np.zeros((2, DEPTH_MAX + 4), dtype=np.int64)
+
+    def complete(self, emit: Callable[[Found], None], active: Array | None = None) -> None:
+        """Run the `active` keys (None: all) as far as their rows go."""
+        active = np.arange(len(self.state)) if active is None else active
+        while True:
+            self._step(active)
+            self._drain(emit)
+            status = int(self._counts[STATUS])
+            if status == IS_FULL:
+                active = active[int(self._counts[NEXT_ACTIVE]) :]
+                continue
+            if status in (IS_NOT_MAPPED, IS_SAME_ROW):
+                raise self._skip_error(status)
+            asked = self._requests[: int(self._counts[REQUESTS])].copy()
+            if len(asked) == 0:
+                return
+            self._answer(asked)
+            self._counts[REQUESTS] = 0
+            active = asked
+
+    def holds(self, starts: Array) -> Array:
+        """Whether an output row of a key can have the time of a row that is there, after this run."""
+        spec = self._matcher._spec
+        is_pending = starts < self._segments.bounds[1:]
+        if not spec.holds_watermark:
+            return np.zeros(len(starts), dtype=bool)
+        if spec.rows_per_match is not RowsPerMatch.ONE or (self._prepared.modes == BY_MATCH).any():
+            return is_pending
+        # A match that the rows so far have, but others may replace. Without one, every match ends with a row to come.
+        keys: list[Array] = []
+        self._settings[0] = 1
+        self._bounds[:, 2] = self._bounds[:, 1]
+        self.state[:, PHASE] = 0
+        self._counts[STAMP] += 1
+        try:
+            self.complete(lambda found: keys.append(found.records[:, 0]), np.flatnonzero(is_pending))
+        except UserError:
+            return is_pending
+        found = np.zeros(len(starts), dtype=bool)
+        found[np.concatenate(keys) if keys else []] = True
+        return found
+
+    def _step(self, active: Array) -> None:
+        prepared, matcher = self._prepared, self._matcher
+        find_matches(
+            np.ascontiguousarray(active),
+            len(active),
+            self._bounds,
+            self.state,
+            matcher._program,
+            prepared.modes,
+            prepared.truth,
+            self._segments.times,
+            self._labels,
+            self._visited,
+            *self._stack,
+            self._records,
+            self._out_labels,
+            self._requests,
+            self._counts,
+            self._settings,
+            matcher._skip_set,
+            prepared.code,
+            prepared.code_bounds,
+            prepared.values,
+            prepared.present,
+            matcher._conditions.sets,
+            self._work,
+        )
+
+    def _drain(self, emit: Callable[[Found], None]) -> None:
+        records, labels = int(self._counts[RECORDS]), int(self._counts[LABELS])
+        if records:
+            emit(Found(self._records[:records].copy(), self._out_labels[:labels].copy()))
+        self._counts[RECORDS] = self._counts[LABELS] = 0
+
+    def _skip_error(self, status: int) -> UserError:
+        names = self._matcher._spec.variables
+        skipped = " | ".join(names[v] for v in self._matcher._spec.after_variables)
+        if status == IS_NOT_MAPPED:
+            hint = "skip to a variable that every match has, or use SKIP TO NEXT ROW"
+            return UserError("SS3426", f"AFTER MATCH SKIP TO {skipped}: a match has no row of it", hint=hint)
+        message = f"AFTER MATCH SKIP TO {skipped}: a match begins with it, and would be found again for ever"
+        return UserError("SS3426", message, hint="use SKIP TO NEXT ROW or SKIP PAST LAST ROW")
+
+    def _answer(self, asked: Array) -> None:
+        """Compute the conditions that the keys wait for, those of one variable at once."""
+        variables = self._matcher.variable_of[self.state[asked, PC]]
+        for variable in np.unique(variables).tolist():
+            keys = asked[variables == variable]
+            values = self._matcher._values[variable]
+            assert values is not None
+            mask = pc.fill_null(values.compute(self._mapped(keys))[0], False)
+            is_true = mask.to_numpy(zero_copy_only=False)
+            self.state[keys, PHASE] = np.where(is_true, ANSWERED_TRUE, ANSWERED_FALSE)
+
+    def _mapped(self, keys: Array) -> MatchedRows:
+        """What is mapped of the match of each key, with the current row."""
+        starts, counts = self.state[keys, START], self.state[keys, POSITION] + 1 - self.state[keys, START]
+        rows, bounds = ranges(starts, counts), np.concatenate(([0], np.cumsum(counts)))
+        return MatchedRows(
+            batch=self._segments.batch,
+            partition_begin=self._begin_of,
+            partition_end=self._end_of,
+            rows=rows,
+            variables=self._matcher.variable_of[self._labels[rows]],
+            starts=bounds,
+            numbers=np.zeros(len(keys), dtype=np.int64),
+            matches=np.arange(len(keys)),
+            ends=bounds[1:],
+        )

@@ -1,0 +1,1 @@
+"""OVER: functions over the neighbours of each row."""

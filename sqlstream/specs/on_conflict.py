@@ -1,0 +1,12 @@
+"""ON CONFLICT of INSERT INTO."""
+
+from __future__ import annotations
+
+import enum
+
+
+class OnConflict(enum.Enum):
+    """Which of several rows with one primary key stays: the one that was added last, or the one that was there before."""
+
+    DEDUPLICATE = "DEDUPLICATE"
+    NOTHING = "NOTHING"

@@ -1,1 +1,0 @@
-SELECT a, b FROM t GROUP BY (a), ROLLUP (b);

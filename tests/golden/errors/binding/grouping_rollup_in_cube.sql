@@ -1,0 +1,1 @@
+SELECT COUNT(*) FROM e GROUP BY CUBE (id, ROLLUP (l));

@@ -1,1 +1,0 @@
-SELECT a, COUNT(*) FROM t GROUP BY ROLLUP (a, b);

@@ -1,0 +1,1 @@
+SELECT GROUPING(id) FROM e;

@@ -1,1 +1,0 @@
-SELECT * FROM t WHERE a IN (SELECT a FROM u);

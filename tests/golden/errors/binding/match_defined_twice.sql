@@ -1,0 +1,1 @@
+SELECT * FROM e MATCH_RECOGNIZE (ORDER BY rt PATTERN (a) DEFINE a AS id > 1, a AS id < 9);

@@ -1,0 +1,1 @@
+SELECT * FROM e MATCH_RECOGNIZE (ORDER BY rt MEASURES a.id AS s, b.id AS s PATTERN (a b) DEFINE a AS id > 1);

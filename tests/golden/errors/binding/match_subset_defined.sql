@@ -1,0 +1,1 @@
+SELECT * FROM e MATCH_RECOGNIZE (ORDER BY rt PATTERN (a b) SUBSET u = (a, b) DEFINE u AS id > 1);

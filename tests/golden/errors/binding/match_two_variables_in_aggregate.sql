@@ -1,0 +1,1 @@
+SELECT * FROM e MATCH_RECOGNIZE (ORDER BY rt MEASURES SUM(a.id + b.id) AS s PATTERN (a b) DEFINE a AS id > 1);

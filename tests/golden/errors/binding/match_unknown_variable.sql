@@ -1,0 +1,1 @@
+SELECT * FROM e MATCH_RECOGNIZE (ORDER BY rt PATTERN (up down) DEFINE dwon AS id > 1);

@@ -1,0 +1,1 @@
+SELECT o.id FROM (SELECT id FROM e);

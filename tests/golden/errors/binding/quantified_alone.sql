@@ -1,0 +1,1 @@
+SELECT s || ANY (SELECT s FROM t) FROM t;

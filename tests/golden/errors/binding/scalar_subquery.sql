@@ -1,1 +1,0 @@
-SELECT (SELECT 1) FROM t;

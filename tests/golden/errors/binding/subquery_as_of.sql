@@ -1,0 +1,1 @@
+SELECT e.id FROM e JOIN (SELECT 1) AS w ON TRUE JOIN u FOR SYSTEM_TIME AS OF e.p AS d ON d.a = e.id AND d.c > (SELECT MAX(b) FROM t);

@@ -1,1 +1,0 @@
-SELECT * FROM e CROSS JOIN UNNEST(l) AS x (y);

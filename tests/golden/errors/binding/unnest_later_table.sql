@@ -1,0 +1,1 @@
+SELECT x FROM UNNEST(ARRAY[id]) AS u (x), e;

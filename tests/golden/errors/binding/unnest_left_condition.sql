@@ -1,0 +1,1 @@
+SELECT x FROM e LEFT JOIN UNNEST(ARRAY[id]) AS u (x) ON x > 1;

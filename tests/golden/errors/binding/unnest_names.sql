@@ -1,0 +1,1 @@
+SELECT x FROM e CROSS JOIN UNNEST(ARRAY[id]) AS u (x, y);

@@ -1,0 +1,1 @@
+CREATE TABLE t (a INT) DISTRIBUTED BY (a) INTO 4 BUCKETS WITH ('connector' = 'x')

@@ -1,1 +1,0 @@
-SELECT * FROM a, b FULL JOIN c ON b.x = c.x

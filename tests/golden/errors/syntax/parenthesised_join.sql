@@ -1,1 +1,0 @@
-SELECT * FROM (a JOIN b ON a.x = b.x)

@@ -1,1 +1,0 @@
-SELECT * FROM t PIVOT (sum(a) FOR b IN (1, 2))

@@ -1,0 +1,1 @@
+SELECT * FROM t UNPIVOT (v FOR name IN (a, b))

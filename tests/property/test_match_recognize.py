@@ -1,0 +1,101 @@
+"""MATCH_RECOGNIZE against a matcher by recursion, on random patterns and rows, however these are cut and restored."""
+
+from __future__ import annotations
+
+import functools
+import random
+from typing import Any
+
+import pytest
+from match_reference import SkipFailed, Statement, Value, random_statement
+from moved_jobs import plan_job
+from operator_harness import Collected, feed, finish, operator_context, restored
+
+from runtime.operators import make_operator
+from runtime.operators.operator import Operator
+from sqlstream.elements import Watermark
+from sqlstream.errors import UserError
+from sqlstream.graph.job_graph import ChainedOperator
+from sqlstream.specs.match_recognize import MatchRecognizeSpec
+
+TABLE = """
+CREATE TABLE line (k STRING, v INT, rt TIMESTAMP(3), WATERMARK FOR rt AS rt - INTERVAL '1' SECOND)
+  WITH ('connector' = 'scripted');
+"""
+Rows = list[tuple[str, Value, int]]
+
+
+def match_operator(statement: Statement) -> ChainedOperator:
+    job = plan_job(TABLE + statement.sql() + ";")
+    found = [o for v in job.vertices for o in v.operators if isinstance(o.spec, MatchRecognizeSpec)]
+    return found[0]
+
+
+def random_rows(fate: random.Random) -> Rows:
+    rows, time_ms = [], 0
+    for _ in range(fate.randint(0, 14)):
+        time_ms += fate.choice([1, 500, 1_000, 2_500])
+        rows.append((fate.choice("ab"), fate.choice([None, 0, 1, 2, 3, 4, 5, 6, 7]), time_ms))
+    return rows
+
+
+def run(operator: ChainedOperator, rows: Rows, fate: random.Random) -> list[tuple[Any, ...]]:
+    """The output for the rows in batches, whose rows are out of order as far as the watermark allows, restored now and then."""
+    make = functools.partial(operator_context, operator.input_schemas, operator.output_schema)
+    running: Operator[Any] = make_operator(operator.spec, make())
+    output, place = Collected(), 0
+    while place < len(rows):
+        count = fate.randint(1, 5)
+        part = rows[place : place + count]
+        place += count
+        fate.shuffle(part)
+        items: list[Any] = [part]
+        if fate.random() < 0.8:
+            items.append(Watermark(max(r[2] for r in part)))
+        feed(running, items, output)
+        if fate.random() < 0.2:
+            running = restored(operator.spec, make(), [running.context.state.snapshot()], 0, 1)
+    finish(running, output)
+    return output.rows
+
+
+def check(seed: int) -> bool:
+    """Whether the statement of the seed has a result; it is compared by key, as keys have no order among each other."""
+    fate = random.Random(seed)
+    statement = random_statement(fate)
+    operator = match_operator(statement)
+    is_found = False
+    for _ in range(4):
+        rows = random_rows(fate)
+        partitions = {k: [(v, t) for key, v, t in rows if key == k] for k in "ab"}
+        try:
+            expected = {k: statement.expected(k, part) for k, part in partitions.items()}
+        except SkipFailed:
+            with pytest.raises(UserError, match="AFTER MATCH SKIP TO"):
+                run(operator, rows, fate)
+            continue
+        found = run(operator, rows, fate)
+        for key, wanted in expected.items():
+            assert [r for r in found if r[0] == key] == wanted, (seed, statement.sql(), rows)
+        is_found = is_found or bool(found)
+    return is_found
+
+
+@pytest.mark.timeout(120)
+def test_matches_are_those_of_the_definition() -> None:
+    assert sum(check(seed) for seed in range(60)) > 25
+
+
+def test_keys_that_are_matched_one_after_the_other_have_the_same_matches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("runtime.operators.match.matcher.PLACES_MAX", 4)
+    assert sum(check(seed) for seed in range(60, 80)) > 6
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("part", range(4))
+def test_matches_are_those_of_the_definition_with_many_seeds(part: int) -> None:
+    seeds = range(1_000 + part * 400, 1_400 + part * 400)
+    assert sum(check(seed) for seed in seeds) > 150
