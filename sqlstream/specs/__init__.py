@@ -8,6 +8,7 @@ from sqlstream.operators import OPERATORS
 from sqlstream.specs.aggregate import AggregatePhase, GroupAggregateSpec, WindowAggregateSpec
 from sqlstream.specs.batch_query import BatchQuerySpec
 from sqlstream.specs.calc import CalcSpec, DropUpdateBeforeSpec
+from sqlstream.specs.changelog_normalize import ChangelogNormalizeSpec
 from sqlstream.specs.compare_rows import CompareRowsSpec
 from sqlstream.specs.expand import ExpandSpec
 from sqlstream.specs.infer_table import InferTableSpec
@@ -42,6 +43,7 @@ __all__ = [
     "AggregatePhase",
     "BatchQuerySpec",
     "CalcSpec",
+    "ChangelogNormalizeSpec",
     "CompareRowsSpec",
     "DeduplicateSpec",
     "DropUpdateBeforeSpec",
