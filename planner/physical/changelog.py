@@ -12,17 +12,19 @@ from collections.abc import Mapping
 
 from planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
 from planner.physical.sink import needs_update_before
-from sqlstream.changelog import ChangelogMode
+from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.expressions import inputs_of
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.specs import (
     CalcSpec,
     ChangelogNormalizeSpec,
     DeduplicateSpec,
+    FromChangelogSpec,
     GroupAggregateSpec,
     RankSpec,
     SinkSpec,
     SourceSpec,
+    ToChangelogSpec,
 )
 from sqlstream.spi.connector import ConnectorDescriptor
 
@@ -71,7 +73,7 @@ def can_leave_out_update_before(nodes: list[PhysicalNode]) -> dict[int, bool]:
         match node.spec:
             case GroupAggregateSpec() | RankSpec() | DeduplicateSpec() | ChangelogNormalizeSpec():
                 can[id(node)] = True
-            case SourceSpec():
+            case SourceSpec() | FromChangelogSpec():
                 can[id(node)] = node.traits.is_insert_only or node.traits.is_by_key
             case CalcSpec() if not _keeps_updates(node):
                 can[id(node)] = node.traits.is_insert_only
@@ -104,6 +106,8 @@ def _needs_update_before(
             return mode is ChangelogMode.RETRACT
         case ChangelogNormalizeSpec():
             return False
+        case ToChangelogSpec() as spec:
+            return spec.codes[RowKind.UPDATE_BEFORE] is not None
         case _:
             return True
 

@@ -10,7 +10,7 @@ from planner.physical.planning import Planning, over
 from planner.physical.traits import Traits
 from planner.relational.nodes import TableScan
 from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import UserError
+from sqlstream.errors import Span, UserError
 from sqlstream.expressions import conjunction
 from sqlstream.specs.changelog_normalize import ChangelogNormalizeSpec
 
@@ -52,6 +52,13 @@ def plan_changelog_normalize(planning: Planning, source: PhysicalNode, node: Tab
         values = tuple(
             i for i, name in enumerate(node.columns) if name not in node.table.primary_key
         )
+    return normalized(planning, source, keys, values, node.span)
+
+
+def normalized(
+    planning: Planning, source: PhysicalNode, keys: tuple[int, ...], values: tuple[int, ...], span: Span | None
+) -> PhysicalNode:
+    """Changes by key as a changelog of whole rows; of rows without operations, those with nothing in `values` delete."""
     spec = ChangelogNormalizeSpec(keys, values, planning.state_ttl_ms)
     return planning.node(
         "ChangelogNormalize",
@@ -59,8 +66,11 @@ def plan_changelog_normalize(planning: Planning, source: PhysicalNode, node: Tab
         over(source, hash_or_singleton(keys)),
         source.schema,
         Traits(
-            is_insert_only=False, is_bounded=source.traits.is_bounded, keys=frozenset({frozenset(keys)})
+            is_insert_only=False,
+            is_bounded=source.traits.is_bounded,
+            keys=frozenset({frozenset(keys)}),
+            times=source.traits.times,
         ),
         describe("ChangelogNormalize", key=describe_columns(keys, source.schema)),
-        node.span,
+        span,
     )

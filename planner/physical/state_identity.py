@@ -29,6 +29,7 @@ from sqlstream.specs import (
     DeduplicateSpec,
     DropUpdateBeforeSpec,
     ExpandSpec,
+    FromChangelogSpec,
     GroupAggregateSpec,
     IntervalJoinSpec,
     JoinKind,
@@ -41,6 +42,7 @@ from sqlstream.specs import (
     SourceSpec,
     TemporalJoinSpec,
     TemporalSortSpec,
+    ToChangelogSpec,
     UnnestSpec,
     WatermarkAssignerSpec,
     WindowAggregateSpec,
@@ -120,6 +122,8 @@ def _is_stateless(node: PhysicalNode) -> bool:
         case WindowTvfSpec() as spec:
             return spec.window.kind is not WindowKind.SESSION
         case None | CalcSpec() | DropUpdateBeforeSpec() | LookupJoinSpec() | ExpandSpec() | UnnestSpec():
+            return True
+        case FromChangelogSpec() | ToChangelogSpec():
             return True
         case GroupAggregateSpec() | WindowAggregateSpec() as spec:
             return spec.phase is AggregatePhase.LOCAL

@@ -8,6 +8,7 @@ from sqlstream.operators import OPERATORS
 from sqlstream.specs.aggregate import AggregatePhase, GroupAggregateSpec, WindowAggregateSpec
 from sqlstream.specs.batch_query import BatchQuerySpec
 from sqlstream.specs.calc import CalcSpec, DropUpdateBeforeSpec
+from sqlstream.specs.changelog_functions import FromChangelogSpec, ToChangelogSpec
 from sqlstream.specs.changelog_normalize import ChangelogNormalizeSpec
 from sqlstream.specs.compare_rows import CompareRowsSpec
 from sqlstream.specs.expand import ExpandSpec
@@ -50,6 +51,7 @@ __all__ = [
     "EmitStrategy",
     "ExpandSpec",
     "Frame",
+    "FromChangelogSpec",
     "GroupAggregateSpec",
     "InferTableSpec",
     "IntervalJoinSpec",
@@ -71,6 +73,7 @@ __all__ = [
     "Spec",
     "TemporalJoinSpec",
     "TemporalSortSpec",
+    "ToChangelogSpec",
     "UnnestSpec",
     "ValuesSpec",
     "WatermarkAssignerSpec",
