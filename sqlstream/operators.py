@@ -35,9 +35,7 @@ OPERATORS: list[OperatorEntry] = [
     OperatorEntry("calc:CalcSpec", "calc:Calc"),
     OperatorEntry("calc:DropUpdateBeforeSpec", "drop_update_before:DropUpdateBefore"),
     OperatorEntry("limit:LimitSpec", "order.limit:Limit", "limit:plan_limit"),
-    OperatorEntry(
-        "changelog_normalize:ChangelogNormalizeSpec", "changelog_normalize:ChangelogNormalize"
-    ),
+    OperatorEntry("changelog_normalize:ChangelogNormalizeSpec", "changelog_normalize:ChangelogNormalize"),
     OperatorEntry(
         "changelog_functions:FromChangelogSpec",
         "changelog_functions:FromChangelog",

@@ -69,10 +69,12 @@ def _to_changelog(
     name = OP if node.args.get("op") is None else str(node.args["op"].name)
     if name in schema.names:
         hint = "name another one: op => DESCRIPTOR(operation)"
-        raise _refusal(f'the table has a column "{name}" already', namespace.span(node.args.get("op")) or span, hint)
+        raise _refusal(
+            f'the table has a column "{name}" already', namespace.span(node.args.get("op")) or span, hint
+        )
     codes: dict[RowKind, str] = {kind: kind.name for kind in RowKind}
     if node.args.get("op_mapping") is not None:
-        codes = {kind: code for kind, code in _outputs(node, namespace)}
+        codes = dict(_outputs(node, namespace))
     fields = tuple(Field(f.name, f.type.without_time_attribute()) for f in schema.fields)
     output = Schema((Field(name, sql.STRING.not_null()), *fields))
     made = ToChangelog(

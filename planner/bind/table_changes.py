@@ -6,7 +6,15 @@ from collections.abc import Mapping
 
 from sqlstream.catalog import CatalogTable
 from sqlstream.errors import Span, UserError
-from sqlstream.spi.changelog_options import APPEND, COMPACTED, MODE, OP_COLUMN, RETRACT, UPSERT, ChangelogOptions
+from sqlstream.spi.changelog_options import (
+    APPEND,
+    COMPACTED,
+    MODE,
+    OP_COLUMN,
+    RETRACT,
+    UPSERT,
+    ChangelogOptions,
+)
 from sqlstream.spi.format import FormatDescriptor
 from sqlstream.types import STRING_ROOTS
 
@@ -91,7 +99,9 @@ def _check_key(table: CatalogTable, given: ChangelogOptions, span: Span | None) 
 
 
 def _check_nulls(table: CatalogTable, options: Mapping[str, str], span: Span | None) -> None:
-    keeps_nulls = "csv.null-literal" in options or options.get("csv.empty-string-as-null", "").lower() == "true"
+    keeps_nulls = (
+        "csv.null-literal" in options or options.get("csv.empty-string-as-null", "").lower() == "true"
+    )
     schema = table.physical_schema()
     texts = [f.name for f in schema.fields if f.name not in table.primary_key and f.type.root in STRING_ROOTS]
     if texts and not keeps_nulls:

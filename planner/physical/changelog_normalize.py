@@ -49,14 +49,16 @@ def plan_changelog_normalize(planning: Planning, source: PhysicalNode, node: Tab
     keys = tuple(names.index(name) for name in node.table.primary_key)
     values: tuple[int, ...] = ()
     if source.traits.is_insert_only:
-        values = tuple(
-            i for i, name in enumerate(node.columns) if name not in node.table.primary_key
-        )
+        values = tuple(i for i, name in enumerate(node.columns) if name not in node.table.primary_key)
     return normalized(planning, source, keys, values, node.span)
 
 
 def normalized(
-    planning: Planning, source: PhysicalNode, keys: tuple[int, ...], values: tuple[int, ...], span: Span | None
+    planning: Planning,
+    source: PhysicalNode,
+    keys: tuple[int, ...],
+    values: tuple[int, ...],
+    span: Span | None,
 ) -> PhysicalNode:
     """Changes by key as a changelog of whole rows; of rows without operations, those with nothing in `values` delete."""
     spec = ChangelogNormalizeSpec(keys, values, planning.state_ttl_ms)

@@ -172,7 +172,9 @@ def _state_id(node: PhysicalNode, own: Meaning, inputs: list[Meaning]) -> str:
             kept = sorted(inputs[0].columns) if node.settled_mode is ChangelogMode.RETRACT else []
             return digest_of("deduplicate", own.rows, inputs[0].of(spec.keys), kept)
         case ChangelogNormalizeSpec() as spec:
-            return digest_of("changelog_normalize", own.rows, inputs[0].of(spec.keys), sorted(inputs[0].columns))
+            return digest_of(
+                "changelog_normalize", own.rows, inputs[0].of(spec.keys), sorted(inputs[0].columns)
+            )
         case WindowTvfSpec() as spec:
             return digest_of("session_rows", own.rows, inputs[0].of(spec.keys), sorted(inputs[0].columns))
         case SortSpec() | TemporalSortSpec():

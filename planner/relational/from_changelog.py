@@ -5,12 +5,16 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from planner.lower.refusals import refuse
 from planner.relational.node import SingleInputNode
 from planner.relational.trimming import Columns, Pruning, one_column, over_input
 from planner.relational.wording import columns_text, join_parts
 from sqlstream.changelog import RowKind
 
 if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from planner.lower.lowering import Lowering
     from planner.relational.node import RelationalNode
     from planner.relational.trimming import Trimmed
 
@@ -33,6 +37,9 @@ class FromChangelog(SingleInputNode):
             f"keys=[{columns_text(self.keys)}]" if self.keys else "",
             "invalid=[SKIP]" if self.skips_invalid else "",
         )
+
+    def lower(self, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
+        raise refuse(lowering.engine.title, "FROM_CHANGELOG, as a batch has no changes", span=self.span)
 
     def trim(self, pruning: Pruning, wanted: Columns, time: bool) -> Trimmed:
         wanted = wanted or one_column(self.schema)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from planner.lower.refusals import refuse
 from planner.relational.node import SingleInputNode
 from planner.relational.trimming import Columns, Pruning, over_input
 from planner.relational.wording import columns_text, join_parts
@@ -12,6 +13,9 @@ from sqlstream.changelog import RowKind
 from sqlstream.schema import Schema
 
 if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from planner.lower.lowering import Lowering
     from planner.relational.trimming import Trimmed
 
 
@@ -25,9 +29,14 @@ class ToChangelog(SingleInputNode):
 
     def describe(self) -> str:
         codes = ", ".join(
-            f"{kind.symbol}={code}" for kind, code in zip(RowKind, self.codes, strict=True) if code is not None
+            f"{kind.symbol}={code}"
+            for kind, code in zip(RowKind, self.codes, strict=True)
+            if code is not None
         )
         return join_parts(f"mapping=[{codes}]", f"keys=[{columns_text(self.keys)}]" if self.keys else "")
+
+    def lower(self, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
+        raise refuse(lowering.engine.title, "TO_CHANGELOG, as a batch has no changes", span=self.span)
 
     def trim(self, pruning: Pruning, wanted: Columns, time: bool) -> Trimmed:
         # Which changes there are depends on all columns, whether they are read or not.

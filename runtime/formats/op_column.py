@@ -55,7 +55,10 @@ class OpColumnReader(FileRows):
                 is_known = places.is_valid()
                 data, places = _filtered(data, is_known), places.filter(is_known)
             self._count += batch.num_rows
-            yield with_row_kinds(data, _KINDS[places.to_numpy(zero_copy_only=False).astype(np.int64)]), rejected
+            yield (
+                with_row_kinds(data, _KINDS[places.to_numpy(zero_copy_only=False).astype(np.int64)]),
+                rejected,
+            )
 
     def close(self) -> None:
         self._rows.close()

@@ -40,7 +40,11 @@ class FromChangelog(Operator[FromChangelogSpec]):
             self.context.count(INVALID, places.null_count)
             return
         text = texts.filter(places.is_null())[0].as_py()
-        said = "a row without an operation" if text is None else f"the operation {quoted(text)}, which is not mapped"
+        said = (
+            "a row without an operation"
+            if text is None
+            else f"the operation {quoted(text)}, which is not mapped"
+        )
         raise UserError(
             "SS5079",
             f"FROM_CHANGELOG came upon {said}",

@@ -9,7 +9,8 @@ class ChangelogNormalizeSpec(OperatorSpec, frozen=True, tag="changelog_normalize
     """Changes by `keys` as a changelog of whole rows (Flink: ChangelogNormalize).
 
     A row that is added (+I, +U) replaces the one with its key; one that is like the row that is there changes nothing. A -D needs
-    only its key: the row that is there is retracted, whole, and one of an unknown key is dropped. -U rows say nothing. Of an insert-only input, rows whose `values` are all NULL are the deletions.
+    only its key: the row that is there is retracted, whole, and one of an unknown key is dropped. -U rows say nothing. In an
+    insert-only input the rows whose `values` are all NULL are the deletions.
     The output has -U rows only when its mode is RETRACT.
     """
 
