@@ -158,13 +158,15 @@ def test_what_cannot_be_changed_is_refused_with_its_position(
     session: tuple[Session, Path], statement: str, code: str, underlined: str
 ) -> None:
     made, path = session
-    for text in (
-        "CREATE TEMPORARY TABLE IF NOT EXISTS out (id INT, city STRING, n INT) WITH ('connector' = 'print')",
-        f"CREATE TEMPORARY TABLE IF NOT EXISTS keyless (n INT) WITH ('connector' = 'duckdb', 'path' = '{path}/x.duckdb', 'table-name' = 'k')",
-        "CREATE TEMPORARY TABLE IF NOT EXISTS endless (id INT, n INT) WITH ('connector' = 'datagen')",
-        f"CREATE TEMPORARY TABLE IF NOT EXISTS changes (id INT) WITH ('connector' = 'filesystem', 'path' = '{path}/c', 'format' = 'debezium-json')",
+    duck = f"'connector' = 'duckdb', 'path' = '{path}/x.duckdb', 'table-name' = 'k'"
+    changes = f"'connector' = 'filesystem', 'path' = '{path}/c', 'format' = 'debezium-json'"
+    for table in (
+        "out (id INT, city STRING, n INT) WITH ('connector' = 'print')",
+        f"keyless (n INT) WITH ({duck})",
+        "endless (id INT, n INT) WITH ('connector' = 'datagen')",
+        f"changes (id INT) WITH ({changes})",
     ):
-        made.execute(parse_statement(text))
+        made.execute(parse_statement(f"CREATE TEMPORARY TABLE IF NOT EXISTS {table}"))
     with pytest.raises(UserError) as raised:
         made.execute(parse_statement(statement))
     span = raised.value.span
