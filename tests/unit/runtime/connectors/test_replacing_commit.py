@@ -1,7 +1,8 @@
-"""A commit that replaces files, killed at each of its steps: readers see the old files or the new ones, and never both or none."""
+"""A commit that replaces files, killed at each of its steps: readers see the old files or the new ones."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -78,9 +79,9 @@ def test_a_repeated_commit_completes_the_one_that_broke_off_and_harms_no_later_o
         moves, new = table(path)
         with pytest.raises(Died):
             commit_replacing(str(path), FIRST, moves, lambda: OLD, MortalFiles(Process(step)))
-        commit_replacing(str(path), FIRST, moves, lambda: visible(path), LocalFiles())
+        commit_replacing(str(path), FIRST, moves, partial(visible, path), LocalFiles())
         assert visible(path) == new, step
         (path / "k=9").mkdir()
         (path / "k=9" / "part-later.csv").write_text("later")
-        commit_replacing(str(path), FIRST, moves, lambda: visible(path), LocalFiles())
+        commit_replacing(str(path), FIRST, moves, partial(visible, path), LocalFiles())
         assert visible(path) == [*new, "k=9/part-later.csv"], step
