@@ -129,7 +129,8 @@ QUERIES = {
         FROM TABLE(TUMBLE(TABLE line, DESCRIPTOR(rt), INTERVAL '3' SECOND)) GROUP BY k, window_start, window_end""",
     "windows that fire early and late": """
         SELECT k, window_start, window_end, COUNT(*), SUM(v), MAX(id)
-        FROM TABLE(HOP(TABLE bids, DESCRIPTOR(rt), INTERVAL '1' SECOND, INTERVAL '2' SECOND)) GROUP BY k, window_start, window_end""",
+        FROM TABLE(HOP(TABLE bids, DESCRIPTOR(rt), INTERVAL '1' SECOND, INTERVAL '2' SECOND))
+        GROUP BY k, window_start, window_end""",
     "windows that fire late of values of their own": """
         SELECT k, TUMBLE_END(rt, INTERVAL '3' SECOND), COUNT(DISTINCT v), PERCENTILE(v, 0.5)
         FROM bids GROUP BY TUMBLE(rt, INTERVAL '3' SECOND), k""",
