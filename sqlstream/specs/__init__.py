@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Union
 
 from sqlstream.operators import OPERATORS
-from sqlstream.specs.aggregate import AggregatePhase, GroupAggregateSpec, WindowAggregateSpec
+from sqlstream.specs.aggregate import AggregatePhase, EmitSpec, GroupAggregateSpec, WindowAggregateSpec
 from sqlstream.specs.batch_query import BatchQuerySpec
 from sqlstream.specs.calc import CalcSpec, DropUpdateBeforeSpec
 from sqlstream.specs.compare_rows import CompareRowsSpec
@@ -47,6 +47,7 @@ __all__ = [
     "CompareRowsSpec",
     "DeduplicateSpec",
     "DropUpdateBeforeSpec",
+    "EmitSpec",
     "EmitStrategy",
     "ExpandSpec",
     "Frame",
