@@ -27,7 +27,7 @@ _KINDS = {kind.name: kind for kind in RowKind}
 
 
 def bind_changelog_function(node: nodes.ChangelogFunction, input: FromItem, namespace: Namespace) -> FromItem:
-    """UserError SS3491 for operations that make no changelog."""
+    """UserError SS3496 for operations that make no changelog."""
     binder = ScalarBinder(namespace, input.scope, str(node.args["kind"]))
     keys = tuple(_key(key, binder) for key in node.args.get("partition_by") or ())
     if node.args["kind"] == "TO_CHANGELOG":
@@ -175,4 +175,4 @@ def _outputs(node: nodes.ChangelogFunction, namespace: Namespace) -> Iterator[tu
 
 
 def _refusal(message: str, span: Span | None, hint: str = "") -> UserError:
-    return UserError("SS3491", message, span=span, hint=hint)
+    return UserError("SS3496", message, span=span, hint=hint)

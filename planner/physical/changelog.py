@@ -21,10 +21,12 @@ from sqlstream.specs import (
     DeduplicateSpec,
     FromChangelogSpec,
     GroupAggregateSpec,
+    MarkChangesSpec,
     RankSpec,
     SinkSpec,
     SourceSpec,
     ToChangelogSpec,
+    WindowAggregateSpec,
 )
 from sqlstream.spi.connector import ConnectorDescriptor
 
@@ -71,7 +73,9 @@ def can_leave_out_update_before(nodes: list[PhysicalNode]) -> dict[int, bool]:
     can: dict[int, bool] = {}
     for node in nodes:
         match node.spec:
-            case GroupAggregateSpec() | RankSpec() | DeduplicateSpec() | ChangelogNormalizeSpec():
+            case GroupAggregateSpec() | WindowAggregateSpec() | RankSpec():
+                can[id(node)] = True
+            case DeduplicateSpec() | MarkChangesSpec() | ChangelogNormalizeSpec():
                 can[id(node)] = True
             case SourceSpec() | FromChangelogSpec():
                 can[id(node)] = node.traits.is_insert_only or node.traits.is_by_key

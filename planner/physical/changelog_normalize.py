@@ -18,7 +18,7 @@ EVENTS_DUPLICATE = "table.exec.source.cdc-events-duplicate"
 
 
 def normalizes(planning: Planning, node: TableScan) -> bool:
-    """Whether the rows of a scan must be made a changelog. UserError SS3490 for events that may come twice, of a table without a
+    """Whether the rows of a scan must be made a changelog. UserError SS3495 for events that may come twice, of a table without a
     key."""
     if node.mode is ChangelogMode.UPSERT:
         return True
@@ -26,7 +26,7 @@ def normalizes(planning: Planning, node: TableScan) -> bool:
         return False
     if not node.table.primary_key:
         raise UserError(
-            "SS3490",
+            "SS3495",
             f'"{EVENTS_DUPLICATE}" is set, and table "{node.table.path.name}" has no primary key to know an event again by',
             span=node.span,
             hint="declare PRIMARY KEY (…) NOT ENFORCED in the table",
