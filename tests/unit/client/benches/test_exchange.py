@@ -14,7 +14,6 @@ from sqlstream.errors import JobError
 TOO_MANY_ROWS = 1 << 50
 
 
-@pytest.mark.timeout(60)
 def test_every_path_carries_batches_over_one_channel_and_several() -> None:
     found = list(figures(list(PATHS), [1, 3], [10], 0.02, spaced=5, warm_up_s=0))
     assert [(f.path, f.channels, f.rows) for f in found] == [(p, c, 10) for p in PATHS for c in (1, 3)]
@@ -25,7 +24,6 @@ def test_every_path_carries_batches_over_one_channel_and_several() -> None:
         assert (figure.receiver_cpu_us > 0) == (figure.path != "process")
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("path", PATHS[:2])
 def test_a_producer_that_fails_ends_the_bench_with_its_error(path: str) -> None:
     with pytest.raises(JobError, match="lost the end that sends: MemoryError: Unable to allocate") as caught:
@@ -33,7 +31,6 @@ def test_a_producer_that_fails_ends_the_bench_with_its_error(path: str) -> None:
     assert caught.value.code == "SS6063"
 
 
-@pytest.mark.timeout(60)
 def test_a_process_that_sends_and_is_killed_ends_the_bench() -> None:
     with closing(_Ends("machine")) as ends:
         assert ends._sender is not None
@@ -42,7 +39,6 @@ def test_a_process_that_sends_and_is_killed_ends_the_bench() -> None:
             ends.run(Load("job", 2, 10, 60))
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("path", PATHS[:2])
 def test_a_consumer_that_fails_ends_the_bench_and_its_producer(path: str) -> None:
     before = threading.active_count()
