@@ -27,7 +27,7 @@ from sqlstream.schema import Schema
 from sqlstream.specs import DeduplicateSpec, GroupAggregateSpec, SinkSpec, SourceSpec, WindowAggregateSpec
 
 PARALLELISMS = (1, 2, 3, 1)
-SEEDS = 2
+SEEDS = 1
 SEEDS_SLOW = 40
 
 TABLES = """
