@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Sequence
 from contextlib import closing
 
 import pytest
 
-from client.benches.exchange import PATHS, _Ends, figures
-from client.benches.exchange_end import Load
+from client.benches.exchange import PATHS, _close, _Ends, _run_within_process, figures
+from client.benches.exchange_end import CAPACITY_BYTES, Consumer, Load, Outcome
+from runtime.net.channels import Channel
+from runtime.net.partition_table import PartitionTable, SubpartitionId
 from sqlstream.errors import JobError
 
 TOO_MANY_ROWS = 1 << 50
@@ -46,3 +50,25 @@ def test_a_consumer_that_fails_ends_the_bench_and_its_producer(path: str) -> Non
     with closing(_Ends(path)) as ends, pytest.raises(IndexError):
         ends.run(Load("job", 2, 0, 0, spaced=1000))
     assert threading.active_count() == before
+
+
+def test_all_channels_are_closed() -> None:
+    table = PartitionTable()
+    channels = [table.meet(SubpartitionId("job", "p", n), CAPACITY_BYTES) for n in range(3)]
+    _close(channels)
+    assert [channel.is_closed for channel in channels] == [True] * 3
+
+
+class FailingConsumer(Consumer):
+    """Fails when its producer waits for room, which it would do for an hour."""
+
+    def consume(self, channels: Sequence[Channel]) -> Outcome:
+        while all(channel.has_room for channel in channels):
+            time.sleep(0.001)
+        raise ValueError("cannot be read")
+
+
+def test_a_producer_that_waits_for_room_ends_with_its_consumer() -> None:
+    load = Load("job", 2, 1000, 3600)
+    with pytest.raises(ValueError, match="cannot be read"):
+        _run_within_process(load, FailingConsumer(are_spaced=False))
