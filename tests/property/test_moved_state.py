@@ -127,6 +127,13 @@ QUERIES = {
     "windows in order of arrival": """
         SELECT k, window_end, FIRST_VALUE(v), LAST_VALUE(id)
         FROM TABLE(TUMBLE(TABLE line, DESCRIPTOR(rt), INTERVAL '3' SECOND)) GROUP BY k, window_start, window_end""",
+    "windows that fire early and late": """
+        SELECT k, window_start, window_end, COUNT(*), SUM(v), MAX(id)
+        FROM TABLE(HOP(TABLE bids, DESCRIPTOR(rt), INTERVAL '1' SECOND, INTERVAL '2' SECOND))
+        GROUP BY k, window_start, window_end""",
+    "windows that fire late of values of their own": """
+        SELECT k, TUMBLE_END(rt, INTERVAL '3' SECOND), COUNT(DISTINCT v), PERCENTILE(v, 0.5)
+        FROM bids GROUP BY TUMBLE(rt, INTERVAL '3' SECOND), k""",
     "hopping windows": "SELECT k, window_start, COUNT(*), MIN(v) FROM hops GROUP BY k, window_start, window_end",
     "cumulating windows": """
         SELECT g, window_start, window_end, SUM(v), AVG(v)
@@ -220,6 +227,17 @@ QUERIES = {
         FROM TABLE(TUMBLE(TABLE unmarked, DESCRIPTOR(rt), INTERVAL '1' MINUTE)) GROUP BY k, window_start, window_end""",
 }
 
+LATENESS = {"table.exec.emit.allow-lateness": "1 h"}
+SETTINGS = {
+    "windows that fire early and late": {**LATENESS, "table.exec.emit.early-fire.enabled": "true"},
+    "windows that fire late of values of their own": {
+        **LATENESS,
+        "table.exec.emit.late-fire.enabled": "true",
+        "table.exec.emit.late-fire.delay": "20 ms",
+    },
+}
+"""So late that every row counts, whatever the splits' order."""
+
 STATELESS = {
     "Calc",
     "Expand",
@@ -261,7 +279,7 @@ def split(fate: random.Random, number: int, count: tuple[int, int]) -> Script:
 
 @functools.cache
 def planned(name: str) -> JobGraph:
-    return plan_job(TABLES + QUERIES[name] + ";")
+    return plan_job(TABLES + QUERIES[name] + ";", SETTINGS.get(name))
 
 
 def check(name: str, seed: int) -> None:
