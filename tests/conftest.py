@@ -4,6 +4,7 @@ share of the examples of all properties, the same ones each time. Test files tha
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,9 @@ UNIT_TEST_MS = 20
 
 # Output that a command does not flush must be missed, also where the surroundings turn buffers off.
 os.environ.pop("PYTHONUNBUFFERED", None)
+# A shell starts what it runs in the background deaf to Ctrl-C, and processes that tests start would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -54,7 +54,13 @@ def written(out: Path) -> list[int]:
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGKILL, id="killed"),
+        pytest.param(signal.SIGTERM, id="stopped", marks=pytest.mark.slow),
+    ],
+)
 def test_a_server_brings_its_jobs_back_from_their_last_checkpoint(tmp_path: Path, number: int) -> None:
     out = tmp_path / "out"
     with RunningServer(tmp_path / "server") as server:
