@@ -13,6 +13,7 @@ from planner.relational.apply import Apply
 from planner.relational.calc import Filter, Project
 from planner.relational.expand import Expand
 from planner.relational.join import Join, LookupJoin, RelationalJoinKind
+from planner.relational.late_rows import LateRows
 from planner.relational.match_recognize import MatchRecognize
 from planner.relational.node import RelationalNode, SingleInputNode, TwoInputNode, rewrite
 from planner.relational.rank import Rank
@@ -33,6 +34,7 @@ __all__ = [
     "Expand",
     "Filter",
     "Join",
+    "LateRows",
     "LookupJoin",
     "MatchRecognize",
     "Project",
