@@ -64,8 +64,8 @@ def rejected_rows_name(job_id: str, writer: str = "*") -> str:
 
 
 class RejectedRows:
-    """With a directory, writes one file per subtask: one object per row with `job`, `rejected_at`, `file`, `line`, `reason` and `text`; no
-    file when nothing is rejected. Without one, prints the first rows as errors.
+    """With a directory, writes one file per subtask: one object per row with `job`, `rejected_at`, `file`, `line`, `reason`
+    and `text`; no file when nothing is rejected. Without one, prints the first rows as errors.
 
     A file that has half of `bytes_max` is followed by another, and the one before it is removed; with the first one, files that
     are older than `retention_ms` (0: none) are.
