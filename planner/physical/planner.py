@@ -45,6 +45,7 @@ from planner.relational.nodes import (
 )
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.operators import OPERATORS
+from sqlstream.specs.window import WindowKind
 from sqlstream.spi.connector import ConnectorDescriptor
 
 
@@ -102,6 +103,8 @@ class _Planner:
                 return self._plan_calc(node, needs_row_watermark)
             case Aggregate() if absorbs_tvf(node):
                 return self._plan_absorbing_aggregate(node)
+            case WindowTvf() if node.window.kind is WindowKind.SESSION:
+                return plan_window_tvf(planning, self.plan(node.input, needs_row_watermark=True), node)
             case LateRows():
                 return plan_late_rows(planning, self.plan(node.input, needs_row_watermark=True), node)
             case LookupJoin():
