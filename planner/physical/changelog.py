@@ -17,6 +17,7 @@ from sqlstream.specs import (
     CalcSpec,
     DeduplicateSpec,
     GroupAggregateSpec,
+    MarkChangesSpec,
     RankSpec,
     SinkSpec,
     WindowAggregateSpec,
@@ -66,7 +67,9 @@ def can_leave_out_update_before(nodes: list[PhysicalNode]) -> dict[int, bool]:
     can: dict[int, bool] = {}
     for node in nodes:
         match node.spec:
-            case GroupAggregateSpec() | WindowAggregateSpec() | RankSpec() | DeduplicateSpec():
+            case GroupAggregateSpec() | WindowAggregateSpec() | RankSpec():
+                can[id(node)] = True
+            case DeduplicateSpec() | MarkChangesSpec():
                 can[id(node)] = True
             case CalcSpec(condition=None) | SinkSpec() | None:
                 can[id(node)] = all(can[id(i.node)] for i in node.inputs if not i.node.traits.is_insert_only)

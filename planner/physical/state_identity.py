@@ -33,6 +33,7 @@ from sqlstream.specs import (
     JoinKind,
     JoinSpec,
     LookupJoinSpec,
+    MarkChangesSpec,
     RankPhase,
     RankSpec,
     SinkSpec,
@@ -119,6 +120,8 @@ def _is_stateless(node: PhysicalNode) -> bool:
         case WindowTvfSpec() as spec:
             return spec.window.kind is not WindowKind.SESSION
         case None | CalcSpec() | DropUpdateBeforeSpec() | LookupJoinSpec() | ExpandSpec() | UnnestSpec():
+            return True
+        case MarkChangesSpec():
             return True
         case GroupAggregateSpec() | WindowAggregateSpec() as spec:
             return spec.phase is AggregatePhase.LOCAL

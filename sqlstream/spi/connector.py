@@ -94,7 +94,8 @@ class ConnectorDescriptor(msgspec.Struct, frozen=True):
     come again after a failure. `source_counts_rows`: a reader that goes on reads the table again and passes over as many rows as
     were returned, which are the same ones only while nobody changes the table. `place_options` say where a table is whose reader
     begins elsewhere at another place, but for an unbounded one, which finds what is there. `keeps_rejected_rows`: as in
-    `KeepsRejectedRows`; a table with the option `source.reads` = 'rejected-rows' and format `json` reads these.
+    `KeepsRejectedRows`; a table with the option `source.reads` = 'rejected-rows' and format `json` reads these. `sink_changes_rows`: its sink takes a
+    `ChangingSinkSpec`, for INSERT OVERWRITE, TRUNCATE, UPDATE and DELETE.
     """
 
     identifier: str
@@ -119,6 +120,7 @@ class ConnectorDescriptor(msgspec.Struct, frozen=True):
     source_counts_rows: bool = False
     place_options: tuple[str, ...] = ()
     keeps_rejected_rows: bool = False
+    sink_changes_rows: bool = False
 
 
 class SourceStatus(enum.Enum):
@@ -395,6 +397,14 @@ class NotesCommits(Protocol):
     def begin_with(self, spec: SinkSpec, earlier_job_id: str, job_id: str, files: Files) -> None:
         """A job begins with a checkpoint or savepoint of an earlier one, and does what that one has still to do. The earlier one
         may live, and may have commits that this one repeats. Idempotent; called before anything is written for the job."""
+
+
+@runtime_checkable
+class KnowsVersions(Protocol):
+    """A connector that rewrites a whole table for an UPDATE or DELETE, and refuses to when the table has changed meanwhile."""
+
+    def version(self, spec: SinkSpec, files: Files) -> str:
+        """Another text whenever the rows of the table are others; empty for a table that is not there."""
 
 
 @runtime_checkable
