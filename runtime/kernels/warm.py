@@ -29,6 +29,7 @@ MODULES = (
     "runtime.kernels.rank",
     "runtime.kernels.records",
     "runtime.kernels.remainder",
+    "runtime.kernels.replace",
     "runtime.kernels.sha2",
     "runtime.kernels.split",
     "runtime.kernels.take",
