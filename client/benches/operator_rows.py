@@ -108,7 +108,10 @@ class Rows:
             "ts": pa.array(times * SPAN_MS // self._rows_per_span).cast(pa.timestamp("ms")),
         }
         schema = to_arrow_schema(self._schemas[index], self._modes[index])
-        arrays = [columns[name].cast(field.type) for name, field in zip(self._schemas[index].names, schema, strict=False)]
+        arrays = [
+            columns[name].cast(field.type)
+            for name, field in zip(self._schemas[index].names, schema, strict=False)
+        ]
         if kinds is not None:
             arrays.append(pa.array(kinds))
         return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -94,44 +94,44 @@ class Extreme(Accumulator):
         return self._best.nbytes + self._seen.nbytes + values
 
 
-class RetractableExtreme(Extreme):
+class RetractableExtreme(Accumulator):
     """MIN or MAX over rows that may be retracted: every value is kept with its count (Flink: MinWithRetract).
 
-    State: besides the extreme, one entry per slot and distinct value, until its count is zero.
+    A batch costs what it changes: a value that comes or goes takes the logarithm of the number of values of its slot.
+    State: one entry per slot and distinct value, until its count is zero, in the order of a heap per slot.
     """
 
     def __init__(self, call: AggregateCall, argument_types: tuple[LogicalType, ...]) -> None:
         super().__init__(call, argument_types)
-        self._counts = ValueCounts(self._type)
+        self._counts = ValueCounts(to_arrow_type(argument_types[0]), order=call.function)
+
+    def resize(self, capacity: int) -> None:
+        self._counts.resize(capacity)
 
     def accumulate(self, slots: Array, args: list[pa.Array], weights: Array) -> None:
-        weights = present(weights, args[0])
-        added, removed = self._counts.add(slots, args[0], weights)
-        self.put(slots[added], args[0].take(pa.array(added)), NO_WEIGHTS)
-        if len(removed):
-            self._recompute(np.unique(slots[removed]))
-
-    def _recompute(self, slots: Array) -> None:
-        super().reset(slots)
-        owners, values = self._counts.values_of(slots)
-        self.put(owners, values, NO_WEIGHTS)
+        self._counts.add(slots, args[0], present(weights, args[0]))
 
     def merge(self, slots: Array, columns: list[pa.Array]) -> None:
         raise AssertionError("a retractable extreme has one phase")
 
     def load(self, slots: Array, columns: list[pa.Array]) -> None:
-        super().merge(slots, columns)
+        """The result is saved to be read; it follows from the kept values."""
+
+    def columns(self, slots: Array) -> list[pa.Array]:
+        return [self.results(slots)]
+
+    def results(self, slots: Array) -> pa.Array:
+        return self._counts.best_of(slots)
 
     @property
     def kept_values(self) -> ValueCounts:
         return self._counts
 
     def reset(self, slots: Array) -> None:
-        super().reset(slots)
         self._counts.drop(slots)
 
     def nbytes(self) -> int:
-        return super().nbytes() + self._counts.nbytes()
+        return self._counts.nbytes()
 
 
 def _all_or(weights: Array, rows: int) -> Array:

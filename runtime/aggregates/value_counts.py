@@ -7,26 +7,31 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.accumulate import add_into
+from runtime.kernels.accumulate import add_into, count_up_into
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.chains import Chains
 from runtime.kernels.group import group
 from runtime.kernels.growing import GrowingArray
 from runtime.kernels.index import KeyIndex
+from runtime.kernels.value_heaps import ValueHeaps
 from runtime.state.arrays import Array
 from runtime.state.changes import Changes, TableLock
+
+_NONE: Array = np.empty(0, dtype=np.int64)
 
 
 class ValueCounts:
     """A multiset of values per slot; a struct value is compared by its fields, none of which is NULL in a counted row.
 
-    State: one entry per (slot, value) whose count is not zero, and once values of a slot were dropped or read, a chain of its
-    entries per slot.
+    `order` MIN or MAX keeps the least or greatest value of each slot at hand.
+    State: one entry per (slot, value) whose count is not zero, once values of a slot were dropped or read a chain of its
+    entries per slot, and with an order a heap of those of positive count per slot, which is made again on restore.
     """
 
-    def __init__(self, value_type: pa.DataType) -> None:
+    def __init__(self, value_type: pa.DataType, order: str = "") -> None:
         self.value_type = value_type
         self._index = KeyIndex([pa.int64(), *_parts_of(value_type)])
+        self._heaps = ValueHeaps(self._index, 1, is_min=order == "MIN") if order else None
         self._counts = GrowingArray(np.int64)
         self._chains: Chains | None = None
         self.changes = Changes(self)
@@ -37,27 +42,64 @@ class ValueCounts:
 
         Returns two arrays of row numbers: one row per pair whose count rose from zero, and one per pair whose count fell to zero.
         """
-        rows = np.arange(len(slots)) if len(weights) == 0 else np.flatnonzero(weights)
-        amounts = np.ones(len(rows), dtype=np.int64) if len(weights) == 0 else weights[rows].astype(np.int64)
-        keys = [to_array(pa.int64(), slots[rows]), *_parts(values.take(pa.array(rows)))]
+        if len(weights) == 0:
+            return self._add_rows(slots, values), _NONE
+        rows = np.flatnonzero(weights)
+        slots, values, amounts = (
+            slots[rows],
+            values.take(to_array(pa.int64(), rows)),
+            weights[rows].astype(np.int64),
+        )
+        if amounts.min(initial=1) == 1 == amounts.max(initial=1):
+            return rows[self._add_rows(slots, values)], _NONE
+        keys = [to_array(pa.int64(), slots), *_parts(values)]
         groups, representatives = group(keys)
         deltas = np.zeros(len(representatives), dtype=np.int64)
         add_into(deltas, groups, amounts)
         with self.changes.lock:
-            entries, is_new = self._index.get_or_insert([k.take(pa.array(representatives)) for k in keys])
-            self._counts.reserve(self._index.slot_count)
+            chosen = to_array(pa.int64(), representatives)
+            entries = self._entered([k.take(chosen) for k in keys], slots[representatives])
             if self.changes.is_counting:
-                self.changes.created(entries[is_new])
                 self.changes.writing(entries)
-            if self._chains is not None:
-                self._chains.append(slots[rows[representatives[is_new]]], entries[is_new])
             counts = self._counts.values
             before = counts[entries]
             after = before + deltas
             counts[entries] = after
+            has_come, has_gone = (before <= 0) & (after > 0), (before > 0) & (after <= 0)
+            if self._heaps is not None:
+                self._heaps.insert(slots[representatives[has_come]], entries[has_come])
+                self._heaps.remove(slots[representatives[has_gone]], entries[has_gone])
             self._forget(entries[after == 0])
         first_rows = rows[representatives]
-        return first_rows[(before <= 0) & (after > 0)], first_rows[(before > 0) & (after <= 0)]
+        return first_rows[has_come], first_rows[has_gone]
+
+    def _add_rows(self, slots: Array, values: pa.Array) -> Array:
+        """Count each row once more; returns one row per pair whose count rose from zero."""
+        keys = [to_array(pa.int64(), slots), *_parts(values)]
+        with self.changes.lock:
+            entries = self._entered(keys, slots)
+            if self.changes.is_counting:
+                self.changes.writing(np.unique(entries))
+            first_rows = np.empty(len(entries), dtype=np.int64)
+            risen, gone = count_up_into(self._counts.values, entries, first_rows)
+            first_rows = first_rows[:risen].copy()
+            if self._heaps is not None:
+                self._heaps.insert(slots[first_rows], entries[first_rows])
+            if gone:
+                # Rows that had been retracted before they came.
+                zero = np.unique(entries)
+                self._forget(zero[self._counts.values[zero] == 0])
+        return first_rows
+
+    def _entered(self, keys: list[pa.Array], slots: Array) -> Array:
+        """The entry of each pair, which may occur several times."""
+        entries, is_new = self._index.get_or_insert(keys)
+        self._counts.reserve(self._index.slot_count)
+        if self.changes.is_counting:
+            self.changes.created(entries[is_new])
+        if self._chains is not None:
+            self._chains.append(slots[is_new], entries[is_new])
+        return entries
 
     def _forget(self, entries: Array) -> None:
         if len(entries):
@@ -93,7 +135,26 @@ class ValueCounts:
     def drop(self, slots: Array) -> None:
         """Forget all values of distinct slots."""
         with self.changes.lock:
+            if self._heaps is not None:
+                self._heaps.clear(slots)
             self._forget(self._entries_of(slots))
+
+    def resize(self, slots: int) -> None:
+        """Make room for values of so many slots."""
+        if self._heaps is not None:
+            self._heaps.resize(slots)
+
+    def best_of(self, slots: Array) -> pa.Array:
+        """The value of each slot that is first in the order; NULL where there is none."""
+        assert self._heaps is not None
+        entries = self._heaps.best(slots).astype(np.int64)
+        is_there = entries >= 0
+        values = self._index.keys(np.maximum(entries, 0), [1])[0] if len(self._index) else None
+        if values is None or not is_there.any():
+            return pa.nulls(len(slots), self.value_type)
+        if not is_there.all():
+            values = values.take(to_array(pa.int64(), np.arange(len(slots)), is_there))
+        return values if values.type == self.value_type else values.cast(self.value_type)
 
     def load(self, slots: Array, columns: list[pa.Array]) -> None:
         """Take over saved columns, of which the first are the `slots`; the entries of several old subtasks may come in several
@@ -101,11 +162,14 @@ class ValueCounts:
         values, counts = columns
         entries, _ = self._index.get_or_insert([to_array(pa.int64(), slots), *_parts(values)])
         self._counts.reserve(self._index.slot_count)
-        self._counts.values[entries] = view_values(counts, np.int64)
+        loaded = view_values(counts, np.int64)
+        self._counts.values[entries] = loaded
+        if self._heaps is not None:
+            self._heaps.insert(slots[loaded > 0], entries[loaded > 0])
 
     def nbytes(self) -> int:
-        chains = 0 if self._chains is None else self._chains.nbytes
-        return self._index.nbytes + self._counts.nbytes + chains + self.changes.nbytes
+        derived = sum(part.nbytes for part in (self._chains, self._heaps) if part is not None)
+        return self._index.nbytes + self._counts.nbytes + derived + self.changes.nbytes
 
     # -- what a keyed table and its changes read: implements `SlotPart` and `ChangeSource` --------------
 

@@ -34,6 +34,7 @@ MODULES = (
     "runtime.kernels.split",
     "runtime.kernels.take",
     "runtime.kernels.touch",
+    "runtime.kernels.value_heaps",
     "runtime.kernels.windows",
     "runtime.kernels.words",
 )
