@@ -61,7 +61,7 @@ class OperatorBench:
     def figures(
         self, names: list[str], keys: tuple[int, ...] = KEYS, batch_rows: tuple[int, ...] = BATCH_ROWS
     ) -> Iterator[OperatorFigure]:
-        with contextlib.closing(_session()) as session:
+        with _session() as session:
             for name in names:
                 for count in keys:
                     # The small batches first: the state grows little by them.
@@ -171,22 +171,19 @@ class _Next:
         return None
 
 
-def _session() -> Session:
+@contextlib.contextmanager
+def _session() -> Iterator[Session]:
     """A session of its own, without the settings of this machine."""
     from client.local_cluster import LocalClusterClient
     from client.session import Session
     from planner.dialect.parser import parse_script
 
-    class _Closing(Session):
-        def close(self) -> None:
-            clusters.close()
-
     settings = {"parallelism.default": "1"}
-    clusters = LocalClusterClient(settings)
-    session = _Closing(clusters, settings)
-    for statement in parse_script(TABLES):
-        session.execute(statement)
-    return session
+    with contextlib.closing(LocalClusterClient(settings)) as clusters:
+        session = Session(clusters, settings)
+        for statement in parse_script(TABLES):
+            session.execute(statement)
+        yield session
 
 
 def _between_source_and_sink(session: Session, text: str) -> list[ChainedOperator]:

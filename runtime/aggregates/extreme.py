@@ -17,7 +17,10 @@ from runtime.aggregates.numbers import (
 from runtime.aggregates.slot_values import SlotValues
 from runtime.aggregates.value_counts import ValueCounts
 from runtime.kernels.accumulate import extreme_int128_into, max_into, min_into
+from runtime.kernels.buffers import to_array
+from runtime.kernels.group import group
 from runtime.kernels.growing import GrowingArray
+from runtime.kernels.text_extremes import extreme_rows
 from runtime.state.arrays import Array, picked
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
@@ -59,19 +62,15 @@ class Extreme(Accumulator):
             kernel(self._best.values, self._seen.values, slots, as_numbers(values, self._number), weights)
 
     def _order_values(self, held: SlotValues, slots: Array, values: pa.Array, weights: Array) -> None:
-        # Held and new values get ranks in one sort; the kernels then compare ranks instead of strings.
-        touched, positions = np.unique(slots, return_inverse=True)
+        groups, first_rows = group([to_array(pa.int64(), slots)])
+        touched = slots[first_rows]
         everything = pa.concat_arrays([held.get(touched), pc.cast(values, self._type)])
-        ranks = pc.rank(everything, tiebreaker="min").to_numpy().astype(np.int64)
-        owners = np.concatenate([np.arange(len(touched)), positions])
+        owners = np.concatenate([np.arange(len(touched)), groups])
         taking_part = np.concatenate([np.ones(len(touched), np.int8), _all_or(weights, len(slots))])
-        taking_part[everything.is_null().to_numpy(zero_copy_only=False)] = 0
-        best, seen = np.zeros(len(touched), dtype=np.int64), np.zeros(len(touched), dtype=np.uint8)
-        (min_into if self._is_min else max_into)(best, seen, owners, ranks, taking_part)
-        row_of_rank = np.zeros(len(everything) + 1, dtype=np.int64)
-        row_of_rank[ranks] = np.arange(len(everything))
-        found = seen > 0
-        held.put(touched[found], everything.take(pa.array(row_of_rank[best[found]])))
+        rows = extreme_rows(everything, owners, len(touched), present(taking_part, everything), self._is_min)
+        # The rows of held values come first.
+        is_better = rows >= len(touched)
+        held.put(touched[is_better], everything.take(to_array(pa.int64(), rows[is_better])))
 
     def merge(self, slots: Array, columns: list[pa.Array]) -> None:
         self.put(slots, columns[0], present(NO_WEIGHTS, columns[0]))

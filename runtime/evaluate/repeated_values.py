@@ -29,4 +29,4 @@ def _repeats(texts: pa.Array) -> bool:
     """Whether texts occur several times in the batch: the first rows tell, as a longer part has no more distinct ones per row."""
     if len(texts) < _ROWS_MIN:
         return False
-    return pc.count_distinct(texts[:SAMPLE_ROWS]).as_py() <= SAMPLE_ROWS * _DISTINCT_MAX  # type: ignore[no-any-return]
+    return pc.count_distinct(texts[:SAMPLE_ROWS]).as_py() <= SAMPLE_ROWS * _DISTINCT_MAX

@@ -48,7 +48,7 @@ def _without_byte(given, offsets, unwanted, written, places):  # type: ignore[no
         while read < end:
             value = given[read]
             written[at] = value
-            at += np.int64(value != byte)
+            at += 1 if value != byte else 0
             read += 1
     places[len(offsets) - 1] = at
 

@@ -33,6 +33,7 @@ MODULES = (
     "runtime.kernels.sha2",
     "runtime.kernels.split",
     "runtime.kernels.take",
+    "runtime.kernels.text_extremes",
     "runtime.kernels.touch",
     "runtime.kernels.value_heaps",
     "runtime.kernels.windows",
