@@ -26,7 +26,8 @@ class ValueCounts:
 
     `order` MIN or MAX keeps the least or greatest value of each slot at hand, for one user.
     State: one entry with a count for each user per (slot, value) of which not all counts are zero; once values of a slot were
-    dropped or read a chain of its entries per slot; and with an order a heap of those of positive count per slot, which is made again on restore.
+    dropped or read, a chain of its entries per slot; and with an order a heap of those of positive count per slot, which is made
+    again on restore.
     """
 
     def __init__(self, value_type: pa.DataType, order: str = "", users: int = 1) -> None:
