@@ -71,6 +71,7 @@ _ARGUMENTS: dict[type[exp.Expr], tuple[str, ...]] = {
             ),
             *(nodes.IntervalLiteral, nodes.DateTimeLiteral, nodes.WindowTvf, nodes.SystemTime),
             nodes.Pivot,
+            nodes.Unpivot,
             *(nodes.QueryHints, nodes.FilePath, nodes.Quantified, nodes.MatchRecognize, nodes.JoinedTables),
         )
     },
