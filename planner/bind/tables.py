@@ -20,6 +20,7 @@ from planner.bind.scope import Scope
 from planner.bind.side_tables import LATE, find_side_table, split_name
 from planner.bind.table_options import (
     check_hints,
+    check_table_changes,
     find_connector,
     is_bounded,
     written_format,
@@ -132,6 +133,7 @@ def bind_table_source(
             f'table "{table.path.name}" cannot be read: connector "{descriptor.identifier}" is only a sink',
             span=span,
         )
+    check_table_changes(table, options, namespace.context, span)
     scan = _scan(table, options, is_bounded(descriptor, options), descriptor.metadata, span)
     written = written_format(descriptor, options, namespace.context)
     if written is not None and not written.source_mode.is_insert_only:
