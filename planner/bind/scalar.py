@@ -116,6 +116,12 @@ class ScalarBinder:
             ):
                 equal = self._any_row(node.this, [node.args["expression"]], self.span(node))
                 return equal if isinstance(node, exp.EQ) else bind_call("NOT", (equal,), self.span(node))
+            if (
+                isinstance(node, exp.LT | exp.LTE | exp.GT | exp.GTE)
+                and _row_items(node.this)
+                and _row_items(node.args["expression"])
+            ):
+                return self._compare_rows(node)
             return self.call(_BINARY[type(node)], node, node.this, node.args["expression"])
         handler = _HANDLERS.get(type(node))
         if handler is None:
@@ -304,16 +310,24 @@ class ScalarBinder:
         for other in others:
             items = _row_items(other)
             if len(items) != len(values):
-                raise UserError(
-                    "SS3475",
-                    f"a row of {len(values)} values is compared with one of {len(items)}",
-                    span=self.span(other) or span,
-                    hint="compare rows of the same number of values",
-                )
+                raise _row_lengths(len(values), len(items), self.span(other) or span)
             pairs = zip(values, items, strict=True)
             equal = tuple(bind_call("=", (a, self.bind(b)), span) for a, b in pairs)
             found.append(equal[0] if len(equal) == 1 else bind_call("AND", equal, span))
         return found[0] if len(found) == 1 else bind_call("OR", tuple(found), span)
+
+    def _compare_rows(self, node: exp.Binary) -> Expression:
+        """Rows in the order of their first unequal values: `(a, b) < (c, d)` is `a < c OR a = c AND b < d`."""
+        span, operator = self.span(node), _BINARY[type(node)]
+        left, right = _row_items(node.this), _row_items(node.args["expression"])
+        if len(left) != len(right):
+            raise _row_lengths(len(left), len(right), self.span(node.args["expression"]) or span)
+        pairs = [(self.bind(a), self.bind(b)) for a, b in zip(left, right, strict=True)]
+        compared = bind_call(operator, pairs[-1], span)
+        for pair in reversed(pairs[:-1]):
+            within = bind_call("AND", (bind_call("=", pair, span), compared), span)
+            compared = bind_call("OR", (bind_call(operator[0], pair, span), within), span)
+        return compared
 
     def bind_quantified(self, operator: str, node: exp.Binary) -> Expression:
         """`value operator ANY|ALL (…)`."""
@@ -414,6 +428,15 @@ def _with_operand(expression: Expression, stand_in: Expression, operand: Express
         return operand
     assert isinstance(expression, Call)
     return Call(expression.function, (operand,), expression.type, expression.span)
+
+
+def _row_lengths(left: int, right: int, span: Span | None) -> UserError:
+    return UserError(
+        "SS3475",
+        f"a row of {left} values is compared with one of {right}",
+        span=span,
+        hint="compare rows of the same number of values",
+    )
 
 
 def _row_items(node: exp.Expr) -> list[exp.Expr]:

@@ -12,6 +12,7 @@ from planner.bind.from_item import FromItem
 from planner.bind.group_windows import bind_group_window, takes_group_window
 from planner.bind.grouped import GroupedBinder, has_aggregate
 from planner.bind.grouping_sets import key_sets
+from planner.bind.names import suggest
 from planner.bind.namespace import Namespace
 from planner.bind.ordering import bind_limit, ordered_items, ordinal, sort_key
 from planner.bind.over import add_windows, over_calls
@@ -109,10 +110,11 @@ def _expand(select: exp.Select, scope: Scope, namespace: Namespace) -> list[_Ite
         if isinstance(node, exp.Star):
             if not scope.columns:
                 raise UserError("SS2009", "SELECT * needs a FROM", span=namespace.span(node))
-            items += [_column_item(scope, i, node) for i in scope.star]
+            items += _star_items(scope, scope.star, node, namespace)
         elif isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
             qualifier = tuple(str(p.name) for p in node.parts[:-1])
-            items += [_column_item(scope, i, node) for i in scope.star_of(qualifier, namespace.span(node))]
+            columns = scope.star_of(qualifier, namespace.span(node))
+            items += _star_items(scope, columns, node.this, namespace)
         elif isinstance(node, exp.Alias):
             alias = str(node.args["alias"].name)
             items.append(_Item(node.this, alias, alias))
@@ -123,10 +125,45 @@ def _expand(select: exp.Select, scope: Scope, namespace: Namespace) -> list[_Ite
     return items
 
 
-def _column_item(scope: Scope, index: int, star: exp.Expr) -> _Item:
-    node = StarColumn(index=index)
-    node.meta.update(star.meta)
-    return _Item(node, scope.columns[index].name)
+def _star_items(scope: Scope, columns: tuple[int, ...], star: exp.Star, namespace: Namespace) -> list[_Item]:
+    """The columns of `*`, without those of EXCEPT and with those of REPLACE in place of their namesakes."""
+    names = [scope.columns[i].name for i in columns]
+    left_out = _named(star.args.get("except_") or [], names, namespace)
+    replaced = _named(star.args.get("replace") or [], names, namespace)
+    if both := [name for name in replaced if name in left_out]:
+        span = namespace.span(replaced[both[0]])
+        raise UserError(
+            "SS2012", f'column "{both[0]}" is both left out and replaced', span=span, hint="leave one out"
+        )
+    if len(left_out) == len(set(names)):
+        raise UserError("SS2009", "EXCEPT leaves no column", span=namespace.span(star), hint="keep a column")
+    items = []
+    for index, name in zip(columns, names, strict=True):
+        if name in replaced:
+            items.append(_Item(replaced[name].this, name, name))
+        elif name not in left_out:
+            node = StarColumn(index=index)
+            node.meta.update(star.meta)
+            items.append(_Item(node, name))
+    return items
+
+
+def _named(written: list[exp.Expr], names: list[str], namespace: Namespace) -> dict[str, exp.Expr]:
+    """Parts of a clause of `*` by the column that each names. UserError for an unknown one and for one that comes twice."""
+    found: dict[str, exp.Expr] = {}
+    for part in written:
+        name, span = str(part.alias_or_name), namespace.span(part)
+        if name not in names:
+            raise UserError(
+                "SS2003",
+                f'column "{name}" is none of the columns of *',
+                span=span,
+                hint=suggest(name, names, "columns"),
+            )
+        if name in found:
+            raise UserError("SS2012", f'column "{name}" is named twice', span=span, hint="leave one out")
+        found[name] = part
+    return found
 
 
 def _group(
@@ -158,7 +195,11 @@ def _grouped_binder(
     group: exp.Group | None, items: list[_Item], source: FromItem, namespace: Namespace
 ) -> tuple[GroupedBinder, tuple[str, ...]]:
     """The binder above GROUP BY, and the names of its keys."""
-    sets = key_sets(group.expressions if group is not None else [], namespace)
+    if group is not None and group.args.get("all"):
+        grouped = [i.node for i in items if not _is_computed_above(i.node)]
+    else:
+        grouped = group.expressions if group is not None else []
+    sets = key_sets(grouped, namespace)
     call = _group_window(sets, namespace)
     sets = [tuple(k for k in kept if not takes_group_window(k)) for kept in sets]
     written = [k for kept in sets for k in kept]
@@ -187,6 +228,11 @@ def _grouped_binder(
         indexed if len(sets) > 1 else (),
     )
     return binder, key_names
+
+
+def _is_computed_above(node: exp.Expr) -> bool:
+    """Whether GROUP BY ALL leaves an item of the SELECT list out: an aggregate, an OVER column or a constant."""
+    return isinstance(node, exp.Literal) or has_aggregate(node) or bool(over_calls(node))
 
 
 def _group_window(sets: list[tuple[exp.Expr, ...]], namespace: Namespace) -> nodes.FunctionCall | None:

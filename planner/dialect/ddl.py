@@ -7,6 +7,7 @@ from sqlglot import Token
 from planner.dialect.catalogs import create_catalog, create_database, drop_catalog, drop_database
 from planner.dialect.create_table import column_names, create_table
 from planner.dialect.extent import extent, read_comment
+from planner.dialect.habits import object_hint, statement_hint
 from planner.dialect.queries import QueryParser
 from planner.dialect.statements import (
     CreateCatalog,
@@ -18,7 +19,7 @@ from planner.dialect.statements import (
     DropObject,
 )
 from planner.dialect.tokens import span, word
-from sqlstream.errors import Span, UserError
+from sqlstream.errors import Span, UserError, did_you_mean
 
 
 def create(parser: QueryParser) -> CreateTable | CreateView | CreateDatabase | CreateCatalog:
@@ -68,11 +69,24 @@ def unsupported(parser: QueryParser, first: Token) -> UserError:
         if word(parser.token).isidentifier():
             words.append(word(parser.advance()))
         place = Span(first.start, max(first.end + 1, parser.previous_end))
-    hint = (
+    kind = " ".join(words[:2])
+    hint = object_hint(kind) or (statement_hint(words[0]) if len(words) == 1 else "")
+    if not hint and len(words) > 1 and (meant := did_you_mean(words[1], _OBJECTS)):
+        message = f'unexpected "{parser.peek(-1).text}"'
+        return UserError("SS1001", message, span=span(parser.peek(-1)), hint=meant)
+    if not hint and words[0] == "DROP":
+        hint = "write DROP TABLE, VIEW, DATABASE or CATALOG and the name"
+    hint = hint or (
         "supported are CREATE, ALTER and DROP of TABLE, VIEW and DATABASE, CREATE and DROP of CATALOG, USE, "
         "INSERT INTO, EXECUTE STATEMENT SET, SELECT, EXPLAIN, SET, RESET, SHOW and DESCRIBE"
     )
     return UserError("SS1002", f'statement "{" ".join(words)}" is not supported yet', span=place, hint=hint)
+
+
+_OBJECTS = (
+    *("TABLE", "VIEW", "DATABASE", "CATALOG", "FUNCTION", "TEMPORARY"),
+    *("TABLES", "VIEWS", "COLUMNS", "FUNCTIONS", "CONNECTORS", "FORMATS", "CATALOGS", "DATABASES", "JOBS"),
+)
 
 
 def _create_view(parser: QueryParser, first: Token, is_temporary: bool) -> CreateView:
