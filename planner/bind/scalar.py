@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from sqlglot import exp
 
-from planner.bind.calls import bind_call, called_function, is_aggregate
+from planner.bind.calls import bind_call, called_function, is_aggregate, unknown_function
 from planner.bind.casts import explicit_cast, to_boolean
 from planner.bind.current_watermark import check_current_watermark
 from planner.bind.json_functions import bind_is_json, bind_json
@@ -21,6 +21,7 @@ from sqlstream import types as sql
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal
+from sqlstream.functions import SCALAR_FUNCTIONS
 from sqlstream.types import LogicalType, TypeRoot
 
 _BINARY: dict[type[exp.Expr], str] = {
@@ -191,9 +192,21 @@ class ScalarBinder:
             return self.bind_aggregate(node)
         for clause, text in (("filter", "FILTER"), ("order", "WITHIN GROUP"), ("nulls", "IGNORE NULLS")):
             if node.args.get(clause) is not None:
-                raise UserError("SS2006", f"{name} takes no {text}: it is no aggregate", span=self.span(node))
+                self._refuse_unknown(name, node)
+                raise UserError(
+                    "SS2006",
+                    f"{name} takes no {text}: it is no aggregate",
+                    span=self.span(node),
+                    hint="leave it out",
+                )
         if node.args.get("is_distinct"):
-            raise UserError("SS2006", f"{name} takes no DISTINCT: it is no aggregate", span=self.span(node))
+            raise UserError(
+                "SS2006",
+                f"{name} takes no DISTINCT: it is no aggregate",
+                span=self.span(node),
+                hint="leave it out, or write SELECT DISTINCT",
+            )
+        self._refuse_unknown(name, node)
         args = tuple(self.bind(a) for a in node.expressions)
         bound = called_function(name, args, self.span(node))
         if name == "CURRENT_WATERMARK":
@@ -201,6 +214,13 @@ class ScalarBinder:
         if name == "CURRENT_DATABASE":
             return Literal(self.namespace.context.current_database, bound.type)
         return bound
+
+    def _refuse_unknown(self, name: str, node: nodes.FunctionCall) -> None:
+        """The error for a function that there is not comes before those of its arguments, which are those of another dialect."""
+        if name in SCALAR_FUNCTIONS:
+            return
+        texts = [self.namespace.context.source(self.span(a)) for a in node.expressions]
+        raise unknown_function(name, self.span(node), texts if all(texts) else None)
 
     def bind_over(self, node: nodes.FunctionCall) -> Expression:
         found = self.over_columns.get(id(node))

@@ -84,8 +84,18 @@ def _refuse_aliases(
                 "SS2003",
                 f'{place} cannot see the alias "{column.name}" of the SELECT list',
                 span=namespace.span(column),
-                hint="repeat the expression, or name it in a subquery",
+                hint=_alias_rewrite(select, str(column.name), namespace),
             )
+
+
+def _alias_rewrite(select: exp.Select, alias: str, namespace: Namespace) -> str:
+    """A hint that says which expression to write instead of an alias."""
+    for item in select.expressions:
+        if isinstance(item, exp.Alias) and str(item.alias) == alias:
+            text = namespace.context.source(namespace.span(item.this))
+            if text and len(text) <= 60:
+                return f"write the expression: {text}"
+    return "repeat the expression, or name it in a subquery"
 
 
 def _filter(source: FromItem, condition: exp.Expr, binder: ScalarBinder) -> FromItem:
@@ -279,7 +289,7 @@ def _check_key(node: exp.Expr, items: list[_Item], scope: Scope, namespace: Name
             "SS2009",
             f"GROUP BY {node.this} groups by a constant, not by a position",
             span=span,
-            hint="write the expression itself",
+            hint=_item_rewrite(items, int(node.this) if str(node.this).isdigit() else 0, namespace),
         )
     if isinstance(node, exp.Column) and len(node.parts) == 1:
         alias = str(node.name)
@@ -288,8 +298,17 @@ def _check_key(node: exp.Expr, items: list[_Item], scope: Scope, namespace: Name
                 "SS2003",
                 f'GROUP BY cannot see the alias "{alias}" of the SELECT list',
                 span=span,
-                hint="repeat the expression, or name it in a subquery",
+                hint=_item_rewrite(items, [i.alias for i in items].index(alias) + 1, namespace),
             )
+
+
+def _item_rewrite(items: list[_Item], position: int, namespace: Namespace) -> str:
+    """A hint that says which expression to write in GROUP BY instead of an item of the SELECT list."""
+    if 1 <= position <= len(items) and not _is_computed_above(items[position - 1].node):
+        text = namespace.context.source(namespace.span(items[position - 1].node))
+        if text and text != "*" and len(text) <= 60:
+            return f"write GROUP BY {text}"
+    return "write the expression itself, or GROUP BY ALL for all items that are no aggregates"
 
 
 def _project(
@@ -300,7 +319,7 @@ def _project(
     binder: ScalarBinder,
 ) -> RelationalNode:
     namespace = binder.namespace
-    expressions = [binder.bind(i.node) for i in items]
+    expressions = [_bind_item(i, items, binder) for i in items]
     binder.place = "ORDER BY"
     binder.aliases = _output_names(items, expressions)
     positions: list[int] = []
@@ -333,6 +352,24 @@ def _project(
         result = distinct(project)
     keys = tuple(sort_key(item, position) for item, position in zip(order, positions, strict=True))
     return bind_limit(result, keys, len(items), select, namespace)
+
+
+def _bind_item(item: _Item, items: list[_Item], binder: ScalarBinder) -> Expression:
+    try:
+        return binder.bind(item.node)
+    except UserError as error:
+        # `SELECT a + 1 AS b, b * 2`: an alias of the same list.
+        for other in items:
+            if (
+                other.alias
+                and error.code == "SS2003"
+                and error.message.startswith(f'column "{other.alias}" ')
+            ):
+                error.hint = (
+                    f'"{other.alias}" names an item of this SELECT list, whose items do not see each other: '
+                    "repeat the expression, or name it in a subquery"
+                )
+        raise
 
 
 def _output_names(items: list[_Item], expressions: list[Expression]) -> dict[str, Expression]:

@@ -71,7 +71,9 @@ def unsupported(parser: QueryParser, first: Token) -> UserError:
         place = Span(first.start, max(first.end + 1, parser.previous_end))
     kind = " ".join(words[:2])
     hint = object_hint(kind) or (statement_hint(words[0]) if len(words) == 1 else "")
-    if not hint and len(words) > 1 and (meant := did_you_mean(words[1], _OBJECTS)):
+    candidates = _SHOWN if words[0] == "SHOW" else _OBJECTS
+    is_misspelled = len(words) > 1 and words[1] not in (*_OBJECTS, *_UNBUILT)
+    if not hint and is_misspelled and (meant := did_you_mean(words[1], candidates)):
         message = f'unexpected "{parser.peek(-1).text}"'
         return UserError("SS1001", message, span=span(parser.peek(-1)), hint=meant)
     if not hint and words[0] == "DROP":
@@ -83,10 +85,12 @@ def unsupported(parser: QueryParser, first: Token) -> UserError:
     return UserError("SS1002", f'statement "{" ".join(words)}" is not supported yet', span=place, hint=hint)
 
 
-_OBJECTS = (
-    *("TABLE", "VIEW", "DATABASE", "CATALOG", "FUNCTION", "TEMPORARY"),
+_OBJECTS = ("TABLE", "VIEW", "DATABASE", "CATALOG", "TEMPORARY")
+_SHOWN = (
     *("TABLES", "VIEWS", "COLUMNS", "FUNCTIONS", "CONNECTORS", "FORMATS", "CATALOGS", "DATABASES", "JOBS"),
+    *("CHECKPOINTS", "CREATE", "CURRENT"),
 )
+_UNBUILT = ("FUNCTION", "MODEL", "MODULES", "PROCEDURES", "PARTITIONS", "JARS", "CONNECTION")
 
 
 def _create_view(parser: QueryParser, first: Token, is_temporary: bool) -> CreateView:
@@ -122,6 +126,8 @@ def drop(parser: QueryParser) -> DropObject | DropDatabase | DropCatalog:
     is_view = word(parser.advance()) == "VIEW"
     if_exists = parser.accept("IF", "EXISTS")
     name = parser.qualified_name("a view name" if is_view else "a table name")
+    if parser.at(","):
+        raise parser.unexpected("the end of the statement", "drop them one by one, with a semicolon between")
     return DropObject(
         *extent(parser, first), name=name, is_view=is_view, is_temporary=is_temporary, if_exists=if_exists
     )

@@ -226,7 +226,9 @@ class ExpressionParser(Reader):
             node.set("query", self.query())
         else:
             if self.at(")"):
-                raise self.unexpected("a value", "write the values between the parentheses, or FALSE for none")
+                raise self.unexpected(
+                    "a value", "write the values between the parentheses, or FALSE for none"
+                )
             node.set("expressions", self.values())
         self.leave()
         self.expect(")")
@@ -349,7 +351,9 @@ class ExpressionParser(Reader):
         if unit not in allowed:
             text = token.text.upper() if token.token_type is TokenType.STRING else ""
             quoted = _PLURALS.get(text, text)
-            hint = f"write {quoted} without quotes" if quoted in allowed else "units are " + ", ".join(allowed)
+            hint = (
+                f"write {quoted} without quotes" if quoted in allowed else "units are " + ", ".join(allowed)
+            )
             raise self.unexpected("a unit of time", hint)
         self._advance()
         return unit
@@ -405,6 +409,8 @@ class ExpressionParser(Reader):
 
     def _exists(self) -> exp.Expr:
         self.expect("EXISTS", "(")
+        if self.at_name():
+            raise self.unexpected("a query", "write EXISTS (SELECT …)")
         node = exp.Exists(this=self.query())
         self.expect(")")
         return node

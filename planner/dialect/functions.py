@@ -237,5 +237,7 @@ class FunctionParser(ExpressionParser):
         size = None if self.accept("UNBOUNDED") else self.operand()
         kind = self.accept_any("PRECEDING", "FOLLOWING")
         if kind is None:
-            raise self.unexpected("PRECEDING or FOLLOWING", "write a bound such as 2 PRECEDING or CURRENT ROW")
+            raise self.unexpected(
+                "PRECEDING or FOLLOWING", "write a bound such as 2 PRECEDING or CURRENT ROW"
+            )
         return self.mark(FrameBound(kind=kind, this=size), start)

@@ -13,7 +13,7 @@ import typing
 
 from sqlglot import Token, TokenType
 
-from planner.dialect.tokens import RESERVED, word
+from planner.dialect.tokens import word
 
 _CLAUSES = "the clauses of a query are SELECT, FROM, WHERE, GROUP BY, HAVING, WINDOW, QUALIFY, ORDER BY and LIMIT, in this order"
 _REPLACE = "write INSERT INTO; in a table with a PRIMARY KEY the rows of one key replace each other"
@@ -21,6 +21,7 @@ _NO_BITS = "there are no operators on bits"
 _CONNECTOR = "say where the rows are by WITH ('connector' = '…', …)"
 
 _ENDS = "the end of the statement"
+_NILADIC = ("CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP")
 _AT = {
     "REGEXP": "write REGEXP(string, pattern)",
     "RLIKE": "write REGEXP(string, pattern)",
@@ -72,8 +73,6 @@ _AT_END = {
     "EXCLUDE": "write * EXCLUDE (column, …)",
     "REPLACE": "write * REPLACE (expression AS column, …)",
     ")": "remove it: no parenthesis is open here",
-    "%": "write a number of rows",
-    "+": "write a number of rows",
 }
 """The same where a statement should end."""
 
@@ -86,10 +85,7 @@ _BEHIND = {
     "ORDERBY": "write ORDER BY",
     "START": "recursive queries are not supported",
     "CONNECT": "recursive queries are not supported",
-    "DISTINCT": "",
-    **dict.fromkeys(
-        ("CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"), ""
-    ),
+    "DATABASE": "leave DATABASE out: USE {0}",
 }
 """The word before the token that is not expected, which was read as an alias; {0} is the token."""
 
@@ -107,7 +103,10 @@ _EXPECTED = {
     ('"("', "PIVOT"): "write t PIVOT (SUM(x) FOR column IN (value, …))",
     ('"INTO"', "INSERT"): "write INSERT INTO",
     ('"BEGIN"', "SET"): "write EXECUTE STATEMENT SET BEGIN insert; … END",
-    ('"STATEMENT"', "BEGIN"): "there are no transactions: every INSERT is a job of its own; several are one in "
+    (
+        '"STATEMENT"',
+        "BEGIN",
+    ): "there are no transactions: every INSERT is a job of its own; several are one in "
     "EXECUTE STATEMENT SET BEGIN … END",
     ("FIRST or NEXT", "FETCH"): "write FETCH FIRST n ROWS ONLY, or LIMIT n",
     ("a window name or (", "OVER"): "write OVER (PARTITION BY … ORDER BY …)",
@@ -129,34 +128,76 @@ def hint_here(tokens: Tokens, expected: str) -> str:
     """The hint for the next token, which is not what is `expected`; empty when nothing is known of it."""
     token, before = tokens.peek(0), _before(tokens, 1)
     text, previous = word(token), word(before) if before else ""
+    if before is not None and expected == '"("' and previous == "TABLE":
+        return f"TABLE is a keyword; quote it as `{before.text}` to use it as a name"
     if not token:
         return ""
-    for found in (_subquery_hint(tokens, expected), _operator_hint(tokens), _literal_hint(tokens, expected)):
-        if found:
-            return found
-    if found := _EXPECTED.get((expected, previous)):
-        return found
     two = f"{text} {word(tokens.peek(1))}"
-    if expected.startswith(_ENDS):
-        if found := _AT_END.get(two) or _AT_END.get(text):
-            return found
-        if text == "(" and previous in ("CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"):
-            return f"write {previous} without parentheses"
-        if text == "PARTITION" and word(tokens.peek(1)) == "BY":
-            return "write PARTITIONED BY (column, …)"
-    if expected == '")"' and two == "ORDER BY":
-        return "leave ORDER BY out: an aggregate takes rows in the order of their arrival"
+    return (
+        _subquery_hint(tokens, expected)
+        or _operator_hint(tokens)
+        or _literal_hint(tokens, expected)
+        or _EXPECTED.get((expected, previous), "")
+        or (_end_hint(tokens, text, two, previous) if expected.startswith(_ENDS) else "")
+        or _place_hint(tokens, text, two, expected, previous)
+        or _AT.get(two)
+        or _AT.get(text, "")
+    )
+
+
+def _end_hint(tokens: Tokens, text: str, two: str, previous: str) -> str:
+    """The hint for a token where the statement should end."""
+    before = _before(tokens, 1)
+    is_number = before is not None and before.token_type is TokenType.NUMBER
+    if is_number and previous_word(tokens) in ("LIMIT", "OFFSET"):
+        return "write a whole number of rows, such as 10"
+    if text == "NOT" and previous == "IF":
+        return "write IF NOT EXISTS"
+    if found := _AT_END.get(two) or _AT.get(two) or _AT_END.get(text):
+        return found
+    if text == "(" and previous in _NILADIC:
+        return f"write {previous} without parentheses"
+    if text == "(" and tokens.peek(1).token_type is TokenType.STRING:
+        return "write WITH before the options"
+    return "write PARTITIONED BY (column, …)" if two == "PARTITION BY" else ""
+
+
+def _place_hint(tokens: Tokens, text: str, two: str, expected: str, previous: str) -> str:
+    """The hint for a word that is wrong at this place alone."""
+    if expected == '")"':
+        if text == "AS" and open_parenthesis(tokens).upper() == "SAFE_CAST(":
+            return "write TRY_CAST(value AS type)"
+        within_parentheses = {
+            "EXCLUDE": "leave EXCLUDE out: a frame has all rows between its bounds",
+            "ORDER": "leave ORDER BY out: an aggregate takes rows in the order of their arrival",
+            "NOT": "write NOT NULL, or remove NOT",
+        }
+        if text in within_parentheses:
+            return within_parentheses[text]
+    if expected.startswith("an expression"):
+        if text == ",":
+            return "remove the comma, or write what is missing before it"
+        if text == "FROM" and previous in ("SELECT", "DISTINCT"):
+            return "write the columns, or * for all of them"
     if previous == "DISTINCT" and text == "ON":
         return "keep one row of each key: QUALIFY ROW_NUMBER() OVER (PARTITION BY key ORDER BY column) = 1"
     if text == "ALL" and previous == "BY":
         return "write the columns or their positions: ORDER BY 1, 2"
     if text == "TABLE" and tokens.peek(1).token_type in (TokenType.VAR, TokenType.IDENTIFIER):
         return "leave TABLE out"
-    if text == "OR" and previous == "INSERT" or text == "INTO" and previous == "REPLACE":
+    if (text == "OR" and previous == "INSERT") or (text == "INTO" and previous == "REPLACE"):
         return _REPLACE
+    if text == "SELECT" and expected == '"AS"':
+        return "write AS before the query"
     if text == "SET" and expected == "a query":
         return "write INSERT INTO table (column, …) VALUES (value, …)"
-    return _AT.get(two) or _AT.get(text, "")
+    return ""
+
+
+def previous_word(tokens: Tokens) -> str:
+    """The word before the last token that was read."""
+    token = _before(tokens, 2)
+    return word(token) if token is not None else ""
 
 
 def habit_before(tokens: Tokens) -> tuple[Token, str] | None:
@@ -173,7 +214,10 @@ def is_plausible_name(tokens: Tokens) -> bool:
     """Whether the reserved word at the next token was probably meant as a name: nothing that begins a value follows it."""
     following = tokens.peek(1)
     if word(tokens.peek(0)) in ("AND", "OR", "THEN", "ELSE", "WHEN", "ON", "SELECT", "FROM", "END", "BY"):
-        return word(following) in (",", ")", "FROM", ".", "=", "") and word(tokens.peek(0)) not in ("SELECT", "FROM")
+        return word(following) in (",", ")", "FROM", ".", "=", "") and word(tokens.peek(0)) not in (
+            "SELECT",
+            "FROM",
+        )
     return following.token_type not in (TokenType.VAR, TokenType.STRING, TokenType.NUMBER) or word(
         tokens.peek(0)
     ) not in ("INTO", "TABLE", "PARTITION", "ALL")
@@ -220,7 +264,9 @@ def _operator_hint(tokens: Tokens) -> str:
     before, token = _before(tokens, 1), tokens.peek(0)
     pair = word(before) + word(token) if before is not None and before.end + 1 == token.start else ""
     if pair in ("->", "->>"):
-        return "write JSON_VALUE(json, '$.key') or map['key']; functions of functions (x -> …) are not supported"
+        return (
+            "write JSON_VALUE(json, '$.key') or map['key']; functions of functions (x -> …) are not supported"
+        )
     hints = {
         "**": "write POWER(x, y)",
         "//": "write /, which divides whole numbers to a whole number",
@@ -251,8 +297,17 @@ def _literal_hint(tokens: Tokens, expected: str) -> str:
         if expected == '"]"':
             return "write ARRAY_SLICE(array, first, last)"
         is_value = expected.startswith("an expression")
-        return "a statement has no parameters: write the value" if is_value else "write JSON_VALUE(json, '$.key')"
-    if word(token) == "-" and expected.startswith(_ENDS) and before is not None and before.end + 1 == token.start:
+        return (
+            "a statement has no parameters: write the value"
+            if is_value
+            else "write JSON_VALUE(json, '$.key')"
+        )
+    if (
+        word(token) == "-"
+        and expected.startswith(_ENDS)
+        and before is not None
+        and before.end + 1 == token.start
+    ):
         following = tokens.peek(1)
         if before.token_type is TokenType.VAR and following.token_type is TokenType.VAR:
             return f"quote a name with other characters than letters, digits and _: `{before.text}-{following.text}`"
@@ -264,19 +319,24 @@ _STATEMENTS = {
     "PIVOT": "write SELECT * FROM t PIVOT (SUM(x) FOR column IN (value, …))",
     "UNPIVOT": "write a SELECT for each column, with UNION ALL between them",
     **dict.fromkeys(
-        ("COMMIT", "ROLLBACK", "START", "SAVEPOINT"), "there are no transactions: every INSERT is a job of its own"
+        ("COMMIT", "ROLLBACK", "START", "SAVEPOINT"),
+        "there are no transactions: every INSERT is a job of its own",
     ),
     **dict.fromkeys(
         ("GRANT", "REVOKE"), "rights are not part of SQL here; a server has tokens (docs/server.md)"
     ),
-    **dict.fromkeys(("VACUUM", "OPTIMIZE", "REFRESH", "CHECKPOINT"), "leave it out: nothing needs to be tidied up"),
+    **dict.fromkeys(
+        ("VACUUM", "OPTIMIZE", "REFRESH", "CHECKPOINT"), "leave it out: nothing needs to be tidied up"
+    ),
     **dict.fromkeys(
         ("COPY", "IMPORT", "EXPORT", "ATTACH"),
         "read files with SELECT * FROM 'file.csv', and write them with INSERT INTO a table of connector filesystem",
     ),
     **dict.fromkeys(("PRAGMA", "DECLARE"), "SET 'key' = 'value' changes a setting; SET alone lists them"),
     **dict.fromkeys(("MERGE", "UPSERT"), _REPLACE),
-    **dict.fromkeys(("HELP", "EXIT", "QUIT", "CLEAR"), "this is a command of the shell; leave it out of scripts"),
+    **dict.fromkeys(
+        ("HELP", "EXIT", "QUIT", "CLEAR"), "this is a command of the shell; leave it out of scripts"
+    ),
     "KILL": "write STOP JOB 'id'; SHOW JOBS lists the jobs",
     "CANCEL": "write STOP JOB 'id'; SHOW JOBS lists the jobs",
     "LIST": "write SHOW TABLES",
@@ -286,6 +346,26 @@ _STATEMENTS = {
 def statement_hint(first: str) -> str:
     """What to write instead of a statement that begins with this word, in upper case; empty when nothing is known."""
     return _STATEMENTS.get(first, "")
+
+
+_UNNEST = "write FROM t CROSS JOIN UNNEST(array) AS u (element)"
+_TABLE_FUNCTIONS = {
+    **dict.fromkeys(
+        ("GENERATE_SERIES", "RANGE", "SEQUENCE", "GENERATE_SEQUENCE"),
+        "write FROM (VALUES (1), (2), (3)) AS v (x), or a table of connector datagen with 'fields.x.kind' = 'sequence'",
+    ),
+    **dict.fromkeys(
+        ("READ_CSV", "READ_CSV_AUTO", "READ_JSON", "READ_JSON_AUTO", "READ_PARQUET", "PARQUET_SCAN"),
+        "write the path alone: FROM 'file.csv'",
+    ),
+    **dict.fromkeys(("EXPLODE", "FLATTEN", "JSON_TABLE", "JSON_EACH", "UNWIND"), _UNNEST),
+    "VALUES": "write FROM (VALUES (1), (2)) AS v (x)",
+}
+
+
+def foreign_table_function(name: str) -> str:
+    """What to write instead of a table function of another dialect, by its name in upper case."""
+    return _TABLE_FUNCTIONS.get(name, "")
 
 
 _TABLE = "write CREATE TABLE name (…) WITH ('connector' = '…', …)"

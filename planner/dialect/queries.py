@@ -101,7 +101,9 @@ class QueryParser(RelationParser):
         start = self.expect("WITH").start
         if self.at("RECURSIVE"):
             token = self.advance()
-            hint = "leave RECURSIVE out if no query reads itself; else join the steps, each as a query of WITH"
+            hint = (
+                "leave RECURSIVE out if no query reads itself; else join the steps, each as a query of WITH"
+            )
             raise self.refusal("recursive queries are not supported", token, hint)
         return self.mark(exp.With(expressions=self._parse_csv(self._common_table)), start)
 
@@ -317,7 +319,11 @@ class QueryParser(RelationParser):
         body.set("limit", self.mark(exp.Limit(expression=self._count()), start))
         if self.at(","):
             start_row, count = body.args["limit"].expression.name, self._next
-            rewrite = f"LIMIT {count.text} OFFSET {start_row}" if count.text.isdigit() else "LIMIT count OFFSET start"
+            rewrite = (
+                f"LIMIT {count.text} OFFSET {start_row}"
+                if count.text.isdigit()
+                else "LIMIT count OFFSET start"
+            )
             raise self.unexpected("the end of the query", f"write {rewrite}")
 
     def _fetch(self, body: exp.Expr, start: int) -> None:

@@ -122,7 +122,9 @@ class Reader(Parser):
         """The error for a misspelled clause word, which was read as an alias or is the next token."""
         for token in (self._prev, self._curr):
             if token and token.token_type is TokenType.VAR and self._is_query():
-                hint = "" if token is self._curr and hint_here(self, "") else did_you_mean(token.text, _CLAUSES)
+                hint = (
+                    "" if token is self._curr and hint_here(self, "") else did_you_mean(token.text, _CLAUSES)
+                )
                 takes_by = "GROUP" in hint or "ORDER" in hint
                 if hint and (token is self._curr or not takes_by or self.at("BY")):
                     return UserError("SS1001", f'unexpected "{token.text}"', span=span(token), hint=hint)
@@ -152,7 +154,8 @@ class Reader(Parser):
         before = word(self._prev) if self._prev else ""
         if not hint and before == "," and self._at_end_of_list():
             hint = "remove the comma before it, or write what is missing"
-        if not hint and expected == '")"' and (opening := open_parenthesis(self)):
+        is_cut_off = not token or self._at_end_of_list()
+        if not hint and expected == '")"' and is_cut_off and (opening := open_parenthesis(self)):
             hint = f'the parenthesis of "{opening}" is not closed'
         if not hint and expected == "the end of the statement":
             hint = self._surplus_hint()
