@@ -71,6 +71,7 @@ _AT_END = {
     **dict.fromkeys(("FROM", "WHERE", "GROUP BY", "HAVING", "WINDOW", "QUALIFY", "ORDER BY"), _CLAUSES),
     **dict.fromkeys(("JOIN", "LEFT", "INNER", "CROSS", "ON"), "joins stand in FROM, before WHERE"),
     "EXCLUDE": "write * EXCLUDE (column, …)",
+    "ASOF": "write a temporal join: JOIN versions FOR SYSTEM_TIME AS OF t.ts AS v ON t.key = v.key",
     "REPLACE": "write * REPLACE (expression AS column, …)",
     ")": "remove it: no parenthesis is open here",
 }

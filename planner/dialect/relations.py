@@ -27,6 +27,7 @@ JOIN_WORDS = (",", "NATURAL", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS",
 _HALF_JOINS = ("SEMI", "ANTI")
 _FOREIGN_JOINS = ("ASOF", "STRAIGHT", "GLOBAL", "OUTER")
 _JOIN_HINT = "write JOIN … ON, LEFT SEMI JOIN or LEFT ANTI JOIN"
+_ASOF_HINT = "write a temporal join: JOIN versions FOR SYSTEM_TIME AS OF t.ts AS v ON t.key = v.key"
 _CLAUSES = ("MATCH_RECOGNIZE", "PIVOT")
 _FOREIGN_TABLES = {
     "TABLESAMPLE": ("TABLESAMPLE is not supported", "write WHERE RAND() < 0.1 for a tenth of the rows"),
@@ -140,7 +141,7 @@ class RelationParser(PivotParser):
         if not has_as and self.at_any(*_FOREIGN_JOINS) and word(self.peek(1)) in ("JOIN", "APPLY"):
             token = self.advance()
             message = f"{word(token)} {word(self.advance())} is not part of Flink SQL"
-            raise self.refusal(message, token, _JOIN_HINT)
+            raise self.refusal(message, token, _ASOF_HINT if word(token) == "ASOF" else _JOIN_HINT)
         if not has_as and (not self.at_name() or self._at_half_join()):
             return None
         alias = exp.TableAlias(this=self.name("a table alias"))
