@@ -55,9 +55,33 @@ DATA: dict[str, list[dict[str, object]]] = {
     ],
     "dept": [{"id": 10, "dname": "Sales"}, {"id": 20, "dname": "Tech"}, {"id": 30, "dname": "Legal"}],
     "orders": [
-        {"id": 1, "item": "pen", "price": 2.5, "qty": 4, "tags": ["a", "b"], "attrs": {"k": "v"}, "ts": "2024-01-01 10:00:00"},
-        {"id": 2, "item": "ink", "price": 5, "qty": 1, "tags": ["b"], "attrs": {}, "ts": "2024-01-01 10:00:07"},
-        {"id": 3, "item": "pen", "price": 2.0, "qty": 2, "tags": None, "attrs": None, "ts": "2024-01-01 10:00:12"},
+        {
+            "id": 1,
+            "item": "pen",
+            "price": 2.5,
+            "qty": 4,
+            "tags": ["a", "b"],
+            "attrs": {"k": "v"},
+            "ts": "2024-01-01 10:00:00",
+        },
+        {
+            "id": 2,
+            "item": "ink",
+            "price": 5,
+            "qty": 1,
+            "tags": ["b"],
+            "attrs": {},
+            "ts": "2024-01-01 10:00:07",
+        },
+        {
+            "id": 3,
+            "item": "pen",
+            "price": 2.0,
+            "qty": 2,
+            "tags": None,
+            "attrs": None,
+            "ts": "2024-01-01 10:00:12",
+        },
     ],
     "trades": [
         {"id": 1, "currency": "EUR", "amount": 2, "ts": "2024-01-01 10:00:05"},
@@ -168,7 +192,11 @@ class Examples:
             return listed(columns) if columns and columns[0] else outcome.done or "no row"
         if not isinstance(outcome, Job):
             return "a text"
-        shown = "" if outcome.schema is None else listed(texts(outcome.schema, final_rows(outcome.schema, outcome.results())))
+        shown = (
+            ""
+            if outcome.schema is None
+            else listed(texts(outcome.schema, final_rows(outcome.schema, outcome.results())))
+        )
         status, error = outcome.wait(TIMEOUT_S)
         if error is not None:
             raise error.to_job_error()
@@ -260,7 +288,9 @@ def table(rows: list[tuple[str, str, bool, str]]) -> list[str]:
     return lines
 
 
-def function_rows(examples: Examples, title: str, calls: list[tuple[str, str]]) -> list[tuple[str, str, bool, str]]:
+def function_rows(
+    examples: Examples, title: str, calls: list[tuple[str, str]]
+) -> list[tuple[str, str, bool, str]]:
     """All calls of a family that can be planned in one query, and each of the others alone."""
     source = " FROM emp" if "ggregates" in title else ""
     known: dict[str, tuple[bool, str]] = {}
