@@ -188,6 +188,8 @@ def _place_hint(tokens: Tokens, text: str, two: str, expected: str, previous: st
         return "leave TABLE out"
     if (text == "OR" and previous == "INSERT") or (text == "INTO" and previous == "REPLACE"):
         return _REPLACE
+    if text == "INTO" and previous == "OVERWRITE":
+        return "leave INTO out"
     if text == "SELECT" and expected == '"AS"':
         return "write AS before the query"
     if text == "SET" and expected == "a query":

@@ -13,7 +13,7 @@ INSERT INTO out SELECT dept, MAX(name) FROM emp GROUP BY dept;
 -- : upserts into a table with a key
 CREATE TABLE x (dept INT, n BIGINT, PRIMARY KEY (dept) NOT ENFORCED) WITH ('connector' = 'duckdb', 'path' = 'c.db', 'table-name' = 'x'); INSERT INTO x SELECT dept, COUNT(*) FROM emp WHERE dept IS NOT NULL GROUP BY dept; SELECT * FROM x;
 -- : FROM_CHANGELOG
-SELECT * FROM FROM_CHANGELOG(TABLE emp);
+CREATE VIEW log AS SELECT * FROM (VALUES ('INSERT', 1, 'a'), ('INSERT', 2, 'b'), ('DELETE', 1, 'a')) AS v (op, k, s); SELECT * FROM FROM_CHANGELOG(TABLE log);
 -- : TO_CHANGELOG
 SELECT * FROM TO_CHANGELOG(TABLE changes);
 -- : table.exec.state.ttl
