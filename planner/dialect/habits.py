@@ -320,7 +320,7 @@ def _literal_hint(tokens: Tokens, expected: str) -> str:
 _STATEMENTS = {
     "FROM": "write SELECT * FROM …",
     "PIVOT": "write SELECT * FROM t PIVOT (SUM(x) FOR column IN (value, …))",
-    "UNPIVOT": "write a SELECT for each column, with UNION ALL between them",
+    "UNPIVOT": "write SELECT * FROM t UNPIVOT (value FOR name IN (a, b))",
     **dict.fromkeys(
         ("COMMIT", "ROLLBACK", "START", "SAVEPOINT"),
         "there are no transactions: every INSERT is a job of its own",

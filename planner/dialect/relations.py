@@ -32,13 +32,9 @@ _HALF_JOINS = ("SEMI", "ANTI")
 _FOREIGN_JOINS = ("ASOF", "STRAIGHT", "GLOBAL", "OUTER")
 _JOIN_HINT = "write JOIN … ON, LEFT SEMI JOIN or LEFT ANTI JOIN"
 _ASOF_HINT = "write a temporal join: JOIN versions FOR SYSTEM_TIME AS OF t.ts AS v ON t.key = v.key"
-_CLAUSES = ("MATCH_RECOGNIZE", "PIVOT")
+_CLAUSES = ("MATCH_RECOGNIZE", "PIVOT", "UNPIVOT")
 _FOREIGN_TABLES = {
     "TABLESAMPLE": ("TABLESAMPLE is not supported", "write WHERE RAND() < 0.1 for a tenth of the rows"),
-    "UNPIVOT": (
-        "UNPIVOT is not part of Flink SQL",
-        "write a SELECT for each column, with UNION ALL between them",
-    ),
 }
 
 
@@ -127,9 +123,14 @@ class RelationParser(PivotParser):
         return self.mark(node, start)
 
     def _under_clauses(self, input: exp.Expression, start: int) -> exp.Expression:
-        """`input` under the MATCH_RECOGNIZE and PIVOT that follow it."""
+        """`input` under the MATCH_RECOGNIZE, PIVOT and UNPIVOT that follow it."""
         while self.at_any(*_CLAUSES):
-            input = self.pivot(input, start) if self.at("PIVOT") else self.match_recognize(input, start)
+            if self.at("PIVOT"):
+                input = self.pivot(input, start)
+            elif self.at("UNPIVOT"):
+                input = self.unpivot(input, start)
+            else:
+                input = self.match_recognize(input, start)
         return input
 
     def _aliased(self, node: exp.Expression, start: int) -> exp.Expr:
