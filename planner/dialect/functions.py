@@ -9,6 +9,7 @@ from sqlglot import Token, TokenType, exp
 from planner.dialect import json_functions
 from planner.dialect.expressions import ExpressionParser
 from planner.dialect.nodes import FrameBound, FunctionCall, OverClause
+from planner.dialect.ordered_aggregates import ordered_aggregate
 from planner.dialect.tokens import RESERVED, is_word, word
 
 _RESERVED_CALLS = frozenset({"LEFT", "RIGHT", "GROUPING", "EXTRACT", "TRIM", "OVERLAY"})
@@ -75,7 +76,7 @@ class FunctionParser(ExpressionParser):
         special = self.FUNCTION_PARSERS.get(name)
         node.set("expressions", special(self) if special else self._arguments(node))
         self.expect(")")
-        return self.mark(self._parse_window(node), token.start)
+        return self.mark(ordered_aggregate(self._parse_window(node)), token.start)
 
     def _json_call(self, name: str) -> exp.Expr:
         node = json_functions.READERS[name](self)
