@@ -57,7 +57,7 @@ _NOT_FOUND = ("SS2001", "SS2003")
 class StarColumn(exp.Expression):
     """A column that `*` was expanded to: `index` in the scope, so that equal names are not ambiguous."""
 
-    arg_types = {"index": True}
+    arg_types = {"index": True, "field": False}
 
 
 class ScalarBinder:
@@ -347,13 +347,19 @@ class ScalarBinder:
         operand = self.bind(node.this) if node.this is not None else None
         args: list[Expression] = []
         for branch in node.args["ifs"]:
-            condition, span = self.bind(branch.this), self.span(branch.this)
-            if operand is not None:
-                condition = bind_call("=", (operand, condition), span)
+            condition, span = self._when(branch.this, operand), self.span(branch.this)
             args += [to_boolean(condition, "WHEN", span), self.bind(branch.args["true"])]
         default = node.args.get("default")
         args.append(Literal(None, sql.NULL) if default is None else self.bind(default))
         return bind_call("CASE", tuple(args), self.span(node))
+
+    def _when(self, node: exp.Expr, operand: Expression | None) -> Expression:
+        """The condition of one WHEN: with an operand, that it is equal to the value, or to one of the values."""
+        if operand is None:
+            return self.bind(node)
+        values = node.expressions if isinstance(node, exp.Tuple) else [node]
+        equal = tuple(bind_call("=", (operand, self.bind(v)), self.span(v)) for v in values)
+        return equal[0] if len(equal) == 1 else bind_call("OR", equal, self.span(node))
 
     def bind_cast(self, node: exp.Cast) -> Expression:
         name = "TRY_CAST" if isinstance(node, exp.TryCast) else "CAST"
@@ -381,7 +387,8 @@ class ScalarBinder:
         )
 
     def bind_star_column(self, node: StarColumn) -> Expression:
-        return self.column(node.args["index"], self.span(node))
+        column, field = self.column(node.args["index"], self.span(node)), node.args.get("field")
+        return column if field is None else field_of(column, field, self.span(node))
 
     def bind_star(self, node: exp.Star) -> Expression:
         raise UserError("SS2009", "* is allowed only in a SELECT list or in COUNT(*)", span=self.span(node))

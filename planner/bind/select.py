@@ -112,6 +112,10 @@ def _expand(select: exp.Select, scope: Scope, namespace: Namespace) -> list[_Ite
             items += [_column_item(scope, i, node) for i in scope.star]
         elif isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
             qualifier = tuple(str(p.name) for p in node.parts[:-1])
+            row = scope.row_column(qualifier)
+            if row is not None:
+                items += _field_items(scope, row, node)
+                continue
             items += [_column_item(scope, i, node) for i in scope.star_of(qualifier, namespace.span(node))]
         elif isinstance(node, exp.Alias):
             alias = str(node.args["alias"].name)
@@ -127,6 +131,16 @@ def _column_item(scope: Scope, index: int, star: exp.Expr) -> _Item:
     node = StarColumn(index=index)
     node.meta.update(star.meta)
     return _Item(node, scope.columns[index].name)
+
+
+def _field_items(scope: Scope, row: int, star: exp.Expr) -> list[_Item]:
+    """The fields of a ROW column, of which `row.*` writes the names."""
+    items = []
+    for field in scope.columns[row].type.fields:
+        node = StarColumn(index=row, field=field.name)
+        node.meta.update(star.meta)
+        items.append(_Item(node, field.name))
+    return items
 
 
 def _group(

@@ -33,6 +33,8 @@ _ADD_UNITS = (
     *("MILLISECOND", "MICROSECOND", "NANOSECOND"),
 )
 
+_ODBC_UNITS = {f"SQL_TSI_{unit}": unit for unit in _ADD_UNITS} | {"SQL_TSI_FRAC_SECOND": "NANOSECOND"}
+
 
 def can_be_called(token: Token) -> bool:
     """Whether `token` names a function when a parenthesis follows it."""
@@ -116,6 +118,13 @@ class FunctionParser(ExpressionParser):
         start = self.token.start
         return self.mark(exp.Var(this=self.time_unit(allowed)), start)
 
+    def _counted_unit(self) -> exp.Expression:
+        """The unit of TIMESTAMPADD or TIMESTAMPDIFF, also under its name in ODBC."""
+        if word(self.token) in _ODBC_UNITS:
+            token = self.advance()
+            return self.mark(exp.Var(this=_ODBC_UNITS[word(token)]), token.start)
+        return self._unit(_ADD_UNITS)
+
     def _extract(self) -> list[exp.Expression]:
         unit = self._unit(_EXTRACT_UNITS)
         self.expect("FROM")
@@ -128,7 +137,7 @@ class FunctionParser(ExpressionParser):
         return arguments
 
     def _timestamp_arithmetic(self) -> list[exp.Expression]:
-        unit = self._unit(_ADD_UNITS)
+        unit = self._counted_unit()
         self.expect(",")
         return [unit, *self.values()]
 

@@ -18,6 +18,7 @@ MODULES = (
     "runtime.kernels.hashing",
     "runtime.kernels.id_lists",
     "runtime.kernels.index",
+    "runtime.kernels.java_random",
     "runtime.kernels.json_members",
     "runtime.kernels.json_nodes",
     "runtime.kernels.json_rows",

@@ -19,6 +19,7 @@ _COMPARABLE = Argument(
 )
 
 
+_COLLECTED = Argument(lambda t: _COMPARABLE.accepts(t), sql.INT)
 _WITH_EQUALITY = Argument(lambda t: t.root is not TypeRoot.NULL and has_equality(t), sql.INT)
 _PERCENTAGES = Argument(
     lambda t: t.root is TypeRoot.ARRAY and t.element is not None and sql.is_numeric(t.element),
@@ -135,7 +136,7 @@ FUNCTIONS: tuple[AggregateFunction, ...] = (
         1,
         lambda types: sql.multiset(types[0].without_time_attribute().not_null()).not_null(),
         None,
-        coerce=convert_each(_COMPARABLE),
+        coerce=convert_each(_COLLECTED),
     ),
     AggregateFunction(
         "PERCENTILE",
