@@ -17,6 +17,10 @@ _HINTS: dict[tuple[TypeRoot, TypeRoot], str] = {
         TypeRoot.TIMESTAMP_LTZ,
     ): "use TO_TIMESTAMP_LTZ(number, 3) for milliseconds since the epoch",
     (TypeRoot.BIGINT, TypeRoot.TIMESTAMP): "use TO_TIMESTAMP_LTZ(number, 3) for milliseconds since the epoch",
+    **dict.fromkeys(((TypeRoot.BITMAP, r) for r in sql.BINARY_ROOTS), "use BITMAP_TO_BYTES(bitmap)"),
+    **dict.fromkeys(((r, TypeRoot.BITMAP) for r in sql.BINARY_ROOTS), "use BITMAP_FROM_BYTES(bytes)"),
+    (TypeRoot.ARRAY, TypeRoot.BITMAP): "use BITMAP_BUILD(array)",
+    (TypeRoot.BITMAP, TypeRoot.ARRAY): "use BITMAP_TO_ARRAY(bitmap)",
     (
         TypeRoot.TIMESTAMP,
         TypeRoot.BIGINT,

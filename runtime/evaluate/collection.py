@@ -69,7 +69,7 @@ def _array(call: Call, context: EvaluationContext) -> Kernel:
 
 def _map(call: Call, context: EvaluationContext) -> Kernel:
     """MAP; of entries with equal keys the last is kept."""
-    if call.args[0].type.root in (*NESTED_ROOTS, TypeRoot.VARIANT):
+    if call.args[0].type.root in (*NESTED_ROOTS, TypeRoot.VARIANT, TypeRoot.BITMAP):
         raise refuse(
             call, f"with keys of type {call.args[0].type.with_nullable(True)}", "use a scalar as key"
         )

@@ -9,6 +9,7 @@ import importlib
 MODULES = (
     "runtime.kernels.accumulate",
     "runtime.kernels.arena",
+    "runtime.kernels.bitmaps",
     "runtime.kernels.chains",
     "runtime.kernels.changes",
     "runtime.kernels.csv_records",

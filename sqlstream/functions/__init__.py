@@ -6,6 +6,7 @@ from sqlstream.functions import (
     aggregates,
     arithmetic,
     arrays,
+    bitmap,
     collection,
     comparison,
     conditional,
@@ -34,6 +35,7 @@ _SCALAR_FAMILIES = (
     hash.FUNCTIONS,
     json.FUNCTIONS,
     encoding.FUNCTIONS,
+    bitmap.FUNCTIONS,
 )
 
 SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {f.name: f for family in _SCALAR_FAMILIES for f in family}
