@@ -14,6 +14,7 @@ from planner.bind.json_functions import bind_is_json, bind_json
 from planner.bind.literals import bind_literal
 from planner.bind.namespace import Namespace
 from planner.bind.scope import Scope, nested_field
+from planner.bind.structured import STRUCTURED
 from planner.bind.subqueries import Subqueries, over_columns_alone
 from planner.dialect import nodes
 from planner.relational.correlation import outer_reference
@@ -189,6 +190,8 @@ class ScalarBinder:
         if node.args.get("is_distinct"):
             raise UserError("SS2006", f"{name} takes no DISTINCT: it is no aggregate", span=self.span(node))
         args = tuple(self.bind(a) for a in node.expressions)
+        if name in STRUCTURED:
+            return STRUCTURED[name](args, self.span(node))
         bound = called_function(name, args, self.span(node))
         if name == "CURRENT_WATERMARK":
             check_current_watermark(args, self.place, self.span(node))

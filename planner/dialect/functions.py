@@ -76,8 +76,21 @@ class FunctionParser(ExpressionParser):
         node = FunctionCall(this=name, expressions=[])
         special = self.FUNCTION_PARSERS.get(name)
         node.set("expressions", special(self) if special else self._arguments(node))
+        if name == "APPROX_COUNT_DISTINCT":
+            self._count_exactly(node, token)
         self.expect(")")
         return self.mark(self._parse_window(node), token.start)
+
+    def _count_exactly(self, node: FunctionCall, token: Token) -> None:
+        """An approximation cannot take rows back, and no two engines approximate alike: the exact count can, and is one."""
+        if len(node.expressions) != 1:
+            raise self.refusal(
+                f"APPROX_COUNT_DISTINCT takes 1 argument, not {len(node.expressions)}",
+                token,
+                "write APPROX_COUNT_DISTINCT(value)",
+            )
+        node.set("this", "COUNT")
+        node.set("is_distinct", True)
 
     def _json_call(self, name: str) -> exp.Expr:
         node = json_functions.READERS[name](self)

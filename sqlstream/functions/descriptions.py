@@ -298,6 +298,16 @@ DESCRIPTIONS: dict[str, FunctionDescription] = {
         "The SHA-1 hash in hexadecimal digits.", "SHA1('')", "da39a3ee5e6b4b0d3255bfef95601890afd80709"
     ),
     "SHA256": _described("The SHA-256 hash in hexadecimal digits."),
+    "OBJECT_OF": _described(
+        "An object with these values under their keys, which are literals: a ROW with named fields.",
+        "OBJECT_OF('com.example.User', 'name', 'Bob', 'age', 21).name",
+        "Bob",
+    ),
+    "OBJECT_UPDATE": _described(
+        "The object or ROW with other values under some of its keys; NULL where the object is.",
+        "OBJECT_UPDATE(OBJECT_OF('com.example.User', 'name', 'Bob', 'age', 14), 'age', 30).age",
+        "30",
+    ),
     # JSON
     "JSON_EXISTS": _described(
         "Whether a path of a JSON text leads to a value.", """JSON_EXISTS('{"a": true}', '$.a')""", "TRUE"
@@ -457,6 +467,7 @@ DESCRIPTIONS: dict[str, FunctionDescription] = {
     "BITMAP_XOR_CARDINALITY_AGG": _described("How many values an odd number of the bitmaps has."),
     "JSON_ARRAYAGG": _described("A JSON array of the values, in order of arrival, by default without NULL."),
     "JSON_OBJECTAGG": _described("A JSON object of keys, each of which occurs once, and values."),
+    "APPROX_COUNT_DISTINCT": _described("The number of distinct values that are not NULL, which is exact."),
     "COUNT": _described("The number of rows, or of those in which no value is NULL."),
     "SUM": _described("The sum of the values that are not NULL, in their type; NULL when there is none."),
     "AVG": _described("The mean of the values that are not NULL; of whole numbers it is whole."),
