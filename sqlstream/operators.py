@@ -62,7 +62,9 @@ OPERATORS: list[OperatorEntry] = [
     ),
     OperatorEntry("rank:TemporalSortSpec", "order.temporal_sort:TemporalSort"),
     OperatorEntry("compare_rows:CompareRowsSpec", "compare_rows:CompareRows"),
+    OperatorEntry("mark_changes:MarkChangesSpec", "mark_changes:MarkChanges"),
     OperatorEntry("sink:SinkSpec"),
+    OperatorEntry("sink:ChangingSinkSpec"),
 ]
 
 

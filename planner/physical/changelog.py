@@ -13,7 +13,15 @@ from collections.abc import Mapping
 from planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
 from planner.physical.sink import needs_update_before
 from sqlstream.changelog import ChangelogMode
-from sqlstream.specs import CalcSpec, DeduplicateSpec, GroupAggregateSpec, RankSpec, SinkSpec
+from sqlstream.specs import (
+    CalcSpec,
+    DeduplicateSpec,
+    GroupAggregateSpec,
+    MarkChangesSpec,
+    RankSpec,
+    SinkSpec,
+    WindowAggregateSpec,
+)
 from sqlstream.spi.connector import ConnectorDescriptor
 
 _Modes = dict[int, ChangelogMode]
@@ -59,7 +67,9 @@ def can_leave_out_update_before(nodes: list[PhysicalNode]) -> dict[int, bool]:
     can: dict[int, bool] = {}
     for node in nodes:
         match node.spec:
-            case GroupAggregateSpec() | RankSpec() | DeduplicateSpec():
+            case GroupAggregateSpec() | WindowAggregateSpec() | RankSpec():
+                can[id(node)] = True
+            case DeduplicateSpec() | MarkChangesSpec():
                 can[id(node)] = True
             case CalcSpec(condition=None) | SinkSpec() | None:
                 can[id(node)] = all(can[id(i.node)] for i in node.inputs if not i.node.traits.is_insert_only)

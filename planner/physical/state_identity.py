@@ -33,6 +33,7 @@ from sqlstream.specs import (
     JoinKind,
     JoinSpec,
     LookupJoinSpec,
+    MarkChangesSpec,
     RankPhase,
     RankSpec,
     SinkSpec,
@@ -120,6 +121,8 @@ def _is_stateless(node: PhysicalNode) -> bool:
             return spec.window.kind is not WindowKind.SESSION
         case None | CalcSpec() | DropUpdateBeforeSpec() | LookupJoinSpec() | ExpandSpec() | UnnestSpec():
             return True
+        case MarkChangesSpec():
+            return True
         case GroupAggregateSpec() | WindowAggregateSpec() as spec:
             return spec.phase is AggregatePhase.LOCAL
         case RankSpec() | DeduplicateSpec() as spec:
@@ -196,14 +199,16 @@ def _aggregate_id(node: PhysicalNode, source: Meaning) -> str:
     is_single = spec is node.spec
     window = window_meaning(spec, source)
     signed = ["retracting"] if spec.is_retracting else []
-    return digest_of("window_aggregate", source.rows, keys, calls, window, is_single, *signed)
+    # What is kept does not depend on how often it is emitted, nor on how late a row may be.
+    emitting = ["emitting"] if spec.emit is not None else []
+    return digest_of("window_aggregate", source.rows, keys, calls, window, is_single, *signed, *emitting)
 
 
 def _accumulators(node: PhysicalNode, source: Meaning) -> list[str] | None:
     """What the accumulator columns of all calls hold, in their order; None when they are not the whole state of the calls."""
     spec, is_two_phases = reading_spec(node), reading_spec(node) is not node.spec
     read = node.inputs[0].node.inputs[0].node if is_two_phases else node.inputs[0].node
-    if isinstance(spec, WindowAggregateSpec) and not is_two_phases:
+    if isinstance(spec, WindowAggregateSpec) and (not is_two_phases or spec.emit is not None):
         return None
     is_retracting = isinstance(spec, GroupAggregateSpec) and spec.is_retracting
     found: list[str] = []
@@ -246,9 +251,15 @@ def _is_insert_only(node: PhysicalNode, number: int) -> bool:
 
 
 def _parts(node: PhysicalNode, inputs: list[Meaning]) -> tuple[str, ...]:
-    """The names of the tables in which a group aggregate keeps the values of its calls, if it keeps any."""
-    spec = node.spec
-    if not isinstance(spec, GroupAggregateSpec) or _accumulators(node, inputs[0]) is not None:
+    """The names of the tables in which an aggregation keeps the values of its calls, if it keeps any."""
+    match node.spec:
+        case GroupAggregateSpec() as spec:
+            table = "groups"
+        case WindowAggregateSpec() as spec if spec.emit is not None:
+            table = "windows"
+        case _:
+            return ()
+    if _accumulators(node, inputs[0]) is not None:
         return ()
     first = len(spec.keys)
-    return tuple(f"groups.{name}" for name in node.schema.names[first : first + len(spec.aggregates)])
+    return tuple(f"{table}.{name}" for name in node.schema.names[first : first + len(spec.aggregates)])

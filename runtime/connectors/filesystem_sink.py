@@ -18,18 +18,26 @@ from runtime.connectors.file_options import FileOptions
 from runtime.connectors.file_paths import partition_directory
 from runtime.connectors.file_sink_options import FileSinkOptions
 from runtime.connectors.partition_marks import WATERMARK
+from runtime.connectors.replacing_commit import complete_broken_replacements
+from runtime.evaluate.values import values_batches
 from runtime.formats import format_of, format_options
 from runtime.formats.text_values import format_text
 from runtime.host.files import file_error
 from runtime.kernels.group import group
 from runtime.kernels.ordering import argsort_stable_by
-from sqlstream.arrow import is_changelog
+from sqlstream.arrow import is_changelog, row_kinds, without_row_kinds
+from sqlstream.changelog import RowKind
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.errors import ExternalError, UserError
-from sqlstream.specs import SinkSpec
+from sqlstream.schema import Field, Schema
+from sqlstream.specs import ChangingSinkSpec, SinkSpec, ValuesSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.format import FileWriter
+from sqlstream.types import LogicalType
+
+CLEARED = "cleared"
+"""In a committable, the directories of partitions that are replaced although no file of theirs may have come."""
 
 OPEN_FILES_MAX = 100
 """The most partitions with an open file; with more, the one opened first is closed and later continues in a new file."""
@@ -66,6 +74,7 @@ class FileSinkWriter:
                 hint="name a directory; each job adds files to it",
             )
         undo_broken_commits(path, context.files)
+        complete_broken_replacements(path, context.files)
         self._is_directory_ours = status is None
         self._id = uuid.uuid4().hex[:12]
         self._staging = staging_directory(path, context.job_id, self._id)
@@ -88,6 +97,9 @@ class FileSinkWriter:
         self._path_bytes_max = context.files.path_bytes_max()
 
     def write(self, batch: pa.RecordBatch) -> None:
+        if isinstance(self._spec, ChangingSinkSpec) and self._spec.action.changes_rows:
+            # All rows of the table come, with a mark of those that change.
+            batch = without_row_kinds(batch.filter(pa.array(row_kinds(batch) != RowKind.DELETE)))
         for directory, rows in self._partitions(batch):
             file = self._open.get(directory) or self._start(directory)
             with self._errors_of(file):
@@ -111,11 +123,26 @@ class FileSinkWriter:
         finished, self._finished = self._finished, []
         self._staged.clear()
         named = (self._context.job_id, checkpoint_id, self._id, self._context.subtask)
+        if isinstance(self._spec, ChangingSinkSpec):
+            content = {"files": finished, CLEARED: self._cleared(self._spec), WATERMARK: self._watermark_ms}
+            return [Committable(*named, content)]
         if self._sink_options.marks_partitions:
             return [Committable(*named, {"files": finished, WATERMARK: self._watermark_ms})]
         # The last commit also removes what those before it have left.
         is_told = finished or checkpoint_id == LAST_CHECKPOINT_ID
         return [Committable(*named, {"files": finished})] if is_told else []
+
+    def _cleared(self, spec: ChangingSinkSpec) -> list[str]:
+        """The partition that INSERT OVERWRITE names, which is replaced even when no rows come."""
+        named = dict(spec.partition)
+        if not spec.partition_keys or set(named) != set(spec.partition_keys):
+            return []
+        schema = spec.schema.select(spec.partition_keys)
+        nullable = Schema(tuple(Field(f.name, f.type.with_nullable(True)) for f in schema.fields))
+        row = ValuesSpec((tuple(named[key] for key in spec.partition_keys),))
+        (batch,) = values_batches(row, nullable, 1)
+        texts = [self._text(batch.column(i), f.type) for i, f in enumerate(schema.fields)]
+        return [self._directory(tuple(text[0].as_py() for text in texts))]
 
     def abort(self) -> None:
         for file in self._open.values():
@@ -149,7 +176,10 @@ class FileSinkWriter:
             yield self._directory(value), ordered.slice(start, end - start)
 
     def _key_texts(self, batch: pa.RecordBatch, key: int) -> pa.Array:
-        texts = pc.fill_null(format_text(batch.column(key), self._spec.schema.types[key]), "")
+        return self._text(batch.column(key), self._spec.schema.types[key])
+
+    def _text(self, values: pa.Array, t: LogicalType) -> pa.Array:
+        texts = pc.fill_null(format_text(values, t), "")
         return pc.if_else(pc.equal(texts, ""), self._default_name, texts)
 
     def _directory(self, values: tuple[str, ...]) -> str:

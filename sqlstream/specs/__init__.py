@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Union
 
 from sqlstream.operators import OPERATORS
-from sqlstream.specs.aggregate import AggregatePhase, GroupAggregateSpec, WindowAggregateSpec
+from sqlstream.specs.aggregate import AggregatePhase, EmitSpec, GroupAggregateSpec, WindowAggregateSpec
 from sqlstream.specs.batch_query import BatchQuerySpec
 from sqlstream.specs.calc import CalcSpec, DropUpdateBeforeSpec
 from sqlstream.specs.compare_rows import CompareRowsSpec
@@ -14,6 +14,7 @@ from sqlstream.specs.infer_table import InferTableSpec
 from sqlstream.specs.join import IntervalJoinSpec, JoinKind, JoinSpec, WindowJoinSpec
 from sqlstream.specs.limit import LimitSpec
 from sqlstream.specs.lookup_join import LookupJoinSpec, RetryOnMiss
+from sqlstream.specs.mark_changes import MarkChangesSpec
 from sqlstream.specs.over import Frame, OverCall, OverSpec, OverTiming
 from sqlstream.specs.rank import (
     DeduplicateSpec,
@@ -24,7 +25,7 @@ from sqlstream.specs.rank import (
     TemporalSortSpec,
     WindowRankSpec,
 )
-from sqlstream.specs.sink import SinkSpec
+from sqlstream.specs.sink import ChangingSinkSpec, SinkSpec
 from sqlstream.specs.source import SourceSpec, SourceWatermark, ValuesSpec
 from sqlstream.specs.spec import OperatorSpec
 from sqlstream.specs.temporal_join import TemporalJoinSpec
@@ -42,9 +43,11 @@ __all__ = [
     "AggregatePhase",
     "BatchQuerySpec",
     "CalcSpec",
+    "ChangingSinkSpec",
     "CompareRowsSpec",
     "DeduplicateSpec",
     "DropUpdateBeforeSpec",
+    "EmitSpec",
     "EmitStrategy",
     "ExpandSpec",
     "Frame",
@@ -56,6 +59,7 @@ __all__ = [
     "Keep",
     "LimitSpec",
     "LookupJoinSpec",
+    "MarkChangesSpec",
     "OverCall",
     "OverSpec",
     "OverTiming",

@@ -316,7 +316,6 @@ LONG = f"SELECT {', '.join(f'{i} + id AS c{i}' for i in range(40_000))} FROM u"
 time, which a busy machine does not stretch."""
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("end", "status"),
     [
@@ -346,7 +345,6 @@ def test_a_statement_that_is_planned_ends_soon_after_its_operation(
     assert (operation.status, statuses(cluster)) == (status, before)
 
 
-@pytest.mark.timeout(60)
 def test_a_closed_session_leaves_no_statement_that_is_planned() -> None:
     with gateway_service(GatewayOptions(worker_threads_max=1)) as (service, _):
         session, other = service.open_session({}), service.open_session({})

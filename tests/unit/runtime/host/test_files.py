@@ -98,7 +98,6 @@ def _link_to_device(path):
     return path
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("make", [_pipe, _link_to_pipe, _socket, _link_to_device])
 def test_what_is_no_file_is_refused_at_once(make, tmp_path):
     path = make(str(tmp_path / "f"))
@@ -109,7 +108,6 @@ def test_what_is_no_file_is_refused_at_once(make, tmp_path):
         LocalFiles().lock(path)
 
 
-@pytest.mark.timeout(20)
 def test_a_pipe_that_takes_the_place_of_a_file_is_refused_too(tmp_path, monkeypatch):
     (tmp_path / "f").write_text("x")
     os.mkfifo(tmp_path / "pipe")
