@@ -39,7 +39,9 @@ class Bitmaps:
     @staticmethod
     def of_elements(owners: Values, elements: Values, rows: int, nulls: Values | None) -> Bitmaps:
         """The sets of int32 `elements`, each of which belongs to the row `owners`, in any order and repeated."""
-        pairs = np.unique((owners.astype(np.uint64) << np.uint64(32)) | elements.astype(np.uint32))
+        pairs = np.sort((owners.astype(np.uint64) << np.uint64(32)) | elements.astype(np.uint32))
+        # A sort and a comparison: numpy's unique takes ten times as long.
+        pairs = pairs[np.concatenate(([True], pairs[1:] != pairs[:-1]))] if len(pairs) else pairs
         counts = np.bincount((pairs >> np.uint64(32)).astype(np.int64), minlength=rows)
         return Bitmaps(pairs.astype(np.uint32), _starts_of(counts), nulls)
 
