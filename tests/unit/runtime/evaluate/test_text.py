@@ -298,7 +298,7 @@ def test_every_free_digit_of_a_uuid_is_drawn() -> None:
     assert all(len({text[place] for text in texts}) == 16 for place in free)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.none() | st.text(alphabet="ab1 2é\x1f", max_size=12), min_size=1, max_size=8),
     st.sampled_from(
@@ -323,7 +323,7 @@ def test_all_matches_are_those_that_are_found_one_by_one(
     assert found == by_python
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.none() | st.text(alphabet="aZ9 _-éß", max_size=8), min_size=1, max_size=6))
 def test_words_begin_with_a_capital(texts: list[str | None]) -> None:
     wanted = [None if t is None else re.sub("[A-Za-z0-9]+", lambda m: m[0].capitalize(), t) for t in texts]
