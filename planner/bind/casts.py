@@ -87,7 +87,7 @@ def _variant_cast(expression: Expression, target: LogicalType, span: Span | None
     """A value as a VARIANT; of a VARIANT the text, from which CAST goes on to a type that is no VARIANT."""
     source = expression.type
     if target.root is TypeRoot.VARIANT:
-        if sql.is_interval(source) or source.root is TypeRoot.MULTISET:
+        if sql.is_interval(source) or source.root in (TypeRoot.MULTISET, TypeRoot.BITMAP):
             return expression
         return Call("JSON_STRING", (expression,), sql.VARIANT.with_nullable(source.nullable), span)
     if target.root in (*sql.NESTED_ROOTS, *sql.BINARY_ROOTS) or sql.is_interval(target):
