@@ -13,6 +13,7 @@ from client.commands import (
     bench_latency,
     bench_lookup,
     bench_nexmark,
+    bench_operators,
     bench_state,
 )
 
@@ -22,6 +23,7 @@ examples:
   sqlstream bench latency --seconds 60
   sqlstream bench lookup
   sqlstream bench functions --family Text
+  sqlstream bench operators --only join,top
   sqlstream bench state
   sqlstream bench batch --events 1000000
   sqlstream bench exchange
@@ -34,6 +36,7 @@ WORKLOADS: dict[str, tuple[ModuleType, str]] = {
     "nexmark": (bench_nexmark, "how fast the engine answers the Nexmark queries"),
     "lookup": (bench_lookup, "how many rows a lookup join answers on one core"),
     "functions": (bench_functions, "how many rows each scalar function computes on one core"),
+    "operators": (bench_operators, "how many rows each family of operators takes on one core"),
     "latency": (bench_latency, "how soon results are visible to a client of a server"),
     "state": (bench_state, "how fast the keyed state of an operator is found, written and forgotten"),
     "batch": (bench_batch, "the same queries as a stream, in DuckDB and on Spark"),
