@@ -220,7 +220,7 @@ class ScalarBinder:
 
     def _refuse_unknown(self, name: str, node: nodes.FunctionCall) -> None:
         """The error for a function that there is not comes before those of its arguments, which are those of another dialect."""
-        if name in SCALAR_FUNCTIONS:
+        if name in SCALAR_FUNCTIONS or name in STRUCTURED:
             return
         texts = [self.namespace.context.source(self.span(a)) for a in node.expressions]
         raise unknown_function(name, self.span(node), texts if all(texts) else None)
