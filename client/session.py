@@ -228,7 +228,9 @@ class Session:
         """Run one parsed statement; a query or INSERT is submitted, and not waited for. UserError with a position."""
         from client.job_statements import execute_job_statement, is_job_statement
         from planner.dialect.statements import (
+            CompilePlan,
             CreateTable,
+            ExecutePlan,
             Explain,
             Verify,
             VerifyJob,
@@ -245,6 +247,12 @@ class Session:
             return self._started(self.compile(statement, job_id=secrets.token_hex(16)))
         if isinstance(statement, CreateTable) and statement.query is not None:
             return self._create_filled(statement)
+        if isinstance(statement, CompilePlan | ExecutePlan):
+            from client.plan_files import compile_plan, execute_plan
+
+            if isinstance(statement, CompilePlan):
+                return compile_plan(statement, self)
+            return execute_plan(statement, self)
         if isinstance(statement, Verify | VerifyJob):
             from client.verification.statements import execute_verify
 

@@ -113,6 +113,8 @@ OPTIONS: dict[str, ConfigOption] = {
         ConfigOption("table.dml-sync", _B, "false",
                      "Answer an INSERT when its job has ended, not when it has started; `sqlstream run` always waits.",
                      scope=Scope.SESSION),
+        ConfigOption("table.plan.force-recompile", _B, "false",
+                     "Replace the file that COMPILE PLAN finds at its path.", scope=Scope.SESSION),
         ConfigOption("table.local-time-zone", _Z, "UTC", "Time zone of TIMESTAMP_LTZ values in text and in windows."),
         ConfigOption("table.display.max-column-width", _I, "30",
                      "Widest column of texts in a printed table, in force when it is set; by default the terminal decides.",

@@ -444,6 +444,26 @@ WritingStatement = Query | Insert | StatementSet | Update | Delete | Truncate
 
 
 @dataclasses.dataclass(frozen=True)
+class CompilePlan(Statement):
+    """COMPILE [AND EXECUTE] PLAN 'path' [IF NOT EXISTS] FOR statement."""
+
+    path: str
+    path_span: Span
+    target: Insert | StatementSet
+    if_not_exists: bool = False
+    is_executed: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class ExecutePlan(Statement):
+    """EXECUTE PLAN 'path', or EXPLAIN PLAN FOR 'path'."""
+
+    path: str
+    path_span: Span
+    is_explained: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
 class Explain(Statement):
     """EXPLAIN [details | PLAN FOR | STATE] statement.
 
