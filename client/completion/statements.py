@@ -17,8 +17,10 @@ PHRASES = (
     "UPDATE <table> [AS <new_name>] SET <assignments>",
     "DELETE FROM <table> [AS <new_name>] [WHERE <condition>]",
     "TRUNCATE TABLE <table>",
-    "EXECUTE (STATEMENT SET BEGIN | <statement>)",
+    "EXECUTE (STATEMENT SET BEGIN | PLAN <file> | <statement>)",
+    "COMPILE [AND EXECUTE] PLAN <file> [IF NOT EXISTS] FOR <statement>",
     "BEGIN STATEMENT SET",
+    "EXPLAIN PLAN FOR <file>",
     f"EXPLAIN [STATE | PLAN FOR | {_DETAILS} {{, {_DETAILS}}}] <statement>",
     "CREATE [TEMPORARY] TABLE [IF NOT EXISTS] <new_name> <definitions> [COMMENT <text>] [PARTITIONED BY <columns>]"
     " WITH <options>",

@@ -280,7 +280,6 @@ def test_parse_statement_wants_exactly_one(text: str) -> None:
         "ANALYZE TABLE t",
         "SHOW FULL MODULES",
         "CREATE MATERIALIZED TABLE t",
-        "COMPILE PLAN 'x' FOR INSERT INTO t SELECT 1",
     ],
 )
 def test_statements_that_are_not_built_are_named_and_refused(text: str) -> None:
