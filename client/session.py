@@ -24,7 +24,7 @@ from sqlstream.schema import Schema
 from sqlstream.spark_keys import refuse_launch_key
 from sqlstream.specs import CalcSpec, ChangingSinkSpec, SinkSpec, SourceSpec, ValuesSpec
 from sqlstream.specs.sink import COLLECT, SinkAction
-from sqlstream.spi.connector import KeepsRejectedRows, KnowsVersions
+from sqlstream.spi.connector import KeepsRejectedRows, KnowsVersions, MeasuresInput
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from planner.bind.context import BindContext
     from planner.compile import CompiledPlan
     from planner.dialect.statements import CreateTable, Statement
+    from planner.estimates import TableSizes
     from planner.relational.nodes import Sink
     from planner.statements.result import DdlResult
     from runtime.host.files import LocalFiles
@@ -240,6 +241,10 @@ class Session:
         if is_job_statement(statement):
             return execute_job_statement(statement, self.cluster, self.config)
         if isinstance(statement, Explain):
+            if statement.is_run:
+                from client.explain_analyze import explain_analyze
+
+                return Text(explain_analyze(statement.target, self))
             if statement.is_of_state:
                 return Text(self.explain_state(statement.target))
             return Text(self.explain(statement.target, statement.details))
@@ -346,10 +351,28 @@ class Session:
 
         plan = self.compile(statement)
         if isinstance(plan, CompiledPlan):
-            return explain(plan, details)
+            sizes = self._table_sizes(plan.optimised) if "ESTIMATED_COST" in details else None
+            return explain(plan, details, sizes)
         from client.batch_statements import explain_batch
 
-        return explain_batch(plan, details, self.cluster, self.files(), self._is_served)
+        sizes = self._table_sizes(plan.optimised) if "ESTIMATED_COST" in details else None
+        return explain_batch(plan, details, self.cluster, self.files(), self._is_served, sizes)
+
+    def _table_sizes(self, sinks: tuple[Sink, ...]) -> TableSizes:
+        """The sizes of the tables that a plan reads, where connectors can tell them."""
+        from planner.batch import scans_of
+        from planner.estimates import TableSizes
+        from planner.physical.connectors import find_connector
+        from planner.physical.source import scan_spec
+        from runtime.connectors import connector, descriptors
+
+        sizes = {}
+        for scan in dict.fromkeys(scan for sink in sinks for scan in scans_of(sink)):
+            descriptor = find_connector(descriptors(), scan.table, dict(scan.options), scan.span)
+            measured = connector(descriptor.identifier)
+            if isinstance(measured, MeasuresInput):
+                sizes[scan.table.path] = measured.input_bytes(scan_spec(scan, descriptor), self.files())
+        return TableSizes(sizes)
 
     def explain_state(self, statement: Statement) -> str:
         """EXPLAIN STATE of a query, INSERT or statement set: what each operator keeps. UserError SS6240 in batch."""

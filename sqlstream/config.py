@@ -49,6 +49,8 @@ OPTIONS: dict[str, ConfigOption] = {
                      "in the executors of a Spark cluster.",
                      choices=("local", "remote", "spark"), refused=("yarn-session", "yarn-application", "kubernetes-session",
                      "kubernetes-application"), scope=Scope.CLUSTER),
+        ConfigOption("sqlstream.metrics.operator-cpu", _B, "false",
+                     "Count the processor time of each operator (cpuTimeNs among its metrics), as EXPLAIN ANALYZE does."),
         ConfigOption("sqlstream.verify.keys-max", _I, "5",
                      "How many of the keys whose rows differ VERIFY shows.", minimum=1, maximum=1000, scope=Scope.SESSION),
         ConfigOption("sqlstream.verify.contributing-rows-max", _I, "10",

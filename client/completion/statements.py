@@ -21,7 +21,7 @@ PHRASES = (
     "COMPILE [AND EXECUTE] PLAN <file> [IF NOT EXISTS] FOR <statement>",
     "BEGIN STATEMENT SET",
     "EXPLAIN PLAN FOR <file>",
-    f"EXPLAIN [STATE | PLAN FOR | {_DETAILS} {{, {_DETAILS}}}] <statement>",
+    f"EXPLAIN [STATE | ANALYZE | PLAN FOR | {_DETAILS} {{, {_DETAILS}}}] <statement>",
     "CREATE [TEMPORARY] TABLE [IF NOT EXISTS] <new_name> <definitions> [COMMENT <text>] [PARTITIONED BY <columns>]"
     " WITH <options>",
     "CREATE [TEMPORARY] TABLE [IF NOT EXISTS] <new_name> [<definitions>] [COMMENT <text>] LIKE <file> [WITH <options>]",

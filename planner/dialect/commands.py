@@ -204,8 +204,8 @@ def _explain(parser: QueryParser) -> Explain | ExecutePlan:
         parser.expect("PLAN", "FOR")
         return dataclasses.replace(plans.execute_plan(parser, first), is_explained=True)
     details: list[str] = []
-    is_of_state = parser.accept("STATE")
-    if not is_of_state and not parser.accept("PLAN", "FOR"):
+    is_of_state, is_run = parser.accept("STATE"), parser.accept("ANALYZE")
+    if not is_of_state and not is_run and not parser.accept("PLAN", "FOR"):
         while detail := parser.accept_any(*_DETAILS):
             details.append(detail)
             if not parser.accept(","):
@@ -216,6 +216,7 @@ def _explain(parser: QueryParser) -> Explain | ExecutePlan:
         target=target,
         details=tuple(dict.fromkeys(details)),
         is_of_state=is_of_state,
+        is_run=is_run,
     )
 
 

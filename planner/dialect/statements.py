@@ -465,7 +465,7 @@ class ExecutePlan(Statement):
 
 @dataclasses.dataclass(frozen=True)
 class Explain(Statement):
-    """EXPLAIN [details | PLAN FOR | STATE] statement.
+    """EXPLAIN [details | PLAN FOR | STATE | ANALYZE] statement.
 
     `details` ⊆ {CHANGELOG_MODE, JSON_EXECUTION_PLAN, ESTIMATED_COST, PLAN_ADVICE}. `is_of_state`: of what the operators keep, and
     not of the plans.
@@ -474,6 +474,7 @@ class Explain(Statement):
     target: WritingStatement | CreateTable
     details: tuple[str, ...] = ()
     is_of_state: bool = False
+    is_run: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
