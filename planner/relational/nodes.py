@@ -12,7 +12,9 @@ from planner.relational.aggregate import Aggregate
 from planner.relational.apply import Apply
 from planner.relational.calc import Filter, Project
 from planner.relational.expand import Expand
+from planner.relational.from_changelog import FromChangelog
 from planner.relational.join import Join, LookupJoin, RelationalJoinKind
+from planner.relational.late_rows import LateRows
 from planner.relational.match_recognize import MatchRecognize
 from planner.relational.node import RelationalNode, SingleInputNode, TwoInputNode, rewrite
 from planner.relational.rank import Rank
@@ -20,6 +22,7 @@ from planner.relational.scan import TableScan
 from planner.relational.sink import Sink
 from planner.relational.sort import Sort
 from planner.relational.temporal_join import TemporalJoin
+from planner.relational.to_changelog import ToChangelog
 from planner.relational.union import Union
 from planner.relational.unnest import Unnest
 from planner.relational.values import Values
@@ -32,7 +35,9 @@ __all__ = [
     "Apply",
     "Expand",
     "Filter",
+    "FromChangelog",
     "Join",
+    "LateRows",
     "LookupJoin",
     "MatchRecognize",
     "Project",
@@ -44,6 +49,7 @@ __all__ = [
     "Sort",
     "TableScan",
     "TemporalJoin",
+    "ToChangelog",
     "TwoInputNode",
     "Union",
     "Unnest",

@@ -38,7 +38,7 @@ from runtime.connectors.fixed_splits import own_share
 from runtime.connectors.joined_files import FileJoiner, JoinedFile, joined_files
 from runtime.connectors.partition_marks import PartitionMarks
 from runtime.connectors.path_pattern import PathPattern
-from runtime.connectors.rejected_rows import rejected_rows_directory
+from runtime.connectors.rejected_rows import kept_directory, read_path, rejected_rows_directory
 from runtime.connectors.replaced_files import replace_files, version_of
 from runtime.connectors.replacing_commit import is_replaced
 from runtime.connectors.s3 import S3Options, check_store, files_of
@@ -52,6 +52,7 @@ from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.schema import Schema
 from sqlstream.specs import ChangingSinkSpec
 from sqlstream.spi.batch_relation import BatchRelation, ThroughReader
+from sqlstream.spi.changelog_options import ChangelogOptions, with_op_column
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable, in_order
 from sqlstream.spi.connector import (
     Boundedness,
@@ -86,6 +87,7 @@ class Filesystem:
         options=(
             *descriptors_of(FileOptions),
             *descriptors_of(FileSinkOptions),
+            *descriptors_of(ChangelogOptions),
             *descriptors_of(S3Options),
         ),
         is_source=True,
@@ -102,6 +104,7 @@ class Filesystem:
         partitions=True,
         watermarks=True,
         place_options=("path",),
+        keeps_rejected_rows=True,
         sink_changes_rows=True,
     )
 
@@ -143,6 +146,8 @@ class Filesystem:
                 hint="leave a column out of PARTITIONED BY",
             )
         identifier = options["format"]
+        op_column = ChangelogOptions.of(options).op_column
+        in_files = in_files if op_column is None else with_op_column(in_files, op_column)
         format_of(identifier).validate(in_files, format_options(identifier, options))
 
     def source(
@@ -163,6 +168,8 @@ class Filesystem:
     def batch_relation(
         self, source: SourceSpec, engine: str, files: Files, check_cancelled: Callable[[], None]
     ) -> BatchRelation:
+        if ChangelogOptions.of(source.options).op_column is not None:
+            return ThroughReader()
         if source.options["format"] != "parquet" or is_in_store(source.options["path"]):
             # How texts become values is ours alone, and so are the keys of a store.
             return ThroughReader()
@@ -171,7 +178,9 @@ class Filesystem:
         return parquet_relation(source, engine, files, check_cancelled)
 
     def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
-        named = (options["path"], options.get(REJECTED_ROWS_PATH, ""))
+        own = FileOptions.of(options)
+        kept = (kept_directory(own) or "") if own.reads_rejected_rows else options.get(REJECTED_ROWS_PATH, "")
+        named = (options["path"], kept)
         return tuple(root_of(local_path(path)) for path in named if path and not is_in_store(path))
 
     def with_absolute_paths(self, options: Mapping[str, str], directory: str) -> Mapping[str, str]:
@@ -186,6 +195,8 @@ class Filesystem:
         return absolute
 
     def without_rejected_files(self, spec: SourceSpec) -> SourceSpec:
+        if FileOptions.of(spec.options).reads_rejected_rows:
+            return spec
         return replace(spec, options={REJECTED_ROWS_PATH: "", **spec.options})
 
     def rejected_rows_directory(self, spec: SourceSpec) -> str | None:
@@ -193,9 +204,8 @@ class Filesystem:
 
     def input_bytes(self, spec: SourceSpec, files: Files) -> int:
         try:
-            there = find_files(
-                table_path(spec.options["path"]), files_of(spec.options, files), may_be_empty=True
-            )
+            path = read_path(FileOptions.of(spec.options))
+            there = find_files(path, files_of(spec.options, files), may_be_empty=True)
         except (SqlStreamError, OSError):
             # The reader says what is wrong.
             return 0
@@ -282,7 +292,10 @@ def _commit_joined(
 ) -> None:
     """Each joined file is written beside its parts before any is seen; the parts go when all are."""
     kept = tuple(i for i in range(len(spec.schema)) if i not in spec.partition_keys)
-    joiner = FileJoiner(spec.schema.select(kept), spec.options, files)
+    schema, op_column = spec.schema.select(kept), ChangelogOptions.of(spec.options).op_column
+    joiner = FileJoiner(
+        schema if op_column is None else with_op_column(schema, op_column), spec.options, files
+    )
     all_joined = _joined(spec, path, committables)
     for joined in all_joined:
         hidden, final = os.path.join(path, joined.move.hidden), os.path.join(path, joined.move.final)
