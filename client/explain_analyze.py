@@ -26,7 +26,7 @@ OPERATOR_CPU = "sqlstream.metrics.operator-cpu"
 
 
 def explain_analyze(statement: Statement, session: Session) -> str:
-    """Run a statement to its end, and drop the rows of a query. UserError SS3498 for one without an end; the job's error when it
+    """Run a statement to its end, and drop the rows of a query. UserError SS3523 for one without an end; the job's error when it
     fails."""
     from client.session import is_bounded
 
@@ -38,7 +38,7 @@ def explain_analyze(statement: Statement, session: Session) -> str:
         session.config = before
     if not is_bounded(plan.job_graph):
         raise UserError(
-            "SS3498",
+            "SS3523",
             "EXPLAIN ANALYZE runs a statement to its end, and this one has none",
             span=statement.span,
             hint="bound the tables (DESCRIBE CONNECTOR shows how), or write EXPLAIN alone",

@@ -29,7 +29,7 @@ _OF_THE_PLAN = "table."
 
 
 def compile_plan(statement: CompilePlan, session: Session) -> Outcome:
-    """Plan a statement and write its plan, unless there is one and that may be. UserError SS3497 for a file that is there."""
+    """Plan a statement and write its plan, unless there is one and that may be. UserError SS3522 for a file that is there."""
     from client.session import Rows, literal_batches
     from sqlstream import types as sql
     from sqlstream.schema import Schema
@@ -45,7 +45,7 @@ def compile_plan(statement: CompilePlan, session: Session) -> Outcome:
         done = f'plan "{statement.path}" exists already: nothing compiled'
     else:
         raise UserError(
-            "SS3497",
+            "SS3522",
             f'plan "{statement.path}" exists already',
             span=statement.path_span,
             hint=f"write IF NOT EXISTS to keep it, or SET '{FORCE}' = 'true' to replace it",
@@ -57,7 +57,7 @@ def compile_plan(statement: CompilePlan, session: Session) -> Outcome:
 
 
 def execute_plan(statement: ExecutePlan, session: Session) -> Outcome:
-    """Start the job of a plan, or tell what it does. UserError SS3496 for a file that is no plan."""
+    """Start the job of a plan, or tell what it does. UserError SS3521 for a file that is no plan."""
     from client.session import Text
 
     if not statement.is_explained:
@@ -97,7 +97,7 @@ def _read(path: str, span: Span, session: Session) -> tuple[JobGraph, str]:
 
     data = _located(read, span)
     if len(data) > PLAN_BYTES_MAX:
-        raise UserError("SS3496", f'"{path}" is too large for a compiled plan', span=span, hint="name a plan")
+        raise UserError("SS3521", f'"{path}" is too large for a compiled plan', span=span, hint="name a plan")
     try:
         return decode_plan(data, path)
     except UserError as error:

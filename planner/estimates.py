@@ -1,12 +1,13 @@
 """ESTIMATED_COST: how many rows each relational node is expected to give.
 
-The sizes of tables are those that connectors measure; what filters and joins leave is Calcite's guess (RelMdUtil), which knows no
-values.
+The sizes of tables are those that connectors measure or ANALYZE TABLE has counted. What filters, groups and joins leave follows
+from the counts of different values, and without them is Calcite's guess (RelMdUtil).
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping
 
 from planner.relational.nodes import (
@@ -43,22 +44,41 @@ _GROUPS = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
+class TableStatistics:
+    """What ANALYZE TABLE has counted: rows, and of columns the different values."""
+
+    rows: int
+    distinct: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
 class TableSizes:
-    """The rows of tables, and where these are not known the bytes."""
+    """The bytes of tables, and for those that were analyzed more."""
 
     bytes: Mapping[ObjectPath, int]
-    rows: Mapping[ObjectPath, int] = dataclasses.field(default_factory=dict)
+    statistics: Mapping[ObjectPath, TableStatistics] = dataclasses.field(default_factory=dict)
 
     def rows_of(self, scan: TableScan) -> float:
         path, options = scan.table.path, dict(scan.options)
-        if path in self.rows:
-            return float(self.rows[path])
+        if path in self.statistics:
+            return float(self.statistics[path].rows)
         if options.get("number-of-rows", "").isdecimal():
             return float(options["number-of-rows"])
         size = self.bytes.get(path)
         if size is None or not scan.is_bounded:
             return UNKNOWN_ROWS
         return max(1.0, size / row_width(scan.table.physical_schema())) if size else 0.0
+
+    def distinct(self, node: RelationalNode, column: int) -> int | None:
+        """How many values a column has in the table that it comes from."""
+        origin: tuple[RelationalNode, int] | None = (node, column)
+        while origin is not None:
+            node, column = origin
+            if isinstance(node, TableScan):
+                known = self.statistics.get(node.table.path)
+                return known.distinct.get(node.schema.names[column]) if known is not None else None
+            origin = node.origin(column)
+        return None
 
 
 def row_width(schema: Schema) -> int:
@@ -105,7 +125,7 @@ class _Estimates:
             case TableScan():
                 rows = self._sizes.rows_of(node)
                 for part in node.filters:
-                    rows *= _selectivity(part)
+                    rows *= self._selectivity(part, node)
                 return min(rows, node.limit) if node.limit >= 0 else rows
             case Values():
                 return float(len(node.rows))
@@ -114,22 +134,61 @@ class _Estimates:
                 for part in conjuncts(node.condition):
                     # What a scan has been told already it has left out.
                     is_told = isinstance(node.input, TableScan) and part in node.input.filters
-                    rows *= 1.0 if is_told else _selectivity(part)
+                    rows *= 1.0 if is_told else self._selectivity(part, node.input)
                 return rows
             case Aggregate():
-                return 1.0 if not node.keys else max(min(below[0], 1.0), below[0] * _GROUPS)
+                return self._groups(node.input, node.keys, below[0])
             case Join():
-                # As if one side had the key of the other once.
-                return max(below)
+                return self._joined(node, below)
             case Sort():
                 return min(below[0], node.fetch) if node.fetch >= 0 else below[0]
             case Rank():
                 count = node.rank_end - node.rank_start + 1
-                groups = below[0] * _GROUPS if node.partition_keys else 1.0
+                groups = self._groups(node.input, node.partition_keys, below[0])
                 return min(below[0], groups * count)
             case Union():
                 return sum(below)
         return max(below, default=UNKNOWN_ROWS)
+
+    def _groups(self, source: RelationalNode, keys: tuple[int, ...], rows: float) -> float:
+        if not keys:
+            return 1.0
+        counts = [self._sizes.distinct(source, key) for key in keys]
+        if any(count is None for count in counts):
+            return max(min(rows, 1.0), rows * _GROUPS)
+        return min(rows, math.prod(count for count in counts if count is not None))
+
+    def _joined(self, node: Join, below: list[float]) -> float:
+        """Rows of both sides over the values of the key; without counts, as if one side had each key once."""
+        left, right = below
+        width = len(node.left.schema)
+        for part in conjuncts(node.condition) if node.condition is not None else ():
+            if (
+                isinstance(part, Call)
+                and part.function == "="
+                and all(isinstance(a, InputRef) for a in part.args)
+            ):
+                places = sorted(a.index for a in part.args if isinstance(a, InputRef))
+                if places[0] < width <= places[1]:
+                    counts = (
+                        self._sizes.distinct(node.left, places[0]),
+                        self._sizes.distinct(node.right, places[1] - width),
+                    )
+                    known = [count for count in counts if count]
+                    return left * right / max(known) if known else max(left, right)
+        return left * right
+
+    def _selectivity(self, condition: Expression, source: RelationalNode) -> float:
+        if isinstance(condition, Call) and condition.function == "=":
+            columns = [a for a in condition.args if isinstance(a, InputRef)]
+            is_of_literal = any(isinstance(a, Literal) for a in condition.args)
+            if (
+                len(columns) == 1
+                and is_of_literal
+                and (count := self._sizes.distinct(source, columns[0].index))
+            ):
+                return 1 / count
+        return _selectivity(condition)
 
 
 def _selectivity(condition: Expression) -> float:

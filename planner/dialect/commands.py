@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from sqlglot import Token, TokenType, exp
 
-from planner.dialect import alter, catalogs, changing, ddl, jobs, plans, show
+from planner.dialect import alter, catalogs, changing, ddl, jobs, plans, procedures, show
 from planner.dialect.create_table import column_names
 from planner.dialect.ddl import unsupported
 from planner.dialect.extent import extent
@@ -35,10 +35,7 @@ from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.specs.on_conflict import OnConflict
 
 _DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")
-_UNBUILT = (
-    *("ADD", "ANALYZE", "CALL", "LOAD", "MERGE"),
-    *("REMOVE", "UNLOAD", "UPSERT"),
-)
+_UNBUILT = ("ADD", "MERGE", "REMOVE", "UPSERT")
 
 
 def statement(parser: QueryParser) -> Statement:
@@ -59,6 +56,12 @@ def statement(parser: QueryParser) -> Statement:
         )
     parser.expect_end()
     return result
+
+
+def _use(parser: QueryParser) -> Statement:
+    # A database may be named modules: then nothing follows it.
+    is_of_modules = parser.at("USE", "MODULES") and bool(parser.peek(2))
+    return procedures.use_modules(parser) if is_of_modules else catalogs.use(parser)
 
 
 def _query(parser: QueryParser) -> Query:
@@ -323,7 +326,11 @@ _READERS: dict[str, Callable[[QueryParser], Statement]] = {
     "SHOW": show.show,
     "DESCRIBE": show.describe,
     "DESC": show.describe,
-    "USE": catalogs.use,
+    "USE": _use,
+    "ANALYZE": procedures.analyze,
+    "CALL": procedures.call,
+    "LOAD": procedures.load_module,
+    "UNLOAD": procedures.unload_module,
     "EXPLAIN": _explain,
     "STOP": jobs.stop_job,
     "VERIFY": _verify,

@@ -30,12 +30,12 @@ class PlanFile(msgspec.Struct, frozen=True):
 
 def encode_plan(graph: JobGraph, statement: str) -> bytes:
     """The text of a plan. It has no positions, which would be those of another script, and no job id, as each run has its own.
-    UserError SS3495 for values that JSON does not hold."""
+    UserError SS3520 for values that JSON does not hold."""
     graph = _without_positions(replace(graph, job_id=""))
     job = msgspec.json.encode(graph)
     if msgspec.json.decode(job, type=JobGraph) != graph:
         raise UserError(
-            "SS3495",
+            "SS3520",
             "the plan has a number that a plan file cannot hold (an infinite one, or none)",
             hint="run the statement itself",
         )
@@ -44,31 +44,31 @@ def encode_plan(graph: JobGraph, statement: str) -> bytes:
 
 
 def decode_plan(data: bytes, path: str) -> tuple[JobGraph, str]:
-    """The plan and its statement. UserError SS3496 for text that is no plan, that was changed, or that another version wrote."""
+    """The plan and its statement. UserError SS3521 for text that is no plan, that was changed, or that another version wrote."""
     again = "compile the statement again: COMPILE PLAN 'file' FOR …"
     try:
         head = msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise UserError(
-            "SS3496", f'"{path}" is no compiled plan', detail=str(error)[:200], hint=again
+            "SS3521", f'"{path}" is no compiled plan', detail=str(error)[:200], hint=again
         ) from error
     if "format" not in head or "job" not in head:
-        raise UserError("SS3496", f'"{path}" is JSON, but no compiled plan', hint=again)
+        raise UserError("SS3521", f'"{path}" is JSON, but no compiled plan', hint=again)
     found = f"format {head['format']} of sqlstream {head.get('version', '?')}"
     if head["format"] != FORMAT or head.get("version") != __version__:
         raise UserError(
-            "SS3496",
+            "SS3521",
             f'plan "{path}" was compiled by another version',
             detail=f"it is of {found[:100]}, and this is format {FORMAT} of sqlstream {__version__}",
             hint=again,
         )
     if head.get("digest") != _digest(head["job"]):
-        raise UserError("SS3496", f'plan "{path}" was changed since it was compiled', hint=again)
+        raise UserError("SS3521", f'plan "{path}" was changed since it was compiled', hint=again)
     try:
         graph = msgspec.json.decode(msgspec.json.encode(head["job"]), type=JobGraph)
         return graph, str(head.get("statement", ""))
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise UserError("SS3496", f'plan "{path}" is damaged', detail=str(error)[:200], hint=again) from error
+        raise UserError("SS3521", f'plan "{path}" is damaged', detail=str(error)[:200], hint=again) from error
 
 
 def _digest(job: Any) -> str:

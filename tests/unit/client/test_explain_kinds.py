@@ -71,7 +71,7 @@ def test_analyze_adds_up_subtasks_and_runs_inserts_and_batch_queries(session: Se
 def test_a_statement_without_an_end_is_not_analyzed(session: Session) -> None:
     with pytest.raises(UserError) as raised:
         explained(session, "EXPLAIN ANALYZE SELECT * FROM endless")
-    assert raised.value.code == "SS3498"
+    assert raised.value.code == "SS3523"
     assert raised.value.span is not None
 
 
