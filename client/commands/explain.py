@@ -54,6 +54,8 @@ def _explain(text: str, session: Session, is_of_state: bool) -> None:
     from client.script_text import parsed
     from client.session import Rows, Text
     from planner.dialect.statements import (
+        AnalyzeTable,
+        CallProcedure,
         CompilePlan,
         ExecutePlan,
         Explain,
@@ -72,6 +74,7 @@ def _explain(text: str, session: Session, is_of_state: bool) -> None:
         is_run = isinstance(statement, CompilePlan | ExecutePlan) and not (
             isinstance(statement, ExecutePlan) and statement.is_explained
         )
+        is_run = is_run or isinstance(statement, CallProcedure | AnalyzeTable)
         if is_run or isinstance(statement, Verify | VerifyJob | StopJob):
             # It would run jobs or write a plan, or end one.
             continue
