@@ -110,6 +110,10 @@ OPTIONS: dict[str, ConfigOption] = {
                      "Whether all rows of an updating query are kept by the primary key of its sink, so that the one that was "
                      "added last stays: where the query's key is another one, never, or always.",
                      choices=("AUTO", "NONE", "FORCE"), scope=Scope.SESSION),
+        ConfigOption("table.exec.source.cdc-events-duplicate", _B, "false",
+                     "Whether tables of change events may have an event twice, as after a failure of what wrote them: the last "
+                     "row of each primary key is kept then, and an event that changes nothing is passed over.",
+                     scope=Scope.SESSION),
         ConfigOption("table.dml-sync", _B, "false",
                      "Answer an INSERT when its job has ended, not when it has started; `sqlstream run` always waits.",
                      scope=Scope.SESSION),

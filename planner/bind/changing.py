@@ -138,7 +138,7 @@ def _check_rows_are_found(
             hint=f"declare it: ALTER TABLE `{name}` ADD PRIMARY KEY (…) NOT ENFORCED",
         )
     written = written_format(descriptor, options, context)
-    if written is not None and not written.sink_mode.is_insert_only:
+    if written is not None and not written.source_mode.is_insert_only:
         raise UserError(
             "SS3491",
             f'{action.value} changes rows, and the files of table "{name}" hold changes (format "{options["format"]}")',

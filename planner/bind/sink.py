@@ -13,7 +13,7 @@ from planner.bind.context import BindContext
 from planner.bind.literals import bind_literal
 from planner.bind.names import find_table, object_path, suggest
 from planner.bind.output_spans import output_spans
-from planner.bind.table_options import check_hints, find_connector, written_format
+from planner.bind.table_options import check_hints, check_table_changes, find_connector, written_format
 from planner.bind.types import can_cast_implicitly
 from planner.depth import refuse_depth
 from planner.dialect.nodes import span_of
@@ -35,6 +35,7 @@ from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef, Literal, LiteralValue
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.sink import COLLECT, SinkAction
+from sqlstream.spi.changelog_options import sink_mode_of
 from sqlstream.spi.connector import ConnectorDescriptor
 
 
@@ -96,9 +97,10 @@ def insert_into(
             span=span,
             hint="INSERT INTO a table whose connector is a sink, such as print or filesystem",
         )
+    check_table_changes(table, options, context, span)
     if statement.is_overwriting:
         check_can_change(table, descriptor, SinkAction.OVERWRITE, span)
-    _check_on_conflict(statement, table, descriptor)
+    _check_on_conflict(statement, table, descriptor, options)
     columns = _writable_columns(table, span)
     fixed = _static_partition(statement, table, columns)
     targets = _targets(statement, table, columns, fixed)
@@ -148,7 +150,9 @@ def _sink(
     )
 
 
-def _check_on_conflict(statement: Insert, table: CatalogTable, descriptor: ConnectorDescriptor) -> None:
+def _check_on_conflict(
+    statement: Insert, table: CatalogTable, descriptor: ConnectorDescriptor, options: dict[str, str]
+) -> None:
     if statement.on_conflict is None:
         return
     if not table.primary_key:
@@ -158,7 +162,7 @@ def _check_on_conflict(statement: Insert, table: CatalogTable, descriptor: Conne
             span=statement.on_conflict_span,
             hint="declare PRIMARY KEY (…) NOT ENFORCED in the table, or leave ON CONFLICT out",
         )
-    if descriptor.sink_mode is not ChangelogMode.UPSERT:
+    if sink_mode_of(descriptor, options) is not ChangelogMode.UPSERT:
         raise UserError(
             "SS3480",
             f'connector "{descriptor.identifier}" of table "{table.path.name}" does not replace rows by their key',

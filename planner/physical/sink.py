@@ -24,6 +24,7 @@ from sqlstream.specs import ChangingSinkSpec, DeduplicateSpec, Keep, RankSpec, S
 from sqlstream.specs.on_conflict import OnConflict
 from sqlstream.specs.rank import Ties
 from sqlstream.specs.sink import COLLECT
+from sqlstream.spi.changelog_options import sink_mode_of
 from sqlstream.spi.connector import ConnectorDescriptor
 
 
@@ -92,7 +93,8 @@ def needs_update_before(
     """Whether the sink requires -U rows; it does not when it ignores them, or replaces rows by the query's own key."""
     if descriptor.sink_takes_upserts:
         return False
-    return descriptor.sink_mode is not ChangelogMode.UPSERT or frozenset(spec.primary_key) not in keys
+    mode = sink_mode_of(descriptor, spec.options)
+    return mode is not ChangelogMode.UPSERT or frozenset(spec.primary_key) not in keys
 
 
 def _sink_fields(node: Sink) -> tuple[Field, ...]:
@@ -119,7 +121,8 @@ def _check_updates(
             span=cause.span or node.span,
             hint="aggregate by window, whose result is append-only, or write where updates can go",
         )
-    if descriptor.sink_mode is not ChangelogMode.UPSERT or descriptor.sink_takes_upserts:
+    mode = sink_mode_of(descriptor, spec.options)
+    if mode is not ChangelogMode.UPSERT or descriptor.sink_takes_upserts:
         return
     if not spec.primary_key:
         raise UserError(
@@ -145,7 +148,8 @@ def _wants_materializer(
     planning: Planning, source: PhysicalNode, node: Sink, spec: SinkSpec, descriptor: ConnectorDescriptor
 ) -> bool:
     """Whether the sink cannot tell which of several rows with one primary key is to stay when one of them is retracted."""
-    if descriptor.sink_mode is not ChangelogMode.UPSERT or descriptor.sink_takes_upserts:
+    mode = sink_mode_of(descriptor, spec.options)
+    if mode is not ChangelogMode.UPSERT or descriptor.sink_takes_upserts:
         return False
     strategy = planning.setting("table.exec.sink.upsert-materialize")
     is_wanted = node.on_conflict is not None or strategy == "AUTO"

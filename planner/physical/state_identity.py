@@ -25,9 +25,11 @@ from sqlstream.secrets import masked
 from sqlstream.specs import (
     AggregatePhase,
     CalcSpec,
+    ChangelogNormalizeSpec,
     DeduplicateSpec,
     DropUpdateBeforeSpec,
     ExpandSpec,
+    FromChangelogSpec,
     GroupAggregateSpec,
     IntervalJoinSpec,
     JoinKind,
@@ -41,6 +43,7 @@ from sqlstream.specs import (
     SourceSpec,
     TemporalJoinSpec,
     TemporalSortSpec,
+    ToChangelogSpec,
     UnnestSpec,
     WatermarkAssignerSpec,
     WindowAggregateSpec,
@@ -109,7 +112,7 @@ def _keys(node: PhysicalNode, inputs: list[Meaning]) -> list[str]:
             return inputs[0].of(reading_spec(node).keys)
         case RankSpec() as spec:
             return inputs[0].of(spec.partition_keys)
-        case DeduplicateSpec() as spec:
+        case DeduplicateSpec() | ChangelogNormalizeSpec() as spec:
             return inputs[0].of(spec.keys)
         case _:
             return []
@@ -121,7 +124,7 @@ def _is_stateless(node: PhysicalNode) -> bool:
             return spec.window.kind is not WindowKind.SESSION
         case None | CalcSpec() | DropUpdateBeforeSpec() | LookupJoinSpec() | ExpandSpec() | UnnestSpec():
             return True
-        case MarkChangesSpec():
+        case MarkChangesSpec() | FromChangelogSpec() | ToChangelogSpec():
             return True
         case GroupAggregateSpec() | WindowAggregateSpec() as spec:
             return spec.phase is AggregatePhase.LOCAL
@@ -169,6 +172,10 @@ def _state_id(node: PhysicalNode, own: Meaning, inputs: list[Meaning]) -> str:
         case DeduplicateSpec() as spec:
             kept = sorted(inputs[0].columns) if node.settled_mode is ChangelogMode.RETRACT else []
             return digest_of("deduplicate", own.rows, inputs[0].of(spec.keys), kept)
+        case ChangelogNormalizeSpec() as spec:
+            return digest_of(
+                "changelog_normalize", own.rows, inputs[0].of(spec.keys), sorted(inputs[0].columns)
+            )
         case WindowTvfSpec() as spec:
             return digest_of("session_rows", own.rows, inputs[0].of(spec.keys), sorted(inputs[0].columns))
         case SortSpec() | TemporalSortSpec():
@@ -235,7 +242,7 @@ def _rows(node: PhysicalNode, inputs: list[Meaning]) -> tuple[KeptRows, ...]:
                 return (KeptRows("groups", (*columns, *[""] * spec.is_retracting)),)
             # The end of the slice, and the start of a window that is a column of the rows.
             return (KeptRows("slices", (*columns, *[""] * (1 if spec.time_column >= 0 else 2))),)
-        case RankSpec() | SortSpec() | TemporalSortSpec():
+        case RankSpec() | SortSpec() | TemporalSortSpec() | ChangelogNormalizeSpec():
             return (KeptRows("rows", inputs[0].columns),)
         case DeduplicateSpec() if node.settled_mode is ChangelogMode.RETRACT:
             return (KeptRows("rows", inputs[0].columns),)

@@ -45,10 +45,10 @@ REPLACED = ".replaced-"
 
 _decode = msgspec.json.Decoder(list[Move]).decode
 
-_HIDDEN = re.compile(r"\.staging-([^/\0]+)-([0-9a-f]{12})/(part-\2-[^/\0]+)")
+_HIDDEN = re.compile(r"\.staging-([^/\0]+)-([0-9a-f]{12,20})/(part-\2-[^/\0]+)")
 """The directory of a job's writer, and in it a file that bears the writer's id."""
 
-_JOURNAL = re.compile(r"\.(?:commit|replaced)-(.+)-([1-9][0-9]{0,18})-([0-9a-f]{12})", re.DOTALL)
+_JOURNAL = re.compile(r"\.(?:commit|replaced)-(.+)-([1-9][0-9]{0,18})-([0-9a-f]{12,20})", re.DOTALL)
 """The commit of a job's checkpoint, which one of its writers names."""
 
 _PARTITIONS = re.compile(r"([^/\0]*=[^/\0]*/)*")

@@ -49,6 +49,7 @@ from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.schema import Schema
 from sqlstream.specs import ChangingSinkSpec
 from sqlstream.spi.batch_relation import BatchRelation, ThroughReader
+from sqlstream.spi.changelog_options import ChangelogOptions, with_op_column
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable, in_order
 from sqlstream.spi.connector import (
     Boundedness,
@@ -83,6 +84,7 @@ class Filesystem:
         options=(
             *descriptors_of(FileOptions),
             *descriptors_of(FileSinkOptions),
+            *descriptors_of(ChangelogOptions),
             *descriptors_of(S3Options),
         ),
         is_source=True,
@@ -140,6 +142,8 @@ class Filesystem:
                 hint="leave a column out of PARTITIONED BY",
             )
         identifier = options["format"]
+        op_column = ChangelogOptions.of(options).op_column
+        in_files = in_files if op_column is None else with_op_column(in_files, op_column)
         format_of(identifier).validate(in_files, format_options(identifier, options))
 
     def source(
@@ -160,6 +164,8 @@ class Filesystem:
     def batch_relation(
         self, source: SourceSpec, engine: str, files: Files, check_cancelled: Callable[[], None]
     ) -> BatchRelation:
+        if ChangelogOptions.of(source.options).op_column is not None:
+            return ThroughReader()
         if source.options["format"] != "parquet" or is_in_store(source.options["path"]):
             # How texts become values is ours alone, and so are the keys of a store.
             return ThroughReader()
@@ -267,7 +273,10 @@ def _commit_joined(
 ) -> None:
     """Each joined file is written beside its parts before any is seen; the parts go when all are."""
     kept = tuple(i for i in range(len(spec.schema)) if i not in spec.partition_keys)
-    joiner = FileJoiner(spec.schema.select(kept), spec.options, files)
+    schema, op_column = spec.schema.select(kept), ChangelogOptions.of(spec.options).op_column
+    joiner = FileJoiner(
+        schema if op_column is None else with_op_column(schema, op_column), spec.options, files
+    )
     all_joined = _joined(spec, path, committables)
     for joined in all_joined:
         hidden, final = os.path.join(path, joined.move.hidden), os.path.join(path, joined.move.final)

@@ -21,6 +21,7 @@ from runtime.connectors.partition_marks import WATERMARK
 from runtime.connectors.replacing_commit import complete_broken_replacements
 from runtime.evaluate.values import values_batches
 from runtime.formats import format_of, format_options
+from runtime.formats.op_column import OpColumnWriter, TombstoneWriter
 from runtime.formats.text_values import format_text
 from runtime.host.files import file_error
 from runtime.kernels.group import group
@@ -31,6 +32,7 @@ from sqlstream.elements import WATERMARK_MIN
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import ChangingSinkSpec, SinkSpec, ValuesSpec
+from sqlstream.spi.changelog_options import UPSERT, ChangelogOptions, with_op_column
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.format import FileWriter
@@ -76,10 +78,14 @@ class FileSinkWriter:
         undo_broken_commits(path, context.files)
         complete_broken_replacements(path, context.files)
         self._is_directory_ours = status is None
-        self._id = uuid.uuid4().hex[:12]
-        self._staging = staging_directory(path, context.job_id, self._id)
+        self._changes = ChangelogOptions.of(spec.options)
         identifier = spec.options["format"]
         self._format = format_of(identifier)
+        self._is_ordered = (
+            self._changes.modes is not None or not self._format.descriptor.sink_mode.is_insert_only
+        )
+        self._id = _writer_id(context, self._is_ordered)
+        self._staging = staging_directory(path, context.job_id, self._id)
         self._format_options = format_options(identifier, spec.options)
         options = FileOptions.of(spec.options)
         self._sink_options = FileSinkOptions.of(spec.options)
@@ -192,7 +198,9 @@ class FileSinkWriter:
         if len(self._open) >= OPEN_FILES_MAX:
             self._end(next(iter(self._open)))
         suffix = self._format.descriptor.file_suffix
-        name = f"part-{self._id}-{self._context.subtask}-{self._file_count}{suffix}"
+        # Changes count in the order of their files.
+        number = f"{self._file_count:08}" if self._is_ordered else str(self._file_count)
+        name = f"part-{self._id}-{self._context.subtask}-{number}{suffix}"
         self._check_lengths(directory, name)
         self._file_count += 1
         hidden = os.path.join(self._staging, name)
@@ -202,7 +210,7 @@ class FileSinkWriter:
         with self._naming_the_table():
             stream = self._context.files.open_write(hidden)
         try:
-            writer = self._format.writer(stream, self._file_schema, self._format_options)
+            writer = self._writer(stream)
         except OSError as error:
             stream.close()
             raise file_error("write", final, error) from error
@@ -210,6 +218,17 @@ class FileSinkWriter:
         file = _OpenFile(hidden, final, stream, writer, now_ms, now_ms)
         self._open[directory] = file
         return file
+
+    def _writer(self, stream: BinaryIO) -> FileWriter:
+        op_column = self._changes.op_column
+        if op_column is not None:
+            schema = with_op_column(self._file_schema, op_column)
+            return OpColumnWriter(self._format.writer(stream, schema, self._format_options), op_column)
+        writer = self._format.writer(stream, self._file_schema, self._format_options)
+        if self._changes.mode == UPSERT:
+            keys = frozenset(self._spec.schema.names[key] for key in self._spec.primary_key)
+            return TombstoneWriter(writer, keys)
+        return writer
 
     def _check_lengths(self, directory: str, name: str) -> None:
         """UserError SS5019 for partition values that make a path which the file system refuses. Checked before anything is
@@ -279,3 +298,11 @@ class FileSinkWriter:
             yield
         except OSError as error:
             raise file_error("write", file.final, error) from error
+
+
+def _writer_id(context: ConnectorContext, is_ordered: bool) -> str:
+    """Of changes it begins with the time, so that what a later writer adds is read after what is there."""
+    random_digits = uuid.uuid4().hex
+    if not is_ordered:
+        return random_digits[:12]
+    return f"{context.now_ms() & (1 << 48) - 1:012x}{random_digits[:8]}"

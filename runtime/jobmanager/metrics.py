@@ -50,6 +50,7 @@ def add_operators(before: dict[int, Metrics], present: dict[int, Metrics]) -> di
 
 _EVERYWHERE = (
     *("numRecordsRejected", "numLateRecordsDropped", "numNullRecordsDropped", "numStateEntriesExpired"),
+    "numInvalidOperations",
     "stateBytes",
 )
 

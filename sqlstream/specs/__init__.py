@@ -8,6 +8,8 @@ from sqlstream.operators import OPERATORS
 from sqlstream.specs.aggregate import AggregatePhase, EmitSpec, GroupAggregateSpec, WindowAggregateSpec
 from sqlstream.specs.batch_query import BatchQuerySpec
 from sqlstream.specs.calc import CalcSpec, DropUpdateBeforeSpec
+from sqlstream.specs.changelog_functions import FromChangelogSpec, ToChangelogSpec
+from sqlstream.specs.changelog_normalize import ChangelogNormalizeSpec
 from sqlstream.specs.compare_rows import CompareRowsSpec
 from sqlstream.specs.expand import ExpandSpec
 from sqlstream.specs.infer_table import InferTableSpec
@@ -43,6 +45,7 @@ __all__ = [
     "AggregatePhase",
     "BatchQuerySpec",
     "CalcSpec",
+    "ChangelogNormalizeSpec",
     "ChangingSinkSpec",
     "CompareRowsSpec",
     "DeduplicateSpec",
@@ -51,6 +54,7 @@ __all__ = [
     "EmitStrategy",
     "ExpandSpec",
     "Frame",
+    "FromChangelogSpec",
     "GroupAggregateSpec",
     "InferTableSpec",
     "IntervalJoinSpec",
@@ -73,6 +77,7 @@ __all__ = [
     "Spec",
     "TemporalJoinSpec",
     "TemporalSortSpec",
+    "ToChangelogSpec",
     "UnnestSpec",
     "ValuesSpec",
     "WatermarkAssignerSpec",

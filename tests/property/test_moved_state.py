@@ -214,6 +214,10 @@ QUERIES = {
         SELECT id, k, c, n FROM line MATCH_RECOGNIZE (PARTITION BY k ORDER BY p
           MEASURES CLASSIFIER() AS c, COUNT(*) AS n ALL ROWS PER MATCH WITH UNMATCHED ROWS AFTER MATCH SKIP TO LAST B
           PATTERN (A B+ C?) DEFINE B AS v > PREV(v))""",
+    "changes by key": """
+        SELECT k, COUNT(*), SUM(v), MIN(id) FROM FROM_CHANGELOG(
+            input => (SELECT id, MOD(id, 17) AS n, k, v, CASE WHEN v < 0 THEN 'd' ELSE 'u' END AS op FROM line) PARTITION BY n,
+            op_mapping => MAP['u', 'UPDATE_AFTER', 'd', 'DELETE']) GROUP BY k""",
     "rows sorted by time": "SELECT id, v FROM endless ORDER BY rt, v, id",
     "sorted rows": "SELECT id, v FROM bids ORDER BY v, id",
     "first of sorted rows": "SELECT id, v FROM bids ORDER BY v DESC, id LIMIT 5 OFFSET 2",
@@ -244,6 +248,8 @@ STATELESS = {
     "Unnest",
     "DropUpdateBefore",
     "WindowTvf",
+    "FromChangelog",
+    "ToChangelog",
     "SinkOperator",
     "NotNullEnforcer",
     "LookupJoin",
