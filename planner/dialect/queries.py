@@ -122,9 +122,12 @@ class QueryParser(RelationParser):
             return None
         token = self.advance()
         lookups: list[tuple[Option, ...]] = []
+        lifetimes: list[Option] = []
         while True:
             if self.accept("LOOKUP"):
                 lookups.append(option_list(self))
+            elif self.accept("STATE_TTL"):
+                lifetimes += option_list(self)
             elif self.accept_any(*_JOIN_HINTS) is not None:
                 self._tables_of_hint()
             else:
@@ -135,6 +138,7 @@ class QueryParser(RelationParser):
                 break
         hints = self.mark(QueryHints(), token.start)
         hints.meta["lookups"] = tuple(lookups)
+        hints.meta["state_ttl"] = tuple(lifetimes)
         return hints
 
     def _parse_into(self) -> None:
