@@ -99,16 +99,13 @@ def _insert(parser: QueryParser) -> Insert:
 
 
 def _on_conflict(parser: QueryParser) -> tuple[OnConflict | None, Span | None]:
-    """Read ON CONFLICT DO DEDUPLICATE | NOTHING, and its place."""
+    """Read ON CONFLICT DO DEDUPLICATE | NOTHING | ERROR, and its place."""
     first = parser.token
     if not parser.accept("ON", "CONFLICT"):
         return None, None
     parser.expect("DO")
-    if parser.at("ERROR"):
-        hint = "write DO DEDUPLICATE to keep the row that was added last, or DO NOTHING for the one that was there before"
-        raise parser.refusal("ON CONFLICT DO ERROR is not supported yet", parser.advance(), hint)
-    if not parser.at_any("DEDUPLICATE", "NOTHING"):
-        raise parser.unexpected("DEDUPLICATE or NOTHING")
+    if not parser.at_any("DEDUPLICATE", "NOTHING", "ERROR"):
+        raise parser.unexpected("DEDUPLICATE, NOTHING or ERROR")
     action = OnConflict(word(parser.advance()))
     return action, Span(first.start, parser.previous_end)
 
