@@ -206,3 +206,19 @@ def test_only_a_directory_that_is_empty_is_removed_as_one(tmp_path):
     files.remove(str(tmp_path / "link"))
     assert tmp_path.exists()
     assert not (tmp_path / "link").is_symlink()
+
+
+def test_the_longest_name_is_that_of_the_nearest_directory_which_is_there(monkeypatch):
+    def pathconf(path: str, name: str) -> int:
+        if path != "/":
+            raise FileNotFoundError(path)
+        return 143
+
+    monkeypatch.setattr(os, "pathconf", pathconf)
+    assert LocalFiles().name_bytes_max("/not/there") == 143
+    monkeypatch.setattr(os, "pathconf", lambda path, name: _fail_to_tell())
+    assert LocalFiles().name_bytes_max("/not/there") == 255
+
+
+def _fail_to_tell() -> int:
+    raise OSError(errno.EINVAL, "no such limit")
