@@ -17,7 +17,9 @@ class ConflictCheckSpec(OperatorSpec, frozen=True, tag="conflict_check"):
     state_ttl_ms: int = 0
 
     def kept_state(self) -> str:
-        return f"the number of rows of each key; dropped: with the last row, or {until_ttl(self.state_ttl_ms)}"
+        return (
+            f"the number of rows of each key; dropped: with the last row, or {until_ttl(self.state_ttl_ms)}"
+        )
 
     def state_bound(self) -> StateBound:
         return keys_or_ttl(bool(self.keys), self.state_ttl_ms)
