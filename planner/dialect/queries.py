@@ -203,7 +203,10 @@ class QueryParser(RelationParser):
         while not self.at("*/") and not self.at_end():
             self.advance()
         self.advance()
-        hint = "remove the hint; there are LOOKUP(…), STATE_TTL(…), join hints such as BROADCAST(t), and OPTIONS(…) behind a table's name"
+        hint = (
+            "remove the hint; there are LOOKUP(…), STATE_TTL(…), join hints such as BROADCAST(t), and OPTIONS(…) behind a table's"
+            " name"
+        )
         return self.refusal(f'the query hint "{name}" is not supported yet', token, hint)
 
     def _select_item(self) -> exp.Expression:
