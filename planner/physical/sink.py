@@ -155,6 +155,10 @@ def _wants_materializer(
     if mode is not ChangelogMode.UPSERT or descriptor.sink_takes_upserts:
         return False
     strategy = planning.setting("table.exec.sink.upsert-materialize")
+    is_in_order = planning.setting("pipeline.max-parallelism") == 1
+    if strategy == "AUTO" and node.on_conflict is None and is_in_order:
+        # One subtask each, for ever: a row comes behind the deletion of the one that it replaces.
+        return frozenset(spec.primary_key) not in source.traits.unique_keys
     is_wanted = node.on_conflict is not None or strategy == "AUTO"
     return strategy == "FORCE" or (is_wanted and frozenset(spec.primary_key) not in source.traits.keys)
 
