@@ -105,7 +105,9 @@ def _on_conflict(parser: QueryParser) -> tuple[OnConflict | None, Span | None]:
     first = parser.token
     if not parser.accept("ON", "CONFLICT"):
         return None, None
-    parser.expect("DO", hint="write ON CONFLICT DO DEDUPLICATE, NOTHING or ERROR: the key is that of the table")
+    parser.expect(
+        "DO", hint="write ON CONFLICT DO DEDUPLICATE, NOTHING or ERROR: the key is that of the table"
+    )
     if not parser.at_any("DEDUPLICATE", "NOTHING", "ERROR"):
         hint = "DO DEDUPLICATE keeps the row that was added last, DO NOTHING the one that was there before, DO ERROR allows one"
         raise parser.unexpected("DEDUPLICATE, NOTHING or ERROR", hint)
