@@ -26,9 +26,12 @@ from runtime.connectors.file_paths import (
     is_in_store,
     is_pattern,
     local_path,
+    partition_directory,
+    partition_values,
     pattern_below,
     root_of,
     table_path,
+    table_root,
 )
 from runtime.connectors.file_sink_options import FileSinkOptions, check_sink_options
 from runtime.connectors.fixed_splits import own_share
@@ -256,6 +259,18 @@ class Filesystem:
 
     def version(self, spec: SinkSpec, files: Files) -> str:
         return version_of(spec, files_of(spec.options, files))
+
+    def partitions(self, options: Mapping[str, str], keys: tuple[str, ...], files: Files) -> tuple[str, ...]:
+        path, store = table_path(options["path"]), files_of(dict(options), files)
+        pattern = PathPattern(FileOptions.of(dict(options)).path_pattern or "")
+        found = find_files(path, store, may_be_empty=True) if store.status(root_of(path)) is not None else []
+        may_match = pattern.may_match([file.path for file in found])
+        root = table_root(path, store)
+        values = [
+            partition_values(f.path, root) for f, is_one in zip(found, may_match, strict=True) if is_one
+        ]
+        names = ("/".join(partition_directory(k, v[k]) for k in keys) for v in values if v.keys() >= {*keys})
+        return tuple(dict.fromkeys(names))
 
     def begin_with(self, spec: SinkSpec, earlier_job_id: str, job_id: str, files: Files) -> None:
         if FileSinkOptions.of(spec.options).marks_partitions:
