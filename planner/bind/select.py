@@ -18,6 +18,7 @@ from planner.bind.ordering import bind_limit, ordered_items, ordinal, sort_key
 from planner.bind.over import add_windows, over_calls
 from planner.bind.scalar import ScalarBinder, StarColumn
 from planner.bind.scope import Scope
+from planner.bind.state_ttl import StateTtl
 from planner.bind.subqueries import Subqueries, has_subquery
 from planner.dialect import nodes
 from planner.relational.nodes import Aggregate, Filter, Project, RelationalNode
@@ -37,7 +38,8 @@ class _Item:
 
 def bind_select(select: exp.Select, namespace: Namespace) -> RelationalNode:
     """The plan of one SELECT with its ORDER BY and LIMIT."""
-    source = bind_from(select, namespace)
+    lifetimes = StateTtl(select)
+    source = bind_from(select, namespace, lifetimes)
     where = select.args.get("where")
     if where is not None:
         _refuse_aliases(select, where.this, "WHERE", source.scope, namespace)
@@ -56,7 +58,9 @@ def bind_select(select: exp.Select, namespace: Namespace) -> RelationalNode:
     node = add_windows(node, [call for part in parts for call in over_calls(part)], binder)
     if qualify is not None:
         node = _qualify(qualify, items, node, binder)
-    return _project(select, items, order, node, binder)
+    made = lifetimes.grouped(_project(select, items, order, node, binder), source)
+    lifetimes.check_used()
+    return made
 
 
 def _qualify(

@@ -106,17 +106,16 @@ def _insert(parser: QueryParser) -> Insert:
 
 
 def _on_conflict(parser: QueryParser) -> tuple[OnConflict | None, Span | None]:
-    """Read ON CONFLICT DO DEDUPLICATE | NOTHING, and its place."""
+    """Read ON CONFLICT DO DEDUPLICATE | NOTHING | ERROR, and its place."""
     first = parser.token
     if not parser.accept("ON", "CONFLICT"):
         return None, None
-    parser.expect("DO", hint="write ON CONFLICT DO DEDUPLICATE or DO NOTHING: the key is that of the table")
-    if parser.at("ERROR"):
-        hint = "write DO DEDUPLICATE to keep the row that was added last, or DO NOTHING for the one that was there before"
-        raise parser.refusal("ON CONFLICT DO ERROR is not supported yet", parser.advance(), hint)
-    if not parser.at_any("DEDUPLICATE", "NOTHING"):
-        hint = "DO DEDUPLICATE keeps the row that was added last, DO NOTHING the one that was there before"
-        raise parser.unexpected("DEDUPLICATE or NOTHING", hint)
+    parser.expect(
+        "DO", hint="write ON CONFLICT DO DEDUPLICATE, NOTHING or ERROR: the key is that of the table"
+    )
+    if not parser.at_any("DEDUPLICATE", "NOTHING", "ERROR"):
+        hint = "DO DEDUPLICATE keeps the row that was added last, DO NOTHING the one that was there before, DO ERROR allows one"
+        raise parser.unexpected("DEDUPLICATE, NOTHING or ERROR", hint)
     action = OnConflict(word(parser.advance()))
     return action, Span(first.start, parser.previous_end)
 

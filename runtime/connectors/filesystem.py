@@ -52,7 +52,7 @@ from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.schema import Schema
 from sqlstream.specs import ChangingSinkSpec
 from sqlstream.spi.batch_relation import BatchRelation, ThroughReader
-from sqlstream.spi.changelog_options import ChangelogOptions, with_op_column
+from sqlstream.spi.changelog_options import COMPACTED, ChangelogOptions, with_op_column
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable, in_order
 from sqlstream.spi.connector import (
     Boundedness,
@@ -228,7 +228,11 @@ class Filesystem:
         partitions. What has been moved already is left alone."""
         path, files = table_path(spec.options["path"]), files_of(spec.options, files)
         options = FileSinkOptions.of(spec.options)
-        if options.is_compacted:
+        if _merges(spec):
+            from runtime.connectors.compacted_files import commit_compacted
+
+            commit_compacted(spec, path, committables, files)
+        elif options.is_compacted:
             _commit_joined(spec, path, checkpoint_id, committables, files)
         elif isinstance(spec, ChangingSinkSpec):
             replace_files(spec, moves_of(path, committables), committables, files)
@@ -243,7 +247,7 @@ class Filesystem:
     def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Files) -> None:
         path, files = table_path(spec.options["path"]), files_of(spec.options, files)
         written = moves_of(path, committables)
-        is_changing = isinstance(spec, ChangingSinkSpec) and bool(committables)
+        is_changing = (isinstance(spec, ChangingSinkSpec) or _merges(spec)) and bool(committables)
         if is_changing and is_replaced(path, in_order(committables)[0], files):
             # What the old files held is gone: the new ones stay.
             remove_staging(path, job_id, files)
@@ -275,6 +279,11 @@ class Filesystem:
     def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str | None:
         path = _written_path(spec)
         return None if is_in_store(path) else staging_directory(path, job_id, writer_id)
+
+
+def _merges(spec: SinkSpec) -> bool:
+    """Whether a commit merges changes into the files, as INSERT does."""
+    return ChangelogOptions.of(spec.options).mode == COMPACTED and not isinstance(spec, ChangingSinkSpec)
 
 
 def _marks(spec: SinkSpec, files: Files) -> PartitionMarks:

@@ -42,8 +42,7 @@ def test_an_insert_says_which_row_of_a_key_stays(clause: str, action: str | None
 @pytest.mark.parametrize(
     ("clause", "code", "words"),
     [
-        ("ON CONFLICT DO ERROR", "SS1003", "DO ERROR is not supported yet"),
-        ("ON CONFLICT DO UPDATE", "SS1001", "DEDUPLICATE or NOTHING"),
+        ("ON CONFLICT DO UPDATE", "SS1001", "DEDUPLICATE, NOTHING or ERROR"),
         ("ON CONFLICT", "SS1001", "DO"),
     ],
 )
