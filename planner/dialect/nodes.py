@@ -211,7 +211,7 @@ class JoinedTables(exp.Expression):
 
 
 class QueryHints(exp.Expression):
-    """The hints of a SELECT; `lookup_hints` returns them."""
+    """The hints of a SELECT; `lookup_hints` and `state_ttl_hints` return them."""
 
     arg_types = {}
 
@@ -229,6 +229,13 @@ def lookup_hints(select: exp.Expr) -> tuple[tuple[Option, ...], ...]:
     """The options of each LOOKUP hint of a SELECT."""
     hints = select.args.get("hint")
     found: tuple[tuple[Option, ...], ...] = () if hints is None else hints.meta_get("lookups", ())
+    return found
+
+
+def state_ttl_hints(select: exp.Expr) -> tuple[Option, ...]:
+    """What the STATE_TTL hints of a SELECT say: names of tables, and for how long their rows are kept."""
+    hints = select.args.get("hint")
+    found: tuple[Option, ...] = () if hints is None else hints.meta_get("state_ttl", ())
     return found
 
 
