@@ -249,6 +249,7 @@ STATELESS = {
     "DropUpdateBefore",
     "WindowTvf",
     "FromChangelog",
+    "MarkChanges",
     "ToChangelog",
     "SinkOperator",
     "NotNullEnforcer",
