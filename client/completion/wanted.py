@@ -11,7 +11,7 @@ from client.completion.tree import Group, Item, Place, ends_operand, word_of
 TYPES = (
     *("STRING", "INT", "BIGINT", "BOOLEAN", "DOUBLE", "DECIMAL", "FLOAT", "TINYINT", "SMALLINT"),
     *("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "CHAR", "VARCHAR", "BINARY", "VARBINARY", "BYTES"),
-    *("ARRAY", "MAP", "MULTISET", "ROW", "INTERVAL", "VARIANT"),
+    *("ARRAY", "MAP", "MULTISET", "ROW", "INTERVAL", "VARIANT", "BITMAP"),
 )
 UNITS = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR", "MILLISECOND")
 

@@ -12,7 +12,7 @@ from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, Literal
 from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
-from sqlstream.functions.json import REWRITTEN_AGGREGATES
+from sqlstream.functions.rewritten import REWRITTEN
 from sqlstream.functions.signature import AggregateFunction, ScalarFunction
 from sqlstream.types import LogicalType, TypeRoot
 
@@ -48,7 +48,7 @@ CAST of a VARIANT."""
 
 def callable_names() -> list[str]:
     """The functions that a user can call by name, sorted."""
-    known = (*SCALAR_FUNCTIONS, *AGGREGATE_FUNCTIONS, *REWRITTEN_AGGREGATES)
+    known = (*SCALAR_FUNCTIONS, *AGGREGATE_FUNCTIONS, *REWRITTEN)
     names = (n for n in known if not is_operator(n) and n not in INTERNAL)
     return sorted(names)
 

@@ -127,6 +127,10 @@ def _expand(select: exp.Select, scope: Scope, namespace: Namespace) -> list[_Ite
             items += _star_items(scope, scope.star, node, namespace)
         elif isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
             qualifier = tuple(str(p.name) for p in node.parts[:-1])
+            row = scope.row_column(qualifier)
+            if row is not None:
+                items += _field_items(scope, row, node, namespace)
+                continue
             columns = scope.star_of(qualifier, namespace.span(node))
             items += _star_items(scope, columns, node.this, namespace)
         elif isinstance(node, exp.Alias):
@@ -178,6 +182,21 @@ def _named(written: list[exp.Expr], names: list[str], namespace: Namespace) -> d
             raise UserError("SS2012", f'column "{name}" is named twice', span=span, hint="leave one out")
         found[name] = part
     return found
+
+
+def _field_items(scope: Scope, row: int, star: exp.Column, namespace: Namespace) -> list[_Item]:
+    """The fields of a ROW column, of which `row.*` writes the names."""
+    if star.this.args.get("except_") or star.this.args.get("replace"):
+        hint = "name the fields that are wanted"
+        raise UserError(
+            "SS2009", "row.* takes no EXCEPT and no REPLACE", span=namespace.span(star), hint=hint
+        )
+    items = []
+    for field in scope.columns[row].type.fields:
+        node = StarColumn(index=row, field=field.name)
+        node.meta.update(star.meta)
+        items.append(_Item(node, field.name))
+    return items
 
 
 def _group(

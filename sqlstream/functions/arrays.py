@@ -20,7 +20,9 @@ from sqlstream.types import BOOLEAN, INT, STRING, LogicalType, TypeRoot
 
 Types = tuple[LogicalType, ...]
 _MANY = 100_000
-_WITHOUT_EQUALITY = frozenset((TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.VARIANT))
+_WITHOUT_EQUALITY = frozenset(
+    (TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.VARIANT, TypeRoot.BITMAP)
+)
 
 
 def has_equality(t: LogicalType) -> bool:

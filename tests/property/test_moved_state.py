@@ -68,6 +68,9 @@ QUERIES = {
     "aggregate of kept values": """
         SELECT k, ARRAY_JOIN(CAST(ARRAY_AGG(v) AS ARRAY<STRING>), ','), PERCENTILE(v, 0.5), CAST(COLLECT(k) AS STRING)
         FROM line GROUP BY k""",
+    "aggregate of bitmaps": """
+        SELECT k, BITMAP_TO_STRING(BITMAP_BUILD_AGG(g)), BITMAP_AND_CARDINALITY_AGG(b), BITMAP_OR_CARDINALITY_AGG(b)
+        FROM (SELECT k, g, BITMAP_BUILD(ARRAY[g, 7]) AS b FROM bids) GROUP BY k""",
     "aggregate of one group": "SELECT COUNT(*), SUM(v), MAX(k) FROM bids",
     "aggregate of an aggregate": """
         SELECT n, COUNT(*), MIN(total), MAX(k), COUNT(DISTINCT g), SUM(total) FROM totals GROUP BY n""",

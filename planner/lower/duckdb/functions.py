@@ -19,7 +19,7 @@ from planner.lower.duckdb import (
 from planner.lower.duckdb.casts import cast
 from planner.lower.duckdb.handler import Handler
 from sqlstream.expressions import Call
-from sqlstream.functions import json
+from sqlstream.functions import bitmap, json
 
 
 def _cast(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
@@ -43,6 +43,7 @@ HANDLERS: dict[str, Handler] = {
 }
 
 REFUSED: dict[str, str] = {
+    **dict.fromkeys((f.name for f in bitmap.FUNCTIONS), bitmap.BATCH_REASON),
     "PRINTF": "an engine rounds and pads otherwise than Java",
     "CONVERT_TZ": "an engine reads other texts as times",
     "CURRENT_DATABASE": "a statement has it as a constant",
