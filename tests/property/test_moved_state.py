@@ -252,6 +252,7 @@ STATELESS = {
     "DropUpdateBefore",
     "WindowTvf",
     "FromChangelog",
+    "MarkChanges",
     "ToChangelog",
     "SinkOperator",
     "NotNullEnforcer",
