@@ -213,6 +213,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "TRY_PARSE_JSON": ("TRY_PARSE_JSON(s)", "TRY_PARSE_JSON(s, TRUE)"),
     "VARIANT_TEXT": ("CAST(PARSE_JSON(JSON_QUOTE(s)) AS STRING)",),
     "JSON_ITEMS": (),
+    "ORDERED_ARRAY": (),
+    "ORDERED_LIST": (),
     "JSON_MEMBER": (),
     "JSON_MEMBERS": (),
     "SINGLE_ROW": (),

@@ -40,10 +40,13 @@ OVER_FUNCTIONS = {
 _LIST_HINT = "list the functions there are with SHOW FUNCTIONS"
 
 INTERNAL = frozenset(
-    {"FIELD", "ITEM", "NEGATE", "JSON_ITEMS", "JSON_MEMBER", "JSON_MEMBERS", "SINGLE_ROW", "VARIANT_TEXT"}
+    {
+        *("FIELD", "ITEM", "NEGATE", "SINGLE_ROW", "VARIANT_TEXT"),
+        *("JSON_ITEMS", "JSON_MEMBER", "JSON_MEMBERS", "ORDERED_ARRAY", "ORDERED_LIST"),
+    }
 )
 """Functions that are written as other syntax: `row.field`, `array[1]`, `-number`, parts of JSON aggregates, `(SELECT …)`,
-CAST of a VARIANT."""
+CAST of a VARIANT, aggregates WITHIN GROUP."""
 
 
 def callable_names() -> list[str]:

@@ -13,6 +13,7 @@ from planner.bind.current_watermark import check_current_watermark
 from planner.bind.json_functions import bind_is_json, bind_json
 from planner.bind.literals import bind_literal
 from planner.bind.namespace import Namespace
+from planner.bind.ordered_aggregates import bind_ordered
 from planner.bind.scope import Scope, nested_field
 from planner.bind.structured import STRUCTURED
 from planner.bind.subqueries import Subqueries, over_columns_alone
@@ -526,6 +527,7 @@ _HANDLERS: dict[type[exp.Expr], Callable[[Any, Any], Expression]] = {
     exp.Bracket: _bind_bracket,
     nodes.FunctionCall: ScalarBinder.bind_function,
     nodes.JsonCall: bind_json,
+    nodes.OrderedCall: bind_ordered,
     nodes.Like: ScalarBinder.bind_like,
     nodes.Overlaps: ScalarBinder.bind_overlaps,
 }

@@ -9,6 +9,7 @@ from sqlglot import Token, TokenType, exp
 from planner.dialect import json_functions
 from planner.dialect.expressions import ExpressionParser
 from planner.dialect.nodes import FrameBound, FunctionCall, OverClause
+from planner.dialect.ordered_aggregates import ordered_aggregate
 from planner.dialect.tokens import RESERVED, is_word, word
 
 _RESERVED_CALLS = frozenset({"LEFT", "RIGHT", "GROUPING", "EXTRACT", "TRIM", "OVERLAY"})
@@ -79,7 +80,7 @@ class FunctionParser(ExpressionParser):
         if name == "APPROX_COUNT_DISTINCT":
             self._count_exactly(node, token)
         self.expect(")")
-        return self.mark(self._parse_window(node), token.start)
+        return self.mark(ordered_aggregate(self._parse_window(node)), token.start)
 
     def _count_exactly(self, node: FunctionCall, token: Token) -> None:
         """An approximation cannot take rows back, and no two engines approximate alike: the exact count can, and is one."""

@@ -97,6 +97,13 @@ class JsonCall(FunctionCall):
     }
 
 
+class OrderedCall(FunctionCall):
+    """ORDERED_LIST or ORDERED_ARRAY of an ARRAY_AGG of rows: the keys of WITHIN GROUP, the value, and of LISTAGG the separator.
+    `keys` has two letters for each key: A or D for its direction, F or L for where NULLs are."""
+
+    arg_types = {**FunctionCall.arg_types, "keys": True}
+
+
 class OverClause(exp.Expression):
     """OVER (PARTITION BY … ORDER BY … frame). `name`, and `base` of a window that extends another, are set until the WINDOW
     clause is read."""

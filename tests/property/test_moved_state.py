@@ -260,6 +260,7 @@ STATELESS = {
     "DropUpdateBefore",
     "WindowTvf",
     "FromChangelog",
+    "MarkChanges",
     "ToChangelog",
     "SinkOperator",
     "NotNullEnforcer",

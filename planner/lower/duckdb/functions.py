@@ -52,6 +52,8 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(("ENCODE", "DECODE"), "an engine has UTF-8 only"),
     "MAKE_VALID_UTF8": "an engine does not replace malformed bytes",
     "PARSE_URL": "an engine has no parts of a URL",
+    "ORDERED_ARRAY": "what it orders NaN and texts by is ours",
+    "ORDERED_LIST": "what it orders NaN and texts by is ours",
     "CURRENT_WATERMARK": "the rows of a batch have no watermark",
     "PROCTIME": "the rows of a batch arrive at no time that could order them",
     "RAND": "an engine may compute it again where the value is read twice",

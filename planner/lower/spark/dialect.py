@@ -61,6 +61,8 @@ REFUSED: dict[str, str] = {
         ("RAND", "RAND_INTEGER", "UUID"), "an engine may compute it again where the value is read twice"
     ),
     "STR_TO_MAP": "an engine keeps empty pairs at the end of the text",
+    "ORDERED_ARRAY": "what it orders NaN and texts by is ours",
+    "ORDERED_LIST": "what it orders NaN and texts by is ours",
     "CURRENT_WATERMARK": "the rows of a batch have no watermark",
     "PROCTIME": "the rows of a batch arrive at no time that could order them",
 }
