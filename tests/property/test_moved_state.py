@@ -260,7 +260,6 @@ STATELESS = {
     "DropUpdateBefore",
     "WindowTvf",
     "FromChangelog",
-    "MarkChanges",
     "ToChangelog",
     "SinkOperator",
     "NotNullEnforcer",
