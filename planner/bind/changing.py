@@ -24,6 +24,7 @@ from sqlstream.errors import Span, UserError
 from sqlstream.expressions import TRUE, Expression, InputRef, Literal
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.sink import SinkAction
+from sqlstream.spi.changelog_options import COMPACTED, ChangelogOptions
 from sqlstream.spi.connector import ConnectorDescriptor
 
 _IGNORE = ".ignore-parse-errors"
@@ -150,6 +151,7 @@ def _check_rows_are_found(
 def _assigned(statement: Update, target: _Target) -> Iterator[tuple[str, exp.Expression]]:
     seen: set[str] = set()
     by_name = {c.name: c for c in target.table.columns}
+    is_compacted = target.descriptor.has_format and ChangelogOptions.of(target.options).mode == COMPACTED
     for assignment in statement.assignments:
         name, span = assignment.column.parts[-1], assignment.column.span
         column = by_name.get(name)
@@ -167,6 +169,13 @@ def _assigned(statement: Update, target: _Target) -> Iterator[tuple[str, exp.Exp
             raise UserError(
                 "SS3491",
                 f'column "{name}" is part of the primary key of table "{target.table.path.name}", by which UPDATE finds its rows',
+                span=span,
+                hint="INSERT the rows with their new keys, then DELETE those with the old ones",
+            )
+        if is_compacted and name in target.table.primary_key:
+            raise UserError(
+                "SS3491",
+                f'column "{name}" is part of the primary key of table "{target.table.path.name}", of which there is one row each',
                 span=span,
                 hint="INSERT the rows with their new keys, then DELETE those with the old ones",
             )

@@ -137,6 +137,7 @@ def test_an_update_of_files_that_others_have_changed_meanwhile_changes_nothing(
     ("statement", "code", "underlined"),
     [
         ("UPDATE ducks SET id = 3", "SS3491", "id"),
+        ("UPDATE merged SET id = 3", "SS3491", "id"),
         ("UPDATE files SET nope = 3", "SS2003", "nope"),
         ("UPDATE files SET n = 'x' WHERE id = 1", "SS2008", "'x'"),
         ("UPDATE files SET n = 1, n = 2", "SS2012", "n"),
@@ -160,11 +161,15 @@ def test_what_cannot_be_changed_is_refused_with_its_position(
     made, path = session
     duck = f"'connector' = 'duckdb', 'path' = '{path}/x.duckdb', 'table-name' = 'k'"
     changes = f"'connector' = 'filesystem', 'path' = '{path}/c', 'format' = 'debezium-json'"
+    merged = (
+        f"'connector' = 'filesystem', 'path' = '{path}/m', 'format' = 'csv', 'changelog.mode' = 'compacted'"
+    )
     for table in (
         "out (id INT, city STRING, n INT) WITH ('connector' = 'print')",
         f"keyless (n INT) WITH ({duck})",
         "endless (id INT, n INT) WITH ('connector' = 'datagen')",
         f"changes (id INT) WITH ({changes})",
+        f"merged (id INT, n INT, PRIMARY KEY (id) NOT ENFORCED) WITH ({merged})",
     ):
         made.execute(parse_statement(f"CREATE TEMPORARY TABLE IF NOT EXISTS {table}"))
     with pytest.raises(UserError) as raised:
