@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from runtime.net.results import JobResults
     from sqlstream.catalog import CatalogManager
     from sqlstream.messages.rpc import JobMetrics, JobStatusReply
+    from sqlstream.spi.function_inspector import FunctionInspector
     from sqlstream.spi.inference import FileInference
 
 CONFLICTS_MAX = 100
@@ -191,13 +192,15 @@ class Session:
         catalogs: CatalogManager | None = None,
         is_served: bool = False,
         places: FilePlaces | None = None,
+        allows_python: bool = True,
     ) -> None:
         """`config` holds the settings that the session starts with, and that RESET returns to; `catalogs` may be shared with
         other sessions, and are kept in memory unless given. `is_served`: it is one of a server's, whose users do not decide how
-        Spark starts. `places` are those of the files that statements may name by their path, by default all of this machine.
-        UserError SS4001 or SS4002 for a wrong setting."""
+        Spark starts. `allows_python`: statements may run users' Python functions. `places` are those of the files that
+        statements may name by their path, by default all of this machine. UserError SS4001 or SS4002 for a wrong setting."""
         self.cluster = cluster
         self._is_served = is_served
+        self._allows_python = allows_python
         self.catalog = SessionCatalog(memory_catalogs() if catalogs is None else catalogs)
         for key, value in (config or {}).items():
             options.option(key).parse(value)
@@ -297,10 +300,41 @@ class Session:
         from planner.compile import compile_statements
 
         if options.get(self.config, "execution.runtime-mode") == "STREAMING":
-            return compile_statements(sinks, context, job_id)
+            return self._with_python(compile_statements(sinks, context, job_id), context)
         from client.batch_statements import compile_in_mode
 
-        return compile_in_mode(sinks, context, job_id, self.files())
+        plan = compile_in_mode(sinks, context, job_id, self.files())
+        return self._with_python(plan, context)
+
+    def _with_python(
+        self, plan: CompiledPlan | CompiledBatch, context: BindContext
+    ) -> CompiledPlan | CompiledBatch:
+        """The plan with the modules of the users' functions that it calls."""
+        if not context.called:
+            return plan
+        from runtime.python.packing import pack, split_paths
+
+        self._check_python()
+        paths = [path for function in context.called.values() for path in function.files]
+        paths += split_paths(options.get(self.config, "python.files"))
+        graph = replace(plan.job_graph, python=pack(tuple(paths), self.files()))
+        return dataclasses.replace(plan, job_graph=graph)
+
+    def _check_python(self) -> None:
+        """UserError SS2034 where the server does not let its users run Python."""
+        if not self._allows_python:
+            hint = "start the server with -D sqlstream.server.python-functions.enabled=true"
+            raise UserError("SS2034", "this server runs no Python functions", hint=hint)
+
+    def _inspector(self) -> FunctionInspector:
+        """What imports the modules of CREATE FUNCTION; the process of a server does not."""
+        if self._is_served:
+            from client.served_inspection import ServedInspector
+
+            return ServedInspector(self.cluster, self.config, self.files(), self._check_python)
+        from runtime.python.inspector import LocalFunctionInspector
+
+        return LocalFunctionInspector(options.get(self.config, "python.files"), self.files())
 
     def explain(self, statement: Statement, details: tuple[str, ...] = ()) -> str:
         """EXPLAIN of a query, INSERT or statement set: every stage as text."""
@@ -344,6 +378,7 @@ class Session:
             self.catalog.current_database,
             check_expression=check_expression,
             files=FileDefinitions(self._inference()),
+            functions=self._inspector(),
         )
 
     def _inference(self) -> FileInference:

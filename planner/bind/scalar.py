@@ -15,12 +15,14 @@ from planner.bind.literals import bind_literal
 from planner.bind.namespace import Namespace
 from planner.bind.scope import Scope, nested_field
 from planner.bind.subqueries import Subqueries, over_columns_alone
+from planner.bind.user_functions import bind_user_call, refuse_kind, user_function
 from planner.dialect import nodes
 from planner.relational.correlation import outer_reference
 from sqlstream import types as sql
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal
+from sqlstream.function_ref import FunctionKind
 from sqlstream.types import LogicalType, TypeRoot
 
 _BINARY: dict[type[exp.Expr], str] = {
@@ -181,7 +183,10 @@ class ScalarBinder:
         name = str(node.this)
         if node.args.get("over") is not None:
             return self.bind_over(node)
-        if is_aggregate(name):
+        user = user_function(node, self.namespace)
+        if user is not None and user.ref.kind is FunctionKind.TABLE:
+            raise refuse_kind(user, self.span(node))
+        if is_aggregate(name) if user is None else user.ref.kind is FunctionKind.AGGREGATE:
             return self.bind_aggregate(node)
         for clause, text in (("filter", "FILTER"), ("order", "WITHIN GROUP"), ("nulls", "IGNORE NULLS")):
             if node.args.get(clause) is not None:
@@ -189,6 +194,8 @@ class ScalarBinder:
         if node.args.get("is_distinct"):
             raise UserError("SS2006", f"{name} takes no DISTINCT: it is no aggregate", span=self.span(node))
         args = tuple(self.bind(a) for a in node.expressions)
+        if user is not None:
+            return bind_user_call(user, args, self.span(node))
         bound = called_function(name, args, self.span(node))
         if name == "CURRENT_WATERMARK":
             check_current_watermark(args, self.place, self.span(node))

@@ -8,7 +8,7 @@ from typing import Any, cast
 from sqlglot import Token, TokenType, exp
 
 from planner.dialect.functions import can_be_called
-from planner.dialect.nodes import FilePath, JoinedTables, SystemTime, WindowTvf
+from planner.dialect.nodes import FilePath, FunctionCall, JoinedTables, SystemTime, WindowTvf
 from planner.dialect.options import option_list
 from planner.dialect.pivot import PivotParser
 from planner.dialect.statements import Option
@@ -216,11 +216,19 @@ class RelationParser(PivotParser):
             return self.mark(exp.Lateral(this=self._derived_table()), start.start)
         self.expect("TABLE", hint="write LATERAL TABLE(function(…)) or LATERAL (SELECT …)")
         self.expect("(")
-        if not can_be_called(self.token) or word(self.peek(1)) != "(":
-            raise self.unexpected("a table function")
-        node = exp.Lateral(this=self._parse_function_call())
+        node = exp.Lateral(this=self._called_function())
         self.expect(")")
         return self.mark(node, start.start)
+
+    def _called_function(self) -> FunctionCall:
+        """Read `[catalog.][database.]function(arguments)`."""
+        is_plain = can_be_called(self.token) and word(self.peek(1)) == "("
+        call = self._parse_function_call() if is_plain else None
+        if call is None and self.at_name():
+            call = self.name_path(takes_call=True)
+        if not isinstance(call, FunctionCall):
+            raise self.unexpected("a table function")
+        return call
 
     def _unnest(self, start: Token) -> exp.Expression:
         self.expect("(")
@@ -273,6 +281,8 @@ class RelationParser(PivotParser):
         name = self.token
         kind = word(name)
         if kind not in _WINDOW_SIZES:
+            if word(self.peek(2)) not in ("TABLE", "DESCRIPTOR") and word(self.peek(3)) != "=>":
+                return self.mark(exp.Lateral(this=self._called_function()), name.start)
             self.advance()
             hint = "the window functions are TUMBLE, HOP, CUMULATE and SESSION"
             raise self.refusal(f'the table function "{name.text}" is not supported yet', name, hint)

@@ -8,11 +8,20 @@ import msgspec
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import InternalError, Span
+from sqlstream.graph.python_files import PythonFiles
 from sqlstream.graph.scaling import Scaling
 from sqlstream.graph.state_identity import StateIdentity
 from sqlstream.graph.stream_graph import Exchange
 from sqlstream.schema import Schema
-from sqlstream.specs import BatchQuerySpec, InferTableSpec, LookupJoinSpec, SinkSpec, SourceSpec, Spec
+from sqlstream.specs import (
+    BatchQuerySpec,
+    InferTableSpec,
+    InspectFunctionSpec,
+    LookupJoinSpec,
+    SinkSpec,
+    SourceSpec,
+    Spec,
+)
 from sqlstream.specs.sink import COLLECT
 
 NETWORK_INPUT = -1
@@ -70,7 +79,7 @@ class JobEdge(msgspec.Struct, frozen=True):
 
 class JobGraph(msgspec.Struct, frozen=True):
     """Vertices in topological order. `config` holds the settings in force when the statement was planned. `scaling` is what the
-    graph for another parallelism follows from; jobs of batch engines have none."""
+    graph for another parallelism follows from; jobs of batch engines have none. `python` are modules of users' functions."""
 
     job_id: str
     name: str
@@ -79,6 +88,7 @@ class JobGraph(msgspec.Struct, frozen=True):
     config: dict[str, str] = {}
     version: int = 1
     scaling: Scaling | None = None
+    python: PythonFiles | None = None
 
     @property
     def is_query(self) -> bool:
@@ -91,7 +101,9 @@ class JobGraph(msgspec.Struct, frozen=True):
         """Whether a statement runs the job to learn something before its own job is there."""
         heads = (v.operators[0].spec for v in self.vertices)
         return any(
-            isinstance(s, InferTableSpec) or (isinstance(s, BatchQuerySpec) and s.is_explained) for s in heads
+            isinstance(s, InferTableSpec | InspectFunctionSpec)
+            or (isinstance(s, BatchQuerySpec) and s.is_explained)
+            for s in heads
         )
 
     @property

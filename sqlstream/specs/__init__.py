@@ -11,6 +11,7 @@ from sqlstream.specs.calc import CalcSpec, DropUpdateBeforeSpec
 from sqlstream.specs.compare_rows import CompareRowsSpec
 from sqlstream.specs.expand import ExpandSpec
 from sqlstream.specs.infer_table import InferTableSpec
+from sqlstream.specs.inspect_function import InspectFunctionSpec
 from sqlstream.specs.join import IntervalJoinSpec, JoinKind, JoinSpec, WindowJoinSpec
 from sqlstream.specs.limit import LimitSpec
 from sqlstream.specs.lookup_join import LookupJoinSpec, RetryOnMiss
@@ -50,6 +51,7 @@ __all__ = [
     "Frame",
     "GroupAggregateSpec",
     "InferTableSpec",
+    "InspectFunctionSpec",
     "IntervalJoinSpec",
     "JoinKind",
     "JoinSpec",
