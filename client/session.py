@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from runtime.host.rooted_files import FilePlaces
     from runtime.net.results import JobResults
     from sqlstream.catalog import CatalogManager
+    from sqlstream.function_ref import InspectedFunction
     from sqlstream.messages.rpc import JobMetrics, JobStatusReply
     from sqlstream.spi.function_inspector import FunctionInspector
     from sqlstream.spi.inference import FileInference
@@ -176,6 +177,16 @@ class SubmittedStatement:
 
     sinks: tuple[Sink, ...]
     config: dict[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Inspector:
+    """A FunctionInspector that is made when it is asked: most statements do without its modules."""
+
+    make: Callable[[], FunctionInspector]
+
+    def inspect(self, module: str, attribute: str, files: tuple[str, ...]) -> InspectedFunction:
+        return self.make().inspect(module, attribute, files)
 
 
 class Session:
@@ -378,7 +389,7 @@ class Session:
             self.catalog.current_database,
             check_expression=check_expression,
             files=FileDefinitions(self._inference()),
-            functions=self._inspector(),
+            functions=_Inspector(self._inspector),
         )
 
     def _inference(self) -> FileInference:

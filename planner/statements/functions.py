@@ -162,7 +162,7 @@ def _path(statement: CreateFunction | AlterFunction | DropFunction, context: Bin
         if len(name.parts) > 1:
             hint = f"write FUNCTION {name.parts[-1]}"
             message = "a system function is in no catalog and database"
-            raise UserError("SS2030", message, span=name.span, hint=hint)
+            raise UserError("SS2035", message, span=name.span, hint=hint)
         return system_path(name.parts[0].lower())
     path = function_path(name.parts, context.current_catalog, context.current_database, name.span)
     check_database(path.catalog, path.database, context, name.span)

@@ -114,6 +114,12 @@ class SessionCatalog:
     def columns(self, path: ObjectPath) -> tuple[Column, ...]:
         return self.snapshot().columns(path)
 
+    def function(self, path: ObjectPath, is_temporary: bool) -> CatalogFunction | None:
+        return self.snapshot().function(path, is_temporary)
+
+    def is_damaged_function(self, path: ObjectPath) -> bool:
+        return self.snapshot().is_damaged_function(path)
+
     def functions(self, catalog: str, database: str) -> tuple[CatalogFunction, ...]:
         return self.snapshot().functions(catalog, database)
 
