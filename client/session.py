@@ -22,9 +22,9 @@ from sqlstream.graph.job_graph import ChainedOperator, JobGraph, written_tables
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.schema import Schema
 from sqlstream.spark_keys import refuse_launch_key
-from sqlstream.specs import CalcSpec, SinkSpec, SourceSpec, ValuesSpec
-from sqlstream.specs.sink import COLLECT
-from sqlstream.spi.connector import KeepsRejectedRows
+from sqlstream.specs import CalcSpec, ChangingSinkSpec, SinkSpec, SourceSpec, ValuesSpec
+from sqlstream.specs.sink import COLLECT, SinkAction
+from sqlstream.spi.connector import KeepsRejectedRows, KnowsVersions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,6 +44,16 @@ if TYPE_CHECKING:
     from sqlstream.messages.rpc import JobMetrics, JobStatusReply
     from sqlstream.spi.function_inspector import FunctionInspector
     from sqlstream.spi.inference import FileInference
+
+_NOT_OF_CHANGES = ("execution.checkpointing.interval", "table.exec.sink.not-null-enforcer")
+"""Settings that jobs do not have which replace rows of their tables: these commit once, and drop no row."""
+
+_WORDS = {
+    SinkAction.OVERWRITE: "INSERT OVERWRITE",
+    SinkAction.UPDATE: "UPDATE",
+    SinkAction.DELETE: "DELETE FROM",
+    SinkAction.TRUNCATE: "TRUNCATE TABLE",
+}
 
 CONFLICTS_MAX = 100
 """How often a DDL statement is planned anew because another session has changed the same object of a catalog."""
@@ -234,11 +244,9 @@ class Session:
         from planner.dialect.statements import (
             CreateTable,
             Explain,
-            Insert,
-            Query,
-            StatementSet,
             Verify,
             VerifyJob,
+            WritingStatement,
         )
 
         if is_job_statement(statement):
@@ -247,7 +255,7 @@ class Session:
             if statement.is_of_state:
                 return Text(self.explain_state(statement.target))
             return Text(self.explain(statement.target, statement.details))
-        if isinstance(statement, Query | Insert | StatementSet):
+        if isinstance(statement, WritingStatement):
             return self._started(self.compile(statement, job_id=secrets.token_hex(16)))
         if isinstance(statement, CreateTable) and statement.query is not None:
             return self._create_filled(statement)
@@ -310,7 +318,11 @@ class Session:
         """The same of a bound statement."""
         from planner.compile import compile_statements
 
-        if options.get(self.config, "execution.runtime-mode") == "STREAMING":
+        if any(sink.action is not None for sink in sinks):
+            # Its commit is all that it leaves, and a row that is left out would be lost.
+            kept = {k: v for k, v in context.config.items() if k not in _NOT_OF_CHANGES}
+            context = dataclasses.replace(context, config=kept)
+        if options.get(self.config, "execution.runtime-mode") == "STREAMING" or not _can_run_in_batch(sinks):
             return self._with_python(compile_statements(sinks, context, job_id), context)
         from client.batch_statements import compile_in_mode
 
@@ -346,6 +358,24 @@ class Session:
         from runtime.python.inspector import LocalFunctionInspector
 
         return LocalFunctionInspector(options.get(self.config, "python.files"), self.files())
+
+    def _with_versions(self, graph: JobGraph) -> JobGraph:
+        """The graph whose sinks know what the tables are that they rewrite, before anything is read of them."""
+        from runtime.connectors import connector
+
+        def known(operator: ChainedOperator) -> ChainedOperator:
+            spec = operator.spec
+            if not isinstance(spec, ChangingSinkSpec) or not spec.action.changes_rows:
+                return operator
+            sink = connector(spec.connector)
+            if not isinstance(sink, KnowsVersions):
+                return operator
+            return replace(operator, spec=replace(spec, version=sink.version(spec, self.files())))
+
+        if not any(isinstance(spec, ChangingSinkSpec) for _, spec in written_tables(graph)):
+            return graph
+        vertices = tuple(replace(v, operators=tuple(map(known, v.operators))) for v in graph.vertices)
+        return replace(graph, vertices=vertices)
 
     def explain(self, statement: Statement, details: tuple[str, ...] = ()) -> str:
         """EXPLAIN of a query, INSERT or statement set: every stage as text."""
@@ -483,14 +513,13 @@ class Session:
         """Start a job. UserError for settings that no job can have."""
         from runtime.checkpoint.places import with_absolute_places
 
-        graph = replace(graph, config=with_absolute_places(graph.config))
+        graph = self._with_versions(replace(graph, config=with_absolute_places(graph.config)))
         sinks = [spec for _, spec in written_tables(graph)]
         collected = [s.schema for s in sinks if s.connector == COLLECT]
         is_updating = bool(collected) and not _is_insert_only(graph)
         if collected:
             graph = without_rejected_files(graph)
-        tables = ", ".join(dict.fromkeys(s.table for s in sinks))
-        label = "SELECT" if collected else f"INSERT INTO {tables}"
+        label = "SELECT" if collected else _label(sinks)
         literals = literal_rows(graph)
         if literals is not None:
             batches = literal_batches(*literals)
@@ -588,6 +617,18 @@ def recovery_note(graph: JobGraph, cluster: ClusterClient) -> str:
         notes.append(f"begins without state: {'; '.join(found.begun_empty)}")
     notes += notes_of_followers(graph, path, cluster)
     return "\n".join(f"note: {note}" for note in notes)
+
+
+def _label(sinks: list[SinkSpec]) -> str:
+    """What a job does with which tables."""
+    changing = next((s for s in sinks if isinstance(s, ChangingSinkSpec)), None)
+    words = "INSERT INTO" if changing is None or len(sinks) > 1 else _WORDS[changing.action]
+    return f"{words} {', '.join(dict.fromkeys(s.table for s in sinks))}"
+
+
+def _can_run_in_batch(sinks: tuple[Sink, ...]) -> bool:
+    """Batch engines compute rows that are added, or take the place of all; which rows change is told by a changelog."""
+    return all(sink.action in (None, SinkAction.OVERWRITE) for sink in sinks)
 
 
 def is_bounded(graph: JobGraph) -> bool:

@@ -95,6 +95,20 @@ OPTIONS: dict[str, ConfigOption] = {
                      minimum=0),
         ConfigOption("table.exec.source.idle-timeout", _D, "0 ms",
                      "Turn a source idle after this long without rows; 0 never.", minimum=0, scope=Scope.SESSION),
+        ConfigOption("table.exec.emit.early-fire.enabled", _B, "false",
+                     "Emit results of windows before they close; they are updated until then.", scope=Scope.SESSION),
+        ConfigOption("table.exec.emit.early-fire.delay", _D, "0 ms",
+                     "With early firing, how long a change may wait before it is emitted; 0 until the end of its batch.",
+                     minimum=0, scope=Scope.SESSION),
+        ConfigOption("table.exec.emit.late-fire.enabled", _B, "false",
+                     "Gather changes by late rows for late-fire.delay; without, each batch of them is emitted.",
+                     scope=Scope.SESSION),
+        ConfigOption("table.exec.emit.late-fire.delay", _D, "0 ms",
+                     "With late firing, how long a change by a late row may wait before it is emitted; 0 until the end of its"
+                     " batch.", minimum=0, scope=Scope.SESSION),
+        ConfigOption("table.exec.emit.allow-lateness", _D, "0 ms",
+                     "Keep windows this long after the watermark has passed their ends, and update results by rows that are late"
+                     " by no more. With late firing, 0 takes table.exec.state.ttl.", minimum=0, scope=Scope.SESSION),
         ConfigOption("table.optimizer.agg-phase-strategy", _E, "AUTO", "One or two phases for aggregations.",
                      choices=("AUTO", "ONE_PHASE", "TWO_PHASE"), scope=Scope.SESSION),
         ConfigOption("table.optimizer.reuse-sub-plan-enabled", _B, "true", "Run equal parts of a plan once.",
@@ -110,6 +124,10 @@ OPTIONS: dict[str, ConfigOption] = {
                      "Whether all rows of an updating query are kept by the primary key of its sink, so that the one that was "
                      "added last stays: where the query's key is another one, never, or always.",
                      choices=("AUTO", "NONE", "FORCE"), scope=Scope.SESSION),
+        ConfigOption("table.exec.source.cdc-events-duplicate", _B, "false",
+                     "Whether tables of change events may have an event twice, as after a failure of what wrote them: the last "
+                     "row of each primary key is kept then, and an event that changes nothing is passed over.",
+                     scope=Scope.SESSION),
         ConfigOption("table.dml-sync", _B, "false",
                      "Answer an INSERT when its job has ended, not when it has started; `sqlstream run` always waits.",
                      scope=Scope.SESSION),

@@ -61,13 +61,12 @@ class ConfigOption(msgspec.Struct, frozen=True):
 
     def parse(self, text: str, span: Span | None = None) -> Any:
         """The value as bool, int, milliseconds, bytes or str. UserError SS4002 when it does not fit."""
-        said = masked(self.key, text)
         try:
             value = _PARSERS[self.type](text)
         except ValueError as error:
             raise UserError(
                 "SS4002",
-                f'option "{self.key}" takes {_TAKES[self.type]}, not "{said}"',
+                f'option "{self.key}" takes {_TAKES[self.type]}, not "{masked(self.key, text)}"',
                 span=span,
                 hint=_EXAMPLES[self.type],
             ) from error
@@ -78,12 +77,12 @@ class ConfigOption(msgspec.Struct, frozen=True):
                 reason = ", which is not supported yet" if is_known else ""
                 raise UserError(
                     "SS4002",
-                    f'option "{self.key}" cannot be "{said}"{reason}',
+                    f'option "{self.key}" cannot be "{masked(self.key, text)}"{reason}',
                     span=span,
                     hint=self._hint_of_choices(),
                 )
             return matches[0]
-        self._check_bounds(value, said, span)
+        self._check_bounds(value, text, span)
         return value
 
     def _hint_of_choices(self) -> str:
@@ -91,16 +90,20 @@ class ConfigOption(msgspec.Struct, frozen=True):
             return f"leave it at {self.choices[0]}"
         return f"choose one of {', '.join(self.choices)}"
 
-    def _check_bounds(self, value: Any, said: str, span: Span | None) -> None:
+    def _check_bounds(self, value: Any, text: str, span: Span | None) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float):
             return
         if self.minimum is not None and not value >= self.minimum:
             raise UserError(
-                "SS4002", f'option "{self.key}" must be at least {self.minimum}, not {said}', span=span
+                "SS4002",
+                f'option "{self.key}" must be at least {self.minimum}, not {masked(self.key, text)}',
+                span=span,
             )
         if self.maximum is not None and not value <= self.maximum:
             raise UserError(
-                "SS4002", f'option "{self.key}" must be at most {self.maximum}, not {said}', span=span
+                "SS4002",
+                f'option "{self.key}" must be at most {self.maximum}, not {masked(self.key, text)}',
+                span=span,
             )
 
 

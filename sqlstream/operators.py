@@ -36,6 +36,17 @@ OPERATORS: list[OperatorEntry] = [
     OperatorEntry("calc:CalcSpec", "calc:Calc"),
     OperatorEntry("calc:DropUpdateBeforeSpec", "drop_update_before:DropUpdateBefore"),
     OperatorEntry("limit:LimitSpec", "order.limit:Limit", "limit:plan_limit"),
+    OperatorEntry("changelog_normalize:ChangelogNormalizeSpec", "changelog_normalize:ChangelogNormalize"),
+    OperatorEntry(
+        "changelog_functions:FromChangelogSpec",
+        "changelog_functions:FromChangelog",
+        "changelog_functions:plan_from_changelog",
+    ),
+    OperatorEntry(
+        "changelog_functions:ToChangelogSpec",
+        "changelog_functions:ToChangelog",
+        "changelog_functions:plan_to_changelog",
+    ),
     OperatorEntry("watermark:WatermarkAssignerSpec", "watermark_assigner:WatermarkAssigner"),
     OperatorEntry("window:WindowTvfSpec", "window.window_tvf:make_window_tvf"),
     OperatorEntry("expand:ExpandSpec", "expand:Expand", "expand:plan_expand"),
@@ -63,7 +74,9 @@ OPERATORS: list[OperatorEntry] = [
     ),
     OperatorEntry("rank:TemporalSortSpec", "order.temporal_sort:TemporalSort"),
     OperatorEntry("compare_rows:CompareRowsSpec", "compare_rows:CompareRows"),
+    OperatorEntry("mark_changes:MarkChangesSpec", "mark_changes:MarkChanges"),
     OperatorEntry("sink:SinkSpec"),
+    OperatorEntry("sink:ChangingSinkSpec"),
 ]
 
 

@@ -1,21 +1,90 @@
-"""Golden files: `golden(path, text)` compares, and `pytest --rewrite` writes them anew."""
+"""Golden files: `golden(path, text)` compares, and `pytest --rewrite` writes them anew. `pytest --examples PERCENT` draws that
+share of the examples of all properties, the same ones each time. Test files that take long begin first."""
 
 from __future__ import annotations
 
 import os
+import signal
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+EXAMPLES_MIN = 5
+"""A property with fewer keeps them all."""
+_TESTS = Path(__file__).parent
+_SETTINGS = "_hypothesis_internal_use_settings"
+TEST_MS = {
+    "chaos": 60_000,
+    "e2e": 1_500,
+    "property": 300,
+    "differential": 200,
+    "simulation": 150,
+    "golden": 30,
+}
+"""About what a test in this folder takes; one in another takes `UNIT_TEST_MS`."""
+UNIT_TEST_MS = 20
+
 # Output that a command does not flush must be missed, also where the surroundings turn buffers off.
 os.environ.pop("PYTHONUNBUFFERED", None)
+# A shell starts what it runs in the background deaf to Ctrl-C, and processes that tests start would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite", action="store_true", help="write golden files instead of comparing with them"
     )
+    parser.addoption(
+        "--examples",
+        type=int,
+        default=100,
+        metavar="PERCENT",
+        help="share of the examples of a property to draw",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--examples") < 100:
+        from hypothesis import settings
+
+        # Before test files are imported: what they set builds on the profile in force.
+        settings.register_profile("share", derandomize=True, database=None)
+        settings.load_profile("share")
+    # The order of the collection, see `_sort_slow_files_first`, is that in which files are shared out.
+    config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    percent: int = config.getoption("--examples")
+    if percent < 100:
+        _draw_fewer_examples(items, percent)
+    if hasattr(config, "workerinput"):
+        _sort_slow_files_first(items)
+
+
+def _draw_fewer_examples(items: list[pytest.Item], percent: int) -> None:
+    from hypothesis import settings
+
+    done: set[int] = set()
+    for item in items:
+        test = getattr(item, "obj", None)
+        function = getattr(test, "__func__", test)
+        drawn = getattr(function, _SETTINGS, None)
+        if drawn is not None and id(function) not in done:
+            done.add(id(function))
+            examples = min(drawn.max_examples, max(EXAMPLES_MIN, drawn.max_examples * percent // 100))
+            setattr(function, _SETTINGS, settings(drawn, max_examples=examples))
+
+
+def _sort_slow_files_first(items: list[pytest.Item]) -> None:
+    """A long file that begins last keeps one process busy while the others have ended."""
+    file_ms: Counter[Path] = Counter()
+    for item in items:
+        file_ms[item.path] += TEST_MS.get(item.path.relative_to(_TESTS).parts[0], UNIT_TEST_MS)
+    items.sort(key=lambda item: (-file_ms[item.path], str(item.path)))
 
 
 @pytest.fixture

@@ -295,7 +295,7 @@ class TaskSnapshots:
 
     def _begin(self) -> None:
         self._last_id += 1
-        self._task.chain.flush()
+        self._task.flush()
         self._pending = {id: state.begin_snapshot(self._last_id) for id, state in self._states().items()}
 
     def _complete(self) -> dict[int, dict[str, pa.Table]]:
@@ -395,8 +395,9 @@ class Deployment:
         while not is_settled:
             for task in tasks:
                 task.step()
-            self._advance(30)
+            # Before the clock moves: what arrives then is still to be taken.
             is_settled = not self._waiting and all(task.has_ended or task.is_waiting for task in tasks)
+            self._advance(30)
 
 
 def run_job(

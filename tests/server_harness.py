@@ -17,7 +17,7 @@ import psutil
 from command_harness import ROOT, SQLSTREAM, environment
 
 START_TIMEOUT_S = 60.0
-STOP_TIMEOUT_S = 15.0
+STOP_TIMEOUT_S = 60.0
 POLL_S = 0.05
 
 
@@ -103,7 +103,7 @@ class RunningServer:
         headers = {**self.headers, **options.pop("headers", {})}
         # One client for all: each makes a TLS context of its own, which takes longer than the request.
         if self._client is None or self._client_verify is not self.verify:
-            self._client, self._client_verify = httpx.Client(verify=self.verify, timeout=30), self.verify
+            self._client, self._client_verify = httpx.Client(verify=self.verify, timeout=60), self.verify
         return self._client.request(method, url, json=body, headers=headers, **options)
 
     def get(self, path: str) -> Any:

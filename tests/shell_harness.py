@@ -12,7 +12,7 @@ import pyte
 from command_harness import ROOT, SQLSTREAM, environment
 
 PROMPT = "sqlstream>"
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 ENTER, TAB, UP, DOWN, RIGHT, END, ESCAPE = "\r", "\t", "\x1b[A", "\x1b[B", "\x1b[C", "\x1b[F", "\x1b"
 CTRL_C, CTRL_D, CTRL_R = "\x03", "\x04", "\x12"
 

@@ -682,9 +682,8 @@ class Cluster:
         seen: set[tuple[str, str, int]] = set()
         registered = self.job_manager.resource_manager.task_managers
         for process in self.processes.values():
-            tm = process.executor.task_manager_id
             # A TaskManager that was cut off may still run what another one has been given since, and what has ended.
-            if not process.running or tm not in registered:
+            if not process.running or (tm := process.executor.task_manager_id) not in registered:
                 continue
             for d in (task.descriptor for task in process.running.values()):
                 key = (d.job_id, d.vertex.id, d.subtask)

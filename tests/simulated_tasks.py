@@ -537,6 +537,10 @@ class SimulatedTask:
     def chain(self) -> OperatorChain:
         return self._opened.chain
 
+    def flush(self) -> None:
+        """Send what its operators and outputs hold only to form larger batches."""
+        self._opened.loop.flush()
+
     def cancel(self) -> None:
         self._cancellation.request()
 

@@ -140,7 +140,7 @@ class ConnectServer:
         assert self._shell.stdout is not None
         self._shell.stdin.close()
         self._shell.stdout.close()
-        self._shell.wait(30)
+        self._shell.wait(60)
 
     def _awaited_port(self, log: Path) -> int:
         deadline_s = time.monotonic() + START_TIMEOUT_S

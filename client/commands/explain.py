@@ -53,10 +53,10 @@ def execute(arguments: argparse.Namespace) -> int:
 def _explain(text: str, session: Session, is_of_state: bool) -> None:
     from client.script_text import parsed
     from client.session import Rows, Text
-    from planner.dialect.statements import Explain, Insert, Query, StatementSet, StopJob, Verify, VerifyJob
+    from planner.dialect.statements import Explain, StopJob, Verify, VerifyJob, WritingStatement
 
     for statement in parsed(text):
-        if isinstance(statement, Query | Insert | StatementSet):
+        if isinstance(statement, WritingStatement):
             line, _ = line_and_column(text, statement.span.start)
             explained = session.explain_state(statement) if is_of_state else session.explain(statement)
             print(f"-- statement at line {line}\n{explained}\n")

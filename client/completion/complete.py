@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from sqlglot import Token, TokenType
 
 from client.completion.candidates import Candidate, CandidateKind, Name, OptionName, Vocabulary
-from client.completion.cursor import Cursor, read_cursor
+from client.completion.cursor import Cursor, is_name, read_cursor
 from client.completion.definitions import defined_columns, wanted_in_definitions
 from client.completion.options import option_choices, option_keys, option_pairs, option_place
 from client.completion.phrases import Keyword, Slot, name_end
-from client.completion.scope import Scope, columns_of, scope_at, windowed_source
+from client.completion.scope import Scope, Source, columns_of, scope_at, windowed_source
 from client.completion.statements import expected_in_statement
 from client.completion.tree import place_in_tree
 from client.completion.wanted import TYPES, UNITS, Wanted, wanted_at
@@ -95,6 +95,8 @@ class _Completion:
                 self._in_options(inner, tokens[: slot.index])
             case "catalog_options" if is_inside:
                 self._pairs(inner, _CATALOG_OPTIONS, ())
+            case "assignments" | "condition":
+                self._in_changes(slot.name, tokens[: slot.index], tokens[slot.index :])
             case "query":
                 self._in_query(tokens[slot.index :])
             case "statement":
@@ -134,6 +136,25 @@ class _Completion:
             return ()
         path = tokens[2 : name_end(tokens, 2)]
         return self._vocabulary.columns(tuple(t.text for t in path if word(t) != "."))
+
+    def _in_changes(self, slot: str, before: Sequence[Token], content: Sequence[Token]) -> None:
+        """`column = value, … [WHERE condition]` of UPDATE, or the condition of DELETE."""
+        start = 1 if word(before[0]) == "UPDATE" else 2
+        end = name_end(before, start)
+        alias = next(
+            (t.text for t in before[end:] if is_name(t) and word(t) not in ("AS", "SET", "WHERE")), ""
+        )
+        source = Source(tuple(t.text for t in before[start:end] if word(t) != "."), alias=alias)
+        scope = Scope((source,), {})
+        words = [word(token) for token in content]
+        is_value = slot == "condition" or "WHERE" in words
+        last = words[max((i + 1 for i, w in enumerate(words) if w == ","), default=0) :]
+        if is_value or "=" in last:
+            self._operands(scope)
+            if not is_value and last[-1] != "=":
+                self._keywords(["WHERE"])
+        else:
+            self._add(columns_of(source, {}, self._vocabulary), CandidateKind.COLUMN)
 
     # -- CREATE TABLE ---------------------------------------------------------------------------------
 

@@ -13,7 +13,10 @@ _DETAILS = "(ESTIMATED_COST | CHANGELOG_MODE | JSON_EXECUTION_PLAN | PLAN_ADVICE
 
 PHRASES = (
     "<query>",
-    "INSERT INTO <table> [PARTITION <columns>] [<columns>] <query>",
+    "INSERT (INTO | OVERWRITE) <table> [PARTITION <columns>] [<columns>] <query>",
+    "UPDATE <table> [AS <new_name>] SET <assignments>",
+    "DELETE FROM <table> [AS <new_name>] [WHERE <condition>]",
+    "TRUNCATE TABLE <table>",
     "EXECUTE (STATEMENT SET BEGIN | <statement>)",
     "BEGIN STATEMENT SET",
     f"EXPLAIN [STATE | PLAN FOR | {_DETAILS} {{, {_DETAILS}}}] <statement>",
@@ -50,7 +53,7 @@ PHRASES = (
     "VERIFY JOB <job> [USING (DUCKDB | SPARK)]",
 )
 
-PHRASES_OF_SET = ("INSERT INTO <table> [PARTITION <columns>] [<columns>] <query>", "END")
+PHRASES_OF_SET = ("INSERT (INTO | OVERWRITE) <table> [PARTITION <columns>] [<columns>] <query>", "END")
 """What a statement set holds."""
 
 

@@ -100,7 +100,9 @@ class CursorState:
             raise translated(reply.error.to_job_error(), self._statement)
         if reply.status is not JobStatus.FINISHED:
             raise OperationalError(f"job {reply.job_id} ended {reply.status.value.lower()}", code="SS6023")
-        self.rowcount = int(metrics.total.get("numRecordsWritten", UNKNOWN_ROWS))
+        self.rowcount = int(
+            metrics.total.get("numRowsChanged", metrics.total.get("numRecordsWritten", UNKNOWN_ROWS))
+        )
         self._warn(warnings)
 
     def _warn(self, lines: list[str]) -> None:

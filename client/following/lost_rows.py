@@ -37,6 +37,9 @@ def lost_rows_text(metrics: JobMetrics, places: Mapping[int, RejectedRowsPlace])
         lines.append(
             "hint: guard the column with COALESCE, or SET 'table.exec.sink.not-null-enforcer' = 'ERROR'"
         )
+    if invalid := metrics.total.get("numInvalidOperations"):
+        lines.append(f"warning: {_rows(invalid)} left out: FROM_CHANGELOG does not map their operations")
+        lines.append("hint: add the operations to op_mapping")
     return lines
 
 

@@ -164,6 +164,8 @@ def closing_text(name: str, total: Metrics, seconds: float) -> str:
 
     >>> closing_text("insert", {"numRecordsRead": 12, "numRecordsWritten": 3}, 0.5)
     'insert: read 12 rows, wrote 3, late 0, rejected 0 in 0.50 s'
+    >>> closing_text("DELETE FROM t", {"numRecordsRead": 12, "numRowsChanged": 0}, 0.5)
+    'DELETE FROM t: read 12 rows, deleted 0, late 0, rejected 0 in 0.50 s'
     """
     counts = "".join(
         f", {said} {total[key]:,}"
@@ -172,8 +174,12 @@ def closing_text(name: str, total: Metrics, seconds: float) -> str:
     )
     # The figures of an attempt that was lost are lost with it.
     since = " since the last restart" if total.get("numRestarts") else ""
+    if "numRowsChanged" in total:
+        did = f"{'updated' if name.startswith('UPDATE') else 'deleted'} {total['numRowsChanged']:,}"
+    else:
+        did = f"wrote {total.get('numRecordsWritten', 0):,}"
     return (
-        f"{name}: read {total.get('numRecordsRead', 0):,} rows, wrote {total.get('numRecordsWritten', 0):,}{since},"
+        f"{name}: read {total.get('numRecordsRead', 0):,} rows, {did}{since},"
         f" late {total.get('numLateRecordsDropped', 0):,}, rejected {total.get('numRecordsRejected', 0):,}{counts}"
         f" in {seconds:.2f} s"
     )

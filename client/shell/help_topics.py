@@ -85,6 +85,17 @@ TOPICS: dict[str, Topic] = {
         ("INSERT INTO table [(columns)] query;",),
         "CREATE TABLE nowhere (n INT) WITH ('connector' = 'blackhole');\nINSERT INTO nowhere VALUES (1), (2);",
     ),
+    "UPDATE": Topic(
+        "Changes rows of files, DuckDB files and databases: one job, whose changes are all visible at its end.",
+        (
+            "UPDATE table SET column = value, … [WHERE condition];",
+            "DELETE FROM table [WHERE condition]; TRUNCATE TABLE table;",
+            "INSERT OVERWRITE table [PARTITION (column = value)] query;",
+        ),
+        "CREATE TABLE pets (name STRING, legs INT) WITH ('connector' = 'filesystem', 'path' = 'pets', 'format' = 'csv');\n"
+        "INSERT OVERWRITE pets VALUES ('Tom', 3), ('Ida', 4);\n"
+        "UPDATE pets SET legs = 4 WHERE name = 'Tom';\nDELETE FROM pets WHERE legs = 4;",
+    ),
     "STATEMENT SET": Topic(
         "Runs several INSERT statements as one job.",
         ("EXECUTE STATEMENT SET BEGIN INSERT INTO …; INSERT INTO …; END;",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from planner.bind.changelog_functions import bind_changelog_function
 from planner.bind.column_aliases import column_aliases
 from planner.bind.from_item import FromItem
 from planner.bind.joins import apply_lateral, bind_join
@@ -94,6 +95,8 @@ def bind_item(node: exp.Expr, namespace: Namespace) -> FromItem:
             item = bind_file(node, namespace)
         case nodes.WindowTvf():
             item = bind_window_tvf(node, bind_item(node.this, namespace), namespace)
+        case nodes.ChangelogFunction():
+            item = bind_changelog_function(node, bind_item(node.this, namespace), namespace)
         case nodes.MatchRecognize():
             item = bind_match_recognize(node, bind_item(node.this, namespace), namespace)
         case nodes.Pivot():

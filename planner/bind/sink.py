@@ -8,22 +8,34 @@ from sqlglot import exp
 
 from planner.bind.binder import bind_query, root_namespace
 from planner.bind.casts import cast_to, plain
+from planner.bind.changing import bind_delete, bind_truncate, bind_update, check_can_change
 from planner.bind.context import BindContext
 from planner.bind.literals import bind_literal
 from planner.bind.names import find_table, object_path, suggest
 from planner.bind.output_spans import output_spans
-from planner.bind.table_options import check_hints, find_connector, written_format
+from planner.bind.table_options import check_hints, check_table_changes, find_connector, written_format
 from planner.bind.types import can_cast_implicitly
 from planner.depth import refuse_depth
 from planner.dialect.nodes import span_of
-from planner.dialect.statements import Identifier, Insert, Query, Statement, StatementSet
+from planner.dialect.statements import (
+    Delete,
+    Identifier,
+    Insert,
+    Query,
+    Statement,
+    StatementSet,
+    Truncate,
+    Update,
+)
 from planner.relational.nodes import Project, RelationalNode, Sink
+from planner.rules.constant_folding import fold
 from sqlstream.catalog import CatalogTable, Column, ColumnKind, ObjectPath
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span, UserError
-from sqlstream.expressions import Expression, InputRef, Literal
+from sqlstream.expressions import Expression, InputRef, Literal, LiteralValue
 from sqlstream.schema import Field, Schema
-from sqlstream.specs.sink import COLLECT
+from sqlstream.specs.sink import COLLECT, SinkAction
+from sqlstream.spi.changelog_options import sink_mode_of
 from sqlstream.spi.connector import ConnectorDescriptor
 
 
@@ -35,8 +47,30 @@ def bind_sinks(statement: Statement, context: BindContext) -> tuple[Sink, ...]:
         case Insert():
             return (bind_insert(statement, context),)
         case StatementSet():
-            return tuple(bind_insert(insert, context) for insert in statement.inserts)
+            sinks = tuple(bind_insert(insert, context) for insert in statement.inserts)
+            _check_overwritten_once(sinks)
+            return sinks
+        case Update():
+            return (bind_update(statement, context),)
+        case Delete():
+            return (bind_delete(statement, context),)
+        case Truncate():
+            return (bind_truncate(statement, context),)
     raise UserError("SS3001", "only queries and INSERT statements have a plan", span=statement.span)
+
+
+def _check_overwritten_once(sinks: tuple[Sink, ...]) -> None:
+    """UserError SS3492 for a table that one INSERT of a set overwrites and another writes: which rows stayed would depend on the
+    order of their commits."""
+    for sink in sinks:
+        other = next((s for s in sinks if s is not sink and s.table.path == sink.table.path), None)
+        if sink.action is not None and other is not None:
+            raise UserError(
+                "SS3492",
+                f'table "{sink.table.path.name}" is overwritten, and written by another INSERT of the set',
+                span=sink.span,
+                hint="write one INSERT OVERWRITE with the UNION ALL of both queries",
+            )
 
 
 @refuse_depth
@@ -63,7 +97,10 @@ def insert_into(
             span=span,
             hint="INSERT INTO a table whose connector is a sink, such as print or filesystem",
         )
-    _check_on_conflict(statement, table, descriptor)
+    check_table_changes(table, options, context, span)
+    if statement.is_overwriting:
+        check_can_change(table, descriptor, SinkAction.OVERWRITE, span)
+    _check_on_conflict(statement, table, descriptor, options)
     columns = _writable_columns(table, span)
     fixed = _static_partition(statement, table, columns)
     targets = _targets(statement, table, columns, fixed)
@@ -71,8 +108,16 @@ def insert_into(
     spans = output_spans(statement.query, len(query.schema))
     _check_assignment(query, targets, table, span_of(statement.query), spans)
     sink = _sink(query, table, options, columns, _assignments(query, targets, fixed, spans), statement)
+    if statement.is_overwriting:
+        sink = dataclasses.replace(sink, action=SinkAction.OVERWRITE, partition=_literals(fixed))
     written = written_format(descriptor, options, context)
     return sink if written is None else dataclasses.replace(sink, format_mode=written.sink_mode)
+
+
+def _literals(fixed: dict[str, Expression]) -> tuple[tuple[str, LiteralValue], ...]:
+    """The values of a static partition."""
+    folded = {name: fold(expression) for name, expression in fixed.items()}
+    return tuple((name, value.value) for name, value in folded.items() if isinstance(value, Literal))
 
 
 def _sink(
@@ -105,7 +150,9 @@ def _sink(
     )
 
 
-def _check_on_conflict(statement: Insert, table: CatalogTable, descriptor: ConnectorDescriptor) -> None:
+def _check_on_conflict(
+    statement: Insert, table: CatalogTable, descriptor: ConnectorDescriptor, options: dict[str, str]
+) -> None:
     if statement.on_conflict is None:
         return
     if not table.primary_key:
@@ -115,7 +162,7 @@ def _check_on_conflict(statement: Insert, table: CatalogTable, descriptor: Conne
             span=statement.on_conflict_span,
             hint="declare PRIMARY KEY (…) NOT ENFORCED in the table, or leave ON CONFLICT out",
         )
-    if descriptor.sink_mode is not ChangelogMode.UPSERT:
+    if sink_mode_of(descriptor, options) is not ChangelogMode.UPSERT:
         raise UserError(
             "SS3480",
             f'connector "{descriptor.identifier}" of table "{table.path.name}" does not replace rows by their key',

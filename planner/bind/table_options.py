@@ -7,11 +7,15 @@ import re
 from collections.abc import Mapping
 from typing import NoReturn
 
+import msgspec
+
 from planner.bind.context import BindContext
+from planner.bind.table_changes import check_changes
 from planner.dialect.statements import Option
 from sqlstream.catalog import CatalogTable
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.secrets import masked
+from sqlstream.spi.changelog_options import ChangelogOptions
 from sqlstream.spi.connector import ConnectorDescriptor, OptionDescriptor, OptionType
 from sqlstream.spi.format import FormatDescriptor
 
@@ -197,8 +201,21 @@ def _known_options(
 def written_format(
     descriptor: ConnectorDescriptor, options: Mapping[str, str], context: BindContext
 ) -> FormatDescriptor | None:
-    """The format of a table whose options have been checked; None for a connector without formats."""
-    return context.formats.get(options.get("format", "")) if descriptor.has_format else None
+    """The format of a table whose options have been checked, with the changelogs of the table; None for a connector without
+    formats."""
+    found = context.formats.get(options.get("format", "")) if descriptor.has_format else None
+    modes = ChangelogOptions.of(options).modes
+    if found is None or modes is None:
+        return found
+    return msgspec.structs.replace(found, source_mode=modes[0], sink_mode=modes[1])
+
+
+def check_table_changes(
+    table: CatalogTable, options: Mapping[str, str], context: BindContext, span: Span | None
+) -> None:
+    """UserError SS4003, SS4005 for a table whose options of a changelog do not go together (`check_changes`)."""
+    written = context.formats.get(options.get("format", ""))
+    check_changes(table, options, written, span)
 
 
 def _find_format(

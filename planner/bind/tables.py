@@ -18,6 +18,7 @@ from planner.bind.scalar import ScalarBinder
 from planner.bind.scope import Scope
 from planner.bind.table_options import (
     check_hints,
+    check_table_changes,
     find_connector,
     is_bounded,
     written_format,
@@ -122,6 +123,7 @@ def bind_table_source(
             f'table "{table.path.name}" cannot be read: connector "{descriptor.identifier}" is only a sink',
             span=span,
         )
+    check_table_changes(table, options, namespace.context, span)
     scan = _scan(table, options, is_bounded(descriptor, options), descriptor.metadata, span)
     written = written_format(descriptor, options, namespace.context)
     if written is not None and not written.source_mode.is_insert_only:

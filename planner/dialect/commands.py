@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 from sqlglot import Token, exp
 
-from planner.dialect import alter, catalogs, ddl, jobs, show
+from planner.dialect import alter, catalogs, changing, ddl, jobs, show
 from planner.dialect.create_table import column_names
 from planner.dialect.ddl import unsupported
 from planner.dialect.extent import extent
@@ -24,6 +25,7 @@ from planner.dialect.statements import (
     StatementSet,
     Verify,
     VerifyJob,
+    WritingStatement,
 )
 from planner.dialect.tokens import is_word, word
 from planner.dialect.tokens import span as token_span
@@ -32,8 +34,8 @@ from sqlstream.specs.on_conflict import OnConflict
 
 _DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")
 _UNBUILT = (
-    *("ADD", "ANALYZE", "CALL", "COMPILE", "DELETE", "LOAD", "MERGE"),
-    *("REMOVE", "TRUNCATE", "UNLOAD", "UPDATE", "UPSERT"),
+    *("ADD", "ANALYZE", "CALL", "COMPILE", "LOAD", "MERGE"),
+    *("REMOVE", "UNLOAD", "UPSERT"),
 )
 
 
@@ -65,10 +67,14 @@ def _query(parser: QueryParser) -> Query:
 
 def _insert(parser: QueryParser) -> Insert:
     first = parser.expect("INSERT")
-    if parser.at("OVERWRITE"):
-        token = parser.advance()
-        raise parser.refusal("INSERT OVERWRITE is not supported yet", token, "write INSERT INTO")
-    parser.expect("INTO")
+    is_overwriting = parser.accept("OVERWRITE")
+    if is_overwriting:
+        # Hive's users write TABLE behind it.
+        parser.accept("TABLE")
+    else:
+        parser.expect(
+            "INTO", hint="write INSERT INTO, or INSERT OVERWRITE to replace the rows that are there"
+        )
     if parser.at_string():
         raise _path_refusal(parser)
     target = parser.qualified_name("a table name")
@@ -88,6 +94,7 @@ def _insert(parser: QueryParser) -> Insert:
         hints=hints,
         on_conflict=on_conflict,
         on_conflict_span=on_conflict_span,
+        is_overwriting=is_overwriting,
     )
 
 
@@ -130,16 +137,8 @@ def _execute(parser: QueryParser) -> Statement:
         return _statement_set(parser, first)
     if parser.at("INSERT"):
         insert = _insert(parser)
-        return Insert(
-            *extent(parser, first),
-            target=insert.target,
-            columns=insert.columns,
-            query=insert.query,
-            partition=insert.partition,
-            hints=insert.hints,
-            on_conflict=insert.on_conflict,
-            on_conflict_span=insert.on_conflict_span,
-        )
+        text, span = extent(parser, first)
+        return dataclasses.replace(insert, text=text, span=span)
     if parser.at_query():
         query = parser.query()
         return Query(*extent(parser, first), query=query)
@@ -200,8 +199,10 @@ def _created(parser: QueryParser) -> CreateTable:
     raise parser.refusal("of a CREATE only one with a query has a plan", first, hint)
 
 
-def _explained(parser: QueryParser, hint: str = "") -> Query | Insert | StatementSet:
+def _explained(parser: QueryParser, hint: str = "") -> WritingStatement:
     first = parser.token
+    if parser.at_any("UPDATE", "DELETE", "TRUNCATE") and not hint:
+        return changing.changing(parser)
     if parser.at("INSERT"):
         return _insert(parser)
     if parser.accept("EXECUTE") or parser.at("STATEMENT"):
@@ -220,6 +221,7 @@ def _verify(parser: QueryParser) -> Verify | VerifyJob:
         engine = _using(parser)
         return VerifyJob(*extent(parser, first), job_id=job.text, id_span=token_span(job), engine=engine)
     target = _explained(parser, "a query or an INSERT whose query is verified, or JOB 'id'")
+    assert isinstance(target, Query | Insert | StatementSet)
     engine = _using(parser)
     return Verify(*extent(parser, first), target=target, engine=engine)
 
@@ -275,6 +277,9 @@ _READERS: dict[str, Callable[[QueryParser], Statement]] = {
     "WITH": _query,
     "VALUES": _query,
     "INSERT": _insert,
+    "UPDATE": changing.update,
+    "DELETE": changing.delete,
+    "TRUNCATE": changing.truncate,
     "EXECUTE": _execute,
     "BEGIN": _begin,
     "CREATE": ddl.create,

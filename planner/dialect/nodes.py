@@ -157,6 +157,20 @@ class WindowTvf(exp.Expression):
     }
 
 
+class ChangelogFunction(exp.Expression):
+    """FROM_CHANGELOG or TO_CHANGELOG (its `kind`) over the table `this`: `op` names a column, `op_mapping` is a MAP."""
+
+    arg_types = {
+        "this": True,
+        "kind": True,
+        "partition_by": False,
+        "op": False,
+        "op_mapping": False,
+        "invalid_op_handling": False,
+        "alias": False,
+    }
+
+
 class Quantified(exp.Expression):
     """ANY (…), SOME (…) or ALL (…) behind a comparison: `this` is a query, or there are `expressions`."""
 

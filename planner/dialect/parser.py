@@ -132,6 +132,10 @@ TABLE(TUMBLE(…)), TUMBLE(…), named arguments
                                   exp.Subquery, partition_by=[exp.Column], time_column=exp.Column,
                                   size=expr|None, slide=expr|None (HOP), step=expr|None (CUMULATE),
                                   gap=expr|None (SESSION), offset=expr|None)
+TABLE(FROM_CHANGELOG(…)), TO_CHANGELOG(…)
+                                  nodes.ChangelogFunction(kind, this=exp.Table | exp.Subquery,
+                                  partition_by=[exp.Column], op=exp.Identifier, op_mapping=expr,
+                                  invalid_op_handling=expr)
 UNNEST(x) [WITH ORDINALITY]       exp.Unnest(expressions=[x], offset=bool)
 LATERAL TABLE(f(x)), LATERAL (query)
                                   exp.Lateral(this=FunctionCall | exp.Subquery)

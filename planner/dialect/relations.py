@@ -8,7 +8,14 @@ from typing import Any, cast
 from sqlglot import Token, TokenType, exp
 
 from planner.dialect.functions import can_be_called
-from planner.dialect.nodes import FilePath, FunctionCall, JoinedTables, SystemTime, WindowTvf
+from planner.dialect.nodes import (
+    ChangelogFunction,
+    FilePath,
+    FunctionCall,
+    JoinedTables,
+    SystemTime,
+    WindowTvf,
+)
 from planner.dialect.options import option_list
 from planner.dialect.pivot import PivotParser
 from planner.dialect.statements import Option
@@ -21,6 +28,10 @@ _WINDOW_SIZES = {
     "HOP": ("slide", "size", "offset"),
     "CUMULATE": ("step", "size", "offset"),
     "SESSION": ("gap",),
+}
+_CHANGELOG_ARGUMENTS = {
+    "FROM_CHANGELOG": ("input", "op", "op_mapping", "invalid_op_handling"),
+    "TO_CHANGELOG": ("input", "op", "op_mapping"),
 }
 JOIN_WORDS = (",", "NATURAL", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "OUTER")
 _HALF_JOINS = ("SEMI", "ANTI")
@@ -280,11 +291,13 @@ class RelationParser(PivotParser):
     def _table_function(self) -> exp.Expression:
         name = self.token
         kind = word(name)
+        if kind in _CHANGELOG_ARGUMENTS:
+            return self._changelog_function(name, kind)
         if kind not in _WINDOW_SIZES:
             if word(self.peek(2)) not in ("TABLE", "DESCRIPTOR") and word(self.peek(3)) != "=>":
                 return self.mark(exp.Lateral(this=self._called_function()), name.start)
             self.advance()
-            hint = "the window functions are TUMBLE, HOP, CUMULATE and SESSION"
+            hint = "the window functions are TUMBLE, HOP, CUMULATE and SESSION, the others FROM_CHANGELOG and TO_CHANGELOG"
             raise self.refusal(f'the table function "{name.text}" is not supported yet', name, hint)
         self.advance()
         self.expect("(")
@@ -330,19 +343,68 @@ class RelationParser(PivotParser):
         self.expect(")", hint="a window has one time attribute")
         return column
 
-    def _window_input(self, node: WindowTvf) -> exp.Expression:
+    def _changelog_function(self, name: Token, kind: str) -> ChangelogFunction:
+        self.advance()
+        self.expect("(")
+        node = ChangelogFunction(kind=kind)
+        positional = _CHANGELOG_ARGUMENTS[kind]
+        is_named = word(self.peek(1)) == "=>"
+        count = 0
+        while count == 0 or self.accept(","):
+            token = self.token
+            if is_named:
+                if word(token).lower() not in positional:
+                    raise self.unexpected("one of " + ", ".join(positional))
+                key = word(self.advance()).lower()
+                self.expect("=>")
+            else:
+                if count >= len(positional):
+                    raise self.unexpected('")"', f"{kind} takes at most {len(positional)} arguments")
+                key = positional[count]
+            if node.args.get("this" if key == "input" else key) is not None:
+                raise UserError("SS1001", f'argument "{token.text}" is given twice', span=span(token))
+            self._changelog_argument(node, key)
+            count += 1
+        self.expect(")")
+        if node.args.get("this") is None:
+            hint = f"write {kind}(input => TABLE t, op => DESCRIPTOR(op))"
+            raise UserError("SS1001", f"{kind} needs its table", span=span(name), hint=hint)
+        return self.mark(node, name.start)
+
+    def _changelog_argument(self, node: ChangelogFunction, key: str) -> None:
+        if key == "input":
+            node.set("this", self._table_argument())
+            if self.at("PARTITION"):
+                self.advance()
+                node.set("partition_by", self._partition_keys())
+        elif key == "op":
+            self.expect("DESCRIPTOR", hint="name the column of the operations as DESCRIPTOR(op)")
+            self.expect("(")
+            node.set("op", self.name("a column name"))
+            self.expect(")", hint="there is one column of operations")
+        else:
+            node.set(key, self.value())
+
+    def _table_argument(self) -> exp.Expression:
         has_table = self.accept("TABLE")
         if not has_table and not self.at("("):
             raise self.unexpected('"TABLE"', "write TABLE before the name of the table")
-        source = self._derived_table() if self.at("(") else self._table()
+        return self._derived_table() if self.at("(") else self._table()
+
+    def _partition_keys(self) -> list[Any]:
+        self.expect("BY")
+        is_wrapped = self.at("(")
+        keys = self._parse_wrapped_csv(self.name_path) if is_wrapped else [self.name_path()]
+        while self.at(",") and not self._at_argument():
+            self.advance()
+            keys.append(self.name_path())
+        return keys
+
+    def _window_input(self, node: WindowTvf) -> exp.Expression:
+        source = self._table_argument()
         if self.at("PARTITION"):
             token = self.advance()
-            self.expect("BY")
-            is_wrapped = self.at("(")
-            keys = self._parse_wrapped_csv(self.name_path) if is_wrapped else [self.name_path()]
-            while self.at(",") and not self._at_argument():
-                self.advance()
-                keys.append(self.name_path())
+            keys = self._partition_keys()
             if node.args["kind"] != "SESSION":
                 hint = "put the keys into GROUP BY"
                 message = f"{node.args['kind']} takes no PARTITION BY; only SESSION does"

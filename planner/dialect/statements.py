@@ -442,6 +442,43 @@ class Insert(Statement):
     hints: tuple[Option, ...] = ()
     on_conflict: OnConflict | None = None
     on_conflict_span: Span | None = None
+    is_overwriting: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Assignment:
+    """`column` = value of an UPDATE."""
+
+    column: Identifier
+    value: exp.Expression
+
+
+@dataclasses.dataclass(frozen=True)
+class Update(Statement):
+    """UPDATE target [[AS] alias] SET column = value, … [WHERE condition]."""
+
+    target: Identifier
+    assignments: tuple[Assignment, ...]
+    condition: exp.Expression | None = None
+    alias: Identifier | None = None
+    hints: tuple[Option, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Delete(Statement):
+    """DELETE FROM target [[AS] alias] [WHERE condition]."""
+
+    target: Identifier
+    condition: exp.Expression | None = None
+    alias: Identifier | None = None
+    hints: tuple[Option, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Truncate(Statement):
+    """TRUNCATE TABLE target."""
+
+    target: Identifier
 
 
 @dataclasses.dataclass(frozen=True)
@@ -449,6 +486,10 @@ class StatementSet(Statement):
     """EXECUTE STATEMENT SET BEGIN … END: all inserts run as one job."""
 
     inserts: tuple[Insert, ...]
+
+
+WritingStatement = Query | Insert | StatementSet | Update | Delete | Truncate
+"""What runs as a job."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -459,7 +500,7 @@ class Explain(Statement):
     not of the plans.
     """
 
-    target: Query | Insert | StatementSet | CreateTable
+    target: WritingStatement | CreateTable
     details: tuple[str, ...] = ()
     is_of_state: bool = False
 

@@ -70,6 +70,7 @@ _ARGUMENTS: dict[type[exp.Expr], tuple[str, ...]] = {
                 nodes.Overlaps,
             ),
             *(nodes.IntervalLiteral, nodes.DateTimeLiteral, nodes.WindowTvf, nodes.SystemTime),
+            nodes.ChangelogFunction,
             nodes.Pivot,
             *(nodes.QueryHints, nodes.FilePath, nodes.Quantified, nodes.MatchRecognize, nodes.JoinedTables),
         )

@@ -12,8 +12,22 @@ from collections.abc import Mapping
 
 from planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
 from planner.physical.sink import needs_update_before
-from sqlstream.changelog import ChangelogMode
-from sqlstream.specs import CalcSpec, DeduplicateSpec, GroupAggregateSpec, RankSpec, SinkSpec
+from sqlstream.changelog import ChangelogMode, RowKind
+from sqlstream.expressions import inputs_of
+from sqlstream.functions.determinism import is_deterministic
+from sqlstream.specs import (
+    CalcSpec,
+    ChangelogNormalizeSpec,
+    DeduplicateSpec,
+    FromChangelogSpec,
+    GroupAggregateSpec,
+    MarkChangesSpec,
+    RankSpec,
+    SinkSpec,
+    SourceSpec,
+    ToChangelogSpec,
+    WindowAggregateSpec,
+)
 from sqlstream.spi.connector import ConnectorDescriptor
 
 _Modes = dict[int, ChangelogMode]
@@ -59,13 +73,29 @@ def can_leave_out_update_before(nodes: list[PhysicalNode]) -> dict[int, bool]:
     can: dict[int, bool] = {}
     for node in nodes:
         match node.spec:
-            case GroupAggregateSpec() | RankSpec() | DeduplicateSpec():
+            case GroupAggregateSpec() | WindowAggregateSpec() | RankSpec():
                 can[id(node)] = True
-            case CalcSpec(condition=None) | SinkSpec() | None:
+            case DeduplicateSpec() | MarkChangesSpec() | ChangelogNormalizeSpec():
+                can[id(node)] = True
+            case SourceSpec() | FromChangelogSpec():
+                can[id(node)] = node.traits.is_insert_only or node.traits.is_by_key
+            case CalcSpec() if not _keeps_updates(node):
+                can[id(node)] = node.traits.is_insert_only
+            case CalcSpec() | SinkSpec() | None:
                 can[id(node)] = all(can[id(i.node)] for i in node.inputs if not i.node.traits.is_insert_only)
             case _:
                 can[id(node)] = node.traits.is_insert_only
     return can
+
+
+def _keeps_updates(node: PhysicalNode) -> bool:
+    """Whether a Calc lets all changes of a row through, or none: its condition is over a key, which no update changes."""
+    assert isinstance(node.spec, CalcSpec)
+    if node.spec.condition is None:
+        return True
+    reads = inputs_of(node.spec.condition)
+    keys = node.inputs[0].node.traits.keys
+    return any(reads <= key for key in keys) and is_deterministic(node.spec.condition)
 
 
 def _needs_update_before(
@@ -74,8 +104,14 @@ def _needs_update_before(
     match node.spec:
         case SinkSpec() as spec:
             return needs_update_before(spec, connectors[spec.connector], node.traits.keys)
-        case CalcSpec(condition=None) | None:
+        case None:
             return mode is ChangelogMode.RETRACT
+        case CalcSpec() if _keeps_updates(node):
+            return mode is ChangelogMode.RETRACT
+        case ChangelogNormalizeSpec():
+            return False
+        case ToChangelogSpec() as spec:
+            return spec.codes[RowKind.UPDATE_BEFORE] is not None
         case _:
             return True
 

@@ -11,6 +11,7 @@ from planner.physical.planning import digest, over
 from planner.physical.sink import needs_update_before
 from sqlstream.changelog import ChangelogMode
 from sqlstream.specs import DropUpdateBeforeSpec, SinkSpec
+from sqlstream.spi.changelog_options import sink_mode_of
 from sqlstream.spi.connector import ConnectorDescriptor
 
 
@@ -29,7 +30,7 @@ def drop_update_before(
         spec = sink.spec
         assert isinstance(spec, SinkSpec)
         descriptor = connectors[spec.connector]
-        takes_upserts = descriptor.sink_mode is ChangelogMode.UPSERT
+        takes_upserts = sink_mode_of(descriptor, spec.options) is ChangelogMode.UPSERT
         is_free = takes_upserts and not needs_update_before(spec, descriptor, source.traits.keys)
         if is_free and can[id(source)] and source.changelog_mode is ChangelogMode.RETRACT:
             sink = _behind_drop(sink)

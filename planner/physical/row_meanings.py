@@ -21,6 +21,7 @@ from sqlstream.cancellation import check_not_given_up
 from sqlstream.specs import (
     AggregatePhase,
     CalcSpec,
+    ChangelogNormalizeSpec,
     DeduplicateSpec,
     DropUpdateBeforeSpec,
     GroupAggregateSpec,
@@ -78,7 +79,7 @@ def row_meaning(node: PhysicalNode, inputs: list[Meaning], time_zone: str) -> Me
             return _by_position(digest_of("values", repr(spec.rows), types), (), len(node.schema))
         case CalcSpec() as spec:
             return _calc(spec, inputs[0], time_zone)
-        case WatermarkAssignerSpec() | DropUpdateBeforeSpec() | SinkSpec():
+        case WatermarkAssignerSpec() | ChangelogNormalizeSpec() | DropUpdateBeforeSpec() | SinkSpec():
             return _padded(inputs[0], len(node.schema))
         case GroupAggregateSpec() | WindowAggregateSpec() as spec:
             return _aggregate(node, spec, inputs[0])

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
+import msgspec
+
+from planner.physical.changing_rows import changing_rows
 from planner.physical.connectors import find_connector, parallelism_option
 from planner.physical.description import describe, describe_columns
 from planner.physical.exchanges import hash_or_singleton
@@ -17,10 +20,11 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
 from sqlstream.schema import Field, Schema
-from sqlstream.specs import DeduplicateSpec, Keep, RankSpec, SinkSpec
+from sqlstream.specs import ChangingSinkSpec, DeduplicateSpec, Keep, RankSpec, SinkSpec
 from sqlstream.specs.on_conflict import OnConflict
 from sqlstream.specs.rank import Ties
 from sqlstream.specs.sink import COLLECT
+from sqlstream.spi.changelog_options import sink_mode_of
 from sqlstream.spi.connector import ConnectorDescriptor
 
 
@@ -32,7 +36,11 @@ def plan_sink(planning: Planning, source: PhysicalNode, node: Sink) -> PhysicalN
     descriptor = find_connector(planning.connectors, node.table, options, node.span)
     spec = sink_spec(node, descriptor)
     name, schema = spec.table, spec.schema
-    if not source.traits.is_insert_only:
+    if isinstance(spec, ChangingSinkSpec):
+        source = changing_rows(planning, source, node, spec)
+    if isinstance(spec, ChangingSinkSpec) and spec.action.changes_rows:
+        pass
+    elif not source.traits.is_insert_only:
         _check_updates(planning, source, node, descriptor, spec)
         if _wants_materializer(planning, source, node, spec, descriptor):
             source = _materialized(planning, source, node, spec)
@@ -64,7 +72,7 @@ def sink_spec(node: Sink, descriptor: ConnectorDescriptor) -> SinkSpec:
             hint="INSERT INTO a table whose connector is a sink",
         )
     schema = Schema(_sink_fields(node))
-    return SinkSpec(
+    spec = SinkSpec(
         table=name,
         connector=descriptor.identifier,
         options=dict(node.options),
@@ -72,6 +80,11 @@ def sink_spec(node: Sink, descriptor: ConnectorDescriptor) -> SinkSpec:
         primary_key=tuple(schema.index_of(k) for k in node.table.primary_key),
         partition_keys=tuple(schema.index_of(k) for k in node.table.partition_keys),
     )
+    if node.action is None:
+        return spec
+    partition = tuple((schema.index_of(column), value) for column, value in node.partition)
+    fields = msgspec.structs.asdict(spec)
+    return ChangingSinkSpec(**fields, action=node.action, partition=partition)
 
 
 def needs_update_before(
@@ -80,7 +93,8 @@ def needs_update_before(
     """Whether the sink requires -U rows; it does not when it ignores them, or replaces rows by the query's own key."""
     if descriptor.sink_takes_upserts:
         return False
-    return descriptor.sink_mode is not ChangelogMode.UPSERT or frozenset(spec.primary_key) not in keys
+    mode = sink_mode_of(descriptor, spec.options)
+    return mode is not ChangelogMode.UPSERT or frozenset(spec.primary_key) not in keys
 
 
 def _sink_fields(node: Sink) -> tuple[Field, ...]:
@@ -89,7 +103,8 @@ def _sink_fields(node: Sink) -> tuple[Field, ...]:
         for c in node.table.columns
         if c.kind is ColumnKind.PHYSICAL or (c.kind is ColumnKind.METADATA and not c.is_virtual)
     )
-    assert len(fields) == len(node.input.schema), "the binder casts to the table's writable columns"
+    marks = node.action is not None and node.action.changes_rows
+    assert len(fields) + marks == len(node.input.schema), "the binder casts to the table's writable columns"
     return fields
 
 
@@ -106,7 +121,8 @@ def _check_updates(
             span=cause.span or node.span,
             hint="aggregate by window, whose result is append-only, or write where updates can go",
         )
-    if descriptor.sink_mode is not ChangelogMode.UPSERT or descriptor.sink_takes_upserts:
+    mode = sink_mode_of(descriptor, spec.options)
+    if mode is not ChangelogMode.UPSERT or descriptor.sink_takes_upserts:
         return
     if not spec.primary_key:
         raise UserError(
@@ -132,7 +148,8 @@ def _wants_materializer(
     planning: Planning, source: PhysicalNode, node: Sink, spec: SinkSpec, descriptor: ConnectorDescriptor
 ) -> bool:
     """Whether the sink cannot tell which of several rows with one primary key is to stay when one of them is retracted."""
-    if descriptor.sink_mode is not ChangelogMode.UPSERT or descriptor.sink_takes_upserts:
+    mode = sink_mode_of(descriptor, spec.options)
+    if mode is not ChangelogMode.UPSERT or descriptor.sink_takes_upserts:
         return False
     strategy = planning.setting("table.exec.sink.upsert-materialize")
     is_wanted = node.on_conflict is not None or strategy == "AUTO"

@@ -27,6 +27,20 @@ def plan_sort(planning: Planning, source: PhysicalNode, node: Sort) -> PhysicalN
     return _top_n(planning, source, node)
 
 
+def plan_final_rows(planning: Planning, source: PhysicalNode) -> PhysicalNode:
+    """The rows that are left at the end of bounded input, insert-only."""
+    return planning.node(
+        "FinalRows",
+        SortSpec(order=(), offset=0, fetch=-1),
+        over(source, SINGLETON),
+        source.schema,
+        Traits(is_bounded=True, keys=source.traits.unique_keys),
+        describe("FinalRows"),
+        source.span,
+        parallelism=1,
+    )
+
+
 def _sort(planning: Planning, source: PhysicalNode, node: Sort) -> PhysicalNode:
     spec = SortSpec(order=node.order, offset=node.offset, fetch=node.fetch)
     traits = Traits(is_bounded=True, keys=source.traits.unique_keys)

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 
+from planner.physical.changelog_normalize import (
+    filtered_by_key,
+    normalizes,
+    plan_changelog_normalize,
+)
 from planner.physical.connectors import find_connector, parallelism_option
 from planner.physical.description import describe, describe_expression
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning
 from planner.physical.traits import Columns, Traits
 from planner.relational.nodes import TableScan, Values
+from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.expressions import conjunction
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import SourceSpec, ValuesSpec
 from sqlstream.specs.watermark import ROW_WATERMARK_COLUMN, EmitStrategy
+from sqlstream.spi.changelog_options import has_tombstones
 from sqlstream.spi.connector import ConnectorDescriptor
 from sqlstream.types import BIGINT
 
@@ -24,13 +31,17 @@ def plan_source(planning: Planning, node: TableScan) -> PhysicalNode:
     options = dict(node.options)
     descriptor = find_connector(planning.connectors, node.table, options, node.span)
     spec = source_spec(node, descriptor)
-    is_insert_only = node.mode.is_insert_only
-    keys = frozenset() if is_insert_only else _keys(node)
-    schema, traits = node.schema, Traits(is_insert_only, node.is_bounded, keys)
+    holds_changes = not node.mode.is_insert_only
+    # Without operations the rows themselves are the changes, and one with nothing but its key deletes.
+    has_kinds = holds_changes and not has_tombstones(options, node.mode)
+    keys = _keys(node) if has_kinds else frozenset()
+    schema, traits = node.schema, Traits(not has_kinds, node.is_bounded, keys)
+    if has_kinds and node.mode is ChangelogMode.UPSERT:
+        traits = dataclasses.replace(traits, is_by_key=True)
     if node.watermark is not None and node.watermark.emit_strategy is EmitStrategy.ON_EVENT:
         traits = dataclasses.replace(traits, row_watermark_column=len(schema))
         schema = Schema((*schema.fields, Field(ROW_WATERMARK_COLUMN, BIGINT)))
-    condition = conjunction(node.filters)
+    condition = conjunction(spec.filters)
     description = describe(
         "TableSourceScan",
         table=f"[{node.table.path.name}]",
@@ -42,10 +53,10 @@ def plan_source(planning: Planning, node: TableScan) -> PhysicalNode:
         if node.watermark is None
         else f"[{describe_expression(node.watermark.expression, node.schema)}]",
         bounded=str(node.is_bounded).lower(),
-        changelog="" if is_insert_only else str(node.mode),
+        changelog=str(node.mode) if holds_changes else "",
     )
     parallelism = parallelism_option(descriptor, options, "scan.parallelism", node.span)
-    return planning.node(
+    source = planning.node(
         f"Source: {node.table.path.name}",
         spec,
         (),
@@ -54,8 +65,11 @@ def plan_source(planning: Planning, node: TableScan) -> PhysicalNode:
         description,
         node.span,
         # Changes of a row are applied in the order in which they stand.
-        parallelism=parallelism if is_insert_only else 1,
+        parallelism=1 if holds_changes else parallelism,
     )
+    if normalizes(planning, node):
+        return plan_changelog_normalize(planning, source, node)
+    return filtered_by_key(planning, source, node) if holds_changes else source
 
 
 def _keys(node: TableScan) -> frozenset[Columns]:
@@ -89,7 +103,7 @@ def scan_spec(node: TableScan, descriptor: ConnectorDescriptor) -> SourceSpec:
         schema=node.table.physical_schema(),
         columns=node.columns,
         metadata=node.metadata,
-        filters=node.filters,
+        filters=node.filters if node.mode.is_insert_only else (),
         limit=node.limit,
         is_bounded=node.is_bounded,
         watermark=node.watermark,

@@ -25,14 +25,17 @@ from sqlstream.secrets import masked
 from sqlstream.specs import (
     AggregatePhase,
     CalcSpec,
+    ChangelogNormalizeSpec,
     DeduplicateSpec,
     DropUpdateBeforeSpec,
     ExpandSpec,
+    FromChangelogSpec,
     GroupAggregateSpec,
     IntervalJoinSpec,
     JoinKind,
     JoinSpec,
     LookupJoinSpec,
+    MarkChangesSpec,
     RankPhase,
     RankSpec,
     SinkSpec,
@@ -40,6 +43,7 @@ from sqlstream.specs import (
     SourceSpec,
     TemporalJoinSpec,
     TemporalSortSpec,
+    ToChangelogSpec,
     UnnestSpec,
     WatermarkAssignerSpec,
     WindowAggregateSpec,
@@ -108,7 +112,7 @@ def _keys(node: PhysicalNode, inputs: list[Meaning]) -> list[str]:
             return inputs[0].of(reading_spec(node).keys)
         case RankSpec() as spec:
             return inputs[0].of(spec.partition_keys)
-        case DeduplicateSpec() as spec:
+        case DeduplicateSpec() | ChangelogNormalizeSpec() as spec:
             return inputs[0].of(spec.keys)
         case _:
             return []
@@ -119,6 +123,8 @@ def _is_stateless(node: PhysicalNode) -> bool:
         case WindowTvfSpec() as spec:
             return spec.window.kind is not WindowKind.SESSION
         case None | CalcSpec() | DropUpdateBeforeSpec() | LookupJoinSpec() | ExpandSpec() | UnnestSpec():
+            return True
+        case MarkChangesSpec() | FromChangelogSpec() | ToChangelogSpec():
             return True
         case GroupAggregateSpec() | WindowAggregateSpec() as spec:
             return spec.phase is AggregatePhase.LOCAL
@@ -166,6 +172,10 @@ def _state_id(node: PhysicalNode, own: Meaning, inputs: list[Meaning]) -> str:
         case DeduplicateSpec() as spec:
             kept = sorted(inputs[0].columns) if node.settled_mode is ChangelogMode.RETRACT else []
             return digest_of("deduplicate", own.rows, inputs[0].of(spec.keys), kept)
+        case ChangelogNormalizeSpec() as spec:
+            return digest_of(
+                "changelog_normalize", own.rows, inputs[0].of(spec.keys), sorted(inputs[0].columns)
+            )
         case WindowTvfSpec() as spec:
             return digest_of("session_rows", own.rows, inputs[0].of(spec.keys), sorted(inputs[0].columns))
         case SortSpec() | TemporalSortSpec():
@@ -196,14 +206,16 @@ def _aggregate_id(node: PhysicalNode, source: Meaning) -> str:
     is_single = spec is node.spec
     window = window_meaning(spec, source)
     signed = ["retracting"] if spec.is_retracting else []
-    return digest_of("window_aggregate", source.rows, keys, calls, window, is_single, *signed)
+    # What is kept does not depend on how often it is emitted, nor on how late a row may be.
+    emitting = ["emitting"] if spec.emit is not None else []
+    return digest_of("window_aggregate", source.rows, keys, calls, window, is_single, *signed, *emitting)
 
 
 def _accumulators(node: PhysicalNode, source: Meaning) -> list[str] | None:
     """What the accumulator columns of all calls hold, in their order; None when they are not the whole state of the calls."""
     spec, is_two_phases = reading_spec(node), reading_spec(node) is not node.spec
     read = node.inputs[0].node.inputs[0].node if is_two_phases else node.inputs[0].node
-    if isinstance(spec, WindowAggregateSpec) and not is_two_phases:
+    if isinstance(spec, WindowAggregateSpec) and (not is_two_phases or spec.emit is not None):
         return None
     is_retracting = isinstance(spec, GroupAggregateSpec) and spec.is_retracting
     found: list[str] = []
@@ -230,7 +242,7 @@ def _rows(node: PhysicalNode, inputs: list[Meaning]) -> tuple[KeptRows, ...]:
                 return (KeptRows("groups", (*columns, *[""] * spec.is_retracting)),)
             # The end of the slice, and the start of a window that is a column of the rows.
             return (KeptRows("slices", (*columns, *[""] * (1 if spec.time_column >= 0 else 2))),)
-        case RankSpec() | SortSpec() | TemporalSortSpec():
+        case RankSpec() | SortSpec() | TemporalSortSpec() | ChangelogNormalizeSpec():
             return (KeptRows("rows", inputs[0].columns),)
         case DeduplicateSpec() if node.settled_mode is ChangelogMode.RETRACT:
             return (KeptRows("rows", inputs[0].columns),)
@@ -246,9 +258,15 @@ def _is_insert_only(node: PhysicalNode, number: int) -> bool:
 
 
 def _parts(node: PhysicalNode, inputs: list[Meaning]) -> tuple[str, ...]:
-    """The names of the tables in which a group aggregate keeps the values of its calls, if it keeps any."""
-    spec = node.spec
-    if not isinstance(spec, GroupAggregateSpec) or _accumulators(node, inputs[0]) is not None:
+    """The names of the tables in which an aggregation keeps the values of its calls, if it keeps any."""
+    match node.spec:
+        case GroupAggregateSpec() as spec:
+            table = "groups"
+        case WindowAggregateSpec() as spec if spec.emit is not None:
+            table = "windows"
+        case _:
+            return ()
+    if _accumulators(node, inputs[0]) is not None:
         return ()
     first = len(spec.keys)
-    return tuple(f"groups.{name}" for name in node.schema.names[first : first + len(spec.aggregates)])
+    return tuple(f"{table}.{name}" for name in node.schema.names[first : first + len(spec.aggregates)])

@@ -55,7 +55,8 @@ class Traits:
 
     `times`: columns that are never behind the watermark except in late rows: row times, and the ends of closed
     windows. `is_single_row_per_window`: each window has at most one row. `row_watermark_column`: see
-    specs.watermark.ROW_WATERMARK_COLUMN, -1 when absent.
+    specs.watermark.ROW_WATERMARK_COLUMN, -1 when absent. `is_by_key`: the rows are changes by key as a source has them, without
+    -U rows, and with no more than the key in a -D.
     """
 
     is_insert_only: bool = True
@@ -66,6 +67,7 @@ class Traits:
     times: Columns = frozenset()
     is_single_row_per_window: bool = False
     row_watermark_column: int = -1
+    is_by_key: bool = False
 
     @property
     def unique_keys(self) -> frozenset[Columns]:

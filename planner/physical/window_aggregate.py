@@ -8,6 +8,7 @@ import msgspec
 
 from planner.physical.calc import narrow, plan_calc
 from planner.physical.description import describe, describe_calls, describe_columns
+from planner.physical.emission import emit_strategy
 from planner.physical.exchanges import hash_or_singleton
 from planner.physical.group_aggregate import moved_calls, read_columns, split_calls
 from planner.physical.node import PhysicalNode
@@ -114,6 +115,8 @@ def plan_attached_aggregate(
 
 def _plan(windowed: _Windowed) -> PhysicalNode:
     is_session = windowed.spec.window.kind is WindowKind.SESSION
+    emit = emit_strategy(windowed.planning, windowed.spec.window, windowed.node.span)
+    windowed = dataclasses.replace(windowed, spec=msgspec.structs.replace(windowed.spec, emit=emit))
     if not windowed.source.traits.is_insert_only:
         return _in_order(windowed, _retracting(windowed, is_session))
     calls = windowed.spec.aggregates
@@ -186,6 +189,7 @@ def _single(windowed: _Windowed) -> PhysicalNode:
         window_end_column=places[spec.window_end_column],
         row_watermark_column=places[spec.row_watermark_column],
         is_retracting=spec.is_retracting,
+        emit=spec.emit,
     )
     return planning.node(
         "WindowAggregate",
@@ -216,16 +220,19 @@ def _output_traits(windowed: _Windowed) -> Traits:
     start = len(spec.keys) + len(spec.aggregates)
     own = frozenset(range(len(spec.keys)))
     starts, ends, times = (frozenset({start + i}) for i in range(3))
-    window = WindowTrait(spec.window, starts, ends, times, is_closed=True)
+    window = WindowTrait(spec.window, starts, ends, times, is_closed=spec.emit is None)
     keys = {own | {start, start + 1}}
     if spec.window.kind in (WindowKind.TUMBLE, WindowKind.HOP):
         keys |= {own | {start}, own | {start + 1}}
+    # Updates by late rows are behind the watermark: what reads them cannot close the window by it.
+    has_late = spec.lateness_ms > 0
     return Traits(
+        is_insert_only=spec.emit is None,
         is_bounded=windowed.source.traits.is_bounded,
         keys=frozenset(keys),
-        windows=(window,),
-        times=_times(spec.window, ends, times),
-        is_single_row_per_window=not spec.keys,
+        windows=() if has_late else (window,),
+        times=frozenset() if has_late else _times(spec.window, ends, times),
+        is_single_row_per_window=not spec.keys and spec.emit is None,
     )
 
 
@@ -266,5 +273,6 @@ def _describe(name: str, windowed: _Windowed) -> str:
         name,
         groupBy=describe_columns(spec.keys, schema),
         window=f"[{spec.window}, time={time}]",
+        emit=str(spec.emit) if spec.emit is not None else "",
         select=describe_calls(spec.aggregates, schema),
     )

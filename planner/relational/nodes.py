@@ -12,6 +12,7 @@ from planner.relational.aggregate import Aggregate
 from planner.relational.apply import Apply
 from planner.relational.calc import Filter, Project
 from planner.relational.expand import Expand
+from planner.relational.from_changelog import FromChangelog
 from planner.relational.join import Join, LookupJoin, RelationalJoinKind
 from planner.relational.match_recognize import MatchRecognize
 from planner.relational.node import RelationalNode, SingleInputNode, TwoInputNode, rewrite
@@ -20,6 +21,7 @@ from planner.relational.scan import TableScan
 from planner.relational.sink import Sink
 from planner.relational.sort import Sort
 from planner.relational.temporal_join import TemporalJoin
+from planner.relational.to_changelog import ToChangelog
 from planner.relational.union import Union
 from planner.relational.unnest import Unnest
 from planner.relational.values import Values
@@ -32,6 +34,7 @@ __all__ = [
     "Apply",
     "Expand",
     "Filter",
+    "FromChangelog",
     "Join",
     "LookupJoin",
     "MatchRecognize",
@@ -44,6 +47,7 @@ __all__ = [
     "Sort",
     "TableScan",
     "TemporalJoin",
+    "ToChangelog",
     "TwoInputNode",
     "Union",
     "Unnest",

@@ -17,6 +17,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.expressions import Expression, inputs_of, remap
 from sqlstream.schema import Field
 from sqlstream.specs.source import SourceWatermark
+from sqlstream.spi.changelog_options import has_tombstones
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -31,8 +32,9 @@ class TableScan(RelationalNode):
     adds it. The binder puts computed columns and the watermark of the table into nodes above it. `options` are the table's
     options with hints applied.
 
-    `filters`, `limit` and `watermark` are filled by push-down rules (see SourceSpec). `mode`: the changelog that the table's
-    format gives; one that is not INSERT_ONLY is read by one subtask, in the order of its changes, and nothing is pushed down.
+    `filters`, `limit` and `watermark` are filled by push-down rules (see SourceSpec). `mode`: the changelog that the rows of the
+    table make; one that is not INSERT_ONLY is read by one subtask, in the order of its changes, and only filters by the primary
+    key are pushed down: they drop all changes of a row or none.
     """
 
     table: CatalogTable
@@ -59,6 +61,7 @@ class TableScan(RelationalNode):
 
     def trim(self, pruning: Pruning, wanted: Columns, time: bool) -> Trimmed:
         wanted = wanted | inputs_of(*self.filters) if self.filters else wanted
+        wanted = wanted | self._columns_of_changes()
         kept = tuple(sorted(wanted)) or tuple(sorted(one_column(self.schema)))
         places = places_of(kept)
         count = len(self.columns)
@@ -70,6 +73,15 @@ class TableScan(RelationalNode):
             filters=tuple(remap(f, places) for f in self.filters),
         )
         return scan, places
+
+    def _columns_of_changes(self) -> Columns:
+        """The columns by which changes are applied, whether the query reads them or not."""
+        if self.mode.is_insert_only:
+            return frozenset()
+        if has_tombstones(dict(self.options), self.mode):
+            return frozenset(range(len(self.columns)))
+        keys = self.table.primary_key
+        return frozenset(i for i, name in enumerate(self.columns) if name in keys)
 
     def lower(self, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
         engine, relation = lowering.engine, lowering.relation_of(self)

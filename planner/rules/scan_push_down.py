@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from planner.relational.nodes import Filter, RelationalNode, Sort, TableScan
 from planner.rules.filter_merge import unique
-from sqlstream.expressions import conjuncts
+from planner.rules.filter_push_down import make_filter
+from sqlstream.expressions import conjuncts, inputs_of
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.spi.connector import ConnectorDescriptor
 
@@ -22,8 +23,10 @@ def push_into_scan(node: RelationalNode, connectors: Mapping[str, ConnectorDescr
     if not isinstance(scan, TableScan):
         return node
     descriptor = connectors.get(dict(scan.options).get("connector", ""))
-    if descriptor is None or not scan.mode.is_insert_only:
+    if descriptor is None:
         return node
+    if not scan.mode.is_insert_only:
+        return _by_key(node, scan) if isinstance(node, Filter) else node
     if isinstance(node, Filter) and descriptor.filters and is_deterministic(node.condition):
         filters = unique(scan.filters + conjuncts(node.condition))
         filtered = dataclasses.replace(scan, filters=filters)
@@ -44,3 +47,15 @@ def push_into_scan(node: RelationalNode, connectors: Mapping[str, ConnectorDescr
             else dataclasses.replace(node, input=dataclasses.replace(scan, limit=limit))
         )
     return node
+
+
+def _by_key(node: Filter, scan: TableScan) -> RelationalNode:
+    """Over changes of rows: the conjuncts by the primary key, which the scan applies itself."""
+    names = scan.columns
+    keys = {i for i, name in enumerate(names) if name in scan.table.primary_key}
+    parts = conjuncts(node.condition)
+    moved = tuple(p for p in parts if inputs_of(p) and inputs_of(p) <= keys and is_deterministic(p))
+    if not moved:
+        return node
+    filtered = dataclasses.replace(scan, filters=unique(scan.filters + moved))
+    return make_filter(filtered, tuple(p for p in parts if p not in moved), node)

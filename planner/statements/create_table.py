@@ -15,7 +15,12 @@ from planner.bind.file_tables import define_files
 from planner.bind.names import created_path, object_path, suggest
 from planner.bind.scalar import ScalarBinder
 from planner.bind.scope import Scope
-from planner.bind.table_options import check_table_options, find_connector, written_options
+from planner.bind.table_options import (
+    check_table_changes,
+    check_table_options,
+    find_connector,
+    written_options,
+)
 from planner.bind.types import can_cast
 from planner.dialect import statements
 from planner.dialect.nodes import span_of
@@ -69,7 +74,9 @@ def apply_create_table(statement: CreateTable, context: BindContext) -> CatalogT
     columns = _all_columns(statement, physical + _metadata_columns(statement, descriptor), context)
     table = _table(statement, columns, options, context)
     keys = tuple(_physical(k, table.columns).name for k in statement.partition_keys)
-    return replace(table, partition_keys=keys)
+    table = replace(table, partition_keys=keys)
+    check_table_changes(table, options, context, span)
+    return table
 
 
 def _refuse_variants(statement: CreateTable) -> None:

@@ -17,7 +17,7 @@ from runtime.connectors.committed_notes import is_noted, note_commit, write_whol
 from runtime.host.files import file_error
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable, in_order
-from sqlstream.spi.files import Files
+from sqlstream.spi.files import Files, is_hidden
 
 logger = logging.getLogger(__name__)
 
@@ -29,18 +29,26 @@ _WARNINGS_MAX = 1000
 
 
 class Move(msgspec.Struct, frozen=True):
-    """One file of a commit; paths are relative to the table's."""
+    """One file of a commit; paths are relative to the table's. `hidden` is empty for an old file that the commit removes."""
 
     hidden: str
     final: str
 
+    @property
+    def is_removal(self) -> bool:
+        return not self.hidden
+
+
+REPLACED = ".replaced-"
+"""A journal is renamed to this when the new files take the place of the old ones (runtime/connectors/replacing_commit.py)."""
+
 
 _decode = msgspec.json.Decoder(list[Move]).decode
 
-_HIDDEN = re.compile(r"\.staging-([^/\0]+)-([0-9a-f]{12})/(part-\2-[^/\0]+)")
+_HIDDEN = re.compile(r"\.staging-([^/\0]+)-([0-9a-f]{12,20})/(part-\2-[^/\0]+)")
 """The directory of a job's writer, and in it a file that bears the writer's id."""
 
-_JOURNAL = re.compile(r"\.commit-(.+)-([1-9][0-9]{0,18})-([0-9a-f]{12})", re.DOTALL)
+_JOURNAL = re.compile(r"\.(?:commit|replaced)-(.+)-([1-9][0-9]{0,18})-([0-9a-f]{12,20})", re.DOTALL)
 """The commit of a job's checkpoint, which one of its writers names."""
 
 _PARTITIONS = re.compile(r"([^/\0]*=[^/\0]*/)*")
@@ -72,7 +80,7 @@ def commit_moves(path: str, first: Committable, moves: list[Move], files: Files,
     hidden = [move for move in moves if files.status(os.path.join(path, move.hidden)) is not None]
     journal = os.path.join(path, f".commit-{first.job_id}-{first.checkpoint_id}-{first.writer_id}")
     if is_last or not is_noted(path, first, files):
-        _check_all_are_there(path, moves, hidden, files)
+        check_all_are_there(path, moves, hidden, files)
     if not hidden:
         # All are moved; at most the journal is left.
         _end(path, moves, journal, files)
@@ -108,7 +116,7 @@ def remove_staging(path: str, job_id: str, files: Files) -> None:
         files.remove_directory_if_empty(directory)
 
 
-def _check_all_are_there(path: str, moves: list[Move], hidden: list[Move], files: Files) -> None:
+def check_all_are_there(path: str, moves: list[Move], hidden: list[Move], files: Files) -> None:
     for move in moves:
         if move not in hidden and files.status(os.path.join(path, move.final)) is None:
             raise ExternalError(
@@ -140,11 +148,36 @@ def _parents(directory: str) -> list[str]:
 
 def uncommitted_files(path: str, files: Files) -> frozenset[str]:
     """The normalised paths of all files that the journals of unfinished commits name."""
-    names = set()
-    for journal in _journals(path, files):
-        for move in _read(journal, files):
-            names.add(os.path.normpath(os.path.join(path, move.final)))
-    return frozenset(names)
+    new, old = hidden_files(path, files)
+    return new | old
+
+
+def hidden_files(path: str, files: Files) -> tuple[frozenset[str], frozenset[str]]:
+    """The normalised paths of the files that unfinished commits have not shown yet, and of those that they have replaced."""
+    # One look: a journal that is renamed meanwhile has one of its two names.
+    found = [j for j in files.match_glob(os.path.join(glob.escape(path), ".[cr]*")) if _is_journal(j, files)]
+    replaced = {_commit_of(j) for j in found if os.path.basename(j).startswith(REPLACED)}
+    new: set[str] = set()
+    old: set[str] = set()
+    for journal in found:
+        is_replaced = os.path.basename(journal).startswith(REPLACED)
+        if not is_replaced and _commit_of(journal) in replaced:
+            # A store copies a journal to its other name before it removes it.
+            continue
+        for move in read_journal(journal, files):
+            if move.is_removal == is_replaced:
+                (old if is_replaced else new).add(os.path.normpath(os.path.join(path, move.final)))
+    return frozenset(new), frozenset(old)
+
+
+def _commit_of(journal: str) -> str:
+    """What the names of a commit's journals end with."""
+    return os.path.basename(journal).partition("-")[2]
+
+
+def _is_journal(path: str, files: Files) -> bool:
+    name = os.path.basename(path)
+    return name.startswith((".commit-", REPLACED)) and not _is_directory(path, files)
 
 
 def undo_broken_commits(path: str, files: Files) -> None:
@@ -165,10 +198,11 @@ def undo_broken_commits(path: str, files: Files) -> None:
             if moves is None:
                 _set_aside(path, journal, files)
                 continue
-            if is_noted(path, _named_by(journal), files):
+            if is_noted(path, named_by(journal), files):
                 # Only the removal of the journal was left, or somebody has put it back.
                 _end(path, moves, journal, files)
                 continue
+            moves = [move for move in moves if not move.is_removal]
             logger.warning("undoing the commit of %d files that broke off in %s", len(moves), path)
             _undo(path, moves, files)
             for directory in {os.path.dirname(move.hidden) for move in moves}:
@@ -180,7 +214,7 @@ def remove_uncommitted(path: str, job_id: str, written: list[Move], files: Files
     """Remove what a job has staged, the files that its broken commits have moved into place, and those of `written`; with
     them the partitions that are empty then."""
     journals = _journals(path, files, job_id)
-    moves = [move for journal in journals for move in _read(journal, files)]
+    moves = [move for journal in journals for move in read_journal(journal, files) if not move.is_removal]
     _undo(path, written + moves, files)
     for directory in files.match_glob(staging_directory(glob.escape(path), job_id, "*")):
         files.remove(directory)
@@ -216,10 +250,10 @@ def _is_directory(journal: str, files: Files) -> bool:
 
 def _job_of(journal: str) -> str:
     """Empty for a journal that bears no job's name."""
-    return _named_by(journal).job_id
+    return named_by(journal).job_id
 
 
-def _named_by(journal: str) -> Committable:
+def named_by(journal: str) -> Committable:
     """What names the commit. Without a job for a journal that no sink of ours has called so."""
     found = _JOURNAL.fullmatch(os.path.basename(journal))
     if found is None:
@@ -227,7 +261,7 @@ def _named_by(journal: str) -> Committable:
     return Committable(found.group(1), int(found.group(2)), found.group(3), 0, {})
 
 
-def _read(journal: str, files: Files) -> list[Move]:
+def read_journal(journal: str, files: Files) -> list[Move]:
     try:
         with files.open_read(journal) as stream:
             return _moves(journal, stream) or []
@@ -282,6 +316,9 @@ def _is_of_a_sink(move: Move, job_id: str) -> bool:
     """Whether both paths have the form that a sink of the job writes, so that they name only its own files. ValueError for text
     that is no path."""
     os.fsencode(move.hidden + move.final)
+    if move.is_removal:
+        parts = move.final.split("/")
+        return "\0" not in move.final and not any(part == "" or is_hidden(part) for part in parts)
     hidden = _HIDDEN.fullmatch(move.hidden)
     directories, _, name = move.final.rpartition("/")
     return (

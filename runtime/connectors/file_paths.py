@@ -6,11 +6,15 @@ import os
 import re
 import urllib.parse
 
-from runtime.connectors.commit_journal import uncommitted_files
-from sqlstream.errors import UserError
+from runtime.connectors.commit_journal import hidden_files
+from runtime.connectors.replacing_commit import replacements
+from sqlstream.errors import ExternalError, Retry, UserError
 from sqlstream.spi.files import Files, FileStatus, is_hidden
 
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
+
+_LOOKS_MAX = 20
+"""How often the files of a table are listed anew because others have taken their place meanwhile."""
 
 _SCHEME = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]+):/")
 _STORE_SCHEMES = ("s3", "s3a")
@@ -112,8 +116,21 @@ def find_files(path: str, files: Files, *, may_be_empty: bool) -> list[FileStatu
 
     UserError SS5002 when nothing is at the path, or a wildcard matches nothing and `may_be_empty` is false.
     """
-    uncommitted = uncommitted_files(root_of(path), files)
-    found = _match(path, files) if is_pattern(path) else _list(path, files)
+    root = root_of(path)
+    for _ in range(_LOOKS_MAX):
+        before, notes = hidden_files(root, files), replacements(root, files)
+        found = _match(path, files) if is_pattern(path) else _list(path, files)
+        after = hidden_files(root, files)
+        # Files that replace others may have changed places with them while the files were listed.
+        if before[1] == after[1] and notes == replacements(root, files):
+            break
+    else:
+        raise ExternalError(
+            "SS5072",
+            f'could not list the files in "{path}": they are replaced again and again',
+            retry=Retry.BACKOFF,
+            hint="run the statement again",
+        )
     if found is None or (not found and is_pattern(path) and not may_be_empty):
         raise UserError(
             "SS5002",
@@ -121,8 +138,8 @@ def find_files(path: str, files: Files, *, may_be_empty: bool) -> list[FileStatu
             detail="" if os.path.isabs(path) or is_in_store(path) else f"looked in {os.getcwd()}",
             hint="check the option 'path'; a relative one starts where sqlstream was started",
         )
-    # Read again: a commit may have begun while the files were listed.
-    uncommitted |= uncommitted_files(root_of(path), files)
+    # A commit may have begun while the files were listed.
+    uncommitted = before[0] | after[0] | after[1]
     return [f for f in found if os.path.normpath(f.path) not in uncommitted]
 
 

@@ -36,6 +36,8 @@ from runtime.connectors.joined_files import FileJoiner, JoinedFile, joined_files
 from runtime.connectors.partition_marks import PartitionMarks
 from runtime.connectors.path_pattern import PathPattern
 from runtime.connectors.rejected_rows import rejected_rows_directory
+from runtime.connectors.replaced_files import replace_files, version_of
+from runtime.connectors.replacing_commit import is_replaced
 from runtime.connectors.s3 import S3Options, check_store, files_of
 from runtime.formats import format_of, format_options
 from runtime.formats.compression import is_compressed
@@ -45,7 +47,9 @@ from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.schema import Schema
+from sqlstream.specs import ChangingSinkSpec
 from sqlstream.spi.batch_relation import BatchRelation, ThroughReader
+from sqlstream.spi.changelog_options import ChangelogOptions, with_op_column
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable, in_order
 from sqlstream.spi.connector import (
     Boundedness,
@@ -80,6 +84,7 @@ class Filesystem:
         options=(
             *descriptors_of(FileOptions),
             *descriptors_of(FileSinkOptions),
+            *descriptors_of(ChangelogOptions),
             *descriptors_of(S3Options),
         ),
         is_source=True,
@@ -96,6 +101,7 @@ class Filesystem:
         partitions=True,
         watermarks=True,
         place_options=("path",),
+        sink_changes_rows=True,
     )
 
     def validate(
@@ -136,6 +142,8 @@ class Filesystem:
                 hint="leave a column out of PARTITIONED BY",
             )
         identifier = options["format"]
+        op_column = ChangelogOptions.of(options).op_column
+        in_files = in_files if op_column is None else with_op_column(in_files, op_column)
         format_of(identifier).validate(in_files, format_options(identifier, options))
 
     def source(
@@ -156,6 +164,8 @@ class Filesystem:
     def batch_relation(
         self, source: SourceSpec, engine: str, files: Files, check_cancelled: Callable[[], None]
     ) -> BatchRelation:
+        if ChangelogOptions.of(source.options).op_column is not None:
+            return ThroughReader()
         if source.options["format"] != "parquet" or is_in_store(source.options["path"]):
             # How texts become values is ours alone, and so are the keys of a store.
             return ThroughReader()
@@ -213,6 +223,8 @@ class Filesystem:
         options = FileSinkOptions.of(spec.options)
         if options.is_compacted:
             _commit_joined(spec, path, checkpoint_id, committables, files)
+        elif isinstance(spec, ChangingSinkSpec):
+            replace_files(spec, moves_of(path, committables), committables, files)
         else:
             commit_files(path, checkpoint_id, committables, files)
         if options.marks_partitions:
@@ -224,10 +236,18 @@ class Filesystem:
     def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Files) -> None:
         path, files = table_path(spec.options["path"]), files_of(spec.options, files)
         written = moves_of(path, committables)
+        is_changing = isinstance(spec, ChangingSinkSpec) and bool(committables)
+        if is_changing and is_replaced(path, in_order(committables)[0], files):
+            # What the old files held is gone: the new ones stay.
+            remove_staging(path, job_id, files)
+            return
         if FileSinkOptions.of(spec.options).is_compacted:
             written += [joined.move for joined in _joined(spec, path, committables)]
         forget_commits(path, committables, files)
         remove_uncommitted(path, job_id, written, files)
+
+    def version(self, spec: SinkSpec, files: Files) -> str:
+        return version_of(spec, files_of(spec.options, files))
 
     def begin_with(self, spec: SinkSpec, earlier_job_id: str, job_id: str, files: Files) -> None:
         if FileSinkOptions.of(spec.options).marks_partitions:
@@ -253,7 +273,10 @@ def _commit_joined(
 ) -> None:
     """Each joined file is written beside its parts before any is seen; the parts go when all are."""
     kept = tuple(i for i in range(len(spec.schema)) if i not in spec.partition_keys)
-    joiner = FileJoiner(spec.schema.select(kept), spec.options, files)
+    schema, op_column = spec.schema.select(kept), ChangelogOptions.of(spec.options).op_column
+    joiner = FileJoiner(
+        schema if op_column is None else with_op_column(schema, op_column), spec.options, files
+    )
     all_joined = _joined(spec, path, committables)
     for joined in all_joined:
         hidden, final = os.path.join(path, joined.move.hidden), os.path.join(path, joined.move.final)
@@ -263,7 +286,10 @@ def _commit_joined(
             joiner.join(parts, hidden)
     if committables:
         moves = [joined.move for joined in all_joined]
-        commit_moves(path, in_order(committables)[0], moves, files, checkpoint_id == LAST_CHECKPOINT_ID)
+        if isinstance(spec, ChangingSinkSpec):
+            replace_files(spec, moves, committables, files)
+        else:
+            commit_moves(path, in_order(committables)[0], moves, files, checkpoint_id == LAST_CHECKPOINT_ID)
     for joined in all_joined:
         for part in joined.parts:
             files.remove(os.path.join(path, part))

@@ -18,18 +18,28 @@ from runtime.connectors.file_options import FileOptions
 from runtime.connectors.file_paths import partition_directory
 from runtime.connectors.file_sink_options import FileSinkOptions
 from runtime.connectors.partition_marks import WATERMARK
+from runtime.connectors.replacing_commit import complete_broken_replacements
+from runtime.evaluate.values import values_batches
 from runtime.formats import format_of, format_options
+from runtime.formats.op_column import OpColumnWriter, TombstoneWriter
 from runtime.formats.text_values import format_text
 from runtime.host.files import file_error
 from runtime.kernels.group import group
 from runtime.kernels.ordering import argsort_stable_by
-from sqlstream.arrow import is_changelog
+from sqlstream.arrow import is_changelog, row_kinds, without_row_kinds
+from sqlstream.changelog import RowKind
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.errors import ExternalError, UserError
-from sqlstream.specs import SinkSpec
+from sqlstream.schema import Field, Schema
+from sqlstream.specs import ChangingSinkSpec, SinkSpec, ValuesSpec
+from sqlstream.spi.changelog_options import UPSERT, ChangelogOptions, with_op_column
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.format import FileWriter
+from sqlstream.types import LogicalType
+
+CLEARED = "cleared"
+"""In a committable, the directories of partitions that are replaced although no file of theirs may have come."""
 
 OPEN_FILES_MAX = 100
 """The most partitions with an open file; with more, the one opened first is closed and later continues in a new file."""
@@ -66,11 +76,16 @@ class FileSinkWriter:
                 hint="name a directory; each job adds files to it",
             )
         undo_broken_commits(path, context.files)
+        complete_broken_replacements(path, context.files)
         self._is_directory_ours = status is None
-        self._id = uuid.uuid4().hex[:12]
-        self._staging = staging_directory(path, context.job_id, self._id)
+        self._changes = ChangelogOptions.of(spec.options)
         identifier = spec.options["format"]
         self._format = format_of(identifier)
+        self._is_ordered = (
+            self._changes.modes is not None or not self._format.descriptor.sink_mode.is_insert_only
+        )
+        self._id = _writer_id(context, self._is_ordered)
+        self._staging = staging_directory(path, context.job_id, self._id)
         self._format_options = format_options(identifier, spec.options)
         options = FileOptions.of(spec.options)
         self._sink_options = FileSinkOptions.of(spec.options)
@@ -88,6 +103,9 @@ class FileSinkWriter:
         self._path_bytes_max = context.files.path_bytes_max()
 
     def write(self, batch: pa.RecordBatch) -> None:
+        if isinstance(self._spec, ChangingSinkSpec) and self._spec.action.changes_rows:
+            # All rows of the table come, with a mark of those that change.
+            batch = without_row_kinds(batch.filter(pa.array(row_kinds(batch) != RowKind.DELETE)))
         for directory, rows in self._partitions(batch):
             file = self._open.get(directory) or self._start(directory)
             with self._errors_of(file):
@@ -111,11 +129,26 @@ class FileSinkWriter:
         finished, self._finished = self._finished, []
         self._staged.clear()
         named = (self._context.job_id, checkpoint_id, self._id, self._context.subtask)
+        if isinstance(self._spec, ChangingSinkSpec):
+            content = {"files": finished, CLEARED: self._cleared(self._spec), WATERMARK: self._watermark_ms}
+            return [Committable(*named, content)]
         if self._sink_options.marks_partitions:
             return [Committable(*named, {"files": finished, WATERMARK: self._watermark_ms})]
         # The last commit also removes what those before it have left.
         is_told = finished or checkpoint_id == LAST_CHECKPOINT_ID
         return [Committable(*named, {"files": finished})] if is_told else []
+
+    def _cleared(self, spec: ChangingSinkSpec) -> list[str]:
+        """The partition that INSERT OVERWRITE names, which is replaced even when no rows come."""
+        named = dict(spec.partition)
+        if not spec.partition_keys or set(named) != set(spec.partition_keys):
+            return []
+        schema = spec.schema.select(spec.partition_keys)
+        nullable = Schema(tuple(Field(f.name, f.type.with_nullable(True)) for f in schema.fields))
+        row = ValuesSpec((tuple(named[key] for key in spec.partition_keys),))
+        (batch,) = values_batches(row, nullable, 1)
+        texts = [self._text(batch.column(i), f.type) for i, f in enumerate(schema.fields)]
+        return [self._directory(tuple(text[0].as_py() for text in texts))]
 
     def abort(self) -> None:
         for file in self._open.values():
@@ -149,7 +182,10 @@ class FileSinkWriter:
             yield self._directory(value), ordered.slice(start, end - start)
 
     def _key_texts(self, batch: pa.RecordBatch, key: int) -> pa.Array:
-        texts = pc.fill_null(format_text(batch.column(key), self._spec.schema.types[key]), "")
+        return self._text(batch.column(key), self._spec.schema.types[key])
+
+    def _text(self, values: pa.Array, t: LogicalType) -> pa.Array:
+        texts = pc.fill_null(format_text(values, t), "")
         return pc.if_else(pc.equal(texts, ""), self._default_name, texts)
 
     def _directory(self, values: tuple[str, ...]) -> str:
@@ -162,7 +198,9 @@ class FileSinkWriter:
         if len(self._open) >= OPEN_FILES_MAX:
             self._end(next(iter(self._open)))
         suffix = self._format.descriptor.file_suffix
-        name = f"part-{self._id}-{self._context.subtask}-{self._file_count}{suffix}"
+        # Changes count in the order of their files.
+        number = f"{self._file_count:08}" if self._is_ordered else str(self._file_count)
+        name = f"part-{self._id}-{self._context.subtask}-{number}{suffix}"
         self._check_lengths(directory, name)
         self._file_count += 1
         hidden = os.path.join(self._staging, name)
@@ -172,7 +210,7 @@ class FileSinkWriter:
         with self._naming_the_table():
             stream = self._context.files.open_write(hidden)
         try:
-            writer = self._format.writer(stream, self._file_schema, self._format_options)
+            writer = self._writer(stream)
         except OSError as error:
             stream.close()
             raise file_error("write", final, error) from error
@@ -180,6 +218,17 @@ class FileSinkWriter:
         file = _OpenFile(hidden, final, stream, writer, now_ms, now_ms)
         self._open[directory] = file
         return file
+
+    def _writer(self, stream: BinaryIO) -> FileWriter:
+        op_column = self._changes.op_column
+        if op_column is not None:
+            schema = with_op_column(self._file_schema, op_column)
+            return OpColumnWriter(self._format.writer(stream, schema, self._format_options), op_column)
+        writer = self._format.writer(stream, self._file_schema, self._format_options)
+        if self._changes.mode == UPSERT:
+            keys = frozenset(self._spec.schema.names[key] for key in self._spec.primary_key)
+            return TombstoneWriter(writer, keys)
+        return writer
 
     def _check_lengths(self, directory: str, name: str) -> None:
         """UserError SS5019 for partition values that make a path which the file system refuses. Checked before anything is
@@ -249,3 +298,11 @@ class FileSinkWriter:
             yield
         except OSError as error:
             raise file_error("write", file.final, error) from error
+
+
+def _writer_id(context: ConnectorContext, is_ordered: bool) -> str:
+    """Of changes it begins with the time, so that what a later writer adds is read after what is there."""
+    random_digits = uuid.uuid4().hex
+    if not is_ordered:
+        return random_digits[:12]
+    return f"{context.now_ms() & (1 << 48) - 1:012x}{random_digits[:8]}"

@@ -11,11 +11,13 @@ from runtime.connectors.file_constants import FileConstants
 from runtime.connectors.first_bytes import FirstBytes
 from runtime.connectors.rejected_rows import RejectedRows
 from runtime.formats import format_of, format_options
+from runtime.formats.op_column import OpColumnReader
 from runtime.formats.row_count import empty_columns
 from sqlstream.arrow import is_changelog
 from sqlstream.changelog import ROW_KIND_COLUMN
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
+from sqlstream.spi.changelog_options import ChangelogOptions, with_op_column
 from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.files import FileStatus
 from sqlstream.spi.format import FileReader
@@ -41,11 +43,13 @@ class TableFiles:
         self._rejected = rejected
         self._format = format_of(spec.options["format"])
         self._format_options = format_options(spec.options["format"], spec.options)
+        self._changes = ChangelogOptions.of(spec.options)
 
     @property
     def holds_changes(self) -> bool:
         """Whether the rows are changes, so that their order counts."""
-        return not self._format.descriptor.source_mode.is_insert_only
+        mode = self._format.descriptor.source_mode
+        return not (mode if self._changes.modes is None else self._changes.modes[0]).is_insert_only
 
     def close(self) -> None:
         self._rejected.close()
@@ -96,9 +100,24 @@ class TableFiles:
     ) -> FileReader:
         in_directories = self._constants.in_directories(path)
         in_file = Schema(tuple(f for f in self._spec.schema.fields if f.name not in in_directories))
-        return self._format.reader(
-            stream, path, in_file, columns, self._format_options, batch_rows, skip_rows, block_bytes
+        op_column = self._changes.op_column
+        if op_column is None:
+            return self._format.reader(
+                stream, path, in_file, columns, self._format_options, batch_rows, skip_rows, block_bytes
+            )
+        # Rows are counted behind the reader of the operations, which may reject some.
+        rows = self._format.reader(
+            stream,
+            path,
+            with_op_column(in_file, op_column),
+            (op_column, *columns),
+            self._format_options,
+            batch_rows,
+            0,
+            block_bytes,
         )
+        skips_errors = self._format_options.get("ignore-parse-errors", "").lower() == "true"
+        return OpColumnReader(rows, stream, path, skip_rows, skips_errors)
 
     def _decode(
         self, path: str, reader: FileReader, stream: BinaryIO, constants: dict[str, pa.Scalar]

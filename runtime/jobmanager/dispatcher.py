@@ -183,7 +183,9 @@ class Dispatcher:
         if not settings.is_possible:
             raise UserError(
                 "SS6208",
-                f'job "{job_id}" runs on a batch engine, whose state cannot be saved',
+                f'job "{job_id}" runs on a batch engine, whose state cannot be saved'
+                if not master.job_graph.replaces_rows
+                else f'job "{job_id}" replaces rows of its table, with one commit at its end',
                 hint="wait for its end, or cancel it",
             )
         if kind is not CheckpointKind.SYNC_SAVEPOINT and not settings.directory:

@@ -104,6 +104,7 @@ class ExecutionGraph:
             )
             self.vertices[vertex.id] = subtasks
             self._by_id.update((s.execution.execution_id, s) for s in subtasks)
+        self._subtasks = tuple(s for subtasks in self.vertices.values() for s in subtasks)
 
     def rescale(self, job_graph: JobGraph, now_ms: int) -> None:
         """Replace all subtasks, whose attempts must have ended, by those of a graph of the same operators. Attempts go on
@@ -137,12 +138,11 @@ class ExecutionGraph:
         subtask.execution = self._attempt(subtask.index, subtask.subtask, ended.attempt + 1, now_ms)
         self._by_id[subtask.execution.execution_id] = subtask
 
-    def subtasks(self) -> Iterator[ExecutionVertex]:
-        for vertex in self.vertices.values():
-            yield from vertex
+    def subtasks(self) -> tuple[ExecutionVertex, ...]:
+        return self._subtasks
 
     def executions(self) -> Iterator[Execution]:
-        return (s.execution for s in self.subtasks())
+        return (s.execution for s in self._subtasks)
 
     def find(self, execution_id: str) -> ExecutionVertex | None:
         """The subtask whose current attempt has this id."""

@@ -50,6 +50,7 @@ def add_operators(before: dict[int, Metrics], present: dict[int, Metrics]) -> di
 
 _EVERYWHERE = (
     *("numRecordsRejected", "numLateRecordsDropped", "numNullRecordsDropped", "numStateEntriesExpired"),
+    "numInvalidOperations",
     "stateBytes",
 )
 
@@ -61,7 +62,7 @@ def job_totals(job_graph: JobGraph, operators: dict[int, Metrics]) -> Metrics:
     """The figures of the progress line: numRecordsRead and numBytesRead of the sources, numRecordsWritten and
     numBytesWritten of the sinks, rows of any operator that were rejected, late, dropped for a NULL or expired, the size
     of state, and the sources' watermark where there is one. Of a batch engine that says so: its tasks, those done, and
-    whether it is starting."""
+    whether it is starting. Of UPDATE and DELETE: numRowsChanged, the rows that they change."""
     specs = {o.id: o.spec for v in job_graph.vertices for o in v.operators}
     sources = [m for id, m in operators.items() if isinstance(specs.get(id), SourceSpec | ValuesSpec)]
     sinks = [m for id, m in operators.items() if isinstance(specs.get(id), SinkSpec)]
@@ -76,6 +77,8 @@ def job_totals(job_graph: JobGraph, operators: dict[int, Metrics]) -> Metrics:
     for name in _WHERE_THEY_ARE:
         if found := sum(m.get(name, 0) for m in operators.values()):
             total[name] = found
+    if any("numRowsChanged" in m for m in sinks):
+        total["numRowsChanged"] = sum(m.get("numRowsChanged", 0) for m in sinks)
     watermarks = [m["currentOutputWatermark"] for m in operators.values() if "currentOutputWatermark" in m]
     if watermarks:
         total["currentOutputWatermark"] = min(watermarks)

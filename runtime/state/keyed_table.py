@@ -12,7 +12,7 @@ from runtime.kernels.index import KeyIndex
 from runtime.state.arrays import Array
 from runtime.state.changes import Changes
 from runtime.state.current_rows import FIXED_COLUMNS
-from runtime.state.key_group_column import slot_key_groups
+from runtime.state.key_group_column import key_group_column, slot_key_groups
 from runtime.state.operator_state import StateScope
 from runtime.state.saved_changes import SavedByChanges
 from runtime.state.slot_columns import SlotColumn, SlotPart, unique_names
@@ -24,6 +24,7 @@ class KeyedTable(SavedByChanges):
     """A map of keys to entries, for whole batches of keys; an entry is a slot, and its values are those of `columns` there.
 
     Without key columns the table has one entry, in slot 0, from its first use on; such an operator runs in one subtask.
+    The first `placed_by` keys (-1: all) are those by which rows are distributed, and decide the key group of an entry.
     An entry expires `ttl_ms` after it was last written (0: never). Its columns are emptied when it is forgotten.
     Saved as one table: the fixed columns, $touched_ms (with a TTL), keys, columns; and one table for each of `parts`, whose
     $owner is the slot of the entry. State: the index, the columns with their parts, a time per slot with a TTL, and which slots
@@ -39,6 +40,7 @@ class KeyedTable(SavedByChanges):
         *,
         ttl_ms: int = 0,
         parts: Mapping[str, SlotPart] | None = None,
+        placed_by: int = -1,
     ) -> None:
         self.name = name
         self._keys = keys
@@ -51,8 +53,9 @@ class KeyedTable(SavedByChanges):
         self._slot_count = 0
         self._has_only_entry = False
         self._changes = Changes(self)
+        self._key_groups = _key_groups_by(self._index, scope.max_parallelism, placed_by)
         for part in self._parts.values():
-            part.belong_to(self._changes.lock, _key_groups_by(self._index, scope.max_parallelism))
+            part.belong_to(self._changes.lock, self._key_groups)
         super().__init__(
             {name: self._changes, **{f"{name}.{part}": p.changes for part, p in self._parts.items()}}
         )
@@ -205,7 +208,7 @@ class KeyedTable(SavedByChanges):
         return self._index.is_live(slots)
 
     def key_groups(self, slots: Array) -> Array:
-        return slot_key_groups(self._index, slots, self._scope.max_parallelism)
+        return self._key_groups(slots)
 
     @property
     def saved_names(self) -> list[str]:
@@ -217,6 +220,10 @@ class KeyedTable(SavedByChanges):
         return slots, [*times, *self.keys(slots), *values]
 
 
-def _key_groups_by(index: KeyIndex | None, max_parallelism: int) -> Callable[[Array], Array]:
+def _key_groups_by(index: KeyIndex | None, max_parallelism: int, placed_by: int) -> Callable[[Array], Array]:
     # Of the index alone: a reference to the table would keep both until the garbage collector comes.
-    return lambda slots: slot_key_groups(index, slots, max_parallelism)
+    if index is None or placed_by < 0:
+        return lambda slots: slot_key_groups(index, slots, max_parallelism)
+    return lambda slots: view_values(
+        key_group_column(index.keys(slots, range(placed_by)), len(slots), max_parallelism), np.int32
+    )

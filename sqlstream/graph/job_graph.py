@@ -15,6 +15,7 @@ from sqlstream.graph.stream_graph import Exchange
 from sqlstream.schema import Schema
 from sqlstream.specs import (
     BatchQuerySpec,
+    ChangingSinkSpec,
     InferTableSpec,
     InspectFunctionSpec,
     LookupJoinSpec,
@@ -95,6 +96,11 @@ class JobGraph(msgspec.Struct, frozen=True):
         """Whether rows of the job go to a client."""
         specs = (o.spec for v in self.vertices for o in v.operators)
         return any(isinstance(spec, SinkSpec) and spec.connector == COLLECT for spec in specs)
+
+    @property
+    def replaces_rows(self) -> bool:
+        """Whether its only commit also removes rows that were there, as that of INSERT OVERWRITE, UPDATE and DELETE."""
+        return any(isinstance(o.spec, ChangingSinkSpec) for v in self.vertices for o in v.operators)
 
     @property
     def is_for_planning(self) -> bool:

@@ -50,7 +50,7 @@ Metrics = dict[str, int | float]
 """Metric name to its present value. Names are Flink's: numRecordsIn, numRecordsOut, numBytesIn, numBytesOut (each also
 as …PerSecond), busyTimeMsPerSecond, idleTimeMsPerSecond, backPressuredTimeMsPerSecond, accumulateBusyTimeMs,
 accumulateIdleTimeMs, accumulateBackPressuredTimeMs, mailboxQueueSize, currentInputWatermark, currentOutputWatermark,
-numLateRecordsDropped; ours are numRecordsRejected, numNullRecordsDropped (at a sink),
+numLateRecordsDropped; ours are numRecordsRejected, numNullRecordsDropped (at a sink), numInvalidOperations (FROM_CHANGELOG),
 numStateEntriesExpired, stateBytes, stateFileBytes."""
 
 

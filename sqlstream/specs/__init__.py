@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Union
 
 from sqlstream.operators import OPERATORS
-from sqlstream.specs.aggregate import AggregatePhase, GroupAggregateSpec, WindowAggregateSpec
+from sqlstream.specs.aggregate import AggregatePhase, EmitSpec, GroupAggregateSpec, WindowAggregateSpec
 from sqlstream.specs.batch_query import BatchQuerySpec
 from sqlstream.specs.calc import CalcSpec, DropUpdateBeforeSpec
+from sqlstream.specs.changelog_functions import FromChangelogSpec, ToChangelogSpec
+from sqlstream.specs.changelog_normalize import ChangelogNormalizeSpec
 from sqlstream.specs.compare_rows import CompareRowsSpec
 from sqlstream.specs.expand import ExpandSpec
 from sqlstream.specs.infer_table import InferTableSpec
@@ -15,6 +17,7 @@ from sqlstream.specs.inspect_function import InspectFunctionSpec
 from sqlstream.specs.join import IntervalJoinSpec, JoinKind, JoinSpec, WindowJoinSpec
 from sqlstream.specs.limit import LimitSpec
 from sqlstream.specs.lookup_join import LookupJoinSpec, RetryOnMiss
+from sqlstream.specs.mark_changes import MarkChangesSpec
 from sqlstream.specs.over import Frame, OverCall, OverSpec, OverTiming
 from sqlstream.specs.rank import (
     DeduplicateSpec,
@@ -25,7 +28,7 @@ from sqlstream.specs.rank import (
     TemporalSortSpec,
     WindowRankSpec,
 )
-from sqlstream.specs.sink import SinkSpec
+from sqlstream.specs.sink import ChangingSinkSpec, SinkSpec
 from sqlstream.specs.source import SourceSpec, SourceWatermark, ValuesSpec
 from sqlstream.specs.spec import OperatorSpec
 from sqlstream.specs.temporal_join import TemporalJoinSpec
@@ -43,12 +46,16 @@ __all__ = [
     "AggregatePhase",
     "BatchQuerySpec",
     "CalcSpec",
+    "ChangelogNormalizeSpec",
+    "ChangingSinkSpec",
     "CompareRowsSpec",
     "DeduplicateSpec",
     "DropUpdateBeforeSpec",
+    "EmitSpec",
     "EmitStrategy",
     "ExpandSpec",
     "Frame",
+    "FromChangelogSpec",
     "GroupAggregateSpec",
     "InferTableSpec",
     "InspectFunctionSpec",
@@ -58,6 +65,7 @@ __all__ = [
     "Keep",
     "LimitSpec",
     "LookupJoinSpec",
+    "MarkChangesSpec",
     "OverCall",
     "OverSpec",
     "OverTiming",
@@ -71,6 +79,7 @@ __all__ = [
     "Spec",
     "TemporalJoinSpec",
     "TemporalSortSpec",
+    "ToChangelogSpec",
     "UnnestSpec",
     "ValuesSpec",
     "WatermarkAssignerSpec",

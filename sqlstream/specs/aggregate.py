@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 
+import msgspec
+
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions import signature_of
 from sqlstream.specs.spec import OperatorSpec, StateBound, keys_or_ttl, until_ttl
@@ -52,6 +54,27 @@ SLICE_END_COLUMN = "$slice_end"
 WINDOW_START_COLUMN = "$window_start"
 
 
+class EmitSpec(msgspec.Struct, frozen=True):
+    """When a window that is not final emits its result (Flink: WindowEmitStrategy).
+
+    `early_ms`: how long a change of an open window may wait before it is emitted (0: until the end of its batch, -1: until the
+    window closes). `late_ms`: the same for a change by a late row; such a row counts until `lateness_ms` after the window's end.
+    """
+
+    early_ms: int = -1
+    late_ms: int = 0
+    lateness_ms: int = 0
+
+    def __str__(self) -> str:
+        early = [f"early={_delay(self.early_ms)}"] if self.early_ms >= 0 else []
+        late = [f"late={_delay(self.late_ms)}", f"lateness={self.lateness_ms} ms"] if self.lateness_ms else []
+        return f"[{', '.join(early + late)}]"
+
+
+def _delay(delay_ms: int) -> str:
+    return f"every {delay_ms} ms" if delay_ms else "each batch"
+
+
 class WindowAggregateSpec(OperatorSpec, frozen=True, tag="window_aggregate"):
     """GROUP BY with window_start and window_end of a window TVF (Flink: StreamExecWindowAggregate and its twins).
 
@@ -65,6 +88,9 @@ class WindowAggregateSpec(OperatorSpec, frozen=True, tag="window_aggregate"):
     (>= 0: SINGLE and LOCAL) holds the watermark in force for each row (specs.watermark.ROW_WATERMARK_COLUMN).
     SESSION has no LOCAL phase. Without keys an empty window has no row. `is_retracting` (SINGLE, not SESSION): rows may be
     retracted; a key whose rows all were has no row, and retractions are late as rows are.
+    With `emit` (not SESSION) a window emits before it is final, and the output is a changelog: +I, updates (-U only when the
+    output mode is RETRACT), and -D for a key whose rows were all retracted. A row is late when the watermark has passed the end
+    of all its windows by `lateness_ms`. When a window closes, and again when it is forgotten, it emits what it has not yet.
     """
 
     keys: tuple[int, ...]
@@ -76,14 +102,24 @@ class WindowAggregateSpec(OperatorSpec, frozen=True, tag="window_aggregate"):
     phase: AggregatePhase = AggregatePhase.SINGLE
     row_watermark_column: int = -1
     is_retracting: bool = False
+    emit: EmitSpec | None = None
+
+    @property
+    def lateness_ms(self) -> int:
+        return self.emit.lateness_ms if self.emit is not None else 0
 
     def kept_state(self) -> str:
         if self.phase is AggregatePhase.LOCAL:
             return ""
+        if self.emit is not None:
+            later = f"{self.lateness_ms} ms after " if self.lateness_ms else "when "
+            return f"one accumulator row per key and window, and the result emitted last; dropped: {later}the window closes"
         return "one accumulator row per key and slice; dropped: when the slice's last window closes"
 
     def state_bound(self) -> StateBound:
         clock = "watermark" if self.window.is_event_time else "clock"
+        if self.emit is not None:
+            return StateBound(f"the {clock}, which closes windows", True, "key and window")
         # What has no partial result is computed when the window closes.
         is_partial = not self.is_retracting and all(
             signature_of(c).accumulator is not None and not c.is_distinct for c in self.aggregates

@@ -1,7 +1,10 @@
-"""Spec of a sink, which writes rows to a table through its connector."""
+"""Specs of sinks, which write rows to a table through its connector."""
 
 from __future__ import annotations
 
+import enum
+
+from sqlstream.expressions import LiteralValue
 from sqlstream.schema import Schema
 from sqlstream.specs.spec import OperatorSpec
 
@@ -22,3 +25,31 @@ class SinkSpec(OperatorSpec, frozen=True, tag="sink"):
     schema: Schema
     primary_key: tuple[int, ...] = ()
     partition_keys: tuple[int, ...] = ()
+
+
+class SinkAction(enum.Enum):
+    """What a sink does with rows that are in its table already."""
+
+    OVERWRITE = "OVERWRITE"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+    TRUNCATE = "TRUNCATE"
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether it is told of rows of the table, and which of them are changed."""
+        return self in (SinkAction.UPDATE, SinkAction.DELETE)
+
+
+class ChangingSinkSpec(SinkSpec, frozen=True, tag="changing_sink"):
+    """A sink whose commit also removes rows: old ones and new ones change places at once, when the input has ended.
+
+    OVERWRITE: the rows of the table, or of a partitioned table those of the partitions that rows come into and of `partition`,
+    the literal values of columns by their indexes. TRUNCATE: all rows; none come. UPDATE and DELETE: the input is a changelog. A
+    sink of upserts is told of the changed rows alone (+U or -D); any other gets the whole table, unchanged rows as +I, and puts
+    what is not deleted in its place. `version`: that of the table before its rows were read, where the connector knows one.
+    """
+
+    action: SinkAction = SinkAction.OVERWRITE
+    partition: tuple[tuple[int, LiteralValue], ...] = ()
+    version: str = ""

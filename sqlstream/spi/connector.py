@@ -93,7 +93,8 @@ class ConnectorDescriptor(msgspec.Struct, frozen=True):
     sqlstream/spi/lookup.py. `sink_is_at_least_once`: rows are out when they are written, so that those since the last checkpoint
     come again after a failure. `source_counts_rows`: a reader that goes on reads the table again and passes over as many rows as
     were returned, which are the same ones only while nobody changes the table. `place_options` say where a table is whose reader
-    begins elsewhere at another place, but for an unbounded one, which finds what is there.
+    begins elsewhere at another place, but for an unbounded one, which finds what is there. `sink_changes_rows`: its sink takes a
+    `ChangingSinkSpec`, for INSERT OVERWRITE, TRUNCATE, UPDATE and DELETE.
     """
 
     identifier: str
@@ -117,6 +118,7 @@ class ConnectorDescriptor(msgspec.Struct, frozen=True):
     sink_is_at_least_once: bool = False
     source_counts_rows: bool = False
     place_options: tuple[str, ...] = ()
+    sink_changes_rows: bool = False
 
 
 class SourceStatus(enum.Enum):
@@ -393,6 +395,14 @@ class NotesCommits(Protocol):
     def begin_with(self, spec: SinkSpec, earlier_job_id: str, job_id: str, files: Files) -> None:
         """A job begins with a checkpoint or savepoint of an earlier one, and does what that one has still to do. The earlier one
         may live, and may have commits that this one repeats. Idempotent; called before anything is written for the job."""
+
+
+@runtime_checkable
+class KnowsVersions(Protocol):
+    """A connector that rewrites a whole table for an UPDATE or DELETE, and refuses to when the table has changed meanwhile."""
+
+    def version(self, spec: SinkSpec, files: Files) -> str:
+        """Another text whenever the rows of the table are others; empty for a table that is not there."""
 
 
 @runtime_checkable

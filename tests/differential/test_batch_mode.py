@@ -34,6 +34,8 @@ def test_a_script_has_the_rows_of_the_stream(
     golden(script.with_suffix(".out"), "\n\n".join(map(printed, finished)))
 
 
+# test_verify.py has a quick one.
+@pytest.mark.slow
 @pytest.mark.parametrize("query", sorted(set(BATCH_SQL) - {"q12"}, key=lambda q: int(q[1:])))
 def test_a_nexmark_query_has_the_rows_of_the_stream(query: str, engine: Engine) -> None:
     streamed = answer(engine, query, parallelism=1, events=EVENTS)

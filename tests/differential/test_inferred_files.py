@@ -91,7 +91,6 @@ def theirs(sql: str) -> list[dict[str, Any]]:
         return _rows(connection.sql(sql).to_arrow_table())
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_text_file_has_duckdbs_rows(session: Session, tmp_path: Path, name: str) -> None:
     path = tmp_path / name
@@ -106,7 +105,6 @@ def test_a_text_file_has_duckdbs_rows(session: Session, tmp_path: Path, name: st
     assert ours(session, f"SELECT * FROM '{path}'") == expected
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", AS_TEXT)
 def test_what_the_format_would_refuse_or_cut_is_read_as_it_is_written(
     session: Session, tmp_path: Path, name: str
@@ -116,7 +114,6 @@ def test_what_the_format_would_refuse_or_cut_is_read_as_it_is_written(
     assert ours(session, f"SELECT * FROM '{path}'") == theirs(AS_TEXT[name][1])
 
 
-@pytest.mark.timeout(60)
 def test_a_parquet_file_has_duckdbs_rows(session: Session, tmp_path: Path) -> None:
     path = tmp_path / "all.parquet"
     with duckdb.connect() as connection:
@@ -124,7 +121,6 @@ def test_a_parquet_file_has_duckdbs_rows(session: Session, tmp_path: Path) -> No
     assert ours(session, f"SELECT * FROM '{path}'") == theirs(f"FROM '{path}'")
 
 
-@pytest.mark.timeout(60)
 def test_compressed_and_partitioned_files_have_duckdbs_rows(session: Session, tmp_path: Path) -> None:
     import gzip
 

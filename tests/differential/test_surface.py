@@ -72,22 +72,54 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
+UPSERT = "'json', 'changelog.mode' = 'upsert', 'changelog.op-column' = 'op'"
+FORMATS = {"rows": "'json'", "events": "'debezium-json'", "upserts": UPSERT}
+HOLDS = {"emp": "upserts", "dept": "events", "t": "events"}
+"""How the changes of each table are told."""
+
+
+def upserts(table: str, draw: random.Random) -> list[dict[str, Any]]:
+    """Changes by the number of a row that leave the rows of the table; a deletion names nothing but that."""
+    names, told = list(COLUMNS[table]), []
+    for number, row in enumerate(TABLES[table]):
+        wrong = (row[0], *(draw.choice(TABLES[table])[i] for i in range(1, len(row))))
+        story: list[dict[str, Any]] = [
+            {"op": "+I", **dict(zip(names, wrong, strict=True))},
+            {"op": "-D"},
+            {"op": "-D"},
+            {"op": "+U", **dict(zip(names, draw.choice([wrong, row]), strict=True))},
+            {"op": "+U", **dict(zip(names, row, strict=True))},
+        ]
+        told.append([{**change, "number": number} for change in story[draw.choice([0, 2, 3]) :]])
+    told.append([{"op": "+I", "number": 99}, {"op": "d", "number": 99}])
+    changes = []
+    while told := [story for story in told if story]:
+        changes.append(draw.choice(told).pop(0))
+    return changes
+
+
+def _create(table: str, declared: str, holds: str, directory: Path) -> str:
+    stored = f"WITH ('connector' = 'filesystem', 'path' = '{directory}/{table}.json', 'format' = {FORMATS[holds]});"
+    if holds != "upserts":
+        return f"CREATE TABLE {table} ({declared}) {stored}"
+    return f"""
+        CREATE TABLE {table}_changes ({declared}, number INT, PRIMARY KEY (number) NOT ENFORCED) {stored}
+        CREATE VIEW {table} AS SELECT {", ".join(COLUMNS[table])} FROM {table}_changes;"""
+
+
 @pytest.fixture(scope="module", params=["rows", "changes"])
 def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     directory = tmp_path_factory.mktemp("tables")
     made = Engine(directory / "engine")
     made.configure(2, 3)
     for table, columns in COLUMNS.items():
-        is_changing = request.param == "changes"
-        rows = [dict(zip(columns, row, strict=True)) for row in TABLES[table]]
-        objects = events(table, random.Random(table)) if is_changing else rows
+        holds = HOLDS[table] if request.param == "changes" else "rows"
+        objects = [dict(zip(columns, row, strict=True)) for row in TABLES[table]]
+        if holds != "rows":
+            objects = (events if holds == "events" else upserts)(table, random.Random(table))
         (directory / f"{table}.json").write_text("".join(json.dumps(o) + "\n" for o in objects))
         declared = ", ".join(f"{name} {kind}" for name, kind in columns.items())
-        made.run(
-            f"CREATE TABLE {table} ({declared}) WITH ('connector' = 'filesystem', 'path' = "
-            f"'{directory}/{table}.json', 'format' = '{'debezium-json' if is_changing else 'json'}');"
-        )
-    made.is_changing = request.param == "changes"  # type: ignore[attr-defined]
+        made.run(_create(table, declared, holds, directory))
     yield made
     made.close()
 

@@ -26,7 +26,7 @@ def put(path: Path, number: int) -> None:
     hidden.rename(path / f"{number:03}.csv")
 
 
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(300)
 def test_each_file_is_read_once_however_large_others_are(tmp_path: Path) -> None:
     for number in range(FILES):
         put(tmp_path, number)
@@ -39,7 +39,7 @@ def test_each_file_is_read_once_however_large_others_are(tmp_path: Path) -> None
     assert done.stdout.splitlines()[3].split() == ["|", str(rows), "|", str(rows), "|", str(FILES), "|"]
 
 
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(300)
 def test_files_that_are_added_to_a_watched_directory_are_read_by_running_subtasks(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     put(tmp_path / "in", 1)

@@ -36,7 +36,6 @@ def execute(session: Session, script: str) -> list[object]:
     return [session.execute(statement) for statement in parse_statements(script)]
 
 
-@pytest.mark.timeout(60)
 def test_what_a_changed_statement_cannot_keep_is_told(session: Session, tmp_path: Path) -> None:
     places = ("execution.checkpointing.dir", "execution.checkpointing.savepoint-dir")
     execute(session, DDL + " ".join(f"SET '{key}' = '{tmp_path}';" for key in places))

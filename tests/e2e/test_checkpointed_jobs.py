@@ -33,7 +33,7 @@ def begin(server: RunningServer, out: Path, rows: int = ROWS) -> tuple[str, str]
     session = server.open_session()
     declare(server, session, out, rows)
     job_id = server.insert(session, "INSERT INTO out SELECT n FROM numbers")
-    deadline_s = time.monotonic() + 30
+    deadline_s = time.monotonic() + 60
     while completed(server, job_id) < 2:
         assert time.monotonic() < deadline_s, server.get(f"/jobs/{job_id}/checkpoints")
         time.sleep(POLL_S)
@@ -54,7 +54,13 @@ def written(out: Path) -> list[int]:
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGKILL, id="killed"),
+        pytest.param(signal.SIGTERM, id="stopped", marks=pytest.mark.slow),
+    ],
+)
 def test_a_server_brings_its_jobs_back_from_their_last_checkpoint(tmp_path: Path, number: int) -> None:
     out = tmp_path / "out"
     with RunningServer(tmp_path / "server") as server:
@@ -72,7 +78,7 @@ def test_a_server_brings_its_jobs_back_from_their_last_checkpoint(tmp_path: Path
         assert f"goes on from {path}" in log
         assert written(out) == list(range(1, ROWS + 1))
         # They are removed beside the end of the job.
-        deadline_s = time.monotonic() + 30
+        deadline_s = time.monotonic() + 60
         while (tmp_path / "server" / "checkpoints" / job_id).exists():
             assert time.monotonic() < deadline_s
             time.sleep(POLL_S)

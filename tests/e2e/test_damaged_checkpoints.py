@@ -13,7 +13,7 @@ from server_harness import POLL_S, RunningServer
 from runtime.checkpoint.checkpoint_store import CheckpointStore
 from sqlstream.messages.checkpoint import checkpoint_of_path
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 ROWS = 6_000
 SINKS = {

@@ -226,7 +226,7 @@ def test_a_killed_task_manager_fails_its_job_at_once_and_is_replaced():
         started = time.monotonic()
         os.kill(killed, signal.SIGKILL)
         status = running.wait(job_id, WAIT_S)
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 30
         assert status.status is JobStatus.FAILED
         assert status.error.reason is FailureReason.TASK_MANAGER_LOST
         assert f"process {killed}" in status.error.message

@@ -21,7 +21,7 @@ from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.types import BIGINT
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 WAIT_S = 60
 BIDS = Schema.of(("auction", BIGINT), ("price", BIGINT))

@@ -20,8 +20,8 @@ from client.target_session import remote_cluster, target_session
 from sqlstream import __version__
 from sqlstream.errors import ExternalError, UserError, render_error
 
-pytestmark = pytest.mark.timeout(120)
-WAIT_S = 20.0
+pytestmark = pytest.mark.timeout(300)
+WAIT_S = 60.0
 ENDLESS = """
 CREATE TABLE ticks (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '20',
   'fields.n.kind' = 'sequence', 'fields.n.start' = '{first}', 'fields.n.end' = '1000000000');
@@ -149,7 +149,7 @@ def test_ctrl_c_cancels_the_job(server: RunningServer) -> None:
         client.process.send_signal(signal.SIGINT)
         code, errors = client.end()
     assert (code, errors.splitlines()[-1]) == (130, "interrupted")
-    assert server.wait_for(new_job(server, before), "CANCELED", timeout_s=5)
+    assert server.wait_for(new_job(server, before), "CANCELED")
 
 
 def test_a_query_ends_with_a_client_that_is_killed(server: RunningServer) -> None:
@@ -160,7 +160,7 @@ def test_a_query_ends_with_a_client_that_is_killed(server: RunningServer) -> Non
         job_id = new_job(server, before)
         assert server.statuses()[job_id] == "RUNNING"
         client.process.kill()
-        server.wait_for(job_id, "CANCELED", timeout_s=5)
+        server.wait_for(job_id, "CANCELED")
 
 
 def test_an_insert_runs_on_without_its_client_and_prints_into_the_servers_log(server: RunningServer) -> None:
@@ -190,7 +190,7 @@ def test_a_reader_of_the_printed_lines_that_leaves_ends_the_job(server: RunningS
         assert client.process.stdout is not None
         client.process.stdout.close()
         assert client.process.wait(WAIT_S) == 141
-    server.wait_for(new_job(server, before), "CANCELED", timeout_s=5)
+    server.wait_for(new_job(server, before), "CANCELED")
 
 
 def test_two_clients_get_what_is_theirs(server: RunningServer) -> None:
@@ -382,7 +382,7 @@ def test_the_end_of_the_server_is_told_at_once_and_its_inserts_come_back(tmp_pat
                 code, errors = client.end()
                 assert code == 1
                 assert errors.startswith("error[SS6034]: the server has ended, or broke off the connection\n")
-            assert time.monotonic() - killed_s < 5
+            assert time.monotonic() - killed_s < 30
         server.start()
         inserted = next(job_id for name, job_id in jobs.items() if name.startswith("insert"))
         server.wait_for(inserted, "RUNNING")

@@ -38,7 +38,7 @@ def test_a_job_that_cannot_write_fails_with_the_reason_and_leaves_nothing(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("tolerable", [0, 1_000])
 def test_a_checkpoint_that_cannot_be_written_fails_and_the_job_only_with_one_too_many(
     tmp_path: Path, tolerable: int

@@ -145,7 +145,7 @@ def test_a_reader_that_stops_makes_the_job_wait(server: Server, client: Client) 
         raw.recv(1000)
         until(lambda: emitted(server, job) > 0)
         # All buffers on the way are full when no row more is emitted for a second.
-        until(lambda: not grows(lambda: emitted(server, job), 1.0), 20)
+        until(lambda: not grows(lambda: emitted(server, job), 1.0), 60)
         resident = psutil.Process().memory_info().rss
         time.sleep(1.0)
         assert psutil.Process().memory_info().rss < resident + 64 * 1024 * 1024

@@ -30,7 +30,7 @@ from sqlstream.schema import Schema
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 from sqlstream.spi.connector import SourceStatus
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 SCHEMA = Schema.of(("k", sql.BIGINT), ("name", sql.STRING), ("at", sql.timestamp(3)))
 ROWS: list[Row] = [(1, "one", 1_000), (2, "two", 2_000), (2, "zwei", None), (4, None, 4_000)]

@@ -44,7 +44,6 @@ def check(directory: Path, seed: int, acknowledged: int) -> None:
     assert open_file_catalog(str(directory)).contents() == after
 
 
-@pytest.mark.timeout(60)
 def test_a_writer_killed_at_any_time_loses_no_acknowledged_change(tmp_path: Path) -> None:
     for seed in range(4):
         directory = tmp_path / str(seed)
@@ -54,7 +53,7 @@ def test_a_writer_killed_at_any_time_loses_no_acknowledged_change(tmp_path: Path
         time.sleep(random.Random(seed).random() * 0.05)
         writer.kill()
         acknowledged = 1 + len(writer.stdout.read().split(b"\n")) - 1
-        writer.wait(10)
+        writer.wait(60)
         check(directory, seed, acknowledged)
 
 
@@ -70,11 +69,10 @@ def test_a_writer_killed_before_any_change_of_a_file_loses_no_acknowledged_chang
         writer = start(directory, number, 200, number)
         assert writer.stdout is not None
         acknowledged = writer.stdout.read().count(b"\n")
-        assert writer.wait(10) == -9
+        assert writer.wait(60) == -9
         check(directory, number, acknowledged)
 
 
-@pytest.mark.timeout(60)
 def test_processes_that_write_at_once_lose_nothing_and_never_both_win(tmp_path: Path) -> None:
     open_file_catalog(str(tmp_path)).close()
     code = (
@@ -95,7 +93,7 @@ def test_processes_that_write_at_once_lose_nothing_and_never_both_win(tmp_path: 
         subprocess.Popen([sys.executable, "-c", code, str(tmp_path), str(n)], stdout=subprocess.PIPE)
         for n in range(3)
     ]
-    won = [set(writer.communicate(timeout=50)[0].split()) for writer in writers]
+    won = [set(writer.communicate(timeout=60)[0].split()) for writer in writers]
     assert sum(len(w) for w in won) == 60
     objects = open_file_catalog(str(tmp_path)).contents().databases[DEFAULT_DATABASE].objects
     for number, names in enumerate(won):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import resource
 from pathlib import Path
 
-import pytest
 from command_harness import sqlstream
 
 SCRIPT = """
@@ -29,7 +28,6 @@ def run(path: Path, rows: int, keys: int, *settings: str, file_bytes_max: int = 
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.timeout(60)
 def test_state_beyond_the_budget_fails_the_job_with_the_name_of_its_operator(tmp_path: Path) -> None:
     code, _, said = run(
         tmp_path,
@@ -45,7 +43,6 @@ def test_state_beyond_the_budget_fails_the_job_with_the_name_of_its_operator(tmp
     assert "hint: SET 'state.backend.type' = 'mapped' to keep state in files" in said
 
 
-@pytest.mark.timeout(60)
 def test_mapped_state_beyond_the_budget_gives_the_same_result(tmp_path: Path) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
@@ -64,7 +61,6 @@ def test_mapped_state_beyond_the_budget_gives_the_same_result(tmp_path: Path) ->
     assert list(temporary.iterdir()) == []
 
 
-@pytest.mark.timeout(60)
 def test_mapped_state_that_the_disk_does_not_hold_fails_the_job_with_the_name_of_its_operator(
     tmp_path: Path,
 ) -> None:

@@ -91,7 +91,7 @@ def job(tmp_path: Path) -> Iterator[CopiedJob]:
         yield CopiedJob(server, tmp_path)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_a_killed_task_manager_leaves_copies_to_the_next_which_trusts_none_that_is_damaged(
     job: CopiedJob,
 ) -> None:

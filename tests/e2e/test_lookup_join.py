@@ -89,7 +89,7 @@ def interrupted(process: subprocess.Popen[str]) -> float:
     return time.monotonic() - begin
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_a_job_that_waits_for_a_missing_key_is_cancelled_at_once(tmp_path: Path, database: Path) -> None:
     statements = """CREATE TABLE seen (id BIGINT) WITH ('connector' = 'print');
         CREATE TABLE found (id BIGINT) WITH ('connector' = 'blackhole');
@@ -105,7 +105,7 @@ def test_a_job_that_waits_for_a_missing_key_is_cancelled_at_once(tmp_path: Path,
         assert interrupted(process) < 10
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_a_full_cache_follows_a_file_that_is_replaced_while_the_job_runs(
     tmp_path: Path, database: Path
 ) -> None:

@@ -83,7 +83,7 @@ def typical(directory: Path) -> BatchTable:
     return parquet_table(directory, schema, metadata=METADATA)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_a_table_of_all_common_types_is_read_by_spark_with_the_rows_of_our_reader(tmp_path: Path) -> None:
     table = typical(tmp_path)
     assert how(table) == "t0: native parquet, 2 files"
@@ -95,7 +95,7 @@ def test_a_table_of_all_common_types_is_read_by_spark_with_the_rows_of_our_reade
     ]
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_bytes_that_are_no_text_fail_with_the_error_of_our_reader(tmp_path: Path) -> None:
     write_file(
         tmp_path / "a.parquet", {"s": pa.array(["a" * 10] * 9)}, compression="NONE", use_dictionary=False
@@ -107,7 +107,7 @@ def test_bytes_that_are_no_text_fail_with_the_error_of_our_reader(tmp_path: Path
     assert assert_equal(table, "SELECT c0 FROM t0", table.schema) == "SS5011"
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_spark_s_settings_and_the_roots_of_a_server_hold(tmp_path: Path) -> None:
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     for place in (inside, outside):

@@ -36,10 +36,9 @@ def session(tmp_path: Path) -> Iterator[Session]:
 def run(session: Session, sql: str) -> None:
     (job,) = [session.execute(statement) for statement in parse_statements(sql)]
     assert isinstance(job, Job)
-    assert job.wait(30) == (JobStatus.FINISHED, None)
+    assert job.wait(60) == (JobStatus.FINISHED, None)
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("action", ["DEDUPLICATE", "NOTHING"])
 def test_a_table_has_one_of_the_rows_that_the_query_leaves_for_each_key(
     session: Session, tmp_path: Path, action: str
@@ -52,7 +51,6 @@ def test_a_table_has_one_of_the_rows_that_the_query_leaves_for_each_key(
     assert all(counts[name] == c for c, name in found)
 
 
-@pytest.mark.timeout(60)
 def test_the_first_row_of_a_key_stays_when_nothing_is_done(session: Session, tmp_path: Path) -> None:
     session.config["parallelism.default"] = "1"
     run(session, "INSERT INTO t SELECT CHAR_LENGTH(name), name FROM s ON CONFLICT DO NOTHING")

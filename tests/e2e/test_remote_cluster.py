@@ -22,7 +22,7 @@ from sqlstream.messages.client_rpc import ClientAttached
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobStatusReply, encode_message
 
-WAIT_S = 20
+WAIT_S = 60
 BIDS = "CREATE TABLE bids (n BIGINT) WITH ('connector' = 'datagen', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1'"
 
 

@@ -129,7 +129,7 @@ def parallelisms(server: RunningServer, job_id: str) -> set[int]:
     return {vertex["parallelism"] for vertex in server.get(f"/jobs/{job_id}")["vertices"]}
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_a_job_that_is_rescaled_at_any_time_leaves_the_rows_of_one_that_is_not(tmp_path: Path) -> None:
     rng = random.Random(11)
     with RunningServer(tmp_path / "server") as server:

@@ -19,7 +19,7 @@ from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.connector import ConnectorContext, SourceStatus
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 PLAN = [(5, True, True), (4, False, True), (3, True, False), (6, True, True), (2, True, True)]
 SCHEMA = Schema.of(("v", sql.STRING), ("p", sql.INT))

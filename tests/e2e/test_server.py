@@ -42,8 +42,8 @@ def test_a_server_survives_a_stop_and_a_kill_with_its_catalog_and_jobs(tmp_path:
         children = server.children()
         started_s = time.monotonic()
         assert server.signal(signal.SIGTERM) == 0
-        assert time.monotonic() - started_s < 10
-        wait_until_ended(children, 0.5)
+        assert time.monotonic() - started_s < 30
+        wait_until_ended(children)
         assert not (tmp_path / "data" / "server.json").exists()
 
         server.start()
@@ -109,7 +109,7 @@ def test_a_killed_server_writes_each_row_once_and_loses_queries(tmp_path: Path) 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "settings",
     [
@@ -223,7 +223,7 @@ def test_the_first_start_beyond_loopback_prints_a_token_that_the_next_does_not(t
         token = next(line.split()[1] for line in server.greeting if "token" in line)
         server.headers = {"Authorization": f"Bearer {token}"}
         assert server.request("DELETE", "/cluster", rest=True).status_code == 200
-        assert server.process.wait(15) == 0
+        assert server.process.wait(60) == 0
         server.start()
         assert token not in "\n".join(server.greeting)
         assert f"in {tmp_path}/data/token" in "\n".join(server.greeting)

@@ -47,7 +47,7 @@ def why_there_are_no_layers() -> str:
     layer = "mount -t overlay overlay -o lowerdir=/etc,upperdir=/mnt/u,workdir=/mnt/w /etc"
     mounts = f"mount -t tmpfs tmpfs /mnt && mkdir /mnt/u /mnt/w && {layer}"
     tried = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", mounts], capture_output=True, text=True, timeout=20
+        ["unshare", "--mount", "sh", "-c", mounts], capture_output=True, text=True, timeout=60
     )
     return (
         f"the install of Java: this system has no overlays: {tried.stderr.strip()}"

@@ -34,7 +34,7 @@ from sqlstream.errors import ExternalError, InternalError, JobError, UserError
 from sqlstream.schema import Schema
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 PEOPLE = Schema.of(("id", sql.BIGINT), ("name", sql.STRING))
 NUMBERS = Schema.of(("id", sql.BIGINT))
@@ -121,7 +121,7 @@ def test_a_query_of_two_minutes_is_cancelled_long_before_its_end() -> None:
     thread.start()
     wait_until(lambda: any(total > 0 for _, total in run.reports), 60)
     spark_engine().cancel(plan.job_id)
-    thread.join(20)
+    thread.join(60)
     assert [type(error) for error in caught] == [BatchCancelled]
     assert all(done < total for done, total in run.reports if total > 0)
     # Spark is as warm as before.
@@ -197,7 +197,7 @@ def test_a_statement_with_another_master_waits_for_nobody_and_names_the_setting(
     assert caught.value.code == "SS4054"
     assert '"spark.master"' in caught.value.message
     run.cancelled.set()
-    thread.join(20)
+    thread.join(60)
     assert [type(error) for error in errors] == [BatchCancelled]
 
 
@@ -227,7 +227,7 @@ def test_the_master_must_be_reachable() -> None:
         run_query("SELECT 1 AS n", config={"spark.master": "spark://127.0.0.1:1"})
     assert caught.value.code == "SS5112"
     assert "127.0.0.1:1: connection refused" in caught.value.message
-    assert time.monotonic() - started_s < 30
+    assert time.monotonic() - started_s < 60
 
 
 CHILD = """
@@ -261,9 +261,9 @@ def test_the_jvm_dies_with_the_process_and_ctrl_c_does_not_reach_it() -> None:
         assert {ip.removeprefix("::ffff:") for ip in listening} == {"127.0.0.1"}
     finally:
         child.send_signal(signal.SIGKILL)
-        child.wait(10)
+        child.wait(60)
     for process in (jvm, *workers):
-        wait_until(lambda p=process: is_gone(p), 20)
+        wait_until(lambda p=process: is_gone(p), 60)
 
 
 @pytest.mark.slow
@@ -282,9 +282,9 @@ def test_a_jvm_that_hangs_holds_up_no_cancellation_and_is_replaced(monkeypatch: 
 
     thread = threading.Thread(target=execute, daemon=True)
     thread.start()
-    wait_until(lambda: any(t.name == "ask-spark" for t in threading.enumerate()), 20)
+    wait_until(lambda: any(t.name == "ask-spark" for t in threading.enumerate()), 60)
     run.cancelled.set()
-    thread.join(20)
+    thread.join(60)
     assert [type(error) for error in errors] == [BatchCancelled]
     monkeypatch.setattr("runtime.batch.spark.session.ANSWER_TIMEOUT_S", 0.5)
     assert run_query("SELECT 7 AS n").rows() == [(7,)]
@@ -307,7 +307,7 @@ def test_a_jvm_that_is_killed_fails_the_statement_and_the_next_one_starts_spark_
     wait_until(lambda: any(total > 0 for _, total in run.reports), 60)
     with spark_engine()._sessions.session(SMALL, lambda words: None, lambda: False) as (spark, _):
         os.kill(spark.jvm.process_id, signal.SIGKILL)
-    thread.join(30)
+    thread.join(60)
     assert [type(error) for error in errors] == [ExternalError]
     assert errors[0].code == "SS5113"
     again = run_query("SELECT 7 AS n")

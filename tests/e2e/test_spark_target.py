@@ -72,7 +72,6 @@ def test_tasks_of_spark_give_the_rows_of_local_processes_over_tls(
     assert any(SUMS_ROW in line for line in there.stdout.splitlines())
 
 
-@pytest.mark.timeout(60)
 def test_a_master_that_is_not_there_is_told_at_once() -> None:
     config = {"execution.target": "spark", "spark.master": "spark://127.0.0.1:1"}
     with target_session(config) as session:

@@ -223,7 +223,8 @@ def _run(copy: PrivateCopy, tests: list[str], timeout_s: float) -> str:
         return ending
     if process.returncode in (0, 5):
         return ""
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", text, re.M)
+    # Names of parameters may hold spaces.
+    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", text, re.M)
     return failed.group(1) if failed else (text.strip().splitlines() or ["the tests broke off"])[-1]
 
 

@@ -350,7 +350,6 @@ def _answer_of_read(new: Planned, table: str, stopped: Stopped, whole: dict[str,
     return new.answer(table, read)
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", KEPT)
 def test_state_of_the_same_meaning_is_kept(name: str, tmp_path: Path) -> None:
     restored = check_kept(KEPT[name], 1, tmp_path)
@@ -367,7 +366,6 @@ def test_state_of_the_same_meaning_is_kept_with_many_seeds(name: str, tmp_path: 
         check_kept(KEPT[name], seed, tmp_path / str(seed))
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", LOST)
 def test_state_of_another_meaning_is_named_and_left_out(name: str, tmp_path: Path) -> None:
     before, after, title = LOST[name]

@@ -8,8 +8,9 @@ import pytest
 from simulation.simulated_server import simulated_surroundings
 
 SEEDS = 300
-RELIABLE_SEEDS = 1000
-"""Those of whole clusters with checkpoints. Each of the two files of tests runs one half, so that two processes share them."""
+RELIABLE_SEEDS = 700
+"""Those of whole clusters with checkpoints: 1,000 clusters in all. Each of the two files of tests runs one half, so that two
+processes share them."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -19,7 +19,7 @@ SHARED = Path("/mnt")
 _NETWORK = "10.77.0"
 _CLONE_NEWNET = 0x40000000
 _TOOLS = ("ip", "unshare", "nsenter", "setpriv")
-_START_TIMEOUT_S = 20.0
+_START_TIMEOUT_S = 60.0
 
 _SWITCH = "ip link add br0 type bridge && ip link set br0 up && echo ready && exec cat"
 _HOST = """

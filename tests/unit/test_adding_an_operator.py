@@ -78,7 +78,7 @@ def run_in(overlay: Path, *arguments: str, text: str = "") -> str:
     return done.stdout
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_the_operator_of_the_document_is_planned_run_tested_and_moved_to_other_parallelisms(
     overlay: Path,
 ) -> None:

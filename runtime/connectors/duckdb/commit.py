@@ -20,7 +20,8 @@ from runtime.connectors.staged_rows import KIND_COLUMN, remove_committed, staged
 from runtime.host.clock import wait_s
 from sqlstream.changelog import RowKind
 from sqlstream.errors import ExternalError, Retry, UserError
-from sqlstream.specs import SinkSpec
+from sqlstream.specs import ChangingSinkSpec, SinkSpec
+from sqlstream.specs.sink import SinkAction
 from sqlstream.spi.committable import Committable, in_order
 from sqlstream.spi.files import Files
 
@@ -145,6 +146,9 @@ def _write(connection: Any, place: Place, spec: SinkSpec, staged: pa.Table) -> N
     columns = ", ".join(names)
     numbered = staged.append_column("$number", pa.arange(0, len(staged)))
     connection.register("staged", numbered)
+    action = spec.action if isinstance(spec, ChangingSinkSpec) else None
+    if action in (SinkAction.OVERWRITE, SinkAction.TRUNCATE):
+        connection.execute(f"DELETE FROM {item}")
     if not spec.primary_key:
         connection.execute(f'INSERT INTO {item} ({columns}) SELECT {columns} FROM staged ORDER BY "$number"')
         return
@@ -156,6 +160,11 @@ def _write(connection: Any, place: Place, spec: SinkSpec, staged: pa.Table) -> N
         f"MERGE INTO {item} AS t USING ({last}) AS s ON {' AND '.join(f't.{k} = s.{k}' for k in keys)}"
         f" WHEN MATCHED AND s.{quote(KIND_COLUMN)} NOT IN {_ADDED} THEN DELETE"
         f" WHEN MATCHED {update}"
-        f" WHEN NOT MATCHED AND s.{quote(KIND_COLUMN)} IN {_ADDED}"
-        f" THEN INSERT ({columns}) VALUES ({', '.join(f's.{n}' for n in names)})"
+        # A row that is gone since UPDATE has read it stays so.
+        + (
+            ""
+            if action is SinkAction.UPDATE
+            else f" WHEN NOT MATCHED AND s.{quote(KIND_COLUMN)} IN {_ADDED}"
+            f" THEN INSERT ({columns}) VALUES ({', '.join(f's.{n}' for n in names)})"
+        )
     )

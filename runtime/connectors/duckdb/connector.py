@@ -51,6 +51,7 @@ class DuckDb:
         lookups=True,
         sink_mode=ChangelogMode.UPSERT,
         source_counts_rows=True,
+        sink_changes_rows=True,
     )
 
     def validate(

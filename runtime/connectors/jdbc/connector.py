@@ -54,6 +54,7 @@ class Jdbc:
         lookups=True,
         sink_mode=ChangelogMode.UPSERT,
         source_counts_rows=True,
+        sink_changes_rows=True,
     )
 
     def validate(

@@ -9,7 +9,8 @@ from runtime.connectors.sql_filters import quote
 from runtime.connectors.staged_rows import KIND_COLUMN
 from sqlstream.changelog import RowKind
 from sqlstream.errors import UserError
-from sqlstream.specs import SinkSpec
+from sqlstream.specs import ChangingSinkSpec, SinkSpec
+from sqlstream.specs.sink import SinkAction
 
 NUMBER_COLUMN = "$number"
 """A column of staged rows: their order, across all writers of a job that may write the same key."""
@@ -43,6 +44,9 @@ def publish(
     kind, number = quote(KIND_COLUMN), quote(NUMBER_COLUMN)
     values = ", ".join(value(name) for name in names)
     rows = " UNION ALL ".join(f"SELECT {columns}, {kind}, {number} FROM {table}" for table in staged)
+    action = spec.action if isinstance(spec, ChangingSinkSpec) else None
+    if action in (SinkAction.OVERWRITE, SinkAction.TRUNCATE):
+        yield f"DELETE FROM {item}"
     if not spec.primary_key:
         yield f"INSERT INTO {item} ({columns}) SELECT {values} FROM ({rows}) AS s ORDER BY {number}"
         return
@@ -55,10 +59,12 @@ def publish(
     removed = ", ".join(value(name) for name in keys)
     yield f"DELETE FROM {item} WHERE ({key}) IN (SELECT {removed} FROM {last} WHERE {kind} NOT {_ADDED})"
     others = [quote(name) for i, name in enumerate(names) if i not in spec.primary_key]
-    action = (
+    upsert = (
         f"UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in others)}" if others else "NOTHING"
     )
+    # A row that is gone since UPDATE has read it stays so.
+    is_there = f" AND ({removed}) IN (SELECT {key} FROM {item})" if action is SinkAction.UPDATE else ""
     yield (
-        f"INSERT INTO {item} ({columns}) SELECT {values} FROM {last} WHERE {kind} {_ADDED}"
-        f" ON CONFLICT ({key}) DO {action}"
+        f"INSERT INTO {item} ({columns}) SELECT {values} FROM {last} WHERE {kind} {_ADDED}{is_there}"
+        f" ON CONFLICT ({key}) DO {upsert}"
     )

@@ -38,7 +38,8 @@ class Retention(enum.Enum):
 class CheckpointSettings:
     """`interval_ms` is 0 for a job that takes no checkpoints by itself. `directory` is that of this job's checkpoints alone;
     paths of state files are below it. It is empty where no place for checkpoints is known. Jobs of batch engines, and those that
-    statements start while they are planned, have nothing to save: `is_possible` is false."""
+    statements start while they are planned, have nothing to save, and those that replace rows of their tables commit once:
+    `is_possible` is false."""
 
     interval_ms: int = 0
     min_pause_ms: int = 0
@@ -61,7 +62,8 @@ def checkpoint_settings(job: JobGraph, default_directory: str) -> CheckpointSett
     """UserError for values that do not fit. Jobs of batch engines take no checkpoints, whatever their settings say."""
     settings = _read(job.config, job.job_id, default_directory)
     has_batch = any(isinstance(v.operators[0].spec, BatchQuerySpec) for v in job.vertices)
-    return CheckpointSettings(is_possible=False) if has_batch or job.is_for_planning else settings
+    is_possible = not (has_batch or job.is_for_planning or job.replaces_rows)
+    return settings if is_possible else CheckpointSettings(is_possible=False)
 
 
 def _read(config: Mapping[str, str], job_id: str, default_directory: str) -> CheckpointSettings:

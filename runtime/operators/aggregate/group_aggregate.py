@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from runtime.aggregates.accumulator import NO_WEIGHTS
 from runtime.aggregates.accumulator_set import (
@@ -14,6 +13,7 @@ from runtime.aggregates.accumulator_set import (
 )
 from runtime.kernels.accumulate import add_into, count_into
 from runtime.kernels.buffers import to_array, view_values
+from runtime.operators.aggregate.result_changes import result_changes
 from runtime.operators.batch_groups import batch_groups
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.state.arrays import Array, first_slots
@@ -21,7 +21,7 @@ from runtime.state.broadcast import Broadcast
 from runtime.state.keyed_table import KeyedTable
 from runtime.state.slot_columns import NumberColumn
 from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema
-from sqlstream.changelog import ChangelogMode, RowKind
+from sqlstream.changelog import ChangelogMode
 from sqlstream.specs.aggregate import AggregatePhase, GroupAggregateSpec
 
 
@@ -147,61 +147,15 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
         is_gone = np.zeros(len(slots), dtype=bool)
         if self.spec.is_retracting and self.spec.keys:
             is_gone = self._row_counts.values[slots] <= 0
-        match self.context.output_mode:
-            case ChangelogMode.INSERT_ONLY:
-                self._emit_new(keys, after, np.flatnonzero(is_new), output)
-            case ChangelogMode.UPSERT:
-                kinds = np.where(is_new, RowKind.INSERT, RowKind.UPDATE_AFTER).astype(np.int8)
-                kinds[is_gone] = RowKind.DELETE
-                rows = np.flatnonzero(~(is_new & is_gone))
-                self._emit_rows([*keys, *after], rows, kinds[rows], output)
-            case ChangelogMode.RETRACT:
-                self._emit_pairs(keys, is_new, is_gone, before, after, output)
+        changes = result_changes(self.context.output_mode, is_new, is_gone, before, after)
+        if len(changes.rows):
+            if len(changes.rows) < len(slots) or changes.is_paired:
+                chosen = pa.array(changes.rows)
+                keys = [key.take(chosen) for key in keys]
+            columns = [*keys, *changes.results, *changes.kinds]
+            output.emit(pa.RecordBatch.from_arrays(columns, schema=self._schema))
         if is_gone.any():
             self._groups.forget(slots[is_gone])
-
-    def _emit_new(self, keys: list[pa.Array], results: list[pa.Array], rows: Array, output: Output) -> None:
-        if len(rows):
-            chosen = pa.array(rows)
-            columns = [column.take(chosen) for column in (*keys, *results)]
-            output.emit(pa.RecordBatch.from_arrays(columns, schema=self._schema))
-
-    def _emit_rows(self, columns: list[pa.Array], rows: Array, kinds: Array, output: Output) -> None:
-        if len(rows) == 0:
-            return
-        if len(rows) < len(columns[0]):
-            chosen = pa.array(rows)
-            columns = [column.take(chosen) for column in columns]
-        output.emit(pa.RecordBatch.from_arrays([*columns, to_array(pa.int8(), kinds)], schema=self._schema))
-
-    def _emit_pairs(
-        self,
-        keys: list[pa.Array],
-        is_new: Array,
-        is_gone: Array,
-        before: list[pa.Array],
-        after: list[pa.Array],
-        output: Output,
-    ) -> None:
-        """Emit -U directly before its +U, keys in order of first appearance; an unchanged result emits nothing."""
-        rows = len(is_new)
-        is_changed = ~is_new & ~is_gone & ~_equal_rows(before, after, rows)
-        is_retracted = is_changed | (is_gone & ~is_new)
-        is_emitted = is_changed | (is_new & ~is_gone)
-        # Candidates 2 * i (the old result of row i) and 2 * i + 1 (the new one) keep a -U next to its +U.
-        picked = np.column_stack([is_retracted, is_emitted]).ravel()
-        row_of = np.repeat(np.arange(rows), 2)[picked]
-        is_after = np.tile(np.array([False, True]), rows)[picked]
-        kinds = np.where(is_after, RowKind.UPDATE_AFTER, RowKind.UPDATE_BEFORE).astype(np.int8)
-        kinds[is_after & is_new[row_of]] = RowKind.INSERT
-        kinds[~is_after & is_gone[row_of]] = RowKind.DELETE
-        if len(kinds) == 0:
-            return
-        key_rows = pa.array(row_of)
-        value_rows = pa.array(row_of + np.where(is_after, rows, 0))
-        columns = [key.take(key_rows) for key in keys]
-        columns += [pa.concat_arrays([b, a]).take(value_rows) for b, a in zip(before, after, strict=True)]
-        output.emit(pa.RecordBatch.from_arrays([*columns, to_array(pa.int8(), kinds)], schema=self._schema))
 
     def on_finish(self, output: Output) -> None:
         if self.spec.keys or self._has_emitted.value or self.context.subtask != 0:
@@ -209,17 +163,3 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
         # No row ever arrived: the aggregate of no rows is still a result.
         slots, is_new = self._groups.get_or_create([])
         self._emit([], slots, is_new, self._results_before(slots), output)
-
-
-def _equal_rows(before: list[pa.Array], after: list[pa.Array], rows: int) -> Array:
-    """bool[n]: rows in which all columns are the same, NULL being equal to NULL."""
-    equal = np.ones(rows, dtype=bool)
-    for old, new in zip(before, after, strict=True):
-        if pa.types.is_null(old.type):
-            continue
-        if pa.types.is_nested(old.type):
-            return np.zeros(rows, dtype=bool)
-        same = pc.fill_null(pc.equal(old, new), False)
-        both_null = pc.and_(pc.is_null(old), pc.is_null(new))
-        equal &= pc.or_(same, both_null).to_numpy(zero_copy_only=False)
-    return equal

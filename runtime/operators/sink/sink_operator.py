@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.sink.not_null_enforcer import NotNullEnforcer
-from sqlstream.specs import SinkSpec
+from sqlstream.arrow import row_kinds
+from sqlstream.changelog import RowKind
+from sqlstream.specs import ChangingSinkSpec, SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import SinkWriter, TakesWatermarks
 
+ROWS_CHANGED = "numRowsChanged"
+
 
 class SinkOperator(Operator[SinkSpec]):
-    """Writes the rows that pass the NOT NULL check, and at each checkpoint, the end of input being the last, asks the writer for
-    its committables.
+    """Writes the rows that pass the NOT NULL check, counts those that an UPDATE or DELETE changes, and at each checkpoint, the
+    end of input being the last, asks the writer for its committables.
 
     Emits nothing. A task that ends before its input does aborts the writer, which removes what it wrote.
     State: the committables of no completed checkpoint. Each acknowledgement has all of them, since those of a checkpoint that is
@@ -23,10 +28,17 @@ class SinkOperator(Operator[SinkSpec]):
         super().__init__(spec, context)
         self._writer = writer
         self._enforcer = NotNullEnforcer(spec, context)
+        self._counts_changes = isinstance(spec, ChangingSinkSpec) and spec.action.changes_rows
+        self._count = context.count
+        if self._counts_changes:
+            # None is an answer too.
+            self._count(ROWS_CHANGED, 0)
         self._is_finished = False
         self.committables: tuple[Committable, ...] = ()
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        if self._counts_changes:
+            self._count(ROWS_CHANGED, int(np.count_nonzero(row_kinds(batch) != RowKind.INSERT)))
         self._writer.write(self._enforcer.enforce(batch))
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:

@@ -27,8 +27,9 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
 
     Partials are held until a window can close: GLOBAL emits nothing before, and few large batches cost less to exchange than
     many small ones. By processing time they are held for _WAIT_MS at most, and only while the task is busy: what arrives behind
-    the end of its window counts in the next one. A watermark that closes no window is not forwarded; with attached windows any
-    may close one. State: the held partials, at most about _ROWS_MAX, until they are emitted.
+    the end of its window counts in the next one. So they are when windows emit before they close. A watermark that closes no
+    window is not forwarded; with attached windows any may close one, and those that emit before get all.
+    State: the held partials, at most about _ROWS_MAX, until they are emitted.
     """
 
     def __init__(self, spec: WindowAggregateSpec, context: OperatorContext) -> None:
@@ -38,6 +39,7 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
         self._schema = to_arrow_schema(context.output_schema)
         self._clock = WindowClock(spec.window.time_zone)
         self._is_event_time = spec.window.is_event_time
+        self._is_held_for_long = self._is_event_time and spec.emit is None
         self._is_attached = spec.window_end_column >= 0
         keys = range(len(spec.keys))
         columns = SliceColumns(self._schema.names, keys, end=-2 if self._is_attached else -1)
@@ -49,7 +51,7 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         columns = self._slicer.partials(batch, WATERMARK_MIN)
         if len(columns[-1]):
-            if not self._waiting.chunks and not self._is_event_time:
+            if not self._waiting.chunks and not self._is_held_for_long:
                 self._held_since_ms = self.context.now_ms()
             self._waiting.append(columns)
         if self._waiting.rows >= _ROWS_MAX:
@@ -63,7 +65,7 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
         if not self._is_event_time:
             return watermark_ms
-        if not self._is_attached:
+        if not self._is_attached and self._is_held_for_long:
             end = greatest_end(self.spec.window, min(self._clock.passed_ms(watermark_ms), WATERMARK_MAX - 1))
             if end == self._closed_end and watermark_ms != WATERMARK_MAX:
                 return None
@@ -77,15 +79,16 @@ class LocalWindowAggregate(Operator[WindowAggregateSpec]):
         return is_idle
 
     def next_processing_time_ms(self) -> int | None:
-        if self._is_event_time or not self._waiting.chunks:
+        if self._is_held_for_long or not self._waiting.chunks:
             return None
-        return min(self._held_since_ms + _WAIT_MS, self._clock.due_ms(self._waiting.first_end))
+        due_ms = self._held_since_ms + _WAIT_MS
+        return due_ms if self._is_event_time else min(due_ms, self._clock.due_ms(self._waiting.first_end))
 
     def on_processing_time(self, now_ms: int, output: Output) -> None:
         self.flush(output)
 
     def flush(self, output: Output) -> None:
-        if not self._is_event_time:
+        if not self._is_held_for_long:
             self._emit_partials(output)
 
     def prepare_snapshot(self, output: Output) -> None:

@@ -48,6 +48,10 @@ class RowSlicer:
             bounds.append(to_array(pa.int64(), times_ms(batch.column(self._spec.window_start_column))))
         return self._folded(batch, bounds)
 
+    def slices(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Array]:
+        """The rows with the ends of their slices, without those that are late for their own watermark."""
+        return self._drop_late(batch, self._slice_ends(batch), WATERMARK_MIN)
+
     def _folded(self, batch: pa.RecordBatch, bounds: list[pa.Array] | int) -> list[pa.Array]:
         """`bounds`: the slice end [and window start] of each row, or the slice end of all rows."""
         keys = [batch.column(k) for k in self._spec.keys]
@@ -95,7 +99,11 @@ class RowSlicer:
         last = ends if self._is_attached else last_window_ends(self._spec.window, ends)
         if has_watermarks:
             watermarks = view_values(batch.column(self._spec.row_watermark_column), np.int64)
-            closed = self._clock.all_passed_ms(watermarks)
+            lateness_ms = self._spec.lateness_ms
+            # Before the first watermark there is no earlier time.
+            closed = (
+                np.maximum(self._clock.all_passed_ms(watermarks), WATERMARK_MIN + lateness_ms) - lateness_ms
+            )
             late = last - 1 <= closed
         else:
             late = last - 1 <= closed_ms

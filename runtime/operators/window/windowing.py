@@ -86,6 +86,16 @@ def window_starts(window: WindowSpec, ends: Times) -> Times:
     return ends - window.size_ms
 
 
+def windows_of_slices(window: WindowSpec, slices: Array) -> tuple[Array, Array, Array]:
+    """(positions of slices, starts, ends) of the windows that hold the slices with these ends (not SESSION), earliest first."""
+    first = first_window_ends(window, slices)
+    counts = np.maximum((last_window_ends(window, slices) - first) // step_ms(window) + 1, 0)
+    rows = np.repeat(np.arange(len(slices)), counts)
+    within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    ends = first[rows] + within * step_ms(window)
+    return rows, window_starts(window, ends), ends
+
+
 def greatest_end(window: WindowSpec, watermark_ms: int) -> int:
     """End of the last window that the watermark closes: the greatest aligned end with end - 1 <= watermark."""
     step = step_ms(window)

@@ -13,7 +13,7 @@ FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
-TIMEOUT_MS = 15_000
+TIMEOUT_MS = 60_000
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 import sqlstream
 from sqlstream import RowKind
 
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 TICKS = (
     "CREATE TEMPORARY TABLE ticks (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000',"
     " 'fields.n.kind' = 'sequence', 'fields.n.start' = '0', 'fields.n.end' = '1000000000')"

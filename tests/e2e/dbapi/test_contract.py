@@ -18,7 +18,7 @@ TICKS = (
     "CREATE TEMPORARY TABLE ticks (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000',"
     " 'fields.n.kind' = 'sequence', 'fields.n.start' = '0', 'fields.n.end' = '1000000000')"
 )
-WAIT_S = 20
+WAIT_S = 60
 
 
 def test_a_query_describes_its_columns_and_its_rows_are_fetched_in_all_ways(cursor: sqlstream.Cursor) -> None:
@@ -166,7 +166,7 @@ def test_a_fetch_that_waits_ends_when_another_thread_cancels(cursor: sqlstream.C
 def test_closing_a_connection_ends_a_statement_that_is_planned(connection: sqlstream.Connection) -> None:
     cursor = connection.cursor()
     cursor.execute(TICKS)
-    columns = ", ".join(f"{i} + n AS c{i}" for i in range(40_000))
+    columns = ", ".join(f"{i} + n AS c{i}" for i in range(100_000))
     closed_s = []
 
     def close() -> None:
@@ -176,11 +176,11 @@ def test_closing_a_connection_ends_a_statement_that_is_planned(connection: sqlst
 
     closing = threading.Thread(target=close)
     closing.start()
-    # To plan it takes ten seconds or more.
+    # To plan it takes half a minute or more.
     with pytest.raises(sqlstream.OperationalError):
         cursor.execute(f"SELECT {columns} FROM ticks")
     closing.join(WAIT_S)
-    assert time.monotonic() - closed_s[0] < 4
+    assert time.monotonic() - closed_s[0] < 25
 
 
 def test_closing_a_cursor_cancels_its_query(connection: sqlstream.Connection) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,8 @@ import client.connection.async_http
 import client.connection.http_connection
 import sqlstream as db
 
-IDLE_MS = 800
+IDLE_MS = 1500
+CLOSED = "was idle for too long and is closed"
 OPTIONS = {
     "sqlstream.server.authentication": "ALWAYS",
     "security.ssl.rest.enabled": "true",
@@ -55,32 +55,31 @@ def test_a_certificate_and_a_token_are_asked_for(server: RunningServer) -> None:
             asyncio.run(db.connect_async(url))
 
 
-def test_a_connection_outlives_the_idle_timeout_of_its_session(
+def test_a_connection_outlives_the_idle_timeout_of_its_session_and_one_without_signs_of_life_says_that_it_is_gone(
     server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (client.connection.http_connection, client.connection.async_http):
-        monkeypatch.setattr(module, "HEARTBEAT_S", IDLE_MS / 4000)
     url = f"{server.gateway}?ca_file={server.directory.parent}/ca.pem&token_file={server.directory}/token"
 
-    async def use_async() -> None:
+    async def use_async(idle: db.Connection) -> None:
         async with await db.connect_async(url) as opened:
             cursor = await opened.cursor().execute("SET 'parallelism.default' = '2'")
-            await asyncio.sleep(3 * IDLE_MS / 1000)
+            # The one that says nothing was used last: when it is gone, the others would be, too.
+            idle.cursor().execute("SET 'parallelism.default' = '2'")
+            log = server.directory / "logs"
+            while not any(CLOSED in path.read_text() for path in log.iterdir()):
+                await asyncio.sleep(0.05)
             await cursor.execute("SET")
             assert ("parallelism.default", "2") in await cursor.fetchall()
 
-    with db.connect(url) as opened:
-        cursor = opened.cursor().execute("SET 'parallelism.default' = '2'")
-        asyncio.run(use_async())
-        assert ("parallelism.default", "2") in cursor.execute("SET").fetchall()
-
-
-def test_a_session_that_idled_out_says_so(server: RunningServer) -> None:
-    url = f"{server.gateway}?ca_file={server.directory.parent}/ca.pem&token_file={server.directory}/token"
-    with db.connect(url) as opened:
-        time.sleep(3 * IDLE_MS / 1000)
+    with db.connect(url) as idle:
+        for module in (client.connection.http_connection, client.connection.async_http):
+            monkeypatch.setattr(module, "HEARTBEAT_S", IDLE_MS / 15_000)
+        with db.connect(url) as opened:
+            cursor = opened.cursor().execute("SET 'parallelism.default' = '2'")
+            asyncio.run(use_async(idle))
+            assert ("parallelism.default", "2") in cursor.execute("SET").fetchall()
         with pytest.raises(db.OperationalError, match="does not exist") as raised:
-            opened.cursor().execute("SELECT 1")
+            idle.cursor().execute("SELECT 1")
         assert raised.value.code == "SS6020"
 
 

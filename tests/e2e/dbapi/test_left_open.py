@@ -16,7 +16,7 @@ cursor.execute("SELECT n FROM ticks")
 assert cursor.fetchone() is not None
 print(os.getpid(), *(p.process_id for p in connection.session.session.cluster.task_managers()))
 """
-END_S = 30
+END_S = 60
 
 
 def test_a_script_with_an_open_query_ends_at_once_and_in_silence() -> None:

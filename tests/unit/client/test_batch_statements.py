@@ -293,7 +293,7 @@ def test_the_plan_of_a_statement_that_was_given_up_is_not_awaited(session: Sessi
         explain_batch(plan, (), served.cluster, served.files(), is_served=True)
     (job,) = session.cluster.jobs()
     # It may have been done before it was cancelled; what counts is that it does not run on.
-    assert session.cluster.wait(job.job_id, 30).status in (JobStatus.CANCELED, JobStatus.FINISHED)
+    assert session.cluster.wait(job.job_id, 60).status in (JobStatus.CANCELED, JobStatus.FINISHED)
 
 
 def test_the_plan_of_another_engine_is_asked_for_by_a_job(session: Session) -> None:
@@ -303,7 +303,7 @@ def test_the_plan_of_another_engine_is_asked_for_by_a_job(session: Session) -> N
     session.cluster.submit(asking)
     (rows,) = session.cluster.results("f" * 32)
     assert "Python Arrow Scan" in rows.column(0)[0].as_py()
-    assert session.cluster.wait("f" * 32, 30).status is JobStatus.FINISHED
+    assert session.cluster.wait("f" * 32, 60).status is JobStatus.FINISHED
 
 
 def test_explain_refuses_what_only_streams_have(session: Session) -> None:

@@ -22,8 +22,6 @@ from runtime.inference.file_inference import LocalFileInference
 from sqlstream.catalog import CatalogView, ObjectPath
 from sqlstream.errors import UserError
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:

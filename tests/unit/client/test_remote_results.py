@@ -12,8 +12,6 @@ import pytest
 from client.remote_results import BYTES_AHEAD_MAX, RemoteResults
 from sqlstream.errors import InternalError
 
-pytestmark = pytest.mark.timeout(60)
-
 BATCH = pa.record_batch({"n": [1, 2]})
 
 
@@ -22,7 +20,7 @@ def test_a_reader_that_waits_goes_on_when_another_thread_closes_the_rows() -> No
 
     def rows() -> Iterator[pa.RecordBatch]:
         yield BATCH
-        never.wait(20)
+        never.wait(60)
 
     results = RemoteResults(rows)
     read: list[pa.RecordBatch] = []
@@ -31,7 +29,7 @@ def test_a_reader_that_waits_goes_on_when_another_thread_closes_the_rows() -> No
     while not read:
         reader.join(0.01)
     results.close()
-    reader.join(5)
+    reader.join(60)
     assert not reader.is_alive()
     assert read == [BATCH]
     never.set()
@@ -49,7 +47,7 @@ def test_rows_are_read_ahead_as_far_as_the_bound_in_bytes_and_none_is_lost() -> 
 
     results = RemoteResults(rows)
     results.when_ready(lambda: None)
-    deadline_s = time.monotonic() + 20
+    deadline_s = time.monotonic() + 60
     while not results._store._changed._waiters:  # type: ignore[attr-defined]
         assert time.monotonic() < deadline_s, "the thread does not wait for its reader"
         time.sleep(0.001)
@@ -68,7 +66,7 @@ def test_small_batches_are_read_ahead_although_they_are_many() -> None:
 
     results = RemoteResults(rows)
     results.when_ready(lambda: None)
-    assert has_read_all.wait(20)
+    assert has_read_all.wait(60)
     assert list(results) == [BATCH] * 1000
 
 
@@ -108,6 +106,6 @@ def test_a_reader_that_leaves_ends_the_reading() -> None:
     results = RemoteResults(rows)
     next(iter(results))
     results.close()
-    assert is_ended.wait(20)
+    assert is_ended.wait(60)
     assert results.poll() is None
     assert results.is_ended

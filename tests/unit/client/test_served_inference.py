@@ -69,7 +69,7 @@ def test_files_that_take_too_long_are_an_error_and_their_job_is_cancelled(
         ServedInference(cluster, timeout_s=0.0).format(path)
     assert (caught.value.code, bool(caught.value.hint)) == ("SS5026", True)
     (job,) = cluster.jobs()
-    assert cluster.wait(job.job_id, 30).status is JobStatus.CANCELED
+    assert cluster.wait(job.job_id, 60).status is JobStatus.CANCELED
 
 
 BUSY = """
@@ -93,11 +93,11 @@ def test_a_cluster_without_a_free_slot_is_the_cause_and_not_the_files(tmp_path: 
         assert (caught.value.code, caught.value.reason) == ("SS6003", FailureReason.NO_RESOURCES)
         assert "SHOW JOBS" in caught.value.hint
         (asked,) = [job for job in full.jobs() if job.name == "infer"]
-        assert full.wait(asked.job_id, 30).status is JobStatus.CANCELED
+        assert full.wait(asked.job_id, 60).status is JobStatus.CANCELED
 
 
 def await_running(cluster: EmbeddedCluster, job_id: str) -> None:
-    deadline_s = time.monotonic() + 30
+    deadline_s = time.monotonic() + 60
     while any(v.state is not ExecutionState.RUNNING for v in cluster.details(job_id).vertices):
         assert time.monotonic() < deadline_s
         time.sleep(0.05)
@@ -125,4 +125,4 @@ def test_a_statement_that_was_given_up_leaves_no_job(cluster: LocalClusterClient
     with given_up_by(given_up), pytest.raises(JobError, match="SS6031"):
         ServedInference(cluster).format(path)
     (job,) = cluster.jobs()
-    assert cluster.wait(job.job_id, 30).status is JobStatus.CANCELED
+    assert cluster.wait(job.job_id, 60).status is JobStatus.CANCELED

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from runtime.event_loop import EventLoop
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
 
 
 def _loop(

@@ -23,7 +23,7 @@ from sqlstream.specs import SourceSpec
 from sqlstream.spi.files import FileStatus
 
 SCHEMA = Schema.of(("v", sql.INT))
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 @pytest.fixture

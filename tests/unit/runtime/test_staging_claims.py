@@ -154,7 +154,7 @@ def test_what_a_checkpoint_in_an_object_store_has_to_commit_stays_while_nobody_k
         dead.remove("dead", replace(ended(graph), output_kept_for=kept_for))
     store = ClaimingStore(KeepNothing(), FILES)
     store.put(msgspec.structs.replace(job("next", sink), config=next_config), b"")
-    store._abandoned.wait(30)
+    store._abandoned.wait(60)
     store.close()
     assert staged.exists()
 
@@ -233,7 +233,7 @@ def test_a_large_leftover_delays_no_job(sink: SinkSpec) -> None:
         def remove(self, path: str) -> None:
             if "-dead-" in path:
                 is_removing.set()
-                may_go_on.wait(10)
+                may_go_on.wait(60)
             super().remove(path)
 
     dead = ClaimingStore(KeepNothing(), FILES)
@@ -242,7 +242,7 @@ def test_a_large_leftover_delays_no_job(sink: SinkSpec) -> None:
     kill(dead)
     store = ClaimingStore(KeepNothing(), Slow())
     store.put(job("next", sink), b"")
-    assert is_removing.wait(10)
+    assert is_removing.wait(60)
     store.put(job("another", sink), b"")
     assert staged.exists()
     may_go_on.set()

@@ -72,7 +72,7 @@ def test_a_statement_is_given_up_on_its_own_thread_and_until_its_end(session: Se
     with given_up_by(given_up):
         thread = threading.Thread(target=other)
         thread.start()
-        thread.join(10)
+        thread.join(60)
         with given_up_by(kept):
             check_not_given_up()
         with pytest.raises(JobError):

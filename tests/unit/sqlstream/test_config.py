@@ -28,7 +28,10 @@ def read_keys() -> set[str]:
     found = set()
     for package in ("client", "planner", "runtime"):
         for path in (ROOT / package).rglob("*.py"):
-            tree = ast.parse(path.read_text())
+            text = path.read_text()
+            if not any(f"{reader}(" in text for reader in READERS):
+                continue
+            tree = ast.parse(text)
             constants = {
                 target.id: node.value.value
                 for node in tree.body

@@ -13,7 +13,7 @@ from runtime.net.channels import ChannelClosed
 from runtime.net.results import ResultStore
 from sqlstream.errors import UserError
 
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 JOB = "j"
 
 

@@ -11,7 +11,7 @@ import pytest
 from client.gateway.serial_queue import SerialQueue
 
 Done = Callable[[], None]
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 
 
 @pytest.fixture

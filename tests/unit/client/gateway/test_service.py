@@ -301,6 +301,17 @@ def test_an_unknown_session_has_no_statements(gateway: Running) -> None:
         service.execute("x", "SELECT 1")
 
 
+def test_paths_are_completed_where_nobody_authenticates_and_for_those_who_may_name_files(
+    gateway: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, _ = gateway
+    monkeypatch.chdir(tmp_path)
+    Path("rows.csv").write_text("a\n1\n")
+    session, text = service.open_session({}), "SELECT * FROM 'ro"
+    assert service.complete(session, text, len(text)) == ["'rows.csv'"]
+    assert service.complete(session, text, len(text), Asker(names_files=False)) == []
+
+
 def test_a_session_completes_for_the_level_that_opened_it_and_above() -> None:
     with gateway_service() as (service, _):
         session = service.open_session({}, asker=Asker(level=1))
@@ -316,7 +327,6 @@ LONG = f"SELECT {', '.join(f'{i} + id AS c{i}' for i in range(40_000))} FROM u"
 time, which a busy machine does not stretch."""
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("end", "status"),
     [
@@ -346,7 +356,6 @@ def test_a_statement_that_is_planned_ends_soon_after_its_operation(
     assert (operation.status, statuses(cluster)) == (status, before)
 
 
-@pytest.mark.timeout(60)
 def test_a_closed_session_leaves_no_statement_that_is_planned() -> None:
     with gateway_service(GatewayOptions(worker_threads_max=1)) as (service, _):
         session, other = service.open_session({}), service.open_session({})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import io
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -72,6 +73,34 @@ def rendered(name: str, schema: Schema, rows: list[dict], **options: bool) -> st
         renderer.write(pa.RecordBatch.from_pylist(rows, schema=to_arrow_schema(schema)))
     renderer.finish()
     return out.getvalue()
+
+
+@pytest.mark.parametrize("name", ["json", "csv", "arrow", "table"])
+def test_whoever_reads_along_has_each_batch_and_the_end_at_once(name: str) -> None:
+    schema = Schema.of(("x", sql.INT))
+    read = io.BytesIO()
+    out = io.TextIOWrapper(io.BufferedWriter(_Kept(read)))
+    renderer = make_renderer(name, schema, with_op=False, max_width=30, out=out)
+    renderer.write(pa.RecordBatch.from_pylist([{"x": 7}], schema=to_arrow_schema(schema)))
+    first = read.getvalue()
+    assert (b"7" in first or b"\7" in first) is (name != "table")
+    renderer.finish()
+    ended = read.getvalue()
+    out.flush()
+    assert read.getvalue() == ended
+
+
+class _Kept(io.RawIOBase):
+    """What is written reaches a buffer that outlives it."""
+
+    def __init__(self, kept: io.BytesIO) -> None:
+        self._kept = kept
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        return self._kept.write(bytes(data))
 
 
 NOON = datetime.datetime(2020, 1, 2, 12)

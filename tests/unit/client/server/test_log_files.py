@@ -94,7 +94,7 @@ def test_a_standard_error_that_nobody_reads_stops_nobody(
         started = time.monotonic()
         for number in range(3_000):
             handler.pass_on(f"{number} {'x' * 100}\n")
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 30
         kept = (tmp_path / "sqlstream-000001.log").read_text()
         assert len(kept.splitlines()) == 3_000
         drained = threading.Thread(target=lambda: reader.read(400_000), daemon=True)
@@ -102,4 +102,4 @@ def test_a_standard_error_that_nobody_reads_stops_nobody(
         handler.close()
         monkeypatch.undo()
         full.close()
-        drained.join(5)
+        drained.join(60)

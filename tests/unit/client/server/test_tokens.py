@@ -63,5 +63,5 @@ def test_tokens_added_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
     for adder in adders:
         adder.start()
     for adder in adders:
-        adder.join(20)
+        adder.join(60)
     assert sorted(t.name for t in Tokens(str(tmp_path)).all()) == names

@@ -241,7 +241,7 @@ def test_a_commit_waits_for_another_process_that_has_the_file_open(tmp_path: Pat
             patch.setattr(committing, "_TRIES", 2)
             with pytest.raises(ExternalError, match="is locked by another process"):
                 commit(sink, committables)
-        holder.communicate("\n", timeout=10)
+        holder.communicate("\n", timeout=60)
     commit(sink, committables)
     assert stored(path) == [(1, "a"), (2, "b")]
 
@@ -267,7 +267,7 @@ def test_a_file_that_is_locked_when_the_job_begins_may_be_free_when_it_ends(tmp_
         assert holder.stdout is not None
         assert holder.stdout.readline() == "open\n"
         committables = written(sink, [[row(2, "b")]])
-        holder.communicate("\n", timeout=10)
+        holder.communicate("\n", timeout=60)
     commit(sink, committables)
     assert stored(path) == [(1, "a"), (2, "b")]
 

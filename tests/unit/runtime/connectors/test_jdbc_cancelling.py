@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -18,18 +17,22 @@ from sqlstream.errors import ExternalError, Retry
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import LooksUp
 
-pytestmark = pytest.mark.timeout(20)
-
 SCHEMA = Schema.of(("k", sql.BIGINT))
 Interrupts = list[Callable[[], None]]
 
 
 @pytest.fixture
-def options() -> Iterator[dict[str, str]]:
-    """Of a table of a server that takes connections and says nothing."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        url = f"jdbc:postgresql://127.0.0.1:{server.getsockname()[1]}/db"
-        yield {"url": url, "table-name": "t", "username": "u", "password": "p"}
+def server() -> Iterator[socket.socket]:
+    """It takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening
+
+
+@pytest.fixture
+def options(server: socket.socket) -> dict[str, str]:
+    """Of a table of the server."""
+    url = f"jdbc:postgresql://127.0.0.1:{server.getsockname()[1]}/db"
+    return {"url": url, "table-name": "t", "username": "u", "password": "p"}
 
 
 def write(options: dict[str, str], interrupts: Interrupts) -> None:
@@ -50,22 +53,26 @@ def look_up(options: dict[str, str], interrupts: Interrupts) -> None:
 
 @pytest.mark.parametrize("use", [write, read, look_up])
 def test_a_connect_that_is_not_answered_ends_with_the_task(
-    options: dict[str, str], use: Callable[[dict[str, str], Interrupts], None]
+    server: socket.socket, options: dict[str, str], use: Callable[[dict[str, str], Interrupts], None]
 ) -> None:
     interrupts: Interrupts = []
 
-    def cancel() -> None:
-        for interrupt in interrupts:
-            interrupt()
+    def cancel_while_it_connects() -> None:
+        # Accepted and kept open: what the connect waits for is the server's answer.
+        connection, _ = server.accept()
+        with connection:
+            for interrupt in interrupts:
+                interrupt()
+            has_ended.wait(60)
 
-    timer = threading.Timer(0.3, cancel)
-    timer.start()
-    begun_s = time.monotonic()
+    has_ended = threading.Event()
+    cancelling = threading.Thread(target=cancel_while_it_connects)
+    cancelling.start()
     with pytest.raises(ExternalError, match="the task is cancelled"):
         use(options, interrupts)
-    timer.join()
+    has_ended.set()
+    cancelling.join(60)
     assert interrupts
-    assert time.monotonic() - begun_s < 5
 
 
 def test_no_try_begins_after_the_cancel() -> None:

@@ -51,7 +51,7 @@ def locked(path: Path) -> Iterator[None]:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "locked\n"
         yield
-        holder.communicate("\n", timeout=10)
+        holder.communicate("\n", timeout=60)
 
 
 def run(path: Path, *statements: str) -> None:

@@ -32,6 +32,6 @@ def test_each_thread_has_one_connection_with_one_thread() -> None:
     others: list[object] = []
     thread = threading.Thread(target=lambda: others.append(duckdb_connection()))
     thread.start()
-    thread.join(10)
+    thread.join(60)
     assert others
     assert others[0] is not own

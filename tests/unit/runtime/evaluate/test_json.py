@@ -31,13 +31,14 @@ def planner() -> Planner:
     return made
 
 
-def evaluated(expression: str, **row: Any) -> Any:
+def evaluated(expression: str, next_text: str = "other", /, **row: Any) -> Any:
     """The value of an expression over a row, which stands between two others in a longer column."""
     node = planner().bind(f"SELECT {expression} FROM t")
     assert isinstance(node, Project)
     schema = planner().bind("SELECT * FROM t").schema
     other = {"j": '{"other": [1, "two"]}', "s": "other"}
-    rows = [{f.name: r.get(f.name) for f in schema.fields} for r in (other, row, other)]
+    following = {**other, "s": next_text}
+    rows = [{f.name: r.get(f.name) for f in schema.fields} for r in (other, row, following)]
     batch = pa.Table.from_pylist(rows, to_arrow_schema(schema)).combine_chunks().to_batches()[0].slice(1, 1)
     context = EvaluationContext(time_zone="Europe/Berlin")
     return compile_expression(node.expressions[0], node.input.schema, context)(batch).to_pylist()[0]
@@ -237,6 +238,20 @@ def test_is_json_tests_the_grammar_and_the_kind(text: str | None, values: tuple[
         assert evaluated(f"s IS JSON {kind}", s=text) is value
         assert evaluated(f"s IS NOT JSON {kind}", s=text) is (None if value is None else not value)
     assert evaluated("s IS JSON", s=text) is values[0]
+
+
+def test_a_text_ends_where_its_row_ends() -> None:
+    """What stands in the next row would complete each of these."""
+    for text, next_text in (
+        ('"a', '"'),
+        ("[1", "]"),
+        ('{"a": 1', "}"),
+        ("tru", "e"),
+        ("-", "1"),
+        ("1.", "5"),
+        ('"\\', '""'),
+    ):
+        assert evaluated("s IS JSON", next_text, s=text) is False, text
 
 
 OTHERS: list[tuple[str, dict[str, Any], Any]] = [

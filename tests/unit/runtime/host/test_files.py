@@ -98,7 +98,6 @@ def _link_to_device(path):
     return path
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("make", [_pipe, _link_to_pipe, _socket, _link_to_device])
 def test_what_is_no_file_is_refused_at_once(make, tmp_path):
     path = make(str(tmp_path / "f"))
@@ -109,7 +108,6 @@ def test_what_is_no_file_is_refused_at_once(make, tmp_path):
         LocalFiles().lock(path)
 
 
-@pytest.mark.timeout(20)
 def test_a_pipe_that_takes_the_place_of_a_file_is_refused_too(tmp_path, monkeypatch):
     (tmp_path / "f").write_text("x")
     os.mkfifo(tmp_path / "pipe")
@@ -208,3 +206,19 @@ def test_only_a_directory_that_is_empty_is_removed_as_one(tmp_path):
     files.remove(str(tmp_path / "link"))
     assert tmp_path.exists()
     assert not (tmp_path / "link").is_symlink()
+
+
+def test_the_longest_name_is_that_of_the_nearest_directory_which_is_there(monkeypatch):
+    def pathconf(path: str, name: str) -> int:
+        if path != "/":
+            raise FileNotFoundError(path)
+        return 143
+
+    monkeypatch.setattr(os, "pathconf", pathconf)
+    assert LocalFiles().name_bytes_max("/not/there") == 143
+    monkeypatch.setattr(os, "pathconf", lambda path, name: _fail_to_tell())
+    assert LocalFiles().name_bytes_max("/not/there") == 255
+
+
+def _fail_to_tell() -> int:
+    raise OSError(errno.EINVAL, "no such limit")

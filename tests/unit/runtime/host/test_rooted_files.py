@@ -174,7 +174,6 @@ def test_a_root_within_a_system_directory_and_files_in_memory_are_allowed(tmp_pa
     assert RootedFiles(FilePlaces()).check("/dev/shm/t/a.csv") == "/dev/shm/t/a.csv"
 
 
-@pytest.mark.timeout(20)
 def test_a_pipe_is_neither_read_nor_written(places: tuple[RootedFiles, Path, Path]) -> None:
     files, inside, _ = places
     os.mkfifo(inside / "pipe")

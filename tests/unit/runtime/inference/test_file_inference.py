@@ -19,8 +19,6 @@ from runtime.inference.path_names import paths_after
 from sqlstream.catalog import InferredTable
 from sqlstream.errors import UserError
 
-pytestmark = pytest.mark.timeout(60)
-
 DEFAULTS = {"csv.header": "true", "csv.empty-string-as-null": "true"}
 
 

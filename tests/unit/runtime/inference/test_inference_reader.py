@@ -16,7 +16,7 @@ from sqlstream.specs import InferTableSpec
 from sqlstream.specs.infer_table import InferenceAnswer
 from sqlstream.spi.connector import SourceStatus
 
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 
 
 def read(options: dict[str, str], files: Any = None) -> InferenceAnswer:
@@ -74,7 +74,7 @@ def test_a_slow_disk_holds_up_neither_the_task_nor_its_end(tmp_path: Path) -> No
     started = time.monotonic()
     assert reader.poll() is SourceStatus.NOTHING_YET
     reader.close()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
     files.is_let.set()
     (thread,) = (t for t in threading.enumerate() if t.name == "infer table")
     thread.join(TIMEOUT_S)

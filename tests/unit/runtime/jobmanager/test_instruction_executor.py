@@ -37,7 +37,7 @@ from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import JobStatus
 
 MakeJob = Callable[..., JobGraph]
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
 
 
 class Outside:

@@ -69,7 +69,7 @@ def test_a_job_is_what_its_tasks_are(
 
 def test_attempts_of_a_subtask_follow_each_other_and_only_the_last_may_live(make_job: MakeJob) -> None:
     graph = graph_in(make_job, State.RUNNING, State.RUNNING)
-    subtask = next(graph.subtasks())
+    subtask = graph.subtasks()[0]
     earlier = Execution("e0", 0, 0, Story())
     subtask.earlier.append(earlier)
     subtask.execution.attempt = 1

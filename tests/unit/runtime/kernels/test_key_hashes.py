@@ -58,7 +58,7 @@ def test_other_threads_know_nothing() -> None:
     with known(KeyHashes(columns, MARKED)):
         thread = threading.Thread(target=lambda: found.append(known_hashes(columns)))
         thread.start()
-        thread.join(5)
+        thread.join(60)
         assert known_hashes(columns) is MARKED
     assert found == [None]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -37,27 +38,40 @@ print(values.tolist(), "compiled" if "numba" in sys.modules else "loaded")
 COMPILED, LOADED = "[2, 3] compiled", "[2, 3] loaded"
 
 
-@pytest.fixture
-def start(tmp_path: Path) -> Callable[[], subprocess.Popen[str]]:
-    """Start a process that calls a kernel whose cache is `tmp_path / "cache"`."""
-    (tmp_path / "own_kernels.py").write_text(SOURCE)
+Start = Callable[[], subprocess.Popen[str]]
+
+
+def starter(directory: Path) -> Start:
+    """Starts a process that calls a kernel whose cache is `directory / "cache"`."""
+    (directory / "own_kernels.py").write_text(SOURCE)
     environment = {
         **os.environ,
-        "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}",
-        "SQLSTREAM_KERNEL_CACHE": str(tmp_path / "cache"),
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{directory}",
+        "SQLSTREAM_KERNEL_CACHE": str(directory / "cache"),
         # Sources of one size that are edited within a second look alike to Python's own cache.
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-
-    def start_one() -> subprocess.Popen[str]:
-        command = [sys.executable, "-P", "-c", PROGRAM]
-        return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE)
-
-    return start_one
+    command = [sys.executable, "-P", "-c", PROGRAM]
+    return lambda: subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE)
 
 
 @pytest.fixture
-def run(start: Callable[[], subprocess.Popen[str]]) -> Callable[[], str]:
+def start(tmp_path: Path) -> Start:
+    return starter(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cache that one process has filled."""
+    directory = tmp_path_factory.mktemp("compiled")
+    assert said(starter(directory)()) == COMPILED
+    return directory / "cache"
+
+
+@pytest.fixture
+def run(tmp_path: Path, start: Start, compiled_once: Path) -> Callable[[], str]:
+    """Run such a process, behind one that has compiled the kernel; says what it has said."""
+    shutil.copytree(compiled_once, tmp_path / "cache")
     return lambda: said(start())
 
 
@@ -73,13 +87,12 @@ def cached(tmp_path: Path) -> Path:
 
 
 def test_a_kernel_is_compiled_once_and_loaded_without_numba(tmp_path: Path, run: Callable[[], str]) -> None:
-    assert [run(), run()] == [COMPILED, LOADED]
+    assert run() == LOADED
     assert (tmp_path / "cache").stat().st_mode & 0o777 == 0o700
     assert is_safe(cached(tmp_path))
 
 
 def test_code_of_an_edited_source_is_not_loaded(tmp_path: Path, run: Callable[[], str]) -> None:
-    run()
     source = tmp_path / "own_kernels.py"
     before = source.stat()
     source.write_text(SOURCE.replace("value + 1", "value + 5"))
@@ -89,7 +102,6 @@ def test_code_of_an_edited_source_is_not_loaded(tmp_path: Path, run: Callable[[]
 
 
 def test_code_of_versions_long_gone_is_removed(tmp_path: Path, run: Callable[[], str]) -> None:
-    run()
     (current,) = (tmp_path / "cache").iterdir()
     others = [current.with_name(f"own_kernels-{n:032x}.kernels") for n in range(4)]
     kept = current.with_name(f"own_kernels_of_others-{0:032x}.kernels")
@@ -117,7 +129,6 @@ def test_code_of_versions_long_gone_is_removed(tmp_path: Path, run: Callable[[],
 def test_damaged_code_is_compiled_again(
     tmp_path: Path, run: Callable[[], str], damage: Callable[[bytes], bytes]
 ) -> None:
-    run()
     file = cached(tmp_path)
     file.write_bytes(damage(file.read_bytes()))
     assert [run(), run()] == [COMPILED, LOADED]
@@ -127,19 +138,16 @@ def test_damaged_code_is_compiled_again(
 def test_code_that_others_could_have_written_is_not_loaded(
     tmp_path: Path, run: Callable[[], str], is_directory: bool
 ) -> None:
-    run()
     (tmp_path / "cache" if is_directory else cached(tmp_path)).chmod(0o777)
     assert run() == COMPILED
 
 
-def test_kernels_run_where_nothing_can_be_kept(tmp_path: Path, run: Callable[[], str]) -> None:
+def test_kernels_run_where_nothing_can_be_kept(tmp_path: Path, start: Start) -> None:
     (tmp_path / "cache").write_text("a file, no directory")
-    assert [run(), run()] == [COMPILED, COMPILED]
+    assert [said(start()), said(start())] == [COMPILED, COMPILED]
 
 
-def test_processes_that_fill_the_cache_at_once_leave_one_whole_file(
-    tmp_path: Path, start: Callable[[], subprocess.Popen[str]]
-) -> None:
+def test_processes_that_fill_the_cache_at_once_leave_one_whole_file(tmp_path: Path, start: Start) -> None:
     processes = [start() for _ in range(3)]
     assert {said(process) for process in processes} <= {COMPILED, LOADED}
     assert cached(tmp_path).suffix == ".kernels"

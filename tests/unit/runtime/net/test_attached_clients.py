@@ -98,7 +98,7 @@ class BusyNeighbour:
 
     def __exit__(self, *error: object) -> None:
         self._is_over.set()
-        self._thread.join(5)
+        self._thread.join(60)
 
 
 def test_a_stream_ends_after_its_client_is_gone_while_a_neighbour_is_busy(
@@ -114,7 +114,7 @@ def test_a_stream_ends_after_its_client_is_gone_while_a_neighbour_is_busy(
     with BusyNeighbour(clients):
         reader.start()
         clients.is_gone.set()
-        reader.join(20)
+        reader.join(60)
     assert received == [[]]
     assert clients.lost == ["query"]
 
@@ -135,7 +135,7 @@ def test_a_writer_that_is_abandoned_goes_on_while_a_neighbour_is_busy(
     )
     with BusyNeighbour(clients):
         writer.start()
-        writer.join(20)
+        writer.join(60)
     assert taken == [False]
     stream.close()  # type: ignore[attr-defined]
 
@@ -153,7 +153,7 @@ def test_a_job_that_prints_waits_for_a_client_that_is_behind(monkeypatch: pytest
     writer.join(0.05)
     assert writer.is_alive()
     assert next(stream) == JobPrinted("insert", ["0123456789"], False)
-    writer.join(5)
+    writer.join(60)
     assert taken == [True]
     assert next(stream) == JobPrinted("insert", ["second"], False)
 
@@ -168,7 +168,7 @@ def test_a_writer_that_waits_goes_on_when_the_client_is_gone(monkeypatch: pytest
     writer = threading.Thread(target=lambda: taken.append(clients.put("insert", "second")), daemon=True)
     writer.start()
     stream.close()  # type: ignore[attr-defined]
-    writer.join(5)
+    writer.join(60)
     # The caller writes it where lines of jobs without a client go.
     assert taken == [False]
     assert clients.logged == [("insert", ["first"], False)]

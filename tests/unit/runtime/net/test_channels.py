@@ -255,7 +255,7 @@ def test_a_producer_that_asks_for_room_and_its_consumer_pass_all_items_within_th
     def produce():
         for number in range(sent):
             while not channel.has_room:
-                has_room.acquire(timeout=10)
+                has_room.acquire(timeout=60)
             channel.put(Watermark(number), 7)
         channel.put(EndOfInput(), 7)
 
@@ -263,13 +263,13 @@ def test_a_producer_that_asks_for_room_and_its_consumer_pass_all_items_within_th
     producer.start()
     items = []
     while not items or items[-1] != EndOfInput():
-        assert may_take.acquire(timeout=10)
+        assert may_take.acquire(timeout=60)
         has_more = True
         while has_more:
             most = max(most, channel.queued_bytes)
             item, has_more = taken(channel)
             items += [item] if item is not None else []
-    producer.join(10)
+    producer.join(60)
     assert items == [*(Watermark(number) for number in range(sent)), EndOfInput()]
     assert most <= 1000 + 2 * 7
 
@@ -303,7 +303,7 @@ def started(call, *args):
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     channel = call.__self__
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while not channel._changed._waiters and time.monotonic() < deadline:
         time.sleep(0.001)
     assert channel._changed._waiters
@@ -320,7 +320,7 @@ def test_a_writer_that_waits_for_room_is_woken_by(end):
     channel.put(BATCH, 10)
     thread, outcome = started(channel.wait_for_room)
     end(channel)
-    thread.join(5)
+    thread.join(60)
     assert (outcome, channel.has_room) == ([None], True)
 
 
@@ -341,7 +341,7 @@ def test_who_waits_for_the_other_end_is_woken_by(end, expected):
     channel = Channel(10)
     thread, outcome = started(channel.wait_connected)
     end(channel)
-    thread.join(5)
+    thread.join(60)
     assert outcome == [expected]
 
 

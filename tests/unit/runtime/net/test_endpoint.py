@@ -16,7 +16,6 @@ from runtime.net.flight import FlightConnections, FlightServer
 from runtime.net.tls import TlsFiles, read_identity
 from sqlstream.errors import ExternalError, UserError
 
-pytestmark = pytest.mark.timeout(30)
 TLS = "security.ssl.internal."
 
 

@@ -71,7 +71,7 @@ def test_a_client_that_wants_no_more_rows_stops_the_sink(peers):
     assert next(iter(peers.store.reader("job"))).num_rows == 100_000
     assert not stopped.wait(0.2)
     peers.store.close("job")
-    assert stopped.wait(10)
+    assert stopped.wait(60)
 
 
 def test_a_writer_that_waits_for_the_client_is_released_by_abort(peers):
@@ -93,8 +93,8 @@ def test_a_writer_that_waits_for_the_client_is_released_by_abort(peers):
         time.sleep(0.05)
     aborting = threading.Thread(target=stream.abort, daemon=True)
     aborting.start()
-    assert stopped.wait(10)
-    aborting.join(10)
+    assert stopped.wait(60)
+    aborting.join(60)
     assert not aborting.is_alive()
 
 

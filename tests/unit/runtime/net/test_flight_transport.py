@@ -23,7 +23,7 @@ class Peer:
         self.server = FlightServer("token", self._take)
 
     def _take(self, data: bytes) -> None:
-        assert self.may_take.wait(10)
+        assert self.may_take.wait(60)
         message = decode_control_message(data)
         assert isinstance(message, CancelTask)
         self.taken.append(message.execution_id)
@@ -48,7 +48,7 @@ def test_messages_that_wait_for_a_peer_arrive_in_order(peer: Peer, count: int) -
         transport.send(peer.server.address, CancelTask("tm", "job", execution_id))
     # The call under way is held up: the others wait behind it.
     peer.may_take.set()
-    assert peer.has_all.wait(10)
+    assert peer.has_all.wait(60)
     transport.close()
     connections.close()
     assert peer.taken == wanted
@@ -62,9 +62,9 @@ def test_a_closed_transport_sends_what_was_waiting_and_ends_its_threads(peer: Pe
         transport.send(peer.server.address, CancelTask("tm", "job", execution_id))
     transport.close()
     peer.may_take.set()
-    assert peer.has_all.wait(10)
+    assert peer.has_all.wait(60)
     (sender,) = [t for t in threading.enumerate() if t.name == f"send-{peer.server.address}"] or [None]
     if sender is not None:
-        sender.join(10)
+        sender.join(60)
         assert not sender.is_alive()
     connections.close()

@@ -38,7 +38,7 @@ def test_a_sink_waits_for_a_client_that_is_behind():
     writer.start()
     rows = iter(store.reader("job"))
     assert next(rows).num_rows == 100
-    writer.join(5)
+    writer.join(60)
     assert not writer.is_alive()
     assert next(rows).num_rows == 100
 
@@ -71,7 +71,7 @@ def test_a_cancelled_sink_does_not_wait_for_its_client_while_rows_of_another_job
     wait_until_it_waits(store)
     stream.abort()
     DirectClientStream(store, "other", 1).put_rows(BATCH)
-    writer.join(5)
+    writer.join(60)
     assert outcome == ["closed"]
 
 
@@ -108,13 +108,13 @@ def ends_reading(store, end):
     reader.start()
     wait_until_it_waits(store)
     end()
-    reader.join(5)
+    reader.join(60)
     return read == [[]]
 
 
 def wait_until_it_waits(store):
     """Until another thread waits for the store to change."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while not store._changed._waiters and time.monotonic() < deadline:
         time.sleep(0.001)
     assert store._changed._waiters
@@ -136,7 +136,7 @@ def test_rows_wake_the_client_that_waits_for_them():
     reader.start()
     wait_until_it_waits(store)
     DirectClientStream(store, "job", 1).put_rows(BATCH)
-    reader.join(5)
+    reader.join(60)
     assert read == [BATCH]
 
 
@@ -158,7 +158,7 @@ def test_whatever_ends_the_rows_of_a_job_wakes_the_sink_that_waits_for_room(end,
     writer.start()
     wait_until_it_waits(store)
     store.close_all() if end == "close_all" else getattr(store, end)("job")
-    writer.join(5)
+    writer.join(60)
     assert outcome == ["closed"]
 
 
@@ -172,7 +172,7 @@ def test_a_client_that_reads_wakes_the_sink_that_waits_for_room(monkeypatch):
     wait_until_it_waits(store)
     rows = iter(store.reader("job"))
     assert next(rows) == BATCH
-    writer.join(5)
+    writer.join(60)
     assert not writer.is_alive()
     store.close_all()
     assert list(rows) == [BATCH]

@@ -93,7 +93,6 @@ def compare_for_ever(compare: CompareRows) -> None:
         compare.on_finish(Collected())
 
 
-@pytest.mark.timeout(60)
 def test_a_cancelled_task_ends_a_comparison_that_is_under_way() -> None:
     interrupts: list[Interrupt] = []
     schema = Schema.of(("k", sql.BIGINT))

@@ -17,7 +17,7 @@ from runtime.taskmanager.task_manager_options import TaskManagerOptions, decode_
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason
 
 OPTIONS = TaskManagerOptions("", "unix:/nowhere/a", "secret", 1, 0, 1000, 1000)
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 CHILD = """
 import sys
 line = sys.stdin.buffer.readline()

@@ -96,7 +96,7 @@ class Writer:
         self._stage, self._subtask, self._rows = stage, context.subtask, 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._stage.gate.wait(20)
+        self._stage.gate.wait(60)
         if self._stage.fail_at_write:
             raise ValueError("cannot be written")
         self._rows += batch.num_rows
@@ -280,7 +280,7 @@ class Relay:
     def _take_one(self) -> Any:
         readable = threading.Event()
         self.output.listen(readable.set)
-        assert readable.wait(20)
+        assert readable.wait(60)
         return self.output.take()[0].item
 
 

@@ -102,7 +102,7 @@ def test_an_operator_that_overdraws_waits_which_is_backpressure():
     assert channel.queued_bytes == 2 * BATCH.nbytes
     channel.take()
     channel.take()
-    writer.join(5)
+    writer.join(60)
     assert partition.bytes_out == 3 * BATCH.nbytes
     ratios = times.total_ratios()
     assert sum(ratios.values()) == 1000

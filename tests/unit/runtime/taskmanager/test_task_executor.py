@@ -290,6 +290,7 @@ def test_a_runner_that_reports_a_task_twice_is_a_bug_with_a_story() -> None:
     executor.handle(TaskStateChanged("e1", FINISHED), 20)
     with pytest.raises(InternalError, match="does not run") as caught:
         executor.handle(TaskStateChanged("e1", RUNNING), 30)
+    assert "3 e1 INITIALIZING" in caught.value.story
     assert caught.value.story[-1] == "20 e1 FINISHED"
 
 

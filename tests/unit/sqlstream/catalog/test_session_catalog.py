@@ -104,7 +104,7 @@ def run_at_once(scripts: list[str], manager: CatalogManager | None = None) -> li
         # A cluster starts with its first job, and there is none here.
         session = Session(LocalClusterClient(), catalogs=manager)
         statements = parse_script(scripts[number])
-        gate.wait(30)
+        gate.wait(60)
         for statement in statements:
             try:
                 outcome = session.execute(statement)

@@ -19,8 +19,6 @@ from runtime.batch.spark.partition_sender import PartitionHead, send_partition
 from runtime.batch.spark.partition_spool import IN_MEMORY_BYTES_MAX, PartitionSpool
 from sqlstream.errors import ExternalError, JobError
 
-pytestmark = pytest.mark.timeout(60)
-
 
 def batch_of(*values: int) -> pa.RecordBatch:
     return pa.record_batch({"n": pa.array(values, pa.int64())})
@@ -125,7 +123,7 @@ def test_while_the_reader_has_rows_to_take_senders_wait(
     threading.Thread(target=send_second, daemon=True).start()
     assert not is_sent.wait(0.5)
     assert len(values(receiver, 2)) == 220_000
-    assert is_sent.wait(5)
+    assert is_sent.wait(60)
 
 
 def test_while_the_next_partition_is_missing_no_sender_waits(
@@ -190,7 +188,7 @@ def test_closing_wakes_senders_that_wait(
     sender.start()
     time.sleep(0.1)
     receiver.close()
-    sender.join(5)
+    sender.join(60)
     assert len(ended) == 1
 
 

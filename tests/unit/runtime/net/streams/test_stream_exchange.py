@@ -31,8 +31,6 @@ from runtime.net.tls import TlsFiles, read_identity
 from sqlstream.elements import CheckpointBarrier, EndOfInput, Watermark, WatermarkStatus
 from sqlstream.messages.rpc import InputChannelDescriptor
 
-pytestmark = pytest.mark.timeout(30)
-
 CAPACITY = 1 << 20
 MEMORY = 16 << 20
 PATHS = ("shared", "socket", "tcp", "tls")
@@ -124,7 +122,7 @@ class Reader:
 
     def read(self, is_done: Callable[[], bool]) -> list[Any]:
         while not is_done():
-            assert self._readable.acquire(timeout=10)
+            assert self._readable.acquire(timeout=60)
             has_more = True
             while has_more:
                 queued, has_more = self._channel.take()
@@ -143,7 +141,7 @@ def put(channel: Channel, *items: Any) -> None:
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + 10
+    deadline_s = time.monotonic() + 60
     while not is_so():
         assert time.monotonic() < deadline_s
         time.sleep(0.005)
@@ -300,7 +298,7 @@ def test_a_producer_that_stops_early_is_reported_as_lost(make: Callable[[str], P
     output = peers.producer.output()
     put(output, Watermark(1))
     output.close()
-    assert peers.has_lost.wait(10)
+    assert peers.has_lost.wait(60)
     assert peers.lost == ["the producer stopped before the end of its rows"]
 
 
@@ -309,7 +307,7 @@ def test_a_batch_that_cannot_be_sent_fails_its_channel_alone(peers: Peers) -> No
     peers.input(0)
     outputs = [peers.producer.output(i) for i in range(2)]
     put(outputs[0], SMALL, pa.record_batch({"a": ["a column of another type"]}))
-    assert peers.has_lost.wait(10)
+    assert peers.has_lost.wait(60)
     assert [cause[:27] for cause in peers.lost] == ["a batch could not be sent: "]
     with pytest.raises(ChannelClosed):
         put(outputs[0], SMALL)
@@ -365,7 +363,7 @@ def test_rows_from_the_same_process_are_passed_directly(peers: Peers) -> None:
 def test_a_peer_that_cannot_be_reached_is_reported_as_lost_by_its_name(peers: Peers) -> None:
     peers.producer.server.shutdown()
     peers.input()
-    assert peers.has_lost.wait(10)
+    assert peers.has_lost.wait(60)
     assert peers.lost[0].startswith('could not connect to TaskManager "tm-7": ')
 
 
@@ -462,4 +460,4 @@ def test_a_process_without_descriptors_accepts_later_and_does_not_spin(tmp_path:
             assert time.process_time() - used_s < 0.3
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        assert accepted.wait(10)
+        assert accepted.wait(60)

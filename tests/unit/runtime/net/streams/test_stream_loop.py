@@ -6,11 +6,7 @@ import socket
 import threading
 from contextlib import closing
 
-import pytest
-
 from runtime.net.streams.stream_loop import StreamLoop
-
-pytestmark = pytest.mark.timeout(30)
 
 
 def test_a_call_that_calls_again_leaves_sockets_their_turn() -> None:
@@ -25,7 +21,7 @@ def test_a_call_that_calls_again_leaves_sockets_their_turn() -> None:
         loop.call(call_again)
         loop.add(near, lambda is_readable, is_writable: was_served.set())
         far.send(b"x")
-        assert was_served.wait(10)
+        assert was_served.wait(60)
 
 
 def test_what_is_removed_after_the_end_is_closed_at_once() -> None:

@@ -28,8 +28,6 @@ from runtime.net.streams.stream_loop import StreamLoop
 from runtime.net.streams.subpartition_stream import SubpartitionStream
 from sqlstream.messages.rpc import InputChannelDescriptor
 
-pytestmark = pytest.mark.timeout(30)
-
 CREDENTIALS = Credentials("secret")
 SUBPARTITION = SubpartitionId("job", "p", 0)
 
@@ -66,7 +64,7 @@ class Consumer:
         self.stream.start()
 
     def _connect(self) -> tuple[ByteStream, int | None]:
-        assert self.answers.wait(10)
+        assert self.answers.wait(60)
         return ByteStream(self.near, None), self.file
 
     def _on_lost(self, cause: str) -> None:
@@ -102,7 +100,7 @@ def test_shared_memory_that_cannot_be_mapped_loses_the_channels_and_closes_the_c
     consumer = Consumer(is_segment_good=False)
     with closing(consumer.loop), consumer.far:
         consumer.answers.set()
-        assert consumer.has_lost.wait(10)
+        assert consumer.has_lost.wait(60)
         assert consumer.lost == ["could not connect to tm-1: a shared file without room"]
         assert consumer.far.recv(1) == b""
 
@@ -154,7 +152,7 @@ def test_who_is_greeted_to_the_end_behind_the_close_is_disconnected(exchange: St
         peer.start()
         connection, _ = listening.accept()
         exchange._accept(connection)
-        peer.join(10)
+        peer.join(60)
     opened[0].socket.settimeout(10)
     assert opened[0].socket.recv(1) == b""
     opened[0].close()

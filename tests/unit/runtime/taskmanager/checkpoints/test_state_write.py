@@ -150,14 +150,14 @@ def test_a_store_that_takes_nothing_and_a_snapshot_that_is_gone_refuse_the_check
 
 
 def test_writing_threads_make_every_call_and_none_behind_their_stop() -> None:
-    threads, made, both = WritingThreads(2), queue.SimpleQueue[int](), threading.Barrier(2, timeout=20)
+    threads, made, both = WritingThreads(2), queue.SimpleQueue[int](), threading.Barrier(2, timeout=60)
     for _ in range(2):
         threads.submit(lambda: made.put(both.wait()))
     for _ in range(10):
         threads.submit(lambda: made.put(9))
     threads.stop()
     threads.submit(lambda: made.put(7))
-    assert sorted(made.get(timeout=20) for _ in range(12)) == [0, 1, *[9] * 10]
+    assert sorted(made.get(timeout=60) for _ in range(12)) == [0, 1, *[9] * 10]
     with pytest.raises(queue.Empty):
         made.get(timeout=0.05)
 
@@ -170,6 +170,6 @@ def test_a_call_that_raises_is_logged_and_the_next_is_made(caplog: pytest.LogCap
 
     threads.submit(fail)
     threads.submit(lambda: made.put(5))
-    assert made.get(timeout=20) == 5
+    assert made.get(timeout=60) == 5
     assert "the disk does not answer" in caplog.text
     threads.stop()

@@ -14,8 +14,6 @@ from runtime.batch.spark.connect import result_spool
 from runtime.batch.spark.connect.result_spool import ResultSpool
 from sqlstream.errors import ExternalError
 
-pytestmark = pytest.mark.timeout(30)
-
 
 def batch(number: int, rows: int = 1000) -> pa.RecordBatch:
     return pa.record_batch([pa.array([number] * rows)], ["n"])

@@ -1,0 +1,78 @@
+"""Sources of changes by key: their rows become a changelog that every operator can read."""
+
+from __future__ import annotations
+
+from planner.physical.calc import identity, plan_calc
+from planner.physical.description import describe, describe_columns
+from planner.physical.exchanges import hash_or_singleton
+from planner.physical.node import PhysicalNode
+from planner.physical.planning import Planning, over
+from planner.physical.traits import Traits
+from planner.relational.nodes import TableScan
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import Span, UserError
+from sqlstream.expressions import conjunction
+from sqlstream.specs.changelog_normalize import ChangelogNormalizeSpec
+
+EVENTS_DUPLICATE = "table.exec.source.cdc-events-duplicate"
+
+
+def normalizes(planning: Planning, node: TableScan) -> bool:
+    """Whether the rows of a scan must be made a changelog. UserError SS3495 for events that may come twice, of a table without a
+    key."""
+    if node.mode is ChangelogMode.UPSERT:
+        return True
+    if node.mode.is_insert_only or not planning.setting(EVENTS_DUPLICATE):
+        return False
+    if not node.table.primary_key:
+        raise UserError(
+            "SS3495",
+            f'"{EVENTS_DUPLICATE}" is set, and table "{node.table.path.name}" has no primary key to know an event again by',
+            span=node.span,
+            hint="declare PRIMARY KEY (…) NOT ENFORCED in the table",
+        )
+    return True
+
+
+def filtered_by_key(planning: Planning, source: PhysicalNode, node: TableScan) -> PhysicalNode:
+    """The changes of the rows that the filters of the scan let through."""
+    condition = conjunction(node.filters)
+    if condition is None:
+        return source
+    return plan_calc(planning, source, identity(source.schema), condition, source.schema, node.span)
+
+
+def plan_changelog_normalize(planning: Planning, source: PhysicalNode, node: TableScan) -> PhysicalNode:
+    """The last row of each primary key. Filters by the key come before it: they drop all changes of a row, or none."""
+    source = filtered_by_key(planning, source, node)
+    names = node.schema.names
+    keys = tuple(names.index(name) for name in node.table.primary_key)
+    values: tuple[int, ...] = ()
+    if source.traits.is_insert_only:
+        values = tuple(i for i, name in enumerate(node.columns) if name not in node.table.primary_key)
+    return normalized(planning, source, keys, values, node.span)
+
+
+def normalized(
+    planning: Planning,
+    source: PhysicalNode,
+    keys: tuple[int, ...],
+    values: tuple[int, ...],
+    span: Span | None,
+) -> PhysicalNode:
+    """Changes by key as a changelog of whole rows; of rows without operations, those with nothing in `values` delete."""
+    spec = ChangelogNormalizeSpec(keys, values, planning.state_ttl_ms)
+    return planning.node(
+        "ChangelogNormalize",
+        spec,
+        over(source, hash_or_singleton(keys)),
+        source.schema,
+        Traits(
+            is_insert_only=False,
+            is_bounded=source.traits.is_bounded,
+            keys=frozenset({frozenset(keys)}),
+            times=source.traits.times,
+        ),
+        describe("ChangelogNormalize", key=describe_columns(keys, source.schema)),
+        span,
+    )

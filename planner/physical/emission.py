@@ -1,0 +1,45 @@
+"""Early and late firing of windows, as the settings of the session ask for it."""
+
+from __future__ import annotations
+
+from planner.physical.planning import Planning
+from sqlstream.errors import Span, UserError
+from sqlstream.specs import EmitSpec, WindowKind, WindowSpec
+
+
+def emit_strategy(planning: Planning, window: WindowSpec, span: Span | None) -> EmitSpec | None:
+    """When the windows of an aggregation emit; None when each emits its final result once. UserError SS4002 for late firing
+    without a lateness, SS3011 for SESSION."""
+    is_early = bool(planning.setting("table.exec.emit.early-fire.enabled"))
+    lateness_ms = _lateness_ms(planning, span) if window.is_event_time else 0
+    if not is_early and not lateness_ms:
+        return None
+    if window.kind is WindowKind.SESSION:
+        raise UserError(
+            "SS3011",
+            "a SESSION window emits its result once, when it closes",
+            span=span,
+            detail="sessions merge, and 'table.exec.emit.*' is set",
+            hint="RESET 'table.exec.emit.early-fire.enabled' and 'table.exec.emit.allow-lateness' for this query, or use another"
+            " window",
+        )
+    gathers_late = bool(planning.setting("table.exec.emit.late-fire.enabled"))
+    return EmitSpec(
+        early_ms=int(planning.setting("table.exec.emit.early-fire.delay")) if is_early else -1,
+        late_ms=int(planning.setting("table.exec.emit.late-fire.delay")) if gathers_late else 0,
+        lateness_ms=lateness_ms,
+    )
+
+
+def _lateness_ms(planning: Planning, span: Span | None) -> int:
+    allowed = int(planning.setting("table.exec.emit.allow-lateness"))
+    if allowed or not planning.setting("table.exec.emit.late-fire.enabled"):
+        return allowed
+    if not planning.state_ttl_ms:
+        raise UserError(
+            "SS4002",
+            "'table.exec.emit.late-fire.enabled' needs to know how late a row may be",
+            span=span,
+            hint="SET 'table.exec.emit.allow-lateness' = '1 h', or 'table.exec.state.ttl'",
+        )
+    return planning.state_ttl_ms

@@ -1,0 +1,67 @@
+"""Rows with a column of operations as the changelog that they make."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from planner.lower.refusals import refuse
+from planner.relational.node import SingleInputNode
+from planner.relational.trimming import Columns, Pruning, one_column, over_input
+from planner.relational.wording import columns_text, join_parts
+from sqlstream.changelog import RowKind
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from planner.lower.lowering import Lowering
+    from planner.relational.node import RelationalNode
+    from planner.relational.trimming import Trimmed
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class FromChangelog(SingleInputNode):
+    """The columns of the input but `op`, whose texts `codes` translate into the kinds of the rows. With `keys`, columns of the
+    input, a row replaces the one with its key; a row with another text fails the job unless `skips_invalid`."""
+
+    op: int
+    codes: tuple[tuple[str, RowKind], ...]
+    keys: tuple[int, ...]
+    skips_invalid: bool
+
+    def describe(self) -> str:
+        codes = ", ".join(f"{code}={kind.symbol}" for code, kind in self.codes)
+        return join_parts(
+            f"op=[${self.op}]",
+            f"mapping=[{codes}]",
+            f"keys=[{columns_text(self.keys)}]" if self.keys else "",
+            "invalid=[SKIP]" if self.skips_invalid else "",
+        )
+
+    def lower(self, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
+        raise refuse(lowering.engine.title, "FROM_CHANGELOG, as a batch has no changes", span=self.span)
+
+    def trim(self, pruning: Pruning, wanted: Columns, time: bool) -> Trimmed:
+        wanted = wanted or one_column(self.schema)
+        below = frozenset(self._below(c) for c in wanted) | frozenset(self.keys)
+        source, places = pruning.trim(self.input, below | {self.op}, time)
+        kept = sorted(below)
+        op = places[self.op]
+        # Columns that the input has beyond those that it was asked for are passed on, too.
+        order = [i for i in range(len(source.schema)) if i != op]
+        found = {places[c]: c for c in kept}
+        made = over_input(
+            self,
+            source,
+            schema=source.schema.select(tuple(order)),
+            op=op,
+            keys=tuple(places[k] for k in self.keys),
+        )
+        output = {found[i]: new for new, i in enumerate(order) if i in found}
+        return made, {c: output[self._below(c)] for c in range(len(self.schema)) if self._below(c) in output}
+
+    def _below(self, column: int) -> int:
+        return column if column < self.op else column + 1
+
+    def origin(self, column: int) -> tuple[RelationalNode, int] | None:
+        return self.input, self._below(column)

@@ -1,0 +1,47 @@
+"""A changelog as rows, each with its operation."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from planner.lower.refusals import refuse
+from planner.relational.node import SingleInputNode
+from planner.relational.trimming import Columns, Pruning, over_input
+from planner.relational.wording import columns_text, join_parts
+from sqlstream.changelog import RowKind
+from sqlstream.schema import Schema
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from planner.lower.lowering import Lowering
+    from planner.relational.trimming import Trimmed
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class ToChangelog(SingleInputNode):
+    """The operation of each change, then the columns of the input. `codes` has a text for each RowKind; changes without one are
+    left out. The rows of equal `keys` come from one subtask."""
+
+    codes: tuple[str | None, ...]
+    keys: tuple[int, ...]
+
+    def describe(self) -> str:
+        codes = ", ".join(
+            f"{kind.symbol}={code}"
+            for kind, code in zip(RowKind, self.codes, strict=True)
+            if code is not None
+        )
+        return join_parts(f"mapping=[{codes}]", f"keys=[{columns_text(self.keys)}]" if self.keys else "")
+
+    def lower(self, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
+        raise refuse(lowering.engine.title, "TO_CHANGELOG, as a batch has no changes", span=self.span)
+
+    def trim(self, pruning: Pruning, wanted: Columns, time: bool) -> Trimmed:
+        # Which changes there are depends on all columns, whether they are read or not.
+        every = frozenset(range(len(self.input.schema)))
+        source = pruning.exactly(self.input, every, time)
+        names = (self.schema.fields[0], *self.schema.fields[1:])
+        made = over_input(self, source, schema=Schema(names))
+        return made, {i: i for i in range(len(self.schema))}

@@ -1,0 +1,80 @@
+"""The changes that results by key make to a changelog."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.kernels.buffers import to_array
+from runtime.state.arrays import Array
+from sqlstream.changelog import ChangelogMode, RowKind
+
+
+@dataclass(frozen=True)
+class ResultChanges:
+    """Rows to emit: `rows` are the keys that they are of, `results` their values, `kinds` the column of row kinds (none when
+    the mode is INSERT_ONLY). `is_paired`: a key may occur twice, with its -U directly before its +U."""
+
+    rows: Array
+    results: list[pa.Array]
+    kinds: list[pa.Array]
+    is_paired: bool = False
+
+
+def result_changes(
+    mode: ChangelogMode, is_new: Array, is_gone: Array, before: list[pa.Array], after: list[pa.Array]
+) -> ResultChanges:
+    """The changes from `before` to `after`, one value per key in each column, with keys in their order.
+
+    `is_new` marks keys whose result was not emitted yet, `is_gone` those that have none any more. `before` is read when the mode
+    is RETRACT, where an unchanged result emits nothing.
+    """
+    if mode is ChangelogMode.RETRACT:
+        return _pairs(is_new, is_gone, before, after)
+    if mode is ChangelogMode.INSERT_ONLY:
+        rows, kinds = np.flatnonzero(is_new), []
+    else:
+        rows = np.flatnonzero(~(is_new & is_gone))
+        all_kinds = np.where(is_new, RowKind.INSERT, RowKind.UPDATE_AFTER).astype(np.int8)
+        all_kinds[is_gone] = RowKind.DELETE
+        kinds = [to_array(pa.int8(), all_kinds[rows])]
+    if len(rows) < len(is_new):
+        chosen = pa.array(rows)
+        after = [column.take(chosen) for column in after]
+    return ResultChanges(rows, after, kinds)
+
+
+def _pairs(is_new: Array, is_gone: Array, before: list[pa.Array], after: list[pa.Array]) -> ResultChanges:
+    rows = len(is_new)
+    is_changed = ~is_new & ~is_gone & ~_equal_rows(before, after, rows)
+    is_retracted = is_changed | (is_gone & ~is_new)
+    is_emitted = is_changed | (is_new & ~is_gone)
+    # Candidates 2 * i (the old result of row i) and 2 * i + 1 (the new one) keep a -U next to its +U.
+    picked = np.column_stack([is_retracted, is_emitted]).ravel()
+    row_of = np.repeat(np.arange(rows), 2)[picked]
+    is_after = np.tile(np.array([False, True]), rows)[picked]
+    kinds = np.where(is_after, RowKind.UPDATE_AFTER, RowKind.UPDATE_BEFORE).astype(np.int8)
+    kinds[is_after & is_new[row_of]] = RowKind.INSERT
+    kinds[~is_after & is_gone[row_of]] = RowKind.DELETE
+    if len(kinds) == 0:
+        return ResultChanges(row_of, [], [], is_paired=True)
+    value_rows = pa.array(row_of + np.where(is_after, rows, 0))
+    results = [pa.concat_arrays([b, a]).take(value_rows) for b, a in zip(before, after, strict=True)]
+    return ResultChanges(row_of, results, [to_array(pa.int8(), kinds)], is_paired=True)
+
+
+def _equal_rows(before: list[pa.Array], after: list[pa.Array], rows: int) -> Array:
+    """bool[n]: rows in which all columns are the same, NULL being equal to NULL."""
+    equal = np.ones(rows, dtype=bool)
+    for old, new in zip(before, after, strict=True):
+        if pa.types.is_null(old.type):
+            continue
+        if pa.types.is_nested(old.type):
+            return np.zeros(rows, dtype=bool)
+        same = pc.fill_null(pc.equal(old, new), False)
+        both_null = pc.and_(pc.is_null(old), pc.is_null(new))
+        equal &= pc.or_(same, both_null).to_numpy(zero_copy_only=False)
+    return equal

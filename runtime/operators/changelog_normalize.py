@@ -1,0 +1,125 @@
+"""Changes by key become a changelog of whole rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.kernels.buffers import to_array
+from runtime.operators.batch_groups import batch_groups
+from runtime.operators.operator import Operator, OperatorContext, Output
+from runtime.state.arrays import Array
+from runtime.state.keyed_table import KeyedTable
+from runtime.state.nested_keys import encoded
+from runtime.state.slot_columns import RowColumn
+from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema, without_row_kinds
+from sqlstream.changelog import ChangelogMode, RowKind
+from sqlstream.specs.changelog_normalize import ChangelogNormalizeSpec
+
+
+class ChangelogNormalize(Operator[ChangelogNormalizeSpec]):
+    """Emits what each batch changes of the last row of each key: of several changes of a key the last one counts.
+
+    State: the last row of each key that is there, dropped `state_ttl_ms` after its last change; a key that is deleted is
+    forgotten.
+    """
+
+    def __init__(self, spec: ChangelogNormalizeSpec, context: OperatorContext) -> None:
+        super().__init__(spec, context)
+        self._row_schema = to_arrow_schema(context.input_schemas[0])
+        self._schema = to_arrow_schema(context.output_schema, context.output_mode)
+        self._rows = RowColumn(self._row_schema)
+        keys = pa.schema([self._row_schema.field(key) for key in spec.keys])
+        self._last = context.state.add(
+            KeyedTable("rows", keys, [self._rows], context.state.scope, ttl_ms=spec.state_ttl_ms)
+        )
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        rows, is_deletion = self._last_changes(batch)
+        if not rows.num_rows:
+            return
+        slots, is_new = self._last.get_or_create([rows.column(key) for key in self.spec.keys])
+        self._last.writing(slots)
+        # A key that is deleted and was not there has no row before, and none behind.
+        before = self._rows.get(slots[~is_new])
+        is_added = ~is_deletion
+        after = rows if is_added.all() else rows.filter(pa.array(is_added))
+        self._rows.put(slots[is_added], after)
+        self._emit(before, after, is_new, is_deletion, output)
+        if is_deletion.any():
+            self._last.forget(slots[is_deletion])
+
+    def _last_changes(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Array]:
+        """The last change of each key in the batch, in the order in which their keys came first, and whether it is a deletion."""
+        rows = pa.RecordBatch.from_arrays(without_row_kinds(batch).columns, schema=self._row_schema)
+        if is_changelog(batch):
+            kinds = row_kinds(batch)
+            is_deletion = ~is_accumulate(kinds)
+            says = np.flatnonzero(kinds != RowKind.UPDATE_BEFORE)
+            if len(says) < len(kinds):
+                rows, is_deletion = rows.take(pa.array(says)), is_deletion[says]
+        else:
+            is_deletion = self._are_tombstones(rows)
+        if not rows.num_rows:
+            return rows, is_deletion
+        groups, first_rows = batch_groups([rows.column(key) for key in self.spec.keys], rows.num_rows)
+        if len(first_rows) == rows.num_rows:
+            return rows, is_deletion
+        last = np.empty(len(first_rows), dtype=np.int64)
+        last[groups] = np.arange(rows.num_rows)
+        return rows.take(to_array(pa.int64(), last)), is_deletion[last]
+
+    def _are_tombstones(self, rows: pa.RecordBatch) -> Array:
+        are_all_null = np.full(rows.num_rows, bool(self.spec.values))
+        for column in self.spec.values:
+            are_all_null &= rows.column(column).is_null().to_numpy(zero_copy_only=False)
+        return are_all_null
+
+    def _emit(
+        self, before: pa.RecordBatch, after: pa.RecordBatch, is_new: Array, is_deletion: Array, output: Output
+    ) -> None:
+        count = len(is_new)
+        place_before = np.cumsum(~is_new) - 1
+        place_after = np.cumsum(~is_deletion) - 1
+        is_update = ~is_new & ~is_deletion
+        if not self.spec.state_ttl_ms:
+            # With a time to live it is told again, so that the operators behind keep the row for as long.
+            updates = np.flatnonzero(is_update)
+            olds, news = (
+                rows.take(pa.array(places[updates]))
+                for rows, places in ((before, place_before), (after, place_after))
+            )
+            is_update[updates[_equal_rows(olds, news)]] = False
+        tells_before = self.context.output_mode is ChangelogMode.RETRACT
+        is_retracted = (~is_new & is_deletion) | (is_update & tells_before)
+        is_emitted = (is_new & ~is_deletion) | is_update
+        # Candidates 2 * i (the row before of key i) and 2 * i + 1 (its row behind) keep a -U next to its +U.
+        picked = np.column_stack([is_retracted, is_emitted]).ravel()
+        key_of = np.repeat(np.arange(count), 2)[picked]
+        is_after = np.tile(np.array([False, True]), count)[picked]
+        if not len(key_of):
+            return
+        kinds = np.where(is_after, RowKind.UPDATE_AFTER, RowKind.UPDATE_BEFORE).astype(np.int8)
+        kinds[is_after & is_new[key_of]] = RowKind.INSERT
+        kinds[~is_after & is_deletion[key_of]] = RowKind.DELETE
+        places = np.where(is_after, before.num_rows + place_after[key_of], place_before[key_of])
+        both = pa.concat_batches([before, after])
+        emitted = both.take(to_array(pa.int64(), places))
+        output.emit(
+            pa.RecordBatch.from_arrays([*emitted.columns, to_array(pa.int8(), kinds)], schema=self._schema)
+        )
+
+
+def _equal_rows(olds: pa.RecordBatch, news: pa.RecordBatch) -> Array:
+    """bool[n]: rows in which all columns are the same, NULL being equal to NULL."""
+    equal = np.ones(olds.num_rows, dtype=bool)
+    for old, new in zip(olds.columns, news.columns, strict=True):
+        if pa.types.is_null(old.type):
+            continue
+        if pa.types.is_nested(old.type):
+            old, new = encoded(old), encoded(new)
+        same = pc.fill_null(pc.equal(old, new), False)
+        both_null = pc.and_(old.is_null(), new.is_null())
+        equal &= pc.or_(same, both_null).to_numpy(zero_copy_only=False)
+    return equal

@@ -1,0 +1,25 @@
+"""Spec of the operator that makes a full changelog of changes by key."""
+
+from __future__ import annotations
+
+from sqlstream.specs.spec import OperatorSpec, StateBound, keys_or_ttl, until_ttl
+
+
+class ChangelogNormalizeSpec(OperatorSpec, frozen=True, tag="changelog_normalize"):
+    """Changes by `keys` as a changelog of whole rows (Flink: ChangelogNormalize).
+
+    A row that is added (+I, +U) replaces the one with its key; one that is like the row that is there changes nothing. A -D needs
+    only its key: the row that is there is retracted, whole, and one of an unknown key is dropped. -U rows say nothing. In an
+    insert-only input the rows whose `values` are all NULL are the deletions.
+    The output has -U rows only when its mode is RETRACT.
+    """
+
+    keys: tuple[int, ...]
+    values: tuple[int, ...] = ()
+    state_ttl_ms: int = 0
+
+    def kept_state(self) -> str:
+        return f"the last row of each key; dropped: {until_ttl(self.state_ttl_ms)}"
+
+    def state_bound(self) -> StateBound:
+        return keys_or_ttl(bool(self.keys), self.state_ttl_ms)

@@ -1,0 +1,1 @@
+UPDATE t SET t.a = 1 WHERE b
