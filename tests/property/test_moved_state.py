@@ -74,7 +74,7 @@ QUERIES = {
     "aggregate of a user, by window": """
         SELECT window_end, g, mean(v, 1), seen(v) FROM hops GROUP BY window_start, window_end, g""",
     "aggregate of a user, over": """
-        SELECT id, mean(v, 1) OVER (PARTITION BY k ORDER BY rt), seen(v) OVER w, mean(v, 1) OVER w FROM bids
+        SELECT id, mean(v, 1) OVER (PARTITION BY k ORDER BY rt), seen(v) OVER w, mean(v, 1) OVER w FROM line
         WINDOW w AS (PARTITION BY k ORDER BY rt ROWS BETWEEN 3 PRECEDING AND CURRENT ROW)""",
     "aggregate of kept values": """
         SELECT k, ARRAY_JOIN(CAST(ARRAY_AGG(v) AS ARRAY<STRING>), ','), PERCENTILE(v, 0.5), CAST(COLLECT(k) AS STRING)
