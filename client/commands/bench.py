@@ -12,6 +12,7 @@ from client.commands import (
     bench_latency,
     bench_lookup,
     bench_nexmark,
+    bench_operators,
     bench_state,
 )
 
@@ -20,6 +21,7 @@ examples:
   sqlstream bench nexmark --queries q0,q5
   sqlstream bench latency --seconds 60
   sqlstream bench lookup
+  sqlstream bench operators --only join,top
   sqlstream bench state
   sqlstream bench batch --events 1000000
   sqlstream bench exchange
@@ -31,6 +33,7 @@ examples:
 WORKLOADS: dict[str, tuple[ModuleType, str]] = {
     "nexmark": (bench_nexmark, "how fast the engine answers the Nexmark queries"),
     "lookup": (bench_lookup, "how many rows a lookup join answers on one core"),
+    "operators": (bench_operators, "how many rows each family of operators takes on one core"),
     "latency": (bench_latency, "how soon results are visible to a client of a server"),
     "state": (bench_state, "how fast the keyed state of an operator is found, written and forgotten"),
     "batch": (bench_batch, "the same queries as a stream, in DuckDB and on Spark"),

@@ -77,7 +77,8 @@ def _rejected_text(count: float, place: RejectedRowsPlace | None) -> list[str]:
             f"{said}; the first ones are shown above",
             "hint: add /*+ OPTIONS('source.rejected-rows.path' = 'directory') */ to the table to keep all of them",
         ]
-    return [f"{said}, kept in {place.path}", "hint: each line there names the file, the line and the reason"]
+    hint = "hint: each line there names the file, the line and the reason"
+    return [f"{said}, kept in {place.path}", f"{hint}, as do the rows of `{place.table}$errors`"]
 
 
 def _rows(count: float, kind: str = "", table: str = "") -> str:

@@ -7,15 +7,17 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
+import msgspec
 from sqlglot import exp
 
 from planner.bind.casts import cast_to
 from planner.bind.file_tables import anonymous_table, define_files
 from planner.bind.from_item import FromItem
-from planner.bind.names import find_object, resolve_path
+from planner.bind.names import find_object, find_table, resolve_path
 from planner.bind.namespace import Namespace
 from planner.bind.scalar import ScalarBinder
 from planner.bind.scope import Scope
+from planner.bind.side_tables import LATE, find_side_table, split_name
 from planner.bind.table_options import (
     check_hints,
     check_table_changes,
@@ -26,7 +28,7 @@ from planner.bind.table_options import (
 )
 from planner.dialect import nodes
 from planner.dialect.parser import parse_expression, parse_query, table_options
-from planner.relational.nodes import Project, RelationalNode, TableScan, Watermark
+from planner.relational.nodes import LateRows, Project, RelationalNode, TableScan, Watermark
 from sqlstream import config
 from sqlstream.catalog import CatalogTable, CatalogView, Column, ColumnKind
 from sqlstream.config_option import parse_duration_ms
@@ -48,7 +50,8 @@ def bind_table(node: exp.Table, namespace: Namespace) -> FromItem:
         query = namespace.ctes[parts[0]]
         return FromItem(query, Scope.of(query.schema, parts))
     path = resolve_path(parts, namespace.catalog, namespace.database, span)
-    found = find_object(path, namespace.context, span, tuple(namespace.ctes))
+    beside = find_side_table(path, namespace.context, span)
+    found = beside or find_object(path, namespace.context, span, tuple(namespace.ctes))
     if isinstance(found, CatalogView):
         if hints:
             raise UserError(
@@ -57,7 +60,14 @@ def bind_table(node: exp.Table, namespace: Namespace) -> FromItem:
         bound = _bind_view(found, namespace, span)
     else:
         overrides = {**found.options, **check_hints(found, hints, namespace.context)}
-        bound = bind_table_source(found, overrides, namespace, span)
+        table, kind = split_name(path.name) if beside is not None else ("", "")
+        if kind == LATE:
+            base = find_table(msgspec.structs.replace(path, name=table), namespace.context, span)
+            rows = bind_table_source(base, overrides, namespace, span)
+            assert isinstance(rows, Watermark)
+            bound = LateRows.of(rows)
+        else:
+            bound = bind_table_source(found, overrides, namespace, span)
     return FromItem(bound, Scope.of(bound.schema, (path.catalog, path.database, path.name)))
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from planner.physical.calc import identity, plan_calc
 from planner.physical.group_aggregate import plan_group_aggregate
 from planner.physical.join import plan_join
+from planner.physical.late_rows import plan_late_rows
 from planner.physical.lookup_join import plan_lookup_join
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning
@@ -29,6 +30,7 @@ from planner.relational.nodes import (
     Aggregate,
     Filter,
     Join,
+    LateRows,
     LookupJoin,
     Project,
     Rank,
@@ -43,6 +45,7 @@ from planner.relational.nodes import (
 )
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.operators import OPERATORS
+from sqlstream.specs.window import WindowKind
 from sqlstream.spi.connector import ConnectorDescriptor
 
 
@@ -100,6 +103,10 @@ class _Planner:
                 return self._plan_calc(node, needs_row_watermark)
             case Aggregate() if absorbs_tvf(node):
                 return self._plan_absorbing_aggregate(node)
+            case WindowTvf() if node.window.kind is WindowKind.SESSION:
+                return plan_window_tvf(planning, self.plan(node.input, needs_row_watermark=True), node)
+            case LateRows():
+                return plan_late_rows(planning, self.plan(node.input, needs_row_watermark=True), node)
             case LookupJoin():
                 return plan_lookup_join(planning, self.plan(node.left), node)
         inputs = tuple(self.plan(i) for i in node.inputs)

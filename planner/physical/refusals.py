@@ -6,7 +6,7 @@ from planner.physical.node import PhysicalNode
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions.arrays import has_equality
-from sqlstream.specs.over import OverSpec, OverTiming
+from sqlstream.specs import JoinSpec, OverSpec, OverTiming, WindowAggregateSpec
 
 _OF_ANY_TYPE = frozenset({"FIRST_VALUE", "LAST_VALUE"})
 """Aggregates whose argument may be of a type without equality."""
@@ -52,8 +52,9 @@ def require_time(source: PhysicalNode, column: int, what: str, span: Span | None
         )
 
 
-def require_no_following(source: PhysicalNode, column: int, what: str, span: Span | None) -> None:
-    """As `require_time`, for a time that an OVER with following rows has taken its watermark from."""
+def require_prompt_rows(source: PhysicalNode, column: int, what: str, span: Span | None) -> None:
+    """UserError SS3412 for a time that rows are behind the watermark with because an operator below emits them long after they
+    came, so that `what` would drop them as late."""
     if column in source.traits.times:
         return
     nodes, seen = [source], set()
@@ -62,13 +63,37 @@ def require_no_following(source: PhysicalNode, column: int, what: str, span: Spa
         if id(node) in seen:
             continue
         seen.add(id(node))
-        if (
-            isinstance(node.spec, OverSpec)
-            and node.spec.timing is OverTiming.ROW_TIME
-            and node.spec.rows_after
-        ):
-            require_time(source, column, what, span)
+        delaying = _delaying(node)
+        if delaying is not None:
+            reason, hint = delaying
+            raise UserError(
+                "SS3412",
+                f'{what} needs the watermark of "{source.schema.names[column]}", which this query has lost',
+                span=span or source.span,
+                detail=f"{reason}; {what} would drop it as late",
+                hint=hint,
+            )
         nodes += [physical_input.node for physical_input in node.inputs]
+
+
+def _delaying(node: PhysicalNode) -> tuple[str, str] | None:
+    """Why rows of this operator may come behind the watermark, and what to write instead."""
+    match node.spec:
+        case JoinSpec():
+            return (
+                "a row of a join of all rows comes with the later of the two, long after the time of the other",
+                "bound the distance of the times in ON (a.ts BETWEEN b.ts - INTERVAL '1' HOUR AND b.ts),"
+                " join FOR SYSTEM_TIME AS OF, or put it below the join",
+            )
+        case OverSpec(timing=OverTiming.ROW_TIME) as spec if spec.rows_after:
+            return "an OVER emits a row after those that follow it in its frame", "put it below the OVER"
+        case WindowAggregateSpec() as spec if spec.lateness_ms:
+            return (
+                "a window with 'table.exec.emit.allow-lateness' emits updates after its end",
+                "RESET 'table.exec.emit.allow-lateness' for this query",
+            )
+        case _:
+            return None
 
 
 def producer(node: PhysicalNode) -> PhysicalNode:

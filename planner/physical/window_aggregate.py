@@ -13,11 +13,10 @@ from planner.physical.exchanges import hash_or_singleton
 from planner.physical.group_aggregate import moved_calls, read_columns, split_calls
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning, over
-from planner.physical.refusals import require_insert_only, require_no_following, require_retractable
+from planner.physical.refusals import require_insert_only, require_prompt_rows, require_retractable
 from planner.physical.traits import Traits, WindowTrait
-from planner.physical.window_tvf import plan_window_tvf
+from planner.physical.window_tvf import plan_window_tvf, require_common_watermark
 from planner.relational.nodes import Aggregate, WindowTvf
-from sqlstream.errors import UserError
 from sqlstream.expressions import InputRef
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import AggregatePhase, WindowAggregateSpec, WindowKind, WindowSpec
@@ -55,18 +54,12 @@ def plan_absorbing_aggregate(planning: Planning, source: PhysicalNode, node: Agg
     tvf = node.input
     assert isinstance(tvf, WindowTvf)
     if tvf.window.is_event_time:
-        require_no_following(source, tvf.time_column, "a window", node.span or tvf.span)
+        require_prompt_rows(source, tvf.time_column, "a window", node.span or tvf.span)
     own = len(tvf.input.schema)
     keys = tuple(k for k in node.keys if k < own)
     has_row_watermarks = source.traits.row_watermark_column >= 0
-    if has_row_watermarks and tvf.window.kind is WindowKind.SESSION:
-        raise UserError(
-            "SS3018",
-            f"{tvf.window.kind.value} windows over a table whose watermark is emitted on-event are not supported yet",
-            span=node.span or tvf.span,
-            detail="which windows a late row still belongs to would depend on how the input is cut into batches",
-            hint="use other windows, or leave 'scan.watermark.emit.strategy' out",
-        )
+    if tvf.window.kind is WindowKind.SESSION:
+        require_common_watermark(source, node.span or tvf.span)
     spec = WindowAggregateSpec(
         keys=keys,
         aggregates=node.calls,

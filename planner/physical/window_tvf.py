@@ -8,19 +8,23 @@ from planner.physical.description import describe
 from planner.physical.exchanges import hash_or_singleton
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning, over
-from planner.physical.refusals import require_insert_only, require_no_following
+from planner.physical.refusals import require_insert_only, require_prompt_rows
 from planner.physical.traits import WindowTrait
 from planner.relational.nodes import WindowTvf
+from sqlstream.errors import Span, UserError
 from sqlstream.graph.stream_graph import FORWARD
 from sqlstream.schema import Schema
 from sqlstream.specs import WindowKind, WindowTvfSpec
 
 
 def plan_window_tvf(planning: Planning, source: PhysicalNode, node: WindowTvf) -> PhysicalNode:
-    """The operator that appends window columns. The bounds of a SESSION are fixed only when it closes; rows are emitted then."""
+    """The operator that appends window columns. The bounds of a SESSION are fixed only when it closes; rows are emitted then.
+    UserError SS3018 for a SESSION whose rows have watermarks of their own."""
     is_session = node.window.kind is WindowKind.SESSION
+    if is_session:
+        require_common_watermark(source, node.span)
     if node.window.is_event_time:
-        require_no_following(source, node.time_column, "a window", node.span)
+        require_prompt_rows(source, node.time_column, "a window", node.span)
     if is_session:
         require_insert_only(source, "SESSION window", node.span)
     # Behind the columns of the plan's node may be the watermark of each row.
@@ -62,3 +66,15 @@ def plan_window_tvf(planning: Planning, source: PhysicalNode, node: WindowTvf) -
         node.span,
         parallelism=1 if is_session and not node.partition_keys else 0,
     )
+
+
+def require_common_watermark(source: PhysicalNode, span: Span | None) -> None:
+    """UserError SS3018 for a session of rows that have watermarks of their own."""
+    if source.traits.row_watermark_column >= 0:
+        raise UserError(
+            "SS3018",
+            "a SESSION of a table whose watermark is emitted on-event is refused",
+            span=span,
+            detail="which session a late row extends would depend on how the input is cut into batches",
+            hint="write t /*+ OPTIONS('scan.watermark.emit.strategy' = 'on-periodic') */",
+        )

@@ -14,6 +14,7 @@ from planner.relational.calc import Filter, Project
 from planner.relational.expand import Expand
 from planner.relational.from_changelog import FromChangelog
 from planner.relational.join import Join, LookupJoin, RelationalJoinKind
+from planner.relational.late_rows import LateRows
 from planner.relational.match_recognize import MatchRecognize
 from planner.relational.node import RelationalNode, SingleInputNode, TwoInputNode, rewrite
 from planner.relational.rank import Rank
@@ -36,6 +37,7 @@ __all__ = [
     "Filter",
     "FromChangelog",
     "Join",
+    "LateRows",
     "LookupJoin",
     "MatchRecognize",
     "Project",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from planner.bind.context import BindContext
 from planner.bind.names import find_object, object_path
+from planner.bind.side_tables import find_side_table
 from planner.dialect.statements import Describe, Identifier
 from planner.statements.result import DdlResult
 from sqlstream import types as sql
@@ -27,7 +28,8 @@ def describe(statement: Describe, context: BindContext) -> DdlResult:
 
 
 def describe_object(name: Identifier, context: BindContext) -> DdlResult:
-    found = find_object(object_path(name.parts, context, name.span), context, name.span)
+    path = object_path(name.parts, context, name.span)
+    found = find_side_table(path, context, name.span) or find_object(path, context, name.span)
     if isinstance(found, CatalogTable):
         columns, table = found.columns, found
     else:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from runtime.aggregates import make_accumulator
 from runtime.aggregates.accumulator import NO_WEIGHTS, Accumulator
+from runtime.aggregates.distinct import Distinct
 from runtime.aggregates.value_counts import ValueCounts
 from runtime.kernels.buffers import unpack_bits, view_bitmap, view_buffer
 from runtime.state.arrays import Array
@@ -69,6 +70,12 @@ class AccumulatorSet:
             make_accumulator(call, types, is_retracting)
             for call, types in zip(calls, argument_types, strict=True)
         ]
+        # By the number of the first call of those over the distinct values of the same arguments: the numbers of all of them.
+        self._sharing = _sharing(self.accumulators)
+        for first, users in self._sharing.items():
+            owner, *others = (self.accumulators[n] for n in users)
+            assert isinstance(owner, Distinct), first
+            owner.share([o for o in others if isinstance(o, Distinct)])
 
     def resize(self, capacity: int) -> None:
         for accumulator in self.accumulators:
@@ -77,11 +84,19 @@ class AccumulatorSet:
     def accumulate(self, slots: Array, batch: pa.RecordBatch, signs: Array = NO_WEIGHTS) -> None:
         """Add rows (`signs` -1: retract); each call applies its own filter."""
         filtered: dict[int, Array] = {-1: signs}
-        for call, accumulator in zip(self.calls, self.accumulators, strict=True):
-            if call.filter not in filtered:
-                filtered[call.filter] = _true_rows(batch.column(call.filter), signs)
+        for column in {call.filter for call in self.calls} - {-1}:
+            filtered[column] = _true_rows(batch.column(column), signs)
+        served = {n for users in self._sharing.values() for n in users[1:]}
+        for number, (call, accumulator) in enumerate(zip(self.calls, self.accumulators, strict=True)):
+            if number in served:
+                continue
             args = [batch.column(a) for a in call.args]
-            accumulator.accumulate(slots, args, filtered[call.filter])
+            if number in self._sharing:
+                assert isinstance(accumulator, Distinct)
+                weights = [filtered[self.calls[n].filter] for n in self._sharing[number]]
+                accumulator.accumulate_each(slots, args, weights)
+            else:
+                accumulator.accumulate(slots, args, filtered[call.filter])
 
     def merge(self, slots: Array, columns: list[pa.Array]) -> None:
         """Add partial accumulators: the columns of all calls in order."""
@@ -127,6 +142,14 @@ class AccumulatorSet:
 
     def nbytes(self) -> int:
         return sum(a.nbytes() for a in self.accumulators)
+
+
+def _sharing(accumulators: Sequence[Accumulator]) -> dict[int, list[int]]:
+    found: dict[tuple[int, ...], list[int]] = {}
+    for number, accumulator in enumerate(accumulators):
+        if isinstance(accumulator, Distinct):
+            found.setdefault(accumulator.call.args, []).append(number)
+    return {users[0]: users for users in found.values() if len(users) > 1}
 
 
 def _as_declared(column: pa.Array, declared: pa.DataType) -> pa.Array:

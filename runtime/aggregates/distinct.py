@@ -20,7 +20,9 @@ class Distinct(Accumulator):
 
     Several arguments form one value, a struct; a row with a NULL among them is skipped, unless `inner` takes NULLs.
 
-    State: that of `inner`, and one entry per slot and value.
+    Calls with the same arguments, which differ in their filters or functions, share the values: `share` makes the others users of
+    the first one's.
+    State: that of `inner`, and one entry per slot and value, which is the first one's of those that share it.
     """
 
     def __init__(
@@ -30,14 +32,34 @@ class Distinct(Accumulator):
         self.inner = inner
         self.suffixes = inner.suffixes
         types = [to_arrow_type(t) for t in argument_types]
-        self.counts = ValueCounts(types[0] if len(types) == 1 else pa.struct(_named(types)))
+        self._value_type = types[0] if len(types) == 1 else pa.struct(_named(types))
+        self._users: list[Distinct] = [self]
+        self._is_first = True
+        self.counts = ValueCounts(self._value_type)
+
+    def share(self, others: list[Distinct]) -> None:
+        """Count for these calls too, before any row: they hold no values any more, and `accumulate` takes all users' weights."""
+        self._users += others
+        self.counts = ValueCounts(self._value_type, users=len(self._users))
+        for other in others:
+            other._is_first, other.counts = False, self.counts
 
     def resize(self, capacity: int) -> None:
         self.inner.resize(capacity)
 
     def accumulate(self, slots: Array, args: list[pa.Array], weights: Array) -> None:
-        counted = weights if self.inner.takes_nulls else present(weights, *args)
-        added, removed = self.counts.add(slots, _together(args), counted)
+        self.accumulate_each(slots, args, [weights])
+
+    def accumulate_each(self, slots: Array, args: list[pa.Array], weights: list[Array]) -> None:
+        """As `accumulate` for every user, each with weights of its own."""
+        counted = [
+            w if u.inner.takes_nulls else present(w, *args) for u, w in zip(self._users, weights, strict=True)
+        ]
+        changes = self.counts.add_each(slots, _together(args), counted)
+        for user, (added, removed) in zip(self._users, changes, strict=True):
+            user._apply(slots, args, added, removed)
+
+    def _apply(self, slots: Array, args: list[pa.Array], added: Array, removed: Array) -> None:
         rows = np.concatenate([added, removed])
         signs = np.ones(len(rows), dtype=np.int8)
         signs[len(added) :] = -1
@@ -50,8 +72,8 @@ class Distinct(Accumulator):
         return self.inner.columns(slots)
 
     @property
-    def kept_values(self) -> ValueCounts:
-        return self.counts
+    def kept_values(self) -> ValueCounts | None:
+        return self.counts if self._is_first else None
 
     def load(self, slots: Array, columns: list[pa.Array]) -> None:
         self.inner.load(slots, columns)
@@ -61,10 +83,11 @@ class Distinct(Accumulator):
 
     def reset(self, slots: Array) -> None:
         self.inner.reset(slots)
-        self.counts.drop(slots)
+        if self._is_first:
+            self.counts.drop(slots)
 
     def nbytes(self) -> int:
-        return self.inner.nbytes() + self.counts.nbytes()
+        return self.inner.nbytes() + (self.counts.nbytes() if self._is_first else 0)
 
 
 def _named(values: list[Any]) -> list[tuple[str, Any]]:

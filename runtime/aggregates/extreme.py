@@ -17,7 +17,10 @@ from runtime.aggregates.numbers import (
 from runtime.aggregates.slot_values import SlotValues
 from runtime.aggregates.value_counts import ValueCounts
 from runtime.kernels.accumulate import extreme_int128_into, max_into, min_into
+from runtime.kernels.buffers import to_array
+from runtime.kernels.group import group
 from runtime.kernels.growing import GrowingArray
+from runtime.kernels.text_extremes import extreme_rows
 from runtime.state.arrays import Array, picked
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
@@ -59,19 +62,15 @@ class Extreme(Accumulator):
             kernel(self._best.values, self._seen.values, slots, as_numbers(values, self._number), weights)
 
     def _order_values(self, held: SlotValues, slots: Array, values: pa.Array, weights: Array) -> None:
-        # Held and new values get ranks in one sort; the kernels then compare ranks instead of strings.
-        touched, positions = np.unique(slots, return_inverse=True)
+        groups, first_rows = group([to_array(pa.int64(), slots)])
+        touched = slots[first_rows]
         everything = pa.concat_arrays([held.get(touched), pc.cast(values, self._type)])
-        ranks = pc.rank(everything, tiebreaker="min").to_numpy().astype(np.int64)
-        owners = np.concatenate([np.arange(len(touched)), positions])
+        owners = np.concatenate([np.arange(len(touched)), groups])
         taking_part = np.concatenate([np.ones(len(touched), np.int8), _all_or(weights, len(slots))])
-        taking_part[everything.is_null().to_numpy(zero_copy_only=False)] = 0
-        best, seen = np.zeros(len(touched), dtype=np.int64), np.zeros(len(touched), dtype=np.uint8)
-        (min_into if self._is_min else max_into)(best, seen, owners, ranks, taking_part)
-        row_of_rank = np.zeros(len(everything) + 1, dtype=np.int64)
-        row_of_rank[ranks] = np.arange(len(everything))
-        found = seen > 0
-        held.put(touched[found], everything.take(pa.array(row_of_rank[best[found]])))
+        rows = extreme_rows(everything, owners, len(touched), present(taking_part, everything), self._is_min)
+        # The rows of held values come first.
+        is_better = rows >= len(touched)
+        held.put(touched[is_better], everything.take(to_array(pa.int64(), rows[is_better])))
 
     def merge(self, slots: Array, columns: list[pa.Array]) -> None:
         self.put(slots, columns[0], present(NO_WEIGHTS, columns[0]))
@@ -94,44 +93,44 @@ class Extreme(Accumulator):
         return self._best.nbytes + self._seen.nbytes + values
 
 
-class RetractableExtreme(Extreme):
+class RetractableExtreme(Accumulator):
     """MIN or MAX over rows that may be retracted: every value is kept with its count (Flink: MinWithRetract).
 
-    State: besides the extreme, one entry per slot and distinct value, until its count is zero.
+    A batch costs what it changes: a value that comes or goes takes the logarithm of the number of values of its slot.
+    State: one entry per slot and distinct value, until its count is zero, in the order of a heap per slot.
     """
 
     def __init__(self, call: AggregateCall, argument_types: tuple[LogicalType, ...]) -> None:
         super().__init__(call, argument_types)
-        self._counts = ValueCounts(self._type)
+        self._counts = ValueCounts(to_arrow_type(argument_types[0]), order=call.function)
+
+    def resize(self, capacity: int) -> None:
+        self._counts.resize(capacity)
 
     def accumulate(self, slots: Array, args: list[pa.Array], weights: Array) -> None:
-        weights = present(weights, args[0])
-        added, removed = self._counts.add(slots, args[0], weights)
-        self.put(slots[added], args[0].take(pa.array(added)), NO_WEIGHTS)
-        if len(removed):
-            self._recompute(np.unique(slots[removed]))
-
-    def _recompute(self, slots: Array) -> None:
-        super().reset(slots)
-        owners, values = self._counts.values_of(slots)
-        self.put(owners, values, NO_WEIGHTS)
+        self._counts.add(slots, args[0], present(weights, args[0]))
 
     def merge(self, slots: Array, columns: list[pa.Array]) -> None:
         raise AssertionError("a retractable extreme has one phase")
 
     def load(self, slots: Array, columns: list[pa.Array]) -> None:
-        super().merge(slots, columns)
+        """The result is saved to be read; it follows from the kept values."""
+
+    def columns(self, slots: Array) -> list[pa.Array]:
+        return [self.results(slots)]
+
+    def results(self, slots: Array) -> pa.Array:
+        return self._counts.best_of(slots)
 
     @property
     def kept_values(self) -> ValueCounts:
         return self._counts
 
     def reset(self, slots: Array) -> None:
-        super().reset(slots)
         self._counts.drop(slots)
 
     def nbytes(self) -> int:
-        return super().nbytes() + self._counts.nbytes()
+        return self._counts.nbytes()
 
 
 def _all_or(weights: Array, rows: int) -> Array:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from runtime.connectors.file_options import FileOptions
-from runtime.connectors.file_paths import find_files, table_path
+from runtime.connectors.file_paths import find_files
 from runtime.connectors.file_watch import FileWatch
 from runtime.connectors.path_pattern import PathPattern
+from runtime.connectors.rejected_rows import read_path
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import Discovery, EnumeratorContext, SourceSplit
 from sqlstream.spi.files import FileStatus
@@ -33,7 +34,8 @@ class FileEnumerator:
     def __init__(self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None) -> None:
         self._context = context
         options = FileOptions.of(spec.options)
-        self._path = table_path(options.path)
+        self._path = read_path(options)
+        self._may_be_empty = options.reads_rejected_rows or options.monitor_interval_ms is not None
         self._pattern = PathPattern(options.path_pattern or "")
         self._is_on_demand = spec.watermark is None
         interval_ms = options.monitor_interval_ms
@@ -46,7 +48,7 @@ class FileEnumerator:
     def discover(self) -> Discovery:
         if self._has_ended:
             return Discovery((), is_last=True, is_on_demand=self._is_on_demand)
-        found = find_files(self._path, self._context.files, may_be_empty=self._watch is not None)
+        found = find_files(self._path, self._context.files, may_be_empty=self._may_be_empty)
         may_match = self._pattern.may_match([status.path for status in found])
         found = [status for status, is_wanted in zip(found, may_match, strict=True) if is_wanted]
         if self._watch is None:

@@ -14,6 +14,8 @@ REJECTED_ROWS_PATH = "source.rejected-rows.path"
 
 MONITOR_INTERVAL = "source.monitor-interval"
 
+_READS_ROWS, READS_REJECTED_ROWS = "rows", "rejected-rows"
+
 
 @dataclass(frozen=True, kw_only=True)
 class FileOptions:
@@ -48,6 +50,27 @@ class FileOptions:
         "Directory for rows that could not be decoded; empty keeps none and shows the first ones. By default of SELECT"
         " empty, of INSERT `_<name>.rejected` beside the table's path.",
     )
+    rejected_rows_bytes_max: int = option(
+        "source.rejected-rows.max-size",
+        OptionType.MEMORY_SIZE,
+        "How much of the rejected rows each subtask keeps: of more, the earlier half goes.",
+        "64 mb",
+        minimum=1024,
+    )
+    rejected_rows_retention_ms: int = option(
+        "source.rejected-rows.retention",
+        OptionType.DURATION,
+        "Remove the rejected rows of earlier jobs, when another is rejected, if they are older; 0 keeps them.",
+        "30 d",
+        minimum=0,
+    )
+    reads: str = option(
+        "source.reads",
+        OptionType.ENUM,
+        "What is read: the rows of the files, or those that could not be decoded, as table `t$errors` has them.",
+        _READS_ROWS,
+        choices=(_READS_ROWS, READS_REJECTED_ROWS),
+    )
     default_partition_name: str = option(
         "partition.default-name",
         OptionType.STRING,
@@ -57,6 +80,10 @@ class FileOptions:
     sink_parallelism: int | None = option(
         "sink.parallelism", OptionType.INTEGER, "How many subtasks write.", minimum=1
     )
+
+    @property
+    def reads_rejected_rows(self) -> bool:
+        return self.reads == READS_REJECTED_ROWS
 
     @staticmethod
     def of(options: Mapping[str, str]) -> FileOptions:

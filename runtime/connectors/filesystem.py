@@ -35,7 +35,7 @@ from runtime.connectors.fixed_splits import own_share
 from runtime.connectors.joined_files import FileJoiner, JoinedFile, joined_files
 from runtime.connectors.partition_marks import PartitionMarks
 from runtime.connectors.path_pattern import PathPattern
-from runtime.connectors.rejected_rows import rejected_rows_directory
+from runtime.connectors.rejected_rows import kept_directory, read_path, rejected_rows_directory
 from runtime.connectors.replaced_files import replace_files, version_of
 from runtime.connectors.replacing_commit import is_replaced
 from runtime.connectors.s3 import S3Options, check_store, files_of
@@ -101,6 +101,7 @@ class Filesystem:
         partitions=True,
         watermarks=True,
         place_options=("path",),
+        keeps_rejected_rows=True,
         sink_changes_rows=True,
     )
 
@@ -174,7 +175,9 @@ class Filesystem:
         return parquet_relation(source, engine, files, check_cancelled)
 
     def paths(self, options: Mapping[str, str]) -> tuple[str, ...]:
-        named = (options["path"], options.get(REJECTED_ROWS_PATH, ""))
+        own = FileOptions.of(options)
+        kept = (kept_directory(own) or "") if own.reads_rejected_rows else options.get(REJECTED_ROWS_PATH, "")
+        named = (options["path"], kept)
         return tuple(root_of(local_path(path)) for path in named if path and not is_in_store(path))
 
     def with_absolute_paths(self, options: Mapping[str, str], directory: str) -> Mapping[str, str]:
@@ -189,6 +192,8 @@ class Filesystem:
         return absolute
 
     def without_rejected_files(self, spec: SourceSpec) -> SourceSpec:
+        if FileOptions.of(spec.options).reads_rejected_rows:
+            return spec
         return replace(spec, options={REJECTED_ROWS_PATH: "", **spec.options})
 
     def rejected_rows_directory(self, spec: SourceSpec) -> str | None:
@@ -196,9 +201,8 @@ class Filesystem:
 
     def input_bytes(self, spec: SourceSpec, files: Files) -> int:
         try:
-            there = find_files(
-                table_path(spec.options["path"]), files_of(spec.options, files), may_be_empty=True
-            )
+            path = read_path(FileOptions.of(spec.options))
+            there = find_files(path, files_of(spec.options, files), may_be_empty=True)
         except (SqlStreamError, OSError):
             # The reader says what is wrong.
             return 0

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from runtime.connectors.file_options import FileOptions
-from runtime.connectors.file_paths import table_path, table_root
+from runtime.connectors.file_paths import table_root
 from runtime.connectors.file_queue import FileQueue
 from runtime.connectors.file_split import FileSplit
-from runtime.connectors.rejected_rows import RejectedRows, rejected_rows_directory
+from runtime.connectors.rejected_rows import RejectedRows, read_path, rejected_rows_directory
 from runtime.connectors.row_watermarks import Milliseconds, RowWatermarks
 from runtime.connectors.table_files import TableFiles
 from runtime.formats.row_count import empty_columns
@@ -41,8 +41,13 @@ class FileSourceReader:
     def __init__(self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]]) -> None:
         self._context = context
         options = FileOptions.of(spec.options)
-        path = table_path(options.path)
-        rejected = RejectedRows(rejected_rows_directory(spec), context)
+        path = read_path(options)
+        rejected = RejectedRows(
+            rejected_rows_directory(spec),
+            context,
+            options.rejected_rows_bytes_max,
+            options.rejected_rows_retention_ms,
+        )
         self._files = TableFiles(spec, context, table_root(path, context.files), rejected)
         self._watermarks = RowWatermarks(spec.watermark, context) if spec.watermark is not None else None
         self._open_files_max = 1

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.evaluate.kernel import Datum, as_array, rows_of
+from runtime.kernels.buffers import view_buffer, view_offsets
 
 _BASIC_PLANE = 0x10000
 """All letters that become several are below this code."""
@@ -27,6 +28,13 @@ def lower(text: Datum) -> pa.Array:
     return _mapped(text, pc.ascii_lower, pc.utf8_lower, str.lower)
 
 
+def is_ascii(text: pa.StringArray) -> bool:
+    """Whether all bytes of a column are ASCII, those under its NULLs too."""
+    offsets, _ = view_offsets(text)
+    data = view_buffer(text.buffers()[2], np.uint8, int(offsets[0]), int(offsets[-1] - offsets[0]))
+    return int(data.max(initial=0)) < 0x80
+
+
 def _mapped(
     text: Datum,
     of_ascii: Callable[[pa.Array], pa.Array],
@@ -34,7 +42,7 @@ def _mapped(
     in_full: Callable[[str], str],
 ) -> pa.Array:
     text = as_array(text, rows_of(text))
-    if pc.all(pc.string_is_ascii(text), min_count=0).as_py():
+    if is_ascii(text):
         return of_ascii(text)
     result = by_letter(text)
     rows = _rows_with(_special_letters(in_full), text)

@@ -12,6 +12,7 @@ from runtime.evaluate.by_parameter import MakeKernel, by_parameter
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.duckdb_function import evaluate_in_duckdb
 from runtime.evaluate.kernel import Builder, Kernel, is_literal, literal_of, with_int_parameters
+from runtime.evaluate.repeated_values import once_per_text
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
@@ -81,7 +82,7 @@ def _or_instead(make: MakeKernel, instead: pa.Scalar) -> MakeKernel:
 
 
 def _matching(regex: str) -> Kernel:
-    return lambda text, *_: pc.match_substring_regex(text, regex)
+    return once_per_text(lambda text, *_: pc.match_substring_regex(text, regex))
 
 
 def _regexp(call: Call, context: EvaluationContext) -> Kernel:
@@ -129,11 +130,14 @@ def checked_regex(regex: str) -> str:
 _GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((\?P?<\w+>|(?!\?))?", re.DOTALL)
 
 
-def name_groups(regex: str) -> tuple[str, int]:
-    """The expression with its capturing groups named g1, g2, …, as Arrow requires, and their number.
+def name_groups(regex: str, only: int = 0) -> tuple[str, int]:
+    """The expression with its capturing groups named g1, g2, …, as Arrow requires, and their number. With `only` the other groups
+    capture nothing.
 
     >>> name_groups(r"(a)(?:b)([)(])")
     ('(?P<g1>a)(?:b)(?P<g2>[)(])', 2)
+    >>> name_groups(r"(a)(?:b)([)(])", only=2)
+    ('(?:a)(?:b)(?P<g2>[)(])', 2)
     """
     count = 0
 
@@ -142,7 +146,7 @@ def name_groups(regex: str) -> tuple[str, int]:
         if not match[0].startswith("(") or match[1] is None:
             return match[0]
         count += 1
-        return f"(?P<g{count}>"
+        return f"(?P<g{count}>" if only in (0, count) else "(?:"
 
     return _GROUP.sub(rename, regex), count
 
@@ -155,11 +159,11 @@ def _regexp_extract(call: Call, context: EvaluationContext) -> Kernel:
 
 def _extracted(regex: str, group: int = 0) -> Kernel:
     """The text of a group of the first match; NULL without a match, and for a group that does not exist."""
-    named, groups = name_groups(checked_regex(regex))
+    named, groups = name_groups(checked_regex(regex), group)
     if not 0 <= group <= groups:
         return lambda text, *_: pa.nulls(len(text), pa.string())
-    wrapped = f"(?P<g0>{named})"
-    return lambda text, *_: pc.struct_field(pc.extract_regex(text, wrapped), f"g{group}")
+    wrapped = named if group else f"(?P<g0>{named})"
+    return once_per_text(lambda text, *_: pc.struct_field(pc.extract_regex(text, wrapped), f"g{group}"))
 
 
 def _regexp_replace(call: Call, context: EvaluationContext) -> Kernel:
@@ -174,7 +178,7 @@ def _replaced(regex: str, replacement: str) -> Kernel:
     if any(int(g) > groups for g in re.findall(r"(?<!\\)(?:\\\\)*\$(\d)", replacement)):
         return lambda text, *_: pa.nulls(len(text), pa.string())
     rewritten = _replacement(replacement)
-    return lambda text, *_: pc.replace_substring_regex(text, checked, rewritten)
+    return once_per_text(lambda text, *_: pc.replace_substring_regex(text, checked, rewritten))
 
 
 def _replacement(java: str) -> str:
@@ -204,7 +208,7 @@ def _counted(regex: str) -> Kernel:
         return lambda text, *_: evaluate_in_duckdb(
             "CAST(len(regexp_extract_all(a0, a1)) AS INTEGER)", text, pa.scalar(checked)
         )
-    return lambda text, *_: pc.count_substring_regex(text, checked)
+    return once_per_text(lambda text, *_: pc.count_substring_regex(text, checked))
 
 
 def _regexp_extract_all(call: Call, context: EvaluationContext) -> Kernel:
@@ -240,7 +244,7 @@ def _found_at(regex: str) -> Kernel:
         places = pc.fill_null(pc.add(skipped, pa.scalar(1, pa.int32())), 0)
         return pc.if_else(pc.is_valid(text), places, pa.scalar(None, pa.int32()))
 
-    return kernel
+    return once_per_text(kernel)
 
 
 BUILDERS: dict[str, Builder] = {

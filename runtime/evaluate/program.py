@@ -45,7 +45,7 @@ class Program:
         self._steps: list[_Step] = []
         self._slots: dict[Expression, int] = {}
         self._constants: dict[int, pa.Scalar] = {}
-        self._families = split_families(_shared_calls(expressions)) if is_lazy else {}
+        self._families = split_families(shared_calls(expressions)) if is_lazy else {}
         self._family_slots: dict[tuple[Call, ...], int] = {}
         self._results = [self._compile(e) for e in expressions]
 
@@ -193,7 +193,7 @@ def _unless_it_fails(eager: Program, lazy: _Step) -> _Step:
     return step
 
 
-def _shared_calls(expressions: Iterable[Expression]) -> Iterator[Call]:
+def shared_calls(expressions: Iterable[Expression]) -> Iterator[Call]:
     """Of these, the calls whose results can be shared: what is not deterministic is computed for each call."""
     return (call for call in _eager_calls(expressions) if is_deterministic(call))
 

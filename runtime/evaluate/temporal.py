@@ -347,8 +347,10 @@ def _now(call: Call, context: EvaluationContext) -> Kernel:
 
 
 def _current_watermark(call: Call, context: EvaluationContext) -> Kernel:
-    """The operator's watermark, the same for all rows of a batch."""
+    """The operator's watermark, the same for all rows of a batch; of a BIGINT, that which it says in milliseconds."""
     target = to_arrow_type(call.type)
+    if call.args[0].type.root is TypeRoot.BIGINT:
+        return lambda watermarks: watermarks.view(target)
 
     def kernel(rowtime: Any) -> pa.Array:
         return as_array(pa.array([context.watermark_ms()], pa.int64()).view(target)[0], len(rowtime))

@@ -29,6 +29,22 @@ def count_into(counts, slots, weights):  # type: ignore[no-untyped-def]
             counts[slots[i]] += weights[i]
 
 
+@kernel("UniTuple(int64, 2)(int64[::1], int64[::1], int64[::1])")
+def count_up_into(counts, slots, risen):  # type: ignore[no-untyped-def]
+    """counts[slot] += 1. Returns how many counts rose from 0, the rows that did it being in `risen`, and how many rose to 0."""
+    found = 0
+    zeros = 0
+    for i in range(len(slots)):
+        count = counts[slots[i]]
+        counts[slots[i]] = count + 1
+        if count == 0:
+            risen[found] = i
+            found += 1
+        elif count == -1:
+            zeros += 1
+    return found, zeros
+
+
 @kernel("void(int64[::1], int64[::1], int64[::1])", "void(float64[::1], int64[::1], float64[::1])")
 def add_into(sums, slots, values):  # type: ignore[no-untyped-def]
     """sums[slot] += value."""

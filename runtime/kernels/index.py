@@ -184,6 +184,11 @@ class KeyIndex:
             for number in (range(len(self.types)) if numbers is None else numbers)
         ]
 
+    def stored(self, number: int) -> tuple[np.ndarray, np.ndarray, int]:
+        """(the rows of words by slot, the arena, the word of a row where key column `number` begins), for kernels, until the next
+        key is inserted or deleted."""
+        return self._rows.values, self._arena.values, 1 if self._is_single else self._layout.columns[number]
+
     def hashes(self, slots: np.ndarray) -> np.ndarray:
         """uint64[n]: the stored hashes of live slots."""
         return np.ascontiguousarray(self._rows.values[slots, 0])

@@ -29,10 +29,13 @@ MODULES = (
     "runtime.kernels.rank",
     "runtime.kernels.records",
     "runtime.kernels.remainder",
+    "runtime.kernels.replace",
     "runtime.kernels.sha2",
     "runtime.kernels.split",
     "runtime.kernels.take",
+    "runtime.kernels.text_extremes",
     "runtime.kernels.touch",
+    "runtime.kernels.value_heaps",
     "runtime.kernels.windows",
     "runtime.kernels.words",
 )

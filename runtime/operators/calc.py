@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.evaluate import EvaluationContext, compile_condition
-from runtime.evaluate.program import Program
+from runtime.evaluate import EvaluationContext
+from runtime.evaluate.filtered_projections import FilteredProjections
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.state.held_rows import HeldRows
 from sqlstream import config
 from sqlstream.arrow import is_changelog, to_arrow_schema
 from sqlstream.changelog import RowKind
-from sqlstream.expressions import InputRef, inputs_of
+from sqlstream.expressions import InputRef
 from sqlstream.specs.calc import CalcSpec
 
 _ROWS_MIN = 8_192
@@ -37,11 +37,7 @@ class Calc(Operator[CalcSpec]):
         evaluation = EvaluationContext.of(context.now_ms, context.config)
         evaluation.watermark_ms = lambda: self._watermark_ms
         schema = context.input_schemas[0]
-        self._condition = (
-            None if spec.condition is None else compile_condition(spec.condition, schema, evaluation)
-        )
-        self._projections = Program(spec.projections, evaluation)
-        self._read = inputs_of(*spec.projections)
+        self._program = FilteredProjections(spec.condition, spec.projections, len(schema), evaluation)
         # The columns of the input that the result has, if it has no others.
         is_selection = all(isinstance(p, InputRef) for p in spec.projections)
         self._kept = [p.index for p in spec.projections if isinstance(p, InputRef)] if is_selection else []
@@ -52,22 +48,26 @@ class Calc(Operator[CalcSpec]):
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         columns, rows = batch.columns, batch.num_rows
-        if self._condition is not None:
-            mask = self._condition(batch)
+        mask, shared = self._program.mask(columns, rows)
+        if mask is not None:
             rows = mask.true_count
             if self._kept and self._enough <= rows < batch.num_rows and output.splits_rows:
                 self._emit_selected(batch, mask, output)
                 return
-            if rows < batch.num_rows:
-                kept = self._read if not is_changelog(batch) else self._read | {batch.num_columns - 1}
-                columns = [c.filter(mask) if i in kept else None for i, c in enumerate(columns)]
         if rows == 0:
             return
-        result = self._projections.run(columns, rows)
+        result = self._program.project(columns, shared, mask, rows)
         if not self.context.output_mode.is_insert_only:
-            result.append(columns[-1] if is_changelog(batch) else _insertions(rows))
+            result.append(self._kinds(batch, mask, rows))
         # A batch without columns (SELECT nothing but COUNT(*) above) still has its number of rows.
         self._emit(_batch(result, rows, self._schema), output)
+
+    def _kinds(self, batch: pa.RecordBatch, mask: pa.Array | None, rows: int) -> pa.Array:
+        """The kinds of the rows that are kept."""
+        if not is_changelog(batch):
+            return _insertions(rows)
+        kinds = batch.columns[-1]
+        return kinds if mask is None or rows == batch.num_rows else kinds.filter(mask)
 
     def _emit_selected(self, batch: pa.RecordBatch, mask: pa.Array, output: Output) -> None:
         """Leave it to the exchange to copy the rows: the result has columns of the input only."""
@@ -80,7 +80,7 @@ class Calc(Operator[CalcSpec]):
         output.emit_rows(_batch(columns, batch.num_rows, self._schema), true_positions(mask))
 
     def _emit(self, batch: pa.RecordBatch, output: Output) -> None:
-        if self._condition is None or batch.num_rows >= self._enough:
+        if self.spec.condition is None or batch.num_rows >= self._enough:
             self.flush(output)
             output.emit(batch)
             return

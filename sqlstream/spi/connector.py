@@ -93,8 +93,9 @@ class ConnectorDescriptor(msgspec.Struct, frozen=True):
     sqlstream/spi/lookup.py. `sink_is_at_least_once`: rows are out when they are written, so that those since the last checkpoint
     come again after a failure. `source_counts_rows`: a reader that goes on reads the table again and passes over as many rows as
     were returned, which are the same ones only while nobody changes the table. `place_options` say where a table is whose reader
-    begins elsewhere at another place, but for an unbounded one, which finds what is there. `sink_changes_rows`: its sink takes a
-    `ChangingSinkSpec`, for INSERT OVERWRITE, TRUNCATE, UPDATE and DELETE.
+    begins elsewhere at another place, but for an unbounded one, which finds what is there. `keeps_rejected_rows`: as in
+    `KeepsRejectedRows`; a table with the option `source.reads` = 'rejected-rows' and format `json` reads these.
+    `sink_changes_rows`: its sink takes a `ChangingSinkSpec`, for INSERT OVERWRITE, TRUNCATE, UPDATE and DELETE.
     """
 
     identifier: str
@@ -118,6 +119,7 @@ class ConnectorDescriptor(msgspec.Struct, frozen=True):
     sink_is_at_least_once: bool = False
     source_counts_rows: bool = False
     place_options: tuple[str, ...] = ()
+    keeps_rejected_rows: bool = False
     sink_changes_rows: bool = False
 
 

@@ -246,13 +246,9 @@ def test_the_versions_answer_alike(server: Server) -> None:
 
 
 def test_row_formats_are_read_in_any_case(client: Client) -> None:
-    operation = client.execute("SELECT CAST(1.50 AS DECIMAL(10, 2)), TRUE, CAST(NULL AS INT)")
-    assert client.page(operation, 0, "plain_text")["results"]["data"][0]["fields"] == [
-        "1.50",
-        "TRUE",
-        "<NULL>",
-    ]
-    assert client.page(operation, 0, "Json")["results"]["data"][0]["fields"] == [1.5, True, None]
+    statement = "SELECT CAST(1.50 AS DECIMAL(10, 2)), TRUE, CAST(NULL AS INT)"
+    assert client.rows(statement, "plain_text") == [["1.50", "TRUE", "<NULL>"]]
+    assert client.rows(statement, "Json") == [[1.5, True, None]]
 
 
 def test_an_arrow_page_has_rows_columns_and_the_next_uri(client: Client) -> None:

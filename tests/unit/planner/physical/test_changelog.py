@@ -92,7 +92,7 @@ def test_branches_of_a_union_all_carry_row_kinds_when_one_does() -> None:
             "SELECT window_end, count(*) FROM TABLE(SESSION(TABLE s /*+ OPTIONS('scan.watermark.emit.strategy'='on-event') */,"
             " DESCRIPTOR(ts), INTERVAL '1' HOUR)) GROUP BY window_start, window_end",
             "SS3018",
-            "on-event are not supported yet",
+            "emitted on-event is refused",
         ),
     ],
 )

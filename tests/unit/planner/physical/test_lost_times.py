@@ -11,6 +11,12 @@ DDL = """
 CREATE TABLE s (k BIGINT, v BIGINT, ts TIMESTAMP(3), pt AS PROCTIME(), WATERMARK FOR ts AS ts) WITH ('connector' = 'stream');
 CREATE VIEW led AS SELECT k, ts, LEAD(v) OVER (PARTITION BY k ORDER BY ts) AS n FROM s;
 CREATE VIEW joined AS SELECT a.k, a.ts, b.v AS n FROM s AS a JOIN s AS b ON a.k = b.k;
+CREATE VIEW contained AS SELECT k, ts, v AS n FROM s WHERE k IN (SELECT v FROM s);
+CREATE VIEW corrected AS SELECT k, TUMBLE_ROWTIME(ts, INTERVAL '1' SECOND) AS ts, MAX(v) AS n FROM s
+  GROUP BY k, TUMBLE(ts, INTERVAL '1' SECOND);
+CREATE VIEW near AS SELECT a.k, a.ts, b.v AS n FROM s AS a JOIN s AS b
+  ON a.k = b.k AND a.ts BETWEEN b.ts - INTERVAL '1' SECOND AND b.ts;
+CREATE VIEW own AS SELECT * FROM s /*+ OPTIONS('scan.watermark.emit.strategy'='on-event') */;
 CREATE VIEW lagged AS SELECT k, ts, LAG(v) OVER (PARTITION BY k ORDER BY ts) AS n FROM s;
 """
 WINDOW = "TABLE(TUMBLE(TABLE {}, DESCRIPTOR(ts), INTERVAL '2' SECOND))"
@@ -30,11 +36,37 @@ def test_rows_that_wait_for_rows_behind_them_have_no_place_in_order_of_time(quer
     compile_script(f"{DDL} {query.format('lagged')};")
 
 
-@pytest.mark.parametrize("query", [MATCH, SORT])
-def test_rows_of_a_join_have_no_place_in_order_of_time(query: str) -> None:
-    with pytest.raises(UserError, match="needs the watermark") as error:
-        compile_script(f"{DDL} {query.format('joined')};")
-    assert error.value.code == "SS3412"
+SESSION = "SELECT COUNT(*) FROM {} GROUP BY SESSION(ts, INTERVAL '2' SECOND)"
+
+
+@pytest.mark.parametrize("query", [AGGREGATE, ROWS, LEGACY, SESSION, MATCH, SORT])
+@pytest.mark.parametrize("table", ["joined", "contained", "corrected"])
+def test_rows_that_an_operator_emits_long_after_they_came_have_no_place_in_order_of_time(
+    query: str, table: str
+) -> None:
+    settings = {"table.exec.emit.allow-lateness": "1 s"} if table == "corrected" else {}
+    with pytest.raises(UserError, match=r"needs the watermark|doesn't support consuming update") as error:
+        compile_script(f"{DDL} {query.format(table)};", settings)
+    assert error.value.code in ("SS3412", "SS3011")
+    assert error.value.hint
+    if query in (AGGREGATE, ROWS, LEGACY):
+        assert error.value.code == "SS3412"
+        assert "would drop it as late" in error.value.detail
+
+
+def test_rows_of_a_join_that_holds_the_watermark_back_have_their_place() -> None:
+    for query in (AGGREGATE, ROWS, LEGACY, SESSION, MATCH, SORT):
+        compile_script(f"{DDL} {query.format('near')};")
+
+
+@pytest.mark.parametrize(
+    "query", [SESSION, "SELECT * FROM SESSION(TABLE {} PARTITION BY k, DESCRIPTOR(ts), INTERVAL '2' SECOND)"]
+)
+def test_a_session_of_rows_with_watermarks_of_their_own_is_refused_wherever_it_stands(query: str) -> None:
+    with pytest.raises(UserError, match="SESSION") as error:
+        compile_script(f"{DDL} {query.format('own')};")
+    assert error.value.code == "SS3018"
+    compile_script(f"{DDL} {query.format('s')};")
 
 
 def test_the_first_rows_of_keys_by_arrival_have_their_place_in_order_of_time() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import functools
 import gzip
 import io
 import lzma
@@ -32,7 +33,7 @@ COMPRESSIONS: list[tuple[str, Callable[[bytes], bytes]]] = [
     (".GZIP", gzip.compress),
     (".deflate", zlib.compress),
     (".bz2", bz2.compress),
-    (".xz", lzma.compress),
+    (".xz", functools.partial(lzma.compress, preset=0)),
     (".zst", compress_zstd),
 ]
 

@@ -50,6 +50,30 @@ def test_rows_are_filtered_then_projected(batches: list[list[tuple[int, int | No
     assert output.rows == [(v * 2, n) for rows in batches for _, v, n in rows if v is not None and v > 0]
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["+I", "-D"]),
+            st.integers(0, 3),
+            st.integers(-5, 5) | st.none(),
+            st.sampled_from("ab"),
+        )
+    )
+)
+@settings(max_examples=50, deadline=None)
+def test_what_the_condition_computes_too_belongs_to_the_same_row(
+    rows: list[tuple[str, int, int | None, str]],
+) -> None:
+    """UPPER(name) and v * 2 are in the condition; the kind of a row stays with it."""
+    doubled, name = call("*", col(1, BIGINT), lit(2, BIGINT)), call("UPPER", col(2, STRING))
+    condition = call("OR", call(">", doubled, lit(0, BIGINT)), call("=", name, lit("A", STRING)))
+    spec = CalcSpec((call("+", doubled, lit(1, BIGINT)), call("||", name, col(2, STRING))), condition)
+    context = operator_context([INPUT], OUTPUT, input_modes=[RETRACT], output_mode=RETRACT)
+    output = run_operator(spec, context, [rows])
+    kept = [(kind, v, n) for kind, _, v, n in rows if n == "a" or (v or 0) > 0]
+    assert output.rows == [(kind, None if v is None else v * 2 + 1, n.upper() + n) for kind, v, n in kept]
+
+
 ITEMS = st.lists(ROWS | st.integers(0, 9).map(Watermark) | st.integers(0, 400).map(Clock), max_size=8)
 
 

@@ -49,6 +49,9 @@ KEEPING = (
     AggregateCall("MAX", (2,), sql.decimal(10, 2)),
     AggregateCall("COUNT", (3,), sql.BIGINT, is_distinct=True),
     AggregateCall("SUM", (1,), sql.BIGINT, is_distinct=True),
+    AggregateCall("COUNT", (1,), sql.BIGINT, is_distinct=True, filter=4),
+    AggregateCall("SUM", (1,), sql.BIGINT, is_distinct=True, filter=4),
+    AggregateCall("COUNT", (3,), sql.BIGINT, is_distinct=True, filter=4),
 )
 RETRACT, UPSERT, APPEND = ChangelogMode.RETRACT, ChangelogMode.UPSERT, ChangelogMode.INSERT_ONLY
 Row = tuple[Any, ...]
