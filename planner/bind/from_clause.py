@@ -26,6 +26,7 @@ from planner.bind.table_functions import (
 )
 from planner.bind.tables import bind_file, bind_table, rename
 from planner.bind.unnest import bind_join_unnest, bind_unnest
+from planner.bind.unpivot import bind_unpivot
 from planner.bind.windows import bind_window_tvf
 from planner.dialect import nodes
 from planner.relational.nodes import RelationalNode, Values
@@ -101,6 +102,8 @@ def bind_item(node: exp.Expr, namespace: Namespace) -> FromItem:
             item = bind_match_recognize(node, bind_item(node.this, namespace), namespace)
         case nodes.Pivot():
             item = bind_pivot(node, bind_item(node.this, namespace), namespace)
+        case nodes.Unpivot():
+            item = bind_unpivot(node, bind_item(node.this, namespace), namespace)
         case exp.Unnest():
             # It has read its alias.
             return bind_unnest(node, FromItem(single_row(namespace.span(node)), Scope()), False, namespace)

@@ -50,6 +50,21 @@ class MatchRecognize(exp.Expression):
     }
 
 
+class Unpivot(exp.Expression):
+    """UNPIVOT over `this`: `values` are the identifiers of the columns that are made, `name` that of the column with names;
+    `choices` are aliases of exp.Tuple with a column for each of `values`. `with_nulls`: rows without any value are kept."""
+
+    arg_types = {
+        "this": True,
+        "values": True,
+        "name": True,
+        "choices": True,
+        "with_nulls": False,
+        "alias": False,
+        "joins": False,
+    }
+
+
 class Pivot(exp.Expression):
     """PIVOT over `this`: `expressions` are aggregate calls or aliases of them, `choices` are aliases of exp.Tuple with a value
     for each of `columns`."""

@@ -147,9 +147,9 @@ joins                             exp.Join(this, side="LEFT"|"RIGHT"|"FULL"|None
 t MATCH_RECOGNIZE (…)             nodes.MatchRecognize(this=exp.Table | exp.Subquery, …), its pattern by
                                   planner.dialect.match_recognize
 
-t PIVOT (…)                       nodes.Pivot(this=exp.Table | exp.Subquery, …)
+t PIVOT (…), t UNPIVOT (…)        nodes.Pivot, nodes.Unpivot(this=exp.Table | exp.Subquery, …)
 
-Refused here with a position: TABLESAMPLE, UNPIVOT, LATERAL VIEW,
+Refused here with a position: TABLESAMPLE, LATERAL VIEW,
 QUALIFY, WITH RECURSIVE, query hints, other dialects' operators, and every statement that
 `planner.dialect.statements` has no class for.
 """

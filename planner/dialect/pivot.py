@@ -1,15 +1,16 @@
-"""The grammar of PIVOT."""
+"""The grammar of PIVOT and UNPIVOT."""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
 from planner.dialect.match_recognize import MatchParser
-from planner.dialect.nodes import DateTimeLiteral, Pivot
+from planner.dialect.nodes import DateTimeLiteral, Pivot, Unpivot
 
 
 class PivotParser(MatchParser):
-    """Reads `PIVOT (aggregate [AS name], … FOR column IN (value [AS name], …))`."""
+    """Reads `PIVOT (aggregate [AS name], … FOR column IN (value [AS name], …))` and `UNPIVOT (value FOR name IN
+    (column [AS 'name'], …))`."""
 
     def pivot(self, input: exp.Expression, start: int) -> Pivot:
         """The clause that comes next, over `input`."""
@@ -58,3 +59,32 @@ class PivotParser(MatchParser):
         if isinstance(value, exp.Literal | DateTimeLiteral):
             return value, str(value.name)
         return value, self.source(start, self.previous_end)
+
+    def unpivot(self, input: exp.Expression, start: int) -> Unpivot:
+        """The clause that comes next, over `input`."""
+        self.expect("UNPIVOT")
+        nulls = self.accept_any("INCLUDE", "EXCLUDE")
+        if nulls:
+            self.expect("NULLS")
+        self.expect("(")
+        node = Unpivot(this=input, with_nulls=nulls == "INCLUDE")
+        is_wrapped = self.at("(")
+        node.set("values", self._parse_wrapped_csv(self.name) if is_wrapped else [self.name()])
+        self.expect("FOR", hint="write UNPIVOT (value FOR name IN (column, …))")
+        node.set("name", self.name())
+        self.expect("IN")
+        self.expect("(")
+        node.set("choices", self._parse_csv(lambda: self._unpivot_choice(is_wrapped)))
+        self.expect(")")
+        self.expect(")")
+        return self.mark(node, start)
+
+    def _unpivot_choice(self, is_wrapped: bool) -> exp.Alias:
+        """Columns, under the name that was given or that they have."""
+        start = self.token.start
+        columns = self._parse_wrapped_csv(self.name_path) if is_wrapped else [self.name_path()]
+        name = "_".join(str(column.name) for column in columns)
+        if self.accept("AS"):
+            name = self.string().text if self.at_string() else str(self.name("the name").name)
+        values = self.mark(exp.Tuple(expressions=columns), start)
+        return self.mark(exp.Alias(this=values, alias=exp.Identifier(this=name, quoted=True)), start)

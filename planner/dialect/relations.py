@@ -37,10 +37,9 @@ JOIN_WORDS = (",", "NATURAL", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS",
 _HALF_JOINS = ("SEMI", "ANTI")
 _FOREIGN_JOINS = ("ASOF", "STRAIGHT", "GLOBAL", "OUTER")
 _JOIN_HINT = "write JOIN … ON, LEFT SEMI JOIN or LEFT ANTI JOIN"
-_CLAUSES = ("MATCH_RECOGNIZE", "PIVOT")
+_CLAUSES = ("MATCH_RECOGNIZE", "PIVOT", "UNPIVOT")
 _FOREIGN_TABLES = {
     "TABLESAMPLE": "TABLESAMPLE is not supported",
-    "UNPIVOT": "UNPIVOT is not part of Flink SQL",
 }
 
 
@@ -127,9 +126,14 @@ class RelationParser(PivotParser):
         return self.mark(node, start)
 
     def _under_clauses(self, input: exp.Expression, start: int) -> exp.Expression:
-        """`input` under the MATCH_RECOGNIZE and PIVOT that follow it."""
+        """`input` under the MATCH_RECOGNIZE, PIVOT and UNPIVOT that follow it."""
         while self.at_any(*_CLAUSES):
-            input = self.pivot(input, start) if self.at("PIVOT") else self.match_recognize(input, start)
+            if self.at("PIVOT"):
+                input = self.pivot(input, start)
+            elif self.at("UNPIVOT"):
+                input = self.unpivot(input, start)
+            else:
+                input = self.match_recognize(input, start)
         return input
 
     def _aliased(self, node: exp.Expression, start: int) -> exp.Expr:

@@ -72,6 +72,7 @@ _ARGUMENTS: dict[type[exp.Expr], tuple[str, ...]] = {
             *(nodes.IntervalLiteral, nodes.DateTimeLiteral, nodes.WindowTvf, nodes.SystemTime),
             nodes.ChangelogFunction,
             nodes.Pivot,
+            nodes.Unpivot,
             *(nodes.QueryHints, nodes.FilePath, nodes.Quantified, nodes.MatchRecognize, nodes.JoinedTables),
         )
     },

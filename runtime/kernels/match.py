@@ -14,7 +14,7 @@ ALWAYS, BY_ROW, BY_MATCH, BY_CODE = 0, 1, 2, 3
 
 PAST_LAST_ROW, NEXT_ROW, TO_FIRST, TO_LAST = 0, 1, 2, 3
 MATCH, UNMATCHED = 0, 1
-DONE, IS_FULL, IS_NOT_MAPPED, IS_SAME_ROW = 0, 1, 2, 3
+DONE, IS_FULL, IS_NOT_MAPPED, IS_SAME_ROW, IS_COSTLY = 0, 1, 2, 3, 4
 
 LOAD, COMPARE, AND, OR, NOT, IS_NULL, IS_NOT_NULL = 0, 1, 2, 3, 4, 5, 6
 """Steps of a condition's code. LOAD pushes a value of the current row or of a mapped one (behind the last row: that without a
@@ -180,14 +180,14 @@ def find_matches(  # type: ignore[no-untyped-def]
     """Match the rows of the `active` keys until each has no row left at which a match can begin, or waits.
 
     `bounds[k]`: first row, end, the end of the rows that can be consumed, first place of its stack. `settings`: whether no row
-    will come (0 or 1), WITHIN, watermark, `AFTER MATCH`, whether unmatched rows are recorded, whether a failure of an instruction
-    at a row holds for all ways to it (`visited`), records_max, labels_max. `counts` has the records, labels and requests so far.
-    A key waits for rows (phase RUNNING or FRESH), or for the caller's answer (ASKED, in `requests`). The labels of a record are
-    the instructions that its rows were consumed by.
+    will come (0 or 1), WITHIN, watermark, `AFTER MATCH`, whether unmatched rows are recorded, whether a failure of an
+    instruction at a row holds for all ways to it (`visited`), records_max, labels_max, and the steps that the match from one
+    row may take. `counts` has the records, labels and requests so far. A key waits for rows (phase RUNNING or FRESH), or for
+    the caller's answer (ASKED, in `requests`). The labels of a record are the instructions that its rows were consumed by.
     """
     is_final, within, watermark, after = settings[0] != 0, settings[1], settings[2], settings[3]
     records_unmatched, is_memo = settings[4] != 0, settings[5] != 0
-    records_max, labels_max = settings[6], settings[7]
+    records_max, labels_max, tried_max = settings[6], settings[7], settings[8]
     steps = np.int64(len(program))
     op, first, second = program[:, 0], program[:, 1], program[:, 2]
     counts[STATUS] = DONE
@@ -196,11 +196,17 @@ def find_matches(  # type: ignore[no-untyped-def]
         end, limit, base = bounds[key, 1], bounds[key, 2], bounds[key, 3]
         start, pc, position = state[key, START], state[key, PC], state[key, POSITION]
         height, covered, phase = state[key, HEIGHT], state[key, COVERED], state[key, PHASE]
+        tried = np.int64(0)
         while True:
+            tried += 1
+            if tried > tried_max:
+                counts[STATUS] = IS_COSTLY
+                counts[FAULT_ROW] = start
+                break
             if phase == FRESH:
                 if start >= limit:
                     break
-                pc, position, height = np.int64(0), start, np.int64(0)
+                pc, position, height, tried = np.int64(0), start, np.int64(0), np.int64(0)
                 if is_memo and within > 0:
                     counts[STAMP] += 1
                 phase = np.int64(RUNNING)

@@ -160,6 +160,10 @@ SELECT t1.k FROM t t1 WHERE t1.g = (SELECT MAX(t2.g) FROM t t2 WHERE t2.s = t1.s
 SELECT dept, name FROM emp ORDER BY 1 NULLS FIRST, 2 DESC LIMIT 3
 SELECT /*+ BROADCAST(d) */ e.name, d.dname FROM emp e JOIN dept d ON e.dept = d.id -- duckdb: SELECT e.name, d.dname FROM emp e JOIN dept d ON e.dept = d.id
 SELECT /*+ SHUFFLE_HASH(e, d), NEST_LOOP(d) */ COUNT(*) FROM emp e JOIN dept d ON e.dept = d.id -- duckdb: SELECT 5
+SELECT * FROM (SELECT name, dept, mgr FROM emp) UNPIVOT (v FOR n IN (dept, mgr))
+SELECT * FROM (SELECT name, dept, mgr FROM emp) UNPIVOT INCLUDE NULLS (v FOR n IN (dept, mgr AS 'the boss'))
+SELECT u.n, SUM(u.v) FROM (SELECT name, dept, mgr FROM emp) AS e UNPIVOT (v FOR n IN (mgr, dept AS d)) AS u GROUP BY u.n -- duckdb: SELECT n, SUM(v) FROM (SELECT 'mgr' AS n, mgr AS v FROM emp UNION ALL SELECT 'd', dept FROM emp) GROUP BY n HAVING COUNT(v) > 0
+SELECT * FROM (SELECT name, dept, mgr, salary FROM emp) UNPIVOT ((a, b) FOR n IN ((dept, mgr), (mgr, salary) AS 'm')) -- duckdb: SELECT name, 'dept_mgr', dept, mgr FROM emp WHERE dept IS NOT NULL OR mgr IS NOT NULL UNION ALL SELECT name, 'm', mgr, salary FROM emp WHERE mgr IS NOT NULL OR salary IS NOT NULL
 SELECT * FROM (SELECT dept, mgr, salary FROM emp) PIVOT (SUM(salary) FOR dept IN (10, 20 AS twenty))
 SELECT * FROM (SELECT dept, mgr, salary FROM emp) AS e PIVOT (SUM(salary) AS s, COUNT(*) AS n FOR dept IN (10 AS a, 30 AS b)) AS p
 SELECT p.mgr, p.a_n + p.b_n FROM emp PIVOT (COUNT(*) AS n FOR dept IN (10 AS a, 30 AS b) GROUP BY mgr) AS p

@@ -15,6 +15,7 @@ from runtime.kernels.match import (
     ANSWERED_TRUE,
     BY_MATCH,
     COVERED,
+    IS_COSTLY,
     IS_FULL,
     IS_NOT_MAPPED,
     IS_SAME_ROW,
@@ -44,6 +45,8 @@ RECORDS_MAX = 1 << 15
 LABELS_MAX = 1 << 18
 PLACES_MAX = 1 << 25
 """Pairs of row and instruction of one run, each of which takes 4 bytes."""
+STEPS_MAX = 1 << 28
+"""Steps for the match that begins at one row. They take a second or two, in which the task cannot be cancelled."""
 _AFTER = {
     AfterMatch.PAST_LAST_ROW: 0,
     AfterMatch.NEXT_ROW: 1,
@@ -131,6 +134,7 @@ class Matcher:
             int(is_memo),
             RECORDS_MAX,
             labels_max,
+            STEPS_MAX,
         )
         return np.array(numbers, dtype=np.int64)
 
@@ -175,8 +179,8 @@ class _Run:
             if status == IS_FULL:
                 active = active[int(self._counts[NEXT_ACTIVE]) :]
                 continue
-            if status in (IS_NOT_MAPPED, IS_SAME_ROW):
-                raise self._skip_error(status)
+            if status in (IS_NOT_MAPPED, IS_SAME_ROW, IS_COSTLY):
+                raise self._error(status)
             asked = self._requests[: int(self._counts[REQUESTS])].copy()
             if len(asked) == 0:
                 return
@@ -240,7 +244,15 @@ class _Run:
             emit(Found(self._records[:records].copy(), self._out_labels[:labels].copy()))
         self._counts[RECORDS] = self._counts[LABELS] = 0
 
-    def _skip_error(self, status: int) -> UserError:
+    def _error(self, status: int) -> UserError:
+        if status == IS_COSTLY:
+            return UserError(
+                "SS3428",
+                f"MATCH_RECOGNIZE has tried {STEPS_MAX:,} ways to match the rows from one on, and may have many more",
+                detail="quantifiers within quantifiers match the same rows in very many ways, and conditions on rows of the"
+                " match tell them apart",
+                hint="write one quantifier, as A+ for (A+)+; bound it, as A{1,9}; or add WITHIN",
+            )
         names = self._matcher._spec.variables
         skipped = " | ".join(names[v] for v in self._matcher._spec.after_variables)
         if status == IS_NOT_MAPPED:

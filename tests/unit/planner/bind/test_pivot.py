@@ -67,3 +67,32 @@ def test_what_pivot_cannot_mean_is_refused_at_its_place(pivot: str, message: str
 def test_a_column_that_is_no_key_is_named() -> None:
     with pytest.raises(UserError, match='PIVOT over column "a" takes no value of type ARRAY<INT>'):
         compile_script(f"{DDL} SELECT * FROM t PIVOT (SUM(x) FOR k IN ('a'));")
+
+
+@pytest.mark.parametrize(
+    ("unpivot", "names"),
+    [
+        ("UNPIVOT (v FOR name IN (g, k))", ["n", "x", "name", "v"]),
+        ("UNPIVOT INCLUDE NULLS (v FOR name IN (n AS 'N', x AS y)) AS u", ["g", "k", "name", "v"]),
+        ("UNPIVOT EXCLUDE NULLS ((v, w) FOR name IN ((n, g), (x, k)))", ["name", "v", "w"]),
+        ("UNPIVOT (v FOR name IN (n)) AS u (a, b, c, d, e)", ["a", "b", "c", "d", "e"]),
+    ],
+)
+def test_unpivot_has_the_columns_that_are_left_and_a_name_and_its_values(
+    unpivot: str, names: list[str]
+) -> None:
+    assert columns(f"{FROM} {unpivot}") == names
+
+
+@pytest.mark.parametrize(
+    ("unpivot", "message"),
+    [
+        ("UNPIVOT ((v, w) FOR name IN ((n)))", "a choice of UNPIVOT has 1 columns for 2 values"),
+        ("UNPIVOT (v FOR name IN (n, g))", 'the columns of value "v" have no common type: INT, STRING'),
+        ("UNPIVOT (v FOR name IN (nothing))", '"nothing"'),
+    ],
+)
+def test_an_unpivot_that_cannot_be_meant_is_refused_with_its_place(unpivot: str, message: str) -> None:
+    with pytest.raises(UserError, match=message) as error:
+        columns(f"{FROM} {unpivot}")
+    assert error.value.span is not None

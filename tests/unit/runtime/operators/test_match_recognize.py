@@ -138,3 +138,22 @@ def test_more_matches_than_are_emitted_at_once_are_all_emitted() -> None:
     rows = [("x", 1, i) for i in range(1_200)]
     feed(operator, [[*rows, ("x", 2, 1_200)], Watermark(1_200)], output)
     assert output.rows == [("x", n) for n in range(1_201, 1, -1)]
+
+
+def test_more_ways_to_match_than_can_be_tried_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.operators.match.matcher.STEPS_MAX", 5_000)
+    rows = [("x", v, v) for v in range(1, 41)]
+    text = "PARTITION BY k ORDER BY rt MEASURES COUNT(*) AS n PATTERN ({} b) DEFINE a AS a.v >= FIRST(a.v), b AS b.v < 0"
+    # Each start has as many steps: those of all starts together are more.
+    plain = operator_of(text.format("a+"))
+    feed(plain, [rows], Collected())
+    finish(plain, Collected())
+    nested = operator_of(text.format("(a+)+"))
+    feed(nested, [rows], Collected())
+    with pytest.raises(UserError, match="ways to match") as error:
+        finish(nested, Collected())
+    assert error.value.code == "SS3428"
+    # Conditions on the row alone cannot fail otherwise the second time, however many ways lead there.
+    by_row = operator_of(text.format("(a+)+").replace("a.v >= FIRST(a.v)", "a.v >= 0"))
+    feed(by_row, [rows], Collected())
+    finish(by_row, Collected())

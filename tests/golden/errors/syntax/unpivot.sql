@@ -1,1 +1,0 @@
-SELECT * FROM t UNPIVOT (v FOR name IN (a, b))
