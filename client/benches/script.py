@@ -64,8 +64,9 @@ def redirect_tables(session: Session, options_of: Callable[[CatalogTable], Optio
             session.catalog.put(msgspec.structs.replace(entry, options=options_of(entry)))
 
 
-def nexmark_options(table: CatalogTable, events: int, rate: int, sink: str) -> Options:
-    """The options of a table of a Nexmark query: number and rate of events, and where rows go. UserError SS4005."""
+def nexmark_options(table: CatalogTable, events: int, rate: int, sink: str, files: str = "") -> Options:
+    """The options of a table of a Nexmark query: number and rate of events, and where rows go. q10's files are written into the
+    directory `files`, unless it is empty: then its rows go where those of the others do. UserError SS4005."""
     options = dict(table.options)
     match options["connector"]:
         case "nexmark":
@@ -73,8 +74,7 @@ def nexmark_options(table: CatalogTable, events: int, rate: int, sink: str) -> O
         case "blackhole" | "checksum":
             return options | {"connector": sink}
         case "filesystem":
-            # q10's files: what is measured is the query, not the disk.
-            return {"connector": sink}
+            return options | {"path": f"{files}/{table.path.name}"} if files else {"connector": sink}
         case "duckdb":
             # A table that lies beside the queries, wherever the command was started.
             return options | {"path": str(QUERIES_DIR / "nexmark" / Path(options["path"]).name)}

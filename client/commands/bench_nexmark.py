@@ -23,7 +23,8 @@ examples:
   sqlstream bench nexmark --queries gen
   sqlstream bench nexmark --against duckdb --runs 3
 
-Each query reads the engine's own generator into `blackhole`. Event time spans 10 s unless --rate says otherwise. A query
+Each query reads the engine's own generator into `blackhole`, q10 into its partitioned files in a directory of the system's for
+temporary files. Event time spans 10 s unless --rate says otherwise. A query
 runs once on a tenth of the events to warm up, then --runs times (the median is reported), then once more into a sink that
 counts and checksums the final rows. CPU time is that of all processes, from submission to the end of the job.
 `gen` is the generator alone: all columns of all three kinds of events, in one thread.

@@ -48,11 +48,27 @@ def bind_subquery(query: exp.Expr, namespace: Namespace) -> RelationalNode:
     )
 
 
+def _bind_cte(query: exp.Expr, clause: exp.Expr, seen: set[str], namespace: Namespace) -> RelationalNode:
+    """A query of WITH, of which `seen` are those before it, and it."""
+    try:
+        return bind_subquery(query, namespace)
+    except UserError as error:
+        for other in clause.expressions:
+            name = str(other.args["alias"].this.name)
+            if error.code == "SS2001" and error.message == f'table "{name}" does not exist':
+                error.hint = f'define "{name}" before the query that reads it'
+                if other.this is query:
+                    error.hint = "a query of WITH cannot read itself: recursive queries are not supported"
+        raise
+
+
 def _with_ctes(query: exp.Expr, namespace: Namespace) -> Namespace:
     """Bind WITH in order: each expression can read those before it. UserError SS2012 for a repeated name."""
     clause = query.args.get("with_")
     names: set[str] = set()
-    for cte in clause.expressions if clause is not None else ():
+    if clause is None:
+        return namespace
+    for cte in clause.expressions:
         alias = cte.args["alias"]
         name = str(alias.this.name)
         if name in names:
@@ -63,6 +79,6 @@ def _with_ctes(query: exp.Expr, namespace: Namespace) -> Namespace:
                 hint="rename one",
             )
         names.add(name)
-        bound = bind_subquery(cte.this, namespace)
+        bound = _bind_cte(cte.this, clause, names, namespace)
         namespace = namespace.with_cte(name, rename_columns(bound, alias, namespace))
     return namespace

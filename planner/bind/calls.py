@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NoReturn
 
 from planner.bind.casts import cast_to, plain, reads_text, try_cast_text_to
-from planner.bind.flink_functions import FLINK_FUNCTIONS, FOREIGN_FUNCTIONS, GROUP_WINDOW_FUNCTIONS
+from planner.bind.flink_functions import FLINK_FUNCTIONS, GROUP_WINDOW_FUNCTIONS
+from planner.bind.foreign_names import FOREIGN_FUNCTIONS, function_rewrite
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
-from sqlstream.expressions import Call, Expression
+from sqlstream.expressions import Call, Expression, Literal
 from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
 from sqlstream.functions.json import REWRITTEN_AGGREGATES
 from sqlstream.functions.signature import AggregateFunction, ScalarFunction
@@ -25,6 +27,15 @@ def bind_call(name: str, args: tuple[Expression, ...], span: Span | None) -> Exp
     refined = function.refine(result, cast) if function.refine else result
     return Call(function.name, cast, refined, span)
 
+
+OVER_FUNCTIONS = {
+    **{name: f"{name}()" for name in ("ROW_NUMBER", "RANK", "DENSE_RANK", "CUME_DIST", "PERCENT_RANK")},
+    "NTILE": "NTILE(buckets)",
+    "LAG": "LAG(value)",
+    "LEAD": "LEAD(value)",
+    "NTH_VALUE": "NTH_VALUE(value, n)",
+}
+"""Functions that have a value only over a window, as they are called."""
 
 _LIST_HINT = "list the functions there are with SHOW FUNCTIONS"
 
@@ -72,11 +83,12 @@ def _fail_unknown(name: str, span: Span | None) -> NoReturn:
     raise unknown_function(name, span)
 
 
-def unknown_function(name: str, span: Span | None) -> UserError:
-    """The error for a missing function, to be raised: SS3001 where Flink has it, else SS2005 with a suggestion."""
-    if name == "ROW_NUMBER":
-        hint = "write ROW_NUMBER() OVER (PARTITION BY key ORDER BY column)"
-        return UserError("SS3004", "ROW_NUMBER() needs an OVER", span=span, hint=hint)
+def unknown_function(name: str, span: Span | None, arguments: Sequence[str] | None = None) -> UserError:
+    """The error for a missing function, to be raised: SS3001 where Flink has it, else SS2005 with a suggestion, which has
+    the texts of the call's `arguments` where they are known."""
+    if name in OVER_FUNCTIONS:
+        hint = f"write {OVER_FUNCTIONS[name]} OVER (PARTITION BY key ORDER BY column)"
+        return UserError("SS3004", f"{name}() needs an OVER", span=span, hint=hint)
     if name in GROUP_WINDOW_FUNCTIONS:
         call = name.split("_")[0]
         hint = f"GROUP BY {call}(time, INTERVAL '10' MINUTE), and {call}_START(…) of the same arguments in SELECT"
@@ -90,21 +102,21 @@ def unknown_function(name: str, span: Span | None) -> UserError:
         return UserError("SS3441", f"{name} has no place here", span=span, hint=hint)
     if name in FLINK_FUNCTIONS:
         return UserError("SS3001", f"function {name} is not supported yet", span=span, hint=_LIST_HINT)
-    return UserError("SS2005", f'function "{name}" does not exist', span=span, hint=_closest(name))
+    message, hint = f'function "{name}" does not exist', _closest(name, arguments)
+    return UserError("SS2005", message, span=span, hint=hint)
 
 
-def _closest(name: str) -> str:
+def _closest(name: str, arguments: Sequence[str] | None) -> str:
     """A hint with the function that was probably meant, also for (nearly) a name of another dialect."""
     import difflib
 
-    close = difflib.get_close_matches(name, [*callable_names(), *FOREIGN_FUNCTIONS], n=1)
+    if rewrite := function_rewrite(name, arguments):
+        return f"use {rewrite}"
+    close = difflib.get_close_matches(name, [*callable_names(), *FOREIGN_FUNCTIONS], n=1, cutoff=0.72)
     if not close:
         return _LIST_HINT
-    return (
-        f"use {FOREIGN_FUNCTIONS[close[0]]}"
-        if close[0] in FOREIGN_FUNCTIONS
-        else f'did you mean "{close[0]}"?'
-    )
+    rewrite = function_rewrite(close[0], None)
+    return f"use {rewrite}" if rewrite else f'did you mean "{close[0]}"?'
 
 
 def check_argument_count(function: ScalarFunction | AggregateFunction, count: int, span: Span | None) -> None:
@@ -148,20 +160,76 @@ def resolve_types(
         values = (*types[1::2], types[-1]) if function.name == "CASE" else types
         shown = " and ".join(dict.fromkeys(plain(t) for t in values))
         code, message = "SS2008", f"cannot apply {function.name} to {shown}"
-        hint = _operator_hint(function.name, types)
+        hint = _operator_hint(function.name, types, args)
+    elif function.name in _SIGNS:
+        sign, hint = _SIGNS[function.name]
+        shown = " and ".join(plain(t) for t in types)
+        code, message = "SS2008", f"cannot apply {sign} to {shown}"
     else:
-        shown = ", ".join(plain(t) for t in types)
+        shown = ", ".join(_shown_argument(a, t) for a, t in zip(args, types, strict=True))
         code, message = "SS2006", f"{function.name} cannot be applied to ({shown})"
         hint = f"write {function.usage}; CAST an argument whose type does not fit"
     raise UserError(code, message, span=span, hint=hint)
 
 
-def _operator_hint(name: str, types: tuple[LogicalType, ...]) -> str:
+_SIGNS = {
+    "NEGATE": ("-", "CAST the value to a number"),
+    "ITEM": (
+        "[ ]",
+        "write array[position] with a whole number from 1 on, map[key] with a key of the map's type, or variant['key']",
+    ),
+}
+"""Functions that are written as a sign: the sign, and what it takes."""
+
+
+def _shown_argument(argument: Expression, t: LogicalType) -> str:
+    """The type of an argument, or the word that it is, such as the unit of EXTRACT."""
+    is_word = isinstance(argument, Literal) and t == sql.STRING.not_null()
+    return str(argument.value) if is_word and isinstance(argument, Literal) else plain(t)
+
+
+_COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">=", "IN", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"})
+
+
+def _operator_hint(name: str, types: tuple[LogicalType, ...], args: tuple[Expression, ...]) -> str:
     if name in ("AND", "OR", "NOT"):
         return "compare each value with something, as in a > 0"
+    roots = {t.root for t in types}
+    texts = [sql.is_string(t) for t in types]
+    if name == "||":
+        if TypeRoot.BOOLEAN in roots:
+            return "write OR between conditions; || joins texts"
+        return "write CAST(value AS STRING) for what is no text; between conditions write OR"
+    if name == "+" and all(texts):
+        return "write || to join texts"
+    if name in ("+", "-") and TypeRoot.DATE in roots and roots & _WHOLE:
+        return f"write date {name} INTERVAL '1' DAY, or TIMESTAMPADD(DAY, days, date)"
+    if (
+        name == "+"
+        and len(types) == 2
+        and roots <= {TypeRoot.DATE, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ}
+    ):
+        return (
+            "times are not added: add an interval such as INTERVAL '1' DAY, or use TIMESTAMPDIFF(unit, a, b)"
+        )
+    if name in _COMPARISONS and any(texts) and any(sql.is_numeric(t) for t in types):
+        literals = [a for a, is_text in zip(args, texts, strict=True) if is_text and isinstance(a, Literal)]
+        if literals and all(_is_number(str(a.value)) for a in literals):
+            return f"write {literals[0].value} without quotes"
+        if literals:
+            return "write CAST(number AS STRING) to compare as texts; the name of a column stands in backticks, not in quotes"
+        if any(isinstance(a, Literal) and not is_text for a, is_text in zip(args, texts, strict=True)):
+            return "put the number in quotes to compare as texts, or CAST the text to a number"
     if name == "-" and all(sql.is_timestamp(t) or t.root is TypeRoot.DATE for t in types):
         return "use TIMESTAMPDIFF(unit, earlier, later)"
     return "CAST one side to the other's type"
+
+
+_WHOLE = {TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INTEGER, TypeRoot.BIGINT}
+
+
+def _is_number(text: str) -> bool:
+    return text.removeprefix("-").replace(".", "", 1).isdigit()
 
 
 def is_operator(name: str) -> bool:

@@ -69,7 +69,7 @@ def explicit_cast(
             "SS2008",
             f"cannot cast {plain(expression.type)} to {plain(target)}",
             span=span,
-            hint=_HINTS.get((expression.type.root, target.root), ""),
+            hint=_HINTS.get((expression.type.root, target.root), "") or _detour(expression.type, target),
         )
     nullable = expression.type.nullable or function == "TRY_CAST"
     if isinstance(expression, Literal) and expression.value is None:
@@ -77,6 +77,17 @@ def explicit_cast(
     if isinstance(expression, Literal) and function == "CAST":
         _check_range(expression, target, span)
     return Call(function, (expression,), target.with_nullable(nullable), span)
+
+
+def _detour(source: LogicalType, target: LogicalType) -> str:
+    """What to write for a cast that there is not."""
+    if source.root is TypeRoot.DATE and sql.is_numeric(target):
+        return "use TIMESTAMPDIFF(DAY, DATE '1970-01-01', date) for days, or EXTRACT(unit FROM date)"
+    if sql.is_numeric(source) and target.root is TypeRoot.DATE:
+        return "use TIMESTAMPADD(DAY, days, DATE '1970-01-01') for days since the epoch"
+    if can_cast(source, sql.STRING) and can_cast(sql.STRING, target):
+        return f"go by text if the text is one: CAST(CAST(value AS STRING) AS {plain(target)})"
+    return "there is no way from one of these types to the other"
 
 
 def _variant_cast(expression: Expression, target: LogicalType, span: Span | None) -> Expression:

@@ -19,10 +19,10 @@ def column_aliases(
     if len(given) != len(own):
         raise UserError(
             "SS2012",
-            f"{len(given)} column names for {len(own)} columns",
+            f"{len(given)} column name{'s' * (len(given) != 1)} for {len(own)} column{'s' * (len(own) != 1)}",
             span=namespace.span(alias),
-            hint=f"the columns are {', '.join(own)}",
+            hint=f"name all columns, which are {', '.join(own)}",
         )
     if len(set(given)) < len(given):
-        raise UserError("SS2012", "a column name is repeated", span=namespace.span(alias))
+        raise UserError("SS2012", "a column name is repeated", span=namespace.span(alias), hint="rename one")
     return given

@@ -45,3 +45,9 @@ class BindContext:
         """The line of a place in the statement, from 1; 0 for a place outside of it."""
         offset = span.start - self.text_start
         return self.text.count("\n", 0, offset) + 1 if 0 <= offset < len(self.text) else 0
+
+    def source(self, span: Span | None) -> str:
+        """The text of a part of the statement; empty where it is not known."""
+        if span is None or span.start < self.text_start:
+            return ""
+        return self.text[span.start - self.text_start : span.end - self.text_start]

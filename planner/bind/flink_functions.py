@@ -38,24 +38,3 @@ GROUP_WINDOW_FUNCTIONS = frozenset(
     for suffix in ("", "_START", "_END", "_ROWTIME", "_PROCTIME")
 )
 """Group windows of old Flink versions, written in GROUP BY and SELECT."""
-
-FOREIGN_FUNCTIONS = {
-    "LEN": "CHAR_LENGTH(string)",
-    "LENGTH": "CHAR_LENGTH(string)",
-    "NVL": "COALESCE(value, other)",
-    "ISNULL": "value IS NULL, or COALESCE(value, other)",
-    "GETDATE": "CURRENT_TIMESTAMP",
-    "SYSDATE": "CURRENT_TIMESTAMP",
-    "GROUP_CONCAT": "LISTAGG(string, separator)",
-    "STRING_AGG": "LISTAGG(string, separator)",
-    "TO_CHAR": "DATE_FORMAT(timestamp, pattern)",
-    "DATE_TRUNC": "FLOOR(timestamp TO unit)",
-    "DATE_PART": "EXTRACT(unit FROM timestamp)",
-    "DATEDIFF": "TIMESTAMPDIFF(unit, earlier, later)",
-    "DATE_DIFF": "TIMESTAMPDIFF(unit, earlier, later)",
-    "DATEADD": "TIMESTAMPADD(unit, count, timestamp)",
-    "DATE_ADD": "TIMESTAMPADD(unit, count, timestamp)",
-    "STRPOS": "POSITION(text IN string)",
-    "ARRAY_LENGTH": "CARDINALITY(array)",
-}
-"""Functions of other dialects, and what to write in Flink's."""

@@ -33,6 +33,7 @@ from planner.relational.nodes import RelationalNode, Values
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.schema import Schema
+from sqlstream.types import TypeRoot
 
 _LATER: dict[type[exp.Expr], str] = {exp.Lateral: "LATERAL"}
 
@@ -62,10 +63,33 @@ def _bind_join(
         return bind_join_table_function(left, join, namespace)
     if isinstance(join.this, exp.Unnest):
         return bind_join_unnest(left, join, namespace)
-    right = bind_item(join.this, namespace)
+    right = _bind_right(left, join.this, namespace)
     if isinstance(join.this, exp.Table) and join.this.args.get("version") is not None:
         return bind_lookup_join(left, right, join, hints, namespace)
     return bind_join(left, right, join, namespace)
+
+
+def _bind_right(left: FromItem, node: exp.Expr, namespace: Namespace) -> FromItem:
+    """The right side of a join; an error for a name that the left side has says how to reach it."""
+    try:
+        return bind_item(node, namespace)
+    except UserError as error:
+        if error.code not in ("SS2001", "SS2003"):
+            raise
+        tables = {q[-1] for q in left.scope.qualifiers if q}
+        if isinstance(node, exp.Subquery) and any(
+            f'"{table}" is not a table' in error.message for table in tables
+        ):
+            error.hint = (
+                "write LATERAL before the subquery, which then reads the columns of what is before it"
+            )
+        if isinstance(node, exp.Table) and len(node.parts) == 1:
+            columns = {c.name: c.type.root for c in left.scope.columns}
+            if columns.get(str(node.name)) in (TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET):
+                error.hint = (
+                    f"write CROSS JOIN UNNEST({node.name}) AS u (element) for the elements of the column"
+                )
+        raise
 
 
 def bind_lateral(left: FromItem, join: exp.Join, namespace: Namespace) -> FromItem:

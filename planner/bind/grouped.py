@@ -164,7 +164,8 @@ class GroupedBinder(ScalarBinder):
     def _bind_call(self, node: nodes.FunctionCall) -> _BoundAggregate:
         name, span = str(node.this), self.span(node)
         if node.args.get("order") is not None:
-            raise UserError("SS3001", "WITHIN GROUP (ORDER BY …) is not supported yet", span=span)
+            hint = "leave it out: an aggregate takes rows in the order of their arrival"
+            raise UserError("SS3001", "WITHIN GROUP (ORDER BY …) is not supported yet", span=span, hint=hint)
         skips_nulls = skips_null_arguments(node, span)
         inner = ScalarBinder(self.namespace, self.scope, f"the argument of {name}", self._of_input)
         arguments = [] if _is_count_star(node) else node.expressions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planner.bind.context import BindContext
+from planner.bind.foreign_names import table_hint
 from sqlstream.catalog import CatalogObject, CatalogTable, ObjectPath
 from sqlstream.errors import Span, UserError, did_you_mean
 
@@ -73,6 +74,12 @@ def find_object(
     found = context.catalog.get(path)
     if found is not None:
         return found
+    foreign = table_hint(
+        (path.database, path.name) if path.database != context.current_database else (path.name,)
+    )
+    if foreign:
+        shown = f"{path.database}.{path.name}" if path.database != context.current_database else path.name
+        raise UserError("SS2001", f'table "{shown}" does not exist', span=span, hint=foreign)
     check_database(path.catalog, path.database, context, span)
     here = [entry.path.name for entry in context.catalog.list(path.catalog, path.database)]
     is_here = (path.catalog, path.database) == (context.current_catalog, context.current_database)

@@ -198,7 +198,10 @@ class _OverBinder:
                 hint="OVER takes aggregate functions, ranks, LAG, LEAD and NTH_VALUE",
             )
         if self.call.args.get("order") is not None:
-            raise UserError("SS3001", "WITHIN GROUP (ORDER BY …) is not supported yet", span=self.span)
+            hint = "leave it out: an aggregate takes rows in the order of their arrival"
+            raise UserError(
+                "SS3001", "WITHIN GROUP (ORDER BY …) is not supported yet", span=self.span, hint=hint
+            )
         keys, ordered = over.args.get("partition_by") or (), over.args.get("order_by") or ()
         partition = tuple(require_key(binder.bind(e), "PARTITION BY", binder.span(e)) for e in keys)
         sorted_by = tuple(

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from sqlglot import exp
 
-from planner.bind.calls import bind_call, called_function, is_aggregate
+from planner.bind.calls import bind_call, called_function, is_aggregate, unknown_function
 from planner.bind.casts import explicit_cast, to_boolean
 from planner.bind.current_watermark import check_current_watermark
 from planner.bind.json_functions import bind_is_json, bind_json
@@ -23,6 +23,7 @@ from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal
 from sqlstream.function_ref import FunctionKind
+from sqlstream.functions import SCALAR_FUNCTIONS
 from sqlstream.types import LogicalType, TypeRoot
 
 _BINARY: dict[type[exp.Expr], str] = {
@@ -118,6 +119,12 @@ class ScalarBinder:
             ):
                 equal = self._any_row(node.this, [node.args["expression"]], self.span(node))
                 return equal if isinstance(node, exp.EQ) else bind_call("NOT", (equal,), self.span(node))
+            if (
+                isinstance(node, exp.LT | exp.LTE | exp.GT | exp.GTE)
+                and _row_items(node.this)
+                and _row_items(node.args["expression"])
+            ):
+                return self._compare_rows(node)
             return self.call(_BINARY[type(node)], node, node.this, node.args["expression"])
         handler = _HANDLERS.get(type(node))
         if handler is None:
@@ -190,9 +197,23 @@ class ScalarBinder:
             return self.bind_aggregate(node)
         for clause, text in (("filter", "FILTER"), ("order", "WITHIN GROUP"), ("nulls", "IGNORE NULLS")):
             if node.args.get(clause) is not None:
-                raise UserError("SS2006", f"{name} takes no {text}: it is no aggregate", span=self.span(node))
+                if user is None:
+                    self._refuse_unknown(name, node)
+                raise UserError(
+                    "SS2006",
+                    f"{name} takes no {text}: it is no aggregate",
+                    span=self.span(node),
+                    hint="leave it out",
+                )
         if node.args.get("is_distinct"):
-            raise UserError("SS2006", f"{name} takes no DISTINCT: it is no aggregate", span=self.span(node))
+            raise UserError(
+                "SS2006",
+                f"{name} takes no DISTINCT: it is no aggregate",
+                span=self.span(node),
+                hint="leave it out, or write SELECT DISTINCT",
+            )
+        if user is None:
+            self._refuse_unknown(name, node)
         args = tuple(self.bind(a) for a in node.expressions)
         if user is not None:
             return bind_user_call(user, args, self.span(node))
@@ -202,6 +223,13 @@ class ScalarBinder:
         if name == "CURRENT_DATABASE":
             return Literal(self.namespace.context.current_database, bound.type)
         return bound
+
+    def _refuse_unknown(self, name: str, node: nodes.FunctionCall) -> None:
+        """The error for a function that there is not comes before those of its arguments, which are those of another dialect."""
+        if name in SCALAR_FUNCTIONS:
+            return
+        texts = [self.namespace.context.source(self.span(a)) for a in node.expressions]
+        raise unknown_function(name, self.span(node), texts if all(texts) else None)
 
     def bind_over(self, node: nodes.FunctionCall) -> Expression:
         found = self.over_columns.get(id(node))
@@ -311,16 +339,24 @@ class ScalarBinder:
         for other in others:
             items = _row_items(other)
             if len(items) != len(values):
-                raise UserError(
-                    "SS3475",
-                    f"a row of {len(values)} values is compared with one of {len(items)}",
-                    span=self.span(other) or span,
-                    hint="compare rows of the same number of values",
-                )
+                raise _row_lengths(len(values), len(items), self.span(other) or span)
             pairs = zip(values, items, strict=True)
             equal = tuple(bind_call("=", (a, self.bind(b)), span) for a, b in pairs)
             found.append(equal[0] if len(equal) == 1 else bind_call("AND", equal, span))
         return found[0] if len(found) == 1 else bind_call("OR", tuple(found), span)
+
+    def _compare_rows(self, node: exp.Binary) -> Expression:
+        """Rows in the order of their first unequal values: `(a, b) < (c, d)` is `a < c OR a = c AND b < d`."""
+        span, operator = self.span(node), _BINARY[type(node)]
+        left, right = _row_items(node.this), _row_items(node.args["expression"])
+        if len(left) != len(right):
+            raise _row_lengths(len(left), len(right), self.span(node.args["expression"]) or span)
+        pairs = [(self.bind(a), self.bind(b)) for a, b in zip(left, right, strict=True)]
+        compared = bind_call(operator, pairs[-1], span)
+        for pair in reversed(pairs[:-1]):
+            within = bind_call("AND", (bind_call("=", pair, span), compared), span)
+            compared = bind_call("OR", (bind_call(operator[0], pair, span), within), span)
+        return compared
 
     def bind_quantified(self, operator: str, node: exp.Binary) -> Expression:
         """`value operator ANY|ALL (…)`."""
@@ -421,6 +457,15 @@ def _with_operand(expression: Expression, stand_in: Expression, operand: Express
         return operand
     assert isinstance(expression, Call)
     return Call(expression.function, (operand,), expression.type, expression.span)
+
+
+def _row_lengths(left: int, right: int, span: Span | None) -> UserError:
+    return UserError(
+        "SS3475",
+        f"a row of {left} values is compared with one of {right}",
+        span=span,
+        hint="compare rows of the same number of values",
+    )
 
 
 def _row_items(node: exp.Expr) -> list[exp.Expr]:

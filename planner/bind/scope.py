@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import NoReturn
 
+from planner.bind.foreign_names import column_hint
 from planner.bind.names import suggest
 from sqlstream.errors import Span, UserError
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType, TypeRoot
+
+_WITH_FIELDS = (TypeRoot.ROW, TypeRoot.VARIANT)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,8 +58,33 @@ class Scope:
             if len(found) > 1:
                 self._fail_ambiguous(parts[: length + 1], found, span)
             if found:
-                return found[0], parts[length + 1 :]
+                rest = parts[length + 1 :]
+                if rest and self.columns[found[0]].type.root not in _WITH_FIELDS:
+                    self._fail_field(parts, length, found[0], span)
+                return found[0], rest
         raise self._unknown(parts, span)
+
+    def _fail_field(self, parts: tuple[str, ...], length: int, index: int, span: Span | None) -> NoReturn:
+        """`a.b` where `a` is a column without fields: column b of a table a, or a value that has no b."""
+        qualifier, name = parts[: length + 1], parts[length + 1]
+        if any(_matches(c, qualifier) for c in self.columns):
+            raise self._unknown(parts[: length + 2], span)
+        column = self.columns[index]
+        shown = str(column.type.without_time_attribute().with_nullable(True))
+        if column.type.root is TypeRoot.MAP:
+            hint = f"write {'.'.join(qualifier)}['{name}']"
+        elif column.type.root in (TypeRoot.ARRAY, TypeRoot.MULTISET):
+            hint = f"write {'.'.join(qualifier)}[1] for an element, or UNNEST it in FROM"
+        elif length == 0:
+            hint = f'"{qualifier[-1]}" is a column here; no table of FROM has this name'
+        else:
+            hint = f"leave .{name} out"
+        raise UserError(
+            "SS2003",
+            f'column "{".".join(qualifier)}" is {shown} and has no field "{name}"',
+            span=span,
+            hint=hint,
+        )
 
     def _lookup(self, qualifier: tuple[str, ...], name: str) -> list[int]:
         return [
@@ -88,8 +116,11 @@ class Scope:
             tables = [".".join(q[-1:]) for q in self.qualifiers if q]
             place = f' in table "{tables[0]}"' if len(tables) == 1 else ""
             name, columns = parts[0], list(self.columns)
-        hint = suggest(name, [c.name for c in columns], "columns") or (
-            "" if self.columns else "this query has no FROM; put text in single quotes"
+        hint = column_hint(name) if len(parts) == 1 else ""
+        hint = (
+            hint
+            or suggest(name, [c.name for c in columns], "columns")
+            or ("" if self.columns else "this query has no FROM; put text in single quotes")
         )
         return UserError("SS2003", f'column "{name}" does not exist{place}', span=span, hint=hint)
 

@@ -12,6 +12,7 @@ from planner.bind.from_item import FromItem
 from planner.bind.group_windows import bind_group_window, takes_group_window
 from planner.bind.grouped import GroupedBinder, has_aggregate
 from planner.bind.grouping_sets import key_sets
+from planner.bind.names import suggest
 from planner.bind.namespace import Namespace
 from planner.bind.ordering import bind_limit, ordered_items, ordinal, sort_key
 from planner.bind.over import add_windows, over_calls
@@ -83,8 +84,18 @@ def _refuse_aliases(
                 "SS2003",
                 f'{place} cannot see the alias "{column.name}" of the SELECT list',
                 span=namespace.span(column),
-                hint="repeat the expression, or name it in a subquery",
+                hint=_alias_rewrite(select, str(column.name), namespace),
             )
+
+
+def _alias_rewrite(select: exp.Select, alias: str, namespace: Namespace) -> str:
+    """A hint that says which expression to write instead of an alias."""
+    for item in select.expressions:
+        if isinstance(item, exp.Alias) and str(item.alias) == alias:
+            text = namespace.context.source(namespace.span(item.this))
+            if text and len(text) <= 60:
+                return f"write the expression: {text}"
+    return "repeat the expression, or name it in a subquery"
 
 
 def _filter(source: FromItem, condition: exp.Expr, binder: ScalarBinder) -> FromItem:
@@ -109,10 +120,11 @@ def _expand(select: exp.Select, scope: Scope, namespace: Namespace) -> list[_Ite
         if isinstance(node, exp.Star):
             if not scope.columns:
                 raise UserError("SS2009", "SELECT * needs a FROM", span=namespace.span(node))
-            items += [_column_item(scope, i, node) for i in scope.star]
+            items += _star_items(scope, scope.star, node, namespace)
         elif isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
             qualifier = tuple(str(p.name) for p in node.parts[:-1])
-            items += [_column_item(scope, i, node) for i in scope.star_of(qualifier, namespace.span(node))]
+            columns = scope.star_of(qualifier, namespace.span(node))
+            items += _star_items(scope, columns, node.this, namespace)
         elif isinstance(node, exp.Alias):
             alias = str(node.args["alias"].name)
             items.append(_Item(node.this, alias, alias))
@@ -123,10 +135,45 @@ def _expand(select: exp.Select, scope: Scope, namespace: Namespace) -> list[_Ite
     return items
 
 
-def _column_item(scope: Scope, index: int, star: exp.Expr) -> _Item:
-    node = StarColumn(index=index)
-    node.meta.update(star.meta)
-    return _Item(node, scope.columns[index].name)
+def _star_items(scope: Scope, columns: tuple[int, ...], star: exp.Star, namespace: Namespace) -> list[_Item]:
+    """The columns of `*`, without those of EXCEPT and with those of REPLACE in place of their namesakes."""
+    names = [scope.columns[i].name for i in columns]
+    left_out = _named(star.args.get("except_") or [], names, namespace)
+    replaced = _named(star.args.get("replace") or [], names, namespace)
+    if both := [name for name in replaced if name in left_out]:
+        span = namespace.span(replaced[both[0]])
+        raise UserError(
+            "SS2012", f'column "{both[0]}" is both left out and replaced', span=span, hint="leave one out"
+        )
+    if len(left_out) == len(set(names)):
+        raise UserError("SS2009", "EXCEPT leaves no column", span=namespace.span(star), hint="keep a column")
+    items = []
+    for index, name in zip(columns, names, strict=True):
+        if name in replaced:
+            items.append(_Item(replaced[name].this, name, name))
+        elif name not in left_out:
+            node = StarColumn(index=index)
+            node.meta.update(star.meta)
+            items.append(_Item(node, name))
+    return items
+
+
+def _named(written: list[exp.Expr], names: list[str], namespace: Namespace) -> dict[str, exp.Expr]:
+    """Parts of a clause of `*` by the column that each names. UserError for an unknown one and for one that comes twice."""
+    found: dict[str, exp.Expr] = {}
+    for part in written:
+        name, span = str(part.alias_or_name), namespace.span(part)
+        if name not in names:
+            raise UserError(
+                "SS2003",
+                f'column "{name}" is none of the columns of *',
+                span=span,
+                hint=suggest(name, names, "columns"),
+            )
+        if name in found:
+            raise UserError("SS2012", f'column "{name}" is named twice', span=span, hint="leave one out")
+        found[name] = part
+    return found
 
 
 def _group(
@@ -158,7 +205,11 @@ def _grouped_binder(
     group: exp.Group | None, items: list[_Item], source: FromItem, namespace: Namespace
 ) -> tuple[GroupedBinder, tuple[str, ...]]:
     """The binder above GROUP BY, and the names of its keys."""
-    sets = key_sets(group.expressions if group is not None else [], namespace)
+    if group is not None and group.args.get("all"):
+        grouped = [i.node for i in items if not _is_computed_above(i.node)]
+    else:
+        grouped = group.expressions if group is not None else []
+    sets = key_sets(grouped, namespace)
     call = _group_window(sets, namespace)
     sets = [tuple(k for k in kept if not takes_group_window(k)) for kept in sets]
     written = [k for kept in sets for k in kept]
@@ -187,6 +238,11 @@ def _grouped_binder(
         indexed if len(sets) > 1 else (),
     )
     return binder, key_names
+
+
+def _is_computed_above(node: exp.Expr) -> bool:
+    """Whether GROUP BY ALL leaves an item of the SELECT list out: an aggregate, an OVER column or a constant."""
+    return isinstance(node, exp.Literal) or has_aggregate(node) or bool(over_calls(node))
 
 
 def _group_window(sets: list[tuple[exp.Expr, ...]], namespace: Namespace) -> nodes.FunctionCall | None:
@@ -233,7 +289,7 @@ def _check_key(node: exp.Expr, items: list[_Item], scope: Scope, namespace: Name
             "SS2009",
             f"GROUP BY {node.this} groups by a constant, not by a position",
             span=span,
-            hint="write the expression itself",
+            hint=_item_rewrite(items, int(node.this) if str(node.this).isdigit() else 0, namespace),
         )
     if isinstance(node, exp.Column) and len(node.parts) == 1:
         alias = str(node.name)
@@ -242,8 +298,17 @@ def _check_key(node: exp.Expr, items: list[_Item], scope: Scope, namespace: Name
                 "SS2003",
                 f'GROUP BY cannot see the alias "{alias}" of the SELECT list',
                 span=span,
-                hint="repeat the expression, or name it in a subquery",
+                hint=_item_rewrite(items, [i.alias for i in items].index(alias) + 1, namespace),
             )
+
+
+def _item_rewrite(items: list[_Item], position: int, namespace: Namespace) -> str:
+    """A hint that says which expression to write in GROUP BY instead of an item of the SELECT list."""
+    if 1 <= position <= len(items) and not _is_computed_above(items[position - 1].node):
+        text = namespace.context.source(namespace.span(items[position - 1].node))
+        if text and text != "*" and len(text) <= 60:
+            return f"write GROUP BY {text}"
+    return "write the expression itself, or GROUP BY ALL for all items that are no aggregates"
 
 
 def _project(
@@ -254,7 +319,7 @@ def _project(
     binder: ScalarBinder,
 ) -> RelationalNode:
     namespace = binder.namespace
-    expressions = [binder.bind(i.node) for i in items]
+    expressions = [_bind_item(i, items, binder) for i in items]
     binder.place = "ORDER BY"
     binder.aliases = _output_names(items, expressions)
     positions: list[int] = []
@@ -287,6 +352,24 @@ def _project(
         result = distinct(project)
     keys = tuple(sort_key(item, position) for item, position in zip(order, positions, strict=True))
     return bind_limit(result, keys, len(items), select, namespace)
+
+
+def _bind_item(item: _Item, items: list[_Item], binder: ScalarBinder) -> Expression:
+    try:
+        return binder.bind(item.node)
+    except UserError as error:
+        # `SELECT a + 1 AS b, b * 2`: an alias of the same list.
+        for other in items:
+            if (
+                other.alias
+                and error.code == "SS2003"
+                and error.message.startswith(f'column "{other.alias}" ')
+            ):
+                error.hint = (
+                    f'"{other.alias}" names an item of this SELECT list, whose items do not see each other: '
+                    "repeat the expression, or name it in a subquery"
+                )
+        raise
 
 
 def _output_names(items: list[_Item], expressions: list[Expression]) -> dict[str, Expression]:

@@ -81,6 +81,7 @@ def _check_width(first: RelationalNode, other: RelationalNode, operation: str, s
             "SS2011",
             f"{operation} needs the same number of columns: {len(first.schema)} and {len(other.schema)}",
             span=span,
+            hint="select as many columns on one side as on the other, with NULL for what is missing",
         )
 
 

@@ -106,7 +106,7 @@ def insert_into(
     targets = _targets(statement, table, columns, fixed)
     query = query or bind_query(statement.query, context)
     spans = output_spans(statement.query, len(query.schema))
-    _check_assignment(query, targets, table, span_of(statement.query), spans)
+    _check_assignment(query, targets, table, span_of(statement.query), spans, context)
     sink = _sink(query, table, options, columns, _assignments(query, targets, fixed, spans), statement)
     if statement.is_overwriting:
         sink = dataclasses.replace(sink, action=SinkAction.OVERWRITE, partition=_literals(fixed))
@@ -222,7 +222,9 @@ def _targets(
     for name in statement.columns:
         column = _find_column(name, table, columns)
         if column in targets or column.name in fixed:
-            raise UserError("SS2012", f'column "{column.name}" is assigned twice', span=name.span)
+            raise UserError(
+                "SS2012", f'column "{column.name}" is assigned twice', span=name.span, hint="leave one out"
+            )
         targets.append(column)
     return tuple(targets)
 
@@ -252,6 +254,7 @@ def _check_assignment(
     table: CatalogTable,
     span: Span | None,
     spans: tuple[Span | None, ...],
+    context: BindContext,
 ) -> None:
     detail = f"query: [{_shape(query.schema.fields)}]; sink: [{_shape(targets)}]"
     if len(query.schema) != len(targets):
@@ -264,7 +267,9 @@ def _check_assignment(
             hint="select as many columns as the table has, or list the columns after its name",
         )
     for field, column, column_span in zip(query.schema.fields, targets, spans, strict=True):
-        written = "…" if field.name.startswith("EXPR$") else field.name
+        text = context.source(column_span)
+        is_short = 0 < len(text) <= 40 and text != "*"
+        written = (text if is_short else "…") if field.name.startswith("EXPR$") else field.name
         if not can_cast_implicitly(field.type, column.type):
             raise UserError(
                 "SS2008",

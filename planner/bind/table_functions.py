@@ -14,10 +14,12 @@ from planner.bind.scalar import ScalarBinder
 from planner.bind.scope import Scope, ScopeColumn
 from planner.bind.user_functions import bind_user_call, user_function
 from planner.dialect import nodes
+from planner.dialect.habits import foreign_table_function
 from planner.relational.nodes import Filter, Unnest
-from sqlstream.errors import UserError
+from sqlstream.errors import UserError, did_you_mean
 from sqlstream.function_ref import FunctionKind
 
+_WINDOWS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
 _WINDOWS_HINT = (
     "the window functions are TUMBLE, HOP, CUMULATE and SESSION; your own are made by CREATE FUNCTION"
 )
@@ -38,7 +40,8 @@ def bind_table_function(node: exp.Lateral, left: FromItem, is_outer: bool, names
     if found is None:
         written = str(call.this)
         message = f'the table function "{written}" is not supported yet'
-        raise UserError("SS1003", message, span=span, hint=_WINDOWS_HINT)
+        hint = foreign_table_function(written) or did_you_mean(written, _WINDOWS) or _WINDOWS_HINT
+        raise UserError("SS1003", message, span=span, hint=hint)
     if found.ref.kind is not FunctionKind.TABLE:
         kind = "an aggregate" if found.ref.kind is FunctionKind.AGGREGATE else "a scalar function"
         message = f"{found.path.name} is {kind}, and makes no rows"

@@ -54,7 +54,8 @@ def _alter_table(parser: QueryParser, first: Token) -> RenameObject | AlterTable
     changes = table_changes(parser)
     if changes is not None:
         return AlterTable(*extent(parser, first), name=name, changes=changes, if_exists=if_exists)
-    raise parser.unexpected("ADD, MODIFY, DROP, RENAME, SET or RESET")
+    hint = "write MODIFY column type" if parser.at_any("ALTER", "CHANGE") else ""
+    raise parser.unexpected("ADD, MODIFY, DROP, RENAME, SET or RESET", hint)
 
 
 def _option_keys(parser: QueryParser) -> tuple[Identifier, ...]:

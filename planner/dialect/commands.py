@@ -11,6 +11,7 @@ from planner.dialect import alter, catalogs, changing, ddl, jobs, show
 from planner.dialect.create_table import column_names
 from planner.dialect.ddl import unsupported
 from planner.dialect.extent import extent
+from planner.dialect.habits import statement_hint
 from planner.dialect.options import read_option
 from planner.dialect.queries import QueryParser
 from planner.dialect.statements import (
@@ -51,7 +52,8 @@ def statement(parser: QueryParser) -> Statement:
         parser.advance()
         raise unsupported(parser, token)
     else:
-        hint = did_you_mean(token.text, sorted(_READERS)) if is_word(token) else ""
+        hint = statement_hint(word(token))
+        hint = hint or (did_you_mean(token.text, sorted(_READERS)) if is_word(token) else "")
         raise parser.unexpected(
             "a statement", hint or "a statement begins with a word such as SELECT, INSERT or CREATE"
         )
@@ -103,12 +105,13 @@ def _on_conflict(parser: QueryParser) -> tuple[OnConflict | None, Span | None]:
     first = parser.token
     if not parser.accept("ON", "CONFLICT"):
         return None, None
-    parser.expect("DO")
+    parser.expect("DO", hint="write ON CONFLICT DO DEDUPLICATE or DO NOTHING: the key is that of the table")
     if parser.at("ERROR"):
         hint = "write DO DEDUPLICATE to keep the row that was added last, or DO NOTHING for the one that was there before"
         raise parser.refusal("ON CONFLICT DO ERROR is not supported yet", parser.advance(), hint)
     if not parser.at_any("DEDUPLICATE", "NOTHING"):
-        raise parser.unexpected("DEDUPLICATE or NOTHING")
+        hint = "DO DEDUPLICATE keeps the row that was added last, DO NOTHING the one that was there before"
+        raise parser.unexpected("DEDUPLICATE or NOTHING", hint)
     action = OnConflict(word(parser.advance()))
     return action, Span(first.start, parser.previous_end)
 

@@ -162,6 +162,10 @@ def table_element(parser: QueryParser, body: TableBody) -> None:
         parser.name("a constraint name")
     if parser.at("UNIQUE", "("):
         raise _unique_refusal(parser)
+    if parser.at("FOREIGN", "KEY") or parser.at("CHECK", "("):
+        parser.advance()
+        hint = "leave it out: a table does not test its rows, and does not know those of another"
+        raise parser.refusal(f"the constraint {word(token)} is not supported", token, hint)
     if parser.at("PRIMARY", "KEY"):
         parser.expect("PRIMARY", "KEY")
         keys = column_names(parser)

@@ -207,7 +207,7 @@ def _constructed(parser: Reader, name: str) -> LogicalType:
         return _row(parser, ">")
     first = data_type(parser)
     if name == "MAP":
-        parser.expect(",")
+        parser.expect(",", hint="write the types of the keys and of the values: MAP<STRING, INT>")
         value = data_type(parser)
         parser.expect(">")
         return types.map_of(first, value)
@@ -231,7 +231,9 @@ def _row(parser: Reader, closing: str) -> LogicalType:
         token = parser.token
         name = parser.name("a field name").name
         if any(f.name == name for f in fields):
-            raise UserError("SS1001", f'field "{name}" is defined twice', span=span(token))
+            raise UserError("SS1001", f'field "{name}" is defined twice', span=span(token), hint="rename one")
+        if parser.at(closing) or parser.at(","):
+            raise parser.unexpected("a data type", "write a name and a type for each field: ROW<a INT>")
         fields.append(RowField(name, data_type(parser)))
         # A field's comment is no part of the type's identity, so the type does not keep it.
         if parser.at_string() or parser.accept("COMMENT"):

@@ -8,6 +8,7 @@ from planner.dialect.catalogs import create_catalog, create_database, drop_catal
 from planner.dialect.create_table import column_names, create_table
 from planner.dialect.extent import extent, read_comment
 from planner.dialect.functions_ddl import create_function, drop_function
+from planner.dialect.habits import object_hint, statement_hint
 from planner.dialect.queries import QueryParser
 from planner.dialect.statements import (
     CreateCatalog,
@@ -21,7 +22,7 @@ from planner.dialect.statements import (
     DropObject,
 )
 from planner.dialect.tokens import span, word
-from sqlstream.errors import Span, UserError
+from sqlstream.errors import Span, UserError, did_you_mean
 
 
 def create(
@@ -76,11 +77,28 @@ def unsupported(parser: QueryParser, first: Token) -> UserError:
         if word(parser.token).isidentifier():
             words.append(word(parser.advance()))
         place = Span(first.start, max(first.end + 1, parser.previous_end))
-    hint = (
+    kind = " ".join(words[:2])
+    hint = object_hint(kind) or (statement_hint(words[0]) if len(words) == 1 else "")
+    candidates = _SHOWN if words[0] == "SHOW" else _OBJECTS
+    is_misspelled = len(words) > 1 and words[1] not in (*_OBJECTS, *_UNBUILT)
+    if not hint and is_misspelled and (meant := did_you_mean(words[1], candidates)):
+        message = f'unexpected "{parser.peek(-1).text}"'
+        return UserError("SS1001", message, span=span(parser.peek(-1)), hint=meant)
+    if not hint and words[0] == "DROP":
+        hint = "write DROP TABLE, VIEW, FUNCTION, DATABASE or CATALOG and the name"
+    hint = hint or (
         "supported are CREATE, ALTER and DROP of TABLE, VIEW, DATABASE and FUNCTION, CREATE and DROP of CATALOG, USE, "
         "INSERT INTO, EXECUTE STATEMENT SET, SELECT, EXPLAIN, SET, RESET, SHOW and DESCRIBE"
     )
     return UserError("SS1002", f'statement "{" ".join(words)}" is not supported yet', span=place, hint=hint)
+
+
+_OBJECTS = ("TABLE", "VIEW", "DATABASE", "CATALOG", "TEMPORARY", "FUNCTION")
+_SHOWN = (
+    *("TABLES", "VIEWS", "COLUMNS", "FUNCTIONS", "CONNECTORS", "FORMATS", "CATALOGS", "DATABASES", "JOBS"),
+    *("CHECKPOINTS", "CREATE", "CURRENT"),
+)
+_UNBUILT = ("MODEL", "MODULES", "PROCEDURES", "PARTITIONS", "JARS", "CONNECTION")
 
 
 def _create_view(parser: QueryParser, first: Token, is_temporary: bool) -> CreateView:
@@ -119,6 +137,8 @@ def drop(parser: QueryParser) -> DropObject | DropDatabase | DropCatalog | DropF
     is_view = word(parser.advance()) == "VIEW"
     if_exists = parser.accept("IF", "EXISTS")
     name = parser.qualified_name("a view name" if is_view else "a table name")
+    if parser.at(","):
+        raise parser.unexpected("the end of the statement", "drop them one by one, with a semicolon between")
     return DropObject(
         *extent(parser, first), name=name, is_view=is_view, is_temporary=is_temporary, if_exists=if_exists
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar, cast
 
@@ -27,10 +28,13 @@ from sqlstream import types
 Operand = Callable[["ExpressionParser"], exp.Expr]
 
 _PLURALS = {f"{unit}S": unit for unit in UNITS}
+_UNIT_IN_TEXT = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*")
+_CASE_HINT = "write CASE WHEN condition THEN value … ELSE value END"
 _QUANTIFIERS = ("ANY", "SOME", "ALL")
 # Functions that are called by their name alone; parentheses after them are refused.
 _NILADIC = ("CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP")
 _LITERALS = frozenset({TokenType.STRING, TokenType.NUMBER, TokenType.NULL, TokenType.TRUE, TokenType.FALSE})
+_PATTERNS = frozenset({TokenType.STRING, TokenType.VAR, TokenType.IDENTIFIER, TokenType.L_PAREN})
 _AFTER_ITEM = frozenset({TokenType.COMMA, TokenType.R_PAREN})
 
 
@@ -124,15 +128,28 @@ class ExpressionParser(Reader):
         this = this or self._parse_bitwise()
         while True:
             # A NOT without a test after it belongs to the caller: INT NOT NULL.
-            is_negated = self._next.token_type in self.RANGE_PARSERS and self._match(TokenType.NOT)
+            is_negated = self._next_is_test() and self._match(TokenType.NOT)
             if self.at("OVERLAPS", "(") and isinstance(this, FunctionCall) and this.this == "ROW":
                 this = self._parse_overlaps(this)
                 continue
-            if not self._match_set(self.RANGE_PARSERS):
+            if self._is_ilike(self._curr, self._next):
+                self._advance()
+                this = self._parse_like(this, False, is_folded=True)
+            elif self._match_set(self.RANGE_PARSERS):
+                this = self.RANGE_PARSERS[self._prev.token_type](self, this)
+            else:
                 return this
-            this = self.RANGE_PARSERS[self._prev.token_type](self, this)
             if is_negated:
                 this = self.expression(exp.Not(this=this))
+
+    def _next_is_test(self) -> bool:
+        """Whether the word behind the next one begins a test such as LIKE."""
+        return self._next.token_type in self.RANGE_PARSERS or self._is_ilike(self._next, self.peek(2))
+
+    @staticmethod
+    def _is_ilike(token: Token, following: Token) -> bool:
+        """Whether `token` is the operator ILIKE, and no name: a pattern follows it."""
+        return word(token) == "ILIKE" and following.token_type in _PATTERNS
 
     def _parse_bitwise(self) -> exp.Expr | None:
         return self._parse_term()
@@ -179,7 +196,7 @@ class ExpressionParser(Reader):
     def _parse_between(self, this: exp.Expr | None) -> exp.Between:
         is_symmetric = self.accept_any("SYMMETRIC", "ASYMMETRIC") == "SYMMETRIC"
         low = self.operand()
-        self.expect("AND")
+        self.expect("AND", hint="write BETWEEN low AND high")
         return self.expression(exp.Between(this=this, low=low, high=self.operand(), symmetric=is_symmetric))
 
     def _parse_overlaps(self, this: FunctionCall) -> exp.Expr:
@@ -191,10 +208,13 @@ class ExpressionParser(Reader):
             raise self.refusal("OVERLAPS compares two periods", token, hint)
         return self.expression(Overlaps(expressions=[part for period in periods for part in period]))
 
-    def _parse_like(self, this: exp.Expr | None, is_similar: bool) -> exp.Expr:
+    def _parse_like(self, this: exp.Expr | None, is_similar: bool, is_folded: bool = False) -> exp.Expr:
+        """The test behind its word. `is_folded`: it is ILIKE, which is LIKE of both sides in small letters."""
         if is_similar:
             self.expect("TO")
         pattern = self.operand()
+        if is_folded:
+            this, pattern = _lower(cast(exp.Expression, this)), _lower(pattern)
         escape = self.operand() if self.accept("ESCAPE") else None
         return self.expression(Like(this=this, expression=pattern, escape=escape, is_similar=is_similar))
 
@@ -205,6 +225,10 @@ class ExpressionParser(Reader):
         if self.at_query():
             node.set("query", self.query())
         else:
+            if self.at(")"):
+                raise self.unexpected(
+                    "a value", "write the values between the parentheses, or FALSE for none"
+                )
             node.set("expressions", self.values())
         self.leave()
         self.expect(")")
@@ -217,8 +241,10 @@ class ExpressionParser(Reader):
     ) -> exp.Expr | None:
         start = self.token.start
         node = self._parse_primary()
-        while self.at_any("[", "."):
-            if self.accept("["):
+        while self.at_any("[", ".", "::"):
+            if self.accept("::"):
+                node = exp.Cast(this=node, to=self._parse_types())
+            elif self.accept("["):
                 node = exp.Bracket(this=node, expressions=[self.value()])
                 self.expect("]")
             else:
@@ -305,22 +331,24 @@ class ExpressionParser(Reader):
         self.advance()
         self.expect("(")
         value = self.value()
-        self.expect("AS")
+        self.expect("AS", hint="write CAST(value AS type)")
         target = self._parse_types()
         self.expect(")")
         return (exp.Cast if strict else exp.TryCast)(this=value, to=target)
 
     def _parse_case(self) -> exp.Expr:
         self.expect("CASE")
+        if self.at("END"):
+            raise self.unexpected('"WHEN"', _CASE_HINT)
         subject = None if self.at("WHEN") else self.value()
         branches: list[exp.If] = []
         while self.at("WHEN") or not branches:
-            start = self.expect("WHEN").start
+            start = self.expect("WHEN", hint=_CASE_HINT).start
             condition = self.value()
-            self.expect("THEN")
+            self.expect("THEN", hint=_CASE_HINT)
             branches.append(self.mark(exp.If(this=condition, true=self.value()), start))
         default = self.value() if self.accept("ELSE") else None
-        self.expect("END")
+        self.expect("END", hint=_CASE_HINT)
         return exp.Case(this=subject, ifs=branches, default=default)
 
     def time_unit(self, allowed: tuple[str, ...]) -> str:
@@ -328,7 +356,12 @@ class ExpressionParser(Reader):
         token = self.token
         unit = _PLURALS.get(word(token), word(token))
         if unit not in allowed:
-            raise self.unexpected("a unit of time", "units are " + ", ".join(allowed))
+            text = token.text.upper() if token.token_type is TokenType.STRING else ""
+            quoted = _PLURALS.get(text, text)
+            hint = (
+                f"write {quoted} without quotes" if quoted in allowed else "units are " + ", ".join(allowed)
+            )
+            raise self.unexpected("a unit of time", hint)
         self._advance()
         return unit
 
@@ -336,7 +369,15 @@ class ExpressionParser(Reader):
         start = self.expect("INTERVAL").start
         sign = self.accept_any("-", "+")
         hint = "an interval is a quoted number and a unit, such as INTERVAL '10' MINUTE"
+        following = _PLURALS.get(word(self._next), word(self._next))
+        if self._curr.token_type is TokenType.NUMBER and following in UNITS:
+            hint = f"write INTERVAL '{self._curr.text}' {following}"
         text = self.string("a string in single quotes", hint).text
+        if (whole := _UNIT_IN_TEXT.fullmatch(text)) and self._interval_unit_at(word(self.token)) is None:
+            unit = str(self._interval_unit_at(whole[2].upper()) or "")
+            if unit:
+                hint = f"write INTERVAL '{whole[1]}' {unit}: the unit stands behind the quotes"
+                raise self.unexpected("a unit of time", hint)
         unit = self._interval_unit()
         to = None
         if self.at("TO"):
@@ -348,6 +389,11 @@ class ExpressionParser(Reader):
         node = IntervalLiteral(this=text, unit=unit, to=to, is_negative=sign == "-")
         interval_value(self.mark(node, start))
         return node
+
+    @staticmethod
+    def _interval_unit_at(text: str) -> str | None:
+        unit = _PLURALS.get(text, text)
+        return unit if unit in UNITS else None
 
     def _interval_unit(self) -> str:
         unit = self.time_unit(UNITS)
@@ -370,6 +416,8 @@ class ExpressionParser(Reader):
 
     def _exists(self) -> exp.Expr:
         self.expect("EXISTS", "(")
+        if self.at_name():
+            raise self.unexpected("a query", "write EXISTS (SELECT …)")
         node = exp.Exists(this=self.query())
         self.expect(")")
         return node
@@ -404,6 +452,13 @@ class ExpressionParser(Reader):
         target = TypeName(this=str(types.BOOLEAN))
         target.meta["logical_type"] = types.BOOLEAN
         return exp.Cast(this=exp.Null(), to=target)
+
+
+def _lower(text: exp.Expression) -> exp.Expression:
+    place = text.meta.get("span")
+    call = FunctionCall(this="LOWER", expressions=[text])
+    call.meta["span"] = place
+    return call
 
 
 _WORDS: dict[str, Operand] = {

@@ -102,6 +102,8 @@ class FunctionParser(ExpressionParser):
         if self.at("*") and node.this == "COUNT":
             start = self.advance().start
             return [self.mark(exp.Star(), start)]
+        if self.at("*"):
+            raise self.unexpected("an expression", "write COUNT(*), or name a column")
         if self.at_query():
             raise self.unexpected("an expression", "put a scalar subquery in its own parentheses")
         arguments = self._parse_csv(self._argument)
@@ -127,7 +129,7 @@ class FunctionParser(ExpressionParser):
 
     def _extract(self) -> list[exp.Expression]:
         unit = self._unit(_EXTRACT_UNITS)
-        self.expect("FROM")
+        self.expect("FROM", hint="write EXTRACT(unit FROM timestamp)")
         return [unit, self.value()]
 
     def _round_to(self) -> list[exp.Expression]:
@@ -144,7 +146,7 @@ class FunctionParser(ExpressionParser):
     def _position_arguments(self) -> list[exp.Expression]:
         # Read as an operand, so that IN is not read as the test IN (…).
         needle = self.operand()
-        self.expect("IN")
+        self.expect("IN", hint="write POSITION(part IN text)")
         return [needle, self.value()]
 
     def _trim(self) -> list[exp.Expression]:
@@ -158,8 +160,8 @@ class FunctionParser(ExpressionParser):
         first = self.value()
         if self.accept("FROM"):
             return [side, first, self.value()]
-        if where:
-            raise self.unexpected('"FROM"')
+        if where or self.at(","):
+            raise self.unexpected('"FROM"', "write TRIM(BOTH 'x' FROM text)")
         return [side, exp.Literal(this=" ", is_string=True), first]
 
     def _from_for(self) -> list[exp.Expression]:
@@ -173,9 +175,10 @@ class FunctionParser(ExpressionParser):
 
     def _overlay(self) -> list[exp.Expression]:
         text = self.value()
-        self.expect("PLACING")
+        hint = "write OVERLAY(text PLACING replacement FROM start FOR length)"
+        self.expect("PLACING", hint=hint)
         replacement = self.value()
-        self.expect("FROM")
+        self.expect("FROM", hint=hint)
         arguments = [text, replacement, self.value()]
         if self.accept("FOR"):
             arguments.append(self.value())
@@ -229,7 +232,7 @@ class FunctionParser(ExpressionParser):
     def _frame(self, clause: OverClause) -> None:
         if self.accept("BETWEEN"):
             clause.set("start", self._bound())
-            self.expect("AND")
+            self.expect("AND", hint="write BETWEEN a bound AND a bound, such as 2 PRECEDING AND CURRENT ROW")
             clause.set("end", self._bound())
         else:
             clause.set("start", self._bound())
@@ -243,5 +246,7 @@ class FunctionParser(ExpressionParser):
         size = None if self.accept("UNBOUNDED") else self.operand()
         kind = self.accept_any("PRECEDING", "FOLLOWING")
         if kind is None:
-            raise self.unexpected("PRECEDING or FOLLOWING")
+            raise self.unexpected(
+                "PRECEDING or FOLLOWING", "write a bound such as 2 PRECEDING or CURRENT ROW"
+            )
         return self.mark(FrameBound(kind=kind, this=size), start)

@@ -107,6 +107,14 @@ def datetime_value(node: DateTimeLiteral) -> tuple[LogicalType, int]:
     result = _DATETIME[kind](text)
     if result is None:
         hint = f"write it such as {_DATETIME_EXAMPLES[kind]}"
+        if kind == "TIMESTAMP" and _days(text) is not None:
+            hint = f"write the time of day too: TIMESTAMP '{text} 00:00:00'"
+        elif (
+            kind == "DATE"
+            and (date := text.replace("/", "-").replace(".", "-")) != text
+            and _days(date) is not None
+        ):
+            hint = f"write DATE '{date}'"
         raise UserError("SS1001", f"illegal {kind} literal '{node.this}'", span=span_of(node), hint=hint)
     return result
 

@@ -34,7 +34,8 @@ SCALAR EXPRESSIONS: the node, and its arguments (node.args[...], or .this, .expr
 `expr.f` (expr is no name, or > 4 parts)
                                   exp.Dot(this=expr, expression=Identifier)
 `*`, `t.*`                        exp.Star();  exp.Column(this=exp.Star, table=…). Only in a SELECT list and
-                                  COUNT(*)
+                                  COUNT(*). EXCEPT or EXCLUDE (a, b): except_=[Identifier]; REPLACE (x AS a):
+                                  replace=[exp.Alias]
 1, 1.5, 1e3                       exp.Literal(this=text, is_string=False): no dot or e: INT or BIGINT by
                                   size; with a dot: DECIMAL; with an exponent: DOUBLE
 'text', U&'\\20AC'                exp.Literal(this=decoded text, is_string=True), CHAR(n)
@@ -61,6 +62,7 @@ x [NOT] BETWEEN [SYMMETRIC] a AND b
 x [NOT] LIKE p [ESCAPE e], SIMILAR TO
                                   [exp.Not of] nodes.Like(this, expression=p, escape=e|None,
                                   is_similar=bool)
+x [NOT] ILIKE p [ESCAPE e]        the same of FunctionCall "LOWER" of both sides
 x [NOT] IN (a, b) | (query)       [exp.Not of] exp.In(this, expressions=[…]) | exp.In(this, query=query)
 EXISTS (query)                    exp.Exists(this=query)
 (query)                           exp.Subquery(this=query), scalar
@@ -70,7 +72,8 @@ ARRAY[a, b], MAP[k, v, …]         FunctionCall "ARRAY", FunctionCall "MAP"
 a[i]                              exp.Bracket(this=a, expressions=[i])
 CASE [x] WHEN a THEN b … ELSE c END
                                   exp.Case(this=x|None, ifs=[exp.If(this=a, true=b)], default=c|None)
-CAST(x AS t), TRY_CAST(x AS t)    exp.Cast | exp.TryCast(this=x, to=nodes.TypeName); cast_type(node) →
+CAST(x AS t), TRY_CAST(x AS t), x::t
+                                  exp.Cast | exp.TryCast(this=x, to=nodes.TypeName); cast_type(node) →
                                   LogicalType
 f(a, b), any other function       nodes.FunctionCall(this="F" upper case, expressions=[a, b],
                                   is_distinct=bool, filter=cond|None, over=OverClause|None,
@@ -104,7 +107,7 @@ x AS y                            exp.Alias(this=x, alias=Identifier)
 GROUP BY                          exp.Group(expressions=[…]) whose items may be exp.Rollup /
                                   exp.Cube(expressions=[item]) or exp.GroupingSets(expressions=[item]); an
                                   item of those may be exp.Tuple(expressions) (also the empty one, also
-                                  directly: GROUP BY ())
+                                  directly: GROUP BY ()). GROUP BY ALL: all=True
 ORDER BY                          exp.Order(expressions=[exp.Ordered(this, desc=bool, nulls_first=bool)]):
                                   nulls_first is always set; Flink's default is NULL lowest (ASC: first,
                                   DESC: last)

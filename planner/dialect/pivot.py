@@ -23,6 +23,15 @@ class PivotParser(MatchParser):
         node.set("columns", columns)
         self.expect("IN")
         self.expect("(")
+        if self.at_query():
+            token = self.token
+            self.query()
+            hint = "write out the values, which name the columns: IN (10, 20 AS twenty)"
+            raise self.refusal("PIVOT takes values that are known before the query runs", token, hint)
+        if self.at("ANY"):
+            token = self.advance()
+            hint = "write out the values, which name the columns: IN (10, 20 AS twenty)"
+            raise self.refusal("PIVOT takes values that are known before the query runs", token, hint)
         node.set("choices", self._parse_csv(lambda: self._pivot_choice(is_wrapped)))
         self.expect(")")
         if self.accept("GROUP"):

@@ -101,7 +101,10 @@ class QueryParser(RelationParser):
         start = self.expect("WITH").start
         if self.at("RECURSIVE"):
             token = self.advance()
-            raise self.refusal("recursive queries are not supported", token, "leave RECURSIVE out")
+            hint = (
+                "leave RECURSIVE out if no query reads itself; else join the steps, each as a query of WITH"
+            )
+            raise self.refusal("recursive queries are not supported", token, hint)
         return self.mark(exp.With(expressions=self._parse_csv(self._common_table)), start)
 
     def _common_table(self) -> exp.CTE:
@@ -217,7 +220,7 @@ class QueryParser(RelationParser):
         """Read `*` or `t.*`, if that is what comes next."""
         token = self.token
         if self.accept("*"):
-            return self.mark(exp.Star(), token.start)
+            return self._star_columns(token.start)
         length = 0
         while (is_word(self.peek(length)) or self.peek(length).token_type is TokenType.IDENTIFIER) and word(
             self.peek(length + 1)
@@ -231,13 +234,32 @@ class QueryParser(RelationParser):
             self.expect(".")
         if len(parts) > 3:
             raise self.unexpected("a table name of at most three parts")
-        star = self.mark(exp.Star(), self.expect("*").start)
+        star = self._star_columns(self.expect("*").start)
         qualifiers = dict(zip(("table", "db", "catalog"), reversed(parts), strict=False))
         return self.mark(exp.Column(this=star, **qualifiers), token.start)
+
+    def _star_columns(self, start: int) -> exp.Expression:
+        """Read what may follow `*`: EXCEPT or EXCLUDE (columns), and REPLACE (expression AS column)."""
+        star = exp.Star()
+        if self.at_any("EXCEPT", "EXCLUDE") and word(self.peek(1)) == "(" and word(self.peek(2)) != "SELECT":
+            self.advance()
+            star.set("except_", self.name_list())
+        if self.at("REPLACE", "("):
+            self.advance()
+            star.set("replace", self._parse_wrapped_csv(self._replacement))
+        return self.mark(star, start)
+
+    def _replacement(self) -> exp.Expression:
+        start = self.token.start
+        value = self.value()
+        self.expect("AS", hint="write * REPLACE (expression AS column)")
+        return self.mark(exp.Alias(this=value, alias=self.name("a column name")), start)
 
     def _parse_group(self, skip_group_by_token: bool = False) -> exp.Group:
         start = self.token.start
         self.expect("GROUP", "BY")
+        if self.accept("ALL"):
+            return self.mark(exp.Group(all=True), start)
         return self.mark(exp.Group(expressions=self._parse_csv(self._group_item)), start)
 
     def _group_item(self) -> exp.Expression:
@@ -296,7 +318,13 @@ class QueryParser(RelationParser):
             return
         body.set("limit", self.mark(exp.Limit(expression=self._count()), start))
         if self.at(","):
-            raise self.unexpected("the end of the query", "write LIMIT count OFFSET start")
+            start_row, count = body.args["limit"].expression.name, self._next
+            rewrite = (
+                f"LIMIT {count.text} OFFSET {start_row}"
+                if count.text.isdigit()
+                else "LIMIT count OFFSET start"
+            )
+            raise self.unexpected("the end of the query", f"write {rewrite}")
 
     def _fetch(self, body: exp.Expr, start: int) -> None:
         if self.accept_any("FIRST", "NEXT") is None:
@@ -311,7 +339,7 @@ class QueryParser(RelationParser):
 
     def _count(self) -> exp.Expression:
         start = self.token.start
-        value = self.unsigned_integer("a number of rows")
+        value = self.unsigned_integer("a number of rows", "write a whole number, such as 10")
         return self.mark(exp.Literal(this=str(value), is_string=False), start)
 
     def _parse_order(self, this: exp.Expr | None = None, skip_order_token: bool = False) -> exp.Order:

@@ -8,6 +8,7 @@ from typing import TypeVar
 from sqlglot import Token, TokenType, exp
 from sqlglot.parser import Parser
 
+from planner.dialect.habits import habit_before, hint_here, is_plausible_name, open_parenthesis
 from planner.dialect.nodes import span_of, with_span
 from planner.dialect.statements import Identifier
 from planner.dialect.tokens import RESERVED, span, word
@@ -22,8 +23,7 @@ _INTEGER_MAX = 2**63 - 1
 # sqlglot needs some fifteen Python frames per level.
 DEPTH_MAX = 48
 NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.ASC, TokenType.DESC})
-_OPERATOR_HINTS = {":": "write CAST(x AS type) to convert a value"}
-_CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "JOIN", "WINDOW")
+_CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "JOIN", "WINDOW", "QUALIFY")
 
 
 class Reader(Parser):
@@ -62,7 +62,7 @@ class Reader(Parser):
 
     def peek(self, ahead: int) -> Token:
         index = self._index + ahead
-        return self._tokens[index] if index < self._tokens_size else self._end_token()
+        return self._tokens[index] if 0 <= index < self._tokens_size else self._end_token()
 
     @property
     def previous_end(self) -> int:
@@ -108,13 +108,23 @@ class Reader(Parser):
 
     def expect_end(self) -> None:
         if self._curr:
-            raise self._misspelled() or self.unexpected("the end of the statement", self._surplus_hint())
+            raise self._foreign() or self._misspelled() or self.unexpected("the end of the statement")
+
+    def _foreign(self) -> UserError | None:
+        """The error for a word of another dialect that was read as an alias."""
+        found = habit_before(self)
+        if found is None:
+            return None
+        token, hint = found
+        return UserError("SS1001", f'unexpected "{token.text}"', span=span(token), hint=hint)
 
     def _misspelled(self) -> UserError | None:
         """The error for a misspelled clause word, which was read as an alias or is the next token."""
         for token in (self._prev, self._curr):
             if token and token.token_type is TokenType.VAR and self._is_query():
-                hint = did_you_mean(token.text, _CLAUSES)
+                hint = (
+                    "" if token is self._curr and hint_here(self, "") else did_you_mean(token.text, _CLAUSES)
+                )
                 takes_by = "GROUP" in hint or "ORDER" in hint
                 if hint and (token is self._curr or not takes_by or self.at("BY")):
                     return UserError("SS1001", f'unexpected "{token.text}"', span=span(token), hint=hint)
@@ -140,13 +150,16 @@ class Reader(Parser):
             message, place = f'unexpected "{self.source(token.start, token.end + 1)}"', span(token)
         if expected:
             message += f", expected {expected}"
-        hint = hint or _OPERATOR_HINTS.get(token.text, "")
+        hint = hint_here(self, expected) or hint
         before = word(self._prev) if self._prev else ""
         if not hint and before == "," and self._at_end_of_list():
             hint = "remove the comma before it, or write what is missing"
-        if not hint and before == "=" == token.text:
-            hint = "write a single = to compare"
-        if not hint and word(token) in RESERVED and "name" in expected:
+        is_cut_off = not token or self._at_end_of_list()
+        if not hint and expected == '")"' and is_cut_off and (opening := open_parenthesis(self)):
+            hint = f'the parenthesis of "{opening}" is not closed'
+        if not hint and expected == "the end of the statement":
+            hint = self._surplus_hint()
+        if not hint and word(token) in RESERVED and "name" in expected and is_plausible_name(self):
             hint = f"{word(token)} is a keyword; quote it as `{token.text}` to use it as a name"
         return UserError("SS1001", message, span=place, hint=hint)
 
@@ -241,10 +254,10 @@ class Reader(Parser):
             raise self.unexpected(what, hint)
         return self.advance()
 
-    def unsigned_integer(self, what: str = "a whole number") -> int:
+    def unsigned_integer(self, what: str = "a whole number", hint: str = "") -> int:
         token = self.token
         if token.token_type is not TokenType.NUMBER or not token.text.isdigit():
-            raise self.unexpected(what)
+            raise self.unexpected(what, hint)
         if int(token.text) > _INTEGER_MAX:
             raise self.refusal(f"a number of {len(token.text)} digits is too large here", token)
         self._advance()

@@ -8,6 +8,7 @@ from typing import Any, cast
 from sqlglot import Token, TokenType, exp
 
 from planner.dialect.functions import can_be_called
+from planner.dialect.habits import foreign_table_function
 from planner.dialect.nodes import (
     ChangelogFunction,
     FilePath,
@@ -20,7 +21,7 @@ from planner.dialect.options import option_list
 from planner.dialect.pivot import PivotParser
 from planner.dialect.statements import Option
 from planner.dialect.tokens import is_word, span, word
-from sqlstream.errors import UserError
+from sqlstream.errors import UserError, did_you_mean
 
 # The positional order of the arguments after the table and the time column.
 _WINDOW_SIZES = {
@@ -37,9 +38,10 @@ JOIN_WORDS = (",", "NATURAL", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS",
 _HALF_JOINS = ("SEMI", "ANTI")
 _FOREIGN_JOINS = ("ASOF", "STRAIGHT", "GLOBAL", "OUTER")
 _JOIN_HINT = "write JOIN … ON, LEFT SEMI JOIN or LEFT ANTI JOIN"
+_ASOF_HINT = "write a temporal join: JOIN versions FOR SYSTEM_TIME AS OF t.ts AS v ON t.key = v.key"
 _CLAUSES = ("MATCH_RECOGNIZE", "PIVOT", "UNPIVOT")
 _FOREIGN_TABLES = {
-    "TABLESAMPLE": "TABLESAMPLE is not supported",
+    "TABLESAMPLE": ("TABLESAMPLE is not supported", "write WHERE RAND() < 0.1 for a tenth of the rows"),
 }
 
 
@@ -86,7 +88,9 @@ class RelationParser(PivotParser):
             return self.mark(node, first.start)
         if bool(side) != (kind == "OUTER") and kind:
             self._retreat(self._index - 1)
-        self.expect("JOIN")
+        if kind in ("INNER", "CROSS") and self.at_any("LEFT", "RIGHT", "FULL"):
+            raise self.unexpected('"JOIN"', "write INNER JOIN, or LEFT, RIGHT or FULL JOIN")
+        self.expect("JOIN", hint="write LEFT JOIN, RIGHT JOIN, FULL JOIN, CROSS JOIN or JOIN")
         kind = None if side else kind
         node = exp.Join(this=self._parse_table(), side=side, kind=kind, method=method)
         self._join_condition(node, first)
@@ -149,7 +153,7 @@ class RelationParser(PivotParser):
         if not has_as and self.at_any(*_FOREIGN_JOINS) and word(self.peek(1)) in ("JOIN", "APPLY"):
             token = self.advance()
             message = f"{word(token)} {word(self.advance())} is not part of Flink SQL"
-            raise self.refusal(message, token, _JOIN_HINT)
+            raise self.refusal(message, token, _ASOF_HINT if word(token) == "ASOF" else _JOIN_HINT)
         if not has_as and (not self.at_name() or self._at_half_join()):
             return None
         alias = exp.TableAlias(this=self.name("a table alias"))
@@ -178,7 +182,8 @@ class RelationParser(PivotParser):
             raise self._lateral_view(token)
         if word(token) in _FOREIGN_TABLES:
             self.advance()
-            raise self.refusal(_FOREIGN_TABLES[word(token)], token, "write the query without it")
+            message, hint = _FOREIGN_TABLES[word(token)]
+            raise self.refusal(message, token, hint)
 
     def _unaliased(self) -> exp.Expression:
         token = self.token
@@ -301,7 +306,11 @@ class RelationParser(PivotParser):
             if word(self.peek(2)) not in ("TABLE", "DESCRIPTOR") and word(self.peek(3)) != "=>":
                 return self.mark(exp.Lateral(this=self._called_function()), name.start)
             self.advance()
-            hint = "the window functions are TUMBLE, HOP, CUMULATE and SESSION, the others FROM_CHANGELOG and TO_CHANGELOG"
+            hint = foreign_table_function(kind) or did_you_mean(name.text, tuple(_WINDOW_SIZES))
+            hint = (
+                hint
+                or "the window functions are TUMBLE, HOP, CUMULATE and SESSION, the others FROM_CHANGELOG and TO_CHANGELOG"
+            )
             raise self.refusal(f'the table function "{name.text}" is not supported yet', name, hint)
         self.advance()
         self.expect("(")

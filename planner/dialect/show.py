@@ -53,7 +53,8 @@ def show(parser: QueryParser) -> Show | ShowCheckpoints:
         if operator is None:
             raise parser.unexpected("LIKE or ILIKE")
         is_ilike = operator == "ILIKE"
-        like = parser.string("a pattern in single quotes").text
+        hint = f"write '{parser.token.text}'" if parser.at_name() else ""
+        like = parser.string("a pattern in single quotes", hint).text
     return Show(
         *extent(parser, first), kind=kind, name=name, like=like, is_ilike=is_ilike, is_negated=is_negated
     )

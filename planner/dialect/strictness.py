@@ -17,7 +17,8 @@ _ARGUMENTS: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.Column: ("this", "table", "db", "catalog"),
     exp.Identifier: ("this", "quoted"),
     exp.Literal: ("this", "is_string"),
-    **dict.fromkeys((exp.Star, exp.Null, exp.Distinct), ()),
+    exp.Star: ("except_", "replace"),
+    **dict.fromkeys((exp.Null, exp.Distinct), ()),
     **dict.fromkeys((exp.HexString, exp.Boolean, exp.Var, exp.Not, exp.Neg, exp.Exists), ("this",)),
     **dict.fromkeys(
         (
@@ -48,7 +49,8 @@ _ARGUMENTS: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.Values: ("expressions", *_TAIL),
     **dict.fromkeys((exp.Union, exp.Intersect, exp.Except), ("this", "expression", "distinct", *_TAIL)),
     **dict.fromkeys((exp.From, exp.Where, exp.Having, exp.Qualify), ("this",)),
-    **dict.fromkeys((exp.Group, exp.Rollup, exp.Cube, exp.GroupingSets), ("expressions",)),
+    exp.Group: ("expressions", "all"),
+    **dict.fromkeys((exp.Rollup, exp.Cube, exp.GroupingSets), ("expressions",)),
     **dict.fromkeys((exp.Tuple, exp.Order, exp.With), ("expressions",)),
     **dict.fromkeys((exp.Limit, exp.Offset), ("expression",)),
     exp.Ordered: ("this", "desc", "nulls_first"),

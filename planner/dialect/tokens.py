@@ -34,12 +34,19 @@ _FIRST_WORDS = {
 _FOREIGN_CHARACTER = TokenType.BACKSLASH
 _PATTERN_CHARACTERS = frozenset("{}|^")
 _FOREIGN = {
-    '"': "write identifiers in backticks (`name`) and strings in single quotes ('text')",
-    "@": "variables are not part of Flink SQL",
-    "\\": "statements end with a semicolon",
+    "@": "variables are not part of SQL here: write the value",
+    "\\": "a statement begins with a word such as SHOW or DESCRIBE, and ends with a semicolon",
     "^": "use POWER(x, y) for powers",
     "~": "use LIKE, SIMILAR TO or REGEXP",
-    "{": "use the parser of plain SQL; templates and ODBC escapes are not supported",
+    "{": "write MAP['key', value], ROW(value, …) or JSON_OBJECT('key' VALUE value); templates are not filled in",
+    "!": "write <> for unequal, and NOT before a condition",
+    "&": "write AND between conditions; there are no operators on bits",
+    "|": "write OR between conditions, || between texts; there are no operators on bits",
+    "$": "a statement has no parameters: write the value",
+    "\u2018": "write straight quotes: 'text'",
+    "\u2019": "write straight quotes: 'text'",
+    "\u201c": "write straight quotes: 'text', or `name` for a name",
+    "\u201d": "write straight quotes: 'text', or `name` for a name",
     "#": "comments start with --",
 }
 _UNTERMINATED = {
@@ -51,7 +58,9 @@ _GAP = re.compile(r"(?:\s+|--[^\n]*|/\*(?!\+).*?\*/)*", re.DOTALL)
 _NUMBER = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
 # No type has as many digits; Python reads no integer of more than 4,300 digits.
 _NUMBER_CHARACTERS_MAX = 1_000
+_NUMBER_RUN = re.compile(r"[\w.]{1,60}")
 _WORD = re.compile(r"[^\W\d][\w$]*")
+_DOUBLE_QUOTED = re.compile(r'"([^"\n]{1,100})"')
 _PREFIXED_STRING = re.compile(r"(?:[xXnN]|[uU]&)(?=')")
 _UNICODE_ESCAPE = re.compile(r"\\(\\|[0-9a-fA-F]{4}|)")
 
@@ -78,7 +87,7 @@ class FlinkTokenizer(Tokenizer):
         **dict.fromkeys("\"@\\^~{}#!&|'`", _FOREIGN_CHARACTER),
     }
     KEYWORDS = {
-        **{s: Tokenizer.KEYWORDS[s] for s in ("||", ">=", "<=", "<>", "!=", "=>")},
+        **{s: Tokenizer.KEYWORDS[s] for s in ("||", ">=", "<=", "<>", "!=", "=>", "::")},
         "/*+": TokenType.HINT,
         "*/": TokenType.BLOCK_END,
         # TokenType.COMMAND marks the reserved words that sqlglot has no type for.
@@ -213,7 +222,7 @@ def _checked(text: str, token: Token, offset: int, in_pattern: bool) -> Token:
         is_followed = token.end + 1 < len(text) and _WORD.match(text[token.end + 1])
         if is_followed or not _NUMBER.fullmatch(raw):
             stop = place.end + 1 if is_followed else place.end
-            hint = "put a space after the number"
+            hint = _number_hint(text, token.start)
             raise UserError("SS1001", "malformed number", span=Span(place.start, stop), hint=hint)
         if len(raw) > _NUMBER_CHARACTERS_MAX:
             message = f"a number of {len(raw)} characters is too long"
@@ -230,6 +239,19 @@ def _checked(text: str, token: Token, offset: int, in_pattern: bool) -> Token:
     if not offset and not token.comments and kind is token.token_type and value is token.text:
         return token
     return Token(kind, value, token.line, token.col, place.start, place.end - 1)
+
+
+def _number_hint(text: str, start: int) -> str:
+    """What to write instead of a number with letters behind it."""
+    run = _NUMBER_RUN.match(text, start)
+    written = run.group() if run else ""
+    if re.fullmatch(r"0[xX][0-9a-fA-F]+", written):
+        return f"write the number in decimal digits: {int(written, 16)}, or X'…' for bytes"
+    if re.fullmatch(r"\d+(_\d+)+", written):
+        return f"write the digits alone: {written.replace('_', '')}"
+    if re.fullmatch(r"\d+[^\W\d_]\w*", written):
+        return f"put a space after the number, or quote a name that begins with a digit: `{written}`"
+    return "put a space after the number"
 
 
 def _checked_hex(digits: str, place: Span) -> str:
@@ -267,4 +289,11 @@ def _lexical_error(text: str, position: int, offset: int) -> UserError:
             return UserError("SS1001", f"unterminated {what}", span=place, hint=hint)
     place = Span(position + offset, position + 1 + offset)
     char = text[position]
-    return UserError("SS1001", f"unexpected character {char!r}", span=place, hint=_FOREIGN.get(char, ""))
+    if char == '"' and (quoted := _DOUBLE_QUOTED.match(text, position)):
+        content = quoted[1]
+        place = Span(position + offset, quoted.end() + offset)
+        name, string = content.replace("`", "``"), content.replace("'", "''")
+        hint = f"write `{name}` for a name, or '{string}' for a text"
+        return UserError("SS1001", "double quotes have no meaning", span=place, hint=hint)
+    hint = _FOREIGN.get(char, "write a name in backticks (`name`) and a text in single quotes ('text')")
+    return UserError("SS1001", f"unexpected character {char!r}", span=place, hint=hint)

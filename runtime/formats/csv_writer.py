@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from typing import BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.formats.csv_dialect import CsvDialect
-from runtime.formats.text_values import format_text, joined_lines
+from runtime.formats.text_values import format_text, joined_bytes
+from runtime.kernels.buffers import view_buffer, view_offsets
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.types import BINARY_ROOTS, STRING_ROOTS, LogicalType
@@ -30,6 +32,7 @@ class CsvWriter:
         # A character that values of other types than text are written with, base64 among them.
         self._is_delimiter_plain = dialect.delimiter.isalnum() or dialect.delimiter in "+-.:/= "
         self._special = rf"[{special}\r\n]|^\s|\s$|^#"
+        self._special_bytes = f"{dialect.delimiter}{dialect.quote or ''}{dialect.escape or ''}#".encode()
         self._null_text = dialect.null_literal or ""
         if dialect.has_header:
             names = pa.record_batch([pa.array([name]) for name in schema.names], names=list(schema.names))
@@ -58,6 +61,8 @@ class CsvWriter:
 
     def _quoted(self, texts: pa.Array, name: str) -> pa.Array:
         dialect = self._dialect
+        if not self._may_need_quotes(texts):
+            return texts
         needs = pc.match_substring_regex(texts, self._special)
         if dialect.quote:
             needs = pc.or_(needs, pc.equal(texts, self._null_text))
@@ -71,6 +76,20 @@ class CsvWriter:
         inner = pc.replace_substring(inner, dialect.quote, dialect.quote * 2)
         edge = pa.scalar(dialect.quote)
         return pc.if_else(needs, pc.binary_join_element_wise(edge, inner, edge, ""), texts)
+
+    def _may_need_quotes(self, texts: pa.Array) -> bool:
+        """False when no text has a character that is special anywhere, and none stands for NULL.
+
+        Looking for single bytes takes a tenth of the time of the regular expression.
+        """
+        offsets, _ = view_offsets(texts)
+        if len(self._schema) == 1 or len(self._null_text) > 0 or (np.diff(offsets) == 0).any():
+            return True
+        data = view_buffer(texts.buffers()[2], np.uint8, int(offsets[0]), int(offsets[-1] - offsets[0]))
+        # Spaces are all at most this byte, or begin with a byte beyond ASCII.
+        if data.min(initial=0xFF) <= ord(" ") or data.max(initial=0) >= 0x7F:
+            return True
+        return any((data == byte).any() for byte in self._special_bytes)
 
     def _escaped(self, texts: pa.Array, name: str) -> pa.Array:
         dialect = self._dialect
@@ -87,5 +106,7 @@ class CsvWriter:
         return pc.replace_substring(inner, dialect.delimiter, dialect.escape + dialect.delimiter)
 
     def _write_rows(self, texts: list[pa.Array]) -> None:
-        rows = pc.binary_join_element_wise(*texts, pa.scalar(self._dialect.delimiter))
-        self._stream.write(joined_lines(rows, b"\n"))
+        # Ended before they are joined, so that the rows are copied once.
+        ended = pc.binary_join_element_wise(texts[-1], "\n", "")
+        rows = pc.binary_join_element_wise(*texts[:-1], ended, pa.scalar(self._dialect.delimiter))
+        self._stream.write(joined_bytes(rows))

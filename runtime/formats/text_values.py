@@ -166,8 +166,12 @@ def _with_fraction(column: pa.Array, precision: int) -> pa.Array:
 
 def joined_lines(rows: pa.Array, end: bytes) -> memoryview:
     """Texts or bytes, none of them NULL, each with its end, as one piece of Arrow's memory."""
-    ended = pc.binary_join_element_wise(rows.cast(pa.binary()), pa.scalar(end), b"")
-    if not len(ended):
+    return joined_bytes(pc.binary_join_element_wise(rows.cast(pa.binary()), pa.scalar(end), b""))
+
+
+def joined_bytes(texts: pa.Array) -> memoryview:
+    """Texts or bytes, none of them NULL, one after the other, as one piece of Arrow's memory."""
+    if not len(texts):
         return memoryview(b"")
-    offsets = memoryview(ended.buffers()[1]).cast("i")
-    return memoryview(ended.buffers()[2])[offsets[ended.offset] : offsets[ended.offset + len(ended)]]
+    offsets = memoryview(texts.buffers()[1]).cast("i")
+    return memoryview(texts.buffers()[2])[offsets[texts.offset] : offsets[texts.offset + len(texts)]]

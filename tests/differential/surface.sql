@@ -170,3 +170,27 @@ SELECT p.mgr, p.a_n + p.b_n FROM emp PIVOT (COUNT(*) AS n FOR dept IN (10 AS a, 
 SELECT * FROM (SELECT dept, salary FROM emp) PIVOT (MAX(salary) FOR dept IN (10, 20)) -- duckdb: SELECT MAX(salary) FILTER (WHERE dept = 10), MAX(salary) FILTER (WHERE dept = 20) FROM emp
 SELECT * FROM (SELECT dept, mgr, salary, name FROM emp) PIVOT (COUNT(DISTINCT salary) FILTER (WHERE salary > 1000) AS c FOR (dept, mgr) IN ((10, 1) AS x, (20, NULL) AS y)) -- duckdb: SELECT name, COUNT(DISTINCT salary) FILTER (WHERE salary > 1000 AND dept = 10 AND mgr = 1), COUNT(DISTINCT salary) FILTER (WHERE salary > 1000 AND dept = 20 AND mgr IS NULL) FROM emp GROUP BY name
 SELECT d.dname, p.x FROM dept d JOIN (SELECT name, dept FROM emp) PIVOT (COUNT(*) FOR name IN ('Ann' AS x)) AS p ON TRUE -- duckdb: SELECT d.dname, p.x FROM dept d, (SELECT COUNT(*) FILTER (WHERE name = 'Ann') AS x FROM emp GROUP BY dept) p
+SELECT (1, 2) < (1, 3), (2, 1) >= (1, 9), (1, NULL) < (2, 1), (1, 2) <= (1, 2), (1, 2, 3) > (1, 2, 2)
+SELECT name FROM emp e WHERE (salary, id) > (1000, 3) AND EXISTS (SELECT 1 FROM t WHERE (t.k, t.g) <= (e.id, 1)) -- duckdb: SELECT name FROM emp e WHERE (salary > 1000 OR salary = 1000 AND id > 3) AND EXISTS (SELECT 1 FROM t WHERE t.k < e.id OR t.k = e.id AND t.g <= 1)
+SELECT e.* EXCLUDE (mgr, hired), d.* EXCEPT (id) REPLACE (UPPER(dname) AS dname) FROM emp e JOIN dept d ON e.dept = d.id -- duckdb: SELECT e.* EXCLUDE (mgr, hired), UPPER(d.dname), d.city FROM emp e JOIN dept d ON e.dept = d.id
+SELECT * EXCEPT (k) FROM t EXCEPT (SELECT 1, 'a') -- duckdb: SELECT g, s FROM t EXCEPT (SELECT 1, 'a')
+SELECT COUNT(*), * EXCEPT (id, name, hired) FROM emp GROUP BY ALL -- duckdb: SELECT COUNT(*), dept, salary, mgr FROM emp GROUP BY ALL
+SELECT dept, mgr AS m, COUNT(*), SUM(salary) / 2, 1 FROM emp GROUP BY ALL HAVING COUNT(*) > 0 -- duckdb: SELECT dept, mgr AS m, COUNT(*), SUM(salary) // 2, 1 FROM emp GROUP BY ALL
+SELECT dept + 1, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*)) FROM emp GROUP BY ALL ORDER BY n
+SELECT name, name ILIKE '%E', name NOT ILIKE 'd%', id::DOUBLE / 2, (salary + 1)::STRING || 'x', hired::STRING, -id::BIGINT FROM emp
+SELECT a.name, b.name FROM emp a LEFT JOIN emp b ON a.salary BETWEEN b.salary - 300 AND b.salary - 1
+SELECT e.name, t.k FROM emp e LEFT JOIN (dept d LEFT JOIN t ON t.k * 10 = d.id) ON e.dept = d.id
+SELECT d.id, x.n, y.m FROM dept d, LATERAL (SELECT COUNT(*) AS n FROM emp e WHERE e.dept = d.id) x, LATERAL (SELECT x.n * 2 AS m) y
+SELECT e.id FROM emp e WHERE e.salary > (SELECT AVG(CAST(x.salary AS DOUBLE)) FROM emp x WHERE x.dept = e.dept AND x.id <> e.id)
+SELECT id FROM emp WHERE (dept, mgr) NOT IN (SELECT dept, mgr FROM emp WHERE mgr = 1 AND dept IS NOT NULL)
+SELECT d.dname FROM dept d WHERE NOT EXISTS (SELECT 1 FROM emp e WHERE e.dept = d.id AND NOT EXISTS (SELECT 1 FROM t WHERE t.k = e.id))
+SELECT MAX((SELECT COUNT(*) FROM emp x WHERE x.mgr = e.id)) FROM emp e
+SELECT 5 > ALL (SELECT k FROM t WHERE FALSE), 5 > ANY (SELECT k FROM t WHERE FALSE), 10 IN (SELECT dept FROM emp), 99 IN (SELECT dept FROM emp), NULL IN (SELECT dept FROM emp)
+WITH a AS (SELECT 1 AS x UNION ALL SELECT 2), b AS (SELECT x FROM a), c AS (SELECT a.x, b.x AS y FROM a, b) SELECT c.x, c.y, (SELECT COUNT(*) FROM a) FROM c WHERE c.x <= c.y
+WITH r AS (SELECT dept, salary, ROW_NUMBER() OVER (PARTITION BY dept ORDER BY salary) AS rn, COUNT(*) OVER (PARTITION BY dept) AS n FROM emp) SELECT dept, AVG(CAST(salary AS DOUBLE)) FROM r WHERE rn IN ((n + 1) / 2, n / 2 + 1) GROUP BY dept -- duckdb: SELECT dept, MEDIAN(salary) FROM emp GROUP BY dept
+SELECT CASE WHEN GROUPING(dept) = 1 THEN 'all' ELSE CAST(dept AS STRING) END, mgr, SUM(salary) FROM emp GROUP BY GROUPING SETS (ROLLUP (dept), (mgr)) -- duckdb: SELECT CASE WHEN GROUPING(dept) = 1 THEN 'all' ELSE CAST(dept AS STRING) END, mgr, SUM(salary) FROM emp GROUP BY GROUPING SETS ((dept), (), (mgr))
+SELECT x.id FROM (SELECT id FROM emp UNION SELECT k FROM t) x LEFT JOIN emp e ON e.id = x.id LEFT JOIN t ON t.k = x.id WHERE e.id IS NULL OR t.k IS NULL
+SELECT x.a, y.b FROM (VALUES (1), (2), (NULL)) AS x(a) FULL JOIN (VALUES (1), (NULL)) AS y(b) ON x.a IS NOT DISTINCT FROM y.b
+SELECT `a b`, `ü` || ' 你好', CHAR_LENGTH('😀a') FROM (SELECT id AS `a b`, name AS `ü` FROM emp) q WHERE `a b` < 3 -- duckdb: SELECT id, name || ' 你好', 2 FROM emp WHERE id < 3
+SELECT * FROM (SELECT name, salary FROM emp ORDER BY salary LIMIT 2) a UNION ALL (SELECT name, salary FROM emp ORDER BY salary DESC, name LIMIT 1)
+SELECT DISTINCT dept, COUNT(*) OVER (PARTITION BY dept), SUM(DISTINCT mgr) OVER () FROM emp

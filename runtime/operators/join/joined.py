@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.evaluate import EvaluationContext, compile_condition
-from runtime.kernels.buffers import to_array, view_values
+from runtime.kernels.buffers import view_values
+from runtime.kernels.take import take_rows
 from runtime.operators.operator import OperatorContext
 from runtime.state.arrays import Array
 from sqlstream.arrow import to_arrow_schema, without_row_kinds
@@ -68,7 +69,7 @@ class JoinedRows:
         for c in self._read:
             side, rows = sides[c >= self._left_width]
             column = side.column(c if c < self._left_width else c - self._left_width)
-            columns.append(column if rows is None else column.take(to_array(pa.int64(), rows)))
+            columns.append(column if rows is None else take_rows(column, rows.astype(np.int32)))
         schema = self._read_schema
         if not columns:
             # A condition without columns still needs the number of rows.
@@ -100,5 +101,5 @@ def taken(batch: pa.RecordBatch, rows: Array | None) -> list[pa.Array]:
     columns = without_row_kinds(batch).columns
     if rows is None:
         return columns
-    chosen = to_array(pa.int64(), rows)
-    return [column.take(chosen) for column in columns]
+    positions = rows.astype(np.int32)
+    return [take_rows(column, positions) for column in columns]

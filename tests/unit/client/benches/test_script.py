@@ -39,6 +39,10 @@ def test_tables_are_pointed_at_the_events_and_the_sink() -> None:
             "connector": "print",
             "a": "b",
         }
+    files = table(connector="filesystem", path="somewhere", format="csv")
+    assert nexmark_options(files, 5, 2, "print") == {"connector": "print"}
+    written = nexmark_options(files, 5, 2, "print", "/made")
+    assert written == {"connector": "filesystem", "path": "/made/t", "format": "csv"}
     side = nexmark_options(table(connector="duckdb", path="some/where/side.duckdb"), 5, 2, "print")
     assert side == {"connector": "duckdb", "path": str(QUERIES_DIR / "nexmark" / "side.duckdb")}
     with pytest.raises(UserError, match='table "t" of a Nexmark query reads "kafka"') as refused:

@@ -104,6 +104,25 @@ def test_grouping_by_an_expression_in_parentheses_is_no_list() -> None:
     assert isinstance(select("SELECT 1 FROM t GROUP BY (a + 1) * 2").args["group"].expressions[0], exp.Mul)
 
 
+def test_star_keeps_what_is_left_out_and_replaced() -> None:
+    star, other = select("SELECT * EXCEPT (a, b), t.* REPLACE (x + 1 AS x) FROM t").expressions
+    assert [part.name for part in star.args["except_"]] == ["a", "b"]
+    assert [part.alias for part in other.this.args["replace"]] == ["x"]
+
+
+def test_group_by_all_has_no_items() -> None:
+    group = select("SELECT a FROM t GROUP BY ALL").args["group"]
+    assert group.args["all"]
+    assert not group.expressions
+
+
+def test_ilike_and_double_colon_are_read_as_their_long_forms() -> None:
+    short = select("SELECT a NOT ILIKE 'X', a::INT, ilike FROM t")
+    long = select("SELECT NOT LOWER(a) LIKE LOWER('X'), CAST(a AS INT), ilike FROM t")
+    assert short.expressions[:2] == [part.unnest() for part in long.expressions[:2]]
+    assert short.expressions[2].name == "ilike"
+
+
 def test_a_named_window_is_put_where_it_is_used() -> None:
     node = select("SELECT sum(a) OVER w, max(a) OVER w FROM t WINDOW w AS (PARTITION BY b ORDER BY c)")
     for item in node.expressions:
@@ -143,7 +162,7 @@ def test_every_node_of_a_query_has_a_position_inside_it() -> None:
         "VALUES",
         "SELECT a UNION",
         "WITH x SELECT 1",
-        "SELECT * EXCEPT (a) FROM t",
+        "SELECT * EXCEPT a FROM t",
         "SELECT a FROM t SORT BY a",
         "TABLE t",
         "SELECT a FROM t ORDER BY a NULLS",

@@ -1,0 +1,98 @@
+-- # Queries
+
+-- : SELECT, WHERE
+SELECT name, salary * 2 AS twice FROM emp WHERE salary > 1000;
+-- : SELECT without FROM
+SELECT 1 + 1, 'a' || 'b';
+-- : SELECT DISTINCT
+SELECT DISTINCT dept FROM emp;
+-- : * and t.*
+SELECT d.*, e.name FROM emp e JOIN dept d ON e.dept = d.id WHERE e.id = 1;
+-- : VALUES
+VALUES (1, 'a'), (2, 'b');
+-- : VALUES in FROM
+SELECT x + 1, y FROM (VALUES (1, 'a'), (2, 'b')) AS v (x, y);
+-- : WITH
+WITH a AS (SELECT dept, MAX(salary) AS m FROM emp GROUP BY dept), b AS (SELECT * FROM a WHERE m > 1000) SELECT * FROM b;
+-- : WITH RECURSIVE
+WITH RECURSIVE a AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM a) SELECT * FROM a;
+-- : GROUP BY
+SELECT dept, COUNT(*), SUM(salary) FROM emp GROUP BY dept;
+-- : HAVING
+SELECT dept FROM emp GROUP BY dept HAVING COUNT(*) > 1;
+-- : DISTINCT aggregate
+SELECT COUNT(DISTINCT dept), SUM(DISTINCT salary) FROM emp;
+-- : FILTER
+SELECT COUNT(*) FILTER (WHERE salary > 1000) FROM emp;
+-- : GROUPING SETS
+SELECT dept, hired, COUNT(*) FROM emp GROUP BY GROUPING SETS ((dept), (hired), ());
+-- : ROLLUP
+SELECT dept, SUM(salary), GROUPING(dept) FROM emp GROUP BY ROLLUP (dept);
+-- : CUBE
+SELECT dept, name, COUNT(*) FROM emp WHERE id < 3 GROUP BY CUBE (dept, name);
+-- : ORDER BY, LIMIT, OFFSET
+SELECT name FROM emp ORDER BY salary DESC, name LIMIT 2 OFFSET 1;
+-- : FETCH FIRST
+SELECT name FROM emp ORDER BY name FETCH FIRST 2 ROWS ONLY;
+-- : NULLS FIRST, NULLS LAST
+SELECT name, dept FROM emp ORDER BY dept NULLS LAST, name DESC LIMIT 2;
+-- : ORDER BY time on a stream
+SELECT id, ts FROM orders ORDER BY ts;
+-- : UNION, UNION ALL
+SELECT dept FROM emp UNION SELECT id FROM dept;
+-- : INTERSECT, INTERSECT ALL
+SELECT dept FROM emp INTERSECT SELECT id FROM dept;
+-- : EXCEPT, EXCEPT ALL, MINUS
+SELECT id FROM dept EXCEPT SELECT dept FROM emp;
+-- : IN (SELECT …)
+SELECT name FROM emp WHERE dept IN (SELECT id FROM dept);
+-- : NOT IN (SELECT …)
+SELECT dname FROM dept WHERE id NOT IN (SELECT dept FROM emp WHERE dept IS NOT NULL);
+-- : EXISTS
+SELECT dname FROM dept d WHERE EXISTS (SELECT 1 FROM emp e WHERE e.dept = d.id AND e.salary > 1200);
+-- : NOT EXISTS
+SELECT dname FROM dept d WHERE NOT EXISTS (SELECT 1 FROM emp e WHERE e.dept = d.id);
+-- : ANY, SOME, ALL
+SELECT name FROM emp WHERE salary >= ALL (SELECT salary FROM emp);
+-- : scalar subquery
+SELECT name FROM emp WHERE salary = (SELECT MAX(salary) FROM emp);
+-- : correlated scalar subquery
+SELECT dname, (SELECT COUNT(*) FROM emp e WHERE e.dept = d.id) FROM dept d;
+-- : row comparison
+SELECT name FROM emp WHERE (dept, salary) IN ((10, 1500), (20, 900));
+-- : UNNEST
+SELECT o.id, u.tag FROM orders o CROSS JOIN UNNEST(o.tags) AS u (tag);
+-- : UNNEST of a MAP
+SELECT o.id, u.k, u.v FROM orders o CROSS JOIN UNNEST(o.attrs) AS u (k, v);
+-- : UNNEST WITH ORDINALITY
+SELECT x, n FROM UNNEST(ARRAY['p', 'q']) WITH ORDINALITY AS u (x, n);
+-- : LEFT JOIN UNNEST
+SELECT o.id, u.tag FROM orders o LEFT JOIN UNNEST(o.tags) AS u (tag) ON TRUE WHERE o.id = 3;
+-- : LATERAL (SELECT …)
+SELECT d.dname, x.name FROM dept d, LATERAL (SELECT name FROM emp e WHERE e.dept = d.id ORDER BY salary DESC LIMIT 1) x;
+-- : LATERAL TABLE(function)
+SELECT * FROM emp, LATERAL TABLE(split(name)) AS x (part);
+-- : PIVOT (not in Flink)
+SELECT * FROM (SELECT dept, salary FROM emp) PIVOT (SUM(salary) FOR dept IN (10 AS a, 20 AS b));
+-- : UNPIVOT
+SELECT * FROM emp UNPIVOT (v FOR k IN (id, salary));
+-- : QUALIFY (not in Flink)
+SELECT name FROM emp QUALIFY ROW_NUMBER() OVER (PARTITION BY dept ORDER BY salary DESC) = 1;
+-- : * EXCEPT, EXCLUDE, REPLACE (not in Flink)
+SELECT * EXCEPT (hired, dept) REPLACE (UPPER(name) AS name) FROM emp WHERE id = 1;
+-- : GROUP BY ALL (not in Flink)
+SELECT dept, COUNT(*) FROM emp GROUP BY ALL;
+-- : TABLESAMPLE
+SELECT * FROM emp TABLESAMPLE BERNOULLI (10);
+-- : files in FROM (not in Flink)
+SELECT COUNT(*) FROM 'emp.json';
+-- : views on views
+CREATE VIEW a AS SELECT dept, SUM(salary) AS s FROM emp GROUP BY dept; CREATE VIEW b AS SELECT MAX(s) AS m FROM a; SELECT * FROM b;
+-- : CASE
+SELECT name, CASE WHEN salary > 1000 THEN 'high' ELSE 'low' END FROM emp WHERE id < 3;
+-- : quoted identifiers
+SELECT id AS `an id` FROM `emp` WHERE id = 1;
+-- : execution.runtime-mode = BATCH
+SET 'execution.runtime-mode' = 'BATCH'; SELECT dept, COUNT(*) FROM emp GROUP BY dept;
+-- : dynamic table options
+SELECT COUNT(*) FROM numbers /*+ OPTIONS('number-of-rows' = '7') */;

@@ -1,0 +1,54 @@
+-- # Types
+
+-- : BOOLEAN
+SELECT CAST('true' AS BOOLEAN), TRUE AND NULL;
+-- : TINYINT, SMALLINT, INT, BIGINT
+SELECT CAST(1 AS TINYINT), CAST(2 AS SMALLINT), CAST(3 AS INT), CAST(4 AS BIGINT);
+-- : FLOAT, DOUBLE
+SELECT CAST(1.5 AS FLOAT), CAST(2.5 AS DOUBLE), 1e3;
+-- : DECIMAL
+SELECT CAST(1.005 AS DECIMAL(10, 2)), 1.10 + 2.205;
+-- : CHAR, VARCHAR, STRING
+SELECT CAST('abc' AS CHAR(5)), CAST('abc' AS VARCHAR(2)), CAST(1 AS STRING);
+-- : BINARY, VARBINARY, BYTES
+SELECT CAST('ab' AS BYTES), X'0AFF', DECODE(X'41', 'UTF-8');
+-- : DATE
+SELECT DATE '2024-02-29', CAST('2024-01-31' AS DATE) + INTERVAL '1' MONTH;
+-- : TIME
+SELECT TIME '10:11:12', CAST('01:02:03' AS TIME(3));
+-- : TIMESTAMP
+SELECT TIMESTAMP '2024-01-01 10:00:00.123', CAST('2024-01-01 00:00:00' AS TIMESTAMP(9));
+-- : TIMESTAMP_LTZ
+SET 'table.local-time-zone' = 'Asia/Tokyo'; SELECT CAST(TO_TIMESTAMP_LTZ(0, 3) AS STRING);
+-- : TIMESTAMP WITH TIME ZONE
+CREATE TABLE x (a TIMESTAMP WITH TIME ZONE) WITH ('connector' = 'blackhole');
+-- : INTERVAL
+SELECT TIMESTAMP '2024-01-01 00:00:00' + INTERVAL '1 02:03:04' DAY TO SECOND, DATE '2024-01-31' + INTERVAL '1-1' YEAR TO MONTH;
+-- : ARRAY
+SELECT ARRAY[1, 2, 3][2], CARDINALITY(ARRAY['a']);
+-- : MAP
+SELECT MAP['a', 1]['a'], MAP['a', 1]['b'];
+-- : MULTISET
+SELECT CARDINALITY(COLLECT(dept)) FROM emp;
+-- : ROW
+SELECT r.a, r.b FROM (SELECT CAST(ROW(1, 'x') AS ROW<a INT, b STRING>) AS r);
+-- : RAW
+CREATE TABLE x (a RAW('java.lang.Object', 'AA==')) WITH ('connector' = 'blackhole');
+-- : VARIANT
+SELECT PARSE_JSON('{"a": [1, 2]}')['a'][1];
+-- : BITMAP
+CREATE TABLE x (a BITMAP) WITH ('connector' = 'blackhole');
+-- : structured types
+SELECT OBJECT_OF('com.example.User', 'name', 'Bob');
+-- : TRY_CAST
+SELECT TRY_CAST('x' AS INT), TRY_CAST('5' AS INT);
+-- : CAST to a nested type
+SELECT CAST(ARRAY[1, 2] AS ARRAY<STRING>), CAST(MAP['a', 1] AS MAP<STRING, BIGINT>);
+-- : CAST of a nested value to STRING
+SELECT CAST(ARRAY[1, 2] AS STRING), CAST(ROW(1, 'a') AS STRING), CAST(MAP['a', 1] AS STRING);
+-- : text compared with a time
+SELECT name FROM emp WHERE hired > '2020-06-01';
+-- : number compared with text
+SELECT name FROM emp WHERE id = '1';
+-- : x::type (not in Flink)
+SELECT id::STRING || 'x' FROM emp WHERE id = 1;

@@ -1,3 +1,0 @@
-SELECT
-  x::int
-FROM t
