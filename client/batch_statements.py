@@ -20,6 +20,7 @@ from planner.batch import (
     scans_of,
 )
 from planner.compile import CompiledPlan, compile_statements
+from planner.estimates import TableSizes, explain_cost
 from planner.explain import inferred_sections
 from planner.relational.explain import explain_relation
 from planner.relational.nodes import Sink
@@ -168,17 +169,23 @@ def _distinct(plan: BatchSources) -> list[SourceSpec]:
 
 
 def explain_batch(
-    plan: CompiledBatch, details: tuple[str, ...], cluster: ClusterClient, files: LocalFiles, is_served: bool
+    plan: CompiledBatch,
+    details: tuple[str, ...],
+    cluster: ClusterClient,
+    files: LocalFiles,
+    is_served: bool,
+    sizes: TableSizes | None = None,
 ) -> str:
     """The stages of a batch statement: relational plans, the engine and why, its SQL, how it reads the tables, and its own plan.
     Only `files` are looked at. `is_served`: this process is a server, which asks no engine itself. UserError SS3001 for details
     that only streams have, JobError SS6031 when the statement is given up."""
     for detail in details:
-        raise UserError(
-            "SS3001",
-            f"EXPLAIN {detail} is not supported in batch",
-            hint="leave it out, or SET 'execution.runtime-mode' = 'STREAMING'",
-        )
+        if detail != "ESTIMATED_COST":
+            raise UserError(
+                "SS3001",
+                f"EXPLAIN {detail} is not supported in batch",
+                hint="leave it out, or SET 'execution.runtime-mode' = 'STREAMING'",
+            )
     title = TITLES[plan.engine]
     sections = [
         *inferred_sections(plan.relational),
@@ -186,6 +193,8 @@ def explain_batch(
         ("Optimized Relational Plan", "\n".join(explain_relation(n) for n in plan.optimised)),
         ("Batch Engine", f"{plan.engine}: {plan.reason}"),
     ]
+    if sizes is not None:
+        sections.append(("Estimated Cost", explain_cost(plan.optimised, sizes)))
     graph = plan.job_graph
     for vertex in graph.vertices:
         batch = batch_plan(vertex, graph.job_id, graph.config)

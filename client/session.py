@@ -24,7 +24,7 @@ from sqlstream.schema import Schema
 from sqlstream.spark_keys import refuse_launch_key
 from sqlstream.specs import CalcSpec, ChangingSinkSpec, SinkSpec, SourceSpec, ValuesSpec
 from sqlstream.specs.sink import COLLECT, SinkAction
-from sqlstream.spi.connector import KeepsRejectedRows, KnowsVersions
+from sqlstream.spi.connector import KeepsRejectedRows, KnowsVersions, MeasuresInput
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,13 +33,14 @@ if TYPE_CHECKING:
     from planner.batch import CompiledBatch
     from planner.bind.context import BindContext
     from planner.compile import CompiledPlan
-    from planner.dialect.statements import CreateTable, Statement
+    from planner.dialect.statements import AnalyzeTable, CallProcedure, CreateTable, Show, Statement
+    from planner.estimates import TableSizes, TableStatistics
     from planner.relational.nodes import Sink
     from planner.statements.result import DdlResult
     from runtime.host.files import LocalFiles
     from runtime.host.rooted_files import FilePlaces
     from runtime.net.results import JobResults
-    from sqlstream.catalog import CatalogManager
+    from sqlstream.catalog import CatalogManager, ObjectPath
     from sqlstream.function_ref import InspectedFunction
     from sqlstream.messages.rpc import JobMetrics, JobStatusReply
     from sqlstream.spi.function_inspector import FunctionInspector
@@ -202,8 +203,8 @@ class _Inspector:
 class Session:
     """One user's catalog and settings. Runs statements in the order of the calls, which come one at a time.
 
-    The cluster belongs to the caller, and may serve other sessions too. State: catalog, settings
-    and the plans of its last jobs; the jobs themselves are the cluster's.
+    The cluster belongs to the caller, and may serve other sessions too. State: catalog, settings,
+    the plans of its last jobs and what ANALYZE TABLE has counted; the jobs themselves are the cluster's.
     """
 
     def __init__(
@@ -229,6 +230,7 @@ class Session:
         self._first_config = dict(config or {})
         self.config: dict[str, str] = dict(self._first_config)
         self._submitted: dict[str, SubmittedStatement] = {}
+        self.statistics: dict[ObjectPath, TableStatistics] = {}
 
     def files(self) -> LocalFiles:
         """The files that statements may name by their path."""
@@ -242,16 +244,27 @@ class Session:
         """Run one parsed statement; a query or INSERT is submitted, and not waited for. UserError with a position."""
         from client.job_statements import execute_job_statement, is_job_statement
         from planner.dialect.statements import (
+            AnalyzeTable,
+            CallProcedure,
+            CompilePlan,
             CreateTable,
+            ExecutePlan,
             Explain,
+            Show,
             Verify,
             VerifyJob,
             WritingStatement,
         )
 
+        if isinstance(statement, AnalyzeTable | CallProcedure | Show) and (answer := self._told(statement)):
+            return answer
         if is_job_statement(statement):
             return execute_job_statement(statement, self.cluster, self.config)
         if isinstance(statement, Explain):
+            if statement.is_run:
+                from client.explain_analyze import explain_analyze
+
+                return Text(explain_analyze(statement.target, self))
             if statement.is_of_state:
                 return Text(self.explain_state(statement.target))
             return Text(self.explain(statement.target, statement.details))
@@ -259,11 +272,34 @@ class Session:
             return self._started(self.compile(statement, job_id=secrets.token_hex(16)))
         if isinstance(statement, CreateTable) and statement.query is not None:
             return self._create_filled(statement)
+        if isinstance(statement, CompilePlan | ExecutePlan):
+            from client.plan_files import compile_plan, execute_plan
+
+            if isinstance(statement, CompilePlan):
+                return compile_plan(statement, self)
+            return execute_plan(statement, self)
         if isinstance(statement, Verify | VerifyJob):
             from client.verification.statements import execute_verify
 
             return execute_verify(statement, self)
         return self._apply(statement)
+
+    def _told(self, statement: AnalyzeTable | CallProcedure | Show) -> Rows | None:
+        """The answer to a statement that looks at tables or does something with jobs; None for a SHOW of the catalog."""
+        from client.procedures import call_procedure, procedure_names
+        from client.table_statistics import analyze_table, show_partitions
+        from planner.dialect.statements import AnalyzeTable, CallProcedure, ShowKind
+        from planner.statements.show import filtered_names
+
+        if isinstance(statement, AnalyzeTable):
+            return analyze_table(statement, self)
+        if isinstance(statement, CallProcedure):
+            return call_procedure(statement, self.cluster, self.config)
+        if statement.kind is ShowKind.PARTITIONS:
+            return show_partitions(statement, self)
+        if statement.kind is ShowKind.PROCEDURES:
+            return self._rows_of(filtered_names(statement, "procedure name", procedure_names()))
+        return None
 
     def _started(self, plan: CompiledPlan | CompiledBatch) -> Job:
         job = self.submit(plan)
@@ -383,10 +419,28 @@ class Session:
 
         plan = self.compile(statement)
         if isinstance(plan, CompiledPlan):
-            return explain(plan, details)
+            sizes = self._table_sizes(plan.optimised) if "ESTIMATED_COST" in details else None
+            return explain(plan, details, sizes)
         from client.batch_statements import explain_batch
 
-        return explain_batch(plan, details, self.cluster, self.files(), self._is_served)
+        sizes = self._table_sizes(plan.optimised) if "ESTIMATED_COST" in details else None
+        return explain_batch(plan, details, self.cluster, self.files(), self._is_served, sizes)
+
+    def _table_sizes(self, sinks: tuple[Sink, ...]) -> TableSizes:
+        """The sizes of the tables that a plan reads, where connectors can tell them."""
+        from planner.batch import scans_of
+        from planner.estimates import TableSizes
+        from planner.physical.connectors import find_connector
+        from planner.physical.source import scan_spec
+        from runtime.connectors import connector, descriptors
+
+        sizes = {}
+        for scan in dict.fromkeys(scan for sink in sinks for scan in scans_of(sink)):
+            descriptor = find_connector(descriptors(), scan.table, dict(scan.options), scan.span)
+            measured = connector(descriptor.identifier)
+            if isinstance(measured, MeasuresInput):
+                sizes[scan.table.path] = measured.input_bytes(scan_spec(scan, descriptor), self.files())
+        return TableSizes(sizes, self.statistics)
 
     def explain_state(self, statement: Statement) -> str:
         """EXPLAIN STATE of a query, INSERT or statement set: what each operator keeps. UserError SS6240 in batch."""

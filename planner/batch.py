@@ -202,6 +202,13 @@ def _lowered(sink: Sink, names: Mapping[TableScan, str], engine: str, context: B
             span=sink.span,
             hint=STREAM_HINT,
         )
+    if sink.on_conflict is OnConflict.ERROR:
+        raise UserError(
+            "SS3301",
+            "ON CONFLICT DO ERROR compares all rows of the query, which only a stream does",
+            span=sink.span,
+            hint=STREAM_HINT,
+        )
     time_zone = str(config.get(context.config, "table.local-time-zone"))
     relations = {name: name for name in names.values()}
     try:

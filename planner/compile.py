@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from planner.bind.context import BindContext
 from planner.depth import refuse_depth
+from planner.estimates import TableSizes, explain_cost
 from planner.physical.changelog import infer_changelog_modes
 from planner.physical.drop_update_before import drop_update_before
 from planner.physical.node import PhysicalNode
@@ -19,12 +20,9 @@ from planner.translate.job_graph import translate_job_graph
 from planner.translate.scaling import plan_scaling
 from planner.translate.stream_graph import translate_stream_graph
 from sqlstream import config
-from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.stream_graph import StreamGraph
 from sqlstream.specs.sink import COLLECT
-
-EXPLAIN_DETAILS = ("CHANGELOG_MODE", "JSON_EXECUTION_PLAN")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,24 +61,21 @@ def compile_statements(nodes: tuple[Sink, ...], context: BindContext, job_id: st
 
 
 @refuse_depth
-def explain(plan: CompiledPlan, details: tuple[str, ...] = ()) -> str:
+def explain(plan: CompiledPlan, details: tuple[str, ...] = (), sizes: TableSizes | None = None) -> str:
     """Every stage as text (see planner.explain).
 
-    CHANGELOG_MODE is always printed, and the detail JSON_EXECUTION_PLAN adds the operators as JSON. UserError SS3001
-    for Flink's other details.
-    """
+    CHANGELOG_MODE is always printed. JSON_EXECUTION_PLAN adds the operators as JSON, ESTIMATED_COST the rows that each relational
+    node is expected to give, by the `sizes` of the tables, and PLAN_ADVICE what the plan would gain from settings."""
+    from planner.advice import plan_advice
     from planner.explain import explain_json, explain_plan
 
-    for detail in details:
-        if detail not in EXPLAIN_DETAILS:
-            raise UserError(
-                "SS3001",
-                f"EXPLAIN {detail} is not supported yet",
-                hint=f"choose one of {', '.join(EXPLAIN_DETAILS)}",
-            )
     text = explain_plan(plan.relational, plan.optimised, plan.physical, plan.stream_graph, plan.job_graph)
     if plan.reason:
         text += f"\n== Runtime Mode ==\nstreaming: {plan.reason}\n"
+    if "ESTIMATED_COST" in details:
+        text += f"\n== Estimated Cost ==\n{explain_cost(plan.optimised, sizes or TableSizes({}))}\n"
+    if "PLAN_ADVICE" in details:
+        text += f"\n== Plan Advice ==\n{plan_advice(plan.physical, plan.job_graph.config)}\n"
     if "JSON_EXECUTION_PLAN" in details:
         text += f"\n== Physical Execution Plan ==\n{explain_json(plan.stream_graph)}\n"
     return text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from planner.physical.node import PhysicalInput, PhysicalNode
 from planner.relational.explain import explain_relation
@@ -52,14 +53,20 @@ def inferred_sections(sinks: tuple[Sink, ...]) -> tuple[tuple[str, str], ...]:
     return (("Inferred Tables", "\n\n".join(tables)),) if tables else ()
 
 
-def explain_physical(sinks: tuple[PhysicalNode, ...]) -> str:
-    """One tree per sink. An operator with several consumers is printed once, and by its number after that."""
-    printer = _PhysicalPrinter(sinks)
+def explain_physical(
+    sinks: tuple[PhysicalNode, ...], facts: Callable[[PhysicalNode], str] | None = None
+) -> str:
+    """One tree per sink. An operator with several consumers is printed once, and by its number after that. `facts` of a node
+    stand in its line, by default its changelog mode, the origin of its watermark and its state."""
+    printer = _PhysicalPrinter(sinks, facts)
     return "\n".join("\n".join(printer.lines(sink, "")) for sink in sinks)
 
 
 class _PhysicalPrinter:
-    def __init__(self, sinks: tuple[PhysicalNode, ...]) -> None:
+    def __init__(
+        self, sinks: tuple[PhysicalNode, ...], facts: Callable[[PhysicalNode], str] | None = None
+    ) -> None:
+        self._facts = facts or self._properties
         self._watermarks: dict[int, str] = {}
         self._numbers: dict[int, int] = {}
         self._printed: set[int] = set()
@@ -91,7 +98,7 @@ class _PhysicalPrinter:
             lines += [("   " if is_last else ":  ") + line for line in rest]
         return lines
 
-    def _facts(self, node: PhysicalNode) -> str:
+    def _properties(self, node: PhysicalNode) -> str:
         facts = [f"changelogMode=[{str(node.settled_mode)[1:-1]}]", f"watermark=[{self._watermark(node)}]"]
         state = "" if node.spec is None else node.spec.kept_state()
         if state:

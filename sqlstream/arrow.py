@@ -30,6 +30,7 @@ _SIMPLE: dict[TypeRoot, pa.DataType] = {
     TypeRoot.INTERVAL_YEAR_MONTH: pa.int32(),
     TypeRoot.NULL: pa.null(),
     TypeRoot.VARIANT: pa.string(),
+    TypeRoot.BITMAP: pa.binary(),
 }
 
 

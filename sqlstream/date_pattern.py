@@ -6,7 +6,7 @@ import dataclasses
 import re
 
 PARSED_LETTERS = "yuMdHmsS"
-"""The letters that text can be read by."""
+"""The letters that text can be read by; here also X, the distance to UTC."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -47,6 +47,7 @@ OPERATORS: list[OperatorEntry] = [
         "changelog_functions:ToChangelog",
         "changelog_functions:plan_to_changelog",
     ),
+    OperatorEntry("conflict_check:ConflictCheckSpec", "conflict_check:ConflictCheck"),
     OperatorEntry("watermark:WatermarkAssignerSpec", "watermark_assigner:WatermarkAssigner"),
     OperatorEntry("window:WindowTvfSpec", "window.window_tvf:make_window_tvf"),
     OperatorEntry("expand:ExpandSpec", "expand:Expand", "expand:plan_expand"),

@@ -13,6 +13,8 @@ UNIT_MS: dict[str, int] = {
     "SECOND": 1_000,
     "MILLISECOND": 1,
 }
+UNIT_NS: dict[str, int] = {"MICROSECOND": 1_000, "NANOSECOND": 1}
+"""The units finer than those of intervals."""
 UNIT_MONTHS: dict[str, int] = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
 
 PER_SECOND: dict[str, int] = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}

@@ -36,6 +36,7 @@ class TypeRoot(enum.Enum):
     MAP = "MAP"
     ROW = "ROW"
     VARIANT = "VARIANT"
+    BITMAP = "BITMAP"
     NULL = "NULL"
     SYMBOL = "SYMBOL"
 
@@ -150,6 +151,8 @@ BYTES = LogicalType(TypeRoot.VARBINARY, length=VARCHAR_LENGTH_MAX)
 NULL = LogicalType(TypeRoot.NULL)
 VARIANT = LogicalType(TypeRoot.VARIANT)
 """A value of JSON; Arrow has its text, with the names of objects in order."""
+BITMAP = LogicalType(TypeRoot.BITMAP)
+"""A set of 32-bit numbers; Arrow has the bytes of a 32-bit Roaring bitmap in its portable form."""
 SYMBOL = LogicalType(TypeRoot.SYMBOL, nullable=False)
 INTERVAL_DAY_TIME = LogicalType(TypeRoot.INTERVAL_DAY_TIME, precision=3)
 INTERVAL_YEAR_MONTH = LogicalType(TypeRoot.INTERVAL_YEAR_MONTH)

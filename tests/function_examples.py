@@ -213,6 +213,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "TRY_PARSE_JSON": ("TRY_PARSE_JSON(s)", "TRY_PARSE_JSON(s, TRUE)"),
     "VARIANT_TEXT": ("CAST(PARSE_JSON(JSON_QUOTE(s)) AS STRING)",),
     "JSON_ITEMS": (),
+    "ORDERED_ARRAY": (),
+    "ORDERED_LIST": (),
     "JSON_MEMBER": (),
     "JSON_MEMBERS": (),
     "SINGLE_ROW": (),
@@ -283,6 +285,16 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "ARRAY_JOIN": ("ARRAY_JOIN(ARRAY[s, r, 'x'], ',')", "ARRAY_JOIN(ARRAY[s, r], r)", "ARRAY_JOIN(ARRAY[s, r], '-', s)", "ARRAY_JOIN(ARRAY[s, NULL], '-', '?')", "ARRAY_JOIN(CAST(a AS ARRAY<STRING>), '+')"),
     "ELEMENT": ("ELEMENT(ARRAY[i])", "ELEMENT(ARRAY_SLICE(a, 1, 1))", "ELEMENT(a)"),
     "SPLIT": ("SPLIT(s, ',')", "SPLIT(s, 'a')", "SPLIT(s, r)", "SPLIT(s, '')"),
+    "BITMAP_BUILD": ("CAST(BITMAP_BUILD(a) AS STRING)", "BITMAP_TO_STRING(BITMAP_BUILD(ARRAY[i, j, n]))"),
+    **{
+        name: (f"BITMAP_TO_STRING({name}(BITMAP_BUILD(a), BITMAP_BUILD(ARRAY[i, 1])))",)
+        for name in ("BITMAP_AND", "BITMAP_ANDNOT", "BITMAP_OR", "BITMAP_XOR")
+    },
+    "BITMAP_CARDINALITY": ("BITMAP_CARDINALITY(BITMAP_BUILD(a))",),
+    "BITMAP_FROM_BYTES": ("BITMAP_TO_STRING(BITMAP_FROM_BYTES(BITMAP_TO_BYTES(BITMAP_BUILD(a))))", "BITMAP_CARDINALITY(BITMAP_FROM_BYTES(bs))"),
+    "BITMAP_TO_ARRAY": ("BITMAP_TO_ARRAY(BITMAP_BUILD(ARRAY[i, j, n]))",),
+    "BITMAP_TO_BYTES": ("BITMAP_TO_BYTES(BITMAP_BUILD(a))",),
+    "BITMAP_TO_STRING": ("BITMAP_TO_STRING(BITMAP_BUILD(a))",),
     "MAP_KEYS": ("MAP_KEYS(m)", "MAP_KEYS(MAP['a', i])"),
     "MAP_VALUES": ("MAP_VALUES(m)", "MAP_VALUES(MAP[1, s, 2, r])"),
     "MAP_ENTRIES": ("MAP_ENTRIES(m)", "MAP_ENTRIES(MAP['a', s])"),

@@ -9,6 +9,7 @@ from client.commands import (
     bench_batch,
     bench_checkpoint,
     bench_exchange,
+    bench_functions,
     bench_latency,
     bench_lookup,
     bench_nexmark,
@@ -21,6 +22,7 @@ examples:
   sqlstream bench nexmark --queries q0,q5
   sqlstream bench latency --seconds 60
   sqlstream bench lookup
+  sqlstream bench functions --family Text
   sqlstream bench operators --only join,top
   sqlstream bench state
   sqlstream bench batch --events 1000000
@@ -33,6 +35,7 @@ examples:
 WORKLOADS: dict[str, tuple[ModuleType, str]] = {
     "nexmark": (bench_nexmark, "how fast the engine answers the Nexmark queries"),
     "lookup": (bench_lookup, "how many rows a lookup join answers on one core"),
+    "functions": (bench_functions, "how many rows each scalar function computes on one core"),
     "operators": (bench_operators, "how many rows each family of operators takes on one core"),
     "latency": (bench_latency, "how soon results are visible to a client of a server"),
     "state": (bench_state, "how fast the keyed state of an operator is found, written and forgotten"),

@@ -53,7 +53,17 @@ def execute(arguments: argparse.Namespace) -> int:
 def _explain(text: str, session: Session, is_of_state: bool) -> None:
     from client.script_text import parsed
     from client.session import Rows, Text
-    from planner.dialect.statements import Explain, StopJob, Verify, VerifyJob, WritingStatement
+    from planner.dialect.statements import (
+        AnalyzeTable,
+        CallProcedure,
+        CompilePlan,
+        ExecutePlan,
+        Explain,
+        StopJob,
+        Verify,
+        VerifyJob,
+        WritingStatement,
+    )
 
     for statement in parsed(text):
         if isinstance(statement, WritingStatement):
@@ -61,8 +71,12 @@ def _explain(text: str, session: Session, is_of_state: bool) -> None:
             explained = session.explain_state(statement) if is_of_state else session.explain(statement)
             print(f"-- statement at line {line}\n{explained}\n")
             continue
-        if isinstance(statement, Verify | VerifyJob | StopJob):
-            # It would run jobs, or end one.
+        is_run = isinstance(statement, CompilePlan | ExecutePlan) and not (
+            isinstance(statement, ExecutePlan) and statement.is_explained
+        )
+        is_run = is_run or isinstance(statement, CallProcedure | AnalyzeTable)
+        if is_run or isinstance(statement, Verify | VerifyJob | StopJob):
+            # It would run jobs or write a plan, or end one.
             continue
         outcome = session.execute(statement)
         if isinstance(outcome, Text) and isinstance(statement, Explain):

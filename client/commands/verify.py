@@ -134,6 +134,14 @@ def _verified(statement: Statement, session: Session, engine: str) -> list[Verif
             return verifications(statement, session)
         case (
             kinds.Explain()
+            # Nothing is written or stopped.
+            | kinds.Update()
+            | kinds.Delete()
+            | kinds.Truncate()
+            | kinds.CompilePlan()
+            | kinds.ExecutePlan()
+            | kinds.CallProcedure()
+            | kinds.AnalyzeTable()
             | kinds.StopJob()
             | kinds.Show()
             | kinds.ShowCheckpoints()

@@ -95,6 +95,10 @@ class _Completion:
                 self._in_options(inner, tokens[: slot.index])
             case "catalog_options" if is_inside:
                 self._pairs(inner, _CATALOG_OPTIONS, ())
+            case "procedure":
+                from client.procedures import PROCEDURES
+
+                self._names(PROCEDURES, CandidateKind.FUNCTION)
             case "assignments" | "condition":
                 self._in_changes(slot.name, tokens[: slot.index], tokens[slot.index :])
             case "query":

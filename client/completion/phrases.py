@@ -194,6 +194,7 @@ SLOTS: dict[str, Callable[[Sequence[Token], int], int | None]] = {
     "database_options": _group,
     "catalog_options": _group,
     "query": _query,
+    "procedure": name_end,
     "assignments": _rest,
     "condition": _rest,
     "statement": _rest,

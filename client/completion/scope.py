@@ -17,6 +17,7 @@ CLAUSES = frozenset({
 })  # fmt: skip
 SET_OPERATORS = frozenset({"UNION", "EXCEPT", "INTERSECT", "MINUS"})
 WINDOW_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
+TABLE_FUNCTIONS = (*WINDOW_FUNCTIONS, "FROM_CHANGELOG", "TO_CHANGELOG")
 
 _WINDOW_COLUMNS = tuple(Name(f"window_{end}", "TIMESTAMP(3)") for end in ("start", "end", "time"))
 _DEPTH_MAX = 8
@@ -130,8 +131,11 @@ def _source(items: Sequence[Item]) -> Source | None:
     path, end = _path(items, index)
     if not path:
         return None
-    if end < len(items) and isinstance(group := items[end], Group) and path[-1].upper() in WINDOW_FUNCTIONS:
-        return _with_alias(windowed_source(group), items[end + 1 :])
+    if end < len(items) and isinstance(group := items[end], Group) and path[-1].upper() in TABLE_FUNCTIONS:
+        source = windowed_source(group)
+        if path[-1].upper() not in WINDOW_FUNCTIONS:
+            source = dataclasses.replace(source, is_windowed=False)
+        return _with_alias(source, items[end + 1 :])
     return _with_alias(Source(path), [i for i in items[end:] if not isinstance(i, Group)])
 
 

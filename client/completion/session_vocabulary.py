@@ -106,10 +106,10 @@ class SessionVocabulary:
 def _functions() -> tuple[Name, ...]:
     from planner.bind.calls import callable_names
     from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
-    from sqlstream.functions.json import REWRITTEN_AGGREGATES
+    from sqlstream.functions.rewritten import REWRITTEN
 
     usages = (
-        REWRITTEN_AGGREGATES
+        REWRITTEN
         | {n: f.usage for n, f in AGGREGATE_FUNCTIONS.items()}
         | {n: f.usage for n, f in SCALAR_FUNCTIONS.items()}
     )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from client.completion.scope import CLAUSES, SET_OPERATORS, WINDOW_FUNCTIONS, clause_word, select_around
+from client.completion.scope import CLAUSES, SET_OPERATORS, TABLE_FUNCTIONS, clause_word, select_around
 from client.completion.tree import Group, Item, Place, ends_operand, word_of
 
 TYPES = (
     *("STRING", "INT", "BIGINT", "BOOLEAN", "DOUBLE", "DECIMAL", "FLOAT", "TINYINT", "SMALLINT"),
     *("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "CHAR", "VARCHAR", "BINARY", "VARBINARY", "BYTES"),
-    *("ARRAY", "MAP", "MULTISET", "ROW", "INTERVAL", "VARIANT"),
+    *("ARRAY", "MAP", "MULTISET", "ROW", "INTERVAL", "VARIANT", "BITMAP"),
 )
 UNITS = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR", "MILLISECOND")
 
@@ -129,7 +129,7 @@ def _in_from(items: Sequence[Item]) -> Wanted:
     start = 0 if join is None else join + 1
     rest = items[start:]
     if not rest or word_of(rest[-1]) in ("TABLE", "LATERAL"):
-        keywords = ("TABLE", "LATERAL", *WINDOW_FUNCTIONS) if not rest else WINDOW_FUNCTIONS
+        keywords = ("TABLE", "LATERAL", *TABLE_FUNCTIONS) if not rest else TABLE_FUNCTIONS
         return Wanted(keywords, is_table=not rest)
     if not ends_operand(rest[-1]):
         return Wanted()
@@ -169,7 +169,7 @@ def _in_brackets(group: Group, before: Sequence[Item], previous: Item | None) ->
     opener = group.opener
     if opener == "DESCRIPTOR":
         return Wanted(time_of=group.parent)
-    if opener in WINDOW_FUNCTIONS or opener == "TABLE":
+    if opener in TABLE_FUNCTIONS or opener == "TABLE":
         return _in_window_function(opener, before, previous)
     if opener == "OVER":
         return _in_over(before, previous)
@@ -196,7 +196,7 @@ def _in_window_function(opener: str, before: Sequence[Item], previous: Item | No
     if word_of(previous) == "TABLE":
         return Wanted(is_table=True)
     if opener == "TABLE":
-        return Wanted(WINDOW_FUNCTIONS) if previous is None else Wanted()
+        return Wanted(TABLE_FUNCTIONS) if previous is None else Wanted()
     if previous is None or word_of(previous) == "=>":
         return Wanted(("TABLE", "DATA =>") if previous is None else ("TABLE", "DESCRIPTOR", "INTERVAL"))
     if word_of(previous) == ",":

@@ -17,6 +17,7 @@ NUMBER_ROOTS = frozenset({
 })  # fmt: skip
 _LONG_ROOTS = frozenset({
     *sql.STRING_ROOTS, *sql.BINARY_ROOTS, TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW, TypeRoot.VARIANT,
+    TypeRoot.BITMAP,
 })  # fmt: skip
 
 

@@ -131,7 +131,11 @@ TOPICS: dict[str, Topic] = {
     ),
     "EXPLAIN": Topic(
         "Shows the plans of a statement, or what its operators keep, instead of running it.",
-        ("EXPLAIN [CHANGELOG_MODE | JSON_EXECUTION_PLAN | …] statement; EXPLAIN STATE statement;",),
+        (
+            "EXPLAIN [CHANGELOG_MODE, JSON_EXECUTION_PLAN, ESTIMATED_COST, PLAN_ADVICE] statement;",
+            "EXPLAIN ANALYZE statement; runs it and tells what each operator did; EXPLAIN STATE statement;",
+            "COMPILE PLAN 'file' FOR INSERT …; EXECUTE PLAN 'file'; EXPLAIN PLAN FOR 'file';",
+        ),
         "EXPLAIN SELECT 1;",
     ),
     "VERIFY": Topic(

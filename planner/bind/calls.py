@@ -12,7 +12,7 @@ from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, Literal
 from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
-from sqlstream.functions.json import REWRITTEN_AGGREGATES
+from sqlstream.functions.rewritten import REWRITTEN
 from sqlstream.functions.signature import AggregateFunction, ScalarFunction
 from sqlstream.types import LogicalType, TypeRoot
 
@@ -40,15 +40,18 @@ OVER_FUNCTIONS = {
 _LIST_HINT = "list the functions there are with SHOW FUNCTIONS"
 
 INTERNAL = frozenset(
-    {"FIELD", "ITEM", "NEGATE", "JSON_ITEMS", "JSON_MEMBER", "JSON_MEMBERS", "SINGLE_ROW", "VARIANT_TEXT"}
+    {
+        *("FIELD", "ITEM", "NEGATE", "SINGLE_ROW", "VARIANT_TEXT"),
+        *("JSON_ITEMS", "JSON_MEMBER", "JSON_MEMBERS", "ORDERED_ARRAY", "ORDERED_LIST"),
+    }
 )
 """Functions that are written as other syntax: `row.field`, `array[1]`, `-number`, parts of JSON aggregates, `(SELECT …)`,
-CAST of a VARIANT."""
+CAST of a VARIANT, aggregates WITHIN GROUP."""
 
 
 def callable_names() -> list[str]:
     """The functions that a user can call by name, sorted."""
-    known = (*SCALAR_FUNCTIONS, *AGGREGATE_FUNCTIONS, *REWRITTEN_AGGREGATES)
+    known = (*SCALAR_FUNCTIONS, *AGGREGATE_FUNCTIONS, *REWRITTEN)
     names = (n for n in known if not is_operator(n) and n not in INTERNAL)
     return sorted(names)
 
@@ -56,7 +59,7 @@ def callable_names() -> list[str]:
 def is_builtin(name: str) -> bool:
     """Whether a function that users can call has this name, in capitals."""
     return name not in INTERNAL and (
-        name in SCALAR_FUNCTIONS or name in AGGREGATE_FUNCTIONS or name in REWRITTEN_AGGREGATES
+        name in SCALAR_FUNCTIONS or name in AGGREGATE_FUNCTIONS or name in REWRITTEN
     )
 
 

@@ -17,6 +17,10 @@ _HINTS: dict[tuple[TypeRoot, TypeRoot], str] = {
         TypeRoot.TIMESTAMP_LTZ,
     ): "use TO_TIMESTAMP_LTZ(number, 3) for milliseconds since the epoch",
     (TypeRoot.BIGINT, TypeRoot.TIMESTAMP): "use TO_TIMESTAMP_LTZ(number, 3) for milliseconds since the epoch",
+    **dict.fromkeys(((TypeRoot.BITMAP, r) for r in sql.BINARY_ROOTS), "use BITMAP_TO_BYTES(bitmap)"),
+    **dict.fromkeys(((r, TypeRoot.BITMAP) for r in sql.BINARY_ROOTS), "use BITMAP_FROM_BYTES(bytes)"),
+    (TypeRoot.ARRAY, TypeRoot.BITMAP): "use BITMAP_BUILD(array)",
+    (TypeRoot.BITMAP, TypeRoot.ARRAY): "use BITMAP_TO_ARRAY(bitmap)",
     (
         TypeRoot.TIMESTAMP,
         TypeRoot.BIGINT,
@@ -94,7 +98,7 @@ def _variant_cast(expression: Expression, target: LogicalType, span: Span | None
     """A value as a VARIANT; of a VARIANT the text, from which CAST goes on to a type that is no VARIANT."""
     source = expression.type
     if target.root is TypeRoot.VARIANT:
-        if sql.is_interval(source) or source.root is TypeRoot.MULTISET:
+        if sql.is_interval(source) or source.root in (TypeRoot.MULTISET, TypeRoot.BITMAP):
             return expression
         return Call("JSON_STRING", (expression,), sql.VARIANT.with_nullable(source.nullable), span)
     if target.root in (*sql.NESTED_ROOTS, *sql.BINARY_ROOTS) or sql.is_interval(target):

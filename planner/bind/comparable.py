@@ -9,8 +9,9 @@ from sqlstream.types import NESTED_ROOTS, TypeRoot
 
 
 def require_key(expression: Expression, place: str, span: Span | None) -> Expression:
-    """`expression`, which `place` (GROUP BY, …) compares for equality; UserError SS3090 for an ARRAY, MAP, ROW or VARIANT."""
-    if expression.type.root in (*NESTED_ROOTS, TypeRoot.VARIANT):
+    """`expression`, which `place` (GROUP BY, …) compares for equality; UserError SS3090 for an ARRAY, MAP, ROW, VARIANT
+    or BITMAP."""
+    if expression.type.root in (*NESTED_ROOTS, TypeRoot.VARIANT, TypeRoot.BITMAP):
         raise UserError(
             "SS3090",
             f"{place} takes no value of type {plain(expression.type)}",
@@ -21,8 +22,15 @@ def require_key(expression: Expression, place: str, span: Span | None) -> Expres
 
 
 def require_order(expression: Expression, span: Span | None) -> Expression:
-    """`expression`, which ORDER BY sorts by; UserError SS2008 for a collection or a VARIANT, which have no order."""
-    if expression.type.root in (TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.VARIANT):
+    """`expression`, which ORDER BY sorts by; UserError SS2008 for a collection, a VARIANT or a BITMAP, which have
+    no order."""
+    if expression.type.root in (
+        TypeRoot.ARRAY,
+        TypeRoot.MAP,
+        TypeRoot.MULTISET,
+        TypeRoot.VARIANT,
+        TypeRoot.BITMAP,
+    ):
         raise UserError(
             "SS2008",
             f"ORDER BY takes no value of type {plain(expression.type)}",

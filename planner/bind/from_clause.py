@@ -19,6 +19,7 @@ from planner.bind.match_recognize import bind_match_recognize
 from planner.bind.namespace import Namespace
 from planner.bind.pivot import bind_pivot
 from planner.bind.scope import Scope
+from planner.bind.state_ttl import StateTtl
 from planner.bind.table_functions import (
     bind_join_table_function,
     bind_table_function,
@@ -38,7 +39,7 @@ from sqlstream.types import TypeRoot
 _LATER: dict[type[exp.Expr], str] = {exp.Lateral: "LATERAL"}
 
 
-def bind_from(select: exp.Select, namespace: Namespace) -> FromItem:
+def bind_from(select: exp.Select, namespace: Namespace, lifetimes: StateTtl) -> FromItem:
     """Bind all of FROM. A query without FROM reads one row without named columns."""
     clause = select.args.get("from_")
     if clause is None:
@@ -48,14 +49,18 @@ def bind_from(select: exp.Select, namespace: Namespace) -> FromItem:
     refuse_system_time(clause.this, namespace)
     item = bind_item(clause.this, namespace)
     for join in select.args.get("joins") or ():
-        item = _bind_join(item, join, hints, namespace)
+        item = _bind_join(item, join, hints, namespace, lifetimes)
     # Last: a table that does not exist is the reason why a hint finds none.
     check_hints_used(hints, select)
     return item
 
 
 def _bind_join(
-    left: FromItem, join: exp.Join, hints: tuple[LookupHint, ...], namespace: Namespace
+    left: FromItem,
+    join: exp.Join,
+    hints: tuple[LookupHint, ...],
+    namespace: Namespace,
+    lifetimes: StateTtl | None = None,
 ) -> FromItem:
     if isinstance(join.this, exp.Lateral) and isinstance(join.this.this, exp.Subquery):
         return bind_lateral(left, join, namespace)
@@ -66,7 +71,8 @@ def _bind_join(
     right = _bind_right(left, join.this, namespace)
     if isinstance(join.this, exp.Table) and join.this.args.get("version") is not None:
         return bind_lookup_join(left, right, join, hints, namespace)
-    return bind_join(left, right, join, namespace)
+    joined = bind_join(left, right, join, namespace)
+    return joined if lifetimes is None else lifetimes.joined(joined, left, right)
 
 
 def _bind_right(left: FromItem, node: exp.Expr, namespace: Namespace) -> FromItem:

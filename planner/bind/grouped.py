@@ -164,8 +164,12 @@ class GroupedBinder(ScalarBinder):
     def _bind_call(self, node: nodes.FunctionCall) -> _BoundAggregate:
         name, span = str(node.this), self.span(node)
         if node.args.get("order") is not None:
-            hint = "leave it out: an aggregate takes rows in the order of their arrival"
-            raise UserError("SS3001", "WITHIN GROUP (ORDER BY …) is not supported yet", span=span, hint=hint)
+            raise UserError(
+                "SS3461",
+                f"{name}{'(DISTINCT …)' if node.args.get('is_distinct') else ''} takes no WITHIN GROUP (ORDER BY …)",
+                span=span,
+                hint="LISTAGG, ARRAY_AGG and PERCENTILE(share) do; of distinct values, aggregate a SELECT DISTINCT",
+            )
         skips_nulls = skips_null_arguments(node, span)
         inner = ScalarBinder(self.namespace, self.scope, f"the argument of {name}", self._of_input)
         arguments = [] if _is_count_star(node) else node.expressions

@@ -198,10 +198,8 @@ class _OverBinder:
                 hint="OVER takes aggregate functions, ranks, LAG, LEAD and NTH_VALUE",
             )
         if self.call.args.get("order") is not None:
-            hint = "leave it out: an aggregate takes rows in the order of their arrival"
-            raise UserError(
-                "SS3001", "WITHIN GROUP (ORDER BY …) is not supported yet", span=self.span, hint=hint
-            )
+            hint = "order the rows of the frame by the ORDER BY of OVER"
+            raise UserError("SS3461", "OVER takes no WITHIN GROUP (ORDER BY …)", span=self.span, hint=hint)
         keys, ordered = over.args.get("partition_by") or (), over.args.get("order_by") or ()
         partition = tuple(require_key(binder.bind(e), "PARTITION BY", binder.span(e)) for e in keys)
         sorted_by = tuple(

@@ -13,7 +13,9 @@ from planner.bind.current_watermark import check_current_watermark
 from planner.bind.json_functions import bind_is_json, bind_json
 from planner.bind.literals import bind_literal
 from planner.bind.namespace import Namespace
+from planner.bind.ordered_aggregates import bind_ordered
 from planner.bind.scope import Scope, nested_field
+from planner.bind.structured import STRUCTURED
 from planner.bind.subqueries import Subqueries, over_columns_alone
 from planner.bind.user_functions import bind_user_call, refuse_kind, user_function
 from planner.dialect import nodes
@@ -60,7 +62,7 @@ _NOT_FOUND = ("SS2001", "SS2003")
 class StarColumn(exp.Expression):
     """A column that `*` was expanded to: `index` in the scope, so that equal names are not ambiguous."""
 
-    arg_types = {"index": True}
+    arg_types = {"index": True, "field": False}
 
 
 class ScalarBinder:
@@ -217,6 +219,8 @@ class ScalarBinder:
         args = tuple(self.bind(a) for a in node.expressions)
         if user is not None:
             return bind_user_call(user, args, self.span(node))
+        if name in STRUCTURED:
+            return STRUCTURED[name](args, self.span(node))
         bound = called_function(name, args, self.span(node))
         if name == "CURRENT_WATERMARK":
             check_current_watermark(args, self.place, self.span(node))
@@ -226,7 +230,7 @@ class ScalarBinder:
 
     def _refuse_unknown(self, name: str, node: nodes.FunctionCall) -> None:
         """The error for a function that there is not comes before those of its arguments, which are those of another dialect."""
-        if name in SCALAR_FUNCTIONS:
+        if name in SCALAR_FUNCTIONS or name in STRUCTURED:
             return
         texts = [self.namespace.context.source(self.span(a)) for a in node.expressions]
         raise unknown_function(name, self.span(node), texts if all(texts) else None)
@@ -390,13 +394,19 @@ class ScalarBinder:
         operand = self.bind(node.this) if node.this is not None else None
         args: list[Expression] = []
         for branch in node.args["ifs"]:
-            condition, span = self.bind(branch.this), self.span(branch.this)
-            if operand is not None:
-                condition = bind_call("=", (operand, condition), span)
+            condition, span = self._when(branch.this, operand), self.span(branch.this)
             args += [to_boolean(condition, "WHEN", span), self.bind(branch.args["true"])]
         default = node.args.get("default")
         args.append(Literal(None, sql.NULL) if default is None else self.bind(default))
         return bind_call("CASE", tuple(args), self.span(node))
+
+    def _when(self, node: exp.Expr, operand: Expression | None) -> Expression:
+        """The condition of one WHEN: with an operand, that it is equal to the value, or to one of the values."""
+        if operand is None:
+            return self.bind(node)
+        values = node.expressions if isinstance(node, exp.Tuple) else [node]
+        equal = tuple(bind_call("=", (operand, self.bind(v)), self.span(v)) for v in values)
+        return equal[0] if len(equal) == 1 else bind_call("OR", equal, self.span(node))
 
     def bind_cast(self, node: exp.Cast) -> Expression:
         name = "TRY_CAST" if isinstance(node, exp.TryCast) else "CAST"
@@ -424,7 +434,8 @@ class ScalarBinder:
         )
 
     def bind_star_column(self, node: StarColumn) -> Expression:
-        return self.column(node.args["index"], self.span(node))
+        column, field = self.column(node.args["index"], self.span(node)), node.args.get("field")
+        return column if field is None else field_of(column, field, self.span(node))
 
     def bind_star(self, node: exp.Star) -> Expression:
         raise UserError("SS2009", "* is allowed only in a SELECT list or in COUNT(*)", span=self.span(node))
@@ -525,6 +536,7 @@ _HANDLERS: dict[type[exp.Expr], Callable[[Any, Any], Expression]] = {
     exp.Bracket: _bind_bracket,
     nodes.FunctionCall: ScalarBinder.bind_function,
     nodes.JsonCall: bind_json,
+    nodes.OrderedCall: bind_ordered,
     nodes.Like: ScalarBinder.bind_like,
     nodes.Overlaps: ScalarBinder.bind_overlaps,
 }

@@ -51,6 +51,14 @@ class Scope:
             self._fail_table(qualifier, span)
         return found
 
+    def row_column(self, name: tuple[str, ...]) -> int | None:
+        """The ROW column that `name.*` means when `name` is no table's."""
+        if not name or any(_matches(c, name) for c in self.columns):
+            return None
+        found = self._lookup(name[:-1], name[-1])
+        is_row = len(found) == 1 and self.columns[found[0]].type.root is TypeRoot.ROW
+        return found[0] if is_row else None
+
     def resolve(self, parts: tuple[str, ...], span: Span | None) -> tuple[int, tuple[str, ...]]:
         """Column index and the nested field names after it. In `a.b`, column b of table a precedes field b of column a."""
         for length in range(min(3, len(parts) - 1), -1, -1):

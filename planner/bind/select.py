@@ -18,6 +18,7 @@ from planner.bind.ordering import bind_limit, ordered_items, ordinal, sort_key
 from planner.bind.over import add_windows, over_calls
 from planner.bind.scalar import ScalarBinder, StarColumn
 from planner.bind.scope import Scope
+from planner.bind.state_ttl import StateTtl
 from planner.bind.subqueries import Subqueries, has_subquery
 from planner.dialect import nodes
 from planner.relational.nodes import Aggregate, Filter, Project, RelationalNode
@@ -37,7 +38,8 @@ class _Item:
 
 def bind_select(select: exp.Select, namespace: Namespace) -> RelationalNode:
     """The plan of one SELECT with its ORDER BY and LIMIT."""
-    source = bind_from(select, namespace)
+    lifetimes = StateTtl(select)
+    source = bind_from(select, namespace, lifetimes)
     where = select.args.get("where")
     if where is not None:
         _refuse_aliases(select, where.this, "WHERE", source.scope, namespace)
@@ -56,7 +58,9 @@ def bind_select(select: exp.Select, namespace: Namespace) -> RelationalNode:
     node = add_windows(node, [call for part in parts for call in over_calls(part)], binder)
     if qualify is not None:
         node = _qualify(qualify, items, node, binder)
-    return _project(select, items, order, node, binder)
+    made = lifetimes.grouped(_project(select, items, order, node, binder), source)
+    lifetimes.check_used()
+    return made
 
 
 def _qualify(
@@ -123,6 +127,10 @@ def _expand(select: exp.Select, scope: Scope, namespace: Namespace) -> list[_Ite
             items += _star_items(scope, scope.star, node, namespace)
         elif isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
             qualifier = tuple(str(p.name) for p in node.parts[:-1])
+            row = scope.row_column(qualifier)
+            if row is not None:
+                items += _field_items(scope, row, node, namespace)
+                continue
             columns = scope.star_of(qualifier, namespace.span(node))
             items += _star_items(scope, columns, node.this, namespace)
         elif isinstance(node, exp.Alias):
@@ -174,6 +182,21 @@ def _named(written: list[exp.Expr], names: list[str], namespace: Namespace) -> d
             raise UserError("SS2012", f'column "{name}" is named twice', span=span, hint="leave one out")
         found[name] = part
     return found
+
+
+def _field_items(scope: Scope, row: int, star: exp.Column, namespace: Namespace) -> list[_Item]:
+    """The fields of a ROW column, of which `row.*` writes the names."""
+    if star.this.args.get("except_") or star.this.args.get("replace"):
+        hint = "name the fields that are wanted"
+        raise UserError(
+            "SS2009", "row.* takes no EXCEPT and no REPLACE", span=namespace.span(star), hint=hint
+        )
+    items = []
+    for field in scope.columns[row].type.fields:
+        node = StarColumn(index=row, field=field.name)
+        node.meta.update(star.meta)
+        items.append(_Item(node, field.name))
+    return items
 
 
 def _group(

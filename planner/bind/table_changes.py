@@ -18,6 +18,15 @@ from sqlstream.spi.changelog_options import (
 from sqlstream.spi.format import FormatDescriptor
 from sqlstream.types import STRING_ROOTS
 
+_OF_ADDED_FILES = (
+    "sink.rolling-policy.",
+    "sink.partition-commit.",
+    "auto-compaction",
+    "compaction.",
+    "partition.time-extractor.",
+)
+"""Options of files that stay as they are once they are committed."""
+
 
 def check_changes(
     table: CatalogTable, options: Mapping[str, str], written: FormatDescriptor | None, span: Span | None
@@ -65,6 +74,8 @@ def check_changes(
         )
     if given.mode not in (APPEND, RETRACT):
         _check_key(table, given, span)
+    if given.mode == COMPACTED:
+        _check_replaced(table, options, span)
     if given.mode == UPSERT and given.op_column is None and written.identifier == "csv":
         _check_nulls(table, options, span)
 
@@ -96,6 +107,18 @@ def _check_key(table: CatalogTable, given: ChangelogOptions, span: Span | None) 
             span=span,
             hint=f"add '{OP_COLUMN}' = 'op'",
         )
+
+
+def _check_replaced(table: CatalogTable, options: Mapping[str, str], span: Span | None) -> None:
+    for key in options:
+        if key == "source.monitor-interval" or key.startswith(_OF_ADDED_FILES):
+            raise UserError(
+                "SS4003",
+                f'option "{key}" of table "{table.path.name}" has no use with "{MODE}" = "compacted", whose files are replaced by'
+                " each commit",
+                span=span,
+                hint="leave the option out",
+            )
 
 
 def _check_nulls(table: CatalogTable, options: Mapping[str, str], span: Span | None) -> None:

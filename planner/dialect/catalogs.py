@@ -78,9 +78,6 @@ def drop_catalog(parser: QueryParser, first: Token) -> DropCatalog:
 def use(parser: QueryParser) -> Use:
     """Read USE [catalog.]database, or USE CATALOG name."""
     first = parser.expect("USE")
-    if parser.at("MODULES"):
-        token = parser.advance()
-        raise parser.refusal("modules are not supported", token, "write USE database, or USE CATALOG catalog")
     # A database may be named catalog: then nothing follows it.
     is_catalog = parser.at("CATALOG") and bool(parser.peek(1)) and not parser.at("CATALOG", ".")
     if is_catalog:

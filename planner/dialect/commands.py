@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from sqlglot import Token, exp
+from sqlglot import Token, TokenType, exp
 
-from planner.dialect import alter, catalogs, changing, ddl, jobs, show
+from planner.dialect import alter, catalogs, changing, ddl, jobs, plans, procedures, show
 from planner.dialect.create_table import column_names
 from planner.dialect.ddl import unsupported
 from planner.dialect.extent import extent
@@ -15,7 +15,9 @@ from planner.dialect.habits import statement_hint
 from planner.dialect.options import read_option
 from planner.dialect.queries import QueryParser
 from planner.dialect.statements import (
+    CompilePlan,
     CreateTable,
+    ExecutePlan,
     Explain,
     Identifier,
     Insert,
@@ -34,10 +36,7 @@ from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.specs.on_conflict import OnConflict
 
 _DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")
-_UNBUILT = (
-    *("ADD", "ANALYZE", "CALL", "COMPILE", "LOAD", "MERGE"),
-    *("REMOVE", "UNLOAD", "UPSERT"),
-)
+_UNBUILT = ("ADD", "MERGE", "REMOVE", "UPSERT")
 
 
 def statement(parser: QueryParser) -> Statement:
@@ -59,6 +58,12 @@ def statement(parser: QueryParser) -> Statement:
         )
     parser.expect_end()
     return result
+
+
+def _use(parser: QueryParser) -> Statement:
+    # A database may be named modules: then nothing follows it.
+    is_of_modules = parser.at("USE", "MODULES") and bool(parser.peek(2))
+    return procedures.use_modules(parser) if is_of_modules else catalogs.use(parser)
 
 
 def _query(parser: QueryParser) -> Query:
@@ -101,17 +106,16 @@ def _insert(parser: QueryParser) -> Insert:
 
 
 def _on_conflict(parser: QueryParser) -> tuple[OnConflict | None, Span | None]:
-    """Read ON CONFLICT DO DEDUPLICATE | NOTHING, and its place."""
+    """Read ON CONFLICT DO DEDUPLICATE | NOTHING | ERROR, and its place."""
     first = parser.token
     if not parser.accept("ON", "CONFLICT"):
         return None, None
-    parser.expect("DO", hint="write ON CONFLICT DO DEDUPLICATE or DO NOTHING: the key is that of the table")
-    if parser.at("ERROR"):
-        hint = "write DO DEDUPLICATE to keep the row that was added last, or DO NOTHING for the one that was there before"
-        raise parser.refusal("ON CONFLICT DO ERROR is not supported yet", parser.advance(), hint)
-    if not parser.at_any("DEDUPLICATE", "NOTHING"):
-        hint = "DO DEDUPLICATE keeps the row that was added last, DO NOTHING the one that was there before"
-        raise parser.unexpected("DEDUPLICATE or NOTHING", hint)
+    parser.expect(
+        "DO", hint="write ON CONFLICT DO DEDUPLICATE, NOTHING or ERROR: the key is that of the table"
+    )
+    if not parser.at_any("DEDUPLICATE", "NOTHING", "ERROR"):
+        hint = "DO DEDUPLICATE keeps the row that was added last, DO NOTHING the one that was there before, DO ERROR allows one"
+        raise parser.unexpected("DEDUPLICATE, NOTHING or ERROR", hint)
     action = OnConflict(word(parser.advance()))
     return action, Span(first.start, parser.previous_end)
 
@@ -136,6 +140,8 @@ def _partition(parser: QueryParser) -> tuple[tuple[Identifier, exp.Expression], 
 
 def _execute(parser: QueryParser) -> Statement:
     first = parser.expect("EXECUTE")
+    if parser.accept("PLAN"):
+        return plans.execute_plan(parser, first)
     if parser.at("STATEMENT"):
         return _statement_set(parser, first)
     if parser.at("INSERT"):
@@ -145,7 +151,7 @@ def _execute(parser: QueryParser) -> Statement:
     if parser.at_query():
         query = parser.query()
         return Query(*extent(parser, first), query=query)
-    raise parser.unexpected("STATEMENT SET, INSERT or a query")
+    raise parser.unexpected("STATEMENT SET, PLAN, INSERT or a query")
 
 
 def _statement_set(parser: QueryParser, first: Token) -> StatementSet:
@@ -174,11 +180,37 @@ def _set_body(parser: QueryParser, first: Token) -> StatementSet:
     return StatementSet(*extent(parser, first), inserts=tuple(inserts))
 
 
-def _explain(parser: QueryParser) -> Explain:
+def _compile(parser: QueryParser) -> CompilePlan:
+    """Read COMPILE [AND EXECUTE] PLAN 'file' [IF NOT EXISTS] FOR statement."""
+    first = parser.expect("COMPILE")
+    is_executed = parser.accept("AND", "EXECUTE")
+    parser.expect("PLAN", hint="write COMPILE PLAN 'file' FOR INSERT INTO …")
+    path = parser.string("the path of the plan in single quotes")
+    if_not_exists = parser.accept("IF", "NOT", "EXISTS")
+    parser.expect("FOR", hint="name what is compiled: FOR INSERT INTO …, or FOR STATEMENT SET BEGIN … END")
+    target = _explained(parser, "an INSERT or a STATEMENT SET has a plan that can be run again")
+    if not isinstance(target, Insert | StatementSet):
+        hint = "compile an INSERT or a STATEMENT SET; a query is run as it is, as its rows go to whoever asks"
+        message = "the rows of a query have no table to go to when its plan is run"
+        raise UserError("SS1003", message, span=target.span, hint=hint)
+    return CompilePlan(
+        *extent(parser, first),
+        path=path.text,
+        path_span=token_span(path),
+        target=target,
+        if_not_exists=if_not_exists or is_executed,
+        is_executed=is_executed,
+    )
+
+
+def _explain(parser: QueryParser) -> Explain | ExecutePlan:
     first = parser.expect("EXPLAIN")
+    if parser.at("PLAN", "FOR") and parser.peek(2).token_type is TokenType.STRING:
+        parser.expect("PLAN", "FOR")
+        return dataclasses.replace(plans.execute_plan(parser, first), is_explained=True)
     details: list[str] = []
-    is_of_state = parser.accept("STATE")
-    if not is_of_state and not parser.accept("PLAN", "FOR"):
+    is_of_state, is_run = parser.accept("STATE"), parser.accept("ANALYZE")
+    if not is_of_state and not is_run and not parser.accept("PLAN", "FOR"):
         while detail := parser.accept_any(*_DETAILS):
             details.append(detail)
             if not parser.accept(","):
@@ -189,6 +221,7 @@ def _explain(parser: QueryParser) -> Explain:
         target=target,
         details=tuple(dict.fromkeys(details)),
         is_of_state=is_of_state,
+        is_run=is_run,
     )
 
 
@@ -283,6 +316,7 @@ _READERS: dict[str, Callable[[QueryParser], Statement]] = {
     "UPDATE": changing.update,
     "DELETE": changing.delete,
     "TRUNCATE": changing.truncate,
+    "COMPILE": _compile,
     "EXECUTE": _execute,
     "BEGIN": _begin,
     "CREATE": ddl.create,
@@ -294,7 +328,11 @@ _READERS: dict[str, Callable[[QueryParser], Statement]] = {
     "SHOW": show.show,
     "DESCRIBE": show.describe,
     "DESC": show.describe,
-    "USE": catalogs.use,
+    "USE": _use,
+    "ANALYZE": procedures.analyze,
+    "CALL": procedures.call,
+    "LOAD": procedures.load_module,
+    "UNLOAD": procedures.unload_module,
     "EXPLAIN": _explain,
     "STOP": jobs.stop_job,
     "VERIFY": _verify,

@@ -24,6 +24,7 @@ _PLAIN = {
     "BYTES": types.BYTES,
     "NULL": types.NULL,
     "VARIANT": types.VARIANT,
+    "BITMAP": types.BITMAP,
 }
 _LENGTH = {
     "CHAR": types.char,

@@ -10,6 +10,7 @@ from planner.dialect.extent import extent, read_comment
 from planner.dialect.functions_ddl import create_function, drop_function
 from planner.dialect.habits import object_hint, statement_hint
 from planner.dialect.queries import QueryParser
+from planner.dialect.refused import reason_of
 from planner.dialect.statements import (
     CreateCatalog,
     CreateDatabase,
@@ -71,12 +72,16 @@ def unsupported(parser: QueryParser, first: Token) -> UserError:
     """SS1002, to be raised, for a statement of Flink's that is not built: named by its first words."""
     words = [word(first)]
     place = span(first)
-    if word(first) in ("ALTER", "CREATE", "DROP", "SHOW", "DESCRIBE", "DESC"):
+    if word(first) in ("ADD", "ALTER", "CREATE", "DESC", "DESCRIBE", "DROP", "REMOVE", "SHOW"):
         while word(parser.token) in ("TEMPORARY", "SYSTEM", "MATERIALIZED", "FULL", "USER"):
             words.append(word(parser.advance()))
         if word(parser.token).isidentifier():
             words.append(word(parser.advance()))
         place = Span(first.start, max(first.end + 1, parser.previous_end))
+    reason = reason_of(parser, tuple(words))
+    if reason is not None:
+        message = f'statement "{" ".join(words)}" is not supported: {reason[0]}'
+        return UserError("SS1002", message, span=place, hint=reason[1])
     kind = " ".join(words[:2])
     hint = object_hint(kind) or (statement_hint(words[0]) if len(words) == 1 else "")
     candidates = _SHOWN if words[0] == "SHOW" else _OBJECTS
@@ -88,7 +93,8 @@ def unsupported(parser: QueryParser, first: Token) -> UserError:
         hint = "write DROP TABLE, VIEW, FUNCTION, DATABASE or CATALOG and the name"
     hint = hint or (
         "supported are CREATE, ALTER and DROP of TABLE, VIEW, DATABASE and FUNCTION, CREATE and DROP of CATALOG, USE, "
-        "INSERT INTO, EXECUTE STATEMENT SET, SELECT, EXPLAIN, SET, RESET, SHOW and DESCRIBE"
+        "INSERT, UPDATE, DELETE, TRUNCATE TABLE, EXECUTE STATEMENT SET, COMPILE PLAN, SELECT, EXPLAIN, ANALYZE TABLE, CALL, SET, "
+        "RESET, SHOW and DESCRIBE"
     )
     return UserError("SS1002", f'statement "{" ".join(words)}" is not supported yet', span=place, hint=hint)
 

@@ -19,6 +19,7 @@ from planner.dialect.nodes import (
     Overlaps,
     Quantified,
     TypeName,
+    span_of,
 )
 from planner.dialect.reading import Reader
 from planner.dialect.strictness import checked
@@ -344,12 +345,21 @@ class ExpressionParser(Reader):
         branches: list[exp.If] = []
         while self.at("WHEN") or not branches:
             start = self.expect("WHEN", hint=_CASE_HINT).start
-            condition = self.value()
+            condition: exp.Expr = self.value()
+            if subject is not None and self.at(","):
+                condition = self._listed(condition)
             self.expect("THEN", hint=_CASE_HINT)
             branches.append(self.mark(exp.If(this=condition, true=self.value()), start))
         default = self.value() if self.accept("ELSE") else None
         self.expect("END", hint=_CASE_HINT)
         return exp.Case(this=subject, ifs=branches, default=default)
+
+    def _listed(self, first: exp.Expr) -> exp.Expr:
+        """The values of `WHEN a, b, …`."""
+        values, start = [first], span_of(first)
+        while self.accept(","):
+            values.append(self.value())
+        return self.mark(exp.Tuple(expressions=values), 0 if start is None else start.start)
 
     def time_unit(self, allowed: tuple[str, ...]) -> str:
         """Read a unit of time, singular or plural, and return it singular."""

@@ -9,6 +9,7 @@ from sqlglot import Token, TokenType, exp
 from planner.dialect import json_functions
 from planner.dialect.expressions import ExpressionParser
 from planner.dialect.nodes import FrameBound, FunctionCall, OverClause
+from planner.dialect.ordered_aggregates import ordered_aggregate
 from planner.dialect.tokens import RESERVED, is_word, word
 
 _RESERVED_CALLS = frozenset({"LEFT", "RIGHT", "GROUPING", "EXTRACT", "TRIM", "OVERLAY"})
@@ -32,6 +33,8 @@ _ADD_UNITS = (
     *("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"),
     *("MILLISECOND", "MICROSECOND", "NANOSECOND"),
 )
+
+_ODBC_UNITS = {f"SQL_TSI_{unit}": unit for unit in _ADD_UNITS} | {"SQL_TSI_FRAC_SECOND": "NANOSECOND"}
 
 
 def can_be_called(token: Token) -> bool:
@@ -74,8 +77,21 @@ class FunctionParser(ExpressionParser):
         node = FunctionCall(this=name, expressions=[])
         special = self.FUNCTION_PARSERS.get(name)
         node.set("expressions", special(self) if special else self._arguments(node))
+        if name == "APPROX_COUNT_DISTINCT":
+            self._count_exactly(node, token)
         self.expect(")")
-        return self.mark(self._parse_window(node), token.start)
+        return self.mark(ordered_aggregate(self._parse_window(node)), token.start)
+
+    def _count_exactly(self, node: FunctionCall, token: Token) -> None:
+        """An approximation cannot take rows back, and no two engines approximate alike: the exact count can, and is one."""
+        if len(node.expressions) != 1:
+            raise self.refusal(
+                f"APPROX_COUNT_DISTINCT takes 1 argument, not {len(node.expressions)}",
+                token,
+                "write APPROX_COUNT_DISTINCT(value)",
+            )
+        node.set("this", "COUNT")
+        node.set("is_distinct", True)
 
     def _qualified_call(self, name: exp.Column, first: Token) -> exp.Expression:
         parts = [str(part.name) for part in name.parts]
@@ -127,6 +143,13 @@ class FunctionParser(ExpressionParser):
         start = self.token.start
         return self.mark(exp.Var(this=self.time_unit(allowed)), start)
 
+    def _counted_unit(self) -> exp.Expression:
+        """The unit of TIMESTAMPADD or TIMESTAMPDIFF, also under its name in ODBC."""
+        if word(self.token) in _ODBC_UNITS:
+            token = self.advance()
+            return self.mark(exp.Var(this=_ODBC_UNITS[word(token)]), token.start)
+        return self._unit(_ADD_UNITS)
+
     def _extract(self) -> list[exp.Expression]:
         unit = self._unit(_EXTRACT_UNITS)
         self.expect("FROM", hint="write EXTRACT(unit FROM timestamp)")
@@ -139,7 +162,7 @@ class FunctionParser(ExpressionParser):
         return arguments
 
     def _timestamp_arithmetic(self) -> list[exp.Expression]:
-        unit = self._unit(_ADD_UNITS)
+        unit = self._counted_unit()
         self.expect(",")
         return [unit, *self.values()]
 

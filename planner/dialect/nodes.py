@@ -98,6 +98,13 @@ class JsonCall(FunctionCall):
     }
 
 
+class OrderedCall(FunctionCall):
+    """ORDERED_LIST or ORDERED_ARRAY of an ARRAY_AGG of rows: the keys of WITHIN GROUP, the value, and of LISTAGG the separator.
+    `keys` has two letters for each key: A or D for its direction, F or L for where NULLs are."""
+
+    arg_types = {**FunctionCall.arg_types, "keys": True}
+
+
 class OverClause(exp.Expression):
     """OVER (PARTITION BY … ORDER BY … frame). `name`, and `base` of a window that extends another, are set until the WINDOW
     clause is read."""
@@ -205,7 +212,7 @@ class JoinedTables(exp.Expression):
 
 
 class QueryHints(exp.Expression):
-    """The hints of a SELECT; `lookup_hints` returns them."""
+    """The hints of a SELECT; `lookup_hints` and `state_ttl_hints` return them."""
 
     arg_types = {}
 
@@ -223,6 +230,13 @@ def lookup_hints(select: exp.Expr) -> tuple[tuple[Option, ...], ...]:
     """The options of each LOOKUP hint of a SELECT."""
     hints = select.args.get("hint")
     found: tuple[tuple[Option, ...], ...] = () if hints is None else hints.meta_get("lookups", ())
+    return found
+
+
+def state_ttl_hints(select: exp.Expr) -> tuple[Option, ...]:
+    """What the STATE_TTL hints of a SELECT say: names of tables, and for how long their rows are kept."""
+    hints = select.args.get("hint")
+    found: tuple[Option, ...] = () if hints is None else hints.meta_get("state_ttl", ())
     return found
 
 

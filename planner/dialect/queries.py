@@ -125,9 +125,12 @@ class QueryParser(RelationParser):
             return None
         token = self.advance()
         lookups: list[tuple[Option, ...]] = []
+        lifetimes: list[Option] = []
         while True:
             if self.accept("LOOKUP"):
                 lookups.append(option_list(self))
+            elif self.accept("STATE_TTL"):
+                lifetimes += option_list(self)
             elif self.accept_any(*_JOIN_HINTS) is not None:
                 self._tables_of_hint()
             else:
@@ -138,6 +141,7 @@ class QueryParser(RelationParser):
                 break
         hints = self.mark(QueryHints(), token.start)
         hints.meta["lookups"] = tuple(lookups)
+        hints.meta["state_ttl"] = tuple(lifetimes)
         return hints
 
     def _parse_into(self) -> None:
@@ -202,7 +206,10 @@ class QueryParser(RelationParser):
         while not self.at("*/") and not self.at_end():
             self.advance()
         self.advance()
-        hint = "remove the hint; there are LOOKUP(…), join hints such as BROADCAST(t), and OPTIONS(…) behind a table's name"
+        hint = (
+            "remove the hint; there are LOOKUP(…), STATE_TTL(…), join hints such as BROADCAST(t), and OPTIONS(…) behind a table's"
+            " name"
+        )
         return self.refusal(f'the query hint "{name}" is not supported yet', token, hint)
 
     def _select_item(self) -> exp.Expression:

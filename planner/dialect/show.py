@@ -41,6 +41,8 @@ def show(parser: QueryParser) -> Show | ShowCheckpoints:
         name = parser.simple_name("a catalog name")
     elif kind in _OF_DATABASE and parser.accept_any("FROM", "IN"):
         name = database_name(parser)
+    elif kind is ShowKind.PARTITIONS:
+        name = parser.qualified_name("a table name")
     elif kind is ShowKind.DATABASES and parser.accept_any("FROM", "IN"):
         name = parser.simple_name("a catalog name")
     elif parser.at_any("FROM", "IN"):
@@ -64,6 +66,7 @@ _FILTERED = (
     *(ShowKind.TABLES, ShowKind.VIEWS, ShowKind.COLUMNS),
     *(ShowKind.FUNCTIONS, ShowKind.USER_FUNCTIONS, ShowKind.CATALOGS, ShowKind.DATABASES),
     *(ShowKind.CONNECTORS, ShowKind.FORMATS),
+    *(ShowKind.PROCEDURES, ShowKind.PARTITIONS),
 )
 _OF_DATABASE = (ShowKind.TABLES, ShowKind.VIEWS, ShowKind.FUNCTIONS, ShowKind.USER_FUNCTIONS)
 

@@ -353,6 +353,10 @@ class ShowKind(enum.Enum):
     CONNECTORS = "CONNECTORS"
     FORMATS = "FORMATS"
     JOBS = "JOBS"
+    MODULES = "MODULES"
+    FULL_MODULES = "FULL MODULES"
+    PROCEDURES = "PROCEDURES"
+    PARTITIONS = "PARTITIONS"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -368,6 +372,44 @@ class Show(Statement):
     like: str | None = None
     is_ilike: bool = False
     is_negated: bool = False
+
+
+class ModuleAction(enum.Enum):
+    LOAD = "LOAD MODULE"
+    UNLOAD = "UNLOAD MODULE"
+    USE = "USE MODULES"
+
+
+@dataclasses.dataclass(frozen=True)
+class ChangeModules(Statement):
+    """LOAD MODULE name, UNLOAD MODULE name, USE MODULES name, …."""
+
+    action: ModuleAction
+    names: tuple[Identifier, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Argument:
+    """A literal in a CALL: a text or a whole number."""
+
+    value: str | int
+    span: Span
+
+
+@dataclasses.dataclass(frozen=True)
+class CallProcedure(Statement):
+    """CALL name(argument, …)."""
+
+    name: Identifier
+    arguments: tuple[Argument, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class AnalyzeTable(Statement):
+    """ANALYZE TABLE name COMPUTE STATISTICS [FOR COLUMNS … | FOR ALL COLUMNS]: `columns` is None for all of them."""
+
+    name: Identifier
+    columns: tuple[Identifier, ...] | None = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -493,8 +535,28 @@ WritingStatement = Query | Insert | StatementSet | Update | Delete | Truncate
 
 
 @dataclasses.dataclass(frozen=True)
+class CompilePlan(Statement):
+    """COMPILE [AND EXECUTE] PLAN 'path' [IF NOT EXISTS] FOR statement."""
+
+    path: str
+    path_span: Span
+    target: Insert | StatementSet
+    if_not_exists: bool = False
+    is_executed: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class ExecutePlan(Statement):
+    """EXECUTE PLAN 'path', or EXPLAIN PLAN FOR 'path'."""
+
+    path: str
+    path_span: Span
+    is_explained: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
 class Explain(Statement):
-    """EXPLAIN [details | PLAN FOR | STATE] statement.
+    """EXPLAIN [details | PLAN FOR | STATE | ANALYZE] statement.
 
     `details` ⊆ {CHANGELOG_MODE, JSON_EXECUTION_PLAN, ESTIMATED_COST, PLAN_ADVICE}. `is_of_state`: of what the operators keep, and
     not of the plans.
@@ -503,6 +565,7 @@ class Explain(Statement):
     target: WritingStatement | CreateTable
     details: tuple[str, ...] = ()
     is_of_state: bool = False
+    is_run: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -65,6 +65,7 @@ _ARGUMENTS: dict[type[exp.Expr], tuple[str, ...]] = {
             *(
                 nodes.FunctionCall,
                 nodes.JsonCall,
+                nodes.OrderedCall,
                 nodes.OverClause,
                 nodes.FrameBound,
                 nodes.TypeName,

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from sqlstream.functions import AGGREGATE_FUNCTIONS
+from sqlstream.functions.bitmap import BATCH_REASON
+
 OPERATORS: dict[str, type[exp.Binary]] = {
     "=": exp.EQ,
     "<>": exp.NEQ,
@@ -35,4 +38,7 @@ REFUSED_AGGREGATES: dict[str, str] = dict.fromkeys(
 )
 REFUSED_AGGREGATES["COLLECT"] = "a batch engine has no multisets"
 REFUSED_AGGREGATES["PERCENTILE"] = "a batch engine interpolates in another order of operations"
+REFUSED_AGGREGATES |= dict.fromkeys(
+    (name for name in AGGREGATE_FUNCTIONS if name.startswith("BITMAP_")), BATCH_REASON
+)
 """Aggregate functions that have no exact counterpart, each with the reason."""

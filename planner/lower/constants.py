@@ -26,4 +26,4 @@ def constant_text(call: Call, position: int, engine: str) -> str:
 
 def unit_word(call: Call, position: int, engine: str) -> str:
     """A symbol: a unit of time, or BOTH, LEADING and TRAILING."""
-    return constant_text(call, position, engine).upper().removeprefix("SQL_TSI_")
+    return constant_text(call, position, engine).upper()

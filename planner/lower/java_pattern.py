@@ -15,6 +15,10 @@ class TimeForm:
     regex: str
     groups: tuple[str, ...]
 
+    def with_rest(self) -> TimeForm:
+        """The form followed by any text."""
+        return dataclasses.replace(self, regex=f"{self.regex}(?s:.*)")
+
     @staticmethod
     def of_tokens(tokens: tuple[Token, ...]) -> TimeForm | None:
         """None for a letter that is not read, and for one that is read twice."""

@@ -110,7 +110,7 @@ def _single(
         aggregates=moved_calls(node.calls, places),
         phase=AggregatePhase.SINGLE,
         is_retracting=is_retracting,
-        state_ttl_ms=planning.state_ttl_ms,
+        state_ttl_ms=planning.ttl_ms(node.ttl_ms),
     )
     return planning.node(
         "GroupAggregate",
@@ -132,7 +132,7 @@ def _spec(
         aggregates=node.calls,
         phase=phase,
         is_retracting=is_retracting,
-        state_ttl_ms=planning.state_ttl_ms if phase is not AggregatePhase.LOCAL else 0,
+        state_ttl_ms=planning.ttl_ms(node.ttl_ms) if phase is not AggregatePhase.LOCAL else 0,
     )
 
 

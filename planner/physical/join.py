@@ -18,6 +18,7 @@ from planner.physical.exchanges import hash_or_singleton
 from planner.physical.interval_bounds import IntervalBounds, find_interval
 from planner.physical.node import PhysicalInput, PhysicalNode
 from planner.physical.planning import Planning
+from planner.physical.refusals import refuse_ttl
 from planner.physical.traits import Columns, Traits, WindowTrait
 from planner.relational.nodes import Join
 from sqlstream.expressions import Call, Expression, InputRef, conjunction, conjuncts
@@ -63,12 +64,19 @@ def plan_join(planning: Planning, left: PhysicalNode, right: PhysicalNode, node:
     if joining.is_insert_only:
         same = _same_window(joining)
         if same is not None:
+            _refuse_ttls(node, "a window join")
             return _window_join(joining, same)
         # An equality of two times bounds their distance too.
         interval = find_interval(parts, left.traits, right.traits, left.schema.types)
         if interval is not None:
+            _refuse_ttls(node, "an interval join")
             return _interval_join(joining, interval, pairs)
     return _regular_join(joining)
+
+
+def _refuse_ttls(node: Join, what: str) -> None:
+    for ttl_ms in node.ttls_ms:
+        refuse_ttl(ttl_ms, what, node.span)
 
 
 def equal_columns(part: Expression, left_count: int) -> Pair | None:
@@ -176,8 +184,8 @@ def _regular_join(joining: _Joining) -> PhysicalNode:
         left_keys=tuple(k[0] for k in keys),
         right_keys=tuple(k[1] for k in keys),
         condition=condition,
-        left_ttl_ms=planning.state_ttl_ms,
-        right_ttl_ms=planning.state_ttl_ms,
+        left_ttl_ms=planning.ttl_ms(joining.node.ttls_ms[0]),
+        right_ttl_ms=planning.ttl_ms(joining.node.ttls_ms[1]),
     )
     is_insert_only = joining.kind in (JoinKind.INNER, JoinKind.SEMI) and joining.is_insert_only
     known = Traits(is_insert_only=is_insert_only, is_bounded=_is_bounded(joining))

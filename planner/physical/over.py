@@ -126,7 +126,7 @@ def _operator(
         rows_after=reach.rows_after,
         ms_before=reach.ms_before,
         ms_after=reach.ms_after,
-        state_ttl_ms=planning.state_ttl_ms,
+        state_ttl_ms=planning.ttl_ms(node.ttl_ms),
     )
     return planning.node(
         "OverAggregate",

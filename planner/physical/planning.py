@@ -47,6 +47,10 @@ class Planning:
     def setting(self, key: str) -> Any:
         return config.get(self.settings, key)
 
+    def ttl_ms(self, hinted_ms: int | None) -> int:
+        """The time to live of state that a hint may speak of."""
+        return self.state_ttl_ms if hinted_ms is None else hinted_ms
+
     @property
     def wants_two_phases(self) -> bool:
         return bool(self.setting("table.optimizer.agg-phase-strategy") != "ONE_PHASE")

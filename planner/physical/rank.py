@@ -10,6 +10,7 @@ from planner.physical.description import describe, describe_columns, describe_or
 from planner.physical.exchanges import hash_or_singleton
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning, over
+from planner.physical.refusals import refuse_ttl
 from planner.physical.traits import Columns, Traits, WindowTrait
 from planner.relational.nodes import Rank
 from sqlstream.errors import UserError
@@ -47,6 +48,7 @@ def _is_deduplication(source: PhysicalNode, node: Rank) -> bool:
 
 
 def _window_rank(planning: Planning, source: PhysicalNode, node: Rank, trait: WindowTrait) -> PhysicalNode:
+    refuse_ttl(node.ttl_ms, "a window Top-N", node.span)
     keys = tuple(k for k in node.partition_keys if k not in trait.columns)
     start, end = (min(c & set(node.partition_keys)) for c in (trait.starts, trait.ends))
     spec = WindowRankSpec(
@@ -89,7 +91,7 @@ def _deduplicate(planning: Planning, source: PhysicalNode, node: Rank) -> Physic
         keep=Keep.LAST if key.is_descending else Keep.FIRST,
         time_column=-1 if on_clock else key.column,
         outputs_rank=node.outputs_rank,
-        state_ttl_ms=planning.state_ttl_ms,
+        state_ttl_ms=planning.ttl_ms(node.ttl_ms),
     )
     is_final = on_clock and spec.keep is Keep.FIRST
     traits = Traits(
@@ -140,7 +142,7 @@ def _rank(planning: Planning, source: PhysicalNode, node: Rank) -> PhysicalNode:
         rank_end=node.rank_end,
         outputs_rank=node.outputs_rank,
         is_retracting=is_retracting,
-        state_ttl_ms=planning.state_ttl_ms,
+        state_ttl_ms=planning.ttl_ms(node.ttl_ms),
     )
     below = source
     if not is_retracting and planning.wants_two_phases:

@@ -24,6 +24,17 @@ def require_insert_only(source: PhysicalNode, operator: str, span: Span | None) 
         )
 
 
+def refuse_ttl(ttl_ms: int | None, what: str, span: Span | None) -> None:
+    """UserError SS3497 for a hint STATE_TTL of state that is dropped by event time."""
+    if ttl_ms is not None:
+        raise UserError(
+            "SS3497",
+            f"the hint STATE_TTL has no use: the state of {what} is dropped when the watermark has passed it",
+            span=span,
+            hint="leave the hint out",
+        )
+
+
 def require_retractable(source: PhysicalNode, calls: tuple[AggregateCall, ...], span: Span | None) -> None:
     """UserError SS3011 for an aggregate that would look for a retracted value by a type that has no equality, and for one of
     a user that cannot retract."""

@@ -22,6 +22,7 @@ from sqlstream.specs import (
     AggregatePhase,
     CalcSpec,
     ChangelogNormalizeSpec,
+    ConflictCheckSpec,
     DeduplicateSpec,
     DropUpdateBeforeSpec,
     GroupAggregateSpec,
@@ -79,6 +80,8 @@ def row_meaning(node: PhysicalNode, inputs: list[Meaning], time_zone: str) -> Me
             return _by_position(digest_of("values", repr(spec.rows), types), (), len(node.schema))
         case CalcSpec() as spec:
             return _calc(spec, inputs[0], time_zone)
+        case ConflictCheckSpec():
+            return inputs[0]
         case WatermarkAssignerSpec() | ChangelogNormalizeSpec() | DropUpdateBeforeSpec() | SinkSpec():
             return _padded(inputs[0], len(node.schema))
         case GroupAggregateSpec() | WindowAggregateSpec() as spec:

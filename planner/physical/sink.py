@@ -20,7 +20,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
 from sqlstream.schema import Field, Schema
-from sqlstream.specs import ChangingSinkSpec, DeduplicateSpec, Keep, RankSpec, SinkSpec
+from sqlstream.specs import ChangingSinkSpec, ConflictCheckSpec, DeduplicateSpec, Keep, RankSpec, SinkSpec
 from sqlstream.specs.on_conflict import OnConflict
 from sqlstream.specs.rank import Ties
 from sqlstream.specs.sink import COLLECT
@@ -38,6 +38,8 @@ def plan_sink(planning: Planning, source: PhysicalNode, node: Sink) -> PhysicalN
     name, schema = spec.table, spec.schema
     if isinstance(spec, ChangingSinkSpec):
         source = changing_rows(planning, source, node, spec)
+    if node.on_conflict is OnConflict.ERROR and frozenset(spec.primary_key) not in source.traits.keys:
+        source = _checked(planning, source, node, spec)
     if isinstance(spec, ChangingSinkSpec) and spec.action.changes_rows:
         pass
     elif not source.traits.is_insert_only:
@@ -112,7 +114,8 @@ def _check_updates(
     planning: Planning, source: PhysicalNode, node: Sink, descriptor: ConnectorDescriptor, spec: SinkSpec
 ) -> None:
     name = node.table.path.name
-    if descriptor.sink_mode.is_insert_only and node.format_mode.is_insert_only:
+    replaces = isinstance(spec, ChangingSinkSpec) and descriptor.has_format
+    if descriptor.sink_mode.is_insert_only and (node.format_mode.is_insert_only or replaces):
         cause = producer(source)
         raise UserError(
             "SS3015",
@@ -140,7 +143,7 @@ def _check_updates(
             f"the query's upsert key {_key_names(source, spec)} differs from the primary key"
             f' ({", ".join(node.table.primary_key)}) of table "{name}": rows could overwrite each other',
             span=node.span,
-            hint="group by the primary key, or write ON CONFLICT DO DEDUPLICATE | NOTHING behind the query",
+            hint="group by the primary key, or write ON CONFLICT DO DEDUPLICATE | NOTHING | ERROR behind the query",
         )
 
 
@@ -152,6 +155,10 @@ def _wants_materializer(
     if mode is not ChangelogMode.UPSERT or descriptor.sink_takes_upserts:
         return False
     strategy = planning.setting("table.exec.sink.upsert-materialize")
+    is_in_order = planning.setting("pipeline.max-parallelism") == 1
+    if strategy == "AUTO" and node.on_conflict is None and is_in_order:
+        # One subtask each, for ever: a row comes behind the deletion of the one that it replaces.
+        return frozenset(spec.primary_key) not in source.traits.unique_keys
     is_wanted = node.on_conflict is not None or strategy == "AUTO"
     return strategy == "FORCE" or (is_wanted and frozenset(spec.primary_key) not in source.traits.keys)
 
@@ -184,6 +191,20 @@ def _materialized(planning: Planning, source: PhysicalNode, node: Sink, spec: Si
             primaryKey=describe_columns(spec.primary_key, spec.schema),
             keep=materializer.ties.value,
         ),
+        node.span,
+    )
+
+
+def _checked(planning: Planning, source: PhysicalNode, node: Sink, spec: SinkSpec) -> PhysicalNode:
+    """The rows, of which no two may have the same primary key at a time."""
+    check = ConflictCheckSpec(spec.primary_key, node.table.path.name, planning.state_ttl_ms)
+    return planning.node(
+        "ConflictCheck",
+        check,
+        over(source, hash_or_singleton(spec.primary_key)),
+        source.schema,
+        source.traits.distributed(spec.primary_key),
+        describe("ConflictCheck", primaryKey=describe_columns(spec.primary_key, spec.schema)),
         node.span,
     )
 

@@ -26,6 +26,7 @@ from sqlstream.specs import (
     AggregatePhase,
     CalcSpec,
     ChangelogNormalizeSpec,
+    ConflictCheckSpec,
     DeduplicateSpec,
     DropUpdateBeforeSpec,
     ExpandSpec,
@@ -172,6 +173,8 @@ def _state_id(node: PhysicalNode, own: Meaning, inputs: list[Meaning]) -> str:
         case DeduplicateSpec() as spec:
             kept = sorted(inputs[0].columns) if node.settled_mode is ChangelogMode.RETRACT else []
             return digest_of("deduplicate", own.rows, inputs[0].of(spec.keys), kept)
+        case ConflictCheckSpec() as spec:
+            return digest_of("conflict_check", own.rows, inputs[0].of(spec.keys), spec.table)
         case ChangelogNormalizeSpec() as spec:
             return digest_of(
                 "changelog_normalize", own.rows, inputs[0].of(spec.keys), sorted(inputs[0].columns)

@@ -13,7 +13,12 @@ from planner.physical.exchanges import hash_or_singleton
 from planner.physical.group_aggregate import moved_calls, read_columns, split_calls
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning, over
-from planner.physical.refusals import require_insert_only, require_prompt_rows, require_retractable
+from planner.physical.refusals import (
+    refuse_ttl,
+    require_insert_only,
+    require_prompt_rows,
+    require_retractable,
+)
 from planner.physical.traits import Traits, WindowTrait
 from planner.physical.window_tvf import plan_window_tvf, require_common_watermark
 from planner.relational.nodes import Aggregate, WindowTvf
@@ -51,6 +56,7 @@ def absorbs_tvf(node: Aggregate) -> bool:
 def plan_absorbing_aggregate(planning: Planning, source: PhysicalNode, node: Aggregate) -> PhysicalNode:
     """Plan the aggregation and the window function below it as one operator; `source` is the function's input. UserError
     SS3018 for what lateness row by row would not decide."""
+    refuse_ttl(node.ttl_ms, "a window aggregation", node.span)
     tvf = node.input
     assert isinstance(tvf, WindowTvf)
     if tvf.window.is_event_time:
@@ -94,6 +100,7 @@ def plan_attached_aggregate(
     planning: Planning, source: PhysicalNode, node: Aggregate, trait: WindowTrait
 ) -> PhysicalNode:
     """Plan an aggregation over rows that have their window as columns from an operator below."""
+    refuse_ttl(node.ttl_ms, "a window aggregation", node.span)
     spec = WindowAggregateSpec(
         keys=tuple(k for k in node.keys if k not in trait.columns),
         aggregates=node.calls,

@@ -26,14 +26,20 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Aggregate(SingleInputNode):
-    """GROUP BY columns `keys`; schema: key columns, then one column per call. DISTINCT is an Aggregate without calls."""
+    """GROUP BY columns `keys`; schema: key columns, then one column per call. DISTINCT is an Aggregate without calls.
+    `ttl_ms`: what a hint says of its state."""
 
     keys: tuple[int, ...]
     calls: tuple[AggregateCall, ...]
+    ttl_ms: int | None = None
 
     def describe(self) -> str:
         calls = zip(self.schema.names[len(self.keys) :], self.calls, strict=True)
-        return join_parts(f"group=[{columns_text(self.keys)}]", *(f"{name}=[{call}]" for name, call in calls))
+        return join_parts(
+            f"group=[{columns_text(self.keys)}]",
+            *(f"{name}=[{call}]" for name, call in calls),
+            "" if self.ttl_ms is None else f"stateTtl=[{self.ttl_ms} ms]",
+        )
 
     def trim(self, pruning: Pruning, wanted: Columns, time: bool) -> Trimmed:
         key_count = len(self.keys)

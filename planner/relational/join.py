@@ -49,14 +49,20 @@ _SIDES = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Join(TwoInputNode):
-    """`condition` ranges over left then right columns; None is TRUE. SEMI and ANTI output the left columns alone."""
+    """`condition` ranges over left then right columns; None is TRUE. SEMI and ANTI output the left columns alone.
+    `ttls_ms`: what hints say of the state of the sides."""
 
     kind: RelationalJoinKind
     condition: Expression | None
+    ttls_ms: tuple[int | None, int | None] = (None, None)
 
     def describe(self) -> str:
         condition = "TRUE" if self.condition is None else str(self.condition)
-        return f"kind=[{self.kind.value}], condition=[{condition}]"
+        sides = zip(("left", "right"), self.ttls_ms, strict=True)
+        ttls = [f"{side}={ttl} ms" for side, ttl in sides if ttl is not None]
+        return f"kind=[{self.kind.value}], condition=[{condition}]" + (
+            f", stateTtl=[{', '.join(ttls)}]" if ttls else ""
+        )
 
     def trim(self, pruning: Pruning, wanted: Columns, time: bool) -> Trimmed:
         split = len(self.left.schema)

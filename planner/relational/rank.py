@@ -24,18 +24,20 @@ if TYPE_CHECKING:
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Rank(SingleInputNode):
     """The rows whose ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) is rank_start … rank_end (1-based inclusive);
-    `outputs_rank`: with a column of it."""
+    `outputs_rank`: with a column of it. `ttl_ms`: what a hint says of its state."""
 
     partition_keys: tuple[int, ...]
     order: tuple[SortKey, ...]
     rank_start: int
     rank_end: int
     outputs_rank: bool
+    ttl_ms: int | None = None
 
     def describe(self) -> str:
         return (
             f"partition=[{columns_text(self.partition_keys)}], order=[{order_text(self.order)}],"
             f" rank=[{self.rank_start}..{self.rank_end}], outputs_rank=[{str(self.outputs_rank).lower()}]"
+            + ("" if self.ttl_ms is None else f", stateTtl=[{self.ttl_ms} ms]")
         )
 
     def trim(self, pruning: Pruning, wanted: Columns, time: bool) -> Trimmed:

@@ -25,17 +25,19 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Window(SingleInputNode):
-    """Appends a column per call OVER (PARTITION BY … ORDER BY … its frame)."""
+    """Appends a column per call OVER (PARTITION BY … ORDER BY … its frame). `ttl_ms`: what a hint says of its state."""
 
     partition_keys: tuple[int, ...]
     order: tuple[SortKey, ...]
     calls: tuple[OverCall, ...]
+    ttl_ms: int | None = None
 
     def describe(self) -> str:
         return join_parts(
             f"partition=[{columns_text(self.partition_keys)}]",
             f"order=[{order_text(self.order)}]",
             f"calls=[{', '.join(map(call_text, self.calls))}]",
+            "" if self.ttl_ms is None else f"stateTtl=[{self.ttl_ms} ms]",
         )
 
     def trim(self, pruning: Pruning, wanted: Columns, time: bool) -> Trimmed:

@@ -22,6 +22,7 @@ def turn_right_join(node: RelationalNode) -> RelationalNode:
         left=node.right,
         right=node.left,
         kind=RelationalJoinKind.LEFT,
+        ttls_ms=(node.ttls_ms[1], node.ttls_ms[0]),
         condition=None if node.condition is None else remap(node.condition, moved),
         schema=Schema(fields[left_count:] + fields[:left_count]),
     )

@@ -46,6 +46,7 @@ def turn_row_number_into_rank(node: RelationalNode) -> RelationalNode:
         rank_start=start,
         rank_end=end,
         outputs_rank=True,
+        ttl_ms=numbering.ttl_ms,
     )
     return make_filter(rank, tuple(rest), node)
 

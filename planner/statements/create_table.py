@@ -70,7 +70,7 @@ def apply_create_table(statement: CreateTable, context: BindContext) -> CatalogT
     fixed = _fixed_schema(descriptor, options)
     _check_partitions(statement, descriptor)
     physical = _physical_columns(statement, fixed, descriptor)
-    _refuse_variants(statement)
+    _refuse_values_alone(statement)
     columns = _all_columns(statement, physical + _metadata_columns(statement, descriptor), context)
     table = _table(statement, columns, options, context)
     keys = tuple(_physical(k, table.columns).name for k in statement.partition_keys)
@@ -79,16 +79,26 @@ def apply_create_table(statement: CreateTable, context: BindContext) -> CatalogT
     return table
 
 
-def _refuse_variants(statement: CreateTable) -> None:
-    """UserError SS3453 for a column that is stored as a VARIANT, which no format carries."""
+_STORED_AS = {
+    "VARIANT": "store a STRING, and add a column {} AS PARSE_JSON(text)",
+    "BITMAP": "store BYTES, and add a column {} AS BITMAP_FROM_BYTES(bytes)",
+}
+"""Types that no format carries, and what to write instead."""
+
+
+def _refuse_values_alone(statement: CreateTable) -> None:
+    """UserError SS3453 for a column that is stored as a VARIANT or BITMAP."""
     for column in statement.columns:
         t = column.type
-        if t is not None and column.kind is not statements.ColumnKind.COMPUTED and "VARIANT" in str(t):
+        if t is None or column.kind is statements.ColumnKind.COMPUTED:
+            continue
+        kind = next((kind for kind in _STORED_AS if kind in str(t)), None)
+        if kind is not None:
             raise UserError(
                 "SS3453",
-                f'no connector stores the VARIANT of column "{column.name}"',
+                f'no connector stores the {kind} of column "{column.name}"',
                 span=column.span,
-                hint=f"store a STRING, and add a column {column.name} AS PARSE_JSON(text)",
+                hint=_STORED_AS[kind].format(column.name),
             )
 
 

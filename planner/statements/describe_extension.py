@@ -13,7 +13,7 @@ from sqlstream.errors import UserError, did_you_mean
 from sqlstream.expressions import LiteralValue
 from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
 from sqlstream.functions.descriptions import DESCRIPTIONS
-from sqlstream.functions.json import REWRITTEN_AGGREGATES
+from sqlstream.functions.rewritten import REWRITTEN, REWRITTEN_SCALARS
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import ConnectorDescriptor, OptionDescriptor, OptionType
 
@@ -83,18 +83,19 @@ def _describe_function(statement: DescribeExtension) -> DdlResult:
         raise unknown_function(name, statement.name.span)
     described = DESCRIPTIONS[name]
     scalar = SCALAR_FUNCTIONS.get(name)
+    is_scalar = scalar is not None or name in REWRITTEN_SCALARS
     rows: _Rows = [
-        ("signature", REWRITTEN_AGGREGATES.get(name) or (scalar or AGGREGATE_FUNCTIONS[name]).usage),
+        ("signature", REWRITTEN.get(name) or (scalar or AGGREGATE_FUNCTIONS[name]).usage),
         ("description", described.sentence),
     ]
     if described.example:
         rows.append(("example", f"{described.example} gives {described.value}"))
     if statement.is_extended:
         rows += [
-            ("kind", "SCALAR" if scalar else "AGGREGATE"),
+            ("kind", "SCALAR" if is_scalar else "AGGREGATE"),
             ("is deterministic", "true" if scalar is None or scalar.is_deterministic else "false"),
         ]
-        if scalar is None:
+        if not is_scalar:
             rows.append(("takes updating input", "true"))
     return DdlResult(Schema.of(("info name", sql.STRING), ("info value", sql.STRING)), tuple(rows))
 

@@ -10,6 +10,7 @@ from planner.dialect.statements import (
     AlterTable,
     AlterTableOptions,
     AlterView,
+    ChangeModules,
     CreateCatalog,
     CreateDatabase,
     CreateFunction,
@@ -35,6 +36,7 @@ from planner.statements.create_view import create_view
 from planner.statements.describe import describe
 from planner.statements.describe_extension import describe_extension
 from planner.statements.drop import drop
+from planner.statements.modules import change_modules
 from planner.statements.result import DdlResult
 from planner.statements.set import reset_option, set_option
 from planner.statements.show import show
@@ -67,6 +69,8 @@ def execute_ddl(statement: Statement, context: BindContext) -> DdlResult:
             return functions.drop_function(statement, context)
         case CreateDatabase() | AlterDatabase() | DropDatabase() | Use():
             return _execute_database(statement, context)
+        case ChangeModules():
+            return change_modules(statement)
         case CreateCatalog():
             return catalogs.create_catalog(statement, context)
         case DropCatalog():

@@ -12,6 +12,7 @@ from planner.statements.catalogs import show_create_catalog
 from planner.statements.describe import describe_object
 from planner.statements.describe_extension import connector_rows
 from planner.statements.functions import show_create_function
+from planner.statements.modules import show_modules
 from planner.statements.result import DdlResult
 from planner.statements.show_create import show_create_table, show_create_view
 from sqlstream.catalog import CatalogFunction, CatalogView
@@ -52,6 +53,8 @@ def show(statement: Show, context: BindContext) -> DdlResult:
             return _filtered(statement, connector_rows(context))
         case ShowKind.FORMATS:
             return _names(statement, "format name", sorted(context.formats))
+        case ShowKind.MODULES | ShowKind.FULL_MODULES:
+            return show_modules(statement.kind is ShowKind.FULL_MODULES)
         case ShowKind.COLUMNS:
             return _columns(statement, context)
         case ShowKind.CREATE_TABLE | ShowKind.CREATE_VIEW:
@@ -83,6 +86,11 @@ def _databases(statement: Show, context: BindContext) -> list[str]:
     catalog = context.current_catalog if name is None else name.parts[0]
     check_catalog(catalog, context, statement.span if name is None else name.span)
     return list(context.catalog.databases(catalog))
+
+
+def filtered_names(statement: Show, column: str, names: list[str]) -> DdlResult:
+    """The names that LIKE lets through."""
+    return _names(statement, column, names)
 
 
 def _names(statement: Show, column: str, names: list[str]) -> DdlResult:

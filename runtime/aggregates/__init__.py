@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from runtime.aggregates.accumulator import Accumulator
 from runtime.aggregates.array_aggregate import ArrayAggregate
+from runtime.aggregates.bitmap_aggregate import BITMAP_FUNCTIONS, BitmapAggregate
 from runtime.aggregates.count import Count
 from runtime.aggregates.distinct import Distinct
 from runtime.aggregates.extreme import Extreme, RetractableExtreme
@@ -34,6 +35,7 @@ _SIMPLE: dict[str, type[Accumulator]] = {
     "ARRAY_AGG": ArrayAggregate,
     "COLLECT": Collect,
     "PERCENTILE": Percentile,
+    **dict.fromkeys(BITMAP_FUNCTIONS, BitmapAggregate),
 }
 
 
@@ -46,7 +48,10 @@ _RETRACTING: dict[str, type[Accumulator]] = {
 }
 """Those that keep all values of rows that may be retracted."""
 
-_KNOW_DISTINCT = frozenset({"MIN", "MAX", "COLLECT", "PERCENTILE"})
+_KNOW_DISTINCT = frozenset({"MIN", "MAX", "COLLECT", "PERCENTILE", *BITMAP_FUNCTIONS}) - {
+    "BITMAP_XOR_AGG",
+    "BITMAP_XOR_CARDINALITY_AGG",
+}
 """Those that are the same for distinct values, or keep them anyway."""
 
 

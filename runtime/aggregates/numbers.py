@@ -32,6 +32,7 @@ _NOT_NUMBERS = (
     TypeRoot.MULTISET,
     TypeRoot.ROW,
     TypeRoot.VARIANT,
+    TypeRoot.BITMAP,
 )
 
 

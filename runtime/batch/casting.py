@@ -21,6 +21,9 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     wanted = field.type
     if column.type == wanted:
         return column
+    if pa.types.is_null(wanted) and column.null_count == len(column):
+        # An engine gives a NULL without a type a type of its own.
+        return pa.nulls(len(column))
     try:
         if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(wanted):
             return _cast_timestamp(column, wanted)

@@ -26,9 +26,12 @@ from runtime.connectors.file_paths import (
     is_in_store,
     is_pattern,
     local_path,
+    partition_directory,
+    partition_values,
     pattern_below,
     root_of,
     table_path,
+    table_root,
 )
 from runtime.connectors.file_sink_options import FileSinkOptions, check_sink_options
 from runtime.connectors.fixed_splits import own_share
@@ -49,7 +52,7 @@ from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.schema import Schema
 from sqlstream.specs import ChangingSinkSpec
 from sqlstream.spi.batch_relation import BatchRelation, ThroughReader
-from sqlstream.spi.changelog_options import ChangelogOptions, with_op_column
+from sqlstream.spi.changelog_options import COMPACTED, ChangelogOptions, with_op_column
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable, in_order
 from sqlstream.spi.connector import (
     Boundedness,
@@ -225,7 +228,11 @@ class Filesystem:
         partitions. What has been moved already is left alone."""
         path, files = table_path(spec.options["path"]), files_of(spec.options, files)
         options = FileSinkOptions.of(spec.options)
-        if options.is_compacted:
+        if _merges(spec):
+            from runtime.connectors.compacted_files import commit_compacted
+
+            commit_compacted(spec, path, committables, files)
+        elif options.is_compacted:
             _commit_joined(spec, path, checkpoint_id, committables, files)
         elif isinstance(spec, ChangingSinkSpec):
             replace_files(spec, moves_of(path, committables), committables, files)
@@ -240,7 +247,7 @@ class Filesystem:
     def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Files) -> None:
         path, files = table_path(spec.options["path"]), files_of(spec.options, files)
         written = moves_of(path, committables)
-        is_changing = isinstance(spec, ChangingSinkSpec) and bool(committables)
+        is_changing = (isinstance(spec, ChangingSinkSpec) or _merges(spec)) and bool(committables)
         if is_changing and is_replaced(path, in_order(committables)[0], files):
             # What the old files held is gone: the new ones stay.
             remove_staging(path, job_id, files)
@@ -253,6 +260,18 @@ class Filesystem:
     def version(self, spec: SinkSpec, files: Files) -> str:
         return version_of(spec, files_of(spec.options, files))
 
+    def partitions(self, options: Mapping[str, str], keys: tuple[str, ...], files: Files) -> tuple[str, ...]:
+        path, store = table_path(options["path"]), files_of(dict(options), files)
+        pattern = PathPattern(FileOptions.of(dict(options)).path_pattern or "")
+        found = find_files(path, store, may_be_empty=True) if store.status(root_of(path)) is not None else []
+        may_match = pattern.may_match([file.path for file in found])
+        root = table_root(path, store)
+        values = [
+            partition_values(f.path, root) for f, is_one in zip(found, may_match, strict=True) if is_one
+        ]
+        names = ("/".join(partition_directory(k, v[k]) for k in keys) for v in values if v.keys() >= {*keys})
+        return tuple(dict.fromkeys(names))
+
     def begin_with(self, spec: SinkSpec, earlier_job_id: str, job_id: str, files: Files) -> None:
         if FileSinkOptions.of(spec.options).marks_partitions:
             _marks(spec, files_of(spec.options, files)).begin_with(earlier_job_id, job_id)
@@ -260,6 +279,11 @@ class Filesystem:
     def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str | None:
         path = _written_path(spec)
         return None if is_in_store(path) else staging_directory(path, job_id, writer_id)
+
+
+def _merges(spec: SinkSpec) -> bool:
+    """Whether a commit merges changes into the files, as INSERT does."""
+    return ChangelogOptions.of(spec.options).mode == COMPACTED and not isinstance(spec, ChangingSinkSpec)
 
 
 def _marks(spec: SinkSpec, files: Files) -> PartitionMarks:

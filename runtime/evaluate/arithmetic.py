@@ -28,9 +28,9 @@ from runtime.evaluate.kernel import (
     zero,
 )
 from runtime.evaluate.rounding import floor_or_ceil
+from runtime.evaluate.seeded_random import require_bounds, seeded_doubles, seeded_integers
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
-from sqlstream.errors import UserError
 from sqlstream.expressions import Call, InputRef
 from sqlstream.row_errors import division_by_zero
 from sqlstream.types import TypeRoot
@@ -241,16 +241,16 @@ def _log(*args: Any) -> Any:
 
 
 def _rand(call: Call, context: EvaluationContext) -> Kernel:
-    return lambda rows: pa.array(context.random.random(rows))
+    return seeded_doubles(call) if call.args else lambda rows: pa.array(context.random.random(rows))
 
 
 def _rand_integer(call: Call, context: EvaluationContext) -> Kernel:
     """A whole number of at least 0 and below the bound, which must be above 0."""
+    if len(call.args) == 2:
+        return seeded_integers(call)
 
     def kernel(bound: pa.Array) -> pa.Array:
-        lowest = pc.min(bound).as_py()
-        if lowest is not None and lowest <= 0:
-            raise UserError("SS5106", f"the bound of RAND_INTEGER is {lowest}, not above 0")
+        require_bounds(bound)
         values = np.floor(context.random.random(len(bound)) * numbers(bound, np.float64))
         return pa.array(values.astype(np.int32), mask=null_mask(bound))
 

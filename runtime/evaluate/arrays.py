@@ -32,6 +32,7 @@ from runtime.evaluate.lists import (
     one_after_another,
     ranks_of,
 )
+from runtime.evaluate.ordered_lists import ordered_array, ordered_list
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
@@ -243,6 +244,8 @@ BUILDERS: dict[str, Builder] = {
     "ARRAY_REVERSE": _making(_reverse),
     "ARRAY_SLICE": with_int_parameters(_making(_slice)),
     "ARRAY_SORT": _making(_sort),
+    "ORDERED_ARRAY": ordered_array,
+    "ORDERED_LIST": ordered_list,
     "ARRAY_MAX": _making(functools.partial(_extreme, is_least=False)),
     "ARRAY_MIN": _making(functools.partial(_extreme, is_least=True)),
     "ARRAY_JOIN": _making(_join),

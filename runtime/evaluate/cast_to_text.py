@@ -121,6 +121,12 @@ def _write_year_month(values: pa.Array) -> pa.Array:
     return _with_nulls(text, values)
 
 
+def _write_bitmaps(values: pa.Array) -> pa.Array:
+    from runtime.evaluate.bitmap_columns import Bitmaps
+
+    return Bitmaps.of(values).texts()
+
+
 def _with_nulls(text: pa.Array, values: pa.Array) -> pa.Array:
     mask = null_mask(values)
     return text if mask is None else pc.if_else(pa.array(mask), pa.scalar(None, pa.string()), text)
@@ -129,6 +135,7 @@ def _with_nulls(text: pa.Array, values: pa.Array) -> pa.Array:
 _WRITERS: dict[TypeRoot, Writer] = {
     TypeRoot.BOOLEAN: _write_booleans,
     TypeRoot.VARIANT: lambda values: values,
+    TypeRoot.BITMAP: _write_bitmaps,
     TypeRoot.DECIMAL: _write_decimals,
     TypeRoot.DATE: lambda values: TimestampFormat("yyyy-MM-dd").format(pc.cast(values, pa.timestamp("s"))),
     TypeRoot.INTERVAL_DAY_TIME: _write_day_time,

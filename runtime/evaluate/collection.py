@@ -18,10 +18,11 @@ from runtime.evaluate.kernel import (
     is_literal,
     literal_of,
     null_mask,
-    plain,
+    numbers,
     refuse,
     rows_of,
 )
+from runtime.evaluate.lists import Lists
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
@@ -68,7 +69,7 @@ def _array(call: Call, context: EvaluationContext) -> Kernel:
 
 def _map(call: Call, context: EvaluationContext) -> Kernel:
     """MAP; of entries with equal keys the last is kept."""
-    if call.args[0].type.root in (*NESTED_ROOTS, TypeRoot.VARIANT):
+    if call.args[0].type.root in (*NESTED_ROOTS, TypeRoot.VARIANT, TypeRoot.BITMAP):
         raise refuse(
             call, f"with keys of type {call.args[0].type.with_nullable(True)}", "use a scalar as key"
         )
@@ -149,11 +150,23 @@ def _cardinality(collection: Datum) -> pa.Array:
     return pa.array(lengths, mask=null_mask(collection))
 
 
+def _size_of_multiset(multiset: pa.Array) -> pa.Array:
+    """The number of its elements, each as often as it occurs."""
+    lists = Lists.of(multiset)
+    counts = numbers(lists.elements().field(1), np.int64)
+    sizes = np.bincount(lists.owners(), weights=counts, minlength=lists.rows).astype(np.int64)
+    return pa.array(sizes, mask=lists.nulls)
+
+
+def _cardinality_of(call: Call, context: EvaluationContext) -> Kernel:
+    return _size_of_multiset if call.args[0].type.root is TypeRoot.MULTISET else _cardinality
+
+
 BUILDERS: dict[str, Builder] = {
     "FIELD": _field,
     "ROW": _row,
     "ARRAY": _array,
     "MAP": _map,
     "ITEM": _item,
-    "CARDINALITY": plain(_cardinality),
+    "CARDINALITY": _cardinality_of,
 }

@@ -15,6 +15,9 @@ from sqlstream.types import TypeRoot
 
 def _is_not_distinct(left: Datum, right: Datum) -> pa.Array:
     a, b = as_arrays(left, right)
+    if pa.types.is_null(a.type) and pa.types.is_null(b.type):
+        # Arrow cannot compare NULLs without types.
+        return pa.repeat(True, len(a))
     same = pc.fill_null(pc.equal(a, b), False)
     return pc.or_(same, pc.and_(pc.is_null(a), pc.is_null(b)))
 
@@ -49,7 +52,7 @@ def _in_any(value: Datum, *candidates: Datum) -> Any:
 def _compare(function: Kernel) -> Builder:
     def build(call: Call, context: EvaluationContext) -> Kernel:
         if all(a.type.root is TypeRoot.NULL for a in call.args):
-            # NULL < NULL without types: Arrow cannot order these.
+            # NULL < NULL and NULL IN (NULL) without types: Arrow cannot compare these.
             return lambda *args: pa.nulls(rows_of(*args), pa.bool_())
         return function
 
@@ -67,5 +70,5 @@ BUILDERS: dict[str, Builder] = {
     "IS NOT DISTINCT FROM": plain(_is_not_distinct),
     "IS NULL": plain(lambda value: pc.is_null(value)),
     "IS NOT NULL": plain(lambda value: pc.is_valid(value)),
-    "IN": plain(_in),
+    "IN": _compare(_in),
 }

@@ -35,6 +35,9 @@ def _null_if(value: Datum, other: Datum) -> Datum:
 
 def _extreme(is_greatest: bool, *args: Datum) -> Datum:
     """GREATEST and LEAST; NULL when any argument is NULL."""
+    if pa.types.is_null(args[0].type):
+        # NULLs without types: Arrow cannot compare these.
+        return args[0]
     is_wanted = pc.greater_equal if is_greatest else pc.less_equal
 
     def better(a: Datum, b: Datum) -> Datum:

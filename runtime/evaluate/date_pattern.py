@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.evaluate.kernel import Values, null_mask, numbers
+from runtime.evaluate.local_time import from_local
 from sqlstream.date_pattern import PARSED_LETTERS, Token, read_pattern
 from sqlstream.errors import UserError
 from sqlstream.time_range import DATE_MAX, DATE_MIN, timestamp_bounds
@@ -156,6 +157,17 @@ class Parsed:
     days: Values
     nanoseconds: Values
     valid: Values
+    offset_s: Values | None = None
+    """How far the text says that it is ahead of UTC; None where the pattern does not ask for it."""
+
+    def instants(self, unit: str, time_zone: str) -> pa.Array:
+        """The points in UTC, as TIMESTAMP_LTZ: by the offset in the text, or else as local times of the time zone."""
+        target = pa.timestamp(unit, tz="UTC")
+        local = self.timestamps(unit)
+        if self.offset_s is None:
+            return from_local(local, target, time_zone)
+        moved = numbers(local, np.int64) - self.offset_s * PER_SECOND[unit]
+        return pa.array(moved, mask=null_mask(local)).view(target)
 
     def or_else(self, other: Parsed) -> Parsed:
         """These points, and those of `other` where these are not valid."""
@@ -163,6 +175,7 @@ class Parsed:
             np.where(self.valid, self.days, other.days),
             np.where(self.valid, self.nanoseconds, other.nanoseconds),
             self.valid | other.valid,
+            None if self.offset_s is None else np.where(self.valid, self.offset_s, 0),
         )
 
     def timestamps(self, unit: str) -> pa.Array:
@@ -196,10 +209,12 @@ class TimestampParser:
         self._fields = frozenset(re.findall(r"\?P<(\w)>", regex))
 
     @staticmethod
-    def of_pattern(pattern: str) -> TimestampParser:
+    def of_pattern(pattern: str, *, has_rest: bool = False) -> TimestampParser:
+        """`has_rest`: the pattern may match the beginning of the text only (Java's SimpleDateFormat)."""
         tokens = _tokens(pattern)
-        _require(tokens, PARSED_LETTERS, pattern, "parsing")
-        return TimestampParser("".join(_token_regex(t) for t in tokens))
+        _require(tokens, PARSED_LETTERS + "X", pattern, "parsing")
+        regex = "".join(_token_regex(t, has_rest) for t in tokens)
+        return TimestampParser(regex + "(?s:.*)" if has_rest else regex)
 
     @staticmethod
     def of_sql_timestamp() -> TimestampParser:
@@ -238,7 +253,15 @@ class TimestampParser:
         length = (start + 1).astype("datetime64[D]").astype(np.int64) - first
         valid = valid & (day <= length)
         nanoseconds = ((hour * 60 + minute) * 60 + second) * 1_000_000_000 + fraction
-        return Parsed(first + day - 1, nanoseconds, valid)
+        offset_s = self._offset(found) if "X" in self._fields else None
+        return Parsed(first + day - 1, nanoseconds, valid, offset_s)
+
+    def _offset(self, found: pa.Array) -> Values:
+        """Seconds ahead of UTC of 'Z', '+08', '+0830' and '-08:30'."""
+        digits = pc.replace_substring(pc.utf8_ltrim(self._text(found, "X"), "+-Z"), ":", "")
+        digits = numbers(pc.cast(pc.utf8_rpad(digits, 4, "0"), pa.int64()), np.int64)
+        sign = np.where(numbers(pc.starts_with(self._text(found, "X"), "-"), np.bool_), -1, 1)
+        return sign * (digits // 100 * 3600 + digits % 100 * 60)
 
     def _text(self, found: pa.Array, name: str) -> pa.Array:
         return pc.fill_null(pc.struct_field(found, name), "")
@@ -255,8 +278,17 @@ class TimestampParser:
         return numbers(pc.cast(pc.utf8_rpad(self._text(found, "S"), 9, "0"), pa.int64()), np.int64)
 
 
-def _token_regex(token: Token) -> str:
+_HOURS = r"Z|[+-]\d{2}"
+_OFFSETS = {1: r"Z|[+-]\d{2}(?:\d{2})?", 2: r"Z|[+-]\d{4}", 3: r"Z|[+-]\d{2}:\d{2}"}
+"""What X, XX and XXX match."""
+
+
+def _token_regex(token: Token, is_simple: bool) -> str:
     if not token.letter:
         return re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", token.text)
+    if token.letter == "X":
+        # SimpleDateFormat reads the hours alone for one X.
+        offset = _HOURS if is_simple and token.width == 1 else _OFFSETS[min(token.width, 3)]
+        return f"(?P<X>{offset})"
     width = f"{token.width}" if token.width > 1 else "1,2"
     return f"(?P<{'y' if token.letter == 'u' else token.letter}>\\d{{{width}}})"

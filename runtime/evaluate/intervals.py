@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.evaluate.kernel import Datum, Kernel, as_arrays, null_mask, numbers, refuse
-from runtime.evaluate.time_range import PER_DAY, bounds_of, extremes, require_between
+from runtime.evaluate.time_range import PER_DAY, bounds_of, extremes, out_of_range, require_between
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
-from sqlstream.time_units import DAY_MS
+from sqlstream.time_units import DAY_MS, PER_SECOND
 from sqlstream.types import TypeRoot
 
 _PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}
@@ -98,6 +98,22 @@ def shift_timestamp(base: Datum, amount: Datum, sign: int) -> Datum:
     mask = null_mask(points, amounts)
     moved = require_between(milliseconds, low, high, mask, points.type) * per_ms + values % per_ms
     return pa.array(moved, mask=mask).view(points.type)
+
+
+def shift_by_nanoseconds(points: pa.Array, counts: pa.Array, nanoseconds: int) -> pa.Array:
+    """Timestamps moved by counts of 1 or 1,000 nanoseconds, which their unit can hold. UserError SS5102 beyond their range."""
+    per_count = max(nanoseconds * PER_SECOND[points.type.unit] // 1_000_000_000, 1)
+    values, amounts = numbers(points, np.int64), numbers(counts, np.int64)
+    low, high = bounds_of(points.type)
+    mask = null_mask(points, counts)
+    most = (2**63 - 1) // per_count
+    beyond = (amounts > most) | (amounts < -most)
+    shift = np.where(beyond, 0, amounts) * per_count
+    # The bounds are compared without a sum that could overflow.
+    beyond |= np.where(shift >= 0, values > high - np.maximum(shift, 0), values < low - np.minimum(shift, 0))
+    if (beyond if mask is None else beyond & ~mask).any():
+        raise out_of_range(points.type)
+    return pa.array(np.where(beyond, 0, values + shift), mask=mask).view(points.type)
 
 
 def _stays_within(base: Datum, amount: Datum, sign: int) -> bool:

@@ -1,4 +1,4 @@
-"""UPPER and LOWER by Unicode's full mapping, as in Java: a letter may become several, and its place may decide.
+"""INITCAP, and UPPER and LOWER by Unicode's full mapping, as in Java: a letter may become several, and its place may decide.
 
 Arrow maps letter by letter. The rows that hold a letter for which this gives something else are mapped by Python.
 """
@@ -15,6 +15,12 @@ import pyarrow.compute as pc
 
 from runtime.evaluate.kernel import Datum, as_array, rows_of
 from runtime.kernels.buffers import view_buffer, view_offsets
+
+_CODES = np.arange(256, dtype=np.uint8)
+_CAPITALS = np.where((ord("a") <= _CODES) & (ord("z") >= _CODES), _CODES - 32, _CODES).astype(np.uint8)
+_SMALL = np.where((ord("A") <= _CODES) & (ord("Z") >= _CODES), _CODES + 32, _CODES).astype(np.uint8)
+_IS_OF_WORD = np.array([chr(c).isalnum() and c < 0x80 for c in range(256)])
+"""By byte of UTF-8: those beyond ASCII stay as they are."""
 
 _BASIC_PLANE = 0x10000
 """All letters that become several are below this code."""
@@ -53,6 +59,30 @@ def _mapped(
     is_replaced = np.zeros(len(text), dtype=bool)
     is_replaced[rows] = True
     return pc.replace_with_mask(result, is_replaced, pa.array(replaced, result.type))
+
+
+def initcap(text: Datum) -> pa.Array:
+    """The first letter of each word as a capital, the others small; a word is of ASCII letters and digits, and the bytes of
+    other letters are none of it."""
+    text = as_array(text, rows_of(text))
+    if pa.types.is_null(text.type):
+        return text
+    _, offsets_buffer, data_buffer = text.buffers()
+    if data_buffer is None or not len(text):
+        return text
+    offsets = view_buffer(offsets_buffer, np.int32, text.offset, len(text) + 1)
+    data = view_buffer(data_buffer, np.uint8, int(offsets[0]), int(offsets[-1] - offsets[0]))
+    starts = offsets[:-1] - offsets[0]
+    is_first = np.ones(len(data) + 1, dtype=bool)
+    np.logical_not(_IS_OF_WORD[data], out=is_first[1:])
+    is_first[starts] = True
+    written = np.where(is_first[:-1], _CAPITALS[data], _SMALL[data])
+    result = pa.StringArray.from_buffers(
+        len(text), pa.py_buffer((offsets - offsets[0]).astype(np.int32)), pa.py_buffer(written)
+    )
+    return (
+        result if not text.null_count else pc.if_else(pc.is_valid(text), result, pa.scalar(None, pa.string()))
+    )
 
 
 @functools.cache

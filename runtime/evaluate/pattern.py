@@ -5,13 +5,23 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.evaluate.by_parameter import MakeKernel, by_parameter
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.duckdb_function import evaluate_in_duckdb
-from runtime.evaluate.kernel import Builder, Kernel, is_literal, literal_of, with_int_parameters
+from runtime.evaluate.kernel import (
+    Builder,
+    Kernel,
+    as_array,
+    is_literal,
+    literal_of,
+    rows_of,
+    with_int_parameters,
+)
+from runtime.evaluate.lists import Lists, list_column
 from runtime.evaluate.repeated_values import once_per_text
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
@@ -225,7 +235,40 @@ def _all_extracted(regex: str, group: int = 1) -> Kernel:
     if not 0 <= group <= groups:
         return lambda text, *_: pa.nulls(len(text), pa.list_(pa.string()))
     expression = f"regexp_extract_all(a0, a1, {int(group)})"
-    return lambda text, *_: evaluate_in_duckdb(expression, text, pa.scalar(regex))
+
+    def by_engine(text: pa.Array, *_: Any) -> pa.Array:
+        return evaluate_in_duckdb(expression, text, pa.scalar(regex))
+
+    return _split_at_matches(regex, int(group), by_engine) if _always_captures(regex) else by_engine
+
+
+_MARK = "\x1f"
+
+
+def _always_captures(regex: str) -> bool:
+    """Whether every match has at least one character and takes part in all groups, as far as is seen easily."""
+    has_only_classes = "\\" not in re.sub(r"\\[dws]", "", regex)
+    if not has_only_classes or re.search(r"[|^$]|\)[?*{]", regex):
+        return False
+    # Without anchors an expression matches no character somewhere only if it matches the empty text.
+    return not pc.match_substring_regex(pa.scalar(""), rf"\A(?:{regex})\z").as_py()
+
+
+def _split_at_matches(regex: str, group: int, by_engine: Kernel) -> Kernel:
+    """The matches as one replacement and one split of the whole column: each match, with what precedes it, becomes its group and
+    a mark, so what follows the last mark is no match."""
+    pattern = f"(?s:.*?)({regex})"
+    replacement = rf"\{group + 1}{_MARK}"
+
+    def kernel(text: pa.Array, *_: Any) -> pa.Array:
+        text = as_array(text, rows_of(text))
+        if pc.any(pc.match_substring(text, _MARK)).as_py():
+            return by_engine(text)
+        found = Lists.of(pc.split_pattern(pc.replace_substring_regex(text, pattern, replacement), _MARK))
+        kept = Lists(found.starts, np.maximum(found.lengths - 1, 0), found.values, found.nulls)
+        return list_column(pa.list_(pa.string()), kept.lengths, kept.elements(), kept.nulls)
+
+    return kernel
 
 
 def _regexp_instr(call: Call, context: EvaluationContext) -> Kernel:

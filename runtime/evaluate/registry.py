@@ -5,6 +5,7 @@ from __future__ import annotations
 from runtime.evaluate import (
     arithmetic,
     arrays,
+    bitmap,
     cast,
     collection,
     comparison,
@@ -41,4 +42,5 @@ BUILDERS: dict[str, Builder] = {
     **printf.BUILDERS,
     **url.BUILDERS,
     **text_tests.BUILDERS,
+    **bitmap.BUILDERS,
 }

@@ -22,7 +22,7 @@ from runtime.evaluate.kernel import (
     rows_of,
     with_int_parameters,
 )
-from runtime.evaluate.letter_case import is_ascii, lower, upper
+from runtime.evaluate.letter_case import initcap, is_ascii, lower, upper
 from runtime.evaluate.split import split_index
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
@@ -189,10 +189,6 @@ def _uuid(call: Call, context: EvaluationContext) -> Kernel:
     return kernel
 
 
-_INITCAP = (
-    "array_to_string(list_transform(regexp_extract_all(a0, '[A-Za-z0-9]+|[^A-Za-z0-9]+'), "
-    "lambda x: CASE WHEN x[1] BETWEEN '0' AND 'z' THEN upper(x[1]) || lower(x[2:]) ELSE x END), '')"
-)
 _OVERLAY = (
     "CASE WHEN a2 <= 0 OR a2 > length(a0) THEN a0 ELSE substr(a0, 1, a2 - 1) || a1 || "
     "CASE WHEN a2 + {length} <= length(a0) AND {length} > 0 THEN substr(a0, a2 + {length}) ELSE '' END END"
@@ -243,7 +239,7 @@ BUILDERS: dict[str, Builder] = {
     "UPPER": plain(upper),
     "LOWER": plain(lower),
     "REVERSE": plain(lambda text: pc.utf8_reverse(text)),
-    "INITCAP": in_duckdb(_INITCAP),
+    "INITCAP": plain(initcap),
     "TO_BASE64": in_duckdb("base64(encode(a0))"),
     "FROM_BASE64": plain(_from_base64),
     "TRIM": _trim_standard,

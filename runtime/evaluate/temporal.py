@@ -18,6 +18,7 @@ from runtime.evaluate.intervals import (
     add_months,
     clipped_to_span,
     milliseconds_of,
+    shift_by_nanoseconds,
     shift_date,
     shift_timestamp,
 )
@@ -37,11 +38,13 @@ from runtime.evaluate.local_time import check_time_zone, from_local, to_local
 from runtime.evaluate.second_digits import cut_off
 from runtime.evaluate.time_parts import second_parts, year_periods
 from runtime.evaluate.time_range import null_beyond_range
+from runtime.evaluate.timestamp_unit import in_unit
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
+from sqlstream.errors import UserError
 from sqlstream.expressions import Call, Literal
 from sqlstream.time_range import timestamp_bounds
-from sqlstream.time_units import DAY_MS, UNIT_MONTHS, UNIT_MS
+from sqlstream.time_units import DAY_MS, UNIT_MONTHS, UNIT_MS, UNIT_NS
 from sqlstream.types import TypeRoot
 
 _EXTRACT: dict[str, Callable[[Any], Any]] = {
@@ -112,12 +115,13 @@ def _date_format(call: Call, context: EvaluationContext) -> Kernel:
     return kernel
 
 
-def _parse(call: Call) -> Callable[[pa.Array], Parsed] | None:
-    """The reader of the first argument: by the pattern that follows it, or in SQL's forms; None for a NULL pattern."""
+def _parse(call: Call, *, has_rest: bool = False) -> Callable[[pa.Array], Parsed] | None:
+    """The reader of the first argument: by the pattern that follows it, or in SQL's forms; None for a NULL pattern. With
+    `has_rest`, text may follow what the pattern matches."""
     if len(call.args) == 1:
         return TimestampParser.of_sql_timestamp().parse
     pattern = literal_of(call, 1)
-    return None if pattern is None else TimestampParser.of_pattern(pattern).parse
+    return None if pattern is None else TimestampParser.of_pattern(pattern, has_rest=has_rest).parse
 
 
 def _parse_or_standard(call: Call) -> Callable[[pa.Array], Parsed] | None:
@@ -175,8 +179,7 @@ def _to_timestamp_ltz(call: Call, context: EvaluationContext) -> Kernel:
     zone, precision = check_time_zone(zone), call.type.precision
 
     def kernel(text: pa.Array, *_: Datum) -> pa.Array:
-        local = parse(text).timestamps(target.unit)
-        return null_beyond_range(cut_off(from_local(local, target, zone), precision))
+        return null_beyond_range(cut_off(parse(text).instants(target.unit, zone), precision))
 
     return kernel
 
@@ -243,14 +246,14 @@ def _convert_tz(call: Call, context: EvaluationContext) -> Kernel:
 def _unix_timestamp(call: Call, context: EvaluationContext) -> Kernel:
     if not call.args:
         return lambda rows: as_array(pa.scalar(context.now_ms() // 1000, pa.int64()), rows)
-    parse = _parse(call)
+    parse = _parse(call, has_rest=True)
     if parse is None:
         return _nulls(call)
     unreadable = pa.scalar(-(2**63), pa.int64())
 
     def kernel(text: Datum, _: Any = None) -> pa.Array:
         text = as_array(text, rows_of(text))
-        instants = from_local(parse(text).timestamps("s"), pa.timestamp("s", tz="UTC"), context.time_zone)
+        instants = parse(text).instants("s", context.time_zone)
         return pc.if_else(pc.is_valid(text), pc.fill_null(pc.cast(instants, pa.int64()), unreadable), None)
 
     return kernel
@@ -258,9 +261,9 @@ def _unix_timestamp(call: Call, context: EvaluationContext) -> Kernel:
 
 def _unit(call: Call) -> str:
     unit = str(literal_of(call, 0)).upper()
-    unit = unit.removeprefix("SQL_TSI_")
-    if unit not in UNIT_MS and unit not in UNIT_MONTHS:
-        raise refuse(call, f"with unit {unit}", f"use one of {', '.join((*UNIT_MS, *UNIT_MONTHS))}")
+    known = (*UNIT_MONTHS, *UNIT_MS, *UNIT_NS)
+    if unit not in known:
+        raise refuse(call, f"with unit {unit}", f"use one of {', '.join(known)}")
     return unit
 
 
@@ -271,7 +274,9 @@ def _timestamp_add(call: Call, context: EvaluationContext) -> Kernel:
     def kernel(_: pa.Scalar, count: Datum, point: Datum) -> pa.Array:
         counts, points = as_arrays(count, point)
         if points.type != target:
-            points = pc.cast(points, target)
+            points = in_unit(points, target.unit) if points.type != pa.date32() else pc.cast(points, target)
+        if unit in UNIT_NS:
+            return shift_by_nanoseconds(points, counts, UNIT_NS[unit])
         if unit in UNIT_MONTHS:
             return add_months(points, clipped_to_span(counts, 1) * UNIT_MONTHS[unit], counts)
         shift = pa.array(clipped_to_span(counts, UNIT_MS[unit]) * UNIT_MS[unit], mask=null_mask(counts))
@@ -288,6 +293,8 @@ def _timestamp_diff(call: Call, context: EvaluationContext) -> Kernel:
     def kernel(_: pa.Scalar, first: Datum, second: Datum) -> pa.Array:
         a, b = as_arrays(first, second)
         mask = null_mask(a, b)
+        if unit in UNIT_NS:
+            return _fine_difference(to_local(a, context.time_zone), to_local(b, context.time_zone), unit)
         start, end = (numbers(milliseconds_of(to_local(x, context.time_zone)), np.int64) for x in (a, b))
         if unit in UNIT_MONTHS:
             units = _months_between(start, end)
@@ -297,6 +304,16 @@ def _timestamp_diff(call: Call, context: EvaluationContext) -> Kernel:
         return pa.array(np.sign(units) * (np.abs(units) // step), mask=mask)
 
     return kernel
+
+
+def _fine_difference(start: pa.Array, end: pa.Array, unit: str) -> pa.Array:
+    """Whole microseconds or nanoseconds from `start` to `end`."""
+    name = {"MICROSECOND": "us", "NANOSECOND": "ns"}[unit]
+    points = (pc.cast(x, pa.timestamp("ms")) if pa.types.is_date32(x.type) else x for x in (end, start))
+    try:
+        return pc.subtract_checked(*(in_unit(x, name).view(pa.int64()) for x in points))
+    except pa.ArrowInvalid as error:
+        raise UserError("SS5102", "the difference in nanoseconds is beyond BIGINT") from error
 
 
 def _months_between(start: Any, end: Any) -> Any:

@@ -24,6 +24,11 @@ def steady_s() -> float:
     return time.monotonic()
 
 
+def thread_cpu_ns() -> int:
+    """Processor time of the calling thread; only differences within one thread mean something."""
+    return time.thread_time_ns()
+
+
 def wait_s(seconds: float) -> None:
     """Return after this long."""
     time.sleep(seconds)

@@ -9,6 +9,7 @@ import importlib
 MODULES = (
     "runtime.kernels.accumulate",
     "runtime.kernels.arena",
+    "runtime.kernels.bitmaps",
     "runtime.kernels.chains",
     "runtime.kernels.changes",
     "runtime.kernels.csv_records",
@@ -18,6 +19,7 @@ MODULES = (
     "runtime.kernels.hashing",
     "runtime.kernels.id_lists",
     "runtime.kernels.index",
+    "runtime.kernels.java_random",
     "runtime.kernels.json_members",
     "runtime.kernels.json_nodes",
     "runtime.kernels.json_rows",

@@ -17,6 +17,7 @@ from sqlstream.arrow import to_arrow_schema, with_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.errors import InternalError
 from sqlstream.graph.job_graph import ChainedOperator
+from sqlstream.types import TypeRoot
 
 ROWS = 12_288
 """Three quarters of a power of two: tables that double are then as full as they are on average."""
@@ -71,7 +72,11 @@ def _opened(chained: ChainedOperator, config: Mapping[str, str]) -> Operator[Any
 def _feed(operator: Operator[Any], number: int, first: int) -> None:
     context = operator.context
     schema = to_arrow_schema(context.input_schemas[number])
-    columns = [made_up(field.type, first) for field in schema]
+    types = context.input_schemas[number].types
+    columns = [
+        _bitmaps(first) if t.root is TypeRoot.BITMAP else made_up(field.type, first)
+        for field, t in zip(schema, types, strict=True)
+    ]
     batch = pa.RecordBatch.from_arrays(columns, schema=schema)
     if not context.input_modes[number].is_insert_only:
         batch = with_row_kinds(batch, RowKind.INSERT)
@@ -104,6 +109,13 @@ class _Nowhere:
 
     def emit_idle(self, is_idle: bool) -> None:
         return None
+
+
+def _bitmaps(first: int) -> pa.Array:
+    """ROWS bitmaps of one value."""
+    from runtime.evaluate.bitmap_columns import Bitmaps
+
+    return Bitmaps.of_elements(np.arange(ROWS), np.arange(first, first + ROWS), ROWS, None).column()
 
 
 def made_up(data_type: pa.DataType, first: int) -> pa.Array:

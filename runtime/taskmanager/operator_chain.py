@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from runtime.host.clock import thread_cpu_ns
 from runtime.memory.array_memory import in_force, memory_in_force
 from runtime.operators.operator import Operator
 from runtime.state.snapshot import OperatorSnapshot
@@ -30,6 +32,37 @@ class ChainPosition:
 
     def __init__(self) -> None:
         self.current: ChainedOperator | None = None
+
+
+class TimedPosition(ChainPosition):
+    """Counts the processor time that the task's thread spends in each operator as `cpuTimeNs`: whenever another one begins to
+    run, the time since goes to the one before. Rows that nobody's operator runs for belong to the head.
+
+    State: when the present operator began, and whose counters there are."""
+
+    def __init__(self) -> None:
+        self._current: ChainedOperator | None = None
+        self._counters: Mapping[int, OperatorCounters] = {}
+        self._since_ns = 0
+        self._thread = -1
+
+    def watch(self, counters: Mapping[int, OperatorCounters]) -> None:
+        self._counters = counters
+
+    @property
+    def current(self) -> ChainedOperator | None:
+        return self._current
+
+    @current.setter
+    def current(self, operator: ChainedOperator | None) -> None:
+        now_ns, thread = thread_cpu_ns(), threading.get_ident()
+        # Another thread opens the task than runs it.
+        if thread == self._thread:
+            head = next(iter(self._counters), -1)
+            spent_by = self._counters.get(self._current.id if self._current is not None else head)
+            if spent_by is not None:
+                spent_by.count("cpuTimeNs", now_ns - self._since_ns)
+        self._current, self._since_ns, self._thread = operator, now_ns, thread
 
 
 class ChainOutput:
@@ -230,6 +263,8 @@ class OperatorChain:
         self.timers = ProcessingTimers(now_ms)
         self.nodes: list[OperatorNode] = []
         self.counters: dict[int, OperatorCounters] = {}
+        if isinstance(position, TimedPosition):
+            position.watch(self.counters)
         self._outputs: dict[int, ChainOutput] = {}
         self._source_output: ChainOutput | None = None
 

@@ -25,7 +25,7 @@ from runtime.taskmanager.checkpoints.unaligned_capture import UnalignedCapture
 from runtime.taskmanager.input_gate import InputGate
 from runtime.taskmanager.mailbox import Mailbox
 from runtime.taskmanager.metrics import OperatorCounters, TaskTimes
-from runtime.taskmanager.operator_chain import ChainPosition, OperatorChain
+from runtime.taskmanager.operator_chain import ChainPosition, OperatorChain, TimedPosition
 from runtime.taskmanager.result_partition import ResultPartition, splitter
 from runtime.taskmanager.split_requests import SplitsRequested
 from runtime.taskmanager.split_source import SplitSource
@@ -86,6 +86,9 @@ class TaskSurroundings:
     memory: TaskMemory = dataclasses.field(default_factory=unmanaged_memory)
 
 
+OPERATOR_CPU = "sqlstream.metrics.operator-cpu"
+
+
 class OpenedTask:
     """The parts of a task. They are there from the start, and grow while `TaskOpening.open` works: what was opened before a
     failure has to be closed, and figures are read at any time.
@@ -93,7 +96,8 @@ class OpenedTask:
     State: the operators, the channels, the streams to the client."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, surroundings: TaskSurroundings) -> None:
-        self.position = ChainPosition()
+        is_timed = bool(config.get(descriptor.config, OPERATOR_CPU))
+        self.position = TimedPosition() if is_timed else ChainPosition()
         self.chain = OperatorChain(self.position, surroundings.now_ms, surroundings.cancellation.check)
         self.partitions: list[ResultPartition] = []
         no_input = FinishedInput(InputGate((), (), surroundings.mailbox), lambda: None, self.partitions)

@@ -7,6 +7,7 @@ from sqlstream.functions import (
     aggregates,
     arithmetic,
     arrays,
+    bitmap,
     collection,
     comparison,
     conditional,
@@ -22,23 +23,25 @@ from sqlstream.functions import (
 from sqlstream.functions.signature import AggregateFunction, ScalarFunction
 from sqlstream.functions.user import aggregate_signature
 
-_SCALAR_FAMILIES = (
-    comparison.FUNCTIONS,
-    logical.FUNCTIONS,
-    arithmetic.FUNCTIONS,
-    string.FUNCTIONS,
-    temporal.FUNCTIONS,
-    conditional.FUNCTIONS,
-    conversion.FUNCTIONS,
-    collection.FUNCTIONS,
-    arrays.FUNCTIONS,
-    maps.FUNCTIONS,
-    hash.FUNCTIONS,
-    json.FUNCTIONS,
-    encoding.FUNCTIONS,
+SCALAR_FAMILIES: tuple[tuple[str, tuple[ScalarFunction, ...]], ...] = (
+    ("Comparisons", comparison.FUNCTIONS),
+    ("Logic", logical.FUNCTIONS),
+    ("Numbers", arithmetic.FUNCTIONS),
+    ("Text", string.FUNCTIONS),
+    ("Time", temporal.FUNCTIONS),
+    ("Conditions", conditional.FUNCTIONS),
+    ("Conversions", conversion.FUNCTIONS),
+    ("Rows, arrays and maps", collection.FUNCTIONS),
+    ("Arrays", arrays.FUNCTIONS),
+    ("Maps", maps.FUNCTIONS),
+    ("Hashes", hash.FUNCTIONS),
+    ("JSON", json.FUNCTIONS),
+    ("Encodings, addresses and tests", encoding.FUNCTIONS),
+    ("Bitmaps", bitmap.FUNCTIONS),
 )
+"""The scalar functions and operators of each family, under its title."""
 
-SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {f.name: f for family in _SCALAR_FAMILIES for f in family}
+SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {f.name: f for _, family in SCALAR_FAMILIES for f in family}
 """Scalar functions and operators, by upper-case name or symbol."""
 
 AGGREGATE_FUNCTIONS: dict[str, AggregateFunction] = {f.name: f for f in aggregates.FUNCTIONS}
@@ -52,6 +55,7 @@ def signature_of(call: AggregateCall) -> AggregateFunction:
 
 __all__ = [
     "AGGREGATE_FUNCTIONS",
+    "SCALAR_FAMILIES",
     "SCALAR_FUNCTIONS",
     "AggregateFunction",
     "ScalarFunction",

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from sqlstream import types as sql
 from sqlstream.expressions import AggregateCall
-from sqlstream.functions.arguments import ANY, AS_BIGINT, AS_DOUBLE, NUMBER, TEXT, Argument, convert_each
+from sqlstream.functions.arguments import (
+    ANY,
+    AS_BIGINT,
+    AS_DOUBLE,
+    AS_NARROW_INT,
+    NUMBER,
+    TEXT,
+    Argument,
+    always,
+    convert_each,
+)
 from sqlstream.functions.arrays import has_equality
+from sqlstream.functions.bitmap import BITMAP_ARGUMENT
+from sqlstream.functions.comparison import NESTED
 from sqlstream.functions.signature import AggregateFunction
 from sqlstream.functions.user import aggregate_signature
 from sqlstream.schema import Field, Schema
@@ -14,12 +26,10 @@ from sqlstream.types import BIGINT, DOUBLE, LogicalType, TypeRoot
 Types = tuple[LogicalType, ...]
 _MANY = 100_000
 _AVERAGE_SCALE_MIN = 6
-_COMPARABLE = Argument(
-    lambda t: t.root not in (TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW, TypeRoot.VARIANT),
-    sql.NULL,
-)
+_COMPARABLE = Argument(lambda t: t.root not in NESTED, sql.NULL)
 
 
+_COLLECTED = Argument(lambda t: _COMPARABLE.accepts(t), sql.INT)
 _WITH_EQUALITY = Argument(lambda t: t.root is not TypeRoot.NULL and has_equality(t), sql.INT)
 _PERCENTAGES = Argument(
     lambda t: t.root is TypeRoot.ARRAY and t.element is not None and sql.is_numeric(t.element),
@@ -104,6 +114,22 @@ def _ordered(name: str) -> AggregateFunction:
     )
 
 
+def _bitmap(operation: str, argument: Argument, usage: str) -> tuple[AggregateFunction, AggregateFunction]:
+    """The aggregate, and that of the number of its values."""
+    return tuple(  # type: ignore[return-value]
+        AggregateFunction(
+            f"BITMAP_{operation}_{suffix}",
+            f"BITMAP_{operation}_{suffix}({usage})",
+            1,
+            1,
+            always(result),
+            None,
+            coerce=convert_each(argument),
+        )
+        for suffix, result in (("AGG", sql.BITMAP), ("CARDINALITY_AGG", BIGINT))
+    )
+
+
 FUNCTIONS: tuple[AggregateFunction, ...] = (
     AggregateFunction(
         "COUNT",
@@ -136,7 +162,7 @@ FUNCTIONS: tuple[AggregateFunction, ...] = (
         1,
         lambda types: sql.multiset(types[0].without_time_attribute().not_null()).not_null(),
         None,
-        coerce=convert_each(_COMPARABLE),
+        coerce=convert_each(_COLLECTED),
     ),
     AggregateFunction(
         "PERCENTILE",
@@ -147,6 +173,8 @@ FUNCTIONS: tuple[AggregateFunction, ...] = (
         None,
         coerce=_percentile_arguments,
     ),
+    *_bitmap("BUILD", AS_NARROW_INT, "integer"),
+    *(f for name in ("AND", "OR", "XOR") for f in _bitmap(name, BITMAP_ARGUMENT, "bitmap")),
     AggregateFunction(
         "LISTAGG",
         "LISTAGG(string[, separator])",

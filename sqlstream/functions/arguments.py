@@ -50,7 +50,7 @@ TEMPORAL = Argument(
     lambda t: sql.is_timestamp(t) or t.root in (TypeRoot.DATE, TypeRoot.TIME), sql.timestamp(3)
 )
 ARRAY = Argument(lambda t: t.root is TypeRoot.ARRAY, sql.array(sql.STRING))
-COLLECTION = Argument(lambda t: t.root in (TypeRoot.ARRAY, TypeRoot.MAP), sql.NULL)
+COLLECTION = Argument(lambda t: t.root in (TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET), sql.NULL)
 
 
 def is_any_nullable(types: tuple[LogicalType, ...]) -> bool:

@@ -171,7 +171,14 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
     *(scalar(name, f"{name}(numeric)", (AS_DOUBLE,), DOUBLE) for name in _DOUBLE_FUNCTIONS),
     scalar("PI", "PI()", (), returns(DOUBLE)),
     scalar("E", "E()", (), returns(DOUBLE)),
-    scalar("RAND", "RAND()", (), returns(DOUBLE), is_deterministic=False),
-    scalar("RAND_INTEGER", "RAND_INTEGER(bound)", (AS_NARROW_INT,), sql.INT, is_deterministic=False),
+    scalar("RAND", "RAND([seed])", (AS_NARROW_INT,), returns(DOUBLE), args_min=0, is_deterministic=False),
+    scalar(
+        "RAND_INTEGER",
+        "RAND_INTEGER([seed, ]bound)",
+        (AS_NARROW_INT, AS_NARROW_INT),
+        sql.INT,
+        args_min=1,
+        is_deterministic=False,
+    ),
     scalar("BIN", "BIN(integer)", (AS_BIGINT,), sql.STRING),
 )

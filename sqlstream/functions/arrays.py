@@ -20,7 +20,9 @@ from sqlstream.types import BOOLEAN, INT, STRING, LogicalType, TypeRoot
 
 Types = tuple[LogicalType, ...]
 _MANY = 100_000
-_WITHOUT_EQUALITY = frozenset((TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.VARIANT))
+_WITHOUT_EQUALITY = frozenset(
+    (TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.VARIANT, TypeRoot.BITMAP)
+)
 
 
 def has_equality(t: LogicalType) -> bool:
@@ -152,6 +154,8 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         for name in ("ARRAY_MAX", "ARRAY_MIN")
     ),
     ScalarFunction("ARRAY_JOIN", "ARRAY_JOIN(array, delimiter[, null_text])", 2, 3, returns(STRING), _texts),
+    scalar("ORDERED_ARRAY", "ARRAY_AGG(value) WITHIN GROUP (ORDER BY key)", (ARRAY, TEXT), same_as(0)),
+    scalar("ORDERED_LIST", "LISTAGG(text) WITHIN GROUP (ORDER BY key)", (ARRAY, TEXT), returns(STRING)),
     scalar("ELEMENT", "ELEMENT(array)", (ARRAY,), _element),
     scalar("SPLIT", "SPLIT(string, delimiter)", (TEXT, TEXT), returns(sql.array(STRING))),
 )

@@ -83,5 +83,5 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
     ScalarFunction("ARRAY", "ARRAY[value1 [, value2]*]", 1, _MANY, _array, _same_elements),
     ScalarFunction("MAP", "MAP[key1, value1 [, key2, value2]*]", 2, _MANY, _map, _same_entries),
     ScalarFunction("ITEM", "array[index], map[key] or variant[index or key]", 2, 2, _item, _item_arguments),
-    scalar("CARDINALITY", "CARDINALITY(array or map)", (COLLECTION,), returns(sql.INT)),
+    scalar("CARDINALITY", "CARDINALITY(array, map or multiset)", (COLLECTION,), returns(sql.INT)),
 )

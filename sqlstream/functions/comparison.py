@@ -17,7 +17,9 @@ from sqlstream.functions.signature import ResultType, ScalarFunction
 from sqlstream.types import BOOLEAN, LogicalType, TypeRoot
 
 _FROM_TEXT = frozenset((TypeRoot.DATE, TypeRoot.TIME, *sql.TIMESTAMP_ROOTS))
-NESTED = frozenset((TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW, TypeRoot.VARIANT))
+NESTED = frozenset(
+    (TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW, TypeRoot.VARIANT, TypeRoot.BITMAP)
+)
 
 
 def comparable(types: tuple[LogicalType, ...]) -> tuple[LogicalType, ...] | None:

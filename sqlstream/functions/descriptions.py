@@ -298,6 +298,16 @@ DESCRIPTIONS: dict[str, FunctionDescription] = {
         "The SHA-1 hash in hexadecimal digits.", "SHA1('')", "da39a3ee5e6b4b0d3255bfef95601890afd80709"
     ),
     "SHA256": _described("The SHA-256 hash in hexadecimal digits."),
+    "OBJECT_OF": _described(
+        "An object with these values under their keys, which are literals: a ROW with named fields.",
+        "OBJECT_OF('com.example.User', 'name', 'Bob', 'age', 21).name",
+        "Bob",
+    ),
+    "OBJECT_UPDATE": _described(
+        "The object or ROW with other values under some of its keys; NULL where the object is.",
+        "OBJECT_UPDATE(OBJECT_OF('com.example.User', 'name', 'Bob', 'age', 14), 'age', 30).age",
+        "30",
+    ),
     # JSON
     "JSON_EXISTS": _described(
         "Whether a path of a JSON text leads to a value.", """JSON_EXISTS('{"a": true}', '$.a')""", "TRUE"
@@ -397,9 +407,67 @@ DESCRIPTIONS: dict[str, FunctionDescription] = {
         """TRY_PARSE_JSON('{"b": 1, "a": 2}')""",
         '{"a":2,"b":1}',
     ),
+    # bitmaps
+    "BITMAP_BUILD": _described(
+        "The set of the numbers of an array that are not NULL.",
+        "BITMAP_TO_STRING(BITMAP_BUILD(ARRAY[3, 1, 3]))",
+        "{1,3}",
+    ),
+    "BITMAP_AND": _described(
+        "The values that both bitmaps have.",
+        "BITMAP_TO_STRING(BITMAP_AND(BITMAP_BUILD(ARRAY[1, 2]), BITMAP_BUILD(ARRAY[2, 3])))",
+        "{2}",
+    ),
+    "BITMAP_ANDNOT": _described(
+        "The values of the first bitmap that the second one lacks.",
+        "BITMAP_TO_STRING(BITMAP_ANDNOT(BITMAP_BUILD(ARRAY[1, 2]), BITMAP_BUILD(ARRAY[2, 3])))",
+        "{1}",
+    ),
+    "BITMAP_OR": _described(
+        "The values that one of the bitmaps has.",
+        "BITMAP_TO_STRING(BITMAP_OR(BITMAP_BUILD(ARRAY[1, 2]), BITMAP_BUILD(ARRAY[2, 3])))",
+        "{1,2,3}",
+    ),
+    "BITMAP_XOR": _described(
+        "The values that exactly one of the bitmaps has.",
+        "BITMAP_TO_STRING(BITMAP_XOR(BITMAP_BUILD(ARRAY[1, 2]), BITMAP_BUILD(ARRAY[2, 3])))",
+        "{1,3}",
+    ),
+    "BITMAP_CARDINALITY": _described(
+        "The number of values of a bitmap.", "BITMAP_CARDINALITY(BITMAP_BUILD(ARRAY[3, 1, 3]))", "2"
+    ),
+    "BITMAP_FROM_BYTES": _described(
+        "The bitmap of bytes in the portable form of 32-bit Roaring bitmaps; other bytes fail the job.",
+        "BITMAP_TO_STRING(BITMAP_FROM_BYTES(x'3A3000000100000000000000100000000700'))",
+        "{7}",
+    ),
+    "BITMAP_TO_ARRAY": _described(
+        "The values of a bitmap in ascending order without a sign, negative numbers last.",
+        "BITMAP_TO_ARRAY(BITMAP_BUILD(ARRAY[-1, 5]))",
+        "[5, -1]",
+    ),
+    "BITMAP_TO_BYTES": _described(
+        "A bitmap in the portable form of 32-bit Roaring bitmaps; equal bitmaps have equal bytes.",
+        "BITMAP_CARDINALITY(BITMAP_FROM_BYTES(BITMAP_TO_BYTES(BITMAP_BUILD(ARRAY[7]))))",
+        "1",
+    ),
+    "BITMAP_TO_STRING": _described(
+        "The values of a bitmap as text without a sign; a text above half a million characters ends with dots.",
+        "BITMAP_TO_STRING(BITMAP_BUILD(ARRAY[-1, 5]))",
+        "{5,4294967295}",
+    ),
     # aggregates
+    "BITMAP_BUILD_AGG": _described("The set of the numbers that are not NULL."),
+    "BITMAP_BUILD_CARDINALITY_AGG": _described("How many distinct numbers there are, without NULL."),
+    "BITMAP_AND_AGG": _described("The values that all bitmaps have."),
+    "BITMAP_AND_CARDINALITY_AGG": _described("How many values all bitmaps have."),
+    "BITMAP_OR_AGG": _described("The values that any bitmap has."),
+    "BITMAP_OR_CARDINALITY_AGG": _described("How many values the bitmaps have together."),
+    "BITMAP_XOR_AGG": _described("The values that an odd number of the bitmaps has."),
+    "BITMAP_XOR_CARDINALITY_AGG": _described("How many values an odd number of the bitmaps has."),
     "JSON_ARRAYAGG": _described("A JSON array of the values, in order of arrival, by default without NULL."),
     "JSON_OBJECTAGG": _described("A JSON object of keys, each of which occurs once, and values."),
+    "APPROX_COUNT_DISTINCT": _described("The number of distinct values that are not NULL, which is exact."),
     "COUNT": _described("The number of rows, or of those in which no value is NULL."),
     "SUM": _described("The sum of the values that are not NULL, in their type; NULL when there is none."),
     "AVG": _described("The mean of the values that are not NULL; of whole numbers it is whole."),

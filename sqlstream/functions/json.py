@@ -90,12 +90,6 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
     scalar("JSON_MEMBERS", "JSON_MEMBERS(array)", (_TEXTS,), always(sql.STRING.not_null())),
 )
 
-REWRITTEN_AGGREGATES = {
-    "JSON_ARRAYAGG": "JSON_ARRAYAGG(value [{NULL | ABSENT} ON NULL])",
-    "JSON_OBJECTAGG": "JSON_OBJECTAGG([KEY] key VALUE value [{NULL | ABSENT} ON NULL])",
-}
-"""Aggregates that the parser writes as functions of an ARRAY_AGG, with their SQL forms."""
-
 JSON_REASON = "an engine reads the paths and writes the numbers and names of JSON in its own way"
 """Why no batch engine computes these functions."""
 

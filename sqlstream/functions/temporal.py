@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 from sqlstream import types as sql
 from sqlstream.expressions import Expression, Literal
 from sqlstream.functions.arguments import (
@@ -47,11 +49,26 @@ def _added(types: Types) -> LogicalType:
 
 
 def _added_by_unit(result: LogicalType, args: tuple[Expression, ...]) -> LogicalType:
-    """A DATE moved by less than a day is a TIMESTAMP(6)."""
-    unit = args[0].value if isinstance(args[0], Literal) else None
-    if result.root is not TypeRoot.DATE or str(unit).upper().removeprefix("SQL_TSI_") in _DAYS_OR_LONGER:
-        return result
-    return timestamp(6).with_nullable(result.nullable)
+    """A DATE moved by less than a day is a TIMESTAMP(6); a timestamp has the digits of the unit at least."""
+    unit = _unit_of(args)
+    if result.root is TypeRoot.DATE:
+        if unit in _DAYS_OR_LONGER:
+            return result
+        result = timestamp(6).with_nullable(result.nullable)
+    digits = max(result.precision, _UNIT_DIGITS.get(unit, 0))
+    return msgspec.structs.replace(result, precision=digits)
+
+
+def _difference_by_unit(result: LogicalType, args: tuple[Expression, ...]) -> LogicalType:
+    """A count of units finer than a millisecond is a BIGINT."""
+    return BIGINT.with_nullable(result.nullable) if _unit_of(args) in _UNIT_DIGITS else result
+
+
+def _unit_of(args: tuple[Expression, ...]) -> str:
+    return str(args[0].value).upper() if isinstance(args[0], Literal) else ""
+
+
+_UNIT_DIGITS = {"MICROSECOND": 6, "NANOSECOND": 9}
 
 
 def _timestamp_ltz(types: Types) -> LogicalType | None:
@@ -123,7 +140,11 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         refine=_added_by_unit,
     ),
     scalar(
-        "TIMESTAMPDIFF", "TIMESTAMPDIFF(unit, timepoint1, timepoint2)", (SYMBOL, DATE_LIKE, DATE_LIKE), INT
+        "TIMESTAMPDIFF",
+        "TIMESTAMPDIFF(unit, timepoint1, timepoint2)",
+        (SYMBOL, DATE_LIKE, DATE_LIKE),
+        INT,
+        refine=_difference_by_unit,
     ),
     *(scalar(name, name, (), always(t.not_null()), is_deterministic=False) for name, t in _NOW),
     scalar(

@@ -11,6 +11,7 @@ from sqlstream.specs.calc import CalcSpec, DropUpdateBeforeSpec
 from sqlstream.specs.changelog_functions import FromChangelogSpec, ToChangelogSpec
 from sqlstream.specs.changelog_normalize import ChangelogNormalizeSpec
 from sqlstream.specs.compare_rows import CompareRowsSpec
+from sqlstream.specs.conflict_check import ConflictCheckSpec
 from sqlstream.specs.expand import ExpandSpec
 from sqlstream.specs.infer_table import InferTableSpec
 from sqlstream.specs.inspect_function import InspectFunctionSpec
@@ -49,6 +50,7 @@ __all__ = [
     "ChangelogNormalizeSpec",
     "ChangingSinkSpec",
     "CompareRowsSpec",
+    "ConflictCheckSpec",
     "DeduplicateSpec",
     "DropUpdateBeforeSpec",
     "EmitSpec",

@@ -6,7 +6,9 @@ import enum
 
 
 class OnConflict(enum.Enum):
-    """Which of several rows with one primary key stays: the one that was added last, or the one that was there before."""
+    """Which of several rows with one primary key stays: the one that was added last, or the one that was there before; ERROR:
+    there must not be several."""
 
     DEDUPLICATE = "DEDUPLICATE"
     NOTHING = "NOTHING"
+    ERROR = "ERROR"

@@ -408,6 +408,14 @@ class KnowsVersions(Protocol):
 
 
 @runtime_checkable
+class ListsPartitions(Protocol):
+    """A connector that can tell which partitions a table has."""
+
+    def partitions(self, options: Mapping[str, str], keys: tuple[str, ...], files: Files) -> tuple[str, ...]:
+        """Those with rows, as `key=value/…` in the order of the keys. UserError or ExternalError for a table out of reach."""
+
+
+@runtime_checkable
 class StagesRows(Protocol):
     """A connector whose writers keep rows in directories of their own until the commit."""
 

@@ -160,6 +160,10 @@ SELECT t1.k FROM t t1 WHERE t1.g = (SELECT MAX(t2.g) FROM t t2 WHERE t2.s = t1.s
 SELECT dept, name FROM emp ORDER BY 1 NULLS FIRST, 2 DESC LIMIT 3
 SELECT /*+ BROADCAST(d) */ e.name, d.dname FROM emp e JOIN dept d ON e.dept = d.id -- duckdb: SELECT e.name, d.dname FROM emp e JOIN dept d ON e.dept = d.id
 SELECT /*+ SHUFFLE_HASH(e, d), NEST_LOOP(d) */ COUNT(*) FROM emp e JOIN dept d ON e.dept = d.id -- duckdb: SELECT 5
+SELECT dept, LISTAGG(name) WITHIN GROUP (ORDER BY salary DESC, name) FROM emp GROUP BY dept -- duckdb: SELECT dept, STRING_AGG(name, ',' ORDER BY salary DESC NULLS LAST, name) FROM emp GROUP BY dept
+SELECT LISTAGG(name, '; ') WITHIN GROUP (ORDER BY mgr DESC NULLS FIRST, name) FILTER (WHERE salary > 100) FROM emp -- duckdb: SELECT STRING_AGG(name, '; ' ORDER BY mgr DESC NULLS FIRST, name) FILTER (WHERE salary > 100) FROM emp
+SELECT dept, CAST(ARRAY_AGG(salary) WITHIN GROUP (ORDER BY name DESC) AS STRING) FROM emp GROUP BY dept -- duckdb: SELECT dept, CAST(ARRAY_AGG(salary ORDER BY name DESC) AS VARCHAR) FROM emp GROUP BY dept
+SELECT dept, PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY salary DESC), PERCENTILE(0.5) WITHIN GROUP (ORDER BY salary) FROM emp GROUP BY dept -- duckdb: SELECT dept, QUANTILE_CONT(salary, 0.75), MEDIAN(salary) FROM emp GROUP BY dept
 SELECT * FROM (SELECT name, dept, mgr FROM emp) UNPIVOT (v FOR n IN (dept, mgr))
 SELECT * FROM (SELECT name, dept, mgr FROM emp) UNPIVOT INCLUDE NULLS (v FOR n IN (dept, mgr AS 'the boss'))
 SELECT u.n, SUM(u.v) FROM (SELECT name, dept, mgr FROM emp) AS e UNPIVOT (v FOR n IN (mgr, dept AS d)) AS u GROUP BY u.n -- duckdb: SELECT n, SUM(v) FROM (SELECT 'mgr' AS n, mgr AS v FROM emp UNION ALL SELECT 'd', dept FROM emp) GROUP BY n HAVING COUNT(v) > 0

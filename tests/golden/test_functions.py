@@ -25,6 +25,7 @@ from sqlstream.errors import UserError
 from sqlstream.functions import (
     arithmetic,
     arrays,
+    bitmap,
     collection,
     comparison,
     conditional,
@@ -130,6 +131,7 @@ FAMILIES = {
     for family in (
         arithmetic,
         arrays,
+        bitmap,
         collection,
         comparison,
         conditional,

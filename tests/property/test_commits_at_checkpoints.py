@@ -48,23 +48,26 @@ def read(options: dict[str, str], files: Files = LOCAL) -> list[int]:
 
 
 JOINED = {"auto-compaction": "true", "compaction.file-size": "60 b"}
+COMPACTED = {"changelog.mode": "compacted"}
 MARKED = {"sink.partition-commit.policy.kind": "success-file"}
 
 
 @pytest.mark.parametrize("format", ["csv", "json", "parquet", "raw"])
 @given(
-    PLANS, st.lists(st.integers(0, 90), max_size=3), st.sampled_from([{}, JOINED, MARKED, JOINED | MARKED])
+    PLANS,
+    st.lists(st.integers(0, 90), max_size=3),
+    st.sampled_from([{}, JOINED, MARKED, JOINED | MARKED, COMPACTED]),
 )
 @settings(max_examples=20, deadline=None, derandomize=True)
 def test_files_have_every_row_once(format: str, plan: Plan, deaths: list[int], more: dict[str, str]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "t")
         options = {"connector": "filesystem", "path": str(path), "format": format, **more}
-        spec = SinkSpec("t", "filesystem", options, SCHEMA, partition_keys=(1,))
+        spec = SinkSpec("t", "filesystem", options, SCHEMA, primary_key=(0, 1), partition_keys=(1,))
         rows = CheckpointedJob(spec, plan, deaths, lambda: read(options)).run()
         assert sorted(read(options)) == list(range(rows))
         # Whoever reads without our connector sees the same.
-        assert not list(path.glob(".commit-*"))
+        assert not [*path.glob(".commit-*"), *path.glob(".replaced-*")]
         staged = [f for f in path.rglob("*") if f.is_file() and ".staging" in str(f)]
         assert staged == []
         partitions = {file.parent for file in path.glob("p=*/part-*")}
@@ -73,7 +76,7 @@ def test_files_have_every_row_once(format: str, plan: Plan, deaths: list[int], m
         assert not (path / ".partitions").exists()
 
 
-@given(PLANS, st.lists(st.integers(0, 120), max_size=6), st.sampled_from([{}, JOINED, MARKED]))
+@given(PLANS, st.lists(st.integers(0, 120), max_size=6), st.sampled_from([{}, JOINED, MARKED, COMPACTED]))
 @settings(max_examples=25, deadline=None, derandomize=True)
 def test_files_of_a_server_that_loses_answers_have_every_row_once(
     plan: Plan, failing: list[int], more: dict[str, str]
@@ -81,10 +84,10 @@ def test_files_of_a_server_that_loses_answers_have_every_row_once(
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "t")
         options = {"connector": "filesystem", "path": str(path), "format": "csv", **more}
-        spec = SinkSpec("t", "filesystem", options, SCHEMA, partition_keys=(1,))
+        spec = SinkSpec("t", "filesystem", options, SCHEMA, primary_key=(0, 1), partition_keys=(1,))
         rows = CheckpointedJob(spec, plan, [], lambda: read(options)).run_on(DoubtfulDisk(failing))
         assert sorted(read(options)) == list(range(rows))
-        assert not list(path.glob(".commit-*"))
+        assert not [*path.glob(".commit-*"), *path.glob(".replaced-*")]
 
 
 def stored_in_duckdb(path: Path) -> list[int]:
@@ -139,7 +142,7 @@ def test_files_in_a_store_without_renames_have_every_row_once_wherever_the_proce
 ) -> None:
     monkeypatch.setattr(filesystem, "files_of", lambda options, files: files)
     options = {"connector": "filesystem", "path": "s3://b/t", "format": "csv"}
-    spec = SinkSpec("t", "filesystem", options, SCHEMA, partition_keys=(1,))
+    spec = SinkSpec("t", "filesystem", options, SCHEMA, primary_key=(0, 1), partition_keys=(1,))
     store = store_in(str(tmp_path))
     job = CheckpointedJob(
         *(spec, PLAN, [death, death // 2], lambda: read(options, store)),

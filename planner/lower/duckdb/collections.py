@@ -83,6 +83,8 @@ def _item(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
 
 
 def _cardinality(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    if call.args[0].type.root is TypeRoot.MULTISET:
+        raise refuse("CARDINALITY of a MULTISET")
     function = "cardinality" if call.args[0].type.root is TypeRoot.MAP else "len"
     return tree.cast(tree.call(function, args[0]), INTEGER)
 

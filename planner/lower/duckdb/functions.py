@@ -19,7 +19,7 @@ from planner.lower.duckdb import (
 from planner.lower.duckdb.casts import cast
 from planner.lower.duckdb.handler import Handler
 from sqlstream.expressions import Call
-from sqlstream.functions import json
+from sqlstream.functions import bitmap, json
 
 
 def _cast(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
@@ -43,6 +43,7 @@ HANDLERS: dict[str, Handler] = {
 }
 
 REFUSED: dict[str, str] = {
+    **dict.fromkeys((f.name for f in bitmap.FUNCTIONS), bitmap.BATCH_REASON),
     "PRINTF": "an engine rounds and pads otherwise than Java",
     "CONVERT_TZ": "an engine reads other texts as times",
     "CURRENT_DATABASE": "a statement has it as a constant",
@@ -51,6 +52,8 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(("ENCODE", "DECODE"), "an engine has UTF-8 only"),
     "MAKE_VALID_UTF8": "an engine does not replace malformed bytes",
     "PARSE_URL": "an engine has no parts of a URL",
+    "ORDERED_ARRAY": "what it orders NaN and texts by is ours",
+    "ORDERED_LIST": "what it orders NaN and texts by is ours",
     "CURRENT_WATERMARK": "the rows of a batch have no watermark",
     "PROCTIME": "the rows of a batch arrive at no time that could order them",
     "RAND": "an engine may compute it again where the value is read twice",

@@ -85,7 +85,7 @@ def _unix_timestamp(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Exp
         raise refuse("UNIX_TIMESTAMP() of the clock")
     if _has_null(call, 1):
         return tree.cast(tree.null(), BIGINT)
-    form = SQL_TIMESTAMP if len(args) == 1 else form_of(constant_text(call, 1), call.function)
+    form = SQL_TIMESTAMP if len(args) == 1 else form_of(constant_text(call, 1), call.function).with_rest()
     instant = from_local(cut_off(read_timestamp(args[0], form), 0), time_zone)
     seconds = tree.operate(exp.IntDiv, tree.call("epoch_us", instant), tree.number(1_000_000))
     unreadable = tree.cast(tree.number(_UNREADABLE), BIGINT)

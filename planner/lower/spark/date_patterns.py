@@ -97,8 +97,9 @@ def sql_times() -> list[TimeForm]:
     return [_form(f"{_SPACE}{clock}{_SPACE}") for clock in clocks]
 
 
-def pattern_form(pattern: str) -> TimeForm:
-    """
+def pattern_form(pattern: str, *, has_rest: bool = False) -> TimeForm:
+    """The form of a Java pattern; with `has_rest`, text may follow.
+
     >>> pattern_form("HH:mm").java
     '(?d)\\\\A(?<H>\\\\d{2}):(?<m>\\\\d{2})\\\\z'
     """
@@ -113,7 +114,7 @@ def pattern_form(pattern: str) -> TimeForm:
         seen.add(name)
         width = str(token.width) if token.width > 1 else "1,2"
         parts.append(rf"(?P<{name}>\d{{{width}}})")
-    return _form("".join(parts))
+    return _form("".join(parts) + ("(?s:.*)" if has_rest else ""))
 
 
 def parsed(value: exp.Expr, forms: Iterable[TimeForm]) -> exp.Expr:

@@ -24,7 +24,7 @@ from planner.lower.spark.types import literal, spark_type
 from planner.lower.windows import WindowTerms, lower_window_tvf
 from planner.relational.nodes import WindowTvf
 from sqlstream.expressions import AggregateCall, Call, Literal
-from sqlstream.functions import json
+from sqlstream.functions import bitmap, json
 from sqlstream.schema import Schema
 from sqlstream.specs.window import WindowKind
 from sqlstream.types import LogicalType, TypeRoot
@@ -45,6 +45,7 @@ FUNCTIONS: dict[str, Builder] = {
 """By name of the function."""
 
 REFUSED: dict[str, str] = {
+    **dict.fromkeys((f.name for f in bitmap.FUNCTIONS), bitmap.BATCH_REASON),
     "PRINTF": "an engine rounds and pads otherwise than Java",
     "CONVERT_TZ": "an engine reads other texts as times",
     "CURRENT_DATABASE": "a statement has it as a constant",
@@ -61,6 +62,8 @@ REFUSED: dict[str, str] = {
         ("RAND", "RAND_INTEGER", "UUID"), "an engine may compute it again where the value is read twice"
     ),
     "STR_TO_MAP": "an engine keeps empty pairs at the end of the text",
+    "ORDERED_ARRAY": "what it orders NaN and texts by is ours",
+    "ORDERED_LIST": "what it orders NaN and texts by is ours",
     "CURRENT_WATERMARK": "the rows of a batch have no watermark",
     "PROCTIME": "the rows of a batch arrive at no time that could order them",
 }

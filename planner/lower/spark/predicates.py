@@ -7,7 +7,7 @@ from sqlglot import exp
 from planner.lower import tree
 from planner.lower.ansi import OPERATORS
 from planner.lower.constants import constant_number
-from planner.lower.spark.scope import ENGINE, Builder, fail, let_all
+from planner.lower.spark.scope import ENGINE, Builder, fail, let_all, refuse
 from planner.lower.spark.types import INT, spark_type
 from sqlstream.expressions import Call
 from sqlstream.types import TypeRoot
@@ -84,6 +84,8 @@ def _item(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
 def _cardinality(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
     if call.args[0].type.root is TypeRoot.NULL:
         return tree.cast(tree.null(), INT)
+    if call.args[0].type.root is TypeRoot.MULTISET:
+        raise refuse("CARDINALITY of a MULTISET")
     return tree.call("size", args[0])
 
 

@@ -115,7 +115,9 @@ def _unix_timestamp(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Exp
         raise refuse(call.function)
     if _has_null_constant(call):
         return _null(call)
-    forms = sql_timestamps() if len(args) == 1 else [pattern_form(constant_text(call, 1, ENGINE))]
+    forms = (
+        sql_timestamps() if len(args) == 1 else [pattern_form(constant_text(call, 1, ENGINE), has_rest=True)]
+    )
 
     def seconds(value: exp.Expr) -> exp.Expr:
         instant = points.from_local(parsed(value, forms), sql.timestamp_ltz(0), time_zone)

@@ -15,7 +15,7 @@ from runtime.formats import FORMATS, format_of
 from sqlstream.config import OPTIONS
 from sqlstream.flink_tuning import TUNING
 from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
-from sqlstream.functions.json import REWRITTEN_AGGREGATES
+from sqlstream.functions.rewritten import REWRITTEN
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -81,4 +81,4 @@ def test_the_sql_page_names_every_function() -> None:
 def test_the_sql_page_names_no_function_that_is_not_there() -> None:
     page = SQL_PAGE[SQL_PAGE.index("**Comparison**") : SQL_PAGE.index("## Connectors")]
     named = set(re.findall(r"`([A-Z][A-Z0-9_ ]+)`", page)) - {"BETWEEN", "DATE", "ESCAPE", "TO"}
-    assert named - SCALAR_FUNCTIONS.keys() - AGGREGATE_FUNCTIONS.keys() - REWRITTEN_AGGREGATES.keys() == set()
+    assert named - SCALAR_FUNCTIONS.keys() - AGGREGATE_FUNCTIONS.keys() - REWRITTEN.keys() == set()

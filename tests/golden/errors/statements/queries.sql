@@ -145,7 +145,7 @@ SELECT dept FROM emp GROUP BY dept ORDER BY salary
 SELECT dept, COUNT(*) FROM emp GROUP BY COUNT(*)
 SELECT * FROM emp GROUP BY dept
 SELECT COUNT(*), * FROM emp
-SELECT LISTAGG(name, ',') WITHIN GROUP (ORDER BY name) FROM emp
+SELECT LISTAGG(DISTINCT name) WITHIN GROUP (ORDER BY name) FROM emp
 SELECT MAP['a', 1, 'b']
 -- instead: SELECT MAP['a', 1, 'b', 2]
 SELECT MAP {'a': 1}
@@ -163,7 +163,7 @@ SELECT SQL_CALC_FOUND_ROWS * FROM emp
 SELECT id FROM emp EMIT CHANGES
 SELECT STREAM id FROM emp
 SELECT * FROM read_csv('x.csv')
-SELECT * FROM 'nosuch.csv'
+SELECT * FROM '/nosuch/nosuch.csv'
 SELECT * FROM "nosuch.csv"
 SELECT * FROM nosuch.csv
 SELECT * EXCEPT (nosuch) FROM emp

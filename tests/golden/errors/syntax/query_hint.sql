@@ -1,1 +1,1 @@
-SELECT /*+ STATE_TTL('t' = '1 d') */ * FROM t
+SELECT /*+ EARLY_FIRE('delay' = '1 d') */ * FROM t

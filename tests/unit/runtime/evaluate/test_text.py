@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -295,3 +296,35 @@ def test_every_free_digit_of_a_uuid_is_drawn() -> None:
     assert dashes == [8, 13, 18, 23]
     free = [place for place in range(36) if place not in (*dashes, 14, 19)]
     assert all(len({text[place] for text in texts}) == 16 for place in free)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.none() | st.text(alphabet="ab1 2é\x1f", max_size=12), min_size=1, max_size=8),
+    st.sampled_from(
+        [
+            ("[0-9]+", 0),
+            ("([a-z])([0-9])", 2),
+            ("(a+)b", 1),
+            ("(?:a([0-9])+)", 1),
+            (r"\\w(\\s)", 1),
+            ("a*", 0),
+        ]
+    ),
+)
+def test_all_matches_are_those_that_are_found_one_by_one(
+    texts: list[str | None], wanted: tuple[str, int]
+) -> None:
+    regex, group = wanted[0].replace("\\\\", "\\"), wanted[1]
+    found = evaluate(call("REGEXP_EXTRACT_ALL", T, s(regex), n(group)), [(t,) for t in texts])
+    by_python = [
+        None if t is None else [m[group] or "" for m in re.finditer(regex, t, re.ASCII)] for t in texts
+    ]
+    assert found == by_python
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.none() | st.text(alphabet="aZ9 _-éß", max_size=8), min_size=1, max_size=6))
+def test_words_begin_with_a_capital(texts: list[str | None]) -> None:
+    wanted = [None if t is None else re.sub("[A-Za-z0-9]+", lambda m: m[0].capitalize(), t) for t in texts]
+    assert evaluate(call("INITCAP", T), [(t,) for t in texts]) == wanted
