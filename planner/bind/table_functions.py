@@ -38,9 +38,9 @@ def bind_table_function(node: exp.Lateral, left: FromItem, is_outer: bool, names
     span = namespace.span(call)
     found = user_function(call, namespace)
     if found is None:
-        written = str(call.this)
+        written = str(call.meta.get("written", call.this))
         message = f'the table function "{written}" is not supported yet'
-        hint = foreign_table_function(written) or did_you_mean(written, _WINDOWS) or _WINDOWS_HINT
+        hint = foreign_table_function(written.upper()) or did_you_mean(written, _WINDOWS) or _WINDOWS_HINT
         raise UserError("SS1003", message, span=span, hint=hint)
     if found.ref.kind is not FunctionKind.TABLE:
         kind = "an aggregate" if found.ref.kind is FunctionKind.AGGREGATE else "a scalar function"

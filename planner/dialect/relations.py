@@ -303,8 +303,14 @@ class RelationParser(PivotParser):
         if kind in _CHANGELOG_ARGUMENTS:
             return self._changelog_function(name, kind)
         if kind not in _WINDOW_SIZES:
-            if word(self.peek(2)) not in ("TABLE", "DESCRIPTOR") and word(self.peek(3)) != "=>":
-                return self.mark(exp.Lateral(this=self._called_function()), name.start)
+            if (
+                can_be_called(name)
+                and word(self.peek(2)) not in ("TABLE", "DESCRIPTOR")
+                and word(self.peek(3)) != "=>"
+            ):
+                lateral = self.mark(exp.Lateral(this=self._called_function()), name.start)
+                lateral.this.meta["written"] = name.text
+                return lateral
             self.advance()
             hint = foreign_table_function(kind) or did_you_mean(name.text, tuple(_WINDOW_SIZES))
             hint = (
