@@ -221,8 +221,8 @@ def _summary(values: Iterable[int]) -> Body:
 def _quantile(ordered: Sequence[int], share: float) -> float:
     """The value at `share` of the way through, between two neighbours where it falls there (Flink: DescriptiveStatistics).
 
-    >>> _quantile([10, 20, 30], 0.5), _quantile([10, 20, 30, 40], 0.5), _quantile([10, 20], 0.99)
-    (20.0, 25.0, 20.0)
+    >>> _quantile([10, 20, 30], 0.5), _quantile([10, 20, 30, 40], 0.5), _quantile([10, 20], 0.99), _quantile([10, 20, 30], 0.25)
+    (20.0, 25.0, 20.0, 10.0)
     """
     position = share * (len(ordered) + 1)
     below = int(position)

@@ -108,6 +108,8 @@ def candidates(text: str) -> list[str]:
         ("UPDATE users AS u SET id = 1, na|", ["name"]),
         ("DELETE FROM users WHERE na|", ["name"]),
         ("INSERT INTO users S|", ["SELECT"]),
+        ("WITH w |", ["AS"]),
+        ("WITH w AS (SELECT 1) |", ["SELECT"]),
         ("USE CATALOG k|", ["kept"]),
     ],
 )

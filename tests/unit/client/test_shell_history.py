@@ -6,8 +6,9 @@ import stat
 from pathlib import Path
 
 import pytest
+from prompt_toolkit.history import InMemoryHistory
 
-from client.shell import history
+from client.shell import history, prompt
 from client.shell.history import ShellHistory, history_file
 
 
@@ -42,3 +43,20 @@ def test_a_large_file_is_cut_to_its_newer_half(tmp_path: Path, monkeypatch: pyte
     assert 200 < len(found) < 300
     assert found[-1] == f"SELECT {500 - len(found)};"
     assert stat.S_IMODE((tmp_path / "h").stat().st_mode) == 0o600
+
+
+def test_the_prompt_keeps_its_history_where_files_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    path, kept = prompt._history()
+    assert path == history_file()
+    assert isinstance(kept, ShellHistory)
+
+    def fail() -> Path:
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr(prompt, "history_file", fail)
+    path, forgotten = prompt._history()
+    assert path is None
+    assert isinstance(forgotten, InMemoryHistory)

@@ -242,3 +242,23 @@ def test_the_parallelism_of_tables_goes_before_the_one_of_the_job() -> None:
     assert parallelism() == {2}
     assert parallelism(table__exec__resource__default_parallelism="3") == {3}
     assert parallelism(table__exec__resource__default_parallelism="-1") == {2}
+
+
+@pytest.mark.parametrize(
+    ("keys", "is_window_rank"),
+    [
+        ("window_start, window_end", True),
+        ("k, window_end, window_start", True),
+        ("window_start", False),
+        ("window_end", False),
+    ],
+)
+def test_rows_are_ranked_by_windows_when_their_start_and_end_are_keys(
+    keys: str, is_window_rank: bool
+) -> None:
+    ranked = (
+        f"SELECT *, ROW_NUMBER() OVER (PARTITION BY {keys} ORDER BY v DESC) AS rn FROM {TUMBLE.format('s')}"
+    )
+    sql = f"SELECT k, rn FROM ({ranked}) WHERE rn <= 3"
+    assert bool(specs(sql, WindowRankSpec)) is is_window_rank
+    assert bool(specs(sql, RankSpec)) is not is_window_rank

@@ -111,6 +111,17 @@ def test_json_is_looked_at_in_fields_that_are_not_read_too() -> None:
     assert (rows, [line for line, _ in rejected]) == ([{}], [1, 2])
 
 
+@pytest.mark.parametrize("name", ["é", "€", "😀", "\n", "a\u00e9€😀z"])
+def test_a_name_with_escapes_is_the_name_that_they_stand_for(name: str) -> None:
+    """So the member that comes last is the one that counts, also behind names that are as long."""
+    escaped, other = json.dumps(name), json.dumps(name[:-1] + "x")
+    plain = '"\\n"' if name == "\n" else json.dumps(name, ensure_ascii=False)
+    schema = Schema.of((name, sql.INT), (name[:-1] + "x", sql.INT))
+    for first, last in ((escaped, plain), (plain, escaped), (escaped, escaped)):
+        line = f"{{{first}: 1, {other}: 2, {last}: 3}}\n"
+        assert read(line.encode(), schema) == ([{schema.names[0]: 3, schema.names[1]: 2}], []), line
+
+
 class Members(list[tuple[str, Any]]):
     """An object whose names may repeat."""
 

@@ -280,3 +280,10 @@ def test_files_outside_of_the_allowed_directories_are_not_looked_at(tmp_path: Pa
     for prefix in ("in/links/", "out/", ""):
         with pytest.raises(UserError):
             paths_after(f"{tmp_path}/{prefix}", files)
+
+
+def test_a_row_of_times_is_of_texts_when_one_of_them_would_lose_a_digit(tmp_path: Path) -> None:
+    line = '{"r": {"x": "12:00:00%s", "y": "2024-01-01 00:00:00.5"}}\n'
+    kept, cut = (columns(infer(write(tmp_path / "t.json", line % digits))) for digits in ("", ".1234567"))
+    assert kept == "r ROW<`x` TIME(3), `y` TIMESTAMP(6)>"
+    assert cut == "r ROW<`x` STRING, `y` STRING>"
