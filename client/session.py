@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from runtime.host.rooted_files import FilePlaces
     from runtime.net.results import JobResults
     from sqlstream.catalog import CatalogManager, ObjectPath
+    from sqlstream.function_ref import InspectedFunction
     from sqlstream.messages.rpc import JobMetrics, JobStatusReply
+    from sqlstream.spi.function_inspector import FunctionInspector
     from sqlstream.spi.inference import FileInference
 
 _NOT_OF_CHANGES = ("execution.checkpointing.interval", "table.exec.sink.not-null-enforcer")
@@ -188,6 +190,16 @@ class SubmittedStatement:
     config: dict[str, str]
 
 
+@dataclasses.dataclass(frozen=True)
+class _Inspector:
+    """A FunctionInspector that is made when it is asked: most statements do without its modules."""
+
+    make: Callable[[], FunctionInspector]
+
+    def inspect(self, module: str, attribute: str, files: tuple[str, ...]) -> InspectedFunction:
+        return self.make().inspect(module, attribute, files)
+
+
 class Session:
     """One user's catalog and settings. Runs statements in the order of the calls, which come one at a time.
 
@@ -202,13 +214,15 @@ class Session:
         catalogs: CatalogManager | None = None,
         is_served: bool = False,
         places: FilePlaces | None = None,
+        allows_python: bool = True,
     ) -> None:
         """`config` holds the settings that the session starts with, and that RESET returns to; `catalogs` may be shared with
         other sessions, and are kept in memory unless given. `is_served`: it is one of a server's, whose users do not decide how
-        Spark starts. `places` are those of the files that statements may name by their path, by default all of this machine.
-        UserError SS4001 or SS4002 for a wrong setting."""
+        Spark starts. `allows_python`: statements may run users' Python functions. `places` are those of the files that
+        statements may name by their path, by default all of this machine. UserError SS4001 or SS4002 for a wrong setting."""
         self.cluster = cluster
         self._is_served = is_served
+        self._allows_python = allows_python
         self.catalog = SessionCatalog(memory_catalogs() if catalogs is None else catalogs)
         for key, value in (config or {}).items():
             options.option(key).parse(value)
@@ -345,10 +359,41 @@ class Session:
             kept = {k: v for k, v in context.config.items() if k not in _NOT_OF_CHANGES}
             context = dataclasses.replace(context, config=kept)
         if options.get(self.config, "execution.runtime-mode") == "STREAMING" or not _can_run_in_batch(sinks):
-            return compile_statements(sinks, context, job_id)
+            return self._with_python(compile_statements(sinks, context, job_id), context)
         from client.batch_statements import compile_in_mode
 
-        return compile_in_mode(sinks, context, job_id, self.files())
+        plan = compile_in_mode(sinks, context, job_id, self.files())
+        return self._with_python(plan, context)
+
+    def _with_python(
+        self, plan: CompiledPlan | CompiledBatch, context: BindContext
+    ) -> CompiledPlan | CompiledBatch:
+        """The plan with the modules of the users' functions that it calls."""
+        if not context.called:
+            return plan
+        from runtime.python.packing import pack, split_paths
+
+        self._check_python()
+        paths = [path for function in context.called.values() for path in function.files]
+        paths += split_paths(options.get(self.config, "python.files"))
+        graph = replace(plan.job_graph, python=pack(tuple(paths), self.files()))
+        return dataclasses.replace(plan, job_graph=graph)
+
+    def _check_python(self) -> None:
+        """UserError SS2034 where the server does not let its users run Python."""
+        if not self._allows_python:
+            hint = "start the server with -D sqlstream.server.python-functions.enabled=true"
+            raise UserError("SS2034", "this server runs no Python functions", hint=hint)
+
+    def _inspector(self) -> FunctionInspector:
+        """What imports the modules of CREATE FUNCTION; the process of a server does not."""
+        if self._is_served:
+            from client.served_inspection import ServedInspector
+
+            return ServedInspector(self.cluster, self.config, self.files(), self._check_python)
+        from runtime.python.inspector import LocalFunctionInspector
+
+        return LocalFunctionInspector(options.get(self.config, "python.files"), self.files())
 
     def _with_versions(self, graph: JobGraph) -> JobGraph:
         """The graph whose sinks know what the tables are that they rewrite, before anything is read of them."""
@@ -428,6 +473,7 @@ class Session:
             self.catalog.current_database,
             check_expression=check_expression,
             files=FileDefinitions(self._inference()),
+            functions=_Inspector(self._inspector),
         )
 
     def _inference(self) -> FileInference:

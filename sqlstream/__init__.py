@@ -23,18 +23,24 @@ _DBAPI_NAMES = (
     *("Binary", "Date", "Time", "Timestamp", "DateFromTicks", "TimeFromTicks", "TimestampFromTicks"),
 )
 
-__all__ = ["__version__", *_DBAPI_NAMES]
+_FUNCTION_NAMES = ("AggregateFunction", "udaf", "udf", "udtf")
+
+__all__ = ["__version__", *_DBAPI_NAMES, *_FUNCTION_NAMES]
 
 
 def __getattr__(name: str) -> Any:
-    """The names of the database module, loaded when one is used: this package imports none of the others, and every process
-    of a cluster imports this package."""
-    if name not in _DBAPI_NAMES:
+    """The names of the database module and of the decorators of functions, loaded when one is used: this package imports none of
+    the others, and every process of a cluster imports this package."""
+    if name in _FUNCTION_NAMES:
+        module = "sqlstream.python_functions"
+    elif name in _DBAPI_NAMES:
+        module = "client.dbapi"
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(__import__("client.dbapi", fromlist=[name]), name)
+    value = getattr(__import__(module, fromlist=[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_DBAPI_NAMES})
+    return sorted({*globals(), *_DBAPI_NAMES, *_FUNCTION_NAMES})

@@ -69,6 +69,20 @@ OPTIONS: dict[str, ConfigOption] = {
         ConfigOption("pipeline.max-parallelism", _I, "-1",
                      "Number of key groups, fixed for the life of a job; -1 takes 128 or, from a parallelism of 86 on, the next"
                      " power of two above 1.5 times the parallelism.", minimum=-1, maximum=32768, scope=Scope.SESSION),
+        ConfigOption("python.files", _S, "",
+                     "Python modules that go with each job that calls a Python function: .py and .zip files and directories, "
+                     "separated by commas.", scope=Scope.SESSION),
+        ConfigOption("table.exec.async-scalar.max-concurrent-operations", _I, "10",
+                     "How many calls of an async Python function one subtask waits for at a time.", minimum=1, maximum=10_000),
+        ConfigOption("table.exec.async-scalar.timeout", _D, "3 min",
+                     "A call of an async Python function that takes longer, with its retries, fails the job.", minimum=1),
+        ConfigOption("table.exec.async-scalar.retry-strategy", _E, "FIXED_DELAY",
+                     "Whether a call of an async Python function that fails is made again.",
+                     choices=("FIXED_DELAY", "NO_RETRY")),
+        ConfigOption("table.exec.async-scalar.retry-delay", _D, "100 ms", "How long to wait before a call is made again.",
+                     minimum=0),
+        ConfigOption("table.exec.async-scalar.max-attempts", _I, "3",
+                     "How often a call of an async Python function is made at the most.", minimum=1, maximum=1000),
         ConfigOption("pipeline.operator-chaining.enabled", _B, "true", "Run operators joined by FORWARD edges in one task.",
                      scope=Scope.SESSION),
         ConfigOption("execution.batch-rows", _I, "65536", "Rows a source aims to put in one batch.",
@@ -183,6 +197,19 @@ def option(key: str, span: Span | None = None) -> ConfigOption:
     return found
 
 
+_INSTALL = "install the packages where the TaskManagers run; modules are shipped with 'python.files'"
+_PYTHON_REFUSED = {
+    "python.requirements": _INSTALL,
+    "python.archives": "ship modules with 'python.files'; other files belong where the TaskManagers run",
+    "python.pythonpath": "ship modules with 'python.files', or set PYTHONPATH where the TaskManagers start",
+    **dict.fromkeys(
+        ("python.executable", "python.client.executable"),
+        "functions run in the Python of the TaskManagers: start these with the one that is meant",
+    ),
+}
+"""Settings of Flink for its Python workers, which are processes of their own."""
+
+
 def _kept_option(key: str) -> ConfigOption | None:
     """A setting of Spark, which checks it, or one of Flink's SQL Client, which stores it in its session."""
     if is_spark_key(key):
@@ -196,6 +223,9 @@ def _kept_option(key: str) -> ConfigOption | None:
 
 def settable_option(key: str, span: Span | None = None) -> ConfigOption:
     """The option of that key, for SET and RESET. UserError SS4007 for one that a cluster or server starts with."""
+    if key in _PYTHON_REFUSED:
+        hint = _PYTHON_REFUSED[key]
+        raise UserError("SS4003", f'option "{key}" has no use here', span=span, hint=hint)
     found = option(key, span)
     if not found.scope.is_settable:
         what = "cluster" if found.scope is Scope.CLUSTER else "server"

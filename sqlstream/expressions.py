@@ -13,6 +13,7 @@ import msgspec
 
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span
+from sqlstream.function_ref import FunctionRef
 from sqlstream.types import BINARY_ROOTS, BOOLEAN, LogicalType
 
 LiteralValue = bool | int | float | str | None
@@ -61,7 +62,8 @@ class Literal(msgspec.Struct, frozen=True, eq=False, tag_field="node", tag="lite
 
 
 class Call(msgspec.Struct, frozen=True, eq=False, omit_defaults=True, tag_field="node", tag="call"):
-    """A scalar function or operator applied to arguments; `function` is a key of `sqlstream.functions.SCALAR_FUNCTIONS`.
+    """A scalar function or operator applied to arguments; `function` is a key of `sqlstream.functions.SCALAR_FUNCTIONS`, or,
+    where there is a `ref`, the name of a user's function in small letters, which no key is.
 
     CAST and TRY_CAST are calls with one argument whose target is `type`. CASE is
     `CASE(condition1, value1, …, conditionN, valueN, otherwise)` (always an odd number of arguments).
@@ -73,6 +75,7 @@ class Call(msgspec.Struct, frozen=True, eq=False, omit_defaults=True, tag_field=
     args: tuple[Expression, ...]
     type: LogicalType
     span: Span | None = None
+    ref: FunctionRef | None = None
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -82,7 +85,12 @@ class Call(msgspec.Struct, frozen=True, eq=False, omit_defaults=True, tag_field=
             and self.function == other.function
             and self.args == other.args
             and self.type == other.type
+            and self.ref == other.ref
         )
+
+    def with_args(self, args: tuple[Expression, ...]) -> Call:
+        """The same call of other arguments."""
+        return Call(self.function, args, self.type, self.span, self.ref)
 
     def __ne__(self, other: object) -> bool:
         # A Struct has one of its own, by identity where `eq` is off.
@@ -113,7 +121,7 @@ class AggregateCall(msgspec.Struct, frozen=True):
     """One aggregate over columns of its input: arguments are column indexes, so the operator evaluates nothing.
 
     `function` is a key of `sqlstream.functions.AGGREGATE_FUNCTIONS`; `filter` is the index of a BOOLEAN column or -1;
-    COUNT(*) has no `args`.
+    COUNT(*) has no `args`. With a `ref`, `function` is the name of a user's aggregate.
     """
 
     function: str
@@ -121,6 +129,7 @@ class AggregateCall(msgspec.Struct, frozen=True):
     type: LogicalType
     is_distinct: bool = False
     filter: int = -1
+    ref: FunctionRef | None = None
 
     def __str__(self) -> str:
         args = ", ".join(f"${a}" for a in self.args) or "*"
@@ -159,7 +168,7 @@ def transform(expression: Expression, function: Callable[[Expression], Expressio
     if isinstance(expression, Call) and expression.args:
         args = tuple(transform(a, function) for a in expression.args)
         if args != expression.args:
-            expression = Call(expression.function, args, expression.type, expression.span)
+            expression = expression.with_args(args)
     return function(expression)
 
 

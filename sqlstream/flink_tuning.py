@@ -36,12 +36,24 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
         ),
     ),
     (
-        "there are no asynchronous operators",
+        "of asynchronous operators there are Python functions alone",
         (
             ("table.exec.async-lookup.buffer-capacity", _I, "100"),
-            ("table.exec.async-scalar.max-concurrent-operations", _I, "10"),
             ("table.exec.async-table.max-concurrent-operations", _I, "10"),
             ("table.exec.async-state.enabled", _B, "false"),
+        ),
+    ),
+    (
+        "Python functions run in the TaskManager and are called batch by batch ('execution.batch-rows')",
+        (
+            ("python.fn-execution.bundle.size", _I, "1000"),
+            ("python.fn-execution.bundle.time", _I, "1000"),
+            ("python.fn-execution.arrow.batch.size", _I, "1000"),
+            ("python.fn-execution.buffer.memory.size", _M, "15 mb"),
+            ("python.fn-execution.memory.managed", _B, "true"),
+            ("python.execution-mode", _S, "process"),
+            ("python.operator-chaining.enabled", _B, "true"),
+            ("python.metric.enabled", _B, "true"),
         ),
     ),
     (

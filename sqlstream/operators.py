@@ -32,6 +32,7 @@ OPERATORS: list[OperatorEntry] = [
     OperatorEntry("source:ValuesSpec"),
     OperatorEntry("batch_query:BatchQuerySpec"),
     OperatorEntry("infer_table:InferTableSpec"),
+    OperatorEntry("inspect_function:InspectFunctionSpec"),
     OperatorEntry("calc:CalcSpec", "calc:Calc"),
     OperatorEntry("calc:DropUpdateBeforeSpec", "drop_update_before:DropUpdateBefore"),
     OperatorEntry("limit:LimitSpec", "order.limit:Limit", "limit:plan_limit"),

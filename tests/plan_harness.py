@@ -14,7 +14,8 @@ from planner.dialect.statements import Insert, Query, Statement, StatementSet
 from planner.relational.nodes import Sink
 from planner.statements.execute import execute_ddl
 from planner.statements.result import SetConfig
-from sqlstream.catalog import PutObject, SessionCatalog
+from runtime.python.inspector import LocalFunctionInspector
+from sqlstream.catalog import PutFunction, PutObject, SessionCatalog
 from sqlstream.changelog import ChangelogMode
 from sqlstream.spi.connector import Boundedness, ConnectorDescriptor, OptionDescriptor, OptionType
 from sqlstream.spi.format import FormatDescriptor
@@ -59,7 +60,13 @@ def compile_script(
 ) -> list[CompiledPlan]:
     """One plan for each SELECT, INSERT and statement set of the script."""
     settings = dict(config or {})
-    context = BindContext(SessionCatalog(), CONNECTORS | (connectors or {}), formats or {}, settings)
+    context = BindContext(
+        SessionCatalog(),
+        CONNECTORS | (connectors or {}),
+        formats or {},
+        settings,
+        functions=LocalFunctionInspector("", None),
+    )
     return _planned(text, context, settings, compile_statements)
 
 
@@ -83,7 +90,7 @@ def _planned(
             plans.append(plan(sinks, context))
             continue
         for change in execute_ddl(statement, context).changes:
-            if isinstance(change, PutObject):
+            if isinstance(change, PutObject | PutFunction):
                 context.catalog.apply(change)  # type: ignore[attr-defined]
             elif isinstance(change, SetConfig):
                 settings[change.key] = change.value

@@ -1,11 +1,12 @@
-"""A catalog in a directory: one JSON file for each table and view, for several processes at once.
+"""A catalog in a directory: one JSON file for each table, view and function, for several processes at once.
 
     <path>/catalog.json                               marks the directory as a catalog, with the format's version
     <path>/lock                                       locked by writers; counts changes
     <path>/databases/<database>/database.json         comment and properties
     <path>/databases/<database>/tables/<name>.json    a table or a view
+    <path>/databases/<database>/functions/<name>.json a function; the directory is there from the first one on
 
-Other directories beside `tables` are left alone.
+Other directories beside these are left alone.
 """
 
 from __future__ import annotations
@@ -40,9 +41,11 @@ from client.catalog.stored import (
     DamagedDefinition,
     decode,
     decode_database,
+    decode_function,
     decode_object,
     encode,
     encode_database,
+    encode_function,
     encode_object,
 )
 from runtime.host.files import file_error
@@ -52,13 +55,17 @@ from sqlstream.catalog import (
     CatalogContents,
     CatalogDatabase,
     CatalogDefinition,
+    CatalogFunction,
     CatalogObject,
     DatabaseContents,
     ObjectPath,
     PutDatabase,
+    PutFunction,
     PutObject,
     RemoveDamaged,
+    RemoveDamagedFunction,
     RemoveDatabase,
+    RemoveFunction,
     RemoveObject,
     RenameObject,
 )
@@ -73,6 +80,7 @@ _HEAD = "catalog.json"
 _DATABASES = "databases"
 _DATABASE = "database.json"
 _TABLES = "tables"
+_FUNCTIONS = "functions"
 
 Signature = tuple[int, int, int]
 """Inode, size and time of modification in nanoseconds: another file of the same name has another one."""
@@ -196,7 +204,27 @@ class FileCatalog:
                 damaged[object_name] = found
             else:
                 objects[object_name] = found
-        return DatabaseContents(database, objects, damaged)
+        functions, damaged_functions = self._read_functions(name, before)
+        return DatabaseContents(database, objects, damaged, functions, damaged_functions)
+
+    def _read_functions(
+        self, database: str, before: Mapping[str, tuple[Signature, object]]
+    ) -> tuple[dict[str, CatalogFunction], dict[str, str]]:
+        functions: dict[str, CatalogFunction] = {}
+        damaged: dict[str, str] = {}
+        for entry in entries(os.path.join(self._database_path(database), _FUNCTIONS)):
+            stem = entry.name.removesuffix(SUFFIX)
+            name = sql_name(stem)
+            if name is None or stem == entry.name:
+                logger.warning('"%s" belongs to no function and is passed over', entry.path)
+                continue
+            path = ObjectPath(self._name, database, name)
+            found = self._definition(entry.path, before, functools.partial(decode_function, path=path))
+            if isinstance(found, str):
+                damaged[name] = found
+            else:
+                functions[name] = found
+        return functions, damaged
 
     def _definition(
         self,
@@ -248,6 +276,22 @@ class FileCatalog:
             case RenameObject(entry):
                 path, target = self._object_path(entry.path), self._object_path(change.target)
                 return lambda: rename_definition(path, target)
+            case PutFunction(function):
+                path, content = self._function_path(function.path), encode_function(function)
+                directory = os.path.dirname(path)
+
+                def write() -> None:
+                    if not os.path.isdir(directory):
+                        make_directory(directory, {}, ())
+                    write_definition(path, content)
+
+                return write
+            case RemoveFunction(function):
+                path = self._function_path(function.path)
+                return lambda: remove_definition(path)
+            case RemoveDamagedFunction(damaged):
+                path = self._function_path(damaged)
+                return lambda: remove_definition(path)
             case PutDatabase(_, name, database, expected):
                 path, content = self._database_path(name), encode_database(database)
                 if expected is not None:
@@ -266,6 +310,9 @@ class FileCatalog:
 
     def _object_path(self, path: ObjectPath) -> str:
         return os.path.join(self._database_path(path.database), _TABLES, file_name(path.name) + SUFFIX)
+
+    def _function_path(self, path: ObjectPath) -> str:
+        return os.path.join(self._database_path(path.database), _FUNCTIONS, file_name(path.name) + SUFFIX)
 
 
 def _signature(path: str) -> Signature:

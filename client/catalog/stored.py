@@ -9,6 +9,7 @@ import msgspec
 from sqlstream.catalog import (
     CatalogDatabase,
     CatalogDefinition,
+    CatalogFunction,
     CatalogObject,
     CatalogTable,
     CatalogView,
@@ -18,6 +19,7 @@ from sqlstream.catalog import (
     WatermarkDefinition,
 )
 from sqlstream.errors import UserError
+from sqlstream.function_ref import FunctionRef
 from sqlstream.schema import Schema
 
 FORMAT = 1
@@ -59,6 +61,23 @@ class StoredView(
     query_catalog: str = ""
     query_database: str = ""
     files: tuple[FileDefinition, ...] = ()
+
+
+class StoredFunction(
+    msgspec.Struct,
+    frozen=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    tag="FUNCTION",
+    tag_field="kind",
+):
+    """A function without its path."""
+
+    format: int
+    class_name: str
+    ref: FunctionRef
+    files: tuple[str, ...] = ()
+    comment: str = ""
 
 
 class StoredDatabase(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -135,6 +154,18 @@ def decode_object(content: bytes, path: ObjectPath) -> CatalogObject:
         query_database=stored.query_database,
         files=stored.files,
     )
+
+
+def encode_function(entry: CatalogFunction) -> bytes:
+    """The file of a permanent function."""
+    return encode(StoredFunction(FORMAT, entry.class_name, entry.ref, entry.files, entry.comment))
+
+
+def decode_function(content: bytes, path: ObjectPath) -> CatalogFunction:
+    """The function of a file, with the name that its catalog has here. DamagedDefinition when the file is no such definition."""
+    stored = decode(content, StoredFunction)
+    ref = msgspec.structs.replace(stored.ref, path=f"{path.catalog}.{path.database}.{path.name}")
+    return CatalogFunction(path, stored.class_name, ref, stored.files, stored.comment)
 
 
 def encode_database(database: CatalogDatabase) -> bytes:

@@ -71,7 +71,8 @@ class Vocabulary(Protocol):
     def files(self, prefix: str) -> Sequence[Name]:
         """Paths of files and directories that begin with `prefix`; those of directories end with a slash."""
 
-    def functions(self) -> Sequence[Name]: ...
+    def functions(self) -> Sequence[Name]:
+        """Built-in functions in capitals, and those of users in small letters; `detail` is how one is called."""
 
     def settings(self) -> Sequence[OptionName]:
         """The keys of SET."""

@@ -74,6 +74,9 @@ class _Completion:
                 self._names(self._vocabulary.catalogs(), CandidateKind.CATALOG)
             case "function":
                 self._add(self._vocabulary.functions(), CandidateKind.FUNCTION)
+            case "user_function":
+                own = [f for f in self._vocabulary.functions() if f.text.islower()]
+                self._add(own, CandidateKind.FUNCTION)
             case "connector":
                 self._names(self._vocabulary.connectors(), CandidateKind.CONNECTOR)
             case "format":

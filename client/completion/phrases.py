@@ -179,6 +179,7 @@ SLOTS: dict[str, Callable[[Sequence[Token], int], int | None]] = {
     "database": name_end,
     "catalog": name_end,
     "function": name_end,
+    "user_function": name_end,
     "connector": name_end,
     "format": name_end,
     "new_name": name_end,

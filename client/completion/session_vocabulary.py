@@ -68,7 +68,16 @@ class SessionVocabulary:
         return ()
 
     def functions(self) -> Sequence[Name]:
-        return _functions()
+        from planner.bind.user_functions import FunctionCatalog
+
+        context = self._context
+        own: Sequence[Name] = ()
+        with contextlib.suppress(SqlStreamError):
+            found = FunctionCatalog(context.catalog).visible(
+                context.current_catalog, context.current_database
+            )
+            own = [Name(f.path.name, f.ref.usage) for f in found]
+        return [*_functions(), *own]
 
     def settings(self) -> Sequence[OptionName]:
         return [_setting(o) for o in OPTIONS.values() if o.scope.is_settable]

@@ -15,7 +15,7 @@ from client.gateway.execution import Execute, Execution
 from client.gateway.operations import Operation
 from client.gateway.options import GatewayOptions
 from client.gateway.sessions import GatewaySession, SessionTable, unknown_session
-from client.gateway.settings import require_small, split_properties, statement_settings
+from client.gateway.settings import require_own_python, require_small, split_properties, statement_settings
 from runtime.host.clock import steady_ms
 from sqlstream.cancellation import given_up_by
 from sqlstream.errors import InternalError, SqlStreamError, UserError
@@ -81,6 +81,7 @@ class GatewayService:
         self._sessions.require_room()
         require_small(properties, name, self.options.properties_bytes_max)
         applied, kept = split_properties(properties)
+        require_own_python(applied, asker.names_files)
         session = GatewaySession(
             self._open_session(applied),
             kept,
@@ -125,6 +126,7 @@ class GatewayService:
         session = self.session(session_handle)
         operation = self._operation(text)
         applied = statement_settings(config or {})
+        require_own_python(applied, asker.names_files)
         with self._announced(session, operation, asker):
             session.add(operation)
             self._start(session, operation, applied, self._execution(session.session).execute)
@@ -148,6 +150,7 @@ class GatewayService:
         session = self.session(session_handle)
         operation = self._operation(script)
         applied = statement_settings(config or {})
+        require_own_python(applied, asker.names_files)
 
         def execute(operation: Operation, done: Callable[[], None]) -> bool:
             # Here, not before: statements that wait in the queue before the script change the settings.

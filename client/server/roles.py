@@ -87,6 +87,7 @@ def refused_statement(role: Role, text: str) -> str:
         return ""
     from planner.dialect.file_paths import reads_paths
     from planner.dialect.parser import parse_script
+    from planner.dialect.statements import SetOption
 
     try:
         parsed = parse_script(text)
@@ -100,6 +101,10 @@ def refused_statement(role: Role, text: str) -> str:
     if "/*+" in text and not {"Query", "Explain", "Verify"}.isdisjoint(names):
         # A hint could point a table to another file.
         return "the role read-only gives no hints"
+    if any(
+        s.option is not None and s.option.key == "python.files" for s in parsed if isinstance(s, SetOption)
+    ):
+        return "the role read-only ships no Python files"
     if any(map(reads_paths, parsed)):
         return "the role read-only reads tables, and no files by their path"
     return ""

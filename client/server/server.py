@@ -100,7 +100,12 @@ class Server:
 
         def open_session(properties: Mapping[str, str]) -> Session:
             return Session(
-                self._cluster, {**settings, **properties}, catalogs, is_served=True, places=self._places
+                self._cluster,
+                {**settings, **properties},
+                catalogs,
+                is_served=True,
+                places=self._places,
+                allows_python=config.has_python_functions,
             )
 
         self._service = GatewayService(

@@ -48,6 +48,7 @@ class ServerConfig:
     is_token_required: bool
     file_roots: tuple[str, ...]
     has_database_servers: bool
+    has_python_functions: bool
     data_directory: str
     log_level: str
     log_format: str
@@ -86,6 +87,7 @@ def server_config(configuration: Configuration) -> ServerConfig:
         is_token_required=is_open or configuration.get("sqlstream.server.authentication") == "ALWAYS",
         file_roots=file_roots(configuration.get("sqlstream.server.file-roots")),
         has_database_servers=configuration.get("sqlstream.server.database-servers.enabled"),
+        has_python_functions=configuration.get("sqlstream.server.python-functions.enabled"),
         data_directory=data_directory(configuration.get("sqlstream.data-dir")),
         log_level=configuration.get("sqlstream.log.level"),
         log_format=configuration.get("sqlstream.log.format"),

@@ -12,7 +12,7 @@ from planner.verification import BATCH_IDS
 from sqlstream import types as sql
 from sqlstream.errors import JobError, SqlStreamError
 from sqlstream.expressions import AggregateCall, Call, InputRef, Literal, walk
-from sqlstream.functions import SCALAR_FUNCTIONS
+from sqlstream.functions.determinism import is_deterministic
 from sqlstream.schema import Field, Schema
 from sqlstream.types import BOOLEAN
 
@@ -82,7 +82,7 @@ def plan_reasons(session: Session, sink: plan.Sink, context: BindContext) -> Ite
                     yield Reason("limit", "LIMIT without ORDER BY keeps any of the rows")
         for expression in node.scalar_expressions():
             for part in walk(expression):
-                if isinstance(part, Call) and not SCALAR_FUNCTIONS[part.function].is_deterministic:
+                if isinstance(part, Call) and not is_deterministic(part.with_args(())):
                     names.setdefault(part.function)
     for name in names:
         yield Reason("not-deterministic", f"{name} has another value in each run")

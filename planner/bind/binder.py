@@ -11,6 +11,7 @@ from planner.bind.namespace import Namespace
 from planner.bind.ordering import bind_output_order
 from planner.bind.select import bind_select
 from planner.bind.set_operations import bind_union, bind_values
+from planner.bind.user_functions import resolve_functions
 from planner.relational.nodes import RelationalNode
 from sqlstream.errors import UserError
 
@@ -29,6 +30,7 @@ def root_namespace(context: BindContext) -> Namespace:
 
 def bind_subquery(query: exp.Expr, namespace: Namespace) -> RelationalNode:
     """Bind a query at any depth; it can read the common table expressions of `namespace` and its own."""
+    resolve_functions(query, namespace)
     namespace = _with_ctes(query, namespace)
     match query:
         case exp.Select():

@@ -56,6 +56,13 @@ def callable_names() -> list[str]:
     return sorted(names)
 
 
+def is_builtin(name: str) -> bool:
+    """Whether a function that users can call has this name, in capitals."""
+    return name not in INTERNAL and (
+        name in SCALAR_FUNCTIONS or name in AGGREGATE_FUNCTIONS or name in REWRITTEN
+    )
+
+
 def is_aggregate(name: str) -> bool:
     return name in AGGREGATE_FUNCTIONS
 

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 
 from planner.bind.file_definitions import FileDefinitions
 from planner.bind.statement_size import StatementSize
-from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogReader
+from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogFunction, CatalogReader, ObjectPath
 from sqlstream.errors import Span
 from sqlstream.expressions import Expression
 from sqlstream.spi.connector import ConnectorDescriptor
 from sqlstream.spi.format import FormatDescriptor
+from sqlstream.spi.function_inspector import FunctionInspector
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +22,8 @@ class BindContext:
     `catalog` is one consistent state of the catalogs: the whole statement is bound to it. `connectors` and `formats` are
     keyed by identifier; `config` holds the settings that the user has set. `check_expression` raises a UserError for an
     expression that type-checks but that the runtime cannot compute. `size` counts the statement's expressions. `files` are those
-    that the statement reads by their path. `text` is that of the statement, from `text_start` on in its script; empty where it is
+    that the statement reads by their path. `functions` imports what CREATE FUNCTION names; `called` are the users' functions
+    that the statement has named so far. `text` is that of the statement, from `text_start` on in its script; empty where it is
     not known.
     """
 
@@ -34,6 +36,8 @@ class BindContext:
     check_expression: Callable[[Expression], None] = lambda expression: None
     size: StatementSize = dataclasses.field(default_factory=StatementSize)
     files: FileDefinitions = dataclasses.field(default_factory=FileDefinitions)
+    functions: FunctionInspector | None = None
+    called: dict[ObjectPath, CatalogFunction] = dataclasses.field(default_factory=dict)
     text: str = ""
     text_start: int = 0
 

@@ -20,6 +20,11 @@ from planner.bind.namespace import Namespace
 from planner.bind.pivot import bind_pivot
 from planner.bind.scope import Scope
 from planner.bind.state_ttl import StateTtl
+from planner.bind.table_functions import (
+    bind_join_table_function,
+    bind_table_function,
+    is_table_function,
+)
 from planner.bind.tables import bind_file, bind_table, rename
 from planner.bind.unnest import bind_join_unnest, bind_unnest
 from planner.bind.unpivot import bind_unpivot
@@ -59,6 +64,8 @@ def _bind_join(
 ) -> FromItem:
     if isinstance(join.this, exp.Lateral) and isinstance(join.this.this, exp.Subquery):
         return bind_lateral(left, join, namespace)
+    if is_table_function(join.this):
+        return bind_join_table_function(left, join, namespace)
     if isinstance(join.this, exp.Unnest):
         return bind_join_unnest(left, join, namespace)
     right = _bind_right(left, join.this, namespace)
@@ -130,6 +137,10 @@ def bind_item(node: exp.Expr, namespace: Namespace) -> FromItem:
         case exp.Unnest():
             # It has read its alias.
             return bind_unnest(node, FromItem(single_row(namespace.span(node)), Scope()), False, namespace)
+        case exp.Lateral() if is_table_function(node):
+            # It has read its alias.
+            row = FromItem(single_row(namespace.span(node)), Scope())
+            return bind_table_function(node, row, False, namespace)
         case nodes.JoinedTables():
             item = bind_item(node.this, namespace)
         case exp.Subquery():

@@ -21,6 +21,7 @@ from planner.bind.namespace import Namespace
 from planner.bind.scalar import ScalarBinder
 from planner.bind.scope import Scope
 from planner.bind.subqueries import Subqueries
+from planner.bind.user_functions import is_user_aggregate, noted_function
 from planner.bind.window_columns import is_window_time
 from planner.dialect import nodes
 from planner.relational.expand import EXPAND_ID, Expand
@@ -28,7 +29,9 @@ from planner.relational.nodes import Aggregate, Project, RelationalNode
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import AggregateCall, Call, Expression, InputRef, Literal
+from sqlstream.function_ref import FunctionRef
 from sqlstream.functions import AGGREGATE_FUNCTIONS
+from sqlstream.functions.user import aggregate_signature
 from sqlstream.schema import Field, Schema
 from sqlstream.types import INT, LogicalType
 
@@ -42,6 +45,7 @@ class _BoundAggregate:
     type: LogicalType
     is_distinct: bool
     filter: Expression | None
+    ref: FunctionRef | None = None
 
 
 class GroupedBinder(ScalarBinder):
@@ -136,7 +140,7 @@ class GroupedBinder(ScalarBinder):
             )
         if isinstance(expression, Call):
             args = tuple(self._over_keys(a, references) for a in expression.args)
-            return Call(expression.function, args, expression.type, expression.span)
+            return expression.with_args(args)
         return expression
 
     def _bind_grouping(self, node: nodes.FunctionCall) -> Expression:
@@ -170,7 +174,8 @@ class GroupedBinder(ScalarBinder):
         inner = ScalarBinder(self.namespace, self.scope, f"the argument of {name}", self._of_input)
         arguments = [] if _is_count_star(node) else node.expressions
         args = tuple(inner.bind(a) for a in arguments)
-        function = AGGREGATE_FUNCTIONS[name]
+        user = noted_function(node)
+        function = AGGREGATE_FUNCTIONS[name] if user is None else aggregate_signature(user.ref)
         check_argument_count(function, len(args), span)
         if _is_count_star(node) and node.args.get("is_distinct"):
             hint = "write SELECT COUNT(*) over a SELECT DISTINCT subquery"
@@ -196,6 +201,7 @@ class GroupedBinder(ScalarBinder):
             result,
             bool(node.args.get("is_distinct")),
             filter,
+            None if user is None else user.ref,
         )
 
     def aggregate(self, key_names: tuple[str, ...], span: Span | None) -> Aggregate:
@@ -220,6 +226,7 @@ class GroupedBinder(ScalarBinder):
                 call.type,
                 call.is_distinct,
                 places[call.filter] if call.filter is not None else -1,
+                call.ref,
             )
             for call in self._calls
         )
@@ -248,10 +255,13 @@ class GroupedBinder(ScalarBinder):
 
 def is_aggregate_call(node: exp.Expr) -> bool:
     return (
-        isinstance(node, nodes.FunctionCall)
-        and node.args.get("over") is None
-        and is_aggregate(str(node.this))
+        isinstance(node, nodes.FunctionCall) and node.args.get("over") is None and is_aggregate_function(node)
     )
+
+
+def is_aggregate_function(node: nodes.FunctionCall) -> bool:
+    """Whether the function of a call in a resolved query is an aggregate, built-in or a user's."""
+    return is_user_aggregate(node) if noted_function(node) is not None else is_aggregate(str(node.this))
 
 
 def has_aggregate(node: exp.Expr | None) -> bool:

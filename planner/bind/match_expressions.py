@@ -14,11 +14,13 @@ from planner.bind.names import suggest
 from planner.bind.namespace import Namespace
 from planner.bind.scalar import ScalarBinder, field_of
 from planner.bind.scope import Scope
+from planner.bind.user_functions import user_function
 from planner.dialect import nodes
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef, transform
 from sqlstream.functions import AGGREGATE_FUNCTIONS
+from sqlstream.functions.user import aggregate_signature
 from sqlstream.specs.match_recognize import (
     Classifier,
     MatchAggregate,
@@ -190,7 +192,8 @@ class MatchBinder(_ColumnBinder):
             return self._bind_classifier(node, _Way(is_final=is_final))
         if name in ("MATCH_NUMBER", "MATCH_ROWTIME", "MATCH_PROCTIME"):
             return self._bind_match_value(node)
-        if node.args.get("semantics") and name not in AGGREGATE_FUNCTIONS:
+        is_user = user_function(node, self.namespace) is not None
+        if node.args.get("semantics") and name not in AGGREGATE_FUNCTIONS and not is_user:
             hint = "write it before FIRST, LAST, CLASSIFIER or an aggregate"
             message = f"{node.args['semantics']} has no meaning for {name}"
             raise UserError("SS3423", message, span=self.span(node), hint=hint)
@@ -304,7 +307,8 @@ class MatchBinder(_ColumnBinder):
         counted = self._counted(node)
         args = () if counted is not None else tuple(row.bind(a) for a in node.expressions)
         variables = row.used or () if counted is None else counted
-        function = AGGREGATE_FUNCTIONS[name]
+        user = user_function(node, self.namespace)
+        function = AGGREGATE_FUNCTIONS[name] if user is None else aggregate_signature(user.ref)
         check_argument_count(function, len(args), span)
         is_distinct = bool(node.args.get("is_distinct"))
         if (name == "COUNT" and not node.expressions) or (is_distinct and not args):
@@ -321,6 +325,7 @@ class MatchBinder(_ColumnBinder):
             is_distinct,
             self._is_final(node),
             row.bind_condition(condition) if condition is not None else None,
+            None if user is None else user.ref,
         )
         return self._operand(operand, result)
 

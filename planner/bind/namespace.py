@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Mapping
 
 from sqlglot import exp
@@ -14,6 +15,8 @@ from planner.dialect.nodes import span_of
 from planner.relational.nodes import RelationalNode
 from sqlstream.catalog import CatalogView, ObjectPath
 from sqlstream.errors import Span
+
+_NUMBERS = itertools.count()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +53,8 @@ class Namespace:
         default_factory=dict
     )
     """Bound views of this statement, by view and place that refers to it: each is bound once."""
+    number: int = dataclasses.field(default_factory=_NUMBERS.__next__)
+    """Another one for each statement, and for each view in it."""
 
     def span(self, node: exp.Expr | None) -> Span | None:
         """The position in the user's script that errors about `node` point at."""
@@ -77,6 +82,7 @@ class Namespace:
         """The namespace of a view's query: the catalog and database of its names, and no WITH query of the outer query."""
         return dataclasses.replace(
             self.at(span),
+            number=next(_NUMBERS),
             ctes={},
             outer=None,
             views=(*self.views, view.path),

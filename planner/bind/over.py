@@ -11,13 +11,16 @@ from planner.bind.casts import cast_to
 from planner.bind.comparable import require_key, require_order
 from planner.bind.frames import bind_frame, constant_count
 from planner.bind.scalar import ScalarBinder
+from planner.bind.user_functions import user_function
 from planner.dialect import nodes
 from planner.relational.nodes import Project, RelationalNode, Window
 from sqlstream import types as sql
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef, SortKey
+from sqlstream.function_ref import FunctionKind, FunctionRef
 from sqlstream.functions import AGGREGATE_FUNCTIONS
+from sqlstream.functions.user import aggregate_signature
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.over import NEIGHBOURS, RANKING, RUNNING, WHOLE_PARTITION_RANKING, Frame, OverCall
 from sqlstream.types import LogicalType
@@ -56,6 +59,7 @@ class _Bound:
     filter: Expression | None
     number: int
     skips_nulls: bool
+    ref: FunctionRef | None = None
 
     @property
     def is_apart(self) -> bool:
@@ -134,6 +138,7 @@ def _window(
                 filtered,
                 call.number,
                 call.skips_nulls,
+                call.ref,
             )
         )
         columns[call] = InputRef(len(fields), call.type)
@@ -173,10 +178,19 @@ class _OverBinder:
         self.call, self.binder = call, binder
         self.name, self.over = str(call.this), call.args["over"]
         self.span = binder.span(call)
+        user = user_function(call, binder.namespace)
+        if user is not None and user.ref.kind is not FunctionKind.AGGREGATE:
+            hint = "leave out OVER" if user.ref.kind is FunctionKind.SCALAR else ""
+            message = f"{user.path.name} takes no OVER: it is no aggregate"
+            raise UserError("SS2006", message, span=self.span, hint=hint)
+        self.ref = None if user is None else user.ref
+        if self.ref is not None:
+            # A user's function may have the name of a built-in one.
+            self.name = self.ref.name
 
     def bind(self) -> _Bound:
         binder, over = self.binder, self.over
-        if self.name not in WINDOW_FUNCTIONS and self.name not in AGGREGATE_FUNCTIONS:
+        if self.ref is None and self.name not in WINDOW_FUNCTIONS and self.name not in AGGREGATE_FUNCTIONS:
             raise UserError(
                 "SS3001",
                 f"{self.name}() OVER is not supported yet",
@@ -214,6 +228,7 @@ class _OverBinder:
             binder.bind_condition(condition) if condition is not None else None,
             number,
             self._skips_nulls(),
+            self.ref,
         )
 
     @property
@@ -276,7 +291,7 @@ class _OverBinder:
         return (value, default), result, number
 
     def _aggregate(self, written: list[exp.Expr]) -> tuple[tuple[Expression, ...], LogicalType, int]:
-        function = AGGREGATE_FUNCTIONS[self.name]
+        function = AGGREGATE_FUNCTIONS[self.name] if self.ref is None else aggregate_signature(self.ref)
         is_star = self.name == "COUNT" and len(written) == 1 and isinstance(written[0], exp.Star)
         is_distinct = bool(self.call.args.get("is_distinct"))
         written = [] if is_star else written

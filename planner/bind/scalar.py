@@ -17,12 +17,14 @@ from planner.bind.ordered_aggregates import bind_ordered
 from planner.bind.scope import Scope, nested_field
 from planner.bind.structured import STRUCTURED
 from planner.bind.subqueries import Subqueries, over_columns_alone
+from planner.bind.user_functions import bind_user_call, refuse_kind, user_function
 from planner.dialect import nodes
 from planner.relational.correlation import outer_reference
 from sqlstream import types as sql
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal
+from sqlstream.function_ref import FunctionKind
 from sqlstream.functions import SCALAR_FUNCTIONS
 from sqlstream.types import LogicalType, TypeRoot
 
@@ -190,11 +192,15 @@ class ScalarBinder:
         name = str(node.this)
         if node.args.get("over") is not None:
             return self.bind_over(node)
-        if is_aggregate(name):
+        user = user_function(node, self.namespace)
+        if user is not None and user.ref.kind is FunctionKind.TABLE:
+            raise refuse_kind(user, self.span(node))
+        if is_aggregate(name) if user is None else user.ref.kind is FunctionKind.AGGREGATE:
             return self.bind_aggregate(node)
         for clause, text in (("filter", "FILTER"), ("order", "WITHIN GROUP"), ("nulls", "IGNORE NULLS")):
             if node.args.get(clause) is not None:
-                self._refuse_unknown(name, node)
+                if user is None:
+                    self._refuse_unknown(name, node)
                 raise UserError(
                     "SS2006",
                     f"{name} takes no {text}: it is no aggregate",
@@ -208,8 +214,11 @@ class ScalarBinder:
                 span=self.span(node),
                 hint="leave it out, or write SELECT DISTINCT",
             )
-        self._refuse_unknown(name, node)
+        if user is None:
+            self._refuse_unknown(name, node)
         args = tuple(self.bind(a) for a in node.expressions)
+        if user is not None:
+            return bind_user_call(user, args, self.span(node))
         if name in STRUCTURED:
             return STRUCTURED[name](args, self.span(node))
         bound = called_function(name, args, self.span(node))

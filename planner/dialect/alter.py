@@ -8,10 +8,12 @@ from planner.dialect.alter_table import table_changes
 from planner.dialect.catalogs import alter_database
 from planner.dialect.ddl import unsupported
 from planner.dialect.extent import extent
+from planner.dialect.functions_ddl import alter_function
 from planner.dialect.options import option_list
 from planner.dialect.queries import QueryParser
 from planner.dialect.statements import (
     AlterDatabase,
+    AlterFunction,
     AlterTable,
     AlterTableOptions,
     AlterView,
@@ -21,8 +23,10 @@ from planner.dialect.statements import (
 from planner.dialect.tokens import span
 
 
-def alter(parser: QueryParser) -> RenameObject | AlterTableOptions | AlterTable | AlterView | AlterDatabase:
-    """Read ALTER TABLE | VIEW | DATABASE."""
+def alter(
+    parser: QueryParser,
+) -> RenameObject | AlterTableOptions | AlterTable | AlterView | AlterDatabase | AlterFunction:
+    """Read ALTER TABLE | VIEW | DATABASE, or ALTER [TEMPORARY [SYSTEM]] FUNCTION."""
     first = parser.expect("ALTER")
     if parser.accept("TABLE"):
         return _alter_table(parser, first)
@@ -30,6 +34,9 @@ def alter(parser: QueryParser) -> RenameObject | AlterTableOptions | AlterTable 
         return _alter_view(parser, first)
     if parser.accept("DATABASE"):
         return alter_database(parser, first)
+    for words in (("FUNCTION",), ("TEMPORARY", "FUNCTION"), ("TEMPORARY", "SYSTEM", "FUNCTION")):
+        if parser.accept(*words):
+            return alter_function(parser, first, len(words) > 1, len(words) > 2)
     raise unsupported(parser, first)
 
 

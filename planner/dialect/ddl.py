@@ -7,28 +7,36 @@ from sqlglot import Token
 from planner.dialect.catalogs import create_catalog, create_database, drop_catalog, drop_database
 from planner.dialect.create_table import column_names, create_table
 from planner.dialect.extent import extent, read_comment
+from planner.dialect.functions_ddl import create_function, drop_function
 from planner.dialect.habits import object_hint, statement_hint
 from planner.dialect.queries import QueryParser
 from planner.dialect.refused import reason_of
 from planner.dialect.statements import (
     CreateCatalog,
     CreateDatabase,
+    CreateFunction,
     CreateTable,
     CreateView,
     DropCatalog,
     DropDatabase,
+    DropFunction,
     DropObject,
 )
 from planner.dialect.tokens import span, word
 from sqlstream.errors import Span, UserError, did_you_mean
 
 
-def create(parser: QueryParser) -> CreateTable | CreateView | CreateDatabase | CreateCatalog:
-    """Read CREATE [TEMPORARY] TABLE | VIEW, or CREATE DATABASE | CATALOG."""
+def create(
+    parser: QueryParser,
+) -> CreateTable | CreateView | CreateDatabase | CreateCatalog | CreateFunction:
+    """Read CREATE [TEMPORARY] TABLE | VIEW, CREATE [TEMPORARY [SYSTEM]] FUNCTION, or CREATE DATABASE | CATALOG."""
     first = parser.expect("CREATE")
     if parser.at("OR", "REPLACE"):
         return _create_or_replace(parser, first)
     is_temporary = parser.accept("TEMPORARY")
+    is_system = is_temporary and parser.at("SYSTEM", "FUNCTION") and parser.accept("SYSTEM")
+    if parser.accept("FUNCTION"):
+        return create_function(parser, first, is_temporary, is_system)
     if is_temporary and parser.at("SYSTEM"):
         raise unsupported(parser, first)
     if parser.accept("TABLE"):
@@ -82,21 +90,21 @@ def unsupported(parser: QueryParser, first: Token) -> UserError:
         message = f'unexpected "{parser.peek(-1).text}"'
         return UserError("SS1001", message, span=span(parser.peek(-1)), hint=meant)
     if not hint and words[0] == "DROP":
-        hint = "write DROP TABLE, VIEW, DATABASE or CATALOG and the name"
+        hint = "write DROP TABLE, VIEW, FUNCTION, DATABASE or CATALOG and the name"
     hint = hint or (
-        "supported are CREATE, ALTER and DROP of TABLE, VIEW and DATABASE, CREATE and DROP of CATALOG, USE, "
+        "supported are CREATE, ALTER and DROP of TABLE, VIEW, DATABASE and FUNCTION, CREATE and DROP of CATALOG, USE, "
         "INSERT, UPDATE, DELETE, TRUNCATE TABLE, EXECUTE STATEMENT SET, COMPILE PLAN, SELECT, EXPLAIN, ANALYZE TABLE, CALL, SET, "
         "RESET, SHOW and DESCRIBE"
     )
     return UserError("SS1002", f'statement "{" ".join(words)}" is not supported yet', span=place, hint=hint)
 
 
-_OBJECTS = ("TABLE", "VIEW", "DATABASE", "CATALOG", "TEMPORARY")
+_OBJECTS = ("TABLE", "VIEW", "DATABASE", "CATALOG", "TEMPORARY", "FUNCTION")
 _SHOWN = (
     *("TABLES", "VIEWS", "COLUMNS", "FUNCTIONS", "CONNECTORS", "FORMATS", "CATALOGS", "DATABASES", "JOBS"),
     *("CHECKPOINTS", "CREATE", "CURRENT"),
 )
-_UNBUILT = ("FUNCTION", "MODEL", "MODULES", "PROCEDURES", "PARTITIONS", "JARS", "CONNECTION")
+_UNBUILT = ("MODEL", "MODULES", "PROCEDURES", "PARTITIONS", "JARS", "CONNECTION")
 
 
 def _create_view(parser: QueryParser, first: Token, is_temporary: bool) -> CreateView:
@@ -119,10 +127,13 @@ def _create_view(parser: QueryParser, first: Token, is_temporary: bool) -> Creat
     )
 
 
-def drop(parser: QueryParser) -> DropObject | DropDatabase | DropCatalog:
-    """Read DROP [TEMPORARY] TABLE | VIEW, or DROP DATABASE | CATALOG, with [IF EXISTS] and the name."""
+def drop(parser: QueryParser) -> DropObject | DropDatabase | DropCatalog | DropFunction:
+    """Read DROP [TEMPORARY] TABLE | VIEW | FUNCTION, or DROP DATABASE | CATALOG, with [IF EXISTS] and the name."""
     first = parser.expect("DROP")
     is_temporary = parser.accept("TEMPORARY")
+    is_system = is_temporary and parser.at("SYSTEM", "FUNCTION") and parser.accept("SYSTEM")
+    if parser.accept("FUNCTION"):
+        return drop_function(parser, first, is_temporary, is_system)
     if not is_temporary and parser.accept("DATABASE"):
         return drop_database(parser, first)
     if not is_temporary and parser.accept("CATALOG"):

@@ -273,7 +273,7 @@ class ExpressionParser(Reader):
         if not self.at_name():
             is_name = is_word(token) or token.token_type is TokenType.IDENTIFIER
             raise self.unexpected("an expression or a column name" if is_name else "an expression")
-        return self.name_path()
+        return self.name_path(takes_call=True)
 
     def _quantified(self) -> exp.Expr:
         token = self.advance()
@@ -288,8 +288,9 @@ class ExpressionParser(Reader):
         self.expect(")")
         return self.mark(node, token.start)
 
-    def name_path(self) -> exp.Expression:
-        """Read `a`, `t.a`, … as an exp.Column; what comes after the fourth part as exp.Dot."""
+    def name_path(self, takes_call: bool = False) -> exp.Expression:
+        """Read `a`, `t.a`, … as an exp.Column; what comes after the fourth part as exp.Dot. `takes_call`: also `d.f(…)` as a
+        FunctionCall."""
         first = self.token
         column = self._parse_column_parts_fast()
         if column is None:
@@ -297,10 +298,16 @@ class ExpressionParser(Reader):
             while self.accept("."):
                 self.name("a column or field name")
         if self._curr.token_type is TokenType.L_PAREN:
+            if takes_call and isinstance(column, exp.Column) and len(column.parts) <= 3:
+                return self._qualified_call(column, first)
             self._advance()
-            hint = "call a built-in function by its plain name"
-            raise self.refusal("functions with a qualified name are not supported yet", first, hint)
+            hint = "a function is named [catalog.][database.]function"
+            raise self.refusal("no function has this name", first, hint)
         return self.mark(cast(exp.Expression, column), first.start)
+
+    def _qualified_call(self, name: exp.Column, first: Token) -> exp.Expression:
+        """Read the arguments of the function that `name` names, and what may follow them."""
+        raise NotImplementedError
 
     def _parse_paren(self) -> exp.Expr:
         start = self.expect("(").start

@@ -93,6 +93,15 @@ class FunctionParser(ExpressionParser):
         node.set("this", "COUNT")
         node.set("is_distinct", True)
 
+    def _qualified_call(self, name: exp.Column, first: Token) -> exp.Expression:
+        parts = [str(part.name) for part in name.parts]
+        call = FunctionCall(this=parts[-1].upper(), expressions=[])
+        call.meta["qualifier"] = tuple(parts[:-1])
+        self.expect("(")
+        call.set("expressions", self._arguments(call))
+        self.expect(")")
+        return self.mark(self._parse_window(call), first.start)
+
     def _json_call(self, name: str) -> exp.Expr:
         node = json_functions.READERS[name](self)
         self.expect(")")

@@ -15,7 +15,8 @@ Node = TypeVar("Node", bound=exp.Expr)
 
 
 class FunctionCall(exp.Expression):
-    """A call exactly as written: `this` is the upper-case name, `expressions` the arguments in order."""
+    """A call exactly as written: `this` is the upper-case name, `expressions` the arguments in order. The catalog and database of
+    a qualified name are in `node.meta["qualifier"]`."""
 
     arg_types = {
         "this": True,

@@ -9,7 +9,14 @@ from sqlglot import Token, TokenType, exp
 
 from planner.dialect.functions import can_be_called
 from planner.dialect.habits import foreign_table_function
-from planner.dialect.nodes import ChangelogFunction, FilePath, JoinedTables, SystemTime, WindowTvf
+from planner.dialect.nodes import (
+    ChangelogFunction,
+    FilePath,
+    FunctionCall,
+    JoinedTables,
+    SystemTime,
+    WindowTvf,
+)
 from planner.dialect.options import option_list
 from planner.dialect.pivot import PivotParser
 from planner.dialect.statements import Option
@@ -229,11 +236,19 @@ class RelationParser(PivotParser):
             return self.mark(exp.Lateral(this=self._derived_table()), start.start)
         self.expect("TABLE", hint="write LATERAL TABLE(function(…)) or LATERAL (SELECT …)")
         self.expect("(")
-        if not can_be_called(self.token) or word(self.peek(1)) != "(":
-            raise self.unexpected("a table function")
-        node = exp.Lateral(this=self._parse_function_call())
+        node = exp.Lateral(this=self._called_function())
         self.expect(")")
         return self.mark(node, start.start)
+
+    def _called_function(self) -> FunctionCall:
+        """Read `[catalog.][database.]function(arguments)`."""
+        is_plain = can_be_called(self.token) and word(self.peek(1)) == "("
+        call = self._parse_function_call() if is_plain else None
+        if call is None and self.at_name():
+            call = self.name_path(takes_call=True)
+        if not isinstance(call, FunctionCall):
+            raise self.unexpected("a table function")
+        return call
 
     def _unnest(self, start: Token) -> exp.Expression:
         self.expect("(")
@@ -288,6 +303,14 @@ class RelationParser(PivotParser):
         if kind in _CHANGELOG_ARGUMENTS:
             return self._changelog_function(name, kind)
         if kind not in _WINDOW_SIZES:
+            if (
+                can_be_called(name)
+                and word(self.peek(2)) not in ("TABLE", "DESCRIPTOR")
+                and word(self.peek(3)) != "=>"
+            ):
+                lateral = self.mark(exp.Lateral(this=self._called_function()), name.start)
+                lateral.this.meta["written"] = name.text
+                return lateral
             self.advance()
             hint = foreign_table_function(kind) or did_you_mean(name.text, tuple(_WINDOW_SIZES))
             hint = (

@@ -35,11 +35,11 @@ def show(parser: QueryParser) -> Show | ShowCheckpoints:
         if parser.accept_any("FROM", "IN") is None:
             raise parser.unexpected("FROM and a table name")
         name = parser.qualified_name("a table name")
-    elif kind in (ShowKind.CREATE_TABLE, ShowKind.CREATE_VIEW):
+    elif kind in (ShowKind.CREATE_TABLE, ShowKind.CREATE_VIEW, ShowKind.CREATE_FUNCTION):
         name = parser.qualified_name("a name")
     elif kind is ShowKind.CREATE_CATALOG:
         name = parser.simple_name("a catalog name")
-    elif kind in (ShowKind.TABLES, ShowKind.VIEWS) and parser.accept_any("FROM", "IN"):
+    elif kind in _OF_DATABASE and parser.accept_any("FROM", "IN"):
         name = database_name(parser)
     elif kind is ShowKind.PARTITIONS:
         name = parser.qualified_name("a table name")
@@ -64,10 +64,11 @@ def show(parser: QueryParser) -> Show | ShowCheckpoints:
 
 _FILTERED = (
     *(ShowKind.TABLES, ShowKind.VIEWS, ShowKind.COLUMNS),
-    *(ShowKind.FUNCTIONS, ShowKind.CATALOGS, ShowKind.DATABASES),
+    *(ShowKind.FUNCTIONS, ShowKind.USER_FUNCTIONS, ShowKind.CATALOGS, ShowKind.DATABASES),
     *(ShowKind.CONNECTORS, ShowKind.FORMATS),
     *(ShowKind.PROCEDURES, ShowKind.PARTITIONS),
 )
+_OF_DATABASE = (ShowKind.TABLES, ShowKind.VIEWS, ShowKind.FUNCTIONS, ShowKind.USER_FUNCTIONS)
 
 
 def _show_kind(parser: QueryParser, first: Token) -> ShowKind:
@@ -116,6 +117,9 @@ def _is_name(token: Token) -> bool:
 def _describe_extension(parser: QueryParser, first: Token, kind: DescribedKind) -> DescribeExtension:
     """Read from the name on, which may be quoted (`upsert-kafka`) or a reserved word (LEFT), or from EXTENDED."""
     is_extended = kind is DescribedKind.FUNCTION and _is_name(parser.peek(1)) and parser.accept("EXTENDED")
-    token = parser.advance()
-    name = Identifier((token.text,), token_span(token))
+    if kind is DescribedKind.FUNCTION and word(parser.peek(1)) == ".":
+        name = parser.qualified_name("a function name")
+    else:
+        token = parser.advance()
+        name = Identifier((token.text,), token_span(token))
     return DescribeExtension(*extent(parser, first), kind=kind, name=name, is_extended=is_extended)

@@ -231,6 +231,53 @@ class AlterView(Statement):
 
 
 @dataclasses.dataclass(frozen=True)
+class FileName:
+    path: str
+    span: Span
+
+
+@dataclasses.dataclass(frozen=True)
+class FunctionBody:
+    """AS 'class_name' LANGUAGE PYTHON [USING FILE …]; `span` is that of the class name."""
+
+    class_name: str
+    span: Span
+    files: tuple[FileName, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class CreateFunction(Statement):
+    """CREATE [TEMPORARY [SYSTEM]] FUNCTION [IF NOT EXISTS]."""
+
+    name: Identifier
+    body: FunctionBody
+    is_temporary: bool = False
+    is_system: bool = False
+    if_not_exists: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class AlterFunction(Statement):
+    """ALTER [TEMPORARY [SYSTEM]] FUNCTION [IF EXISTS]."""
+
+    name: Identifier
+    body: FunctionBody
+    is_temporary: bool = False
+    is_system: bool = False
+    if_exists: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class DropFunction(Statement):
+    """DROP [TEMPORARY [SYSTEM]] FUNCTION [IF EXISTS]."""
+
+    name: Identifier
+    is_temporary: bool = False
+    is_system: bool = False
+    if_exists: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
 class CreateDatabase(Statement):
     name: Identifier
     options: tuple[Option, ...] = ()
@@ -294,6 +341,7 @@ class ShowKind(enum.Enum):
     VIEWS = "VIEWS"
     COLUMNS = "COLUMNS"
     FUNCTIONS = "FUNCTIONS"
+    USER_FUNCTIONS = "USER FUNCTIONS"
     CATALOGS = "CATALOGS"
     DATABASES = "DATABASES"
     CURRENT_CATALOG = "CURRENT CATALOG"
@@ -301,6 +349,7 @@ class ShowKind(enum.Enum):
     CREATE_TABLE = "CREATE TABLE"
     CREATE_VIEW = "CREATE VIEW"
     CREATE_CATALOG = "CREATE CATALOG"
+    CREATE_FUNCTION = "CREATE FUNCTION"
     CONNECTORS = "CONNECTORS"
     FORMATS = "FORMATS"
     JOBS = "JOBS"

@@ -44,7 +44,7 @@ def lower_over_call(node: Window, call: OverCall, engine: EngineDialect) -> exp.
         return number if is_as_declared else tree.cast(number, engine.type_(call.type))
     if call.function in NEIGHBOURS | _VALUES:
         return over(_value(call, engine))
-    aggregate = AggregateCall(call.function, call.args, call.type, call.is_distinct, call.filter)
+    aggregate = AggregateCall(call.function, call.args, call.type, call.is_distinct, call.filter, call.ref)
     return _windowed(engine.aggregate(aggregate, node.input.schema), over)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from sqlstream.errors import Span, UserError
 
+PYTHON_HINT = "a batch engine calls no Python functions: SET 'execution.runtime-mode' = 'STREAMING'"
+
 
 def refuse(engine: str, what: str, *, hint: str = "", span: Span | None = None) -> UserError:
     """SS3301, to be raised: `engine` cannot answer `what` exactly as the stream does."""

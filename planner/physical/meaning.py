@@ -23,6 +23,7 @@ from sqlstream.expressions import (
     conjuncts,
     inputs_of,
 )
+from sqlstream.function_ref import FunctionRef
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.types import LogicalType, TypeRoot
 
@@ -84,9 +85,16 @@ def expression_meaning(expression: Expression, columns: Sequence[str], time_zone
     if isinstance(expression, Call):
         args = [expression_meaning(a, columns, time_zone) for a in expression.args]
         zone = [time_zone] if _reads_time_zone(expression) else []
-        return digest_of("call", expression.function, args, type_text(expression.type), *zone)
+        name = expression.function if expression.ref is None else _user_function(expression.ref)
+        return digest_of("call", name, args, type_text(expression.type), *zone)
     # JSON has one number for 1 and 1.0, and none for NaN.
     return digest_of("literal", repr(expression.value), type_text(expression.type))
+
+
+def _user_function(ref: FunctionRef) -> list[str]:
+    """What a user's function is, whatever SQL calls it: its code is no part of it, so that a corrected one goes on from the
+    state."""
+    return ["python", ref.module, ref.attribute, str(ref.accumulator_type or "")]
 
 
 def _reads_time_zone(call: Call) -> bool:
@@ -102,8 +110,9 @@ def has_instants(t: LogicalType) -> bool:
 
 def call_meaning(call: AggregateCall, meaning: Meaning) -> str:
     filtered = meaning.of([call.filter])
+    name = call.function if call.ref is None else _user_function(call.ref)
     return digest_of(
-        "aggregate", call.function, call.is_distinct, meaning.of(call.args), filtered, type_text(call.type)
+        "aggregate", name, call.is_distinct, meaning.of(call.args), filtered, type_text(call.type)
     )
 
 

@@ -102,6 +102,8 @@ def _is_carried(call: OverCall) -> bool:
     """Whether an accumulator stands for all rows before."""
     if call.is_distinct and call.function not in ("MIN", "MAX"):
         return False
+    if call.ref is not None:
+        return True
     if call.function in _CARRIED:
         return call.skips_nulls
     return call.function in _FRAMED

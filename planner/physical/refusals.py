@@ -36,8 +36,16 @@ def refuse_ttl(ttl_ms: int | None, what: str, span: Span | None) -> None:
 
 
 def require_retractable(source: PhysicalNode, calls: tuple[AggregateCall, ...], span: Span | None) -> None:
-    """UserError SS3011 for an aggregate that would look for a retracted value by a type that has no equality."""
+    """UserError SS3011 for an aggregate that would look for a retracted value by a type that has no equality, and for one of
+    a user that cannot retract."""
     for call in calls:
+        if call.ref is not None and "retract" not in call.ref.methods and not source.traits.is_insert_only:
+            raise UserError(
+                "SS3011",
+                f"aggregate {call.function} has no retract, and {producer(source).name} updates the rows that it reads",
+                span=span or source.span,
+                hint=f"give {call.ref.module}.{call.ref.attribute} a method retract, then ALTER FUNCTION",
+            )
         types = tuple(source.schema.types[a] for a in call.args)
         if call.function in _OF_ANY_TYPE and not all(map(has_equality, types)):
             require_insert_only(source, f"aggregate {call.function} of {types[0].with_nullable(True)}", span)

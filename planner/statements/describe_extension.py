@@ -6,6 +6,7 @@ from planner.bind.calls import callable_names, unknown_function
 from planner.bind.context import BindContext
 from planner.bind.table_options import own_options
 from planner.dialect.statements import DescribedKind, DescribeExtension, Identifier
+from planner.statements.functions import describe_user_function
 from planner.statements.result import DdlResult
 from sqlstream import types as sql
 from sqlstream.errors import UserError, did_you_mean
@@ -40,7 +41,9 @@ def describe_extension(statement: DescribeExtension, context: BindContext) -> Dd
         case DescribedKind.FORMAT:
             return _describe_format(statement.name, context)
         case DescribedKind.FUNCTION:
-            return _describe_function(statement)
+            return describe_user_function(
+                statement.name, statement.is_extended, context
+            ) or _describe_function(statement)
 
 
 def _describe_connector(name: Identifier, context: BindContext) -> DdlResult:

@@ -6,12 +6,14 @@ from planner.bind.context import BindContext
 from planner.depth import refuse_depth
 from planner.dialect.statements import (
     AlterDatabase,
+    AlterFunction,
     AlterTable,
     AlterTableOptions,
     AlterView,
     ChangeModules,
     CreateCatalog,
     CreateDatabase,
+    CreateFunction,
     CreateTable,
     CreateView,
     Describe,
@@ -19,6 +21,7 @@ from planner.dialect.statements import (
     DescribeNamespace,
     DropCatalog,
     DropDatabase,
+    DropFunction,
     DropObject,
     RenameObject,
     ResetOption,
@@ -27,7 +30,7 @@ from planner.dialect.statements import (
     Statement,
     Use,
 )
-from planner.statements import alter, catalogs, databases
+from planner.statements import alter, catalogs, databases, functions
 from planner.statements.create_table import create_table
 from planner.statements.create_view import create_view
 from planner.statements.describe import describe
@@ -58,6 +61,12 @@ def execute_ddl(statement: Statement, context: BindContext) -> DdlResult:
             return alter.alter_table(statement, context)
         case AlterView():
             return alter.alter_view(statement, context)
+        case CreateFunction():
+            return functions.create_function(statement, context)
+        case AlterFunction():
+            return functions.alter_function(statement, context)
+        case DropFunction():
+            return functions.drop_function(statement, context)
         case CreateDatabase() | AlterDatabase() | DropDatabase() | Use():
             return _execute_database(statement, context)
         case ChangeModules():

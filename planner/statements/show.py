@@ -11,10 +11,11 @@ from planner.dialect.statements import Show, ShowKind
 from planner.statements.catalogs import show_create_catalog
 from planner.statements.describe import describe_object
 from planner.statements.describe_extension import connector_rows
+from planner.statements.functions import show_create_function
 from planner.statements.modules import show_modules
 from planner.statements.result import DdlResult
 from planner.statements.show_create import show_create_table, show_create_view
-from sqlstream.catalog import CatalogView
+from sqlstream.catalog import CatalogFunction, CatalogView
 from sqlstream.errors import UserError
 
 
@@ -33,7 +34,13 @@ def show(statement: Show, context: BindContext) -> DdlResult:
             ]
             return _names(statement, "view name", views)
         case ShowKind.FUNCTIONS:
-            return _names(statement, "function name", [n.lower() for n in callable_names()])
+            own = [f.path.name for f in _functions(statement, context)]
+            return _names(statement, "function name", sorted({*(n.lower() for n in callable_names()), *own}))
+        case ShowKind.USER_FUNCTIONS:
+            return _names(statement, "function name", [f.path.name for f in _functions(statement, context)])
+        case ShowKind.CREATE_FUNCTION:
+            assert statement.name is not None
+            return DdlResult.column("result", [show_create_function(statement.name, context)])
         case ShowKind.CATALOGS:
             return _names(statement, "catalog name", list(context.catalog.catalogs()))
         case ShowKind.DATABASES:
@@ -64,6 +71,14 @@ def _database(statement: Show, context: BindContext) -> tuple[str, str]:
         check_database(context.current_catalog, context.current_database, context, statement.span)
         return context.current_catalog, context.current_database
     return database_path(statement.name.parts, context, statement.name.span)
+
+
+def _functions(statement: Show, context: BindContext) -> list[CatalogFunction]:
+    """The users' functions of the database, with the temporary system functions, by name."""
+    database = _database(statement, context)
+    found = {f.path.name: f for f in context.catalog.functions(*database)}
+    found |= {f.path.name: f for f in context.catalog.functions("", "")}
+    return [f for _, f in sorted(found.items())]
 
 
 def _databases(statement: Show, context: BindContext) -> list[str]:

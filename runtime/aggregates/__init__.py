@@ -67,6 +67,11 @@ def make_accumulator(
 def _make_plain(
     call: AggregateCall, argument_types: tuple[LogicalType, ...], is_retracting: bool
 ) -> Accumulator:
+    if call.ref is not None:
+        # Its modules are many, which most jobs do without.
+        from runtime.aggregates.user_aggregate import UserAggregate
+
+        return UserAggregate(call, argument_types)
     found = (_RETRACTING if is_retracting else {}).get(call.function) or _SIMPLE.get(call.function)
     if found is None:
         raise InternalError(f"aggregate function {call.function} has no accumulator")

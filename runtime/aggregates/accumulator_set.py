@@ -15,7 +15,7 @@ from runtime.kernels.buffers import unpack_bits, view_bitmap, view_buffer
 from runtime.state.arrays import Array
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
-from sqlstream.functions import AGGREGATE_FUNCTIONS
+from sqlstream.functions import signature_of
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType
 
@@ -28,7 +28,7 @@ def accumulator_width(call: AggregateCall) -> int:
 def accumulator_types(
     call: AggregateCall, argument_types: tuple[LogicalType, ...]
 ) -> tuple[LogicalType, ...]:
-    layout = AGGREGATE_FUNCTIONS[call.function].accumulator
+    layout = signature_of(call).accumulator
     assert layout is not None, f"{call.function} has one phase"
     return layout(argument_types)
 

@@ -13,7 +13,7 @@ from runtime.kernels.buffers import to_array, view_values
 from runtime.state.arrays import Array, first_slots
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema
 from sqlstream.expressions import AggregateCall
-from sqlstream.functions import AGGREGATE_FUNCTIONS
+from sqlstream.functions import signature_of
 from sqlstream.functions.aggregates import accumulator_fields
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType
@@ -24,7 +24,7 @@ ArgumentTypes = tuple[tuple[LogicalType, ...], ...]
 
 def row_partials(calls: tuple[AggregateCall, ...], schema: Schema) -> Partials:
     """How a phase that reads rows keeps them: as merged partials, or as rows when a call cannot be merged."""
-    if all(AGGREGATE_FUNCTIONS[c.function].accumulator is not None and not c.is_distinct for c in calls):
+    if all(signature_of(c).accumulator is not None and not c.is_distinct for c in calls):
         return MergedPartials(calls, row_argument_types(calls, schema))
     # DISTINCT, FIRST_VALUE and others need the rows.
     return RawRows(calls, schema)

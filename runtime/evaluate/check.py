@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sqlstream import types as sql
-from sqlstream.expressions import Call, Expression, walk
+from sqlstream.expressions import Call, Expression, InputRef, transform, walk
 
 # These compute every call that type-checks: most expressions need no further check, nor the compiler for it.
 _TOTAL = frozenset({
@@ -26,14 +26,20 @@ def check_expression(expression: Expression) -> None:
     constant, a CAST between types that do not convert)."""
     if all(_is_total(node) for node in walk(expression)):
         return
+    # A user's function is not imported where a statement is planned.
+    expression = transform(expression, _without_user_call)
     from runtime.evaluate.context import EvaluationContext
     from runtime.evaluate.program import Program
 
     Program((expression,), EvaluationContext())
 
 
+def _without_user_call(node: Expression) -> Expression:
+    return InputRef(0, node.type) if isinstance(node, Call) and node.ref is not None else node
+
+
 def _is_total(node: Expression) -> bool:
-    if not isinstance(node, Call):
+    if not isinstance(node, Call) or node.ref is not None:
         return True
     if node.function in ("CAST", "TRY_CAST"):
         return node.type.root in _PLAIN_CASTS and node.args[0].type.root in _PLAIN_CASTS

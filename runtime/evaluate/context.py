@@ -15,14 +15,15 @@ TIME_ZONE_OPTION = "table.local-time-zone"
 @dataclasses.dataclass
 class EvaluationContext:
     """`time_zone` is the session's, for TIMESTAMP_LTZ values; `now_ms` returns milliseconds since the epoch,
-    `watermark_ms` the operator's watermark, None before the first."""
+    `watermark_ms` the operator's watermark, None before the first; `config` are the job's settings."""
 
     now_ms: Callable[[], int] = lambda: 0
     time_zone: str = "UTC"
     random: np.random.Generator = dataclasses.field(default_factory=np.random.default_rng)
     watermark_ms: Callable[[], int | None] = lambda: None
+    config: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @staticmethod
     def of(now_ms: Callable[[], int], config: Mapping[str, str]) -> EvaluationContext:
         """The context of an operator with this clock and these settings; UserError for an unknown time zone."""
-        return EvaluationContext(now_ms, check_time_zone(config.get(TIME_ZONE_OPTION, "UTC")))
+        return EvaluationContext(now_ms, check_time_zone(config.get(TIME_ZONE_OPTION, "UTC")), config=config)

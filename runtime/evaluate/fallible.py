@@ -53,6 +53,8 @@ def _is_nonzero_literal(divisor: Expression) -> bool:
 def _fails_often(call: Expression) -> bool:
     if not isinstance(call, Call):
         return False
+    if call.ref is not None:
+        return True
     if call.function in _DIVISIONS:
         return call.type.root not in sql.APPROXIMATE_ROOTS and not _is_nonzero_literal(call.args[1])
     if call.function in _OF_DATA or (call.function in _WITH_ERROR_CLAUSE and len(call.args) > 2):

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.fallible import can_fail, fails_rarely
 from runtime.evaluate.growth import check_growth
-from runtime.evaluate.kernel import Datum, as_array, too_large
+from runtime.evaluate.kernel import Builder, Datum, as_array, too_large
 from runtime.evaluate.literal import evaluate_literal
 from runtime.evaluate.split import split_families, split_family
 from sqlstream.arrow import to_arrow_type
@@ -111,7 +111,7 @@ class Program:
     def _call_step(self, call: Call) -> _Step:
         from runtime.evaluate.registry import BUILDERS
 
-        builder = BUILDERS.get(call.function)
+        builder = BUILDERS.get(call.function) if call.ref is None else _user_builder()
         if builder is None:
             raise InternalError(f"function {call.function} has no implementation")
         args = [self._compile(a) for a in call.args]
@@ -163,7 +163,7 @@ class Program:
             _as_literal(arg, self._constants[slot]) if slot in self._constants else arg
             for arg, slot in zip(call.args, slots, strict=True)
         )
-        return Call(call.function, known, call.type, call.span)
+        return call.with_args(known)
 
     def _lazy_step(self, call: Call) -> _Step:
         if call.function in ("AND", "OR"):
@@ -173,6 +173,12 @@ class Program:
         if not all(fails_rarely(a) for a in call.args):
             return lazy
         return _unless_it_fails(Program((call,), self._context, is_lazy=False), lazy)
+
+
+def _user_builder() -> Builder:
+    from runtime.python.calls import build_user_call
+
+    return build_user_call
 
 
 def _unless_it_fails(eager: Program, lazy: _Step) -> _Step:

@@ -93,6 +93,7 @@ def describe_tasks(
             splits=deployment.splits_of(s),
             checkpoint_directory=deployment.checkpoint_directory,
             restore=deployment.restore_of(s),
+            python=job.python,
         )
         for s in subtasks
     }

@@ -36,7 +36,15 @@ from sqlstream.graph.job_graph import ChainedOperator
 from sqlstream.graph.key_groups import key_groups_of
 from sqlstream.messages.checkpoint import InFlightItems, TaskRestore
 from sqlstream.messages.rpc import ResultPartitionDescriptor, SinkCommittables, TaskDeploymentDescriptor
-from sqlstream.specs import BatchQuerySpec, InferTableSpec, LookupJoinSpec, SinkSpec, SourceSpec, ValuesSpec
+from sqlstream.specs import (
+    BatchQuerySpec,
+    InferTableSpec,
+    InspectFunctionSpec,
+    LookupJoinSpec,
+    SinkSpec,
+    SourceSpec,
+    ValuesSpec,
+)
 from sqlstream.spi.connector import ConnectorContext, LooksUp, SourceReader, TakesSplits
 from sqlstream.spi.files import Files
 
@@ -161,6 +169,7 @@ class TaskOpening:
             take_readable = self._surroundings.mailbox.take_readable
             self._set_input(FinishedInput(self._open_gate(), take_readable, self._opened.partitions))
             return
+        self._use_python_files()
         self._open_operators()
         if self._descriptor.restore is not None:
             since_ms = steady_ms()
@@ -174,9 +183,16 @@ class TaskOpening:
         if self._descriptor.inputs:
             self._open_inputs()
 
+    def _use_python_files(self) -> None:
+        """Users' modules are imported on the task's thread."""
+        if self._descriptor.python is not None:
+            from runtime.python.environment import use_files
+
+            use_files(self._descriptor.python)
+
     def _open_operators(self) -> None:
         head, *behind = self._descriptor.vertex.operators
-        if isinstance(head.spec, SourceSpec | ValuesSpec | InferTableSpec):
+        if isinstance(head.spec, SourceSpec | ValuesSpec | InferTableSpec | InspectFunctionSpec):
             self._opened.position.current = head
             self._chain.add_source(head)
             self._set_source(head, self._open_reader(head))
@@ -270,6 +286,10 @@ class TaskOpening:
             from runtime.inference.inference_reader import InferenceReader
 
             return InferenceReader(spec, self._surroundings.files)
+        if isinstance(spec, InspectFunctionSpec):
+            from runtime.python.inspection_reader import InspectionReader
+
+            return InspectionReader(spec)
         assert isinstance(spec, SourceSpec)
         from runtime.connectors import connector
 

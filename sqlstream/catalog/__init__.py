@@ -5,15 +5,19 @@ from sqlstream.catalog.changes import (
     CatalogConflict,
     PutCatalog,
     PutDatabase,
+    PutFunction,
     PutObject,
     RemoveCatalog,
     RemoveDamaged,
+    RemoveDamagedFunction,
     RemoveDatabase,
+    RemoveFunction,
     RemoveObject,
     RenameObject,
     UseDatabase,
 )
 from sqlstream.catalog.contents import CatalogContents, DatabaseContents
+from sqlstream.catalog.functions import CatalogFunction, system_path
 from sqlstream.catalog.manager import Catalog, CatalogFactory, CatalogManager, CatalogStore
 from sqlstream.catalog.memory import MemoryCatalog
 from sqlstream.catalog.objects import (
@@ -44,6 +48,7 @@ __all__ = [
     "CatalogDatabase",
     "CatalogDefinition",
     "CatalogFactory",
+    "CatalogFunction",
     "CatalogManager",
     "CatalogObject",
     "CatalogReader",
@@ -60,13 +65,17 @@ __all__ = [
     "ObjectPath",
     "PutCatalog",
     "PutDatabase",
+    "PutFunction",
     "PutObject",
     "RemoveCatalog",
     "RemoveDamaged",
+    "RemoveDamagedFunction",
     "RemoveDatabase",
+    "RemoveFunction",
     "RemoveObject",
     "RenameObject",
     "SessionCatalog",
     "UseDatabase",
     "WatermarkDefinition",
+    "system_path",
 ]

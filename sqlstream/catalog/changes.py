@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from sqlstream.catalog.functions import CatalogFunction
 from sqlstream.catalog.objects import CatalogDatabase, CatalogDefinition, CatalogObject, ObjectPath
 
 
@@ -43,6 +44,28 @@ class RenameObject:
     @property
     def target(self) -> ObjectPath:
         return ObjectPath(self.entry.path.catalog, self.entry.path.database, self.name)
+
+
+@dataclasses.dataclass(frozen=True)
+class PutFunction:
+    """Add a function, or replace `expected`; without it there may be no function of its name."""
+
+    entry: CatalogFunction
+    expected: CatalogFunction | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class RemoveFunction:
+    """Remove a function, which must still be the same."""
+
+    entry: CatalogFunction
+
+
+@dataclasses.dataclass(frozen=True)
+class RemoveDamagedFunction:
+    """Remove a function whose kept definition cannot be read."""
+
+    path: ObjectPath
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +110,11 @@ class UseDatabase:
     database: str
 
 
-ContentsChange = PutObject | RemoveObject | RemoveDamaged | RenameObject | PutDatabase | RemoveDatabase
+FunctionChange = PutFunction | RemoveFunction | RemoveDamagedFunction
+
+ContentsChange = (
+    PutObject | RemoveObject | RemoveDamaged | RenameObject | FunctionChange | PutDatabase | RemoveDatabase
+)
 """A change within one catalog."""
 
 CatalogChange = ContentsChange | PutCatalog | RemoveCatalog | UseDatabase
@@ -98,7 +125,9 @@ def changed_catalog(change: ContentsChange) -> str:
     match change:
         case PutObject(entry) | RemoveObject(entry) | RenameObject(entry):
             return entry.path.catalog
-        case RemoveDamaged(path):
+        case PutFunction(function) | RemoveFunction(function):
+            return function.path.catalog
+        case RemoveDamaged(path) | RemoveDamagedFunction(path):
             return path.catalog
         case PutDatabase() | RemoveDatabase():
             return change.catalog

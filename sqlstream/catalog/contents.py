@@ -10,28 +10,35 @@ from msgspec.structs import replace
 from sqlstream.catalog.changes import (
     CatalogConflict,
     ContentsChange,
+    FunctionChange,
     PutDatabase,
+    PutFunction,
     PutObject,
     RemoveDamaged,
+    RemoveDamagedFunction,
     RemoveDatabase,
+    RemoveFunction,
     RemoveObject,
     RenameObject,
 )
+from sqlstream.catalog.functions import CatalogFunction
 from sqlstream.catalog.objects import CatalogDatabase, CatalogObject, ObjectPath
 
 
 @dataclasses.dataclass(frozen=True)
 class DatabaseContents:
-    """A database with its tables and views by name. `damaged` names those whose kept definition cannot be read, with the
-    reason."""
+    """A database with its tables and views by name, and its functions, whose names are apart. `damaged` and `damaged_functions`
+    name those whose kept definition cannot be read, with the reason."""
 
     database: CatalogDatabase = dataclasses.field(default_factory=CatalogDatabase)
     objects: Mapping[str, CatalogObject] = dataclasses.field(default_factory=dict)
     damaged: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    functions: Mapping[str, CatalogFunction] = dataclasses.field(default_factory=dict)
+    damaged_functions: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
-        return not self.objects and not self.damaged
+        return not (self.objects or self.damaged or self.functions or self.damaged_functions)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,6 +68,8 @@ def changed(contents: CatalogContents, change: ContentsChange) -> CatalogContent
                 raise CatalogConflict
             moved = replace(entry, path=change.target)
             return _with_object(_without_object(contents, entry), moved, None)
+        case PutFunction() | RemoveFunction() | RemoveDamagedFunction():
+            return _with_function_change(contents, change)
         case PutDatabase(_, name, database, expected_database):
             return _with_database(contents, name, database, expected_database)
         case RemoveDatabase(_, name, is_cascade):
@@ -106,6 +115,25 @@ def _without_damaged(contents: CatalogContents, path: ObjectPath) -> CatalogCont
         raise CatalogConflict
     rest = {name: reason for name, reason in database.damaged.items() if name != path.name}
     after = dataclasses.replace(database, damaged=rest)
+    return dataclasses.replace(contents, databases={**contents.databases, path.database: after})
+
+
+def _with_function_change(contents: CatalogContents, change: FunctionChange) -> CatalogContents:
+    path = change.path if isinstance(change, RemoveDamagedFunction) else change.entry.path
+    database = _database(contents, path.database)
+    functions, damaged = dict(database.functions), dict(database.damaged_functions)
+    match change:
+        case RemoveDamagedFunction():
+            if damaged.pop(path.name, None) is None:
+                raise CatalogConflict
+        case PutFunction(entry, expected):
+            if functions.get(path.name) != expected or path.name in damaged:
+                raise CatalogConflict
+            functions[path.name] = entry
+        case RemoveFunction(entry):
+            if functions.pop(path.name, None) != entry:
+                raise CatalogConflict
+    after = dataclasses.replace(database, functions=functions, damaged_functions=damaged)
     return dataclasses.replace(contents, databases={**contents.databases, path.database: after})
 
 

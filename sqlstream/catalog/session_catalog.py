@@ -5,12 +5,15 @@ from __future__ import annotations
 from sqlstream.catalog.changes import (
     CatalogChange,
     CatalogConflict,
+    PutFunction,
     PutObject,
+    RemoveFunction,
     RemoveObject,
     RenameObject,
     UseDatabase,
 )
 from sqlstream.catalog.contents import CatalogContents, DatabaseContents, changed
+from sqlstream.catalog.functions import CatalogFunction
 from sqlstream.catalog.manager import CatalogManager
 from sqlstream.catalog.objects import (
     DEFAULT_CATALOG,
@@ -33,12 +36,13 @@ class SessionCatalog:
     def __init__(self, manager: CatalogManager | None = None) -> None:
         self.manager = manager or CatalogManager()
         self._temporary: dict[ObjectPath, CatalogObject] = {}
+        self._temporary_functions: dict[ObjectPath, CatalogFunction] = {}
         self.current_catalog = DEFAULT_CATALOG
         self.current_database = self.manager.catalogs()[DEFAULT_CATALOG].definition.default_database
 
     def snapshot(self) -> CatalogSnapshot:
         """One consistent state, for one statement."""
-        return CatalogSnapshot(self.manager.catalogs(), self._temporary)
+        return CatalogSnapshot(self.manager.catalogs(), self._temporary, self._temporary_functions)
 
     def apply(self, change: CatalogChange) -> None:
         """Make a change that a statement has planned on a snapshot; all or none.
@@ -50,8 +54,16 @@ class SessionCatalog:
                 self.current_catalog, self.current_database = catalog, database
             case PutObject(entry) | RemoveObject(entry) | RenameObject(entry) if entry.is_temporary:
                 self._apply_temporary(change)
+            case PutFunction(function) | RemoveFunction(function) if function.is_temporary:
+                self._apply_temporary_function(change)
             case _:
                 self.manager.apply(change)
+
+    def _apply_temporary_function(self, change: PutFunction | RemoveFunction) -> None:
+        # Replaced and not modified: a snapshot holds the former one.
+        rest = {p: e for p, e in self._temporary_functions.items() if p != change.entry.path}
+        added = {change.entry.path: change.entry} if isinstance(change, PutFunction) else {}
+        self._temporary_functions = rest | added
 
     def _apply_temporary(self, change: PutObject | RemoveObject | RenameObject) -> None:
         path = change.entry.path
@@ -101,6 +113,15 @@ class SessionCatalog:
 
     def columns(self, path: ObjectPath) -> tuple[Column, ...]:
         return self.snapshot().columns(path)
+
+    def function(self, path: ObjectPath, is_temporary: bool) -> CatalogFunction | None:
+        return self.snapshot().function(path, is_temporary)
+
+    def is_damaged_function(self, path: ObjectPath) -> bool:
+        return self.snapshot().is_damaged_function(path)
+
+    def functions(self, catalog: str, database: str) -> tuple[CatalogFunction, ...]:
+        return self.snapshot().functions(catalog, database)
 
     def list(self, catalog: str, database: str) -> tuple[CatalogObject, ...]:
         return self.snapshot().list(catalog, database)

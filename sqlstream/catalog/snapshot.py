@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from sqlstream.catalog.contents import CatalogContents, DatabaseContents
+from sqlstream.catalog.functions import CatalogFunction
 from sqlstream.catalog.manager import Catalog
 from sqlstream.catalog.objects import (
     CatalogDatabase,
@@ -41,6 +42,12 @@ class CatalogReader(Protocol):
 
     def list(self, catalog: str, database: str) -> tuple[CatalogObject, ...]: ...
 
+    def function(self, path: ObjectPath, is_temporary: bool) -> CatalogFunction | None: ...
+
+    def is_damaged_function(self, path: ObjectPath) -> bool: ...
+
+    def functions(self, catalog: str, database: str) -> tuple[CatalogFunction, ...]: ...
+
 
 class CatalogSnapshot:
     """The catalogs at one moment, each as it was when it was first asked for; so a plan never mixes two states of a catalog,
@@ -51,10 +58,14 @@ class CatalogSnapshot:
     """
 
     def __init__(
-        self, catalogs: Mapping[str, Catalog], temporary: Mapping[ObjectPath, CatalogObject] | None = None
+        self,
+        catalogs: Mapping[str, Catalog],
+        temporary: Mapping[ObjectPath, CatalogObject] | None = None,
+        temporary_functions: Mapping[ObjectPath, CatalogFunction] | None = None,
     ) -> None:
         self._catalogs = catalogs
         self._temporary = temporary or {}
+        self._temporary_functions = temporary_functions or {}
         self._read: dict[str, CatalogContents] = {}
 
     def catalogs(self) -> tuple[str, ...]:
@@ -111,6 +122,31 @@ class CatalogSnapshot:
         if found is None or isinstance(found, CatalogTable):
             return found.columns if found is not None else ()
         return tuple(Column(f.name, f.type) for f in found.schema.fields)
+
+    def function(self, path: ObjectPath, is_temporary: bool) -> CatalogFunction | None:
+        """The function of that very kind. ExternalError SS5020 for a permanent one whose definition cannot be read."""
+        if is_temporary:
+            return self._temporary_functions.get(path)
+        database = self._database(path.catalog, path.database)
+        if database is not None and path.name in database.damaged_functions:
+            reason = database.damaged_functions[path.name]
+            raise _unreadable(f'function "{path.name}"', reason, ", or drop the function")
+        return None if database is None else database.functions.get(path.name)
+
+    def is_damaged_function(self, path: ObjectPath) -> bool:
+        """Whether a permanent function is there whose definition cannot be read."""
+        found = self._database(path.catalog, path.database)
+        return found is not None and path.name in found.damaged_functions
+
+    def functions(self, catalog: str, database: str) -> tuple[CatalogFunction, ...]:
+        """The visible functions of a database in order of their names, without those that cannot be read; temporary system
+        functions are those of the empty names."""
+        found = self._database(catalog, database) if catalog else None
+        visible = dict(found.functions) if found is not None else {}
+        for path, entry in self._temporary_functions.items():
+            if (path.catalog, path.database) == (catalog, database):
+                visible[path.name] = entry
+        return tuple(entry for _, entry in sorted(visible.items()))
 
     def _contents(self, catalog: str) -> CatalogContents:
         if catalog not in self._read:

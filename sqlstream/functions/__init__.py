@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sqlstream.expressions import AggregateCall
 from sqlstream.functions import (
     aggregates,
     arithmetic,
@@ -20,6 +21,7 @@ from sqlstream.functions import (
     temporal,
 )
 from sqlstream.functions.signature import AggregateFunction, ScalarFunction
+from sqlstream.functions.user import aggregate_signature
 
 SCALAR_FAMILIES: tuple[tuple[str, tuple[ScalarFunction, ...]], ...] = (
     ("Comparisons", comparison.FUNCTIONS),
@@ -45,10 +47,17 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {f.name: f for _, family in SCALAR
 AGGREGATE_FUNCTIONS: dict[str, AggregateFunction] = {f.name: f for f in aggregates.FUNCTIONS}
 """Aggregate functions, by upper-case name."""
 
+
+def signature_of(call: AggregateCall) -> AggregateFunction:
+    """The signature of a call's function, built-in or a user's."""
+    return AGGREGATE_FUNCTIONS[call.function] if call.ref is None else aggregate_signature(call.ref)
+
+
 __all__ = [
     "AGGREGATE_FUNCTIONS",
     "SCALAR_FAMILIES",
     "SCALAR_FUNCTIONS",
     "AggregateFunction",
     "ScalarFunction",
+    "signature_of",
 ]

@@ -19,6 +19,7 @@ from sqlstream.functions.arrays import has_equality
 from sqlstream.functions.bitmap import BITMAP_ARGUMENT
 from sqlstream.functions.comparison import NESTED
 from sqlstream.functions.signature import AggregateFunction
+from sqlstream.functions.user import aggregate_signature
 from sqlstream.schema import Field, Schema
 from sqlstream.types import BIGINT, DOUBLE, LogicalType, TypeRoot
 
@@ -195,7 +196,7 @@ def accumulator_fields(call: AggregateCall, input_schema: Schema) -> tuple[Field
 
     `input_schema` is the schema whose columns the call's arguments number.
     """
-    layout = _find(call.function).accumulator
+    layout = (aggregate_signature(call.ref) if call.ref is not None else _find(call.function)).accumulator
     if layout is None or call.is_distinct:
         return None
     types = layout(tuple(input_schema.fields[a].type for a in call.args))

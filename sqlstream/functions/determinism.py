@@ -11,6 +11,8 @@ def is_deterministic(*expressions: Expression) -> bool:
     for expression in expressions:
         for node in walk(expression):
             if isinstance(node, Call):
+                if node.ref is not None and not node.ref.is_deterministic:
+                    return False
                 function = SCALAR_FUNCTIONS.get(node.function)
                 if function is not None and not function.is_deterministic:
                     return False

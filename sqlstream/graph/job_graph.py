@@ -8,6 +8,7 @@ import msgspec
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import InternalError, Span
+from sqlstream.graph.python_files import PythonFiles
 from sqlstream.graph.scaling import Scaling
 from sqlstream.graph.state_identity import StateIdentity
 from sqlstream.graph.stream_graph import Exchange
@@ -16,6 +17,7 @@ from sqlstream.specs import (
     BatchQuerySpec,
     ChangingSinkSpec,
     InferTableSpec,
+    InspectFunctionSpec,
     LookupJoinSpec,
     SinkSpec,
     SourceSpec,
@@ -78,7 +80,7 @@ class JobEdge(msgspec.Struct, frozen=True):
 
 class JobGraph(msgspec.Struct, frozen=True):
     """Vertices in topological order. `config` holds the settings in force when the statement was planned. `scaling` is what the
-    graph for another parallelism follows from; jobs of batch engines have none."""
+    graph for another parallelism follows from; jobs of batch engines have none. `python` are modules of users' functions."""
 
     job_id: str
     name: str
@@ -87,6 +89,7 @@ class JobGraph(msgspec.Struct, frozen=True):
     config: dict[str, str] = {}
     version: int = 1
     scaling: Scaling | None = None
+    python: PythonFiles | None = None
 
     @property
     def is_query(self) -> bool:
@@ -104,7 +107,9 @@ class JobGraph(msgspec.Struct, frozen=True):
         """Whether a statement runs the job to learn something before its own job is there."""
         heads = (v.operators[0].spec for v in self.vertices)
         return any(
-            isinstance(s, InferTableSpec) or (isinstance(s, BatchQuerySpec) and s.is_explained) for s in heads
+            isinstance(s, InferTableSpec | InspectFunctionSpec)
+            or (isinstance(s, BatchQuerySpec) and s.is_explained)
+            for s in heads
         )
 
     @property

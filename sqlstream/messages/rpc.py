@@ -37,6 +37,7 @@ import msgspec
 
 from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import JobEdge, JobVertex
+from sqlstream.graph.python_files import PythonFiles
 from sqlstream.messages.checkpoint import SubtaskState, TaskRestore
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.spi.committable import Committable
@@ -118,7 +119,7 @@ class TaskDeploymentDescriptor(msgspec.Struct, frozen=True):
     `inputs` and `outputs` are in the order of the job's edges. Sinks that send rows to the client (`collect`,
     `print`) send them to the data endpoint at `result_address`, under the job id and the operator id. `splits` are the first of
     a source whose splits are assigned. `checkpoint_directory` is where the job's checkpoints are written, empty when it has
-    no place for any; `restore` is what the attempt goes on from.
+    no place for any; `restore` is what the attempt goes on from. `python` are modules of users' functions.
     """
 
     job_id: str
@@ -135,6 +136,7 @@ class TaskDeploymentDescriptor(msgspec.Struct, frozen=True):
     splits: AssignedSplits | None = None
     checkpoint_directory: str = ""
     restore: TaskRestore | None = None
+    python: PythonFiles | None = None
 
     @property
     def task_name(self) -> str:

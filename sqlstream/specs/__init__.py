@@ -14,6 +14,7 @@ from sqlstream.specs.compare_rows import CompareRowsSpec
 from sqlstream.specs.conflict_check import ConflictCheckSpec
 from sqlstream.specs.expand import ExpandSpec
 from sqlstream.specs.infer_table import InferTableSpec
+from sqlstream.specs.inspect_function import InspectFunctionSpec
 from sqlstream.specs.join import IntervalJoinSpec, JoinKind, JoinSpec, WindowJoinSpec
 from sqlstream.specs.limit import LimitSpec
 from sqlstream.specs.lookup_join import LookupJoinSpec, RetryOnMiss
@@ -59,6 +60,7 @@ __all__ = [
     "FromChangelogSpec",
     "GroupAggregateSpec",
     "InferTableSpec",
+    "InspectFunctionSpec",
     "IntervalJoinSpec",
     "JoinKind",
     "JoinSpec",

@@ -7,7 +7,7 @@ import enum
 import msgspec
 
 from sqlstream.expressions import AggregateCall
-from sqlstream.functions import AGGREGATE_FUNCTIONS
+from sqlstream.functions import signature_of
 from sqlstream.specs.spec import OperatorSpec, StateBound, keys_or_ttl, until_ttl
 from sqlstream.specs.window import WindowSpec
 
@@ -122,8 +122,7 @@ class WindowAggregateSpec(OperatorSpec, frozen=True, tag="window_aggregate"):
             return StateBound(f"the {clock}, which closes windows", True, "key and window")
         # What has no partial result is computed when the window closes.
         is_partial = not self.is_retracting and all(
-            AGGREGATE_FUNCTIONS[c.function].accumulator is not None and not c.is_distinct
-            for c in self.aggregates
+            signature_of(c).accumulator is not None and not c.is_distinct for c in self.aggregates
         )
         return StateBound(
             f"the {clock}, which closes windows", True, "key and slice" if is_partial else "row"

@@ -7,6 +7,7 @@ import enum
 import msgspec
 
 from sqlstream.expressions import Expression, SortKey
+from sqlstream.function_ref import FunctionRef
 from sqlstream.specs.spec import OperatorSpec, StateBound
 
 CONSUME, SPLIT, JUMP, ACCEPT = 0, 1, 2, 3
@@ -66,6 +67,7 @@ class MatchAggregate(msgspec.Struct, frozen=True, tag_field="operand", tag="aggr
     is_distinct: bool = False
     is_final: bool = False
     filter: Expression | None = None
+    ref: FunctionRef | None = None
 
 
 Operand = Navigation | Classifier | MatchNumber | MatchTime | MatchAggregate

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from sqlstream.expressions import SortKey
+from sqlstream.function_ref import FunctionRef
 from sqlstream.specs.spec import OperatorSpec, StateBound, keys_or_ttl, until_ttl
 from sqlstream.types import LogicalType
 
@@ -62,6 +63,7 @@ class OverCall(msgspec.Struct, frozen=True):
     filter: int = -1
     number: int = 0
     skips_nulls: bool = False
+    ref: FunctionRef | None = None
 
     @property
     def is_aggregate(self) -> bool:

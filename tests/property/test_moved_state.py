@@ -54,6 +54,8 @@ CREATE VIEW hops AS SELECT * FROM TABLE(HOP(TABLE asks, DESCRIPTOR(rt), INTERVAL
 CREATE VIEW tumbles AS SELECT * FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(rt), INTERVAL '2' SECOND));
 CREATE VIEW versioned AS SELECT k, MOD(v, 5) AS v, id, rt FROM (
     SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY rt DESC) AS n FROM line) WHERE n = 1;
+CREATE TEMPORARY FUNCTION mean AS 'python_functions.Mean' LANGUAGE PYTHON;
+CREATE TEMPORARY FUNCTION seen AS 'python_functions.Seen' LANGUAGE PYTHON;
 CREATE VIEW highs AS SELECT window_start, window_end, MAX(v) AS high FROM tumbles GROUP BY window_start, window_end;
 """
 """`bids` and `asks` have several splits, so their rows come in any order; `line` has one."""
@@ -72,6 +74,15 @@ QUERIES = {
         SELECT g, CHAR_LENGTH(LISTAGG(v)), CHAR_LENGTH(LISTAGG(DISTINCT v, '; ')), FIRST_VALUE(g), COUNT(id),
             LAST_VALUE(g) FILTER (WHERE id > 5) FROM (
             SELECT k, g, MAX(id) AS id, CAST(MAX(v) AS STRING) AS v FROM line GROUP BY k, g) GROUP BY g""",
+    "aggregate of a user": """
+        SELECT k, mean(v, g), seen(v), mean(DISTINCT v, g) FROM bids GROUP BY k""",
+    "aggregate of a user, retracting": """
+        SELECT g, mean(n, 1) FROM totals GROUP BY g""",
+    "aggregate of a user, by window": """
+        SELECT window_end, g, mean(v, 1), seen(v) FROM hops GROUP BY window_start, window_end, g""",
+    "aggregate of a user, over": """
+        SELECT id, mean(v, 1) OVER (PARTITION BY k ORDER BY rt), seen(v) OVER w, mean(v, 1) OVER w FROM line
+        WINDOW w AS (PARTITION BY k ORDER BY rt ROWS BETWEEN 3 PRECEDING AND CURRENT ROW)""",
     "aggregate of kept values": """
         SELECT k, ARRAY_JOIN(CAST(ARRAY_AGG(v) AS ARRAY<STRING>), ','), PERCENTILE(v, 0.5), CAST(COLLECT(k) AS STRING)
         FROM line GROUP BY k""",

@@ -9,6 +9,7 @@ from planner.lower.ansi import AGGREGATES, REFUSED_AGGREGATES
 from planner.lower.duckdb.numbers import scaled_quotient, unscaled
 from planner.lower.duckdb.refusals import refuse
 from planner.lower.duckdb.types import HUGEINT, type_
+from planner.lower.refusals import PYTHON_HINT
 from sqlstream import types as sql
 from sqlstream.expressions import AggregateCall
 from sqlstream.schema import Schema
@@ -19,6 +20,8 @@ def lower_aggregate(call: AggregateCall, input_schema: Schema) -> exp.Expr:
     """One call over columns c0, c1 … of the relation `i`. UserError SS3301 when the result depends on the order of rows."""
     if call.function == "COUNT":
         return _aggregated("count", call, _counted(call))
+    if call.ref is not None:
+        raise refuse(f"Python aggregate {call.function}", hint=PYTHON_HINT)
     if call.function in ("SUM", "AVG"):
         argument = tree.input_column(call.args[0])
         total = _aggregated("sum", call, argument)

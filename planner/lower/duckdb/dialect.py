@@ -13,6 +13,7 @@ from planner.lower.duckdb.functions import HANDLERS, REFUSED
 from planner.lower.duckdb.local_time import from_local, is_utc
 from planner.lower.duckdb.refusals import ENGINE, refuse
 from planner.lower.duckdb.times import local, milliseconds_of
+from planner.lower.refusals import PYTHON_HINT
 from planner.lower.windows import WindowTerms, lower_window_tvf
 from planner.relational.nodes import WindowTvf
 from sqlstream.expressions import AggregateCall, Call, Literal
@@ -43,6 +44,8 @@ class DuckDbDialect:
         return types.literal(literal)
 
     def call(self, call: Call, args: list[exp.Expr]) -> exp.Expr:
+        if call.ref is not None:
+            raise refuse(f"Python function {call.function}", hint=PYTHON_HINT, span=call.span)
         handler = HANDLERS.get(call.function)
         if handler is None:
             raise refuse(call.function, hint=REFUSED.get(call.function, ""))

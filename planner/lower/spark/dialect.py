@@ -7,6 +7,7 @@ import dataclasses
 from sqlglot import exp
 
 from planner.lower import tree
+from planner.lower.refusals import PYTHON_HINT
 from planner.lower.spark import points
 from planner.lower.spark.aggregates import lower_aggregate
 from planner.lower.spark.arithmetic import ARITHMETIC
@@ -92,6 +93,8 @@ class SparkDialect:
         return literal(constant)
 
     def call(self, call: Call, args: list[exp.Expr]) -> exp.Expr:
+        if call.ref is not None:
+            raise refuse(f"Python function {call.function}", hint=PYTHON_HINT).at(call.span)
         builder = FUNCTIONS.get(call.function)
         if builder is None:
             raise refuse(call.function, hint=REFUSED.get(call.function, ""))

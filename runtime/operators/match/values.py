@@ -181,6 +181,7 @@ class _AggregateValues:
             result,
             operand.is_distinct,
             width if filters else -1,
+            operand.ref,
         )
         self._calls, self._types = (call,), (types,)
         fields = [Field(f"a{i}", t) for i, t in enumerate((*types, *(BOOLEAN for _ in filters), INT))]

@@ -100,7 +100,9 @@ def framed_aggregate(
 def _finished(call: OverCall, types: tuple[LogicalType, ...], partials: list[pa.Array]) -> pa.Array:
     """The results of accumulators in the layout of the call's."""
     slots = first_slots(len(partials[0]))
-    accumulator = make_accumulator(AggregateCall(call.function, call.args, call.type), types, False)
+    accumulator = make_accumulator(
+        AggregateCall(call.function, call.args, call.type, ref=call.ref), types, False
+    )
     accumulator.resize(len(slots))
     accumulator.load(slots, partials)
     return accumulator.results(slots)

@@ -33,7 +33,7 @@ def carried_call(call: OverCall, is_first_of_peers: int) -> AggregateCall:
     if call.function in RANKING:
         by_peers = is_first_of_peers if call.function == "DENSE_RANK" else -1
         return AggregateCall("COUNT", (), BIGINT.not_null(), filter=by_peers)
-    return AggregateCall(call.function, call.args, call.type, filter=call.filter)
+    return AggregateCall(call.function, call.args, call.type, filter=call.filter, ref=call.ref)
 
 
 class FramedCalls:
@@ -71,6 +71,10 @@ class FramedCalls:
                 takes_part &= present_rows(arguments[0])
             found = value_at(call, arguments[0], takes_part, *bounds)
             return found if prior is None else _with_prior(call, found, prior[0], rows)
+        if call.ref is not None and not call.is_distinct:
+            from runtime.operators.over.user_framed import user_framed
+
+            return user_framed(call, types, rows, takes_part, bounds, prior)
         is_whole = call.frame.start is None
         if call.function in FRAMED and (is_whole or not call.is_distinct or call.function in ("MIN", "MAX")):
             for argument in arguments:
@@ -114,7 +118,7 @@ def _laid_out(
     call: OverCall, types: tuple[object, ...], rows: SortedRows, starts: Array, ends: Array
 ) -> pa.Array:
     """Every frame's rows go to an accumulator of its own: for aggregates and DISTINCT that have no quicker way."""
-    own = AggregateCall(call.function, call.args, call.type, call.is_distinct, call.filter)
+    own = AggregateCall(call.function, call.args, call.type, call.is_distinct, call.filter, call.ref)
     sizes = ends - starts
     totals = np.cumsum(sizes)
     found: list[pa.Array] = []

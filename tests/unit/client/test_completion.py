@@ -85,7 +85,7 @@ def candidates(text: str) -> list[str]:
         ("SEL|", ["SELECT"]),
         ("sel|", ["select"]),
         ("SELECT 1; SHO|", ["SHOW"]),
-        ("SHOW CREATE |", ["CATALOG", "TABLE", "VIEW"]),
+        ("SHOW CREATE |", ["CATALOG", "FUNCTION", "TABLE", "VIEW"]),
         ("DROP TABLE |", ["orders", "users", "default_database", "default_catalog", "kept", "IF"]),
         ("DROP VIEW us|", ["user_view"]),
         ("SELECT * FROM orders$|", ["orders$late"]),

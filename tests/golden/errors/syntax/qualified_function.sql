@@ -1,1 +1,1 @@
-SELECT cat.db.f(1)
+SELECT a.b.c.f(1)

@@ -45,7 +45,7 @@ from sqlstream.errors import UserError
         "@a",
         ":a",
         "INTERVAL 1 DAY",
-        "a.f(b)",
+        "a.b.c.f(b)",
         "()",
         "CAST(a, INT)",
         "IF a THEN b",

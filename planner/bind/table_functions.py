@@ -1,0 +1,96 @@
+"""LATERAL TABLE(f(…)): the rows that a user's table function makes of each row before it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sqlglot import exp
+
+from planner.bind.column_aliases import column_aliases
+from planner.bind.from_item import FromItem
+from planner.bind.namespace import Namespace
+from planner.bind.over import append_columns
+from planner.bind.scalar import ScalarBinder
+from planner.bind.scope import Scope, ScopeColumn
+from planner.bind.user_functions import bind_user_call, user_function
+from planner.dialect import nodes
+from planner.dialect.habits import foreign_table_function
+from planner.relational.nodes import Filter, Unnest
+from sqlstream.errors import UserError, did_you_mean
+from sqlstream.function_ref import FunctionKind
+
+_WINDOWS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
+_WINDOWS_HINT = (
+    "the window functions are TUMBLE, HOP, CUMULATE and SESSION; your own are made by CREATE FUNCTION"
+)
+
+
+def is_table_function(node: exp.Expr) -> bool:
+    """Whether an item of FROM is a call of a table function."""
+    return isinstance(node, exp.Lateral) and isinstance(node.this, nodes.FunctionCall)
+
+
+def bind_table_function(node: exp.Lateral, left: FromItem, is_outer: bool, namespace: Namespace) -> FromItem:
+    """`left` with a row per row that the function makes. The call is an array of rows, which are then elements of their own.
+    UserError SS1003 for a function that there is none of, SS2030 for one that returns a value."""
+    call = node.this
+    assert isinstance(call, nodes.FunctionCall)
+    span = namespace.span(call)
+    found = user_function(call, namespace)
+    if found is None:
+        written = str(call.meta.get("written", call.this))
+        message = f'the table function "{written}" is not supported yet'
+        hint = foreign_table_function(written.upper()) or did_you_mean(written, _WINDOWS) or _WINDOWS_HINT
+        raise UserError("SS1003", message, span=span, hint=hint)
+    if found.ref.kind is not FunctionKind.TABLE:
+        kind = "an aggregate" if found.ref.kind is FunctionKind.AGGREGATE else "a scalar function"
+        message = f"{found.path.name} is {kind}, and makes no rows"
+        hint = f"write {found.ref.usage} in SELECT"
+        raise UserError("SS2030", message, span=span, hint=hint)
+    for clause, text in (("is_distinct", "DISTINCT"), ("filter", "FILTER"), ("over", "OVER")):
+        if call.args.get(clause):
+            raise UserError("SS2006", f"{found.path.name} takes no {text}: it is no aggregate", span=span)
+    binder = ScalarBinder(namespace, left.scope, f"the arguments of {found.path.name}")
+    rows = bind_user_call(found, tuple(binder.bind(a) for a in call.expressions), span)
+    namespace.context.check_expression(rows)
+    widened, (place,) = append_columns(left.node, [rows])
+    columns = tuple(range(len(left.scope.columns)))
+    alias = node.args.get("alias")
+    name = str(alias.this.name) if alias is not None and alias.this is not None else ""
+    own = tuple(f.name for f in found.ref.result_type.fields)
+    names = column_aliases(alias, own, namespace) or own
+    unnest = Unnest.over(widened, place, columns, names, is_outer, has_ordinality=False)
+    width = len(columns)
+    made = tuple(ScopeColumn(f.name, f.type, (name,) if name else ()) for f in unnest.schema.fields[width:])
+    scope = Scope((*left.scope.columns, *made), (*left.scope.star, *range(width, width + len(made))))
+    return FromItem(dataclasses.replace(unnest, span=span), scope)
+
+
+def bind_join_table_function(left: FromItem, join: exp.Join, namespace: Namespace) -> FromItem:
+    """`left` joined with LATERAL TABLE(f(…)). UserError SS3442 for a join that has no meaning so."""
+    side, on = join.args.get("side"), join.args.get("on")
+    kind = side or join.args.get("kind") or "INNER"
+    if kind in ("RIGHT", "FULL", "SEMI", "ANTI") or join.args.get("using") or join.args.get("method"):
+        written = "NATURAL" if join.args.get("method") else "USING" if join.args.get("using") else kind
+        raise UserError(
+            "SS3442",
+            f"LATERAL TABLE takes no {written} join: its rows belong to the rows before it",
+            span=namespace.span(join),
+            hint="write CROSS JOIN LATERAL TABLE(…) or LEFT JOIN LATERAL TABLE(…) ON TRUE",
+        )
+    is_always = on is None or (isinstance(on, exp.Boolean) and bool(on.this))
+    if side == "LEFT" and not is_always:
+        message = "LEFT JOIN LATERAL TABLE takes ON TRUE alone"
+        hint = "compute the condition in the function, or filter its rows in a CROSS JOIN"
+        raise UserError("SS3442", message, span=namespace.span(on), hint=hint)
+    qualifiers = {q[-1] for q in left.scope.qualifiers if q}
+    alias = join.this.args.get("alias")
+    if alias is not None and str(alias.this.name) in qualifiers:
+        name, hint = str(alias.this.name), "give one of them another name with AS"
+        raise UserError("SS2012", f'"{name}" is named twice in FROM', span=namespace.span(alias), hint=hint)
+    item = bind_table_function(join.this, left, side == "LEFT", namespace)
+    if is_always or on is None:
+        return item
+    condition = ScalarBinder(namespace, item.scope, "ON").bind_condition(on)
+    filtered = Filter(input=item.node, condition=condition, schema=item.node.schema, span=namespace.span(on))
+    return FromItem(filtered, item.scope)

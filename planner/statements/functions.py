@@ -1,0 +1,262 @@
+"""CREATE, ALTER and DROP FUNCTION, and what SHOW and DESCRIBE say of users' functions."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec.structs import replace
+
+from planner.bind.calls import is_builtin
+from planner.bind.context import BindContext
+from planner.bind.names import check_database, suggest
+from planner.bind.user_functions import function_path
+from planner.dialect.parser import parse_type
+from planner.dialect.statements import AlterFunction, CreateFunction, DropFunction, FunctionBody, Identifier
+from planner.statements.quoting import literal, quoted
+from planner.statements.result import DdlResult
+from sqlstream.arrow import to_arrow_type
+from sqlstream.catalog import (
+    CatalogFunction,
+    ObjectPath,
+    PutFunction,
+    RemoveDamagedFunction,
+    RemoveFunction,
+    system_path,
+)
+from sqlstream.errors import SqlStreamError, UserError
+from sqlstream.function_ref import FunctionKind, FunctionRef, InspectedFunction
+from sqlstream.functions.user import skips_null
+from sqlstream.types import LogicalType, TypeRoot
+
+_CLASS_NAME = re.compile(r"([^\W\d]\w*\.)+[^\W\d]\w*")
+
+
+def create_function(statement: CreateFunction, context: BindContext) -> DdlResult:
+    """The change that adds the function; none for IF NOT EXISTS when it exists. UserError SS2031 for an object that is no
+    function,
+    at the place of its name."""
+    path = _path(statement, context)
+    kind = _kind(statement)
+    is_damaged = not statement.is_temporary and context.catalog.is_damaged_function(path)
+    if is_damaged or context.catalog.function(path, statement.is_temporary) is not None:
+        if statement.if_not_exists:
+            return DdlResult.ok(done=f'{kind} "{path.name}" exists already: nothing changed')
+        raise UserError(
+            "SS2013",
+            f'{kind} "{path.name}" exists already',
+            span=statement.name.span,
+            hint="drop it first, or write CREATE FUNCTION IF NOT EXISTS",
+        )
+    entry = _resolved(path, statement.body, statement.is_temporary, context)
+    is_hidden = not entry.is_system and is_builtin(path.name.upper())
+    note = ""
+    if is_hidden:
+        qualified = f"{path.database}.{path.name}"
+        note = f"a built-in function has the name too: {path.name}(…) calls that one, {qualified}(…) this one"
+    return DdlResult.ok(PutFunction(entry), done=f'{kind} "{path.name}" created', note=note)
+
+
+def alter_function(statement: AlterFunction, context: BindContext) -> DdlResult:
+    """The change that replaces the function."""
+    path = _path(statement, context)
+    kind = _kind(statement)
+    found = context.catalog.function(path, statement.is_temporary)
+    if found is None:
+        if statement.if_exists:
+            return DdlResult.ok(done=f'{kind} "{path.name}" does not exist: nothing to alter')
+        raise _missing(path, kind, statement.name, context)
+    entry = _resolved(path, statement.body, statement.is_temporary, context)
+    return DdlResult.ok(PutFunction(entry, found), done=f'{kind} "{path.name}" altered')
+
+
+def drop_function(statement: DropFunction, context: BindContext) -> DdlResult:
+    """Remove the function; a missing one is an error unless IF EXISTS."""
+    path = _path(statement, context)
+    kind = _kind(statement)
+    if not statement.is_temporary and context.catalog.is_damaged_function(path):
+        done = f'function "{path.name}", whose definition could not be read, dropped'
+        return DdlResult.ok(RemoveDamagedFunction(path), done=done)
+    found = context.catalog.function(path, statement.is_temporary)
+    if found is None:
+        other = context.catalog.function(path, True) if not statement.is_temporary else None
+        if other is not None:
+            hint = f"write DROP TEMPORARY FUNCTION {path.name}"
+            message = f'"{path.name}" is a temporary function'
+            raise UserError("SS2002", message, span=statement.name.span, hint=hint)
+        if statement.if_exists:
+            return DdlResult.ok(done=f'{kind} "{path.name}" does not exist: nothing to drop')
+        raise _missing(path, kind, statement.name, context)
+    return DdlResult.ok(RemoveFunction(found), done=f'{kind} "{path.name}" dropped')
+
+
+def show_create_function(name: Identifier, context: BindContext) -> str:
+    """CREATE FUNCTION, which makes the same function again. UserError SS2005 when there is none."""
+    return _create_text(find_function(name, context))
+
+
+def describe_user_function(name: Identifier, is_extended: bool, context: BindContext) -> DdlResult | None:
+    """Signature, types and origin of a user's function; None for a name that means a built-in one, or none."""
+    from planner.bind.user_functions import FunctionCatalog
+
+    found = FunctionCatalog(context.catalog).find(
+        name.parts, context.current_catalog, context.current_database
+    )
+    if found is None:
+        return None
+    ref = found.ref
+    rows: list[tuple[str, str | None]] = [("signature", ref.usage)]
+    if found.comment:
+        rows.append(("description", found.comment))
+    rows += [
+        ("kind", ref.kind.value),
+        ("arguments", ", ".join(str(t) if t is not None else "any type" for t in ref.argument_types)),
+        ("result", str(ref.result_type)),
+        ("language", "PYTHON"),
+        ("class name", found.class_name),
+    ]
+    if is_extended:
+        rows += _extended(found)
+    return DdlResult.info(rows)
+
+
+def _extended(found: CatalogFunction) -> list[tuple[str, str | None]]:
+    ref = found.ref
+    where = "temporary system" if found.is_system else "temporary" if found.is_temporary else "catalog"
+    rows: list[tuple[str, str | None]] = [
+        ("is deterministic", str(ref.is_deterministic).lower()),
+        ("type", ref.mode.value),
+        ("scope", where),
+        ("files", ", ".join(found.files) or None),
+    ]
+    nullable = tuple(t.with_nullable(True) for t in ref.argument_types if t is not None)
+    if len(nullable) == len(ref.argument_types) and skips_null(ref, nullable):
+        of_aggregate = ref.kind is FunctionKind.AGGREGATE
+        meaning = "its row is skipped" if of_aggregate else "the result is NULL"
+        rows.append(("NULL", f"NULL for an argument that is NOT NULL is not passed: {meaning}"))
+    if ref.kind is FunctionKind.AGGREGATE:
+        rows += [
+            ("accumulator", str(ref.accumulator_type)),
+            ("takes updating input", str("retract" in ref.methods).lower()),
+            ("two phases", str("merge" in ref.methods).lower()),
+        ]
+    return rows
+
+
+def find_function(name: Identifier, context: BindContext) -> CatalogFunction:
+    """The user's function of a name, a temporary one first. UserError SS2005 when there is none."""
+    path = function_path(name.parts, context.current_catalog, context.current_database, name.span)
+    candidates = [system_path(path.name)] if len(name.parts) == 1 else []
+    for place, is_temporary in [*((c, True) for c in candidates), (path, True), (path, False)]:
+        found = context.catalog.function(place, is_temporary)
+        if found is not None:
+            return found
+    if is_builtin(path.name.upper()):
+        hint = f"DESCRIBE FUNCTION {path.name} has its signature"
+        raise UserError("SS2002", f'"{path.name}" is a built-in function', span=name.span, hint=hint)
+    raise _missing(path, "function", name, context)
+
+
+def _path(statement: CreateFunction | AlterFunction | DropFunction, context: BindContext) -> ObjectPath:
+    name = statement.name
+    if statement.is_system:
+        if len(name.parts) > 1:
+            hint = f"write FUNCTION {name.parts[-1]}"
+            message = "a system function is in no catalog and database"
+            raise UserError("SS2035", message, span=name.span, hint=hint)
+        return system_path(name.parts[0].lower())
+    path = function_path(name.parts, context.current_catalog, context.current_database, name.span)
+    check_database(path.catalog, path.database, context, name.span)
+    return path
+
+
+def _kind(statement: CreateFunction | AlterFunction | DropFunction) -> str:
+    system = "system " if statement.is_system else ""
+    return f"temporary {system}function" if statement.is_temporary else "function"
+
+
+def _missing(path: ObjectPath, kind: str, name: Identifier, context: BindContext) -> UserError:
+    known = [f.path.name for f in context.catalog.functions(path.catalog, path.database)]
+    hint = suggest(path.name, known, "functions") if known else "SHOW USER FUNCTIONS lists those there are"
+    return UserError("SS2005", f'{kind} "{path.name}" does not exist', span=name.span, hint=hint)
+
+
+def _resolved(
+    path: ObjectPath, body: FunctionBody, is_temporary: bool, context: BindContext
+) -> CatalogFunction:
+    """The function as the Python object declares it."""
+    if _CLASS_NAME.fullmatch(body.class_name) is None:
+        message = f"'{body.class_name}' names no object of a Python module"
+        hint = "write AS 'module.function', or AS 'package.module.function'"
+        raise UserError("SS2031", message, span=body.span, hint=hint)
+    module, _, attribute = body.class_name.rpartition(".")
+    files = tuple(f.path for f in body.files)
+    inspector = context.functions
+    if inspector is None:
+        raise UserError("SS2034", "Python functions cannot be created here", span=body.span)
+    try:
+        declared = inspector.inspect(module, attribute, files)
+    except UserError as error:
+        at_file = next((f.span for f in body.files if f'"{f.path}"' in error.message), None)
+        raise error.at(at_file or body.span) from error.__cause__
+    except SqlStreamError:
+        raise
+    shown = ".".join(p for p in (path.catalog, path.database, path.name) if p)
+    try:
+        ref = _ref(shown, module, attribute, declared)
+    except UserError as error:
+        hint = error.hint or "correct the declaration in the Python module"
+        raise UserError(
+            "SS2032", f"{body.class_name} is declared wrongly: {error.message}", span=body.span, hint=hint
+        ) from None
+    return CatalogFunction(path, body.class_name, ref, files, declared.comment, is_temporary)
+
+
+def _ref(path: str, module: str, attribute: str, declared: InspectedFunction) -> FunctionRef:
+    ref = FunctionRef(
+        path,
+        module,
+        attribute,
+        declared.kind,
+        declared.mode,
+        declared.parameters,
+        tuple(_type(text, "an argument") if text else None for text in declared.argument_types),
+        _type(declared.result_type, "the result"),
+        declared.optional,
+        declared.is_variadic,
+        declared.is_deterministic,
+        _type(declared.accumulator_type, "the accumulator") if declared.accumulator_type else None,
+        declared.methods,
+    )
+    if ref.kind is FunctionKind.TABLE and ref.result_type.root is not TypeRoot.ROW:
+        raise UserError("SS2032", "the rows of a table function are of a ROW type")
+    if ref.kind is FunctionKind.TABLE:
+        names = [f.name for f in ref.result_type.fields]
+        repeated = next((n for n in names if names.count(n) > 1), None)
+        if repeated is not None:
+            raise UserError("SS2032", f'two columns of the rows are "{repeated}"')
+    if ref.kind is FunctionKind.AGGREGATE:
+        # An aggregate of no rows may be NULL, whatever it is of rows.
+        ref = replace(ref, result_type=ref.result_type.with_nullable(True))
+    return ref
+
+
+def _type(text: str, what: str) -> LogicalType:
+    try:
+        found = parse_type(text)
+        to_arrow_type(found)
+    except SqlStreamError as error:
+        raise UserError(
+            "SS2032", f'"{text}" is no type for {what}: {error.message}', hint=error.hint
+        ) from None
+    if found.root in (TypeRoot.NULL, TypeRoot.VARIANT):
+        raise UserError("SS2032", f'"{text}" is no type for {what}', hint="choose a type of values of Python")
+    return found
+
+
+def _create_text(found: CatalogFunction) -> str:
+    kind = "TEMPORARY SYSTEM " if found.is_system else "TEMPORARY " if found.is_temporary else ""
+    name = quoted(found.path.name) if found.is_system else str(found.path)
+    text = f"CREATE {kind}FUNCTION {name} AS {literal(found.class_name)} LANGUAGE PYTHON"
+    if found.files:
+        text += f"\nUSING {', '.join(f'FILE {literal(f)}' for f in found.files)}"
+    return text + "\n"

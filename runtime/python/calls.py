@@ -1,0 +1,233 @@
+"""Calls of users' scalar and table functions as kernels: by row, by Arrow batch, or asynchronously."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.evaluate.context import EvaluationContext
+from runtime.evaluate.kernel import Datum, Kernel, as_array, null_mask
+from runtime.python.loading import load_target
+from runtime.python.traceback_text import user_traceback
+from runtime.python.values import arrow_values, python_values, shown
+from sqlstream.arrow import to_arrow_type
+from sqlstream.errors import UserError
+from sqlstream.expressions import Call
+from sqlstream.function_ref import FunctionKind, FunctionMode, FunctionRef
+from sqlstream.types import LogicalType
+
+TABLE_ROWS_MAX = 20_000_000
+"""Rows that a table function may make of one batch."""
+
+Column = Iterable[Any]
+
+
+def build_user_call(call: Call, context: EvaluationContext) -> Kernel:
+    """The kernel of a call with a `ref`. UserError SS5132 where its Python object cannot be imported.
+
+    Rows with NULL for an argument that is declared NOT NULL are not passed on, and have the result NULL.
+    """
+    ref = call.ref
+    assert ref is not None
+    target = load_target(ref)
+    compute = _compute(call, ref, target, context)
+    result = to_arrow_type(call.type)
+    strict = [
+        place
+        for place, arg in enumerate(call.args)
+        if arg.type.nullable and (t := ref.argument_type(place)) is not None and not t.nullable
+    ]
+    if not call.args:
+        return _without_arguments(ref, compute)
+
+    def kernel(*args: Datum) -> Datum:
+        rows = next((len(a) for a in args if isinstance(a, pa.Array)), 1)
+        if any(not isinstance(args[p], pa.Array) and not args[p].is_valid for p in strict):
+            return pa.nulls(rows, result)
+        missing = null_mask(*(args[p] for p in strict if isinstance(args[p], pa.Array)))
+        if missing is None or not missing.any():
+            return compute(list(args), rows)
+        present = np.flatnonzero(~missing)
+        taken = [a.take(pa.array(present)) if isinstance(a, pa.Array) else a for a in args]
+        found = as_array(compute(taken, len(present)), len(present)) if len(present) else pa.nulls(0, result)
+        places = np.cumsum(~missing) - 1
+        return found.take(pa.array(places, mask=missing))
+
+    return kernel
+
+
+Compute = Callable[[list[Datum], int], Datum]
+
+
+def _compute(call: Call, ref: FunctionRef, target: Any, context: EvaluationContext) -> Compute:
+    if ref.kind is FunctionKind.TABLE:
+        return _table(call, ref, target)
+    if ref.mode is FunctionMode.ARROW:
+        return _by_batch(ref, target, call.type)
+    if ref.mode is FunctionMode.ASYNC:
+        from runtime.python.async_calls import AsyncCalls
+
+        calls = AsyncCalls(ref, target, context.config)
+        return lambda args, rows: arrow_values(calls.run(_columns(args, rows), rows), call.type, ref.name)
+    return _by_row(ref, target, call.type)
+
+
+def _without_arguments(ref: FunctionRef, compute: Compute) -> Kernel:
+    def kernel(rows: int) -> Datum:
+        if not ref.is_deterministic or ref.mode is FunctionMode.ARROW:
+            return compute([pa.nulls(rows)] if ref.mode is FunctionMode.ARROW else [], rows)
+        return compute([], 1)[0]
+
+    return kernel
+
+
+def _columns(args: list[Datum], rows: int) -> list[Column]:
+    return [
+        python_values(a)
+        if isinstance(a, pa.Array)
+        else itertools.repeat(python_values(as_array(a, 1))[0], rows)
+        for a in args
+    ]
+
+
+def _by_row(ref: FunctionRef, target: Callable[..., Any], result: LogicalType) -> Compute:
+    def compute(args: list[Datum], rows: int) -> Datum:
+        columns = _columns(args, rows)
+        found: list[Any] = []
+        try:
+            # As far as it comes: the length tells the row that failed.
+            found.extend(map(target, *columns) if columns else (target() for _ in range(rows)))
+        except (Exception, SystemExit) as error:
+            raise failed(ref, error, _row_of(args, len(found), rows)) from error
+        return arrow_values(found, result, ref.name)
+
+    return compute
+
+
+def _row_of(args: list[Datum], row: int, rows: int) -> list[Any]:
+    if row >= rows:
+        return []
+    return [
+        python_values(as_array(a, 1) if not isinstance(a, pa.Array) else a.slice(row, 1))[0] for a in args
+    ]
+
+
+def _by_batch(ref: FunctionRef, target: Callable[..., Any], result: LogicalType) -> Compute:
+    wanted = to_arrow_type(result)
+
+    def compute(args: list[Datum], rows: int) -> Datum:
+        given = [] if not ref.parameters else [as_array(a, rows) for a in args]
+        try:
+            found = target(*given)
+        except (Exception, SystemExit) as error:
+            raise failed(ref, error, []) from error
+        if isinstance(found, pa.ChunkedArray):
+            found = found.combine_chunks()
+        if not isinstance(found, pa.Array | pa.Scalar):
+            # An array of numpy or pandas.
+            if not hasattr(found, "__array__") and not hasattr(found, "__arrow_array__"):
+                raise _wrong(ref, f"returned {type(found).__name__}, which is no Arrow array")
+            try:
+                found = pa.array(found)
+            except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+                raise _wrong(ref, f"returned an array that is none of Arrow: {error}") from error
+        if isinstance(found, pa.Scalar):
+            found = as_array(found, rows)
+        if len(found) != rows:
+            raise _wrong(ref, f"returned {len(found)} values for {rows} rows")
+        if found.type != wanted:
+            try:
+                found = pc.cast(found, wanted)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+                raise _wrong(
+                    ref, f"returned an array of {found.type} for {result.with_nullable(True)}", str(error)
+                ) from error
+        if not result.nullable and found.null_count:
+            raise _wrong(ref, f"returned NULL for {result}")
+        return found
+
+    return compute
+
+
+def _wrong(ref: FunctionRef, what: str, detail: str = "") -> UserError:
+    hint = "return a pyarrow.Array of the declared result type, with a value for each row"
+    return UserError("SS5131", f"Python function {ref.name} {what}", detail=detail[:500], hint=hint)
+
+
+def _table(call: Call, ref: FunctionRef, target: Callable[..., Any]) -> Compute:
+    wanted = to_arrow_type(call.type)
+    row_type = ref.result_type
+    fields = row_type.fields
+
+    def compute(args: list[Datum], rows: int) -> Datum:
+        columns = _columns(args, rows)
+        items: list[Any] = []
+        counts: list[int] = []
+        try:
+            for row in zip(*columns, strict=False) if columns else itertools.repeat((), rows):
+                made = target(*row)
+                before = len(items)
+                if made is not None:
+                    items.extend(itertools.islice(made, TABLE_ROWS_MAX + 1 - before))
+                if len(items) > TABLE_ROWS_MAX:
+                    raise _wrong(ref, f"makes more than {TABLE_ROWS_MAX:,} rows of one batch")
+                counts.append(len(items) - before)
+        except UserError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise failed(ref, error, _row_of(args, len(counts), rows)) from error
+        offsets = np.zeros(len(counts) + 1, dtype=np.int32)
+        np.cumsum(counts, out=offsets[1:])
+        if len(fields) == 1:
+            own = [i[0] if isinstance(i, tuple) and len(i) == 1 else i for i in items]
+            own = [_only(i, fields[0].name) if isinstance(i, dict) else i for i in own]
+            made_columns = [arrow_values(own, fields[0].type, ref.name)]
+        else:
+            split = _split(items, ref)
+            made_columns = [
+                arrow_values(values, f.type, ref.name) for values, f in zip(split, fields, strict=True)
+            ]
+        values = pa.StructArray.from_arrays(made_columns, fields=list(wanted.value_type))
+        return pa.ListArray.from_arrays(pa.array(offsets), values, type=wanted)
+
+    return compute
+
+
+def _only(item: dict[str, Any], name: str) -> Any:
+    return item[name] if item.keys() == {name} else item
+
+
+def _split(items: list[Any], ref: FunctionRef) -> list[list[Any]]:
+    """The values of each column."""
+    names = [f.name for f in ref.result_type.fields]
+    columns: list[list[Any]] = [[] for _ in names]
+    for item in items:
+        if isinstance(item, dict) and item.keys() <= set(names):
+            item = [item.get(name) for name in names]
+        if not isinstance(item, tuple | list) or len(item) != len(names):
+            raise UserError(
+                "SS5131",
+                f"Python function {ref.name} made {shown(item)} for a row of {len(names)} columns",
+                hint=f"yield tuples of {', '.join(names)}",
+            )
+        for column, value in zip(columns, item, strict=True):
+            column.append(value)
+    return columns
+
+
+def failed(ref: FunctionRef, error: BaseException, row: list[Any], method: str = "") -> UserError:
+    """SS5130, to be raised, for an exception of the user's code."""
+    called = f"{ref.name}.{method}" if method else ref.name
+    said = (str(error).splitlines() or [""])[0][:300]
+    arguments = f" for ({', '.join(map(shown, row))})" if row else ""
+    return UserError(
+        "SS5130",
+        f"Python function {called} failed{arguments}: {type(error).__name__}{': ' if said else ''}{said}",
+        detail=user_traceback(error),
+        hint=f"correct {ref.module}.{ref.attribute}, or keep such rows from it with WHERE or CASE",
+    )

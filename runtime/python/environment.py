@@ -1,0 +1,136 @@
+"""The modules of a job within a process that serves several: each archive is imported once, and its modules hide no other job's.
+
+A module that was shipped is found by its plain name. Of two jobs that ship different modules of one name each has its own:
+the names in `sys.modules` are those of the archive that was imported from last, and functions keep the modules that they were
+made in.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.util
+import io
+import sys
+import threading
+import types
+import zipfile
+from collections import OrderedDict
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from typing import Any
+
+from sqlstream.graph.python_files import PythonFiles
+
+KEPT_MAX = 16
+"""Archives whose modules a process keeps; a job that is still running keeps those that it uses."""
+
+_lock = threading.RLock()
+_kept: OrderedDict[str, PythonEnvironment] = OrderedDict()
+_in_front: PythonEnvironment | None = None
+_of_thread = threading.local()
+
+
+class PythonEnvironment(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
+    """Finds and loads the modules of one archive, from memory. State: the modules, while those of another archive are in
+    front."""
+
+    def __init__(self, files: PythonFiles) -> None:
+        self._prefix = f"<python.files {files.digest[:12]}>/"
+        self._modules: dict[str, types.ModuleType] = {}
+        with zipfile.ZipFile(io.BytesIO(files.archive)) as archive:
+            self._contents = {name: archive.read(name) for name in archive.namelist()}
+        self._packages = {
+            "/".join(parts[:i])
+            for name in self._contents
+            if name.endswith(".py") and (parts := name.split("/"))
+            for i in range(1, len(parts))
+        }
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> ModuleSpec | None:
+        place = fullname.replace(".", "/")
+        is_package = place in self._packages
+        name = f"{place}/__init__.py" if is_package else f"{place}.py"
+        if not is_package and name not in self._contents:
+            return None
+        spec = importlib.util.spec_from_loader(
+            fullname, self, origin=self._prefix + name, is_package=is_package
+        )
+        if spec is not None:
+            spec.has_location = True
+            if is_package:
+                spec.submodule_search_locations = [f"{self._prefix}{place}"]
+        return spec
+
+    def get_source(self, fullname: str) -> str:
+        place = fullname.replace(".", "/")
+        for name in (f"{place}/__init__.py", f"{place}.py"):
+            if name in self._contents:
+                return importlib.util.decode_source(self._contents[name])
+        # A directory of modules without __init__.py.
+        return ""
+
+    def is_package(self, fullname: str) -> bool:
+        return fullname.replace(".", "/") in self._packages
+
+    def get_code(self, fullname: str) -> types.CodeType:
+        place = fullname.replace(".", "/")
+        name = f"{place}/__init__.py" if self.is_package(fullname) else f"{place}.py"
+        return compile(self.get_source(fullname), self._prefix + name, "exec", dont_inherit=True)
+
+    def get_data(self, path: str) -> bytes:
+        """For `pkgutil.get_data`."""
+        found = self._contents.get(path.removeprefix(self._prefix))
+        if found is None:
+            raise FileNotFoundError(path)
+        return found
+
+    def bring_to_front(self) -> None:
+        """Make the names in `sys.modules` those of this archive."""
+        global _in_front
+        if _in_front is self:
+            return
+        if _in_front is not None:
+            _in_front.withdraw()
+        sys.meta_path.insert(0, self)
+        sys.modules.update(self._modules)
+        _in_front = self
+
+    def withdraw(self) -> None:
+        own = {n: m for n, m in sys.modules.items() if getattr(m, "__loader__", None) is self}
+        self._modules = own
+        for name in own:
+            del sys.modules[name]
+        sys.meta_path.remove(self)
+
+    def is_own_file(self, filename: str) -> bool:
+        return filename.startswith(self._prefix)
+
+
+def use_files(files: PythonFiles | None) -> None:
+    """Have this thread import from the archive, until it is called again; None: from what is installed alone."""
+    if files is None:
+        _of_thread.environment = None
+        return
+    with _lock:
+        found = _kept.pop(files.digest, None) or PythonEnvironment(files)
+        _kept[files.digest] = found
+        while len(_kept) > KEPT_MAX:
+            _kept.popitem(last=False)
+    _of_thread.environment = found
+
+
+def import_object(module: str, attribute: str) -> Any:
+    """The object, from the archive of this thread or from what is installed. Whatever the import raises; AttributeError when
+    the module has no such name."""
+    global _in_front
+    environment: PythonEnvironment | None = getattr(_of_thread, "environment", None)
+    with _lock:
+        if environment is not None:
+            environment.bring_to_front()
+        elif _in_front is not None:
+            _in_front.withdraw()
+            _in_front = None
+        return getattr(importlib.import_module(module), attribute)

@@ -1,0 +1,62 @@
+"""Users' functions by their references: imports, and what is wrong with what is found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runtime.python.environment import import_object
+from runtime.python.traceback_text import user_traceback
+from sqlstream.errors import UserError
+from sqlstream.function_ref import FunctionRef
+from sqlstream.python_functions import UserFunction
+
+
+def load_target(ref: FunctionRef) -> Any:
+    """The Python function or aggregate of a reference. UserError SS5132 where this process cannot import it, or where it is
+    declared otherwise than when CREATE FUNCTION was run."""
+    found = load_function(ref.module, ref.attribute, "SS5132")
+    now = found.declared
+    if (now.kind, now.mode, now.parameters, now.methods) != (ref.kind, ref.mode, ref.parameters, ref.methods):
+        raise UserError(
+            "SS5132",
+            f'Python object "{ref.module}.{ref.attribute}" has changed since function {ref.name} was created',
+            hint=f"ALTER FUNCTION {ref.name} AS '{ref.module}.{ref.attribute}' LANGUAGE PYTHON",
+        )
+    return found.target
+
+
+def load_function(module: str, attribute: str, code: str) -> UserFunction:
+    """What a decorator has made of `module.attribute`; UserError of this code, with the user's traceback, when there is none."""
+    name = f"{module}.{attribute}"
+    try:
+        found = import_object(module, attribute)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
+            raise UserError(
+                code,
+                f'there is no Python module "{error.name}"',
+                hint="ship it: SET 'python.files' = 'path/to/module.py', or USING FILE 'path/to/module.py';"
+                " or install it where the TaskManagers run",
+            ) from None
+        raise _failed(name, error, code) from error
+    except AttributeError as error:
+        if error.name == attribute:
+            message = f'Python module "{module}" has no "{attribute}"'
+            raise UserError(code, message, hint="name a function that the module defines") from None
+        raise _failed(name, error, code) from error
+    except (Exception, SystemExit) as error:
+        raise _failed(name, error, code) from error
+    if not isinstance(found, UserFunction):
+        hint = "decorate it: from sqlstream import udf, then @udf(result_type='BIGINT') above the function"
+        raise UserError(code, f'Python object "{name}" is no function of sqlstream', hint=hint)
+    return found
+
+
+def _failed(name: str, error: BaseException, code: str) -> UserError:
+    said = (str(error).splitlines() or [""])[0][:300]
+    return UserError(
+        code,
+        f'importing Python object "{name}" failed: {type(error).__name__}: {said}',
+        detail=user_traceback(error),
+        hint="correct the module, or install what it imports",
+    )
