@@ -66,7 +66,7 @@ class Vocabulary(Protocol):
         """Tables and views; `detail` is "table" or "view"."""
 
     def columns(self, path: tuple[str, ...]) -> Sequence[Name]:
-        """The columns of a table or view, whose path may leave out catalog and database."""
+        """The columns of a table, of one beside it (`t$late`), or of a view; the path may leave out catalog and database."""
 
     def files(self, prefix: str) -> Sequence[Name]:
         """Paths of files and directories that begin with `prefix`; those of directories end with a slash."""

@@ -112,8 +112,17 @@ class _Completion:
         for name in self._vocabulary.tables(catalog, database):
             if name.detail in wanted:
                 self._propose(quoted(name.text), CandidateKind(name.detail), name.detail)
+            if kind == "relation" and name.detail == "table" and "$" in self._cursor.prefix:
+                self._beside(name.text)
         if len(self._cursor.qualifiers) < 2:
             self._databases()
+
+    def _beside(self, table: str) -> None:
+        """`t$late` and `t$errors`, where the table has them; the user has typed a $."""
+        for kind in ("late", "errors"):
+            name = f"{table}${kind}"
+            if self._vocabulary.columns((*self._cursor.qualifiers, name)):
+                self._propose(quoted(name), CandidateKind.TABLE, "table")
 
     def _databases(self) -> None:
         """Databases of the current catalog or of the one before the dot, and catalogs."""
@@ -325,7 +334,11 @@ def quoted(name: str) -> str:
     >>> quoted("order"), quoted("order_id")
     ('`order`', 'order_id')
     """
-    is_plain = name.replace("_", "a").isalnum() and not name[0].isdigit() and name.upper() not in RESERVED
+    is_plain = (
+        name.replace("_", "a").replace("$", "a").isalnum()
+        and name[0] not in "$0123456789"
+        and name.upper() not in RESERVED
+    )
     return name if is_plain else f"`{name.replace('`', '``')}`"
 
 

@@ -48,11 +48,14 @@ class SessionVocabulary:
         return ()
 
     def columns(self, path: tuple[str, ...]) -> Sequence[Name]:
+        from planner.bind.side_tables import find_side_table
+
         if not 1 <= len(path) <= _PATH_PARTS:
             return ()
         current = (self._context.current_catalog, self._context.current_database)
         with contextlib.suppress(SqlStreamError):
-            found = self._context.catalog.get(ObjectPath(*current[: _PATH_PARTS - len(path)], *path))
+            full = ObjectPath(*current[: _PATH_PARTS - len(path)], *path)
+            found = find_side_table(full, self._context, None) or self._context.catalog.get(full)
             return [Name(f.name, str(f.type)) for f in found.schema.fields] if found is not None else ()
         return ()
 

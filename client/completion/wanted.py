@@ -20,8 +20,8 @@ _TAIL = ("ORDER BY", "LIMIT", *_SET_OPERATORS)
 _FOLLOWING: dict[str, tuple[str, ...]] = {
     "SELECT": ("FROM", "AS"),
     "WHERE": ("GROUP BY", "HAVING", "QUALIFY", *_TAIL),
-    "GROUP": ("HAVING", *_TAIL),
-    "HAVING": _TAIL,
+    "GROUP": ("HAVING", "QUALIFY", *_TAIL),
+    "HAVING": ("QUALIFY", *_TAIL),
     "QUALIFY": _TAIL,
     "ORDER": ("ASC", "DESC", "NULLS FIRST", "NULLS LAST", "LIMIT", "OFFSET"),
     "LIMIT": ("OFFSET", *_SET_OPERATORS),
@@ -29,10 +29,10 @@ _FOLLOWING: dict[str, tuple[str, ...]] = {
 }
 """Keywords that may follow a complete expression, by clause."""
 
-_OPERATORS = ("AND", "OR", "IS NULL", "IS NOT NULL", "IN", "NOT IN", "BETWEEN", "LIKE", "SIMILAR TO")
+_OPERATORS = ("AND", "OR", "IS NULL", "IS NOT NULL", "IN", "NOT IN", "BETWEEN", "LIKE", "ILIKE", "SIMILAR TO")
 _AFTER_SOURCE = (
     *("WHERE", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "INNER JOIN", "CROSS JOIN", "GROUP BY"),
-    *("AS", "HAVING", *_TAIL, "FOR SYSTEM_TIME AS OF"),
+    *("AS", "HAVING", "QUALIFY", *_TAIL, "FOR SYSTEM_TIME AS OF", "PIVOT", "UNPIVOT", "MATCH_RECOGNIZE"),
 )
 _OPERANDS = ("CASE", "CAST", "NOT", "EXISTS", "NULL", "TRUE", "FALSE", "INTERVAL", "ARRAY", "MAP", "ROW")
 
@@ -100,7 +100,9 @@ def _in_clause(clause: str, items: Sequence[Item]) -> Wanted:
     """`items` is the content of the clause before the cursor."""
     last = items[-1] if items else None
     if word_of(last) == "BY" and len(items) == 1:
-        return Wanted(("ROLLUP", "CUBE", "GROUPING SETS") if clause == "GROUP" else (), is_operand=True)
+        return Wanted(
+            ("ALL", "ROLLUP", "CUBE", "GROUPING SETS") if clause == "GROUP" else (), is_operand=True
+        )
     match clause:
         case "WITH":
             return _in_with(items)

@@ -89,6 +89,8 @@ def _detour(source: LogicalType, target: LogicalType) -> str:
         return "use TIMESTAMPDIFF(DAY, DATE '1970-01-01', date) for days, or EXTRACT(unit FROM date)"
     if sql.is_numeric(source) and target.root is TypeRoot.DATE:
         return "use TIMESTAMPADD(DAY, days, DATE '1970-01-01') for days since the epoch"
+    if sql.is_numeric(source) and target.root is TypeRoot.BOOLEAN:
+        return "write value <> 0"
     if can_cast(source, sql.STRING) and can_cast(sql.STRING, target):
         return f"go by text if the text is one: CAST(CAST(value AS STRING) AS {plain(target)})"
     return "there is no way from one of these types to the other"

@@ -36,7 +36,8 @@ _FROM_STRING = (
     _NUMERIC | _BINARIES | _TIMESTAMPS | frozenset((TypeRoot.BOOLEAN, TypeRoot.DATE, TypeRoot.TIME))
 )
 _EXPLICIT: dict[TypeRoot, frozenset[TypeRoot]] = {
-    **dict.fromkeys(_NUMERIC, _NUMERIC | {TypeRoot.BOOLEAN}),
+    **dict.fromkeys(_NUMERIC, _NUMERIC),
+    **dict.fromkeys(sql.INTEGER_ROOTS, _NUMERIC | {TypeRoot.BOOLEAN}),
     **dict.fromkeys(_BINARIES, _BINARIES),
     **dict.fromkeys(_INTERVALS, frozenset(sql.INTEGER_ROOTS)),
     TypeRoot.BOOLEAN: _NUMERIC,

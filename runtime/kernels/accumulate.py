@@ -181,7 +181,8 @@ def variance_into(counts, means, squares, slots, values, weights):  # type: igno
             squares[slot] = 0.0
         else:
             means[slot] += weight * delta / count
-            squares[slot] += weight * delta * (value - means[slot])
+            # One value deviates by nothing: what rounding left of those that are retracted goes.
+            squares[slot] = 0.0 if count == 1 else squares[slot] + weight * delta * (value - means[slot])
 
 
 @kernel("void(int64[::1], float64[::1], float64[::1], int64[::1], int64[::1], float64[::1], float64[::1])")
@@ -202,7 +203,8 @@ def merge_variance_into(  # type: ignore[no-untyped-def]
             squares[slot] = 0.0
         else:
             means[slot] += delta * added / count
-            squares[slot] += other_squares[i] + delta * delta * before * added / count
+            rest = other_squares[i] + delta * delta * before * added / count
+            squares[slot] = 0.0 if count == 1 else squares[slot] + rest
 
 
 @kernel("void(int64[::1], int64[::1], int64[::1], int8[::1])")

@@ -18,6 +18,7 @@ TABLES = {
         Name("ts", "TIMESTAMP(3)"),
     ],
     ("users",): [Name("id", "BIGINT"), Name("name", "STRING")],
+    ("orders$late",): [Name("id", "INT"), Name("$watermark", "TIMESTAMP(3)")],
 }
 
 
@@ -87,6 +88,13 @@ def candidates(text: str) -> list[str]:
         ("SHOW CREATE |", ["CATALOG", "FUNCTION", "TABLE", "VIEW"]),
         ("DROP TABLE |", ["orders", "users", "default_database", "default_catalog", "kept", "IF"]),
         ("DROP VIEW us|", ["user_view"]),
+        ("SELECT * FROM orders$|", ["orders$late"]),
+        ("DESCRIBE ord|", ["orders"]),
+        ("SELECT i| FROM orders$late", ["id", "interval"]),
+        ("SELECT `$| FROM orders$late", ["`$watermark`"]),
+        ("SELECT * FROM orders UNP|", ["UNPIVOT"]),
+        ("SELECT id FROM orders GROUP BY AL|", ["ALL"]),
+        ("SELECT id FROM orders WHERE id IL|", ["ILIKE"]),
         ("DROP TABLE IF |", ["EXISTS"]),
         ("DESCRIBE FUNCTION up|", ["UPPER"]),
         ("STOP JOB |", ["'0a1b'"]),

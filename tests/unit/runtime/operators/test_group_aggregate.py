@@ -318,3 +318,18 @@ def test_each_function_gives_its_documented_value(
     for cuts in ([], [1], [1, 2]):
         value = run_operator(GroupAggregateSpec((), (call,)), context, cut(rows, cuts)).rows[-1][1]
         assert value == (pytest.approx(expected) if isinstance(expected, float) else expected)
+
+
+def test_one_value_that_is_left_has_no_deviation() -> None:
+    call = AggregateCall("STDDEV_POP", (0,), sql.DOUBLE)
+    context = operator_context(
+        [Schema.of(("v", sql.DOUBLE))],
+        Schema.of(("r", sql.DOUBLE)),
+        input_modes=[RETRACT],
+        output_mode=UPSERT,
+    )
+    gone = [1.0, 29.0, 13.0]
+    changes = [("+I", 2.0), *(("+I", v) for v in gone), *(("-D", v) for v in gone)]
+    spec = GroupAggregateSpec((), (call,), is_retracting=True)
+    for parts in ([changes], [[change] for change in changes]):
+        assert run_operator(spec, context, parts).rows[-1][1] == 0.0
