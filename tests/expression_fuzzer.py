@@ -233,9 +233,9 @@ UNITS = [
 ]
 SYMBOL_AT = {"EXTRACT": 0, "TIMESTAMPADD": 0, "TIMESTAMPDIFF": 0, "TRIM": 0}
 NOT_BOUND_BY_NAME = {"CAST", "TRY_CAST", "FIELD", "PROCTIME", "CURRENT_WATERMARK"} | {
-    *("CURRENT_DATABASE", "JSON_ITEMS", "JSON_MEMBER", "JSON_MEMBERS"),
+    *("CURRENT_DATABASE", "JSON_ITEMS", "JSON_MEMBER", "JSON_MEMBERS", "ORDERED_ARRAY", "ORDERED_LIST"),
 }
-"""The name of the database is bound as a constant; those of JSON are called by the binder alone, with lists that it makes."""
+"""The name of the database is bound as a constant; the others are called by the binder alone, with arguments that it makes."""
 FUNCTIONS = sorted(set(SCALAR_FUNCTIONS) - NOT_BOUND_BY_NAME)
 CHANCE = {"RAND", "RAND_INTEGER", "UUID"}
 ZONES = ["UTC", "UTC", "Europe/Berlin", "Pacific/Apia", "+05:30"]

@@ -81,4 +81,4 @@ def test_statements_before_text_that_is_no_sql_are_found() -> None:
     assert next(found).text == "SELECT 1"
     with pytest.raises(UserError) as raised:
         next(found)
-    assert raised.value.span == Span(17, 18)
+    assert raised.value.span == Span(17, 20)

@@ -427,7 +427,7 @@ def test_parse_json_fails_for_malformed_json_and_repeated_names(text: str, flag:
         ("CAST(PARSE_JSON(j) AS ARRAY<INT>)", "SS2008"),
         ("CAST(INTERVAL '1' DAY AS VARIANT)", "SS2008"),
         ("PARSE_JSON(i)", "SS2006"),
-        ("PARSE_JSON(j)[TRUE]", "SS2006"),
+        ("PARSE_JSON(j)[TRUE]", "SS2008"),
         ("MAX(PARSE_JSON(j))", "SS2006"),
         ("MAP[PARSE_JSON(j), 1]", "SS3102"),
     ],
