@@ -55,8 +55,6 @@ from sqlstream.catalog import (
     CatalogContents,
     CatalogDatabase,
     CatalogDefinition,
-    CatalogFunction,
-    CatalogObject,
     DatabaseContents,
     ObjectPath,
     PutDatabase,
@@ -190,41 +188,36 @@ class FileCatalog:
     def _read_database(
         self, name: str, database: CatalogDatabase, before: Mapping[str, tuple[Signature, object]]
     ) -> DatabaseContents:
-        objects: dict[str, CatalogObject] = {}
-        damaged: dict[str, str] = {}
-        for entry in entries(os.path.join(self._database_path(name), _TABLES)):
-            stem = entry.name.removesuffix(SUFFIX)
-            object_name = sql_name(stem)
-            if object_name is None or stem == entry.name:
-                logger.warning('"%s" belongs to no table or view and is passed over', entry.path)
-                continue
-            path = ObjectPath(self._name, name, object_name)
-            found = self._definition(entry.path, before, functools.partial(decode_object, path=path))
-            if isinstance(found, str):
-                damaged[object_name] = found
-            else:
-                objects[object_name] = found
-        functions, damaged_functions = self._read_functions(name, before)
+        objects, damaged = self._read_definitions(name, _TABLES, "table or view", decode_object, before)
+        functions, damaged_functions = self._read_definitions(
+            name, _FUNCTIONS, "function", decode_function, before
+        )
         return DatabaseContents(database, objects, damaged, functions, damaged_functions)
 
-    def _read_functions(
-        self, database: str, before: Mapping[str, tuple[Signature, object]]
-    ) -> tuple[dict[str, CatalogFunction], dict[str, str]]:
-        functions: dict[str, CatalogFunction] = {}
+    def _read_definitions(
+        self,
+        database: str,
+        directory: str,
+        kind: str,
+        decode_content: Callable[..., Definition],
+        before: Mapping[str, tuple[Signature, object]],
+    ) -> tuple[dict[str, Definition], dict[str, str]]:
+        """What the files of a directory define, by name, and what is wrong with those that cannot be read."""
+        found: dict[str, Definition] = {}
         damaged: dict[str, str] = {}
-        for entry in entries(os.path.join(self._database_path(database), _FUNCTIONS)):
+        for entry in entries(os.path.join(self._database_path(database), directory)):
             stem = entry.name.removesuffix(SUFFIX)
             name = sql_name(stem)
             if name is None or stem == entry.name:
-                logger.warning('"%s" belongs to no function and is passed over', entry.path)
+                logger.warning('"%s" belongs to no %s and is passed over', entry.path, kind)
                 continue
             path = ObjectPath(self._name, database, name)
-            found = self._definition(entry.path, before, functools.partial(decode_function, path=path))
-            if isinstance(found, str):
-                damaged[name] = found
+            definition = self._definition(entry.path, before, functools.partial(decode_content, path=path))
+            if isinstance(definition, str):
+                damaged[name] = definition
             else:
-                functions[name] = found
-        return functions, damaged
+                found[name] = definition
+        return found, damaged
 
     def _definition(
         self,
