@@ -279,9 +279,11 @@ class TaskManagerLost:
 
 @dataclass(frozen=True)
 class NoTaskManagerLeft:
-    """No TaskManager is registered or on its way, and the ResourceManager requests no other for the present jobs."""
+    """A job lacks slots, no TaskManager is on its way, and the ResourceManager requests none for the present jobs. `registered`
+    are there, and may give slots of other jobs that end."""
 
     error: ErrorInfo
+    registered: int = 0
 
 
 JobMasterEvent = (
