@@ -439,12 +439,13 @@ class StoreCheckpoint:
 
 @dataclass(frozen=True)
 class DiscardCheckpoint:
-    """Remove a checkpoint: its manifest, then its files but those that are `still_needed`."""
+    """Remove a checkpoint: its manifest, then its files but those that are `still_needed`; None, of another job's: those that
+    other checkpoints in the directory refer to."""
 
     job_id: str
     directory: str
     manifest: CheckpointManifest
-    still_needed: frozenset[str]
+    still_needed: frozenset[str] | None
     config: dict[str, str]
 
 
