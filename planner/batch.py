@@ -12,6 +12,7 @@ from planner.bind.context import BindContext
 from planner.collecting import collecting
 from planner.compile import job_name
 from planner.depth import refuse_depth
+from planner.lower.hosting import HostedFunctions
 from planner.physical.connectors import find_connector
 from planner.physical.looked_up_table import looked_up_table
 from planner.physical.sink import sink_spec
@@ -29,8 +30,8 @@ from sqlstream.specs import BatchQuerySpec, SinkSpec, SourceSpec
 from sqlstream.specs.on_conflict import OnConflict
 from sqlstream.types import STRING
 
-Lower = Callable[[RelationalNode, Mapping[str, str], str], str]
-"""A plan, the relation of each table by its name, and the time zone, as SQL of an engine."""
+Lower = Callable[[RelationalNode, Mapping[str, str], str, HostedFunctions], str]
+"""A plan, the relation of each table by its name, and the time zone, as SQL of an engine; it adds to the hosted functions."""
 
 MODE = "execution.runtime-mode"
 STREAM_HINT = f"run it as a stream: SET '{MODE}' = 'STREAMING'"
@@ -155,11 +156,12 @@ def _vertex(
     """The engine's query as head, then the tables that it reads, then the sink."""
     spec = sink_spec(sink, find_connector(context.connectors, sink.table, dict(sink.options), sink.span))
     names = table_names(len(scans))
-    sql = _lowered(sink, dict(zip(scans, names, strict=True)), engine, context)
+    functions = HostedFunctions()
+    sql = _lowered(sink, dict(zip(scans, names, strict=True)), engine, context, functions)
     first = number * 1_000_000
     table_ids = tuple(range(first + 1, first + 1 + len(scans)))
     shared = tuple(n for scan, n in zip(scans, names, strict=True) if _times_read(sink, scan) > 1)
-    query = BatchQuerySpec(engine, sql, table_ids, shared)
+    query = BatchQuerySpec(engine, sql, table_ids, shared, functions=functions.found)
     uid = _uid(number, query, sources, spec)
     title = f"Batch({engine})[{', '.join(dict.fromkeys(s.table for s in sources))}]"
     # The result of a SELECT may have other names than the table's columns; types are those of the sink.
@@ -191,7 +193,13 @@ def _sink_operator(id: int, uid: str, spec: SinkSpec, query_id: int, node: Sink)
     )
 
 
-def _lowered(sink: Sink, names: Mapping[TableScan, str], engine: str, context: BindContext) -> str:
+def _lowered(
+    sink: Sink,
+    names: Mapping[TableScan, str],
+    engine: str,
+    context: BindContext,
+    functions: HostedFunctions,
+) -> str:
     def renamed(node: RelationalNode) -> RelationalNode:
         return _renamed(node, names[node]) if isinstance(node, TableScan) else node
 
@@ -212,7 +220,7 @@ def _lowered(sink: Sink, names: Mapping[TableScan, str], engine: str, context: B
     time_zone = str(config.get(context.config, "table.local-time-zone"))
     relations = {name: name for name in names.values()}
     try:
-        return lower(engine)(rewrite(sink, renamed), relations, time_zone)
+        return lower(engine)(rewrite(sink, renamed), relations, time_zone, functions)
     except UserError as error:
         if error.code == "SS3301" and not error.hint:
             error.hint = STREAM_HINT

@@ -7,6 +7,7 @@ import msgspec
 from sqlstream.graph.job_graph import JobVertex
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import BatchQuerySpec, SinkSpec, SourceSpec
+from sqlstream.specs.hosted_function import HostedFunction
 from sqlstream.specs.sink import COLLECT
 
 
@@ -42,7 +43,7 @@ class BatchOutput(msgspec.Struct, frozen=True):
 
 class BatchPlan(msgspec.Struct, frozen=True):
     """What an engine runs at once. `engine` is `duckdb` or `spark`; `config` holds the settings in force when the statement was
-    planned, `spark.*` keys among them. Each INSERT of a statement set is a plan with the same `job_id`; they may run at the
+    planned, `spark.*` keys among them. `functions` are those of the stream that the SQL calls. Each INSERT of a statement set is a plan with the same `job_id`; they may run at the
     same time."""
 
     job_id: str
@@ -51,6 +52,7 @@ class BatchPlan(msgspec.Struct, frozen=True):
     tables: tuple[BatchTable, ...]
     outputs: tuple[BatchOutput, ...]
     config: dict[str, str] = {}
+    functions: tuple[HostedFunction, ...] = ()
 
 
 def batch_plan(vertex: JobVertex, job_id: str, config: dict[str, str]) -> BatchPlan:
@@ -70,6 +72,7 @@ def batch_plan(vertex: JobVertex, job_id: str, config: dict[str, str]) -> BatchP
         ),
         (BatchOutput(query.sql, vertex.operators[0].output_schema, sink),),
         config,
+        query.functions,
     )
 
 
