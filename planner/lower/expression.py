@@ -40,7 +40,9 @@ def _lower(expression: Expression, engine: EngineDialect, columns: Columns) -> t
     if expression.function == OUTER:
         depth, column = (str(arg) for arg in expression.args)
         return tree.column(f"c{column}", f"outer_{depth}"), 0
-    if not all(engine.has_type(arg.type) for arg in expression.args) and (hosted := engine.hosted(expression)):
+    if not all(engine.has_type(arg.type) for arg in expression.args) and (
+        hosted := engine.hosted(expression)
+    ):
         return _lower_hosted(hosted, expression.type, engine, columns)
     args = [_lower(arg, engine, columns) for arg in expression.args]
     try:

@@ -54,6 +54,7 @@ class DuckDbEngine:
             except Exception as error:
                 raise self._described(error, tables, functions, run) from error
             finally:
+                functions.close()
                 tables.close()
 
     def cancel(self, job_id: str) -> None:

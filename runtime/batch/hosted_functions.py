@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from runtime.batch.casting import cast_column
+from runtime.batch.duckdb_tables import threads
 from runtime.evaluate.compiled import compile_expression
 from runtime.evaluate.context import EvaluationContext
 from runtime.host.clock import now_ms
@@ -22,16 +24,23 @@ if TYPE_CHECKING:
 
 
 class HostedCalls:
-    """The hosted functions of one run. State: what the first of them that failed has raised, which DuckDB hands on as text."""
+    """The hosted functions of one run. State: what the first of them that failed has raised, which DuckDB hands on as text; and
+    the threads that compute, until `close`. A thread of DuckDB's forgets what is local to it after each call, and what is
+    forgotten then must not be a connection, which functions of the stream keep."""
 
     def __init__(self, functions: tuple[HostedFunction, ...], config: Mapping[str, str]) -> None:
         self._functions = functions
         self._context = EvaluationContext.of(now_ms, config) if functions else EvaluationContext()
+        self._threads = ThreadPoolExecutor(threads(config), "hosted functions")
         self.error: BaseException | None = None
 
     def register(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Make the functions known to the database. UserError for one that cannot be loaded."""
         self._create(connection, self._called)
+
+    def close(self) -> None:
+        """End the threads, once the query has ended."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     def declare(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Make their names and types known, for a query that does not run: nothing of the users is loaded."""
@@ -43,10 +52,15 @@ class HostedCalls:
         make: Callable[[HostedFunction, pa.DataType], Callable[..., pa.Array]],
     ) -> None:
         for function in self._functions:
-            fields = (*(Field(f"a{i}", t) for i, t in enumerate(function.arguments)), Field("r", function.call.type))
+            fields = (
+                *(Field(f"a{i}", t) for i, t in enumerate(function.arguments)),
+                Field("r", function.call.type),
+            )
             empty = as_duckdb_takes(to_arrow_schema(Schema(fields)).empty_table())
             connection.register("typed", empty)
-            *arguments, result = (row[1] for row in connection.execute("DESCRIBE SELECT * FROM typed").fetchall())
+            *arguments, result = (
+                row[1] for row in connection.execute("DESCRIBE SELECT * FROM typed").fetchall()
+            )
             connection.unregister("typed")
             connection.create_function(
                 function.name,
@@ -64,15 +78,16 @@ class HostedCalls:
         # A user's function is called by one thread at a time, as in a task.
         lock = threading.Lock()
 
+        def computed(columns: tuple[Any, ...]) -> pa.Array:
+            given = [cast_column(_one(column), field) for column, field in zip(columns, arrow, strict=True)]
+            batch = pa.RecordBatch.from_arrays(given, schema=arrow)
+            with lock:
+                made = compute(batch)
+            return _in_duckdb_type(made, result)
+
         def call(*columns: Any) -> pa.Array:
             try:
-                given = [
-                    cast_column(_one(column), field) for column, field in zip(columns, arrow, strict=True)
-                ]
-                batch = pa.RecordBatch.from_arrays(given, schema=arrow)
-                with lock:
-                    made = compute(batch)
-                return _in_duckdb_type(made, result)
+                return self._threads.submit(computed, columns).result()
             except BaseException as error:
                 self.error = self.error or error
                 raise

@@ -11,7 +11,10 @@ from planner.relational.nodes import RelationalNode
 
 
 def lower_duckdb(
-    node: RelationalNode, tables: Mapping[str, str], time_zone: str = "UTC", functions: HostedFunctions | None = None
+    node: RelationalNode,
+    tables: Mapping[str, str],
+    time_zone: str = "UTC",
+    functions: HostedFunctions | None = None,
 ) -> str:
     """The text of `relation.lower` in DuckDB; `tables` maps a table's name to the DuckDB relation (a name or a FROM item)
     with its rows. `functions` takes what the stream's own functions compute; None: they compute nothing."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.ansi import AGGREGATES, REFUSED_AGGREGATES
+from planner.lower import ansi, tree
+from planner.lower.ansi import AGGREGATES
 from planner.lower.duckdb.numbers import scaled_quotient, unscaled
 from planner.lower.duckdb.refusals import refuse
 from planner.lower.duckdb.types import DOUBLE, HUGEINT, type_
-from planner.lower.refusals import PYTHON_HINT
+from planner.lower.refusals import AGGREGATE_HINT
 from sqlstream import types as sql
 from sqlstream.expressions import AggregateCall
 from sqlstream.schema import Schema
 from sqlstream.types import TypeRoot
+
+REFUSED_AGGREGATES = {name: why for name, why in ansi.REFUSED_AGGREGATES.items() if name != "PERCENTILE"}
+"""Aggregate functions that have no exact counterpart, each with the reason."""
 
 
 def lower_aggregate(call: AggregateCall, input_schema: Schema) -> exp.Expr:
@@ -21,7 +24,7 @@ def lower_aggregate(call: AggregateCall, input_schema: Schema) -> exp.Expr:
     if call.function == "COUNT":
         return aggregated("count", call, _counted(call))
     if call.ref is not None:
-        raise refuse(f"Python aggregate {call.function}", hint=PYTHON_HINT)
+        raise refuse(f"Python aggregate {call.function}", hint=AGGREGATE_HINT)
     if call.function in ("SUM", "AVG"):
         argument = tree.input_column(call.args[0])
         total = aggregated("sum", call, argument)
@@ -72,17 +75,24 @@ def _percentile(call: AggregateCall, input_schema: Schema) -> exp.Expr:
     constant shares only."""
     if len(call.args) == 3:
         raise refuse("PERCENTILE with frequencies")
-    value = tree.operate(exp.Add, tree.cast(tree.input_column(call.args[0]), DOUBLE), tree.cast(tree.number(0), DOUBLE))
+    value = tree.operate(
+        exp.Add, tree.cast(tree.input_column(call.args[0]), DOUBLE), tree.cast(tree.number(0), DOUBLE)
+    )
     share = tree.input_column(call.args[1])
     is_array = input_schema.types[call.args[1]].root is TypeRoot.ARRAY
     shares = tree.cast(share if is_array else tree.call("list_value", share), type_(sql.array(sql.DOUBLE)))
     condition = tree.input_column(call.filter) if call.filter >= 0 else None
-    values = tree.call("list_sort", tree.call("list_filter", aggregated("list", call, value), tree.raw("lambda x: x IS NOT NULL")))
+    values = tree.call(
+        "list_sort",
+        tree.call("list_filter", aggregated("list", call, value), tree.raw("lambda x: x IS NOT NULL")),
+    )
     given = tree.filtered(tree.call("any_value", shares), condition)
 
     # Lambdas hold no aggregates, so that both are computed before.
     both = tree.call("list_value", tree.call("row", values, given))
-    made = tree.call("list_extract", tree.call("list_transform", both, tree.raw(_INTERPOLATED)), tree.number(1))
+    made = tree.call(
+        "list_extract", tree.call("list_transform", both, tree.raw(_INTERPOLATED)), tree.number(1)
+    )
     return tree.cast(made if is_array else tree.call("list_extract", made, tree.number(1)), type_(call.type))
 
 

@@ -11,7 +11,10 @@ from planner.relational.nodes import RelationalNode
 
 
 def lower_spark(
-    node: RelationalNode, tables: Mapping[str, str], time_zone: str = "UTC", functions: HostedFunctions | None = None
+    node: RelationalNode,
+    tables: Mapping[str, str],
+    time_zone: str = "UTC",
+    functions: HostedFunctions | None = None,
 ) -> str:
     """The text of `relation.lower` for Spark; `tables` maps a table's name to the relation (a view, or another item of FROM)
     with its rows. Spark calls no function of the stream: nothing is added to `functions`."""
