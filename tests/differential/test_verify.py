@@ -197,7 +197,8 @@ QUERIES_BEYOND_ENGINES = (
     "SELECT JSON_VALUE('{\"a\": ' || CAST(n AS STRING) || '}', '$.a' RETURNING INT), SHA512(city), BITMAP_TO_ARRAY(BITMAP_BUILD("
     "ARRAY[id, n])) FROM retracted",
     "SELECT city, LISTAGG(CAST(id AS STRING), '-') WITHIN GROUP (ORDER BY id DESC), PERCENTILE_CONT(0.3)"
-    " WITHIN GROUP (ORDER BY n), PERCENTILE(n, ARRAY[0.1, 1]) FILTER (WHERE id > 1) FROM retracted GROUP BY city HAVING COUNT(*) > 0",
+    " WITHIN GROUP (ORDER BY n), PERCENTILE(n, ARRAY[0.1, 1]) FILTER (WHERE id > 1) FROM retracted"
+    " GROUP BY city HAVING COUNT(*) > 0",
     "SELECT ARRAY_AGG(city) WITHIN GROUP (ORDER BY id, n) FROM rows_by_key",
     "SELECT * FROM rows_by_key UNPIVOT INCLUDE NULLS (v FOR k IN (id, n))",
     "SELECT CASE WHEN n > 5 THEN plus(n, 10 / (n - 5)) END FROM retracted",
