@@ -125,7 +125,10 @@ def test_overwriting_a_compacted_table_leaves_one_row_of_each_key(
             f" WITH ('connector' = 'filesystem', 'path' = '{path}/{name}', 'format' = 'csv', 'changelog.mode' = 'compacted')"
         )
     )
-    same = "(VALUES (1, 'a', 5), (1, 'a', 5), (2, 'c', 6), (2, 'c', 6)) AS t(id, city, n)"
+    same = (
+        "(SELECT id, CAST(city AS STRING), CAST(n AS BIGINT) FROM"
+        " (VALUES (1, 'a', 5), (1, 'a', 5), (2, 'c', 6), (2, 'c', 6)) AS v(id, city, n)) AS t(id, city, n)"
+    )
     changed(made, f"INSERT INTO {name} VALUES (1, 'a', 1), (3, 'a', 3), (1, 'b', 1)")
     changed(made, f"INSERT OVERWRITE {name} SELECT * FROM {same}")
     assert rows(made, name) == [(1, "a", 5), (1, "b", 1), (2, "c", 6)]
