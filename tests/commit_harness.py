@@ -212,7 +212,7 @@ class CheckpointedJob:
 
 
 class ChangingJob(CheckpointedJob):
-    """The same with changes of few keys: row n writes the key n % KEYS anew, or deletes it. Each key is written by one subtask."""
+    """The same with changes of few keys: row n writes the key n % KEYS anew, or deletes it. One subtask writes a key."""
 
     MODE = ChangelogMode.UPSERT
     KEYS = 5

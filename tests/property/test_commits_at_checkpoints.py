@@ -85,9 +85,7 @@ def test_a_compacted_table_has_the_last_row_of_each_key_wherever_the_process_die
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "t")
         options = {"connector": "filesystem", "path": str(path), "format": "json", **COMPACTED}
-        spec = SinkSpec(
-            "t", "filesystem", options, SCHEMA, primary_key=(1,), partition_keys=partition_keys
-        )
+        spec = SinkSpec("t", "filesystem", options, SCHEMA, primary_key=(1,), partition_keys=partition_keys)
         changes = ChangingJob(spec, plan, deaths, lambda: read(options)).run()
         assert sorted(read(options)) == ChangingJob.rows_behind(changes)
         left = [f for f in path.rglob("*") if f.is_file() and not f.name.startswith("part-")]

@@ -185,7 +185,8 @@ def test_slots_of_which_it_is_known_that_they_do_not_come_are_not_awaited(make_j
     job.handle(NoTaskManagerLeft(refused, 1))
     assert (step(job), job.master.phase) == ((DONE, "SS6233"), JobPhase.RUNNING)
     error = job.master.rescaling.known()[0].error
-    assert error is not None and "needs 3 slots, has 1" in error.message and "no room" in error.message
+    assert error is not None
+    assert all(words in error.message for words in ("needs 3 slots, has 1", "no room"))
     # A TaskManager that is lost once its job has begun to start anew: the job turns back.
     rescale(job, at(make_job, 2), "s")
     offer(job, "b0", task_manager="tm1")
@@ -525,7 +526,9 @@ def test_a_job_without_checkpoints_of_its_own_takes_one_to_be_rescaled(make_job:
     assert job.taken(TriggerCheckpoint) == []
 
 
-def test_figures_of_the_job_go_on_from_those_of_the_checkpoint_that_it_goes_on_from(make_job: MakeJob) -> None:
+def test_figures_of_the_job_go_on_from_those_of_the_checkpoint_that_it_goes_on_from(
+    make_job: MakeJob,
+) -> None:
     """After a rescale, a restart and at another JobManager; what was counted behind the checkpoint is counted again."""
 
     def read(name: str, count: int) -> None:
