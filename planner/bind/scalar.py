@@ -26,7 +26,11 @@ from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal
 from sqlstream.function_ref import FunctionKind
 from sqlstream.functions import SCALAR_FUNCTIONS
+from sqlstream.time_units import UNIT_MONTHS, UNIT_MS
 from sqlstream.types import LogicalType, TypeRoot
+
+INTERVAL_UNITS = {"MONTH": 1, "YEAR": UNIT_MONTHS["YEAR"], **UNIT_MS}
+"""What an interval counts in one of these units: months, or milliseconds."""
 
 _BINARY: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
@@ -410,7 +414,12 @@ class ScalarBinder:
 
     def bind_cast(self, node: exp.Cast) -> Expression:
         name = "TRY_CAST" if isinstance(node, exp.TryCast) else "CAST"
-        return explicit_cast(name, self.bind(node.this), nodes.cast_type(node), self.span(node))
+        value, target, span = self.bind(node.this), nodes.cast_type(node), self.span(node)
+        unit = nodes.cast_unit(node)
+        if unit and sql.is_integer(value.type):
+            # A number is one of units: CAST(5 AS INTERVAL DAY) is 5 days.
+            return bind_call("*", (value, Literal(INTERVAL_UNITS[unit], target.not_null())), span)
+        return explicit_cast(name, value, target, span)
 
     def bind_symbol(self, node: exp.Var) -> Expression:
         """A word that is part of a function's syntax, such as the unit of EXTRACT."""

@@ -64,7 +64,9 @@ def _unknown(call: nodes.FunctionCall, namespace: Namespace) -> UserError:
     name, span = str(call.this), namespace.span(call)
     if is_builtin(name) and not foreign_table_function(name):
         kind = "an aggregate" if is_aggregate(name) else "a scalar function"
-        hint = "write it in SELECT; FROM takes tables, UNNEST(array) and table functions"
+        hint = (
+            "call it in SELECT; elements of an array become rows by CROSS JOIN UNNEST(array) AS u (element)"
+        )
         return UserError("SS2030", f"{name} is {kind}, and makes no rows", span=span, hint=hint)
     context = namespace.context
     own = FunctionCatalog(context.catalog).visible(context.current_catalog, context.current_database)
