@@ -417,8 +417,7 @@ class ScalarBinder:
         value, target, span = self.bind(node.this), nodes.cast_type(node), self.span(node)
         unit = nodes.cast_unit(node)
         if unit and sql.is_integer(value.type):
-            # A number is one of units: CAST(5 AS INTERVAL DAY) is 5 days.
-            return bind_call("*", (value, Literal(INTERVAL_UNITS[unit], target.not_null())), span)
+            return _count_of_units(name, value, target, unit, span)
         return explicit_cast(name, value, target, span)
 
     def bind_symbol(self, node: exp.Var) -> Expression:
@@ -469,6 +468,21 @@ def _chain(node: exp.Expr) -> list[exp.Expr]:
         chain.append(part)
         part = part.this
     return chain[::-1]
+
+
+def _count_of_units(
+    function: str, count: Expression, target: LogicalType, unit: str, span: Span | None
+) -> Expression:
+    """A number as an interval: CAST(5 AS INTERVAL DAY) is 5 days. TRY_CAST is NULL for more than an interval holds."""
+    of_one = INTERVAL_UNITS[unit]
+    product = bind_call("*", (count, Literal(of_one, target.not_null())), span)
+    if function == "CAST":
+        return product
+    bits = 31 if target.root is TypeRoot.INTERVAL_YEAR_MONTH else 63
+    most = Literal((2**bits - 1) // of_one, sql.BIGINT.not_null())
+    least = Literal(-((2**bits) // of_one), sql.BIGINT.not_null())
+    fits = (bind_call("<=", (count, most), span), bind_call(">=", (count, least), span))
+    return bind_call("CASE", (bind_call("AND", fits, span), product, Literal(None, product.type)), span)
 
 
 def _with_operand(expression: Expression, stand_in: Expression, operand: Expression) -> Expression:
