@@ -24,7 +24,7 @@ from sqlstream.specs import ChangingSinkSpec, ConflictCheckSpec, DeduplicateSpec
 from sqlstream.specs.on_conflict import OnConflict
 from sqlstream.specs.rank import Ties
 from sqlstream.specs.sink import COLLECT
-from sqlstream.spi.changelog_options import sink_mode_of
+from sqlstream.spi.changelog_options import COMPACTED, ChangelogOptions, sink_mode_of
 from sqlstream.spi.connector import ConnectorDescriptor
 
 
@@ -115,6 +115,7 @@ def _check_updates(
 ) -> None:
     name = node.table.path.name
     replaces = isinstance(spec, ChangingSinkSpec) and descriptor.has_format
+    replaces = replaces and ChangelogOptions.of(spec.options).mode != COMPACTED
     if descriptor.sink_mode.is_insert_only and (node.format_mode.is_insert_only or replaces):
         cause = producer(source)
         hint = "aggregate by window, whose result is append-only, or write where updates can go"

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.connectors.commit_journal import staging_directory, undo_broken_commits
-from runtime.connectors.compacted_files import change_writer
+from runtime.connectors.compacted_files import change_writer, merges
 from runtime.connectors.file_options import FileOptions
 from runtime.connectors.file_paths import partition_directory
 from runtime.connectors.file_sink_options import FileSinkOptions
@@ -33,7 +33,7 @@ from sqlstream.elements import WATERMARK_MIN
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import ChangingSinkSpec, SinkSpec, ValuesSpec
-from sqlstream.spi.changelog_options import COMPACTED, UPSERT, ChangelogOptions, with_op_column
+from sqlstream.spi.changelog_options import UPSERT, ChangelogOptions, with_op_column
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.format import FileWriter
@@ -221,7 +221,7 @@ class FileSinkWriter:
         return file
 
     def _writer(self, stream: BinaryIO) -> FileWriter:
-        if self._changes.mode == COMPACTED and not isinstance(self._spec, ChangingSinkSpec):
+        if merges(self._spec):
             return change_writer(stream, self._file_schema)
         op_column = self._changes.op_column
         if op_column is not None:

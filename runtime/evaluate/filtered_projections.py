@@ -46,7 +46,7 @@ class FilteredProjections:
                 self._shared.append(expression)
             return InputRef(self._width + self._shared.index(expression), expression.type)
         args = tuple(self._without(a, made) for a in expression.args)
-        return Call(expression.function, args, expression.type, expression.span)
+        return expression.with_args(args)
 
     def mask(self, columns: Columns, rows: int) -> tuple[pa.BooleanArray | None, list[pa.Array]]:
         """(which rows are kept, without NULLs, or None for all; the results that `project` reads behind the columns)."""

@@ -12,6 +12,7 @@ MODULES = (
     "runtime.kernels.bitmaps",
     "runtime.kernels.chains",
     "runtime.kernels.changes",
+    "runtime.kernels.chunk_chains",
     "runtime.kernels.csv_records",
     "runtime.kernels.decimals",
     "runtime.kernels.frames",
