@@ -121,7 +121,8 @@ class EmittingSessionAggregate(SessionAggregate):
         columns = self._merge_log() if self._log.chunks else None
         before = concat(self._emitted.chunks) if self._emitted.chunks else None
         shown = self._shown(columns, closed_ms) if columns is not None else None
-        sides = [side for side in (before, shown and shown.columns) if side is not None]
+        now = shown.columns if shown is not None else None
+        sides = [side for side in (before, now) if side is not None]
         if not sides:
             return
         keyed = [
@@ -133,7 +134,7 @@ class EmittingSessionAggregate(SessionAggregate):
         places = [_places(side, count) for side in (groups[:split], groups[split:])]
         rows = [
             _at(side[-1] if side is not None else None, place)
-            for side, place in zip((before, shown and shown.columns), places, strict=True)
+            for side, place in zip((before, now), places, strict=True)
         ]
         is_new, is_gone = (place < 0 for place in places)
         changed = np.flatnonzero(is_new | is_gone | (rows[0] != rows[1]))
