@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from runtime.connectors import connector
-from runtime.jobmanager.events import SinkCommit
+from runtime.jobmanager.events import SinkCommit, StagedRows
 from sqlstream.graph.job_graph import JobGraph, written_tables
-from sqlstream.spi.connector import AbortsCommittables, NotesCommits
+from sqlstream.spi.connector import AbortsCommittables, NamesStagedRows, NotesCommits
 from sqlstream.spi.files import Files
 
 
@@ -27,6 +27,12 @@ class ConnectorCommitter:
             sink = connector(commit.spec.connector)
             if isinstance(sink, AbortsCommittables):
                 sink.abort(commit.spec, job_id, list(commit.committables), self._files)
+
+    def remove_staged(self, job_id: str, staged: tuple[StagedRows, ...]) -> None:
+        for rows in staged:
+            sink = connector(rows.spec.connector)
+            if isinstance(sink, NamesStagedRows):
+                sink.remove_staged(rows.spec, job_id, rows.writer_names, self._files)
 
 
 def begin_with(earlier_job_id: str, job: JobGraph, files: Files) -> None:

@@ -22,7 +22,7 @@ from client.server.kept_file import (
     write_file,
 )
 from runtime.jobmanager.collaborators import Committer
-from runtime.jobmanager.events import EndedJob, SinkCommit
+from runtime.jobmanager.events import EndedJob, SinkCommit, StagedRows
 from sqlstream.errors import ErrorInfo, InternalError
 from sqlstream.graph.job_graph import JobGraph, decode_job_graph
 from sqlstream.messages.job_state import JobStatus
@@ -268,6 +268,9 @@ class KeptCommitter:
         if is_last:
             self._store.mark_committing(job_id, checkpoint_id, commits)
         self._committer.commit(job_id, checkpoint_id, commits, is_last)
+
+    def remove_staged(self, job_id: str, staged: tuple[StagedRows, ...]) -> None:
+        self._committer.remove_staged(job_id, staged)
 
     def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
         self._committer.abort(job_id, commits)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, Any
 
@@ -260,6 +260,12 @@ class Filesystem:
             written += [joined.move for joined in _joined(spec, path, committables)]
         forget_commits(path, committables, files)
         remove_uncommitted(path, job_id, written, files)
+
+    def remove_staged(self, spec: SinkSpec, job_id: str, writer_names: Sequence[str], files: Files) -> None:
+        from runtime.connectors.filesystem_sink import remove_staged_by
+
+        path, files = table_path(spec.options["path"]), files_of(spec.options, files)
+        remove_staged_by(path, job_id, writer_names, files)
 
     def version(self, spec: SinkSpec, files: Files) -> str:
         return version_of(spec, files_of(spec.options, files))

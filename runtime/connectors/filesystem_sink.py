@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import itertools
 import os
-import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -21,6 +21,7 @@ from runtime.connectors.file_paths import partition_directory
 from runtime.connectors.file_sink_options import FileSinkOptions
 from runtime.connectors.partition_marks import WATERMARK
 from runtime.connectors.replacing_commit import complete_broken_replacements
+from runtime.connectors.writer_ids import digits_of, new_writer_id
 from runtime.evaluate.values import values_batches
 from runtime.formats import format_of, format_options
 from runtime.formats.op_column import OpColumnWriter, TombstoneWriter
@@ -38,6 +39,7 @@ from sqlstream.specs import ChangingSinkSpec, SinkSpec, ValuesSpec
 from sqlstream.spi.changelog_options import UPSERT, ChangelogOptions, with_op_column
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext
+from sqlstream.spi.files import Files
 from sqlstream.spi.format import FileWriter
 from sqlstream.types import LogicalType
 
@@ -313,7 +315,15 @@ class FileSinkWriter:
 
 def _writer_id(context: ConnectorContext, is_ordered: bool) -> str:
     """Of changes it begins with the time, so that what a later writer adds is read after what is there."""
-    random_digits = uuid.uuid4().hex
+    digits = new_writer_id(context)
     if not is_ordered:
-        return random_digits[:12]
-    return f"{context.now_ms() & (1 << 48) - 1:012x}{random_digits[:8]}"
+        return digits[:12]
+    return f"{context.now_ms() & (1 << 48) - 1:012x}{digits[:8]}"
+
+
+def remove_staged_by(path: str, job_id: str, writer_names: Sequence[str], files: Files) -> None:
+    """Remove the directories of these writers (`_writer_id`), whatever they wrote."""
+    for digits in map(digits_of, writer_names):
+        for writer_id in (digits[:12], "?" * 12 + digits[:8]):
+            for directory in files.match_glob(staging_directory(glob.escape(path), job_id, writer_id)):
+                files.remove(directory)

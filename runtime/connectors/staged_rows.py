@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
 import pyarrow as pa
 
+from runtime.connectors.writer_ids import digits_of, new_writer_id
 from runtime.host.files import file_error
 from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema, without_row_kinds
 from sqlstream.errors import ExternalError
@@ -42,6 +42,12 @@ def remove_staging(path: str, job_id: str, files: Files) -> None:
         files.remove(directory)
 
 
+def remove_staged_by(path: str, job_id: str, writer_names: Sequence[str], files: Files) -> None:
+    """Remove the rows of these writers into the database at this path."""
+    for name in writer_names:
+        files.remove(staging_directory(path, job_id, digits_of(name)[:12]))
+
+
 class StagedRowsWriter:
     """Writes the rows in their order, with their kinds, to Arrow files in a directory of its own, one for each checkpoint.
 
@@ -50,7 +56,7 @@ class StagedRowsWriter:
     def __init__(self, spec: SinkSpec, path: str, context: ConnectorContext) -> None:
         """`path` is the database's."""
         self._context = context
-        self._id = uuid.uuid4().hex
+        self._id = new_writer_id(context)
         self._directory = staging_directory(path, context.job_id, self._id[:12])
         data = to_arrow_schema(spec.schema)
         self._schema = data.append(pa.field(KIND_COLUMN, pa.int8()))

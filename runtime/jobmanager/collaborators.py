@@ -12,6 +12,7 @@ from runtime.jobmanager.events import (
     LoadedCheckpoint,
     SinkCommit,
     SplitsDiscovered,
+    StagedRows,
     StartEnumerator,
 )
 from sqlstream.errors import ErrorInfo
@@ -48,6 +49,9 @@ class Committer(Protocol):
 
     def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
         """Remove what is staged for the job, and what those committables name, also when it has been committed."""
+
+    def remove_staged(self, job_id: str, staged: tuple[StagedRows, ...]) -> None:
+        """Remove what these writers have staged, which no job needs."""
 
 
 class CheckpointStore(Protocol):

@@ -429,6 +429,23 @@ class AbortSinks:
 
 
 @dataclass(frozen=True)
+class StagedRows:
+    """What writers of one sink have staged; `writer_names` as in ConnectorContext."""
+
+    spec: SinkSpec
+    writer_names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RemoveStagedRows:
+    """Remove what attempts have left that others have replaced, while the job goes on. Nothing depends on its success: what stays
+    is removed with the job's end."""
+
+    job_id: str
+    staged: tuple[StagedRows, ...]
+
+
+@dataclass(frozen=True)
 class StoreCheckpoint:
     """Write the manifest, after all that it names; answered by CheckpointStored or CheckpointStoreFailed."""
 
@@ -526,6 +543,7 @@ JobMasterInstruction = (
     | StopEnumerators
     | CommitSinks
     | AbortSinks
+    | RemoveStagedRows
     | StoreCheckpoint
     | DiscardCheckpoint
     | RemoveAborted
@@ -545,6 +563,7 @@ JobManagerInstruction = (
     | StopEnumerators
     | CommitSinks
     | AbortSinks
+    | RemoveStagedRows
     | StoreCheckpoint
     | DiscardCheckpoint
     | RemoveAborted

@@ -33,6 +33,7 @@ from runtime.jobmanager.events import (
     RemoveAborted,
     RemoveCheckpoints,
     RemoveJob,
+    RemoveStagedRows,
     RequestTaskManagers,
     RescaleEnded,
     Send,
@@ -134,6 +135,9 @@ class InstructionExecutor:
                 self._commit_threads.submit(self._commit, instruction)
             case AbortSinks():
                 self._commit_threads.submit(self._abort, instruction).add_done_callback(_log_error)
+            case RemoveStagedRows(job_id, staged):
+                removed = self._commit_threads.submit(self._committer.remove_staged, job_id, staged)
+                removed.add_done_callback(_log_error)
             case StoreCheckpoint():
                 self._checkpoint_threads.submit(self._store_checkpoint, instruction)
             case DiscardCheckpoint() | RemoveAborted() | RemoveCheckpoints():

@@ -45,6 +45,8 @@ class JobEnd:
         phase, output = self._progress.phase, self._output
         if phase in ACTIVE or phase is JobPhase.COMMITTING:
             output.commit_next(now_ms)
+        if phase in ACTIVE:
+            output.remove_discarded()
         if phase is JobPhase.COMMITTING and not output.commits.open:
             self._clean_up(now_ms)
         is_storing = self._parts.checkpoints.is_storing

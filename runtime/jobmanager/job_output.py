@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from runtime.jobmanager.events import AbortSinks, CommitSinks, JobMasterInstruction, SinkCommit
+from runtime.jobmanager.events import (
+    AbortSinks,
+    CommitSinks,
+    JobMasterInstruction,
+    RemoveStagedRows,
+    SinkCommit,
+    StagedRows,
+)
 from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from runtime.jobmanager.sink_commits import DiscardedOutput, SinkCommits, sink_commits, sink_leftovers
 from sqlstream.errors import ErrorInfo, InternalError
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.manifest import SavedCommit
-from sqlstream.spi.committable import LAST_CHECKPOINT_ID
+from sqlstream.specs import SinkSpec
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID, writer_name
 
 
 class JobOutput:
     """Carries out the commits of a job one after the other, those that failed again, and names what is left over at its end.
 
-    State: the commits, the checkpoint with which the job was stopped (`last_id`), the output of replaced attempts, when a commit
-    that failed is repeated and why it failed, whether no commit is tried any more, and whether there may be output that no
-    committable names (`is_unclean`)."""
+    State: the commits, the checkpoint with which the job was stopped (`last_id`), the output of replaced attempts, those of their
+    writers that may have left rows, when a commit that failed is repeated and why it failed, whether no commit is tried any more,
+    and whether there may be output that no committable names (`is_unclean`)."""
 
     def __init__(self, graph: ExecutionGraph, emit: Callable[[JobMasterInstruction], None]) -> None:
         self.commits = SinkCommits()
@@ -28,6 +36,7 @@ class JobOutput:
         self.retry_error: ErrorInfo | None = None
         self.last_id: int | None = None
         self._discarded = DiscardedOutput()
+        self._dead_writers: list[tuple[SinkSpec, str]] = []
         self._graph = graph
         self._job_id = graph.job_graph.job_id
         self._emit = emit
@@ -61,6 +70,23 @@ class JobOutput:
     def discard(self, subtask: ExecutionVertex) -> None:
         """An attempt is replaced: what it wrote after the checkpoint that the next one goes on from does not count."""
         self._discarded.add(subtask)
+        execution = subtask.execution
+        if execution.allocation_id:
+            for operator in subtask.vertex.operators:
+                if isinstance(operator.spec, SinkSpec):
+                    name = writer_name(execution.allocation_id, execution.execution_id, operator.id)
+                    self._dead_writers.append((operator.spec, name))
+
+    def remove_discarded(self) -> None:
+        """Have removed what replaced attempts have staged, once all is committed that complete checkpoints have of it."""
+        if self.commits.open or not self._dead_writers:
+            return
+        by_sink: dict[int, StagedRows] = {}
+        for spec, name in self._dead_writers:
+            found = by_sink.get(id(spec), StagedRows(spec, ()))
+            by_sink[id(spec)] = StagedRows(spec, (*found.writer_names, name))
+        self._dead_writers.clear()
+        self._emit(RemoveStagedRows(self._job_id, tuple(by_sink.values())))
 
     def rescale(self) -> None:
         """The graph has other vertices from here on. No commit may be open, since they name vertices."""

@@ -51,6 +51,7 @@ from sqlstream.specs import (
     SourceSpec,
     ValuesSpec,
 )
+from sqlstream.spi.committable import writer_name
 from sqlstream.spi.connector import ConnectorContext, LooksUp, SourceReader, TakesSplits
 from sqlstream.spi.files import Files
 
@@ -422,6 +423,7 @@ class TaskOpening:
             files=self._surroundings.files,
             emit_result=lambda batch: stream.get().put_rows(batch),
             print_lines=lambda lines, is_error: stream.get().put_lines(lines, is_error),
+            writer_name=writer_name(task.allocation_id, task.execution_id, chained.id),
             on_cancel=self._surroundings.cancellation.add_interrupt,
         )
 

@@ -29,6 +29,11 @@ class Committable(msgspec.Struct, frozen=True):
         return f"{self.writer_id}/{self.checkpoint_id}"
 
 
+def writer_name(allocation_id: str, execution_id: str, operator_id: int) -> str:
+    """Of an attempt's sink: execution ids come again when a server starts again, allocation ids do not."""
+    return f"{allocation_id}/{execution_id}/{operator_id}"
+
+
 def in_order(committables: list[Committable]) -> list[Committable]:
     """In the order in which rows of several writers count, which is the same in every repetition: by checkpoint, then by
     subtask."""

@@ -6,7 +6,7 @@ A connector is one file in runtime/connectors plus one line in its registry. The
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -138,7 +138,8 @@ class ConnectorContext:
     of the operator (`numRecordsRejected`, `numBytesIn`, …). `files` is the file system of runtime/host (tests pass one that
     fails). `job_id` and `vertex_id` name temporary files. `emit_result(batch)` sends rows to the client (connector
     `collect`), and `print_line` writes to the user's terminal (connector `print`). `on_cancel(interrupt)` has another thread call
-    `interrupt` when the task is cancelled, for calls that take long.
+    `interrupt` when the task is cancelled, for calls that take long. `writer_name` is another one for each writer of any job, and
+    known to the JobManager; empty where no job runs.
     """
 
     job_id: str
@@ -154,6 +155,7 @@ class ConnectorContext:
     emit_result: Callable[[pa.RecordBatch], None] = lambda batch: None
     print_lines: Callable[[list[str], bool], None] = lambda lines, is_error: None
     on_cancel: Callable[[Callable[[], None]], None] = lambda interrupt: None
+    writer_name: str = ""
 
 
 FOR_EVERY_READER = "for_every_reader"
@@ -388,6 +390,15 @@ class AbortsCommittables(Protocol):
         process has died before, and what `commit` has made visible of `committables`, when the commit of another sink failed.
         Nobody writes for the job meanwhile, and no completed checkpoint waits for its commit. What was committed before stays.
         Idempotent."""
+
+
+@runtime_checkable
+class NamesStagedRows(Protocol):
+    """A connector that finds what a writer has staged by `ConnectorContext.writer_name`."""
+
+    def remove_staged(self, spec: SinkSpec, job_id: str, writer_names: Sequence[str], files: Files) -> None:
+        """Remove what these writers have staged. They have died, the job goes on with others, and all commits that had rows of
+        them are complete. Idempotent."""
 
 
 @runtime_checkable

@@ -10,7 +10,7 @@ from simulated_story import checkpoint
 from simulated_tasks import Disk
 from simulation.committed_output import CommittedOutput
 
-from runtime.jobmanager.events import SinkCommit
+from runtime.jobmanager.events import SinkCommit, StagedRows
 from sqlstream.errors import ExternalError, FailureReason
 
 
@@ -47,6 +47,9 @@ class SimulatedCommitter:
         self._output.on_committed(job_id, checkpoint_id, files)
         self._say(f"{checkpoint(checkpoint_id)} of {job_id} is committed")
         self._step()
+
+    def remove_staged(self, job_id: str, staged: tuple[StagedRows, ...]) -> None:
+        assert staged
 
     def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
         self._step()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from runtime.connectors.duckdb.options import OPTIONS, Place, read_place
@@ -118,6 +118,11 @@ class DuckDb:
         from runtime.connectors.staged_rows import remove_staging
 
         remove_staging(_written(spec).path, job_id, files)
+
+    def remove_staged(self, spec: SinkSpec, job_id: str, writer_names: Sequence[str], files: Files) -> None:
+        from runtime.connectors.staged_rows import remove_staged_by
+
+        remove_staged_by(_written(spec).path, job_id, writer_names, files)
 
     def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str:
         from runtime.connectors.staged_rows import staging_directory

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from runtime.connectors.file_paths import absolute_path
@@ -135,6 +135,14 @@ class Jdbc:
             from runtime.connectors.staged_rows import remove_staging
 
             remove_staging(options.database.address, job_id, files)
+
+    def remove_staged(self, spec: SinkSpec, job_id: str, writer_names: Sequence[str], files: Files) -> None:
+        """Those in a server's database stay there until the job ends."""
+        from runtime.connectors.staged_rows import remove_staged_by
+
+        database = read_options(spec.options).database
+        if not database.is_server:
+            remove_staged_by(database.address, job_id, writer_names, files)
 
     def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str:
         from runtime.connectors.staged_rows import staging_directory

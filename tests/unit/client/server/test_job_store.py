@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -92,6 +93,8 @@ def test_a_last_commit_that_may_have_begun_is_known_after_a_restart(
         ) -> None:
             (kept,) = store_in(tmp_path / "jobs").kept()
             calls.append(f"commit {checkpoint_id} {(kept.checkpoint_id, kept.commits) == (8, COMMITS)}")
+
+        def remove_staged(self, job_id: str, staged: Any) -> None: ...
 
         def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
             calls.append("abort")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import msgspec
@@ -54,6 +55,8 @@ class RecordingCommitter:
         self.calls.append(("commit", job_id, sum(len(c.committables) for c in commits)))
         if job_id in self._broken:
             raise ExternalError("SS5015", "the file written for it has vanished")
+
+    def remove_staged(self, job_id: str, staged: Any) -> None: ...
 
     def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
         self.calls.append(("abort", job_id, sum(len(c.committables) for c in commits)))
@@ -142,6 +145,8 @@ def test_a_commit_that_can_be_neither_completed_nor_undone_fails_its_job(
     mark(store, graph)
 
     class Stuck(RecordingCommitter):
+        def remove_staged(self, job_id: str, staged: Any) -> None: ...
+
         def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
             raise ExternalError("SS5001", "permission denied")
 

