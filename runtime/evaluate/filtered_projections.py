@@ -63,6 +63,6 @@ class FilteredProjections:
         given = [*columns[: self._width], *shared]
         if mask is not None and rows < len(mask):
             # By position: Arrow's filter takes up to four times as long for texts.
-            kept = true_positions(mask) if self._read else None
+            kept = true_positions(mask)
             given = [take_rows(c, kept) if i in self._read else None for i, c in enumerate(given)]
         return self._projections.run(given, rows)

@@ -58,15 +58,16 @@ def scanned_pattern(regex: str, group: int) -> ScannedPattern | None:
         return None
     run: frozenset[int] = frozenset()
     run_min, run_group = -1, -1
+    times = ""
     match tokens:
-        case ["(" | "(?:" as opening, of, "*" | "+" as times, ")", *rest]:
-            found = _class(of)
+        case ["(" | "(?:" as opening, of, "*" | "+" as sign, ")", *rest]:
+            found, times = _class(of), sign
             groups += opening == "("
             run_group = groups if opening == "(" else -1
-        case [of, "*" | "+" as times, *rest]:
-            found = _class(of)
+        case [of, "*" | "+" as sign, *rest]:
+            found, times = _class(of), sign
         case rest:
-            found, times = frozenset(), ""
+            found = frozenset()
     if found is None:
         return None
     if times:

@@ -142,7 +142,7 @@ def _compare(offsets, address, limit, sizes, starts, heads, found):  # type: ign
         length = np.int64(offsets[row + 1] - offsets[row])
         # No branch that depends on the texts, as long as they are short.
         if at + 8 <= limit:
-            missing = np.uint64(8 * max(8 - length, 0))
+            missing = np.uint64(64 - 8 * length if length < 8 else 0)
             head = (load_64(at) << (missing & _MOST_BITS)) >> (missing & _MOST_BITS)
             head = head if length > 0 else _ZERO
         else:
