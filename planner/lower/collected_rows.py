@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from planner.relational.aggregate import Aggregate
 from planner.relational.calc import Filter, Project
 from planner.relational.node import RelationalNode
-from sqlstream.expressions import AggregateCall, Call, Expression, InputRef, inputs_of
+from sqlstream.expressions import AggregateCall, Call, Expression, InputRef
 
 ORDERING = frozenset({"ORDERED_ARRAY", "ORDERED_LIST"})
 """Functions of an array and an order, which the array itself may not have."""
@@ -22,7 +22,7 @@ def collected_calls(nodes: Mapping[RelationalNode, int]) -> frozenset[tuple[Aggr
             continue
         below, filtered = node.input, set[int]()
         while isinstance(below, Filter) and nodes[below] == 1:
-            filtered |= inputs_of(below.condition)
+            filtered |= _read_otherwise(below.condition)
             below = below.input
         if not isinstance(below, Aggregate) or nodes[below] > 1:
             continue
