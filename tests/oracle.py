@@ -7,12 +7,13 @@ batch statements do.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import itertools
 import math
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -32,12 +33,17 @@ from planner.compile import CompiledPlan
 from planner.dialect.parser import parse_statements
 from planner.dialect.statements import Insert, Query, Statement, StatementSet
 from planner.lower.duckdb import lower_duckdb
+from planner.lower.hosting import HostedFunctions
 from planner.relational.nodes import Sort
+from runtime.batch.hosted_functions import HostedCalls
 from sqlstream import config
 from sqlstream.arrow import to_arrow_schema
+from sqlstream.batch_plan import CHANGE_COLUMNS
 from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogTable, SessionCatalog
+from sqlstream.changelog import RowKind
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.schema import Schema
+from sqlstream.specs.hosted_function import HostedFunction
 
 Row = tuple[Any, ...]
 Tables = dict[str, tuple[str, list[Row]]]
@@ -47,6 +53,14 @@ text."""
 TIMEOUT_S = 60
 COLLECT = {"connector": "collect"}
 LATE = "numLateRecordsDropped"
+
+
+class ChangedRows(list[Row]):
+    """The rows of a table of changes, behind what each does: +I, -U, +U or -D. `mode` is retract or upsert."""
+
+    def __init__(self, rows: Iterable[Row], mode: str) -> None:
+        super().__init__(rows)
+        self.mode = mode
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,11 +117,19 @@ class Engine:
         """
         path = self._directory / f"{next(self._numbers)}_{name}"
         path.mkdir()
+        if isinstance(rows, ChangedRows):
+            options += f", 'changelog.mode' = '{rows.mode}', 'changelog.op-column' = 'op'"
         self.run(
             f"CREATE TABLE {name} ({columns}) WITH "
             f"('connector' = 'filesystem', 'path' = '{path}', 'format' = 'parquet'{options})"
         )
         schema = to_arrow_schema(self.table(name).physical_schema())
+        if isinstance(rows, ChangedRows):
+            changes = arrow_table(schema.insert(0, pa.field("op", pa.string())), rows)
+            pq.write_table(changes, path / "0.parquet")
+            kinds = pa.array([[kind.symbol for kind in RowKind].index(row[0]) for row in rows], pa.int8())
+            told = changes.drop_columns("op").append_column(CHANGE_COLUMNS[0].name, kinds)
+            return told.append_column(CHANGE_COLUMNS[1].name, pa.array(range(len(rows)), pa.int64()))
         table = arrow_table(schema, rows)
         places = np.arange(len(rows))
         parts = [places[file::files] for file in range(files)] if is_dealt else np.array_split(places, files)
@@ -199,8 +221,9 @@ class Differential:
         (found,) = self._engine.run(sql)
         actual = rows_of(found.table)
         for plan in (found.plan.relational[0], found.plan.optimised[0]):
-            lowered = lower_duckdb(plan, {name: name for name in arrow}, self._engine.time_zone)
-            expected = duckdb_answer(lowered, found.schema, arrow)
+            hosted = HostedFunctions()
+            lowered = lower_duckdb(plan, {name: name for name in arrow}, self._engine.time_zone, hosted)
+            expected = duckdb_answer(lowered, found.schema, arrow, hosted.found)
             assert_same_rows(actual, expected, is_ordered=found.is_ordered)
         assert found.metrics.get(LATE, 0) == 0, "rows were late: the batch answer counts them"
         return actual
@@ -225,9 +248,13 @@ def _value(value: Any, t: pa.DataType) -> Any:
     return Decimal(value)
 
 
-def duckdb_answer(sql: str, schema: Schema, tables: dict[str, pa.Table]) -> list[Row]:
-    """The rows of a lowered query over Arrow tables, in the engine's types."""
-    with duckdb.connect() as connection:
+def duckdb_answer(
+    sql: str, schema: Schema, tables: dict[str, pa.Table], functions: tuple[HostedFunction, ...] = ()
+) -> list[Row]:
+    """The rows of a lowered query over Arrow tables, in the engine's types; `functions` are the stream's, which it calls."""
+    hosted = HostedCalls(functions, {})
+    with contextlib.closing(hosted), duckdb.connect() as connection:
+        hosted.register(connection)
         for name, table in tables.items():
             connection.register(name, table)
         answer = connection.sql(sql).to_arrow_table()

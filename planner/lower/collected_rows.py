@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from planner.relational.aggregate import Aggregate
 from planner.relational.calc import Filter, Project
 from planner.relational.node import RelationalNode
-from sqlstream.expressions import AggregateCall, Call, Expression, InputRef, inputs_of
+from sqlstream.expressions import AggregateCall, Call, Expression, InputRef
 
 ORDERING = frozenset({"ORDERED_ARRAY", "ORDERED_LIST"})
 """Functions of an array and an order, which the array itself may not have."""
 
 
-def collected_calls(nodes: Mapping[RelationalNode, int]) -> frozenset[tuple[Aggregate, AggregateCall]]:
-    """The calls of ARRAY_AGG (WITHIN GROUP) that nothing but ORDERING reads. `nodes` is a plan with the number of readers of
-    each node."""
-    found = set()
+def collected_calls(nodes: Iterable[RelationalNode]) -> frozenset[tuple[Aggregate, AggregateCall]]:
+    """The calls of ARRAY_AGG (WITHIN GROUP) that nothing but ORDERING reads, of all nodes of a plan."""
+    readers: dict[RelationalNode, list[RelationalNode]] = {}
     for node in nodes:
-        if not isinstance(node, Project):
-            continue
-        below, filtered = node.input, set[int]()
-        while isinstance(below, Filter) and nodes[below] == 1:
-            filtered |= inputs_of(below.condition)
-            below = below.input
-        if not isinstance(below, Aggregate) or nodes[below] > 1:
-            continue
-        read = filtered.union(*(_read_otherwise(e) for e in node.expressions))
-        for place, call in enumerate(below.calls, len(below.keys)):
-            if call.function == "ARRAY_AGG" and place not in read:
-                found.add((below, call))
+        for input in node.inputs:
+            readers.setdefault(input, []).append(node)
+    found = set()
+    for node in readers:
+        if isinstance(node, Aggregate) and any(call.function == "ARRAY_AGG" for call in node.calls):
+            read = _shown(node, readers)
+            for place, call in enumerate(node.calls, len(node.keys)):
+                if call.function == "ARRAY_AGG" and place not in read:
+                    found.add((node, call))
     return frozenset(found)
+
+
+def _shown(node: RelationalNode, readers: Mapping[RelationalNode, list[RelationalNode]]) -> set[int]:
+    """The columns of a node that are read, but for what ORDERING puts in order."""
+    read = set[int]() if node in readers else set(range(len(node.schema)))
+    for reader in readers.get(node, ()):
+        if isinstance(reader, Project):
+            read = read.union(*map(_read_otherwise, reader.expressions))
+        elif isinstance(reader, Filter):
+            read |= _read_otherwise(reader.condition) | _shown(reader, readers)
+        else:
+            read |= set(range(len(node.schema)))
+    return read
 
 
 def _read_otherwise(expression: Expression) -> set[int]:

@@ -1,8 +1,11 @@
 """Random well-typed queries, the same for the same seed, that DuckDB can answer exactly as a finished stream must.
 
-Left out, because the answer is not fixed or DuckDB's is another: orders with ties that show, FIRST_VALUE and LISTAGG (the order
-of rows), whole numbers that may overflow (Java wraps), `NaN` and `-0.0` as keys, division by what may be zero, TO_TIMESTAMP of
-text with fractions, group numbers that a regular expression lacks, indices below 1 of an ARRAY.
+Tables are appended to (`t`, `u`) or changed (`w`). What DuckDB has not itself (JSON, bitmaps, Python) the stream's functions
+compute for it: these prove the plans around them.
+
+Left out, because the answer is not fixed or DuckDB's is another: orders with ties that show, FIRST_VALUE and LISTAGG (the
+order of rows), whole numbers that may overflow (Java wraps), `NaN` and `-0.0` as keys, division by what may be zero,
+TO_TIMESTAMP of text with fractions, group numbers that a regular expression lacks, indices below 1 of an ARRAY.
 """
 
 from __future__ import annotations
@@ -13,8 +16,9 @@ import random
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 
-from oracle import Row, Tables
+from oracle import ChangedRows, Row, Tables
 
 KINDS = ("small", "int", "big", "dec", "double", "str", "bool", "date", "ts")
 KEY_KINDS = ("small", "int", "big", "dec", "str", "bool", "date", "ts")
@@ -34,6 +38,9 @@ OTHER_COLUMNS = (
     ("w", "str"),
     ("ts", "ts"),
 )
+
+CHANGED = "id INT, g SMALLINT, h BIGINT, p DECIMAL(12, 4), v VARCHAR(3), o BOOLEAN"
+CHANGED_COLUMNS = (("id", "int"), ("g", "small"), ("h", "big"), ("p", "dec"), ("v", "str"), ("o", "bool"))
 
 WORDS = ("", " ", "a", "b", "ab", "ä", "A", "a ", "日本", "x,y", "7")
 LITERALS: dict[str, tuple[str, ...]] = {
@@ -103,6 +110,21 @@ OF_ANY_KIND = (
     "COALESCE({k}, {k})", "NULLIF({k}, {k})", "IF({bool}, {k}, {k})", "CASE WHEN {bool} THEN {k} END",
     "CASE WHEN {bool} THEN {k} WHEN {bool} THEN {k} ELSE {k} END", "GREATEST({k}, {k})", "LEAST({k}, {k})",
 )  # fmt: skip
+BEYOND_ENGINES: dict[str, tuple[str, ...]] = {
+    "int": (
+        "JSON_VALUE(JSON_OBJECT('k' VALUE {int}), '$.k' RETURNING INT)", "JSON_LENGTH(JSON_ARRAY({int}, {str} NULL ON NULL))",
+        "CAST(PARSE_JSON(JSON_OBJECT('k' VALUE {int}))['k'] AS INT)",
+        "CAST(BITMAP_CARDINALITY(BITMAP_BUILD(ARRAY[{int}, 3])) AS INT)",
+    ),
+    "big": ("ADD_ONE({big})", "ADD_ONE(CAST({int} AS BIGINT))"),
+    "str": (
+        "JSON_QUOTE({str})", "JSON_QUERY(JSON_OBJECT('a' VALUE {str}, 'b' VALUE {int}), '$')", "PRINTF('%s|%s', {str}, {int})",
+        "JSON_VALUE('{\"a\": [1, \"x\"]}', '$.a[1]')", "REPEATED({str}, 2)",
+    ),
+    "bool": ("({str} IS JSON)", "JSON_EXISTS(JSON_OBJECT('k' VALUE {str}), '$.k')", "({str} ILIKE 'A%')"),
+}  # fmt: skip
+"""Expressions whose functions the stream computes for DuckDB. ADD_ONE and REPEATED are Python functions."""
+FUNCTIONS = (("ADD_ONE", "add_one"), ("REPEATED", "repeated"))
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM")
 AGGREGATES: dict[str, tuple[tuple[str, str], ...]] = {
     "small": (("SUM(CAST({c} AS BIGINT))", "big"), ("AVG({c})", "small"), ("COUNT(DISTINCT {c})", "big")),
@@ -134,11 +156,20 @@ FRAMES = (
 SHAPES: dict[str, int] = {
     "table": 6, "projected": 4, "grouped": 4, "joined": 4, "united": 2, "distinct": 2, "top": 3, "last": 2, "windowed": 4,
     "window_joined": 1, "window_top": 1, "interval_joined": 1, "twice": 1, "unnested": 2,
-    "over": 4, "compared": 4, "counted": 2,
+    "over": 4, "compared": 4, "counted": 2, "pivoted": 1, "unpivoted": 1, "qualified": 2, "lateral": 2, "natural": 1,
+    "group_windowed": 2, "versioned": 1,
 }  # fmt: skip
 SECOND = "INTERVAL '{}' SECOND"
 HALF_JOINS = ("LEFT SEMI JOIN", "LEFT ANTI JOIN")
 JOINS = ("JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", *HALF_JOINS)
+
+
+def function_statements(sql: str) -> list[str]:
+    """What makes the Python functions that a query calls."""
+    module = Path(__file__).parents[1] / "python_functions.py"
+    called = [(name, f) for name, f in FUNCTIONS if name in sql]
+    made = [f"CREATE FUNCTION {name} AS 'python_functions.{f}' LANGUAGE PYTHON" for name, f in called]
+    return [f"SET 'python.files' = '{module}'", *made] if made else []
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,8 +184,10 @@ class Relation:
 class RandomQuery:
     """One query over two tables `t` and `u`. State: the random numbers, and how many names are taken."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, is_plain: bool = False) -> None:
+        """`is_plain`: of what every batch engine answers."""
         self._random = random.Random(seed)
+        self._is_plain = is_plain
         self._names = 0
         self._start = self._random.choice(TIMES)
         self._is_in_order = self._random.random() < 0.5
@@ -170,7 +203,34 @@ class RandomQuery:
         return {
             "t": (BASE + watermark, self._rows(self._base_row, self._random.randrange(18))),
             "u": (OTHER + watermark, self._rows(self._other_row, self._random.randrange(12))),
+            **({"w": self._changes()} if re.search(r"\bw\b", self.sql) else {}),
         }
+
+    def _changes(self) -> tuple[str, list[Row]]:
+        """A table of changes: rows that come, are replaced and go, each while others do."""
+        mode = self._random.choice(("retract", "retract", "upsert"))
+        columns = CHANGED + (", PRIMARY KEY (id) NOT ENFORCED" if mode == "upsert" else "")
+        told: list[Row] = []
+        present: dict[int, Row] = {}
+        for _ in range(self._random.randrange(30)):
+            id = self._random.randrange(9)
+            row = (
+                id,
+                *self._other_row()[:2],
+                *self._other_row()[3:5],
+                self._random.choice((True, False, None)),
+            )
+            old = present.get(id)
+            if old is None:
+                told.append(("+I", *row))
+            elif self._random.random() < 0.4:
+                told.append(("-D", *old))
+                del present[id]
+                continue
+            else:
+                told += [("-U", *old), ("+U", *row)]
+            present[id] = row
+        return columns, ChangedRows(told, mode)
 
     def _rows(self, make: Callable[[], Row], count: int) -> list[Row]:
         rows = [make() for _ in range(count)]
@@ -217,7 +277,10 @@ class RandomQuery:
         if self._random.random() < 0.15:
             template = self._random.choice(OF_ANY_KIND).replace("{k}", f"{{{kind}}}")
         else:
-            template = self._random.choice(EXPRESSIONS[kind])
+            templates = EXPRESSIONS[kind]
+            if not self._is_plain and kind in BEYOND_ENGINES and self._random.random() < 0.08:
+                templates = BEYOND_ENGINES[kind]
+            template = self._random.choice(templates)
 
         def fill(match: re.Match[str]) -> str:
             if match[1] == "cmp":
@@ -255,7 +318,8 @@ class RandomQuery:
         return getattr(self, f"_{shape}")(depth)  # type: ignore[no-any-return]
 
     def _table(self, depth: int) -> Relation:
-        name, columns = self._random.choice((("t", BASE_COLUMNS), ("u", OTHER_COLUMNS)))
+        tables = [("t", BASE_COLUMNS), ("u", OTHER_COLUMNS), ("w", CHANGED_COLUMNS)]
+        name, columns = self._random.choice(tables[:2] if self._is_plain else tables)
         return Relation(name, columns, 20)
 
     def _select(self, items: list[tuple[str, str]], rest: str, size: int, head: str = "SELECT") -> Relation:
@@ -299,6 +363,15 @@ class RandomQuery:
             if self._random.random() < 0.25:
                 call += f" FILTER (WHERE {self._expression('bool', columns, 1)})"
             calls.append((call, result))
+        texts = [n for n, k in columns if k == "str"]
+        numbers = [n for n, k in columns if k in ("int", "small")]
+        if not self._is_plain and texts and self._random.random() < 0.1:
+            text = self._random.choice(texts)
+            direction = self._random.choice(("", " DESC"))
+            calls.append((f"LISTAGG({text}, '/') WITHIN GROUP (ORDER BY {text}{direction})", "str"))
+        if not self._is_plain and numbers and self._random.random() < 0.1:
+            number = self._random.choice(numbers)
+            calls.append((f"PERCENTILE_CONT(0.3) WITHIN GROUP (ORDER BY {number})", "approximate"))
         return calls
 
     def _having(self, calls: list[tuple[str, str]]) -> str:
@@ -314,6 +387,8 @@ class RandomQuery:
             calls = calls[1:]
         written, sets = self._sets([k for k, _ in keys])
         by = f" GROUP BY {written}" if keys else ""
+        if sets > 1 and self._random.random() < 0.5:
+            calls.append((f"GROUPING({', '.join(k for k, _ in keys)})", "big"))
         rest = source.sql + self._where(source.columns) + by + (self._having([*keys, *calls]) if keys else "")
         return self._select([*keys, *calls], rest, source.size * sets)
 
@@ -462,7 +537,8 @@ class RandomQuery:
         partition = f"PARTITION BY {', '.join(k for k, _ in keys)} " if keys else ""
         by = ", ".join(f"{name}{self._direction()}" for name, _ in order)
         number = self._name()
-        inner = f"(SELECT *, ROW_NUMBER() OVER ({partition}ORDER BY {by}) AS {number} FROM {source.sql})"
+        function = self._random.choice(("ROW_NUMBER", "ROW_NUMBER", "RANK", "DENSE_RANK"))
+        inner = f"(SELECT *, {function}() OVER ({partition}ORDER BY {by}) AS {number} FROM {source.sql})"
         limit = self._random.choice(("<= 1", "<= 3", "= 1", "= 2", "BETWEEN 2 AND 3", "< 3"))
         shown = [*keys, *order] + ([(number, "big")] if self._random.random() < 0.5 else [])
         return self._select(shown, f"{inner} WHERE {number} {limit}", source.size)
@@ -476,6 +552,101 @@ class RandomQuery:
         partition = ", ".join(k for k, _ in keys)
         inner = f"(SELECT *, ROW_NUMBER() OVER (PARTITION BY {partition} ORDER BY ts {direction}) AS {number} FROM {name})"
         return self._select([*keys, ("ts", "ts")], f"{inner} WHERE {number} = 1", 20)
+
+    def _qualified(self, depth: int) -> Relation:
+        """Rows by their place among others, as QUALIFY selects them; all columns of the order show."""
+        source = self._relation(depth - 1)
+        shown = [c for c in source.columns if c[1] in KEY_KINDS][:3]
+        if not shown:
+            return source
+        keys = [k for k in self._keys(tuple(shown)) if self._random.random() < 0.5]
+        partition = f"PARTITION BY {', '.join(k for k, _ in keys)} " if keys else ""
+        order = ", ".join(f"{name}{self._direction()}" for name, _ in shown)
+        call = self._random.choice(("ROW_NUMBER()", "RANK()", "COUNT(*)"))
+        condition = f"{call} OVER ({partition}ORDER BY {order}) {self._random.choice(('<= 2', '= 1', '> 1'))}"
+        return self._select(
+            shown, f"{source.sql}{self._where(source.columns)} QUALIFY {condition}", source.size
+        )
+
+    def _pivoted(self, depth: int) -> Relation:
+        """A column for each of two values."""
+        source = self._relation(depth - 1)
+        kinds = dict(source.columns)
+        keys = [n for n, k in source.columns if k in ("int", "str", "bool")]
+        if not keys or len(source.columns) < 3:
+            return source
+        key = self._random.choice(keys)
+        values = {"int": ("1", "2"), "str": ("'a'", "'ab'"), "bool": ("TRUE", "FALSE")}[kinds[key]]
+        others = [n for n, k in source.columns if n != key and k in KEY_KINDS]
+        if not others:
+            return source
+        group = self._random.choice(others)
+        first, second = self._name(), self._name()
+        named = f"(SELECT {group}, {key} FROM {source.sql}) AS {self._name()}"
+        rest = f"{named} PIVOT (COUNT(*) FOR {key} IN ({values[0]} AS {first}, {values[1]} AS {second}))"
+        items = [(group, kinds[group]), (first, "big"), (second, "big")]
+        return self._select(items, rest, source.size)
+
+    def _unpivoted(self, depth: int) -> Relation:
+        """A row for each of two columns of one kind."""
+        source = self._relation(depth - 1)
+        by_kind = [[n for n, k in source.columns if k == kind] for kind in KEY_KINDS]
+        same = [(kind, names) for kind, names in zip(KEY_KINDS, by_kind, strict=True) if len(names) > 1]
+        if not same:
+            return source
+        kind, names = self._random.choice(same)
+        first, second = self._random.sample(names, 2)
+        value, name = self._name(), self._name()
+        included = self._random.choice(("", " INCLUDE NULLS"))
+        rest = f"{source.sql} UNPIVOT{included} ({value} FOR {name} IN ({first}, {second} AS 'other'))"
+        left = [c for c in source.columns if c[0] not in (first, second)][:2]
+        return self._select([*left, (value, kind), (name, "str")], rest, 2 * source.size)
+
+    def _lateral(self, depth: int) -> Relation:
+        """The rows with what a subquery that reads them finds, in FROM or in SELECT."""
+        outer = self._named(self._relation(depth - 1))
+        inner = self._named(self._table(0))
+        where = self._correlation(outer, inner)
+        name, kind = self._random.choice([c for c in inner.columns if c[1] not in ("bool", "double")])
+        shown = list(outer.columns[:3])
+        found = f"(SELECT {self._random.choice(('MIN', 'MAX'))}({name}) AS m, COUNT(*) AS c FROM {inner.sql} WHERE {where})"
+        if self._random.random() < 0.5:
+            alias = self._name()
+            join, on = self._random.choice((("CROSS JOIN", ""), ("LEFT JOIN", " ON TRUE")))
+            rest = f"{outer.sql} {join} LATERAL {found} AS {alias}{on}"
+            return self._select([*shown, (f"{alias}.m", kind), (f"{alias}.c", "big")], rest, outer.size)
+        value = f"(SELECT MAX({name}) FROM {inner.sql} WHERE {where})"
+        return self._select([*shown, (value, kind)], outer.sql, outer.size)
+
+    def _natural(self, depth: int) -> Relation:
+        """A join by the names that two relations share."""
+        left, right = self._relation(depth - 1), self._relation(0)
+        kinds = [k for k in KEY_KINDS if all(any(c[1] == k for c in s.columns) for s in (left, right))]
+        if not kinds:
+            return left
+        kind, key = self._random.choice(kinds), self._name()
+        sides, items = [], [(key, kind)]
+        for side in (left, right):
+            own = next(n for n, k in side.columns if k == kind)
+            other, other_kind = self._random.choice(side.columns)
+            name = self._name()
+            items.append((name, other_kind))
+            sides.append(f"(SELECT {own} AS {key}, {other} AS {name} FROM {side.sql}) AS {self._name()}")
+        join = self._random.choice(("NATURAL JOIN", "NATURAL LEFT JOIN", "JOIN", "LEFT JOIN", "FULL JOIN"))
+        using = "" if join.startswith("NATURAL") else f" USING ({key})"
+        return self._select(items, f"{sides[0]} {join} {sides[1]}{using}", left.size * 4)
+
+    def _versioned(self, depth: int) -> Relation:
+        """Rows with the version of another that was there at their time; of versions at one time only what is equal shows."""
+        view, number = self._name(), self._name()
+        self._views.append(
+            f"CREATE VIEW {view} AS SELECT h, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY h ORDER BY ts DESC) AS {number}"
+            f" FROM u) WHERE {number} = 1"
+        )
+        join = self._random.choice(("JOIN", "LEFT JOIN"))
+        right = self._name()
+        rest = f"t {join} {view} FOR SYSTEM_TIME AS OF t.ts AS {right} ON t.c = {right}.h"
+        return self._select([("t.c", "big"), ("t.b", "int"), ("t.ts", "ts"), (f"{right}.ts", "ts")], rest, 20)
 
     # -- windows -----------------------------------------------------------------------------------
 
@@ -515,6 +686,23 @@ class RandomQuery:
         rest = f"TABLE({window}){where} GROUP BY {by}{self._having([*keys, *calls])}"
         return self._select([*keys, *bounds, *calls], rest, 60)
 
+    def _group_windowed(self, depth: int) -> Relation:
+        """GROUP BY TUMBLE, HOP or SESSION, the windows of old."""
+        source, columns = self._timed()
+        pick = self._random.choice
+        kind = pick(("TUMBLE", "HOP", "SESSION"))
+        sizes = {
+            "TUMBLE": (pick((1, 7, 30)),),
+            "HOP": pick(((5, 10), (4, 12))),
+            "SESSION": (pick((1, 5, 10)),),
+        }[kind]
+        window = f"(ts, {', '.join(map(SECOND.format, sizes))})"
+        keys, calls = self._keys(columns[:-1]), self._calls(columns)
+        bounds = [(f"{kind}_{part}{window}", "ts") for part in ("START", "END", "ROWTIME")[: pick((1, 2, 3))]]
+        by = ", ".join((*(k for k, _ in keys), f"{kind}{window}"))
+        rest = f"{source}{self._where(columns)} GROUP BY {by}{self._having([*keys, *calls])}"
+        return self._select([*keys, *bounds, *calls], rest, 60)
+
     def _window_top(self, depth: int) -> Relation:
         source, columns = self._timed()
         exact = [c for c in columns if c[1] in KEY_KINDS]
@@ -550,7 +738,8 @@ class RandomQuery:
             order.insert(0, f"ts{self._random.choice(('', '', ' ASC', ' DESC'))}")
         partition = f"PARTITION BY {', '.join(k for k, _ in keys)} " if keys else ""
         over = f"{partition}ORDER BY {', '.join(order)}"
-        calls = [(self._framed(call, over), kind) for call, kind in self._calls(shown)]
+        plain = [call for call in self._calls(shown) if "WITHIN GROUP" not in call[0]]
+        calls = [(self._framed(call, over), kind) for call, kind in plain]
         for _ in range(self._random.randrange(3)):
             template, kind = self._random.choice(RANKS)
             name, own = self._random.choice(shown)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from differential.nexmark_batch import BATCH_SQL, COMPARED_COLUMNS, batch_answer
+from differential.random_query import RandomQuery, function_statements
 from differential.test_nexmark import create_tables
 from differential.test_queries import QUERIES, TABLES
 from golden.test_results import RESULTS, SCRIPTS, printed
@@ -106,3 +107,18 @@ def test_a_query_has_the_batch_answer(
     tables = {name: table for name, table in TABLES.items() if name in QUERIES[query]}
     interrupted.pause_ms = 200
     Differential(interrupted)(QUERIES[query], tables, parallelism=3, batch_rows=1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("first", range(9000, 9100, 5))
+def test_random_queries_have_the_batch_answer(first: int, interrupted: InterruptedEngine) -> None:
+    interrupted.pause_ms = 200
+    for seed in range(first, first + 5):
+        interrupted.backends = (TO_MAPPED, TO_HASHMAP)[seed % 2]
+        query = RandomQuery(seed)
+        script = ";\n".join([*function_statements(query.sql), query.sql])
+        try:
+            Differential(interrupted)(script, query.tables, parallelism=3, batch_rows=1)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {query.sql}\n{query.tables}") from error

@@ -6,7 +6,7 @@ A seed that fails is a query to keep: reduce it and add it to test_queries.py.
 from __future__ import annotations
 
 import pytest
-from differential.random_query import RandomQuery
+from differential.random_query import RandomQuery, function_statements
 from oracle import Differential, Engine
 
 from client.session import Text
@@ -19,7 +19,8 @@ STRATEGIES = ("AUTO", "ONE_PHASE", "TWO_PHASE")
 
 def answers_alike(engine: Engine, seed: int) -> None:
     query = RandomQuery(seed)
-    script = f"SET 'table.optimizer.agg-phase-strategy' = '{STRATEGIES[seed % 3]}';\n{query.sql}"
+    made = "".join(f"{statement};\n" for statement in function_statements(query.sql))
+    script = f"{made}SET 'table.optimizer.agg-phase-strategy' = '{STRATEGIES[seed % 3]}';\n{query.sql}"
     try:
         for parallelism, batch_rows in ((1, 3), (3, 2)):
             Differential(engine)(script, query.tables, parallelism=parallelism, batch_rows=batch_rows)

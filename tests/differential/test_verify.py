@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from differential.nexmark_batch import BATCH_SQL
-from differential.random_query import RandomQuery
+from differential.random_query import RandomQuery, function_statements
 from differential.test_nexmark import create_tables
 from golden.test_results import RESULTS, SCRIPTS, printed
 from spark_harness.engine import SMALL
@@ -207,12 +207,13 @@ QUERIES_BEYOND_ENGINES = (
 
 
 def check_seed(verifier: Verifier, seed: int, engine: str, settings: Mapping[str, str] = TOLERANCE) -> None:
-    query = RandomQuery(seed)
+    query = RandomQuery(seed, is_plain=engine == "spark")
     verifier.configure(TWO, 3, {**settings, "table.optimizer.agg-phase-strategy": STRATEGIES[seed % 3]})
     for name, (columns, rows) in query.tables.items():
         verifier.create(name, columns, rows, TWO)
     try:
-        found = verifier.verify(query.sql, engine)
+        script = ";\n".join([*function_statements(query.sql), query.sql])
+        found = verifier.verify(script, engine)
         if engine == "spark" and any(isinstance(f, UserError) and f.code == "SS3301" for f in found):
             # Spark has not all frames of OVER.
             return
