@@ -159,6 +159,7 @@ class Statement:
     rows: str
     after: str
     within_s: int
+    looks_ahead: bool = True
 
     @property
     def names(self) -> list[str]:
@@ -176,7 +177,8 @@ class Statement:
         )
 
     def _measures(self) -> list[tuple[str, Callable[[View, View], Any]]]:
-        return [m for m in MEASURES if all(f"{v}." not in m[0] or v in self.names for v in VARIABLES)]
+        known = [m for m in MEASURES if all(f"{v}." not in m[0] or v in self.names for v in VARIABLES)]
+        return [m for m in known if self.looks_ahead or "NEXT" not in m[0]]
 
     def expected(self, key: str, rows: list[tuple[Value, int]]) -> list[tuple[Any, ...]]:
         """Output rows of one partition with rows (v, time): columns k, v, rt of ALL ROWS or k of ONE, then the measures."""
@@ -313,3 +315,26 @@ def random_statement(fate: random.Random) -> Statement:
     skip = fate.choice(skips)
     after = f"AFTER MATCH {skip}" if skip else ""
     return Statement(pattern, conditions, rows, after, fate.choice([0, 0, 2, 4]))
+
+
+def random_long_statement(fate: random.Random) -> Statement:
+    """One whose matches may take many rows, and which reads no row behind the current one."""
+    found = random_statement(fate)
+    loop = Node("times", (found.pattern,), 1, None, False)
+    pattern = fate.choice(
+        [found.pattern, loop, Node("times", (Node(fate.choice(found.names)),), 2, None), loop]
+    )
+    names = Statement(pattern, {}, "", "", 0).names
+    if not {"A", "B"} & set(names) or "TO LAST" in found.after or "TO FIRST" in found.after:
+        return random_long_statement(fate)
+    lasting = [
+        c for c in CONDITIONS if any(t in c[0] for t in ("<= 5", "LAST(X.v, 1)", "PREV(X.v)", "LAST(U"))
+    ]
+    usual = [c for c in CONDITIONS if "NEXT" not in c[0]]
+    conditions = {
+        v: (fate.choice(lasting if fate.random() < 0.7 else usual), fate.choice(names))
+        for v in names
+        if fate.random() < 0.8
+    }
+    conditions = conditions or {names[0]: (lasting[0], names[0])}
+    return dataclasses.replace(found, pattern=pattern, conditions=conditions, looks_ahead=False)

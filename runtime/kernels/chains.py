@@ -70,6 +70,18 @@ class Chains:
         rows: np.ndarray = self._heads.values[slots, _HEAD]
         return rows
 
+    def last_rows(self, slots: np.ndarray, count: int) -> np.ndarray:
+        """int64[n, count]: the youngest rows of each slot's chain, which has as many, by age."""
+        rows = np.empty((len(slots), count), dtype=np.int64)
+        _last(self._heads.values, self._links.values, slots, rows)
+        return rows
+
+    def rows_from(self, row_ids: np.ndarray, count: int) -> np.ndarray:
+        """int64[n, count]: each row and those behind it in its chain, which has as many."""
+        rows = np.empty((len(row_ids), count), dtype=np.int64)
+        _following(self._links.values, row_ids, rows)
+        return rows
+
     def remove(self, row_ids: np.ndarray) -> np.ndarray:
         """Remove rows from their chains; returns the slots whose chain became empty. Rows in no chain are ignored."""
         emptied = np.empty(len(row_ids), dtype=np.int64)
@@ -115,6 +127,24 @@ def _match(heads, links, slots, counts, probe_indices, row_ids):  # type: ignore
                 row_ids[at] = row
                 at += 1
                 row = links[row, _NEXT]
+
+
+@kernel("void(int64[:, ::1], int64[:, ::1], int64[::1], int64[:, ::1])")
+def _last(heads, links, slots, rows):  # type: ignore[no-untyped-def]
+    for i in range(len(slots)):
+        row = heads[slots[i], _TAIL]
+        for j in range(rows.shape[1]):
+            rows[i, rows.shape[1] - 1 - j] = row
+            row = links[row, _BEFORE]
+
+
+@kernel("void(int64[:, ::1], int64[::1], int64[:, ::1])")
+def _following(links, row_ids, rows):  # type: ignore[no-untyped-def]
+    for i in range(len(row_ids)):
+        row = row_ids[i]
+        for j in range(rows.shape[1]):
+            rows[i, j] = row
+            row = links[row, _NEXT]
 
 
 @kernel("UniTuple(int64, 2)(int64[:, ::1], int64[:, ::1], int64[::1], int64[::1])")

@@ -97,3 +97,25 @@ def rank_changes_into(before, after, first, keeps_updates_before, ids, ranks, ki
                 kinds[count] = 0 if old < 0 else 2
                 count += 1
     return count
+
+
+@kernel("void(int64[:, ::1], int64[:, ::1], int64, boolean[:, ::1])")
+def missing_in_row(items, others, nothing, is_missing):  # type: ignore[no-untyped-def]
+    """is_missing[i, j]: whether items[i, j] is not `nothing` and not in others[i].
+
+    Each search begins behind what the last one found: lists whose common items are in one order are read once.
+    """
+    width = others.shape[1]
+    for i in range(items.shape[0]):
+        at = 0
+        for j in range(items.shape[1]):
+            item = items[i, j]
+            is_missing[i, j] = item != nothing
+            if item == nothing:
+                continue
+            for _ in range(width):
+                is_found = others[i, at] == item
+                at = at + 1 if at + 1 < width else 0
+                if is_found:
+                    is_missing[i, j] = False
+                    break

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from match_reference import SkipFailed, Statement, Value, random_statement
+from match_reference import SkipFailed, Statement, Value, random_long_statement, random_statement
 from moved_jobs import plan_job
 from operator_harness import Collected, feed, finish, operator_context, restored
 
 from runtime.operators import make_operator
+from runtime.operators.match import open_runs
 from runtime.operators.operator import Operator
 from sqlstream.elements import Watermark
 from sqlstream.errors import UserError
@@ -59,14 +61,29 @@ def run(operator: ChainedOperator, rows: Rows, fate: random.Random) -> list[tupl
     return output.rows
 
 
-def check(seed: int) -> bool:
+def rising_rows(fate: random.Random) -> Rows:
+    """Rows whose values seldom fall, of a key that seldom changes."""
+    rows, time_ms, value, key = [], 0, 0, "a"
+    for _ in range(fate.randint(6, 24)):
+        time_ms += fate.choice([1, 1, 200, 1_000])
+        value = 0 if fate.random() < 0.1 else min(value + fate.choice([0, 1, 1]), 7)
+        key = fate.choice("ab") if fate.random() < 0.3 else key
+        rows.append((key, None if fate.random() < 0.05 else value, time_ms))
+    return rows
+
+
+def check(
+    seed: int,
+    statement_of: Callable[[random.Random], Statement] = random_statement,
+    rows_of: Callable[[random.Random], Rows] = random_rows,
+) -> bool:
     """Whether the statement of the seed has a result; it is compared by key, as keys have no order among each other."""
     fate = random.Random(seed)
-    statement = random_statement(fate)
+    statement = statement_of(fate)
     operator = match_operator(statement)
     is_found = False
     for _ in range(4):
-        rows = random_rows(fate)
+        rows = rows_of(fate)
         partitions = {k: [(v, t) for key, v, t in rows if key == k] for k in "ab"}
         try:
             expected = {k: statement.expected(k, part) for k, part in partitions.items()}
@@ -91,6 +108,42 @@ def test_keys_that_are_matched_one_after_the_other_have_the_same_matches(
 ) -> None:
     monkeypatch.setattr("runtime.operators.match.matcher.PLACES_MAX", 4)
     assert sum(check(seed) for seed in range(60, 80)) > 6
+
+
+def follow_short_matches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Matches of few rows are followed like long ones; the list gets the number of keys with each time that some go on."""
+    went_on: list[int] = []
+    for name, value in (("_ROWS_MIN", 2), ("_FIRST", 1), ("_LAST", 1)):
+        monkeypatch.setattr(open_runs, name, value)
+    ordinary = open_runs.follow_runs
+
+    def counted(bounds: Any, runs: Any, *others: Any) -> None:
+        ordinary(bounds, runs, *others)
+        went_on.append(int((runs[:, 0] >= 0).sum()))
+
+    monkeypatch.setattr(open_runs, "follow_runs", counted)
+    return went_on
+
+
+@pytest.mark.timeout(300)
+def test_matches_that_are_followed_without_their_earlier_rows_are_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    went_on = follow_short_matches(monkeypatch)
+    assert sum(check(seed, random_long_statement, rising_rows) for seed in range(60)) > 30
+    assert sum(went_on) > 10
+    assert went_on.count(0) > 3
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("part", range(4))
+def test_matches_that_are_followed_are_the_same_with_many_seeds(
+    part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follow_short_matches(monkeypatch)
+    seeds = range(3_000 + part * 400, 3_400 + part * 400)
+    assert sum(check(seed, random_long_statement, rising_rows) for seed in seeds) > 150
 
 
 @pytest.mark.slow

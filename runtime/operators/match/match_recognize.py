@@ -14,7 +14,8 @@ from runtime.kernels.ordering import argsort_stable_by
 from runtime.kernels.rank import rank_within
 from runtime.operators.batch_groups import batch_groups
 from runtime.operators.match.match_rows import MatchRows
-from runtime.operators.match.matcher import Found, Matcher, Segments
+from runtime.operators.match.matcher import Found, Matcher, Segments, Undecided
+from runtime.operators.match.open_runs import OpenRuns
 from runtime.operators.match.pending_starts import PendingStarts
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.order.ordering import sort_indices
@@ -56,6 +57,7 @@ class MatchRecognize(Operator[MatchRecognizeSpec]):
     """Emits a match as soon as no row can change it; the output is insert-only. Rows behind the watermark are
     dropped and counted.
 
+    A match that waits for rows costs those that come, as long as it only goes on (see OpenRuns).
     State: the rows after the watermark (`waiting`); of those before it, per key, the rows from the first on at which a match can
     begin or has begun, and the `looks_back` before it (`rows`); with MATCH_NUMBER() the number of matches per key. Rows are
     forgotten when their start is decided, at the latest when WITHIN is over.
@@ -65,7 +67,7 @@ class MatchRecognize(Operator[MatchRecognizeSpec]):
         super().__init__(spec, context)
         schema = context.input_schemas[0]
         evaluation = EvaluationContext.of(context.now_ms, context.config)
-        self._matcher = Matcher(spec, schema, evaluation)
+        self._matcher = Matcher(spec, schema, evaluation, lambda: context.pause_ms(0))
         self._rows_of_matches = MatchRows(spec, schema, context.output_schema, evaluation)
         self._input_schema = to_arrow_schema(schema)
         names = unique_names([*schema.names, *_OWN_COLUMNS])
@@ -84,6 +86,8 @@ class MatchRecognize(Operator[MatchRecognizeSpec]):
         self._sequence = context.state.add(Broadcast("sequence", 0, max))
         # Derived: the last watermark at which a start waits, and the times that the output's watermark waits for.
         self._deadlines, self._holds = PendingStarts(), PendingStarts()
+        # Derived too: where the matches stand that only wait for rows.
+        self._open = OpenRuns(spec, self._matcher.conditions, self._rows)
         self._forwarded_ms = WATERMARK_MIN
 
     # -- time --------------------------------------------------------------------------------------
@@ -145,6 +149,8 @@ class MatchRecognize(Operator[MatchRecognizeSpec]):
         self._watermark_ms.value = max(watermark_ms, self._watermark_ms.value)
         added = self._with_places(batch, times)
         due = self._rows.row_ids() if is_final else self._deadlines.until(watermark_ms)
+        if not is_final:
+            added = self._open.follow(added, watermark_ms, self._rows.slots_of(due))
         if added.num_rows == 0 and len(due) == 0:
             return
         rows = self._sorted(self._take_kept(added, due, is_final), added)
@@ -153,10 +159,10 @@ class MatchRecognize(Operator[MatchRecognizeSpec]):
         )
         segments = Segments(inner, rows.bounds, rows.own(0), rows.flagged(_PAST), rows.flagged(_COVERED))
         emitter = _Emitter(self, segments, output)
-        starts, covered, holds = self._matcher.find(segments, watermark_ms, is_final, emitter.emit)
+        undecided = self._matcher.find(segments, watermark_ms, is_final, emitter.emit)
         emitter.finish()
         if not is_final:
-            self._keep(rows, starts, covered, holds)
+            self._keep(rows, undecided)
 
     def _with_places(self, batch: pa.RecordBatch, times: Array) -> pa.RecordBatch:
         """The rows in order of time, with the own columns."""
@@ -175,6 +181,7 @@ class MatchRecognize(Operator[MatchRecognizeSpec]):
         """Remove and return the kept rows of the keys of `added` and of the starts `due`, in their order."""
         found = due if is_final else self._kept_ids(added, due)
         kept = self._rows.gather(found)
+        self._open.forget(self._rows.slots_of(found))
         self._rows.remove(found)
         self._deadlines.remove(found)
         self._holds.remove(found)
@@ -198,8 +205,9 @@ class MatchRecognize(Operator[MatchRecognizeSpec]):
         order, bounds = argsort_stable_by(groups, len(first_rows))
         return _SortedRows(both.take(to_array(pa.int64(), order)), bounds)
 
-    def _keep(self, rows: _SortedRows, starts: Array, covered: Array, holds: Array) -> None:
+    def _keep(self, rows: _SortedRows, undecided: Undecided) -> None:
         """Keep the rows from the starts on, and those that are looked back at from there."""
+        starts, covered = undecided.starts, undecided.covered
         lengths = np.diff(rows.bounds)
         place = np.arange(rows.batch.num_rows)
         start_of, covered_of = np.repeat(starts, lengths), np.repeat(covered, lengths)
@@ -216,7 +224,12 @@ class MatchRecognize(Operator[MatchRecognizeSpec]):
         is_pending = starts < rows.bounds[1:]
         before = np.cumsum(is_kept) - 1
         first = starts[is_pending]
-        self._wait(ids[before[first]], rows.own(0)[first], holds[is_pending])
+        first_ids, times = ids[before[first]], rows.own(0)[first]
+        self._wait(first_ids, times, undecided.holds[is_pending])
+        self._open.consumed(ids, undecided.labels[chosen])
+        self._open.begin(
+            undecided.waits_at[is_pending], first_ids, times, (rows.bounds[1:] - starts)[is_pending]
+        )
 
     def _wait(self, ids: Array, times: Array, holds: Array) -> None:
         if self.spec.within_ms:

@@ -18,6 +18,7 @@ from runtime.kernels.match import (
     IS_COSTLY,
     IS_FULL,
     IS_NOT_MAPPED,
+    IS_PAUSED,
     IS_SAME_ROW,
     LABELS,
     NEXT_ACTIVE,
@@ -27,6 +28,7 @@ from runtime.kernels.match import (
     RECORD,
     RECORDS,
     REQUESTS,
+    RUNNING,
     STAMP,
     START,
     STATE,
@@ -46,7 +48,9 @@ LABELS_MAX = 1 << 18
 PLACES_MAX = 1 << 25
 """Pairs of row and instruction of one run, each of which takes 4 bytes."""
 STEPS_MAX = 1 << 28
-"""Steps for the match that begins at one row. They take a second or two, in which the task cannot be cancelled."""
+"""Steps for the match that begins at one row. They take a second or two."""
+CALL_STEPS = 1 << 22
+"""Steps between two looks at whether the task is cancelled."""
 _AFTER = {
     AfterMatch.PAST_LAST_ROW: 0,
     AfterMatch.NEXT_ROW: 1,
@@ -75,12 +79,32 @@ class Found:
     labels: Array
 
 
+@dataclasses.dataclass(frozen=True)
+class Undecided:
+    """Per key the row at which the next match can begin, the end of the covered rows, whether a later output row can be as old as
+    a row that is there, and the instruction at which a match that has all rows from there on waits for more (-1: none). Per row
+    the instruction that consumed it in that match."""
+
+    starts: Array
+    covered: Array
+    holds: Array
+    waits_at: Array
+    labels: Array
+
+
 class Matcher:
     """Finds the matches of a spec. Holds its compiled form, no state."""
 
-    def __init__(self, spec: MatchRecognizeSpec, schema: Schema, evaluation: EvaluationContext) -> None:
+    def __init__(
+        self,
+        spec: MatchRecognizeSpec,
+        schema: Schema,
+        evaluation: EvaluationContext,
+        check_cancelled: Callable[[], None] = lambda: None,
+    ) -> None:
         self._spec = spec
-        self._conditions = Conditions(spec, evaluation)
+        self.check_cancelled = check_cancelled
+        self.conditions = Conditions(spec, evaluation)
         self._values = [
             MatchValues([c], schema, spec.variables, evaluation) if c is not None else None
             for c in spec.conditions
@@ -93,9 +117,8 @@ class Matcher:
 
     def find(
         self, segments: Segments, watermark_ms: int, is_final: bool, emit: Callable[[Found], None]
-    ) -> tuple[Array, Array, Array]:
-        """Emit what can be decided. Returns per key the row at which the next match can begin, the end of the covered rows, and
-        whether a later output row can be as old as a row that is there.
+    ) -> Undecided:
+        """Emit what can be decided, and return what cannot.
 
         `is_final`: no row will come. All rows up to the watermark are there."""
         parts = []
@@ -112,9 +135,13 @@ class Matcher:
             moved = np.array([first, low, low, 0, 0])
             run.complete(lambda found, moved=moved: emit(Found(found.records + moved, found.labels)))  # type: ignore[misc]
             starts, covered = run.state[:, START].copy(), run.state[:, COVERED].copy()
-            parts.append((starts + low, covered + low, run.holds(starts)))
-        starts, covered, holds = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return starts, covered, holds
+            waits_at, labels = run.waits_at(), run.labels.copy()
+            holds = run.holds(starts)
+            if self._spec.holds_watermark:
+                # Whether a match without a hold gets one is not known without its alternatives.
+                waits_at[~holds] = -1
+            parts.append((starts + low, covered + low, holds, waits_at, labels))
+        return Undecided(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def _portions(self, bounds: Array) -> list[tuple[int, int]]:
         """First key and end of portions of keys, whose memory for failures and alternatives is bounded, but for one large key."""
@@ -124,7 +151,7 @@ class Matcher:
 
     def settings(self, watermark_ms: int, is_final: bool, labels_max: int) -> Array:
         records_unmatched = self._spec.rows_per_match is RowsPerMatch.ALL_WITH_UNMATCHED
-        is_memo = not self._conditions.needs_match
+        is_memo = not self.conditions.needs_match
         numbers = (
             int(is_final),
             self._spec.within_ms,
@@ -135,6 +162,7 @@ class Matcher:
             RECORDS_MAX,
             labels_max,
             STEPS_MAX,
+            CALL_STEPS,
         )
         return np.array(numbers, dtype=np.int64)
 
@@ -149,15 +177,15 @@ class _Run:
         lengths = ends - begins
         self._begin_of, self._end_of = np.repeat(begins, lengths), np.repeat(ends, lengths)
         self._partitions = Partitions(segments.batch, self._begin_of, self._end_of)
-        self._prepared: PreparedConditions = matcher._conditions.prepare(self._partitions)
+        self._prepared: PreparedConditions = matcher.conditions.prepare(self._partitions)
         limits = ends if is_final else np.maximum(ends - matcher._spec.looks_ahead, begins)
         room = (lengths + 1) * matcher._splits
         self._bounds = np.stack([begins, ends, limits, np.cumsum(room) - room], axis=1)
         keys, rows = len(begins), int(segments.bounds[-1])
         self.state = np.zeros((keys, STATE), dtype=np.int64)
         self.state[:, START], self.state[:, COVERED] = segments.starts, segments.covered
-        self._labels = np.zeros(rows, dtype=np.int32)
-        places = (rows + keys) * len(matcher._program) if not matcher._conditions.needs_match else 0
+        self.labels = np.zeros(rows, dtype=np.int32)
+        places = (rows + keys) * len(matcher._program) if not matcher.conditions.needs_match else 0
         self._visited = np.zeros(places, dtype=np.int32)
         self._stack = (np.empty(int(room.sum()), dtype=np.int32), np.empty(int(room.sum()), dtype=np.int64))
         labels_max = max(LABELS_MAX, int(lengths.max(initial=0)))
@@ -176,7 +204,9 @@ class _Run:
             self._step(active)
             self._drain(emit)
             status = int(self._counts[STATUS])
-            if status == IS_FULL:
+            if status == IS_PAUSED:
+                self._matcher.check_cancelled()
+            if status in (IS_FULL, IS_PAUSED):
                 active = active[int(self._counts[NEXT_ACTIVE]) :]
                 continue
             if status in (IS_NOT_MAPPED, IS_SAME_ROW, IS_COSTLY):
@@ -187,6 +217,11 @@ class _Run:
             self._answer(asked)
             self._counts[REQUESTS] = 0
             active = asked
+
+    def waits_at(self) -> Array:
+        """int64[keys]: the instruction at which the match of a key waits that has consumed all of its rows; -1 for others."""
+        waits = (self.state[:, PHASE] == RUNNING) & (self.state[:, POSITION] == self._segments.bounds[1:])
+        return np.where(waits, self.state[:, PC], -1)
 
     def holds(self, starts: Array) -> Array:
         """Whether an output row of a key can have the time of a row that is there, after this run."""
@@ -221,7 +256,7 @@ class _Run:
             prepared.modes,
             prepared.truth,
             self._segments.times,
-            self._labels,
+            self.labels,
             self._visited,
             *self._stack,
             self._records,
@@ -234,7 +269,7 @@ class _Run:
             prepared.code_bounds,
             prepared.values,
             prepared.present,
-            matcher._conditions.sets,
+            matcher.conditions.sets,
             self._work,
         )
 
@@ -281,7 +316,7 @@ class _Run:
             partition_begin=self._begin_of,
             partition_end=self._end_of,
             rows=rows,
-            variables=self._matcher.variable_of[self._labels[rows]],
+            variables=self._matcher.variable_of[self.labels[rows]],
             starts=bounds,
             numbers=np.zeros(len(keys), dtype=np.int64),
             matches=np.arange(len(keys)),

@@ -157,3 +157,46 @@ def test_more_ways_to_match_than_can_be_tried_are_an_error(monkeypatch: pytest.M
     by_row = operator_of(text.format("(a+)+").replace("a.v >= FIRST(a.v)", "a.v >= 0"))
     feed(by_row, [rows], Collected())
     finish(by_row, Collected())
+
+
+def test_matching_can_be_cancelled_between_any_steps_and_goes_on_where_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[int] = []
+    clauses = "PARTITION BY k ORDER BY rt MEASURES COUNT(*) AS n PATTERN ((a+)+ b) DEFINE a AS a.v >= FIRST(a.v), b AS b.v < 0"
+    rows = [[(k, v, v) for k in "xy" for v in range(1, 9)] + [("x", -1, 9)], Watermark(9)]
+    plain, sliced = Collected(), Collected()
+    feed(operator_of(clauses), rows, plain)
+    monkeypatch.setattr("runtime.operators.match.matcher.CALL_STEPS", 7)
+    operator = operator_of(clauses, pause_ms=looks.append)
+    feed(operator, rows, sliced)
+    finish(operator, sliced)
+    assert sliced.rows == plain.rows == [("x", 9)]
+    assert len(looks) > 20
+
+
+@pytest.mark.parametrize(
+    ("define", "last"),
+    [
+        ("a AS v >= 0, b AS v < 0", -1),
+        ("a AS a.v >= PREV(a.v) OR PREV(a.v) IS NULL, b AS b.v < 0", -1),
+        ("a AS (LAST(a.v, 1) IS NULL OR a.v > LAST(a.v, 1)) AND a.v >= FIRST(a.v), b AS b.v < FIRST(a.v)", 0),
+    ],
+)
+def test_a_match_that_only_goes_on_costs_the_rows_that_come(
+    define: str, last: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator = operator_of(
+        f"PARTITION BY k ORDER BY rt MEASURES COUNT(*) AS n, LAST(b.v) AS l PATTERN (a+ b) DEFINE {define}"
+    )
+    output, sorted_rows = Collected(), []
+    ordinary = operator._matcher.find
+    monkeypatch.setattr(
+        operator._matcher, "find", lambda s, *a: sorted_rows.append(s.batch.num_rows) or ordinary(s, *a)
+    )
+    for first in range(1, 2_001, 100):
+        feed(operator, [[("x", v, v) for v in range(first, first + 100)], Watermark(first + 99)], output)
+    # The first batch is matched; the others only go on.
+    assert (sorted_rows, output.rows, len(operator._rows)) == ([100], [], 2_000)
+    feed(operator, [[("x", last, 2_001)], Watermark(2_001)], output)
+    assert (sorted_rows, output.rows) == ([100, 2_001], [("x", 2_001, last)])
