@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from runtime.operators import make_operator
+from runtime.operators.deferred_rows import DeferredRows
 from runtime.operators.operator import Operator, OperatorContext
 from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from runtime.taskmanager.timers import next_due_ms
@@ -48,6 +49,9 @@ class Collected:
 
     def emit_rows(self, batch: pa.RecordBatch, rows: Any) -> None:
         self.emit(batch.take(pa.array(rows)))
+
+    def emit_deferred(self, rows: DeferredRows) -> None:
+        self.emit(rows.batch())
 
     def emit_watermark(self, timestamp_ms: int) -> None:
         self.elements.append(Watermark(timestamp_ms))

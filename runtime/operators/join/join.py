@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from runtime.kernels.accumulate import add_into
 from runtime.kernels.buffers import to_array
+from runtime.operators.deferred_rows import DeferredRows, Rows, RowsOfBatch, RowsOfState
 from runtime.operators.join.equal_pairs import complete_rows, portions
 from runtime.operators.join.joined import JoinedRows
 from runtime.operators.operator import Operator, OperatorContext, Output
@@ -40,6 +41,8 @@ class Join(Operator[JoinSpec]):
             self._declare("right", _RIGHT, spec.right_ttl_ms),
         )
         self._joined = JoinedRows(spec.condition, context)
+        # Only pairs go out, each once and for good.
+        self._is_plain = spec.kind is JoinKind.INNER and context.output_mode is ChangelogMode.INSERT_ONLY
 
     def _declare(self, name: str, side: int, ttl_ms: int) -> KeyedRows:
         return self.context.state.add(
@@ -70,13 +73,23 @@ class Join(Operator[JoinSpec]):
             yield batch.slice(start, stop - start), found[start:stop]
 
     def _join(self, batch: pa.RecordBatch, found: Array, side: int, output: Output) -> None:
-        kinds = row_kinds(batch)
         rows = without_row_kinds(batch)
-        signs = np.where(is_accumulate(kinds), 1, -1).astype(np.int64)
         other = self._sides[1 - side]
         mine, theirs = other.match(found)
-        joined, passed = self._pairs(rows, mine, theirs, side)
-        mine, theirs = mine[passed], theirs[passed]
+        if self._is_plain:
+            output.emit_deferred(self._pairs(rows, mine, theirs, side)[0])
+            self._keep(rows, np.ones(rows.num_rows, dtype=np.int64), _NONE, side)
+            return
+        kinds = row_kinds(batch)
+        signs = np.where(is_accumulate(kinds), 1, -1).astype(np.int64)
+        joined, passed = (None, None)
+        if self._kind.is_left_only:
+            passed = self._joined.passing_of(*self._by_side(rows, mine, theirs, side), len(mine))
+        else:
+            pairs, passed = self._pairs(rows, mine, theirs, side)
+            joined = pairs.batch()
+        if passed is not None:
+            mine, theirs = mine[passed], theirs[passed]
         counts = other.counts_of(theirs)
         matches = np.zeros(rows.num_rows, dtype=np.int64)
         if self._counts_matches[side]:
@@ -112,13 +125,17 @@ class Join(Operator[JoinSpec]):
 
     def _pairs(
         self, rows: pa.RecordBatch, mine: Array, theirs: Array, side: int
-    ) -> tuple[pa.RecordBatch | None, Array]:
-        """The joined rows of the pairs that match (None where these are not output), and their positions among all pairs."""
-        kept = self._sides[1 - side].gather(theirs)
-        sides = (rows, kept, mine, None) if side == _LEFT else (kept, rows, None, mine)
-        if self._kind.is_left_only:
-            return None, self._joined.passing(*sides)
-        return self._joined.pairs(*sides)
+    ) -> tuple[DeferredRows, Array | None]:
+        """The joined rows of the pairs that match, and their positions among all pairs (None: all)."""
+        return self._joined.deferred(*self._by_side(rows, mine, theirs, side), len(mine))
+
+    def _by_side(self, rows: pa.RecordBatch, mine: Array, theirs: Array, side: int) -> tuple[Rows, Rows]:
+        """The left and the right row of each pair of a row of a batch and a kept one."""
+        # Where each row has one match, as with a foreign key, its columns are passed on without a copy.
+        is_one_to_one = len(mine) == rows.num_rows and bool((mine == np.arange(len(mine))).all())
+        own = RowsOfBatch(rows, None if is_one_to_one else mine)
+        kept = RowsOfState(self._sides[1 - side], theirs)
+        return (own, kept) if side == _LEFT else (kept, own)
 
     def _count_matches(self, row_ids: Array, signs: Array, side: int) -> tuple[Array, Array]:
         """Count pairs that came and went; returns the rows of that side that have matches then and had none, and the reverse."""

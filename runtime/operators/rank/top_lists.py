@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from runtime.aggregates.numbers import number_class
 from runtime.kernels.rank import rank_within
+from runtime.operators.deferred_rows import DeferredRows
 from runtime.operators.operator import OperatorContext
 from runtime.operators.order.ordering import is_single_number, sort_indices, sort_keys
 from runtime.state.arrays import Array
@@ -27,7 +28,9 @@ class TopLists:
         self._types = context.input_schemas[0].types
         self._has_sort_keys = is_single_number(spec.order, self._types)
 
-    def insert(self, batch: pa.RecordBatch, slots: Array, first_row: int, store: RowStore | None) -> None:
+    def insert(
+        self, batch: pa.RecordBatch | DeferredRows, slots: Array, first_row: int, store: RowStore | None
+    ) -> None:
         """Enter row i of the batch as id `first_row + i`; `store` has the rows that are in the lists."""
         if self._has_sort_keys:
             keys = self._sort_keys(batch.column(self._order[0].column))
@@ -55,7 +58,7 @@ class TopLists:
         return sort_keys(column, key, number_class(self._types[key.column]))
 
     def _insert_sorted(
-        self, batch: pa.RecordBatch, slots: Array, first_row: int, store: RowStore | None
+        self, batch: pa.RecordBatch | DeferredRows, slots: Array, first_row: int, store: RowStore | None
     ) -> None:
         """For any ORDER BY: sort the rows of the touched lists and the new rows in one go."""
         lists = self.lists
@@ -75,7 +78,9 @@ class TopLists:
         best[positions[kept], ranks[kept] - 1] = ids[kept]
         lists.set(touched, best)
 
-    def _order_columns(self, batch: pa.RecordBatch, held: Array, store: RowStore | None) -> list[pa.Array]:
+    def _order_columns(
+        self, batch: pa.RecordBatch | DeferredRows, held: Array, store: RowStore | None
+    ) -> list[pa.Array]:
         # Rows of the lists come first, so that the stable sort ranks the older of equal rows first.
         numbers = [key.column for key in self._order]
         fresh = [batch.column(number) for number in numbers]
