@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from runtime.kernels.accumulate import add_into
 from runtime.kernels.buffers import to_array
+from runtime.kernels.take import take_batch
 from runtime.operators.deferred_rows import DeferredRows, Rows, RowsOfBatch, RowsOfState
 from runtime.operators.join.equal_pairs import complete_rows, portions
 from runtime.operators.join.joined import JoinedRows
@@ -28,7 +29,8 @@ class Join(Operator[JoinSpec]):
 
     A row of a side that is output without a match too (or, for SEMI, only with one) goes in and out with its number of matches.
     State: all rows of both sides with their counts and, of such a side, the number of matches per row; dropped when retracted
-    or `*_ttl_ms` after they arrived. A batch is matched as a whole: the other side does not change meanwhile.
+    or `*_ttl_ms` after they arrived. When a side has ended, rows of the other that come after that are not kept: nothing will
+    ask for them. A batch is matched as a whole: the other side does not change meanwhile.
     """
 
     def __init__(self, spec: JoinSpec, context: OperatorContext) -> None:
@@ -41,6 +43,8 @@ class Join(Operator[JoinSpec]):
             self._declare("right", _RIGHT, spec.right_ttl_ms),
         )
         self._joined = JoinedRows(spec.condition, context)
+        # Whether rows of a side are kept: as long as the other one goes on.
+        self._keeps = [True, True]
         # Only pairs go out, each once and for good.
         self._is_plain = spec.kind is JoinKind.INNER and context.output_mode is ChangelogMode.INSERT_ONLY
 
@@ -56,6 +60,9 @@ class Join(Operator[JoinSpec]):
                 ttl_ms=ttl_ms,
             )
         )
+
+    def on_end_of_input(self, input_index: int, output: Output) -> None:
+        self._keeps[1 - input_index] = False
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         for portion, found in self._portions(batch, input_index):
@@ -78,7 +85,8 @@ class Join(Operator[JoinSpec]):
         mine, theirs = other.match(found)
         if self._is_plain:
             output.emit_deferred(self._pairs(rows, mine, theirs, side)[0])
-            self._keep(rows, np.ones(rows.num_rows, dtype=np.int64), _NONE, side)
+            if self._keeps[side]:
+                self._append(rows, side)
             return
         kinds = row_kinds(batch)
         signs = np.where(is_accumulate(kinds), 1, -1).astype(np.int64)
@@ -112,14 +120,23 @@ class Join(Operator[JoinSpec]):
         else:
             self._emit(joined, kinds[mine], counts, output)
         self._emit_kept(gained if is_semi else lost, 1 - side, RowKind.INSERT, output)
-        self._keep(rows, signs, matches, side)
+        if self._keeps[side]:
+            self._keep(rows, signs, matches, side)
+
+    def _append(self, rows: pa.RecordBatch, side: int) -> None:
+        kept = self._matchable(rows, side)
+        self._sides[side].append(rows if kept is None else take_batch(rows, kept.astype(np.int32)))
 
     def _keep(self, rows: pa.RecordBatch, signs: Array, matches: Array, side: int) -> None:
-        """Change the state; a row with a NULL in its key never matches, so it is not kept."""
-        kept = complete_rows([rows.column(k) for k in self._keys[side]]) if self._keys[side] else None
+        kept = self._matchable(rows, side)
         if kept is not None:
             rows, signs, matches = rows.take(to_array(pa.int64(), kept)), signs[kept], matches[kept]
         self._sides[side].apply(rows, signs, matches)
+
+    def _matchable(self, rows: pa.RecordBatch, side: int) -> Array | None:
+        """The rows to keep (None: all): one with a NULL in its key never matches."""
+        keys = self._keys[side]
+        return complete_rows([rows.column(k) for k in keys]) if keys else None
 
     # -- matching ----------------------------------------------------------------------------------
 
