@@ -12,7 +12,7 @@ from runtime.operators.deferred_rows import DeferredRows
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.rank.rank_changes import RankChanges
 from runtime.operators.rank.retractable_rank import RetractableRank
-from runtime.operators.rank.top_lists import TopLists
+from runtime.operators.rank.top_lists import TopLists, key_width
 from runtime.state.arrays import Array, grown
 from runtime.state.id_lists import NO_ROW, IdLists
 from runtime.state.row_lists import RowLists
@@ -51,7 +51,7 @@ class LocalRank(Operator[RankSpec]):
         return None if len(rows) == batch.num_rows else ascending(rows, batch.num_rows)
 
     def _best_of(self, batch: pa.RecordBatch | DeferredRows, groups: Array, count: int) -> Array:
-        lists = IdLists(self.spec.rank_end)
+        lists = IdLists(self.spec.rank_end, key_width(self.spec, self.context))
         lists.resize(count)
         TopLists(self.spec, self.context, lists).insert(batch, groups, 0, None)
         kept = lists.lists(np.arange(count))
@@ -65,7 +65,15 @@ class AppendRank(Operator[RankSpec]):
         super().__init__(spec, context)
         schema, scope = to_arrow_schema(context.input_schemas[0]), context.state.scope
         self._state = context.state.add(
-            RowLists("rows", schema, spec.partition_keys, spec.rank_end, spec.state_ttl_ms, scope)
+            RowLists(
+                "rows",
+                schema,
+                spec.partition_keys,
+                spec.rank_end,
+                spec.state_ttl_ms,
+                scope,
+                key_width(spec, context),
+            )
         )
         self._top = TopLists(spec, context, self._state.lists)
         self._changes = RankChanges(spec, context)
