@@ -292,8 +292,8 @@ def _read_column(records, tails, count, start, column, layout, target):  # type:
 def read_records(ids, done, layout, fixed_bytes, bases, places, null_record, record_bytes, target, scratch):  # type: ignore[no-untyped-def]
     """Read the records of ids from number `done` on into the columns of `target`; an id without a place has `null_record`.
 
-    `record_bytes` is about how much of a record is read. Returns where it stopped because a column of bytes has no room for the next
-    block, or the number of ids.
+    `record_bytes` is about how much of a record is read. Returns where it stopped because a column of bytes has no room for the
+    next block, or the number of ids.
     """
     records, tails = scratch[0], scratch[1]
     last_bytes = -1
