@@ -4,6 +4,8 @@ SHELL := /bin/bash
 BIN := .venv/bin
 # One more than the cores that tests are measured on: many wait for processes that they start.
 WORKERS ?= 3
+# A test that hangs where its own time limit cannot end it, in a call of C, prints the stacks of its process, which ends; once more, and all end.
+HANGS := -o faulthandler_timeout=960 -o faulthandler_exit_on_timeout=true --max-worker-restart 1
 
 .PHONY: help setup browser postgres demo demo-year data test test-all check check-static format mutants chaos simulate bench bench-peers clean
 
@@ -34,7 +36,7 @@ data: setup ## fetch the whole year of flights and weather (336,776 flights)
 	  $(BIN)/python queries/make_data.py queries/data/full; fi
 
 test: setup browser postgres ## run all tests but a long tail (fixed seeds, a share of the examples)
-	@$(BIN)/python -m pytest -rs -m 'not slow' --examples 30 -n $(WORKERS) --dist loadfile
+	@$(BIN)/python -m pytest -rs -m 'not slow' --examples 30 -n $(WORKERS) --dist loadfile $(HANGS)
 
 test-all: setup browser postgres ## run every test
 	@$(BIN)/python -m pytest -rs -n $(WORKERS) --dist loadfile

@@ -371,13 +371,19 @@ class Session:
         """The plan with the modules of the users' functions that it calls."""
         if not context.called:
             return plan
+        return dataclasses.replace(plan, job_graph=self.with_python_files(plan.job_graph, context))
+
+    def with_python_files(self, graph: JobGraph, context: BindContext) -> JobGraph:
+        """The graph of a statement with the modules of the users' functions that it calls. UserError SS2034 where the server
+        runs none."""
+        if not context.called:
+            return graph
         from runtime.python.packing import pack, split_paths
 
         self._check_python()
         paths = [path for function in context.called.values() for path in function.files]
         paths += split_paths(options.get(self.config, "python.files"))
-        graph = replace(plan.job_graph, python=pack(tuple(paths), self.files()))
-        return dataclasses.replace(plan, job_graph=graph)
+        return replace(graph, python=pack(tuple(paths), self.files()))
 
     def _check_python(self) -> None:
         """UserError SS2034 where the server does not let its users run Python."""

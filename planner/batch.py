@@ -12,6 +12,8 @@ from planner.bind.context import BindContext
 from planner.collecting import collecting
 from planner.compile import job_name
 from planner.depth import refuse_depth
+from planner.lower.hosting import HostedFunctions
+from planner.physical.changelog_normalize import EVENTS_DUPLICATE, changes_are_doubled
 from planner.physical.connectors import find_connector
 from planner.physical.looked_up_table import looked_up_table
 from planner.physical.sink import sink_spec
@@ -19,7 +21,7 @@ from planner.physical.source import source_spec
 from planner.relational.nodes import LookupJoin, RelationalNode, Sink, TableScan, rewrite
 from planner.rules import optimise
 from sqlstream import config
-from sqlstream.batch_plan import table_names
+from sqlstream.batch_plan import CHANGE_COLUMNS, table_names
 from sqlstream.catalog import ObjectPath
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
@@ -27,10 +29,11 @@ from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph, 
 from sqlstream.schema import Schema
 from sqlstream.specs import BatchQuerySpec, SinkSpec, SourceSpec
 from sqlstream.specs.on_conflict import OnConflict
+from sqlstream.spi.changelog_options import OP_COLUMN
 from sqlstream.types import STRING
 
-Lower = Callable[[RelationalNode, Mapping[str, str], str], str]
-"""A plan, the relation of each table by its name, and the time zone, as SQL of an engine."""
+Lower = Callable[[RelationalNode, Mapping[str, str], str, HostedFunctions], str]
+"""A plan, the relation of each table by its name, and the time zone, as SQL of an engine; it adds to the hosted functions."""
 
 MODE = "execution.runtime-mode"
 STREAM_HINT = f"run it as a stream: SET '{MODE}' = 'STREAMING'"
@@ -155,11 +158,13 @@ def _vertex(
     """The engine's query as head, then the tables that it reads, then the sink."""
     spec = sink_spec(sink, find_connector(context.connectors, sink.table, dict(sink.options), sink.span))
     names = table_names(len(scans))
-    sql = _lowered(sink, dict(zip(scans, names, strict=True)), engine, context)
+    functions = HostedFunctions()
+    sql = _lowered(sink, dict(zip(scans, names, strict=True)), engine, context, functions)
     first = number * 1_000_000
     table_ids = tuple(range(first + 1, first + 1 + len(scans)))
     shared = tuple(n for scan, n in zip(scans, names, strict=True) if _times_read(sink, scan) > 1)
-    query = BatchQuerySpec(engine, sql, table_ids, shared)
+    changes = tuple(n for scan, n in zip(scans, names, strict=True) if not scan.mode.is_insert_only)
+    query = BatchQuerySpec(engine, sql, table_ids, shared, functions=functions.found, changes=changes)
     uid = _uid(number, query, sources, spec)
     title = f"Batch({engine})[{', '.join(dict.fromkeys(s.table for s in sources))}]"
     # The result of a SELECT may have other names than the table's columns; types are those of the sink.
@@ -191,9 +196,17 @@ def _sink_operator(id: int, uid: str, spec: SinkSpec, query_id: int, node: Sink)
     )
 
 
-def _lowered(sink: Sink, names: Mapping[TableScan, str], engine: str, context: BindContext) -> str:
+def _lowered(
+    sink: Sink,
+    names: Mapping[TableScan, str],
+    engine: str,
+    context: BindContext,
+    functions: HostedFunctions,
+) -> str:
+    is_doubled = bool(config.get(context.config, EVENTS_DUPLICATE))
+
     def renamed(node: RelationalNode) -> RelationalNode:
-        return _renamed(node, names[node]) if isinstance(node, TableScan) else node
+        return _renamed(node, names[node], is_doubled) if isinstance(node, TableScan) else node
 
     if sink.on_conflict is OnConflict.NOTHING:
         raise UserError(
@@ -212,19 +225,28 @@ def _lowered(sink: Sink, names: Mapping[TableScan, str], engine: str, context: B
     time_zone = str(config.get(context.config, "table.local-time-zone"))
     relations = {name: name for name in names.values()}
     try:
-        return lower(engine)(rewrite(sink, renamed), relations, time_zone)
+        return lower(engine)(rewrite(sink, renamed), relations, time_zone, functions)
     except UserError as error:
         if error.code == "SS3301" and not error.hint:
             error.hint = STREAM_HINT
         raise error.at(sink.span) from None
 
 
-def _renamed(scan: TableScan, name: str) -> TableScan:
-    """The scan of the relation that the engine sees: filters and limit are applied by our readers."""
+def _renamed(scan: TableScan, name: str, is_doubled: bool) -> TableScan:
+    """The scan of the relation that the engine sees: filters and limit are applied by our readers, but for filters of changes.
+    `is_doubled`: changes may come twice."""
     path = ObjectPath(scan.table.path.catalog, scan.table.path.database, name)
     columns = tuple(f"c{i}" for i in range(len(scan.schema)))
-    table = msgspec.structs.replace(scan.table, path=path)
-    return dataclasses.replace(scan, table=table, columns=columns, metadata=(), filters=(), limit=-1)
+    own = [*scan.columns, *(field.name for field in scan.metadata)]
+    keys = tuple(columns[own.index(key)] for key in scan.table.primary_key if key in scan.columns)
+    table = msgspec.structs.replace(scan.table, path=path, primary_key=keys)
+    filters = () if scan.mode.is_insert_only else scan.filters
+    made = dataclasses.replace(scan, table=table, columns=columns, metadata=(), filters=filters, limit=-1)
+    if is_doubled and changes_are_doubled(scan):
+        # The last change of a key says whether it is there, as in a table of changes by key with operations.
+        options = (*scan.options, (OP_COLUMN, CHANGE_COLUMNS[0].name))
+        return dataclasses.replace(made, mode=ChangelogMode.UPSERT, options=options)
+    return made
 
 
 def _times_read(sink: Sink, scan: TableScan) -> int:

@@ -7,22 +7,31 @@ import msgspec
 from sqlstream.graph.job_graph import JobVertex
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import BatchQuerySpec, SinkSpec, SourceSpec
+from sqlstream.specs.hosted_function import HostedFunction
 from sqlstream.specs.sink import COLLECT
+from sqlstream.types import BIGINT, TINYINT
+
+CHANGE_COLUMNS = (Field("row_kind", TINYINT.not_null()), Field("row_place", BIGINT.not_null()))
+"""What the relation of a table of changes has behind its columns: the number of the RowKind, and that of the change."""
 
 
 class BatchTable(msgspec.Struct, frozen=True):
     """One scan of a table. The SQL names it `name` (t0, t1, …), and its columns c0, c1, … by position, so that neither the case
     of names nor a metadata key that is also a column matters. `source` says what is read: bounded, without a watermark.
-    `is_shared`: the SQL reads it more than once, though its rows are to be read once, since they may be random."""
+    `has_changes`: the rows are changes in their order, which the SQL folds; two more columns say what each does and where it
+    stands. `is_shared`: the SQL reads it more than once, though its rows are to be read once, since they may be random."""
 
     name: str
     source: SourceSpec
     is_shared: bool = False
+    has_changes: bool = False
 
     @property
     def schema(self) -> Schema:
-        """The relation that the SQL reads: the source's columns, then its metadata columns, named c0, c1, …"""
-        return Schema(tuple(Field(f"c{i}", t) for i, t in enumerate(source_schema(self.source).types)))
+        """The relation that the SQL reads: the source's columns, then its metadata columns, named c0, c1, …, then what changes
+        have more."""
+        columns = tuple(Field(f"c{i}", t) for i, t in enumerate(source_schema(self.source).types))
+        return Schema((*columns, *CHANGE_COLUMNS) if self.has_changes else columns)
 
 
 class BatchOutput(msgspec.Struct, frozen=True):
@@ -42,8 +51,8 @@ class BatchOutput(msgspec.Struct, frozen=True):
 
 class BatchPlan(msgspec.Struct, frozen=True):
     """What an engine runs at once. `engine` is `duckdb` or `spark`; `config` holds the settings in force when the statement was
-    planned, `spark.*` keys among them. Each INSERT of a statement set is a plan with the same `job_id`; they may run at the
-    same time."""
+    planned, `spark.*` keys among them. `functions` are those of the stream that the SQL calls. Each INSERT
+    of a statement set is a plan with the same `job_id`; they may run at the same time."""
 
     job_id: str
     name: str
@@ -51,6 +60,7 @@ class BatchPlan(msgspec.Struct, frozen=True):
     tables: tuple[BatchTable, ...]
     outputs: tuple[BatchOutput, ...]
     config: dict[str, str] = {}
+    functions: tuple[HostedFunction, ...] = ()
 
 
 def batch_plan(vertex: JobVertex, job_id: str, config: dict[str, str]) -> BatchPlan:
@@ -65,11 +75,12 @@ def batch_plan(vertex: JobVertex, job_id: str, config: dict[str, str]) -> BatchP
         vertex.name,
         query.engine,
         tuple(
-            BatchTable(name, sources[id], name in query.shared)
+            BatchTable(name, sources[id], name in query.shared, name in query.changes)
             for name, id in zip(table_names(len(query.tables)), query.tables, strict=True)
         ),
         (BatchOutput(query.sql, vertex.operators[0].output_schema, sink),),
         config,
+        query.functions,
     )
 
 

@@ -8,6 +8,7 @@ import logging
 import msgspec
 
 from client.server.log_files import LogFiles
+from client.server.roles import LOCAL
 from sqlstream.secrets import without_secrets
 
 logger = logging.getLogger(__name__)
@@ -82,6 +83,10 @@ class AuditLog:
     def request(self, user: str, role: str, address: str, method: str, path: str, status: int) -> None:
         """A request that changed something, or tried to."""
         self._write(AuditRecord(_now(), "request", user, role, address, method, path, status), self._files)
+
+    def control(self, message: str, job_id: str) -> None:
+        """What a client of the control protocol changes. It runs as the server's user."""
+        self.request(LOCAL.name, LOCAL.role.value, "control", message, f"/jobs/{job_id}", 0)
 
     def refused(self, user: str, address: str, method: str, path: str, status: int, reason: str) -> None:
         path = path if len(path) <= PATH_CHARACTERS_MAX else f"{path[:PATH_CHARACTERS_MAX]}…"

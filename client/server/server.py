@@ -26,7 +26,6 @@ from client.server.listeners import listen, port_of, url_of
 from client.server.log_files import LogFiles, LogFilesHandler
 from client.server.printed_lines import log_printed_lines
 from client.server.recovery import recover, submit_again
-from client.server.roles import LOCAL
 from client.server.security import AccessRules
 from client.server.server_config import ServerConfig, server_config
 from client.server.statement_rules import StatementRules
@@ -180,7 +179,7 @@ class Server:
             self._places,
             self._log_handler.pass_on,
             self._break_off,
-            self._on_client_change,
+            lambda message, job_id: self._audit.control(message, job_id),
             directory,
         )
         settings = {
@@ -206,10 +205,6 @@ class Server:
         names = {"localhost", "127.0.0.1", "::1"}
         names |= {name.lower() for e in config.endpoints for name in (e.name, e.bind_address)}
         return AccessRules(config.is_token_required, frozenset(names), config.limits.body_bytes_max)
-
-    def _on_client_change(self, message: str, job_id: str) -> None:
-        """Write into the audit log what a client of the control protocol changes. It runs as the server's user."""
-        self._audit.request(LOCAL.name, LOCAL.role.value, "control", message, f"/jobs/{job_id}", 0)
 
     def _break_off(self) -> None:
         """The JobManager has ended by itself: end the server, so that whoever watches it starts another."""

@@ -108,6 +108,8 @@ class Tracer:
         """The rows of a small query in batch."""
         sink = collecting_sink(node, self._context)
         plan = compile_in_batch((sink,), self._context, secrets.token_hex(16), self._session.files())
+        graph = self._session.with_python_files(plan.job_graph, self._context)
+        plan = dataclasses.replace(plan, job_graph=graph)
         kept: list[pa.RecordBatch] = []
         given = 0
 

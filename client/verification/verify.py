@@ -64,6 +64,7 @@ def _verify(session: Session, sink: Sink, context: BindContext) -> Verification:
         keys_max=int(options.get(context.config, KEYS_MAX)),
     )
     graph = verifying_job(stream.job_graph, batch.job_graph, spec, secrets.token_hex(16))
+    graph = session.with_python_files(graph, context)
     batches: list[pa.RecordBatch] = []
     metrics = run_to_end(session.submit_graph(graph), batches.append)
     found = found_rows(batches, spec)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import exp
 
+from planner.lower.hosting import Hosted
 from sqlstream.expressions import AggregateCall, Call, Literal
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType
@@ -42,11 +43,20 @@ class EngineDialect(Protocol):
     def call(self, call: Call, args: list[exp.Expr]) -> exp.Expr:
         """A scalar function, operator or cast of `args`, the trees of `call.args`. `type_(call.type)` is the result's type."""
 
+    def has_type(self, t: LogicalType) -> bool:
+        """Whether the engine has a type for `t`."""
+
+    def hosted(self, call: Call) -> Hosted | None:
+        """A call that the engine has the stream's own function compute; None where it cannot."""
+
     def failure(self, message: str, t: LogicalType) -> exp.Expr:
         """A value of `type_(t)` that stops the query with an error when it is computed, as the message says."""
 
     def aggregate(self, call: AggregateCall, input_schema: Schema) -> exp.Expr:
         """An aggregate over `tree.input_column(n)`, the columns of the relation `i`, which have `input_schema`."""
+
+    def collected(self, call: AggregateCall) -> exp.Expr:
+        """The values of ARRAY_AGG as an array in any order."""
 
     def element_numbers(self, array: exp.Expr, is_outer: bool) -> exp.Expr:
         """An item of SELECT that makes a row per element of an array, with its number from 1; `is_outer`: one row with NULL

@@ -8,8 +8,11 @@ from sqlglot import exp
 
 from planner.lower import tree
 from planner.lower.engine import EngineDialect
+from planner.lower.hosting import Hosted
 from planner.relational.correlation import OUTER
+from sqlstream.errors import UserError
 from sqlstream.expressions import Expression, InputRef, Literal
+from sqlstream.types import LogicalType
 
 Columns = Callable[[int], exp.Expr]
 """The tree of an input column."""
@@ -37,9 +40,28 @@ def _lower(expression: Expression, engine: EngineDialect, columns: Columns) -> t
     if expression.function == OUTER:
         depth, column = (str(arg) for arg in expression.args)
         return tree.column(f"c{column}", f"outer_{depth}"), 0
+    if not all(engine.has_type(arg.type) for arg in expression.args) and (
+        hosted := engine.hosted(expression)
+    ):
+        return _lower_hosted(hosted, expression.type, engine, columns)
     args = [_lower(arg, engine, columns) for arg in expression.args]
-    lowered = engine.call(expression, [arg for arg, _ in args])
+    try:
+        lowered = engine.call(expression, [arg for arg, _ in args])
+    except UserError as error:
+        found = engine.hosted(expression) if error.code == "SS3301" else None
+        if found is None:
+            raise
+        return _lower_hosted(found, expression.type, engine, columns)
     height = 1 + max((height for _, height in args), default=0)
     if height < HEIGHT_MAX:
         return lowered, height
     return tree.rendered(lowered, engine.sqlglot_name), 0
+
+
+def _lower_hosted(
+    hosted: Hosted, type_: LogicalType, engine: EngineDialect, columns: Columns
+) -> tuple[exp.Expr, int]:
+    args = [_lower(arg, engine, columns) for arg in hosted.arguments]
+    lowered = tree.cast(tree.call(hosted.name, *(arg for arg, _ in args)), engine.type_(type_))
+    height = 1 + max(height for _, height in args)
+    return (lowered, height) if height < HEIGHT_MAX else (tree.rendered(lowered, engine.sqlglot_name), 0)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Protocol
 from sqlglot import exp
 
 from planner.lower import tree
-from sqlstream.expressions import Expression, SortKey
+from sqlstream.expressions import AggregateCall, Expression, SortKey
 
 if TYPE_CHECKING:
     from planner.lower.engine import EngineDialect
+    from planner.relational.aggregate import Aggregate
     from planner.relational.scan import TableScan
 
 
@@ -28,6 +29,9 @@ class Lowering(Protocol):
 
     def over_columns(self, expression: Expression, columns: Callable[[int], exp.Expr]) -> exp.Expr:
         """The expression over the columns that `columns` names. UserError SS3301."""
+
+    def aggregate(self, node: Aggregate, call: AggregateCall) -> exp.Expr:
+        """A call of a node over the columns of its input. UserError SS3301."""
 
     def relation_of(self, scan: TableScan) -> exp.Expr | None:
         """The rows of a scan; None when there are none to read."""

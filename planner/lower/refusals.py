@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sqlstream.errors import Span, UserError
 
-PYTHON_HINT = "a batch engine calls no Python functions: SET 'execution.runtime-mode' = 'STREAMING'"
+PYTHON_HINT = "DuckDB calls Python functions: SET 'execution.batch.engine' = 'duckdb'"
+AGGREGATE_HINT = "a batch engine calls no Python aggregates: SET 'execution.runtime-mode' = 'STREAMING'"
 
 
 def refuse(engine: str, what: str, *, hint: str = "", span: Span | None = None) -> UserError:

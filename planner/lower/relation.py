@@ -14,13 +14,14 @@ from sqlglot import exp
 
 from planner.depth import refuse_depth
 from planner.lower import tree
+from planner.lower.collected_rows import collected_calls
 from planner.lower.engine import EngineDialect
 from planner.lower.expression import lower_expression
 from planner.lower.lowering import ordered
 from planner.relational import nodes as plan
 from planner.relational.correlation import is_correlated
 from sqlstream.errors import UserError
-from sqlstream.expressions import Expression
+from sqlstream.expressions import AggregateCall, Expression
 
 Relations = Callable[[plan.TableScan], exp.Expr | str | None]
 """The relation that has a scan's rows: a tree, or the text of a name or of another item of FROM; None when there is none.
@@ -52,7 +53,7 @@ def lower(node: plan.RelationalNode, engine: EngineDialect, relations: Relations
         for n, readers in nodes.items()
         if readers > 1 and not _is_cheap(n) and not (has_apply and is_correlated(n))
     )
-    return _Lowering(engine, found, shared).root(node, names)
+    return _Lowering(engine, found, shared, collected_calls(nodes)).root(node, names)
 
 
 @refuse_depth
@@ -88,8 +89,10 @@ class _Lowering:
         engine: EngineDialect,
         relations: dict[plan.TableScan, exp.Expr | str | None],
         shared: frozenset[plan.RelationalNode],
+        collected: frozenset[tuple[plan.Aggregate, AggregateCall]],
     ) -> None:
         self.engine = engine
+        self._collected = collected
         self._relations = {
             scan: tree.raw(found) if isinstance(found, str) else found for scan, found in relations.items()
         }
@@ -154,6 +157,12 @@ class _Lowering:
     def over_columns(self, expression: Expression, columns: Callable[[int], exp.Expr]) -> exp.Expr:
         """The expression over the columns that `columns` names. UserError SS3301."""
         return lower_expression(expression, self.engine, columns)
+
+    def aggregate(self, node: plan.Aggregate, call: AggregateCall) -> exp.Expr:
+        """A call of a node over the columns of its input. UserError SS3301."""
+        if (node, call) in self._collected:
+            return self.engine.collected(call)
+        return self.engine.aggregate(call, node.input.schema)
 
     def relation_of(self, scan: plan.TableScan) -> exp.Expr | None:
         """The rows of a scan; None when there are none to read."""

@@ -22,7 +22,12 @@ def normalizes(planning: Planning, node: TableScan) -> bool:
     key."""
     if node.mode is ChangelogMode.UPSERT:
         return True
-    if node.mode.is_insert_only or not planning.setting(EVENTS_DUPLICATE):
+    return bool(planning.setting(EVENTS_DUPLICATE)) and changes_are_doubled(node)
+
+
+def changes_are_doubled(node: TableScan) -> bool:
+    """Whether the last change of a key counts, where events may come twice. UserError SS3495 for a table without a key."""
+    if node.mode is not ChangelogMode.RETRACT:
         return False
     if not node.table.primary_key:
         raise UserError(

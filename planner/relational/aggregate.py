@@ -64,7 +64,7 @@ class Aggregate(SingleInputNode):
 
     def lower(self, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
         columns = [tree.input_column(k) for k in self.keys]
-        columns += [lowering.engine.aggregate(call, self.input.schema) for call in self.calls]
+        columns += [lowering.aggregate(self, call) for call in self.calls]
         group = [tree.input_column(k) for k in self.keys]
         return tree.select(numbered(columns), tree.subquery(inputs[0], "i"), group=group)
 

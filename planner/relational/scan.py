@@ -6,24 +6,28 @@ import dataclasses
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from sqlglot import exp
+
 from planner.lower import tree
 from planner.lower.lowering import numbered
 from planner.lower.refusals import refuse
 from planner.relational.node import RelationalNode
 from planner.relational.trimming import Columns, Pruning, one_column, places_of
 from planner.relational.wording import join_parts
+from sqlstream.batch_plan import CHANGE_COLUMNS
 from sqlstream.catalog import CatalogTable
-from sqlstream.changelog import ChangelogMode
+from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.expressions import Expression, inputs_of, remap
 from sqlstream.schema import Field
 from sqlstream.specs.source import SourceWatermark
 from sqlstream.spi.changelog_options import has_tombstones
 
 if TYPE_CHECKING:
-    from sqlglot import exp
-
     from planner.lower.lowering import Lowering
     from planner.relational.trimming import Trimmed
+
+
+KIND, PLACE = (field.name for field in CHANGE_COLUMNS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,8 +91,6 @@ class TableScan(RelationalNode):
         engine, relation = lowering.engine, lowering.relation_of(self)
         if relation is None:
             raise refuse(engine.title, f'table "{self.table.path.name}"')
-        if not self.mode.is_insert_only:
-            raise refuse(engine.title, "reading a table of changes")
         names = (*self.columns, *(field.name for field in self.metadata))
         repeated = [name for name, count in Counter(map(str.lower, names)).items() if count > 1]
         if repeated and self.metadata:
@@ -97,7 +99,12 @@ class TableScan(RelationalNode):
             engine.scanned(tree.column(name, "s", is_quoted=True), t)
             for name, t in zip(names, self.schema.types, strict=False)
         ]
-        made = tree.select(numbered(columns), tree.alias(relation, "s"))
+        if not self.mode.is_insert_only:
+            columns += [tree.column(name, "s") for name in (KIND, PLACE)]
+        made: exp.Expr = tree.select(numbered(columns), tree.alias(relation, "s"))
+        if not self.mode.is_insert_only:
+            made = self._folded(made)
+            columns = columns[:-2]
         if self.watermark is not None and self.watermark.adds_rowtime:
             rowtime = tree.alias(lowering.expression(self.watermark.rowtime), f"c{len(columns)}")
             made = tree.select([tree.star(), rowtime], tree.subquery(made, "i"))
@@ -105,6 +112,60 @@ class TableScan(RelationalNode):
             condition = tree.all_of([lowering.expression(f) for f in self.filters])
             made = tree.select_all(made, where=condition)
         return made
+
+    def _folded(self, changes: exp.Expr) -> exp.Expr:
+        """The rows that are there after all changes."""
+        count = len(self.schema) - (self.watermark is not None and self.watermark.adds_rowtime)
+        kept = [tree.input_column(i) for i in range(count)]
+        kind, place = tree.input_column(count), tree.input_column(count + 1)
+        kinds = (RowKind.INSERT, RowKind.UPDATE_AFTER)
+        is_added = tree.is_in(kind, [tree.number(int(each)) for each in kinds])
+        if self.mode is ChangelogMode.UPSERT:
+            return self._last_of_keys(changes, kept, kind, place, is_added)
+        # Of equal rows as many are left as were added more often than retracted.
+        retracted = tree.case([(is_added, tree.number(0))], tree.number(1))
+        number = tree.over(tree.call("row_number"), [*kept, retracted], [place])
+        numbered_rows = tree.select(
+            [
+                *numbered([*kept, retracted, number]),
+                tree.alias(tree.over(tree.call("sum", retracted), kept), f"c{count + 2}"),
+            ],
+            tree.subquery(changes, "i"),
+        )
+        is_left = tree.all_of(
+            [
+                tree.operate(exp.EQ, kind, tree.number(0)),
+                tree.operate(exp.GT, place, tree.input_column(count + 2)),
+            ]
+        )
+        return tree.select(kept, tree.subquery(numbered_rows, "i"), where=is_left)
+
+    def _last_of_keys(
+        self, changes: exp.Expr, kept: list[exp.Expr], kind: exp.Expr, place: exp.Expr, is_added: exp.Expr
+    ) -> exp.Expr:
+        """The last row of each primary key, unless it deletes."""
+        keys = [kept[i] for i, name in enumerate(self.columns) if name in self.table.primary_key]
+        is_there = is_added
+        if has_tombstones(dict(self.options), self.mode):
+            names = enumerate(self.columns)
+            values = [kept[i] for i, name in names if name not in self.table.primary_key]
+            is_there = (
+                tree.any_of([tree.is_not_null(value) for value in values]) if values else tree.boolean(True)
+            )
+        last = exp.Ordered(this=place.copy(), desc=True, nulls_first=False)
+        told = tree.select(
+            numbered(
+                [
+                    *kept,
+                    tree.case([(is_there, tree.number(1))], tree.number(0)),
+                    tree.over(tree.call("row_number"), keys, [last]),
+                ]
+            ),
+            tree.subquery(changes, "i"),
+            where=tree.operate(exp.NEQ, kind, tree.number(int(RowKind.UPDATE_BEFORE))),
+        )
+        is_left = tree.all_of([tree.operate(exp.EQ, column, tree.number(1)) for column in (kind, place)])
+        return tree.select(kept, tree.subquery(told, "i"), where=is_left)
 
     def scalar_expressions(self) -> tuple[Expression, ...]:
         return self.filters

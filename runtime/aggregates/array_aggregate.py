@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from runtime.aggregates.accumulator import Accumulator
-from runtime.aggregates.slot_values import SlotValues
-from runtime.evaluate.lists import Lists, codes_of, list_column, one_after_another
+from runtime.evaluate.lists import Lists, codes_of
+from runtime.kernels.chunk_chains import drop_first_equal
 from runtime.state.arrays import Array
+from runtime.state.growing_lists import GrowingLists
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
@@ -18,16 +20,16 @@ from sqlstream.types import LogicalType
 class ArrayAggregate(Accumulator):
     """All values, NULLs too; a retracted row takes away the first value that equals its own. NULL without any value.
 
-    State: one array per slot.
+    Rows are appended at the cost of the rows; retractions read the arrays of their slots, as emission does.
+    State: one array per slot, in chunks.
     """
 
     takes_nulls = True
 
     def __init__(self, call: AggregateCall, argument_types: tuple[LogicalType, ...]) -> None:
         super().__init__(call, argument_types)
-        array = sql.array(argument_types[0].without_time_attribute())
-        self._type = to_arrow_type(array)
-        self._arrays = SlotValues(array)
+        self._type = to_arrow_type(sql.array(argument_types[0].without_time_attribute()))
+        self._arrays = GrowingLists(self._type)
 
     def resize(self, capacity: int) -> None:
         self._arrays.resize(capacity)
@@ -46,31 +48,27 @@ class ArrayAggregate(Accumulator):
 
     def _append(self, slots: Array, values: pa.Array) -> None:
         order = np.argsort(slots, kind="stable")
-        touched, starts, lengths = np.unique(slots[order], return_index=True, return_counts=True)
-        added = Lists(starts.astype(np.int64), lengths, values.take(pa.array(order)), None)
-        together = one_after_another([Lists.of(self._arrays.get(touched)), added])
-        self._arrays.put(touched, list_column(self._type, *together, None))
+        touched, starts = np.unique(slots[order], return_index=True)
+        self._arrays.append(touched, values.take(pa.array(order)), np.append(starts, len(slots)))
 
     def _remove(self, slots: Array, values: pa.Array) -> None:
         touched, positions = np.unique(slots, return_inverse=True)
         held = Lists.of(self._arrays.get(touched))
-        owners, elements = held.owners(), held.elements()
-        codes, removed = codes_of(elements, values)
-        width = max(int(codes.max(initial=0)), int(removed.max(initial=0))) + 2
-        pairs = owners * width + codes
-        known, counts = np.unique(positions * width + removed, return_counts=True)
-        places = np.minimum(np.searchsorted(known, pairs), len(known) - 1)
-        wanted = np.where(known[places] == pairs, counts[places], 0)
-        kept = np.flatnonzero(_ordinals(pairs) >= wanted)
-        lengths = np.bincount(owners[kept], minlength=held.rows)
-        is_left = lengths > 0
-        arrays = list_column(self._type, lengths, elements.take(pa.array(kept)), None)
-        self._arrays.put(touched[is_left], arrays.filter(pa.array(is_left)))
-        self._arrays.reset(touched[~is_left])
+        elements = held.elements()
+        codes, removed = _codes_of_equal(elements, values)
+        # Distinct pairs of a list and a code, and how many of its elements with that code go.
+        width = int(removed.max()) + 2
+        pairs, counts = np.unique(positions * width + removed + 1, return_counts=True)
+        doomed_bounds = np.searchsorted(pairs // width, np.arange(len(touched) + 1))
+        bounds = np.append(0, np.cumsum(held.lengths))
+        is_kept = np.empty(len(elements), dtype=bool)
+        if drop_first_equal(bounds, codes, doomed_bounds, pairs % width - 1, counts, is_kept):
+            kept = np.flatnonzero(is_kept)
+            self._arrays.put(touched, elements.take(pa.array(kept)), np.searchsorted(kept, bounds))
 
     def merge(self, slots: Array, columns: list[pa.Array]) -> None:
-        present = np.flatnonzero(columns[0].is_valid().to_numpy(zero_copy_only=False))
-        self._arrays.put(slots[present], columns[0].take(pa.array(present)))
+        lists = Lists.of(columns[0])
+        self._arrays.put(slots, lists.elements(), np.append(0, np.cumsum(lists.lengths)))
 
     def columns(self, slots: Array) -> list[pa.Array]:
         return [self._arrays.get(slots)]
@@ -85,13 +83,16 @@ class ArrayAggregate(Accumulator):
         return self._arrays.nbytes()
 
 
-def _ordinals(keys: Array) -> Array:
-    """The number of each key among equal ones, from 0."""
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    is_first = np.ones(len(keys), dtype=bool)
-    is_first[1:] = ordered[1:] != ordered[:-1]
-    firsts = np.maximum.accumulate(np.where(is_first, np.arange(len(keys)), 0))
-    ordinals = np.empty(len(keys), dtype=np.int64)
-    ordinals[order] = np.arange(len(keys)) - firsts
-    return ordinals
+def _codes_of_equal(elements: pa.Array, removed: pa.Array) -> tuple[Array, Array]:
+    """int64 codes of both, equal where the values are; an element that is not among `removed` may have any code below -1."""
+    if pa.types.is_nested(removed.type):
+        codes, others = codes_of(elements, removed)
+        return codes, others
+    if pa.types.is_floating(removed.type):
+        # -0.0 is 0.0.
+        zero = pa.scalar(0.0, removed.type)
+        elements, removed = pc.add(elements, zero), pc.add(removed, zero)
+    known = removed.unique()
+    found = (pc.fill_null(pc.index_in(column, known), -2) for column in (elements, removed))
+    codes, others = (f.to_numpy(zero_copy_only=False).astype(np.int64) for f in found)
+    return codes, others

@@ -17,6 +17,7 @@ from sqlstream.expressions import AggregateCall
 from sqlstream.types import LogicalType
 
 _NAMES = ("value", "separator")
+_TEXTS = pa.list_(pa.string())
 
 
 class KeptList(ArrayAggregate):
@@ -61,17 +62,17 @@ class KeptTexts(KeptList):
     """LISTAGG (Flink: ListAggWithRetract): each text but the first is preceded by the separator of its row."""
 
     def _of_lists(self, lists: Lists) -> pa.Array:
-        texts, separators = self._texts(lists.elements())
-        before = pc.if_else(pa.array(lists.ordinals() == 0), "", pc.fill_null(separators, ""))
-        pieces = pc.binary_join_element_wise(before, texts, "")
-        together = list_column(pa.list_(pieces.type), lists.lengths, pieces, lists.lengths == 0)
-        return pc.binary_join(together, "")
-
-    def _texts(self, elements: pa.Array) -> tuple[pa.Array, pa.Array]:
+        is_empty = lists.lengths == 0
         if len(self.argument_types) == 1:
-            return elements, pa.repeat(",", len(elements))
-        texts, separators = elements.flatten()
-        return texts, separators
+            return pc.binary_join(list_column(_TEXTS, lists.lengths, lists.elements(), is_empty), ",")
+        texts, separators = lists.elements().flatten()
+        separators = pc.fill_null(separators, "")
+        if len(separators) and pc.all(pc.equal(separators, separators[0])).as_py():
+            together = list_column(_TEXTS, lists.lengths, texts, is_empty)
+            return pc.binary_join(together, separators[0].as_py())
+        before = pc.if_else(pa.array(lists.ordinals() == 0), "", separators)
+        pieces = pc.binary_join_element_wise(before, texts, "")
+        return pc.binary_join(list_column(_TEXTS, lists.lengths, pieces, is_empty), "")
 
 
 def _element_type(argument_types: tuple[LogicalType, ...]) -> LogicalType:

@@ -7,21 +7,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.aggregates.accumulator import Accumulator, present
-from runtime.aggregates.slot_values import SlotValues
 from runtime.state.arrays import Array
+from runtime.state.growing_lists import GrowingTexts
 from sqlstream.expressions import AggregateCall
-from sqlstream.types import STRING, LogicalType
+from sqlstream.types import LogicalType
 
 
 class ListAggregate(Accumulator):
     """Values that are not NULL, each after the separator of its row (second argument, default a comma; NULL is none).
 
-    State: one string per slot.
+    State: one string per slot, in chunks.
     """
 
     def __init__(self, call: AggregateCall, argument_types: tuple[LogicalType, ...]) -> None:
         super().__init__(call, argument_types)
-        self._texts = SlotValues(STRING)
+        self._texts = GrowingTexts()
 
     def resize(self, capacity: int) -> None:
         self._texts.resize(capacity)
@@ -37,21 +37,19 @@ class ListAggregate(Accumulator):
     def _append(self, slots: Array, values: pa.Array, separators: pa.Array) -> None:
         order = np.argsort(slots, kind="stable")
         touched, starts = np.unique(slots[order], return_index=True)
-        held = self._texts.get(touched)
         # The separator of a row precedes its value; the first value has none.
         is_first = np.zeros(len(slots), dtype=bool)
-        is_first[starts[held.is_null().to_numpy(zero_copy_only=False)]] = True
+        is_first[starts[~self._texts.is_present(touched)]] = True
         chosen = pa.array(order)
         values, separators = values.take(chosen), separators.take(chosen)
         before = pc.if_else(pa.array(is_first), "", pc.fill_null(separators, ""))
         pieces = pc.binary_join_element_wise(before, values, "")
         offsets = pa.array(np.append(starts, len(slots)).astype(np.int32))
-        joined = pc.binary_join(pa.ListArray.from_arrays(offsets, pieces), "")
-        self._texts.put(touched, pc.binary_join_element_wise(held, joined, "", null_handling="skip"))
+        self._texts.append(touched, pc.binary_join(pa.ListArray.from_arrays(offsets, pieces), ""))
 
     def merge(self, slots: Array, columns: list[pa.Array]) -> None:
         rows = np.flatnonzero(present(np.ones(len(slots), np.int8), columns[0]))
-        self._texts.put(slots[rows], columns[0].take(pa.array(rows)))
+        self._texts.append(slots[rows], columns[0].take(pa.array(rows)))
 
     def columns(self, slots: Array) -> list[pa.Array]:
         return [self._texts.get(slots)]

@@ -13,11 +13,12 @@ def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     types that are at least as wide, so a value out of range means that the plan's SQL lacks a cast."""
     if batch.num_columns != len(schema):
         raise InternalError(f"the engine gave {batch.num_columns} columns instead of {len(schema)}")
-    columns = [_cast(column, field) for column, field in zip(batch.columns, schema, strict=True)]
+    columns = [cast_column(column, field) for column, field in zip(batch.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
+def cast_column(column: pa.Array, field: pa.Field) -> pa.Array:
+    """The values of one column in the type of `field`. InternalError as in `cast_batch`."""
     wanted = field.type
     if column.type == wanted:
         return column

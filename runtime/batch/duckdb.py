@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from runtime.batch.data_errors import duckdb_row_error
 from runtime.batch.duckdb_tables import DuckDbTables, explained_tables, threads
 from runtime.batch.engine import BatchCancelled, BatchRun
+from runtime.batch.hosted_functions import HostedCalls
 from runtime.connectors.duckdb.shared_connection import SharedConnection
 from runtime.host.spill_directory import spill_directory
 from sqlstream import config as options
@@ -41,7 +42,9 @@ class DuckDbEngine:
         with self._connection(plan) as shared:
             connection = shared.connection
             tables = DuckDbTables(plan, run)
+            functions = HostedCalls(plan.functions, plan.config)
             try:
+                functions.register(connection)
                 tables.make(shared)
                 for number, output in enumerate(plan.outputs):
                     with connection.sql(output.sql).to_arrow_reader(BATCH_ROWS) as rows:
@@ -49,8 +52,9 @@ class DuckDbEngine:
                             run.emit(number, batch)
                 tables.finish()
             except Exception as error:
-                raise self._described(error, tables, run) from error
+                raise self._described(error, tables, functions, run) from error
             finally:
+                functions.close()
                 tables.close()
 
     def cancel(self, job_id: str) -> None:
@@ -64,6 +68,7 @@ class DuckDbEngine:
 
     def explain(self, plan: BatchPlan, files: Any) -> str:
         with self._connection(plan) as shared, ExitStack() as ends:
+            HostedCalls(plan.functions, plan.config).declare(shared.connection)
             lines = explained_tables(plan, shared, files, ends)
             texts = [
                 str(row[1]).rstrip()
@@ -97,7 +102,9 @@ class DuckDbEngine:
                         del self._connections[plan.job_id]
                 shared.release()
 
-    def _described(self, error: Exception, tables: DuckDbTables, run: BatchRun) -> BaseException:
+    def _described(
+        self, error: Exception, tables: DuckDbTables, functions: HostedCalls, run: BatchRun
+    ) -> BaseException:
         """The cause in our words: DuckDB wraps what a reader raises, and an interruption may follow a failure."""
         import duckdb
 
@@ -105,6 +112,8 @@ class DuckDbEngine:
             return tables.error
         if run.is_cancelled() or isinstance(error, BatchCancelled):
             return BatchCancelled()
+        if functions.error is not None:
+            return functions.error
         if isinstance(error, SqlStreamError):
             return error
         text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

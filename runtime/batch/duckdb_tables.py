@@ -131,7 +131,7 @@ class DuckDbTables:
         return pa.RecordBatchReader.from_batches(to_arrow_schema(table.schema), rows)
 
     def _rows(self, table: BatchTable, count: Callable[[str, int], None]) -> Iterator[pa.RecordBatch]:
-        readers = min(threads(self._plan.config), READERS_MAX)
+        readers = 1 if table.has_changes else min(threads(self._plan.config), READERS_MAX)
         try:
             yield from read_side_by_side([self._reading(table, n, readers, count) for n in range(readers)])
         except GeneratorExit:

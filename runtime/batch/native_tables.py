@@ -21,6 +21,8 @@ def batch_relation(
     from runtime.connectors import connector
 
     named = connector(table.source.connector)
+    if table.has_changes:
+        return ThroughReader("its rows are changes")
     if not isinstance(named, HasBatchRelation):
         return ThroughReader()
     if not options.get(config, IS_ENABLED):

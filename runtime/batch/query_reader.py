@@ -14,6 +14,7 @@ from runtime.batch.casting import cast_batch
 from runtime.batch.engine import BatchCancelled, BatchEngine
 from runtime.batch.engines import batch_engine
 from runtime.host.clock import steady_s
+from runtime.python.environment import files_of_thread
 from runtime.taskmanager.metrics import OperatorCounters
 from runtime.taskmanager.operator_chain import ChainPosition
 from sqlstream.arrow import to_arrow_schema
@@ -79,10 +80,12 @@ class BatchQueryReader:
         self._has_ended = False
         self._error: BaseException | None = None
         self.committables: list[Committable] = []
+        self._use_files = files_of_thread()
         self._thread = threading.Thread(target=self._run, name=f"{plan.engine} {plan.name}", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
+        self._use_files()
         try:
             if self._is_explained:
                 text = self._engine.explain(self._plan, self._files)

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from runtime.batch.engine import BatchCancelled
 from runtime.host.clock import now_ms, wait_s
 from sqlstream import config as options
-from sqlstream.arrow import to_arrow_schema
+from sqlstream.arrow import row_kinds, to_arrow_schema, without_row_kinds
 from sqlstream.batch_plan import BatchTable
 from sqlstream.errors import InternalError
 from sqlstream.spi.connector import ConnectorContext, SourceStatus
@@ -55,12 +56,14 @@ def connector_context(
 def read_table(
     table: BatchTable, context: ConnectorContext, is_cancelled: Callable[[], bool]
 ) -> Iterator[pa.RecordBatch]:
-    """The share of one subtask, with the columns and types of `table.schema`. Rows are counted as numRecordsOut.
+    """The share of one subtask, with the columns and types of `table.schema`. A table of changes has one share. Rows are counted
+    as numRecordsOut.
 
     BatchCancelled once `is_cancelled`; the errors of the connector."""
     from runtime.connectors import connector
 
     schema = to_arrow_schema(table.schema)
+    place = 0
     reader = connector(table.source.connector).source(table.source, context, None)
     try:
         while True:
@@ -72,13 +75,23 @@ def read_table(
             if isinstance(polled, pa.RecordBatch):
                 context.count("numRecordsOut", polled.num_rows)
                 if polled.num_rows:
-                    yield _shaped(polled, schema)
+                    yield _shaped(_with_changes(polled, place) if table.has_changes else polled, schema)
+                place += polled.num_rows
             else:
                 due_ms = reader.next_poll_ms()
                 pause_s = PAUSE_MAX_S if due_ms is None else (due_ms - context.now_ms()) / 1000
                 wait_s(min(max(pause_s, 0.001), PAUSE_MAX_S))
     finally:
         reader.close()
+
+
+def _with_changes(batch: pa.RecordBatch, place: int) -> pa.RecordBatch:
+    """The rows with the two columns of changes; `place` rows came before."""
+    rows = without_row_kinds(batch)
+    kinds = pa.array(row_kinds(batch), pa.int8())
+    places = pa.array(np.arange(place, place + batch.num_rows))
+    names = [*rows.schema.names, "row_kind", "row_place"]
+    return pa.RecordBatch.from_arrays([*rows.columns, kinds, places], names=names)
 
 
 def _shaped(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,9 @@ from runtime.kernels.index import KeyIndex
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema, without_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.schema import Schema
-from sqlstream.specs import SinkSpec
-from sqlstream.spi.changelog_options import with_op_column
+from sqlstream.specs import ChangingSinkSpec, SinkSpec
+from sqlstream.specs.sink import SinkAction
+from sqlstream.spi.changelog_options import COMPACTED, ChangelogOptions, with_op_column
 from sqlstream.spi.committable import Committable, in_order
 from sqlstream.spi.files import Files
 from sqlstream.spi.format import FileWriter
@@ -37,12 +38,27 @@ def change_writer(stream: Any, schema: Schema) -> FileWriter:
     return OpColumnWriter(writer, _OP)
 
 
-def commit_compacted(spec: SinkSpec, path: str, committables: list[Committable], files: Files) -> None:
+def merges(spec: SinkSpec) -> bool:
+    """Whether the commit merges changes by key: those of INSERT into the files, those of INSERT OVERWRITE with each other."""
+    is_merging = not isinstance(spec, ChangingSinkSpec) or spec.action is SinkAction.OVERWRITE
+    return is_merging and ChangelogOptions.of(spec.options).mode == COMPACTED
+
+
+def commit_compacted(
+    spec: SinkSpec,
+    path: str,
+    committables: list[Committable],
+    files: Files,
+    overwritten: Callable[[list[str]], list[str]] | None = None,
+) -> None:
     """Write each partition that changes anew, and replace its files by the new one: readers see the rows before the checkpoint,
-    or those behind it. What a repetition finds done is left alone; one that comes before that merges the same changes again."""
+    or those behind it. What a repetition finds done is left alone; one that comes before that merges the same changes again.
+
+    `overwritten` is there for INSERT OVERWRITE, and gives the files that go when rows have come for these directories; theirs do
+    not count."""
     ordered = in_order(committables)
     staged = [file for committable in ordered for file in committable.content["files"]]
-    if not staged:
+    if not staged and (overwritten is None or not ordered):
         return
     first = ordered[0]
     moves: list[Move] = []
@@ -53,7 +69,8 @@ def commit_compacted(spec: SinkSpec, path: str, committables: list[Committable],
         for file in staged:
             directory = os.path.relpath(os.path.dirname(file["final"]), path)
             partitions.setdefault("" if directory == "." else directory, []).append(file["hidden"])
-        present = _files_by_directory(path, files)
+        present = _files_by_directory(path, files) if overwritten is None else {}
+        old += [] if overwritten is None else overwritten(list(partitions))
         for number, (directory, changes) in enumerate(sorted(partitions.items())):
             old += [os.path.join(directory, os.path.basename(p)) for p in present.get(directory, ())]
             move = merger.merge(number, directory, changes, present.get(directory, []))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -39,7 +40,7 @@ from runtime.connectors.joined_files import FileJoiner, JoinedFile, joined_files
 from runtime.connectors.partition_marks import PartitionMarks
 from runtime.connectors.path_pattern import PathPattern
 from runtime.connectors.rejected_rows import kept_directory, read_path, rejected_rows_directory
-from runtime.connectors.replaced_files import replace_files, version_of
+from runtime.connectors.replaced_files import overwritten_files, replace_files, version_of
 from runtime.connectors.replacing_commit import is_replaced
 from runtime.connectors.s3 import S3Options, check_store, files_of
 from runtime.formats import format_of, format_options
@@ -52,7 +53,7 @@ from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.schema import Schema
 from sqlstream.specs import ChangingSinkSpec
 from sqlstream.spi.batch_relation import BatchRelation, ThroughReader
-from sqlstream.spi.changelog_options import COMPACTED, ChangelogOptions, with_op_column
+from sqlstream.spi.changelog_options import ChangelogOptions, with_op_column
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable, in_order
 from sqlstream.spi.connector import (
     Boundedness,
@@ -231,7 +232,10 @@ class Filesystem:
         if _merges(spec):
             from runtime.connectors.compacted_files import commit_compacted
 
-            commit_compacted(spec, path, committables, files)
+            overwritten: Callable[[list[str]], list[str]] | None = None
+            if isinstance(spec, ChangingSinkSpec):
+                overwritten = functools.partial(overwritten_files, spec, committables, files)
+            commit_compacted(spec, path, committables, files, overwritten)
         elif options.is_compacted:
             _commit_joined(spec, path, checkpoint_id, committables, files)
         elif isinstance(spec, ChangingSinkSpec):
@@ -282,8 +286,9 @@ class Filesystem:
 
 
 def _merges(spec: SinkSpec) -> bool:
-    """Whether a commit merges changes into the files, as INSERT does."""
-    return ChangelogOptions.of(spec.options).mode == COMPACTED and not isinstance(spec, ChangingSinkSpec)
+    from runtime.connectors.compacted_files import merges
+
+    return merges(spec)
 
 
 def _marks(spec: SinkSpec, files: Files) -> PartitionMarks:

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.connectors.commit_journal import staging_directory, undo_broken_commits
-from runtime.connectors.compacted_files import change_writer
+from runtime.connectors.compacted_files import change_writer, merges
 from runtime.connectors.file_options import FileOptions
 from runtime.connectors.file_paths import partition_directory
 from runtime.connectors.file_sink_options import FileSinkOptions
@@ -27,13 +28,14 @@ from runtime.formats.text_values import format_text
 from runtime.host.files import file_error
 from runtime.kernels.group import group
 from runtime.kernels.ordering import argsort_stable_by
+from runtime.kernels.runs import run_starts
 from sqlstream.arrow import is_changelog, row_kinds, without_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import ChangingSinkSpec, SinkSpec, ValuesSpec
-from sqlstream.spi.changelog_options import COMPACTED, UPSERT, ChangelogOptions, with_op_column
+from sqlstream.spi.changelog_options import UPSERT, ChangelogOptions, with_op_column
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.format import FileWriter
@@ -174,16 +176,22 @@ class FileSinkWriter:
         if not self._spec.partition_keys:
             yield "", data
             return
-        keys = [self._key_texts(batch, key) for key in self._spec.partition_keys]
-        groups, first_rows = group(keys)
-        order, starts = argsort_stable_by(groups, len(first_rows))
-        ordered = data.take(pa.array(order))
-        values = zip(*(key.take(pa.array(first_rows)).to_pylist() for key in keys), strict=True)
-        for value, (start, end) in zip(values, itertools.pairwise(starts.tolist()), strict=True):
-            yield self._directory(value), ordered.slice(start, end - start)
+        # Neighbours often have one partition: then their keys become texts once, and the rows stay where they are.
+        starts = run_starts([batch.column(key) for key in self._spec.partition_keys])
+        keys = [self._key_texts(batch, key, starts) for key in self._spec.partition_keys]
+        groups, first_runs = group(keys)
+        lengths = np.diff(starts, append=batch.num_rows)
+        if bool((groups[1:] >= groups[:-1]).all()):
+            bounds = [*starts[first_runs].tolist(), batch.num_rows]
+        else:
+            order, ends = argsort_stable_by(np.repeat(groups, lengths), len(first_runs))
+            data, bounds = data.take(pa.array(order)), ends.tolist()
+        values = zip(*(key.take(pa.array(first_runs)).to_pylist() for key in keys), strict=True)
+        for value, (start, end) in zip(values, itertools.pairwise(bounds), strict=True):
+            yield self._directory(value), data.slice(start, end - start)
 
-    def _key_texts(self, batch: pa.RecordBatch, key: int) -> pa.Array:
-        return self._text(batch.column(key), self._spec.schema.types[key])
+    def _key_texts(self, batch: pa.RecordBatch, key: int, rows: np.ndarray) -> pa.Array:
+        return self._text(batch.column(key).take(pa.array(rows)), self._spec.schema.types[key])
 
     def _text(self, values: pa.Array, t: LogicalType) -> pa.Array:
         texts = pc.fill_null(format_text(values, t), "")
@@ -221,7 +229,7 @@ class FileSinkWriter:
         return file
 
     def _writer(self, stream: BinaryIO) -> FileWriter:
-        if self._changes.mode == COMPACTED and not isinstance(self._spec, ChangingSinkSpec):
+        if merges(self._spec):
             return change_writer(stream, self._file_schema)
         op_column = self._changes.op_column
         if op_column is not None:

@@ -26,26 +26,33 @@ def replace_files(
     if not committables:
         return
     path = table_path(spec.options["path"])
-    cleared = {directory for c in committables for directory in c.content[CLEARED]}
+    directories = [os.path.dirname(move.final) for move in moves]
 
     def old_files() -> list[str]:
-        present = _table_files(spec, files)
-        if spec.version and _digest(path, present) != spec.version:
-            raise ExternalError(
-                "SS5075",
-                f'{spec.action.value} of table "{spec.table}" was given up: other statements have changed its files meanwhile',
-                detail="nothing of it is visible",
-                hint="run it again",
-            )
-        names = [os.path.relpath(file.path, path) for file in present]
-        if spec.action is not SinkAction.OVERWRITE or not spec.partition_keys:
-            return names
-        replaced = {
-            _partition(name, spec) for name in (*(m.final for m in moves), *(f"{c}/x" for c in cleared))
-        }
-        return [name for name in names if _partition(name, spec) in replaced]
+        return overwritten_files(spec, committables, files, directories)
 
     commit_replacing(path, in_order(committables)[0], moves, old_files, files)
+
+
+def overwritten_files(
+    spec: ChangingSinkSpec, committables: list[Committable], files: Files, directories: list[str]
+) -> list[str]:
+    """The files, relative to the table's path, that go when rows have come for these directories. ExternalError SS5075."""
+    path = table_path(spec.options["path"])
+    present = _table_files(spec, files)
+    if spec.version and _digest(path, present) != spec.version:
+        raise ExternalError(
+            "SS5075",
+            f'{spec.action.value} of table "{spec.table}" was given up: other statements have changed its files meanwhile',
+            detail="nothing of it is visible",
+            hint="run it again",
+        )
+    names = [os.path.relpath(file.path, path) for file in present]
+    if spec.action is not SinkAction.OVERWRITE or not spec.partition_keys:
+        return names
+    cleared = {directory for c in committables for directory in c.content[CLEARED]}
+    replaced = {_partition(f"{directory}/x", spec) for directory in (*directories, *cleared)}
+    return [name for name in names if _partition(name, spec) in replaced]
 
 
 def version_of(spec: SinkSpec, files: Files) -> str:

@@ -1,4 +1,4 @@
-"""Batches as lines of JSON, a column at a time."""
+"""Batches as lines of JSON."""
 
 from __future__ import annotations
 
@@ -10,10 +10,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.formats.json_options import JsonOptions
-from runtime.formats.text_values import format_text, joined_lines
+from runtime.formats.row_writer import (
+    ENCLOSED,
+    JSON,
+    PLAIN,
+    RowColumn,
+    RowForm,
+    RowWriter,
+    direct_column,
+    text_column,
+)
+from runtime.formats.text_values import format_text
 from sqlstream.schema import Schema
 from sqlstream.spi.table_options import parse_options
-from sqlstream.types import INT, LogicalType, TypeRoot, is_integer
+from sqlstream.types import INT, STRING_ROOTS, LogicalType, TypeRoot, is_integer
 
 _SHORT_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _NUMBERS = (
@@ -22,8 +32,11 @@ _NUMBERS = (
 )
 
 
+_TIMES = (TypeRoot.DATE, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+
+
 class JsonWriter:
-    """Write each batch as one piece of text. No state but the stream."""
+    """Write each batch as lines. No state but the stream."""
 
     def __init__(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> None:
         self._stream = stream
@@ -32,14 +45,34 @@ class JsonWriter:
         self._leaves_out_nulls = given.leaves_out_nulls
         self._is_plain = given.writes_plain_decimals
         self._date_separator = "T" if given.timestamp_standard == "ISO-8601" else " "
+        labels = [f"{json.dumps(name, ensure_ascii=False)}:".encode() for name in schema.names]
+        self._rows = RowWriter(
+            RowForm(
+                opening=b"{",
+                prefixes=tuple(
+                    b"," + label if number or given.leaves_out_nulls else label
+                    for number, label in enumerate(labels)
+                ),
+                end=b"}\n",
+                null=b"null",
+                leaves_out_nulls=given.leaves_out_nulls,
+                date_separator=self._date_separator,
+            )
+        )
 
     def write(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows:
-            names, types = self._schema.names, self._schema.types
-            self._stream.write(joined_lines(self.object_texts(batch.columns, names, types), b"\n"))
+            columns = [self._column(c, t) for c, t in zip(batch.columns, self._schema.types, strict=True)]
+            self._rows.write(self._stream, columns, batch.num_rows)
 
     def close(self) -> None:
         """Nothing is buffered."""
+
+    def _column(self, column: pa.Array, t: LogicalType) -> RowColumn:
+        if t.root in STRING_ROOTS:
+            return text_column(column, JSON)
+        quoting = ENCLOSED if t.root in _TIMES else PLAIN
+        return direct_column(column, t, quoting) or text_column(self.value_texts(column, t), PLAIN)
 
     def object_texts(
         self, columns: Sequence[pa.Array], names: Sequence[str], types: Sequence[LogicalType]

@@ -13,7 +13,7 @@ from sqlstream.types import BINARY_ROOTS, STRING_ROOTS, LogicalType, TypeRoot, i
 
 Parse = Callable[[pa.Array], pa.Array]
 
-_FRACTION_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+FRACTION_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 def parse_text(column: pa.Array, t: LogicalType) -> pa.Array:
@@ -72,7 +72,7 @@ def _parse_untidy(column: pa.Array, target: pa.DataType, t: LogicalType) -> pa.A
     trimmed = pc.utf8_trim_whitespace(column)
     match t.root:
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
-            return pc.cast(_cut_fraction(trimmed, _FRACTION_DIGITS[target.unit]), target)
+            return pc.cast(_cut_fraction(trimmed, FRACTION_DIGITS[target.unit]), target)
         case TypeRoot.BOOLEAN:
             return pc.cast(pc.utf8_lower(trimmed), target)
         case _ if is_integer(t):
@@ -157,7 +157,7 @@ def _with_fraction(column: pa.Array, precision: int) -> pa.Array:
     """Times with as many digits of a second as their type has."""
     # A cast is ten times as fast as strftime, and writes as many digits as the unit has.
     texts = column.cast(pa.string())
-    unit_digits = _FRACTION_DIGITS[column.type.unit]
+    unit_digits = FRACTION_DIGITS[column.type.unit]
     if precision > unit_digits:
         return pc.binary_join_element_wise(texts, pa.scalar("0" * (precision - unit_digits)), "")
     surplus = unit_digits - precision + (0 if precision else 1)

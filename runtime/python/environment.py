@@ -16,7 +16,7 @@ import threading
 import types
 import zipfile
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from typing import Any
 
@@ -120,6 +120,16 @@ def use_files(files: PythonFiles | None) -> None:
         while len(_kept) > KEPT_MAX:
             _kept.popitem(last=False)
     _of_thread.environment = found
+
+
+def files_of_thread() -> Callable[[], None]:
+    """What makes another thread import from the archive of this one."""
+    environment = getattr(_of_thread, "environment", None)
+
+    def take() -> None:
+        _of_thread.environment = environment
+
+    return take
 
 
 def import_object(module: str, attribute: str) -> Any:

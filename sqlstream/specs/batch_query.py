@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sqlstream.specs.hosted_function import HostedFunction
 from sqlstream.specs.spec import OperatorSpec
 
 
@@ -12,7 +13,8 @@ class BatchQuerySpec(OperatorSpec, frozen=True, tag="batch_query"):
     c1, … by position (see sqlstream.batch_plan); `tables` are the ids of the SourceSpec operators of the same vertex that say
     what is read, in this order. These operators are read by the engine and have no input or output of their own. `shared` names
     the tables that the SQL, with its CTEs written out, reads more than once. `is_explained`: the output is one text, the engine's
-    own plan of the query, which does not run.
+    own plan of the query, which does not run. `functions` are the functions of the stream that the SQL calls by
+    their names. `changes` names the tables whose rows are changes.
     """
 
     engine: str
@@ -20,3 +22,5 @@ class BatchQuerySpec(OperatorSpec, frozen=True, tag="batch_query"):
     tables: tuple[int, ...] = ()
     shared: tuple[str, ...] = ()
     is_explained: bool = False
+    functions: tuple[HostedFunction, ...] = ()
+    changes: tuple[str, ...] = ()

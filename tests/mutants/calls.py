@@ -26,12 +26,14 @@ _PRODUCT = tuple(_ROOT + name + os.sep for name in ("sqlstream", "planner", "run
 
 
 class Recorder:
-    """State: the test file under way, and for each test file its seconds and the code objects that it called."""
+    """State: the test file under way, and for each test file its seconds, the code objects that it called, and whether it
+    failed: what a failed one called is not written, so that it is recorded again."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = defaultdict(float)
         self._called: dict[str, set[CodeType]] = defaultdict(set)
         self._current: set[CodeType] = set()
+        self._failed: set[str] = set()
 
     def trace(self, frame: FrameType, event: str, argument: Any) -> None:
         self._current.add(frame.f_code)
@@ -57,8 +59,13 @@ class Recorder:
             sys.settrace(None)
             self._seconds[path] += time.monotonic() - started_s
 
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._failed.add(report.nodeid.partition("::")[0])
+
     def pytest_sessionfinish(self) -> None:
-        for path, seconds in self._seconds.items():
+        for path in self._seconds.keys() - self._failed:
+            seconds = self._seconds[path]
             codes = [c for c in self._called[path] if c.co_filename.startswith(_PRODUCT)]
             called = sorted({f"{c.co_filename.removeprefix(_ROOT)}:{_function(c)}" for c in codes})
             place = Path(os.environ[DIRECTORY]) / (path.replace("/", "~") + ".json")

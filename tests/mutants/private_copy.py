@@ -15,6 +15,7 @@ from pathlib import Path
 from faults import Fault
 
 _LATER_S = itertools.count(10)
+_KERNELS = Path("runtime") / ".kernel_cache"
 
 
 def tracked_files(root: Path) -> list[str]:
@@ -31,6 +32,7 @@ class PrivateCopy:
         self.path = path
         self.files = tracked_files(root)
         self._bring_up_to_date(root)
+        self._take_kernels_of(root)
         compileall.compile_dir(str(path), quiet=2, maxlevels=20)
 
     def _bring_up_to_date(self, root: Path) -> None:
@@ -47,6 +49,14 @@ class PrivateCopy:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, target)
             shutil.copystat(source, target)
+
+    def _take_kernels_of(self, root: Path) -> None:
+        """Compiled kernels are kept by what they are compiled of, so that those of the working tree serve here."""
+        source, target = root / _KERNELS, self.path / _KERNELS
+        target.mkdir(mode=0o700, exist_ok=True)
+        for place in source.glob("*.kernels"):
+            if not (target / place.name).exists():
+                shutil.copy2(place, target / place.name)
 
     @contextmanager
     def fault(self, fault: Fault) -> Iterator[None]:

@@ -8,11 +8,12 @@ from sqlglot import exp
 
 from planner.lower import tree
 from planner.lower.duckdb import types
-from planner.lower.duckdb.aggregates import lower_aggregate
+from planner.lower.duckdb.aggregates import aggregated, lower_aggregate
 from planner.lower.duckdb.functions import HANDLERS, REFUSED
 from planner.lower.duckdb.local_time import from_local, is_utc
 from planner.lower.duckdb.refusals import ENGINE, refuse
 from planner.lower.duckdb.times import local, milliseconds_of
+from planner.lower.hosting import Hosted, HostedFunctions
 from planner.lower.refusals import PYTHON_HINT
 from planner.lower.windows import WindowTerms, lower_window_tvf
 from planner.relational.nodes import WindowTvf
@@ -24,11 +25,13 @@ from sqlstream.types import INT, LogicalType, TypeRoot
 
 @dataclasses.dataclass(frozen=True)
 class DuckDbDialect:
-    """The EngineDialect of DuckDB, for sessions in `time_zone`. See `types` for how values are held."""
+    """The EngineDialect of DuckDB, for sessions in `time_zone`. See `types` for how values are held. `functions` collects what
+    the stream's own functions compute; None: nothing may be."""
 
     time_zone: str = "UTC"
     title: str = ENGINE
     sqlglot_name: str = "duckdb"
+    functions: HostedFunctions | None = None
 
     def type_(self, t: LogicalType) -> exp.DataType:
         return types.type_(t)
@@ -51,11 +54,20 @@ class DuckDbDialect:
             raise refuse(call.function, hint=REFUSED.get(call.function, ""))
         return handler(call, args, self.time_zone)
 
+    def has_type(self, t: LogicalType) -> bool:
+        return types.has_type(t)
+
+    def hosted(self, call: Call) -> Hosted | None:
+        return None if self.functions is None else self.functions.host(call, types.has_type)
+
     def failure(self, message: str, t: LogicalType) -> exp.Expr:
         return types.failure(message, types.type_(t))
 
     def aggregate(self, call: AggregateCall, input_schema: Schema) -> exp.Expr:
         return lower_aggregate(call, input_schema)
+
+    def collected(self, call: AggregateCall) -> exp.Expr:
+        return tree.cast(aggregated("list", call, tree.input_column(call.args[0])), types.type_(call.type))
 
     def element_numbers(self, array: exp.Expr, is_outer: bool) -> exp.Expr:
         count = tree.call("len", array)

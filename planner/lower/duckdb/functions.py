@@ -61,4 +61,4 @@ REFUSED: dict[str, str] = {
     "STR_TO_MAP": "an engine splits a pair at each of its delimiters, not only at the first",
     "UUID": "an engine may compute it again where the value is read twice",
 }
-"""The other scalar functions, each with the reason."""
+"""The other scalar functions, each with the reason. Where it can, a query has the stream's own compute them (hosting.py)."""

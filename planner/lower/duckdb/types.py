@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from planner.lower import tree
 from planner.lower.duckdb.refusals import refuse
+from sqlstream.errors import UserError
 from sqlstream.expressions import Literal
 from sqlstream.types import TIMESTAMP_ROOTS, LogicalType, TypeRoot
 
@@ -57,6 +58,15 @@ def type_(t: LogicalType) -> exp.DataType:
             ]
             return exp.DataType(this=exp.DType.STRUCT, expressions=fields, nested=True)
     raise refuse(f"type {t.with_nullable(True)}")
+
+
+def has_type(t: LogicalType) -> bool:
+    """Whether `type_` has one."""
+    try:
+        type_(t)
+    except UserError:
+        return False
+    return True
 
 
 def type_name(t: LogicalType) -> str:

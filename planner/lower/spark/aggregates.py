@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from planner.lower import tree
 from planner.lower.ansi import AGGREGATES, REFUSED_AGGREGATES
-from planner.lower.refusals import PYTHON_HINT
+from planner.lower.refusals import AGGREGATE_HINT
 from planner.lower.spark.decimals import quotient
 from planner.lower.spark.scope import refuse
 from planner.lower.spark.types import BIGINT, DOUBLE, spark_type
@@ -30,7 +30,7 @@ def lower_aggregate(call: AggregateCall, input_schema: Schema) -> exp.Expr:
     if call.function == "COUNT":
         return aggregate("count", *(columns or [exp.Star()]))
     if call.ref is not None:
-        raise refuse(f"Python aggregate {call.function}", hint=PYTHON_HINT)
+        raise refuse(f"Python aggregate {call.function}", hint=AGGREGATE_HINT)
     if call.function in ("SUM", "AVG"):
         argument = input_schema.types[call.args[0]]
         if call.function == "SUM":

@@ -7,6 +7,8 @@ import dataclasses
 from sqlglot import exp
 
 from planner.lower import tree
+from planner.lower.ansi import REFUSED_AGGREGATES
+from planner.lower.hosting import Hosted
 from planner.lower.refusals import PYTHON_HINT
 from planner.lower.spark import points
 from planner.lower.spark.aggregates import lower_aggregate
@@ -101,11 +103,20 @@ class SparkDialect:
         spark_type(call.type)
         return builder(call, args, self.time_zone)
 
+    def has_type(self, t: LogicalType) -> bool:
+        return True
+
+    def hosted(self, call: Call) -> Hosted | None:
+        return None
+
     def failure(self, message: str, t: LogicalType) -> exp.Expr:
         return fail(message, spark_type(t))
 
     def aggregate(self, call: AggregateCall, input_schema: Schema) -> exp.Expr:
         return lower_aggregate(call, input_schema)
+
+    def collected(self, call: AggregateCall) -> exp.Expr:
+        raise refuse(call.function, hint=REFUSED_AGGREGATES[call.function])
 
     def element_numbers(self, array: exp.Expr, is_outer: bool) -> exp.Expr:
         count = tree.call("size", array)

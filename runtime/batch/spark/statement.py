@@ -245,7 +245,7 @@ class Tables:
         _accumulatorRegistry.pop(self._figures.aid, None)
 
     def _frame(self, table: BatchTable) -> DataFrame:
-        readers = max(1, self._session.sparkContext.defaultParallelism)
+        readers = 1 if table.has_changes else max(1, self._session.sparkContext.defaultParallelism)
         told = ReadArguments(
             self._plan.job_id,
             f"{self._attempt}-{table.name}",

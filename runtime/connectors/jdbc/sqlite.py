@@ -144,7 +144,6 @@ class Sqlite:
     def matching(self, connection: Connection, stored: StoredTable, keys: pa.RecordBatch) -> str:
         names = keys.schema.names
         aliases = [f'"$k{i}"' for i in range(len(names))]
-        connection.run(f"DROP TABLE IF EXISTS temp.{_KEYS}")
         connection.run(f"CREATE TEMP TABLE {_KEYS} ({', '.join(aliases)})")
         values = [column.cast(pa.string()) if pa.types.is_date(column.type) else column for column in keys]
         with transaction(connection):

@@ -112,6 +112,32 @@ def test_overwriting_replaces_the_partitions_that_rows_come_into_or_that_are_nam
     }
 
 
+@pytest.mark.parametrize("mode", ["STREAMING", "BATCH"])
+def test_overwriting_a_compacted_table_leaves_one_row_of_each_key(
+    session: tuple[Session, Path], mode: str
+) -> None:
+    made, path = session
+    made.config["execution.runtime-mode"] = mode
+    name = f"once_{mode.lower()}"
+    made.execute(
+        parse_statement(
+            f"CREATE TABLE {name} (id INT, city STRING, n BIGINT, PRIMARY KEY (id, city) NOT ENFORCED) PARTITIONED BY (city)"
+            f" WITH ('connector' = 'filesystem', 'path' = '{path}/{name}', 'format' = 'csv', 'changelog.mode' = 'compacted')"
+        )
+    )
+    same = (
+        "(SELECT id, CAST(city AS STRING), CAST(n AS BIGINT) FROM"
+        " (VALUES (1, 'a', 5), (1, 'a', 5), (2, 'c', 6), (2, 'c', 6)) AS v(id, city, n)) AS t(id, city, n)"
+    )
+    changed(made, f"INSERT INTO {name} VALUES (1, 'a', 1), (3, 'a', 3), (1, 'b', 1)")
+    changed(made, f"INSERT OVERWRITE {name} SELECT * FROM {same}")
+    assert rows(made, name) == [(1, "a", 5), (1, "b", 1), (2, "c", 6)]
+    changed(made, f"INSERT OVERWRITE {name} SELECT id, city, SUM(n) FROM {same} GROUP BY id, city")
+    assert rows(made, name) == [(1, "a", 10), (1, "b", 1), (2, "c", 12)]
+    changed(made, f"INSERT OVERWRITE {name} PARTITION (city = 'b') SELECT id, n FROM {same} WHERE n > 9")
+    assert rows(made, name) == [(1, "a", 10), (2, "c", 12)]
+
+
 def test_an_update_of_files_that_others_have_changed_meanwhile_changes_nothing(
     session: tuple[Session, Path],
 ) -> None:

@@ -29,6 +29,15 @@ def test_rows_come_back_in_their_order_and_as_often_as_asked(bytes_max: int, is_
         assert [b.schema for b in held] == [SCHEMA] * 10
 
 
+def test_as_many_bytes_as_may_be_held_stay_in_memory() -> None:
+    with HeldRows(SCHEMA, 2 * batch(0).nbytes) as held:
+        held.add(batch(0))
+        held.add(batch(2))
+        assert not held.is_in_file
+        held.add(batch(4))
+        assert held.is_in_file
+
+
 def test_rows_that_were_read_outlive_the_file() -> None:
     with HeldRows(SCHEMA, 0) as held:
         held.add(batch(0))

@@ -226,10 +226,10 @@ def create(name: str, more: str = "") -> str:
         ),
         ("SET 'python.requirements' = 'r.txt'", "SS4003", "", "'python.requirements'"),
         (
-            "SET 'execution.runtime-mode' = 'batch'; SELECT add_one(n) FROM (VALUES 1) AS t(n)",
+            "SET 'execution.runtime-mode' = 'batch'; SELECT mean(n, 1) FROM (VALUES 1) AS t(n)",
             "SS3301",
-            "Python function add_one has no exact counterpart",
-            "add_one(n)",
+            "Python aggregate mean has no exact counterpart",
+            "SELECT",
         ),
     ],
 )

@@ -57,6 +57,22 @@ def test_rows_are_read_ahead_as_far_as_the_bound_in_bytes_and_none_is_lost() -> 
     assert results.is_ended
 
 
+def test_whoever_waits_for_rows_is_called_when_they_are_there() -> None:
+    may_answer, is_ready = threading.Event(), threading.Event()
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        may_answer.wait(60)
+        yield BATCH
+
+    results = RemoteResults(rows)
+    results.when_ready(is_ready.set)
+    assert not is_ready.is_set()
+    assert results.poll() is None
+    may_answer.set()
+    assert is_ready.wait(60)
+    assert results.poll() == BATCH
+
+
 def test_small_batches_are_read_ahead_although_they_are_many() -> None:
     has_read_all = threading.Event()
 

@@ -115,6 +115,7 @@ class ConnectTables:
         from pyspark.sql.connect.functions import builtin as functions
         from pyspark.sql.connect.observation import Observation
 
+        readers = 1 if table.has_changes else readers
         told = ReadArguments(
             self._plan.job_id,
             f"{self._attempt}-{table.name}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from client.benches.batch import (
     flights_folder,
     query_text,
 )
+from client.commands import bench_batch
 from client.commands.bench_batch_table import figure_line, markdown, start_line
 from client.commands.bench_figures import chosen
 from sqlstream.errors import ErrorInfo, UserError
@@ -152,3 +154,34 @@ def test_a_wrong_setting_is_why_an_engine_does_not_start(tmp_path: Path) -> None
         engine.close()
     assert ended.error is not None
     assert (ended.error.code, ended.is_refused) == ("SS6063", False)
+
+
+@pytest.mark.parametrize(
+    ("error", "found", "exit_code"),
+    [
+        (None, [figure("duckdb", is_same_answer=True), figure("spark", error=REFUSED)], 0),
+        (None, [figure("duckdb", is_same_answer=False)], 1),
+        (None, [figure("duckdb", error=FAILED)], 1),
+        (FAILED, [], 1),
+    ],
+)
+def test_the_command_fails_when_an_engine_fails_or_answers_differ(
+    error: ErrorInfo | None,
+    found: list[BatchFigure],
+    exit_code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    def measure(
+        orders: object, queries: object, starts: list[EngineStart], figures: list[BatchFigure], out: object
+    ) -> None:
+        starts.append(EngineStart("duckdb", 0.5, error))
+        figures.extend(found)
+
+    monkeypatch.setattr(bench_batch, "_measure", measure)
+    parser = argparse.ArgumentParser()
+    bench_batch.add_arguments(parser)
+    table = tmp_path / "table.md"
+    arguments = parser.parse_args(["--queries", "q3", "--engines", "duckdb", "--markdown", str(table)])
+    assert bench_batch.execute(arguments) == exit_code
+    assert table.read_text()

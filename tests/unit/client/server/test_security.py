@@ -316,6 +316,26 @@ def test_a_statement_is_recorded_with_address_and_outcome(tmp_path: Path) -> Non
     ]
 
 
+def test_changes_by_requests_and_by_the_control_protocol_are_recorded(tmp_path: Path) -> None:
+    audit = AuditLog(
+        LogFiles(str(tmp_path), 100_000, 1, "audit"), LogFiles(str(tmp_path), 100_000, 1, "refused")
+    )
+    audit.control("CancelJob", "j1")
+    audit.request("eyes", "admin", "10.0.0.9", "PATCH", "/jobs/j1", 202)
+    audit.refused("", "10.0.0.8", "GET", "/" + "a" * 300, 401, "no token")
+    kept = [(tmp_path / name).read_text().splitlines() for name in ("audit-000001.log", "refused-000001.log")]
+    records = [{k: v for k, v in json.loads(line).items() if k != "time"} for line in (*kept[0], *kept[1])]
+    local = {"event": "request", "user": "local", "role": "admin", "address": "control"}
+    assert records == [
+        local | {"method": "CancelJob", "path": "/jobs/j1"},
+        {"event": "request", "user": "eyes", "role": "admin", "address": "10.0.0.9"}
+        | {"method": "PATCH", "path": "/jobs/j1", "status": 202},
+        {"event": "refused", "user": "", "address": "10.0.0.8", "method": "GET", "status": 401}
+        | {"path": "/" + "a" * 199 + "…", "reason": "no token"},
+    ]
+    assert [len(lines) for lines in kept] == [2, 1]
+
+
 def test_secrets_of_statements_are_masked_in_the_audit_log(tmp_path: Path) -> None:
     files = LogFiles(str(tmp_path), 10_000_000, 1, "audit")
     audit, text = AuditLog(files, files), "CREATE TABLE t (a INT) WITH ('password' = 'hush')"

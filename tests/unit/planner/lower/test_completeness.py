@@ -7,7 +7,7 @@ from function_examples import EXAMPLES
 from planner_harness import Planner
 
 from planner.lower.ansi import REFUSED_AGGREGATES
-from planner.lower.duckdb import functions, lower_duckdb
+from planner.lower.duckdb import aggregates, functions, lower_duckdb
 from planner.lower.spark import dialect, lower_spark
 from planner.relational import nodes
 from planner.rules import apply_rules
@@ -18,7 +18,7 @@ from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
 from sqlstream.schema import Schema
 
 ENGINES = {
-    "duckdb": (functions.HANDLERS, functions.REFUSED, REFUSED_AGGREGATES, lower_duckdb),
+    "duckdb": (functions.HANDLERS, functions.REFUSED, aggregates.REFUSED_AGGREGATES, lower_duckdb),
     "spark": (dialect.FUNCTIONS, dialect.REFUSED, REFUSED_AGGREGATES, lower_spark),
 }
 TABLES = """

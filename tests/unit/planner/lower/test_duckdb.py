@@ -82,3 +82,16 @@ def test_a_table_that_duckdb_does_not_know_is_refused() -> None:
     planner.run(TABLES)
     with pytest.raises(UserError, match='table "t" has no exact counterpart'):
         lower_duckdb(planner.bind("SELECT a FROM t"), {})
+
+
+@pytest.mark.parametrize(("digits", "target", "value"), [
+    (17, "INT", -1294967296), (18, "INT", -1294967296), (18, "SMALLINT", 24064), (18, "TINYINT", 0),
+    (18, "BIGINT", 3_000_000_000), (10, "BIGINT", 3_000_000_000), (19, "BIGINT", 3_000_000_000),
+])  # fmt: skip
+def test_whole_numbers_keep_their_low_bits_up_to_the_digits_of_a_bigint(
+    digits: int, target: str, value: int
+) -> None:
+    sql = lower(f"SELECT CAST(CAST(3000000000.5 AS DECIMAL({digits + 1}, 1)) AS {target}) AS c FROM t")
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE t AS SELECT * FROM (VALUES (1, 5, '', 0)) AS v(a, b, s, d)")
+        assert connection.sql(sql).fetchall() == [(value,)]

@@ -11,6 +11,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from changelog_harness import changelogs
 from hypothesis import given, settings
@@ -458,3 +460,22 @@ def test_rows_that_have_vanished_fail_the_commit_and_change_nothing(out: Path) -
         commit(target, [*lost, *kept])
     assert stored(out, "SELECT * FROM out") == []
     assert FILES.status(kept[0].content["path"]) is not None
+
+
+def test_rows_that_are_damaged_fail_the_commit_and_change_nothing(out: Path) -> None:
+    target = sink(options(out, "out"), OUT)
+    committables = written(target, [[(2, "b")]])
+    place = Path(committables[0].content["path"])
+    rows = pa.ipc.open_file(place.read_bytes()).read_all()
+    at = rows.schema.get_field_index("name")
+    # Arrow opens such a file without an error: only its values are wrong.
+    damaged = pa.StringArray.from_buffers(
+        1, pa.py_buffer(np.array([0, 2], np.int32)), pa.py_buffer(b"\xff\xfe")
+    )
+    rows = rows.set_column(at, rows.schema.field(at), damaged)
+    with pa.OSFile(str(place), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
+        writer.write_table(rows)
+    with pytest.raises(ExternalError, match="are damaged") as raised:
+        commit(target, committables)
+    assert (raised.value.code, "utf" in raised.value.detail.lower()) == ("SS5066", True)
+    assert stored(out, "SELECT * FROM out") == []

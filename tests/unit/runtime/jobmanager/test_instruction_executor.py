@@ -17,6 +17,7 @@ from runtime.jobmanager.dispatcher import Dispatcher
 from runtime.jobmanager.events import (
     AbortSinks,
     CommitSinks,
+    GiveBackSplits,
     JobFinished,
     JobStored,
     JobStoreFailed,
@@ -26,6 +27,8 @@ from runtime.jobmanager.events import (
     SinksAborted,
     SinksCommitFailed,
     SinksCommitted,
+    StartEnumerator,
+    StopEnumerators,
     StoreJob,
     TaskManagerExited,
 )
@@ -35,6 +38,8 @@ from runtime.net.local_transport import LocalTransport
 from sqlstream.errors import ErrorInfo, ExternalError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.schema import Schema
+from sqlstream.specs import SourceSpec
 
 MakeJob = Callable[..., JobGraph]
 TIMEOUT_S = 60.0
@@ -291,3 +296,34 @@ def test_a_stop_completes_the_commits_under_way_and_begins_nothing_else(outside:
     executor._provider_thread.shutdown(wait=True)
     names = [call[0] for call in outside.calls]
     assert (names.count("commit"), names.count("commit done"), names.count("request")) == (4, 4, 1)
+
+
+class Enumerators(NoEnumerators):
+    """Enumerators that note what they are asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[object] = []
+
+    def start(self, source: StartEnumerator, report: Any) -> None:
+        self.asked.append((source, report))
+
+    def give_back(self, returned: GiveBackSplits) -> None:
+        self.asked.append(returned)
+
+    def stop_job(self, job_id: str) -> None:
+        self.asked.append(job_id)
+
+
+def test_enumerators_are_started_given_back_what_was_not_read_and_stopped(
+    outside: Outside, reports: list[Any], checkpoints: KeptCheckpoints
+) -> None:
+    enumerators, report = Enumerators(), reports.append
+    executor = InstructionExecutor(
+        LocalTransport(), outside, outside, outside, enumerators, checkpoints, report, lambda ms: ms
+    )
+    start = StartEnumerator("j1", "v1", SourceSpec("t", "connector", {}, Schema(()), ()), 1, {})
+    returned = GiveBackSplits("j1", "v1", [{"path": "a"}], 1)
+    for instruction in (start, returned, StopEnumerators("j1")):
+        executor.carry_out(instruction)
+    executor.stop()
+    assert enumerators.asked == [(start, report), returned, "j1"]

@@ -1,0 +1,46 @@
+"""A cursor after an INSERT, over HTTP as over a cluster of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from gateway_harness import gateway_server
+
+import sqlstream
+
+
+@pytest.fixture(scope="module", params=["embedded", "http"])
+def connection(request: pytest.FixtureRequest) -> Iterator[sqlstream.Connection]:
+    if request.param == "embedded":
+        with sqlstream.connect("embedded://") as made:
+            yield made
+        return
+    with gateway_server(has_job_routes=True) as server, sqlstream.connect(server.url) as made:
+        yield made
+
+
+def test_an_insert_is_waited_for_counted_and_told_of(
+    connection: sqlstream.Connection, tmp_path: Path
+) -> None:
+    cursor = connection.cursor()
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"a": 1}\nnonsense\n{"a": 2}\n')
+    options = f"'connector' = 'filesystem', 'path' = '{source}', 'format' = 'json', 'json.ignore-parse-errors' = 'true'"
+    cursor.execute(f"CREATE TABLE broken (a INT) WITH ({options})")
+    out = f"'connector' = 'filesystem', 'path' = '{tmp_path / 'out'}', 'format' = 'json'"
+    cursor.execute(f"CREATE TABLE t (a INT) WITH ({out})")
+    assert (cursor.rowcount, cursor.description, cursor.messages, cursor.job_id) == (-1, None, [], None)
+    cursor.execute("INSERT INTO t SELECT a FROM broken")
+    assert (cursor.rowcount, cursor.description) == (2, None)
+    assert cursor.job_id is not None
+    assert "1 row" in str(cursor.messages)
+    with pytest.raises(sqlstream.Error, match=r"SS5102|cast"):
+        cursor.execute("INSERT INTO t SELECT CAST(n AS INT) FROM (VALUES ('x')) AS v (n)")
+    assert cursor.rowcount == -1
+    cursor.executemany("INSERT INTO t VALUES (?)", [(n,) for n in range(5)])
+    assert cursor.rowcount == 5
+    cursor.execute("DROP TABLE t")
+    cursor.execute("DROP TABLE broken")
+    assert (cursor.rowcount, cursor.messages) == (-1, [])
