@@ -15,6 +15,7 @@ from runtime.evaluate import EvaluationContext, evaluate_literal
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.expressions import Literal
+from sqlstream.time_texts import is_time_text
 from sqlstream.types import BIGINT, BOOLEAN, BYTES, DATE, DOUBLE, FLOAT, INT, STRING, TINYINT, LogicalType
 
 D = Decimal
@@ -280,3 +281,62 @@ def test_maps_are_cast_by_key_and_value() -> None:
     assert tried == [None, [(2, "1")]]
     with pytest.raises(UserError):
         evaluate(cast(col(0, source), target), [([("x", 1)],)])
+
+
+TIME_TEXTS = [
+    *(
+        "2024-02-29",
+        "2023-02-29",
+        "2024-2-9",
+        "2024-02-30",
+        "0000-01-01",
+        "0001-01-01",
+        "9999-12-31",
+        "10000-01-01",
+        "2024",
+        "2024-13",
+    ),
+    *(
+        "2024-02",
+        "24:00",
+        "23:59",
+        "23:59:60",
+        "1:2:3",
+        "23:59:59.1234567891",
+        "",
+        " ",
+        "x",
+        "2024-02-29 ",
+        " 2024-02-29",
+        "2024-02-29x",
+    ),
+    *(
+        "2024-02-29 10",
+        "2024-02-29T10:11",
+        "2024-02-29 10:11:12.5",
+        "2024-02-29  10:11",
+        "2024-02-29 25:00",
+        "2024-02-29 10:11Z",
+    ),
+    *(
+        "1677-12-31",
+        "1678-01-01",
+        "2261-12-31 23:59:59.999999999",
+        "2262-01-01",
+        "２０２４-01-01",
+        "-2024-01-01",
+        "2024/02/29",
+        "0x10",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    "t", [DATE, sql.time(3), sql.timestamp(3), sql.timestamp(6), sql.timestamp(9)], ids=str
+)
+def test_a_text_is_read_as_a_planner_says_whatever_stands_beside_it(t: LogicalType) -> None:
+    expected = [is_time_text(text, t) for text in TIME_TEXTS]
+    reads = cast(col(0, STRING), t, is_try=True)
+    alone = [evaluate(reads, [(text,)])[0] is not None for text in TIME_TEXTS]
+    together = [value is not None for value in evaluate(reads, [(text,) for text in TIME_TEXTS])]
+    assert alone == together == expected
