@@ -67,6 +67,11 @@ class RowMultiset(SavedByChanges, NeverExpires):
         self.changes = Changes(source or self)
         super().__init__({name: self.changes})
 
+    @property
+    def next_sequence(self) -> int:
+        """What no slot's `sequence` has reached yet: those that the next batch changes will be at least this."""
+        return self._next_sequence
+
     def apply(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
         """Add and retract the batch's rows; returns the slot of each row, and the numbers of the rows that made a new entry.
 

@@ -53,11 +53,12 @@ class RetractableRank(Operator[RankSpec]):
         self._changes = RankChanges(spec, context)
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        first_sequence = self._rows.next_sequence
         keys, row_slots = self._table.apply(batch)
         touched = np.unique(keys)
         self._table.writing(touched)
         before = self._table.lists[touched]
-        after = self._corrected(touched, before, keys, row_slots)
+        after = self._corrected(touched, before, keys, row_slots, first_sequence)
         self._table.lists[touched] = after
         self._changes.emit(before, after, self, output)
         self._table.sweep(row_slots)
@@ -70,12 +71,15 @@ class RetractableRank(Operator[RankSpec]):
         """The rows of ids from a list."""
         return self._rows.take(row_ids >> _COPY_BITS)
 
-    def _corrected(self, touched: Array, before: Array, keys: Array, row_slots: Array) -> Array:
+    def _corrected(
+        self, touched: Array, before: Array, keys: Array, row_slots: Array, first_sequence: int
+    ) -> Array:
         """The new lists of these keys, from candidates where possible: the rows of `before` and of the batch.
 
         Every other row of a key ranks after the last row of its list, if that was full; otherwise there is no other row. So
         the candidates decide a list that was not full, and a full one if at least `rank_end` copies rank no later than its
-        old last row. The other lists are computed from all rows of their keys.
+        old last row, and that is not behind its peers by now because it went and came again. The other lists are computed from
+        all rows of their keys.
         """
         listed = before != NO_ROW
         positions = np.concatenate([np.nonzero(listed)[0], np.searchsorted(touched, keys)])
@@ -87,6 +91,8 @@ class RetractableRank(Operator[RankSpec]):
         totals = np.bincount(positions, weights=copies, minlength=len(touched)).astype(np.int64)
         up_to = np.cumsum(copies) - (np.cumsum(totals) - totals)[positions]
         is_decided[positions[is_last]] = up_to[is_last] >= self.spec.rank_end
+        if self.spec.ties is Ties.LONGEST:
+            is_decided[positions[is_last & (self._rows.sequence[rows] >= first_sequence)]] = False
         lists = self._listed(positions, rows, copies, len(touched))
         if not is_decided.all():
             lists[~is_decided] = self._best(touched[~is_decided])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from changelog_harness import changelogs, cut, cuts_strategy, final_rows, run_moved
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from operator_harness import Clock, Collected, ManualClock, Row, feed, operator_context, restore, run_operator
 
@@ -128,6 +128,12 @@ def test_lists_are_right_after_every_batch_however_their_rows_come_and_go(seed: 
         assert seen(spec, output.table()) == reference(spec, live)
 
 
+@example(
+    [("+I", "a", None, None), ("+I", "a", 0, "x"), ("-U", "a", None, None), ("+U", "a", None, None)],
+    [2],
+    Ties.LONGEST,
+    -1,
+)
 @given(changelogs(rows), cuts_strategy, st.sampled_from([Ties.LONGEST, Ties.LAST]), st.integers(-1, 6))
 @settings(max_examples=150, deadline=None)
 def test_ties_are_decided_as_if_each_row_came_alone(
