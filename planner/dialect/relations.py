@@ -313,6 +313,7 @@ class RelationParser(PivotParser):
                 lateral = self.mark(exp.Lateral(this=self._called_function()), name.start)
                 lateral.this.meta["written"] = name.text
                 return lateral
+            self.advance()
             raise unknown_table_function(name.text, span(name))
         self.advance()
         self.expect("(")

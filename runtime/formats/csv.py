@@ -300,7 +300,7 @@ class CsvReader(FileRows):
         from runtime.formats.text_values import find_unparsable
 
         for row in find_unparsable(column, partial(parse_fields, t=t)):
-            text = column[row].as_py()
+            text = column[row].as_py().decode("utf-8", "replace")
             reason = f'{quoted(text)} in column "{name}" is no {what_it_is_not(text, t)}'
             reasons.setdefault(int(whole[row]), reason)
 
