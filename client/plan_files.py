@@ -13,7 +13,7 @@ from planner.dialect.statements import CompilePlan, ExecutePlan
 from planner.explain import explain_job_graph
 from planner.translate.rescale import rescaled_job_graph
 from sqlstream import config as options
-from sqlstream.errors import SqlStreamError, UserError
+from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.plan_file import PLAN_BYTES_MAX, decode_plan, encode_plan
 
@@ -132,4 +132,8 @@ def _located(act: Callable[[], Result], span: Span) -> Result:
     except SqlStreamError as error:
         if isinstance(error, UserError):
             raise error.at(span) from None
+        if isinstance(error, ExternalError) and error.retry is Retry.NEVER:
+            raise UserError(
+                error.code, error.message, span=span, detail=error.detail, hint=error.hint
+            ) from error
         raise

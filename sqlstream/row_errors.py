@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from sqlstream.errors import UserError
+from sqlstream.time_texts import is_time_text
+from sqlstream.types import timestamp
 
 SHOWN_CHARACTERS = 100
 """Of a text that cannot be cast."""
@@ -12,6 +14,7 @@ SHOWN_CHARACTERS = 100
 RAISED_CHARACTERS = SHOWN_CHARACTERS + 1
 """What SQL raises of it, so that a text which is cut off is known."""
 
+_FINE_TIMESTAMP = re.compile(r"(TIMESTAMP(?:_LTZ)?)\([789]\)")
 RAISED_DIVISION = "SS5101: division by zero"
 _RAISED_CAST = re.compile(r'SS5102: cannot cast "(.*)" to ([A-Z_]+(?:\(\d+(?:, \d+)?\))?)', re.DOTALL)
 
@@ -19,11 +22,11 @@ _RAISED_CAST = re.compile(r'SS5102: cannot cast "(.*)" to ([A-Z_]+(?:\(\d+(?:, \
 def cannot_cast(text: str, type_name: str) -> UserError:
     """SS5102, to be raised."""
     shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
-    return UserError(
-        "SS5102",
-        f'cannot cast "{shown}" to {type_name}',
-        hint="use TRY_CAST to get NULL for what cannot be read",
-    )
+    hint = "use TRY_CAST to get NULL for what cannot be read"
+    fine = _FINE_TIMESTAMP.fullmatch(type_name)
+    if fine is not None and is_time_text(text, timestamp(6)):
+        hint = f"a {type_name} holds the years 1678 to 2261; use {fine[1]}(6) for others, or TRY_CAST to get NULL"
+    return UserError("SS5102", f'cannot cast "{shown}" to {type_name}', hint=hint)
 
 
 def division_by_zero() -> UserError:

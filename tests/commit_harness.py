@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from runtime.connectors import connector
 from runtime.host.files import LocalFiles
-from sqlstream.arrow import to_arrow_schema
-from sqlstream.changelog import ChangelogMode
+from sqlstream.arrow import to_arrow_schema, with_row_kinds
+from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.errors import ExternalError
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
@@ -99,6 +100,8 @@ class CheckpointedJob:
 
     `visible` are the rows that readers see. State: what is on the disk of the checkpoints, and how far the commits are."""
 
+    MODE = ChangelogMode.INSERT_ONLY
+
     def __init__(
         self,
         spec: SinkSpec,
@@ -163,7 +166,7 @@ class CheckpointedJob:
             rows, is_completed, is_committed = self._plan[step]
             step += 1
             for batch in (list(range(row, row + rows // 2)), list(range(row + rows // 2, row + rows))):
-                writers[len(batch) % PARALLELISM].write(self._batch(batch))
+                self._give(batch, writers)
             row += rows
             is_last = step == len(self._plan)
             checkpoint_id = LAST_CHECKPOINT_ID if is_last else next(self._ids)
@@ -175,11 +178,14 @@ class CheckpointedJob:
             if is_committed or is_last:
                 self._commit(files)
 
+    def _give(self, rows: list[int], writers: list[SinkWriter]) -> None:
+        writers[len(rows) % PARALLELISM].write(self._batch(rows))
+
     def _writer(self, subtask: int, files: Files) -> SinkWriter:
         context = ConnectorContext(
             *(JOB, "v", subtask, PARALLELISM, 0, 100, {}, lambda: 0, lambda name, n: None, files)
         )
-        return self._sink.sink(self._spec, ChangelogMode.INSERT_ONLY, context)
+        return self._sink.sink(self._spec, self.MODE, context)
 
     def _commit(self, files: Files) -> None:
         """Those whose commit is not known to have ended, which is what a process that dies forgets first."""
@@ -193,6 +199,9 @@ class CheckpointedJob:
         """Readers see the rows up to a checkpoint: the last one that was committed, or the one whose commit has died."""
         found = self._visible()
         ends = {rows for _, _, _, rows in self._completed if rows >= self._committed_rows}
+        self._check_rows(found, ends)
+
+    def _check_rows(self, found: list[int], ends: set[int]) -> None:
         assert len(found) in {self._committed_rows, *ends}, (len(found), self._committed_rows, ends)
         assert sorted(found) == list(range(len(found)))
 
@@ -200,3 +209,38 @@ class CheckpointedJob:
         schema = to_arrow_schema(self._spec.schema)
         columns = [pa.array([str(row) for row in rows]), pa.array([row % 3 for row in rows], pa.int32())]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+class ChangingJob(CheckpointedJob):
+    """The same with changes of few keys: row n writes the key n % KEYS anew, or deletes it. One subtask writes a key."""
+
+    MODE = ChangelogMode.UPSERT
+    KEYS = 5
+
+    @classmethod
+    def rows_behind(cls, changes: int) -> list[int]:
+        """The last row of each key that is there, in order."""
+        last = {row % cls.KEYS: row for row in range(changes)}
+        return sorted(row for row in last.values() if not cls._deletes(row))
+
+    @staticmethod
+    def _deletes(row: int) -> bool:
+        return row % 7 == 6
+
+    def _give(self, rows: list[int], writers: list[SinkWriter]) -> None:
+        for subtask, writer in enumerate(writers):
+            writer.write(self._batch([row for row in rows if row % self.KEYS % PARALLELISM == subtask]))
+
+    def _check_rows(self, found: list[int], ends: set[int]) -> None:
+        assert sorted(found) in [self.rows_behind(n) for n in {self._committed_rows, *ends}]
+
+    def _batch(self, rows: list[int]) -> pa.RecordBatch:
+        schema = to_arrow_schema(self._spec.schema)
+        columns = [
+            pa.array([str(row) for row in rows]),
+            pa.array([row % self.KEYS for row in rows], pa.int32()),
+        ]
+        kinds = [RowKind.DELETE if self._deletes(row) else RowKind.UPDATE_AFTER for row in rows]
+        return with_row_kinds(
+            pa.RecordBatch.from_arrays(columns, schema=schema), np.array(kinds, dtype=np.int8)
+        )

@@ -45,7 +45,7 @@ class KeptCheckpoints:
         self,
         directory: str,
         manifest: CheckpointManifest,
-        still_needed: frozenset[str],
+        still_needed: frozenset[str] | None,
         config: Mapping[str, str],
     ) -> None:
         self._call("discard", manifest.checkpoint_id)

@@ -29,6 +29,7 @@ _FOLLOWING: dict[str, tuple[str, ...]] = {
 }
 """Keywords that may follow a complete expression, by clause."""
 
+_BEHIND_STAR = ("EXCEPT", "EXCLUDE", "REPLACE")
 _OPERATORS = ("AND", "OR", "IS NULL", "IS NOT NULL", "IN", "NOT IN", "BETWEEN", "LIKE", "ILIKE", "SIMILAR TO")
 _AFTER_SOURCE = (
     *("WHERE", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "INNER JOIN", "CROSS JOIN", "GROUP BY"),
@@ -112,6 +113,8 @@ def _in_clause(clause: str, items: Sequence[Item]) -> Wanted:
             return Wanted(_FOLLOWING["LIMIT"] if items and clause == "LIMIT" else ())
         case "SELECT" if not items:
             return Wanted(("DISTINCT", *_OPERANDS), is_operand=True)
+        case "SELECT" if word_of(last) == "*" and _is_complete(items):
+            return Wanted((*_FOLLOWING["SELECT"], *_BEHIND_STAR))
     return wanted_in_expression(items, _FOLLOWING.get(clause, ()))
 
 
@@ -181,7 +184,9 @@ def _in_brackets(group: Group, before: Sequence[Item], previous: Item | None) ->
         if word_of(previous) == "AS":
             return Wanted(has_types=True)
         return wanted_in_expression(before, ("AS",))
-    if opener in ("USING", "AS"):
+    if opener in ("PIVOT", "UNPIVOT"):
+        return _in_pivot(opener, before, previous)
+    if opener in ("USING", "AS", *_BEHIND_STAR[:2]) or _is_unpivoted(group):
         return Wanted(is_operand=previous is None or word_of(previous) == ",")
     if second := _SECOND_WORDS.get(word_of(previous)):
         return Wanted(second)
@@ -192,6 +197,24 @@ def _in_brackets(group: Group, before: Sequence[Item], previous: Item | None) ->
         first = ("SELECT",) if is_subquery or opener in CLAUSES | SET_OPERATORS else ("DISTINCT",)
         return dataclasses.replace(wanted, keywords=(*first, *wanted.keywords))
     return wanted
+
+
+def _is_unpivoted(group: Group) -> bool:
+    """Whether these are the columns of an UNPIVOT."""
+    return group.opener == "IN" and group.parent is not None and group.parent.opener == "UNPIVOT"
+
+
+def _in_pivot(opener: str, before: Sequence[Item], previous: Item | None) -> Wanted:
+    """`aggregate [AS name], … FOR column IN (…)` of a PIVOT, or `value FOR name IN (…)` of an UNPIVOT, whose names are new."""
+    words = [word_of(i) for i in before]
+    is_pivot = opener == "PIVOT"
+    if "FOR" in words:
+        is_named = words[-1] != "FOR"
+        return Wanted(("IN",) if is_named and "IN" not in words else (), is_operand=is_pivot and not is_named)
+    if is_pivot:
+        last = before[max((i + 1 for i, w in enumerate(words) if w == ","), default=0) :]
+        return wanted_in_expression(last, ("FOR", "AS"))
+    return Wanted(("FOR",) if previous is not None else ())
 
 
 def _in_window_function(opener: str, before: Sequence[Item], previous: Item | None) -> Wanted:

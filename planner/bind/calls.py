@@ -14,6 +14,7 @@ from sqlstream.expressions import Call, Expression, Literal
 from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
 from sqlstream.functions.rewritten import REWRITTEN
 from sqlstream.functions.signature import AggregateFunction, ScalarFunction
+from sqlstream.time_units import DAY_MS
 from sqlstream.types import LogicalType, TypeRoot
 
 
@@ -21,11 +22,29 @@ def bind_call(name: str, args: tuple[Expression, ...], span: Span | None) -> Exp
     """The scalar function or operator `name` over `args`, which are cast where its signature requires it."""
     function = scalar_function(name, span)
     check_argument_count(function, len(args), span)
+    if name in ("+", "-"):
+        args = _with_time_of_day(args, span)
     result, wanted = resolve_types(function, args, span)
     convert = try_cast_text_to if function.tries_text else cast_to
     cast = tuple(convert(a, t, span) for a, t in zip(args, wanted, strict=True))
     refined = function.refine(result, cast) if function.refine else result
     return Call(function.name, cast, refined, span)
+
+
+def _with_time_of_day(args: tuple[Expression, ...], span: Span | None) -> tuple[Expression, ...]:
+    """A DATE that is moved by an interval with a part of a day is a TIMESTAMP(6), as in TIMESTAMPADD."""
+    if not any(_has_part_of_day(a) for a in args):
+        return args
+    return tuple(cast_to(a, sql.timestamp(6), span) if a.type.root is TypeRoot.DATE else a for a in args)
+
+
+def _has_part_of_day(expression: Expression) -> bool:
+    """Whether an interval is made of a literal that is no number of whole days."""
+    if expression.type.root is not TypeRoot.INTERVAL_DAY_TIME:
+        return False
+    if isinstance(expression, Literal):
+        return isinstance(expression.value, int) and expression.value % DAY_MS != 0
+    return isinstance(expression, Call) and any(_has_part_of_day(a) for a in expression.args)
 
 
 OVER_FUNCTIONS = {

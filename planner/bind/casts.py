@@ -9,6 +9,9 @@ from planner.bind.types import can_cast
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, Literal
+from sqlstream.time_range import timestamp_bounds_ns
+from sqlstream.time_texts import is_time_text
+from sqlstream.time_units import DAY_S, PER_SECOND
 from sqlstream.types import LogicalType, TypeRoot
 
 _HINTS: dict[tuple[TypeRoot, TypeRoot], str] = {
@@ -54,9 +57,11 @@ def reads_text(source: LogicalType, target: LogicalType) -> bool:
 
 
 def try_cast_text_to(expression: Expression, target: LogicalType, span: Span | None) -> Expression:
-    """As `cast_to`, but text that is no value of `target` is NULL."""
+    """As `cast_to`, but text that is no value of `target` is NULL. UserError SS2008 for a literal that is none."""
     if not reads_text(expression.type, target):
-        return cast_to(expression, target, span)
+        return _beyond(expression, target) or cast_to(expression, target, span)
+    if isinstance(expression, Literal) and expression.value is not None:
+        _check_time_text(str(expression.value), target, span)
     return Call("TRY_CAST", (expression,), target.without_time_attribute().with_nullable(True), span)
 
 
@@ -117,8 +122,39 @@ def _check_range(literal: Literal, target: LogicalType, span: Span | None) -> No
             "SS2008",
             f"a {plain(target)} holds the years 1678 to 2261 only",
             span=span,
-            hint="use a precision of at most 6",
+            hint=f"use {_coarser(target)}, which holds 0001 to 9999",
         )
+
+
+def _coarser(target: LogicalType) -> str:
+    return "TIMESTAMP(6)" if target.root is TypeRoot.TIMESTAMP else "TIMESTAMP_LTZ(6)"
+
+
+def _beyond(expression: Expression, target: LogicalType) -> Literal | None:
+    """For a comparison with a TIMESTAMP(7..9): the first moment beyond its range in place of a literal that is farther,
+    such as DATE '9999-12-31'. None for all others."""
+    if not isinstance(expression, Literal) or expression.value is None or not sql.is_timestamp(target):
+        return None
+    if target.precision <= 6 or expression.type.root not in (TypeRoot.DATE, target.root):
+        return None
+    nanoseconds = int(expression.value)
+    if expression.type.root is TypeRoot.DATE:
+        nanoseconds *= DAY_S * PER_SECOND["ns"]
+    low, high = timestamp_bounds_ns(target.precision)
+    if low <= nanoseconds <= high:
+        return None
+    return Literal(low - 1 if nanoseconds < low else high + 1, target.without_time_attribute().not_null())
+
+
+def _check_time_text(text: str, target: LogicalType, span: Span | None) -> None:
+    """UserError SS2008 for a literal text that a comparison would read as a time, and cannot."""
+    if target.root not in (TypeRoot.DATE, TypeRoot.TIME, *sql.TIMESTAMP_ROOTS) or is_time_text(text, target):
+        return
+    example = {TypeRoot.DATE: "2024-02-29", TypeRoot.TIME: "23:59:01"}.get(target.root, "2024-02-29 23:59:01")
+    hint = f"write it as '{example}'; to compare as texts, CAST the other side to STRING"
+    if sql.is_timestamp(target) and is_time_text(text, sql.timestamp(6)):
+        hint = f"it holds the years 1678 to 2261: CAST the other side to {_coarser(target)}"
+    raise UserError("SS2008", f"'{text}' is no {plain(target)}", span=span, hint=hint)
 
 
 def to_boolean(expression: Expression, place: str, span: Span | None) -> Expression:

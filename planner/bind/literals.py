@@ -47,7 +47,7 @@ def _datetime(t: LogicalType, value: int, span: Span | None) -> Literal:
             "SS2008",
             f"a {t.with_nullable(True)} holds the years 1678 to 2261 only",
             span=span,
-            hint="write at most six digits behind the second",
+            hint="write at most six digits behind the second: a TIMESTAMP(6) holds 0001 to 9999",
         )
     return _typed(t, value) if -(2**63) <= value < 2**63 else Literal(str(value), t.not_null())
 

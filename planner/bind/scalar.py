@@ -26,7 +26,11 @@ from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal
 from sqlstream.function_ref import FunctionKind
 from sqlstream.functions import SCALAR_FUNCTIONS
+from sqlstream.time_units import UNIT_MONTHS, UNIT_MS
 from sqlstream.types import LogicalType, TypeRoot
+
+INTERVAL_UNITS = {"MONTH": 1, "YEAR": UNIT_MONTHS["YEAR"], **UNIT_MS}
+"""What an interval counts in one of these units: months, or milliseconds."""
 
 _BINARY: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
@@ -410,7 +414,11 @@ class ScalarBinder:
 
     def bind_cast(self, node: exp.Cast) -> Expression:
         name = "TRY_CAST" if isinstance(node, exp.TryCast) else "CAST"
-        return explicit_cast(name, self.bind(node.this), nodes.cast_type(node), self.span(node))
+        value, target, span = self.bind(node.this), nodes.cast_type(node), self.span(node)
+        unit = nodes.cast_unit(node)
+        if unit and sql.is_integer(value.type):
+            return _count_of_units(name, value, target, unit, span)
+        return explicit_cast(name, value, target, span)
 
     def bind_symbol(self, node: exp.Var) -> Expression:
         """A word that is part of a function's syntax, such as the unit of EXTRACT."""
@@ -460,6 +468,21 @@ def _chain(node: exp.Expr) -> list[exp.Expr]:
         chain.append(part)
         part = part.this
     return chain[::-1]
+
+
+def _count_of_units(
+    function: str, count: Expression, target: LogicalType, unit: str, span: Span | None
+) -> Expression:
+    """A number as an interval: CAST(5 AS INTERVAL DAY) is 5 days. TRY_CAST is NULL for more than an interval holds."""
+    of_one = INTERVAL_UNITS[unit]
+    product = bind_call("*", (count, Literal(of_one, target.not_null())), span)
+    if function == "CAST":
+        return product
+    bits = 31 if target.root is TypeRoot.INTERVAL_YEAR_MONTH else 63
+    most = Literal((2**bits - 1) // of_one, sql.BIGINT.not_null())
+    least = Literal(-((2**bits) // of_one), sql.BIGINT.not_null())
+    fits = (bind_call("<=", (count, most), span), bind_call(">=", (count, least), span))
+    return bind_call("CASE", (bind_call("AND", fits, span), product, Literal(None, product.type)), span)
 
 
 def _with_operand(expression: Expression, stand_in: Expression, operand: Expression) -> Expression:

@@ -6,23 +6,19 @@ import dataclasses
 
 from sqlglot import exp
 
+from planner.bind.calls import is_aggregate, is_builtin
 from planner.bind.column_aliases import column_aliases
 from planner.bind.from_item import FromItem
 from planner.bind.namespace import Namespace
 from planner.bind.over import append_columns
 from planner.bind.scalar import ScalarBinder
 from planner.bind.scope import Scope, ScopeColumn
-from planner.bind.user_functions import bind_user_call, user_function
+from planner.bind.user_functions import FunctionCatalog, bind_user_call, user_function
 from planner.dialect import nodes
-from planner.dialect.habits import foreign_table_function
+from planner.dialect.habits import foreign_table_function, unknown_table_function
 from planner.relational.nodes import Filter, Unnest
-from sqlstream.errors import UserError, did_you_mean
+from sqlstream.errors import UserError
 from sqlstream.function_ref import FunctionKind
-
-_WINDOWS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
-_WINDOWS_HINT = (
-    "the window functions are TUMBLE, HOP, CUMULATE and SESSION; your own are made by CREATE FUNCTION"
-)
 
 
 def is_table_function(node: exp.Expr) -> bool:
@@ -32,16 +28,13 @@ def is_table_function(node: exp.Expr) -> bool:
 
 def bind_table_function(node: exp.Lateral, left: FromItem, is_outer: bool, namespace: Namespace) -> FromItem:
     """`left` with a row per row that the function makes. The call is an array of rows, which are then elements of their own.
-    UserError SS1003 for a function that there is none of, SS2030 for one that returns a value."""
+    UserError SS2005 for a function that there is none of, SS2030 for one that returns a value."""
     call = node.this
     assert isinstance(call, nodes.FunctionCall)
     span = namespace.span(call)
     found = user_function(call, namespace)
     if found is None:
-        written = str(call.meta.get("written", call.this))
-        message = f'the table function "{written}" is not supported yet'
-        hint = foreign_table_function(written.upper()) or did_you_mean(written, _WINDOWS) or _WINDOWS_HINT
-        raise UserError("SS1003", message, span=span, hint=hint)
+        raise _unknown(call, namespace)
     if found.ref.kind is not FunctionKind.TABLE:
         kind = "an aggregate" if found.ref.kind is FunctionKind.AGGREGATE else "a scalar function"
         message = f"{found.path.name} is {kind}, and makes no rows"
@@ -64,6 +57,21 @@ def bind_table_function(node: exp.Lateral, left: FromItem, is_outer: bool, names
     made = tuple(ScopeColumn(f.name, f.type, (name,) if name else ()) for f in unnest.schema.fields[width:])
     scope = Scope((*left.scope.columns, *made), (*left.scope.star, *range(width, width + len(made))))
     return FromItem(dataclasses.replace(unnest, span=span), scope)
+
+
+def _unknown(call: nodes.FunctionCall, namespace: Namespace) -> UserError:
+    """The error for a call that is none of a user's function, to be raised."""
+    name, span = str(call.this), namespace.span(call)
+    if is_builtin(name) and not foreign_table_function(name):
+        kind = "an aggregate" if is_aggregate(name) else "a scalar function"
+        hint = (
+            "call it in SELECT; elements of an array become rows by CROSS JOIN UNNEST(array) AS u (element)"
+        )
+        return UserError("SS2030", f"{name} is {kind}, and makes no rows", span=span, hint=hint)
+    context = namespace.context
+    own = FunctionCatalog(context.catalog).visible(context.current_catalog, context.current_database)
+    tables = tuple(f.path.name for f in own if f.ref.kind is FunctionKind.TABLE)
+    return unknown_table_function(str(call.meta.get("written", name)), span, tables)
 
 
 def bind_join_table_function(left: FromItem, join: exp.Join, namespace: Namespace) -> FromItem:

@@ -326,6 +326,9 @@ class ExpressionParser(Reader):
         logical_type = data_type(self)
         target = TypeName(this=str(logical_type))
         target.meta["logical_type"] = logical_type
+        if types.is_interval(logical_type):
+            words = self.source(start, self.previous_end).upper()
+            target.meta["unit"] = re.findall(r"[A-Z]+", words)[-1]
         return self.mark(target, start)
 
     def _parse_cast(self, strict: bool, safe: bool | None = None) -> exp.Expr:

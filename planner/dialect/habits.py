@@ -9,11 +9,13 @@ A hint is a rewrite that runs: tests/golden/errors/statements holds an example o
 
 from __future__ import annotations
 
+import difflib
 import typing
 
 from sqlglot import Token, TokenType
 
 from planner.dialect.tokens import word
+from sqlstream.errors import Span, UserError, did_you_mean
 
 _CLAUSES = "the clauses of a query are SELECT, FROM, WHERE, GROUP BY, HAVING, WINDOW, QUALIFY, ORDER BY and LIMIT, in this order"
 _REPLACE = "write INSERT INTO; in a table with a PRIMARY KEY the rows of one key replace each other"
@@ -369,6 +371,31 @@ _TABLE_FUNCTIONS = {
 def foreign_table_function(name: str) -> str:
     """What to write instead of a table function of another dialect, by its name in upper case."""
     return _TABLE_FUNCTIONS.get(name, "")
+
+
+_FLINK_TABLE_FUNCTIONS = frozenset({"ML_PREDICT", "ML_FORECAST", "ML_EVALUATE", "VECTOR_SEARCH"})
+_KNOWN_TABLE_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION", "FROM_CHANGELOG", "TO_CHANGELOG")
+_KNOWN_TABLE_FUNCTIONS_HINT = (
+    "the window functions are TUMBLE, HOP, CUMULATE and SESSION, the others FROM_CHANGELOG and TO_CHANGELOG;"
+    " your own are made by CREATE FUNCTION"
+)
+
+
+def unknown_table_function(name: str, span: Span | None, own: tuple[str, ...] = ()) -> UserError:
+    """The error for a table function that there is not, to be raised: SS1003 where Flink has it, else SS2005 with the nearest
+    name, also of a user's `own`."""
+    if name.upper() in _FLINK_TABLE_FUNCTIONS:
+        hint = "models are not supported; a table function of yours can call one: CREATE FUNCTION"
+        return UserError("SS1003", f'the table function "{name}" is not supported yet', span=span, hint=hint)
+    hint = (
+        foreign_table_function(name.upper())
+        or did_you_mean(name, (*own, *_KNOWN_TABLE_FUNCTIONS))
+        or foreign_table_function(
+            "".join(difflib.get_close_matches(name.upper(), _TABLE_FUNCTIONS, n=1, cutoff=0.8))
+        )
+        or _KNOWN_TABLE_FUNCTIONS_HINT
+    )
+    return UserError("SS2005", f'table function "{name}" does not exist', span=span, hint=hint)
 
 
 _TABLE = "write CREATE TABLE name (…) WITH ('connector' = '…', …)"

@@ -127,7 +127,7 @@ class FrameBound(exp.Expression):
 
 
 class TypeName(exp.Expression):
-    """The target of a CAST: `this` prints the type, `cast_type` returns it."""
+    """The target of a CAST: `this` prints the type, `cast_type` returns it, `cast_unit` the unit of an interval."""
 
     arg_types = {"this": True}
 
@@ -264,3 +264,8 @@ def cast_type(node: exp.Expr) -> LogicalType:
     target = node if isinstance(node, TypeName) else node.args["to"]
     logical_type: LogicalType = target.meta["logical_type"]
     return logical_type
+
+
+def cast_unit(node: exp.Expr) -> str:
+    """The last unit of the interval that is the target of an exp.Cast or exp.TryCast; empty for other types."""
+    return str(node.args["to"].meta.get("unit", ""))

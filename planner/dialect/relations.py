@@ -8,7 +8,7 @@ from typing import Any, cast
 from sqlglot import Token, TokenType, exp
 
 from planner.dialect.functions import can_be_called
-from planner.dialect.habits import foreign_table_function
+from planner.dialect.habits import unknown_table_function
 from planner.dialect.nodes import (
     ChangelogFunction,
     FilePath,
@@ -21,7 +21,7 @@ from planner.dialect.options import option_list
 from planner.dialect.pivot import PivotParser
 from planner.dialect.statements import Option
 from planner.dialect.tokens import is_word, span, word
-from sqlstream.errors import UserError, did_you_mean
+from sqlstream.errors import UserError
 
 # The positional order of the arguments after the table and the time column.
 _WINDOW_SIZES = {
@@ -236,7 +236,9 @@ class RelationParser(PivotParser):
             return self.mark(exp.Lateral(this=self._derived_table()), start.start)
         self.expect("TABLE", hint="write LATERAL TABLE(function(…)) or LATERAL (SELECT …)")
         self.expect("(")
+        name = self.token
         node = exp.Lateral(this=self._called_function())
+        node.this.meta["written"] = name.text
         self.expect(")")
         return self.mark(node, start.start)
 
@@ -312,12 +314,7 @@ class RelationParser(PivotParser):
                 lateral.this.meta["written"] = name.text
                 return lateral
             self.advance()
-            hint = foreign_table_function(kind) or did_you_mean(name.text, tuple(_WINDOW_SIZES))
-            hint = (
-                hint
-                or "the window functions are TUMBLE, HOP, CUMULATE and SESSION, the others FROM_CHANGELOG and TO_CHANGELOG"
-            )
-            raise self.refusal(f'the table function "{name.text}" is not supported yet', name, hint)
+            raise unknown_table_function(name.text, span(name))
         self.advance()
         self.expect("(")
         node = WindowTvf(kind=kind)

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from planner.physical.planning import Planning
 from sqlstream.errors import Span, UserError
-from sqlstream.specs import EmitSpec, WindowKind, WindowSpec
+from sqlstream.specs import EmitSpec, WindowAggregateSpec, WindowKind
 
 
-def emit_strategy(planning: Planning, window: WindowSpec, span: Span | None) -> EmitSpec | None:
+def emit_strategy(planning: Planning, spec: WindowAggregateSpec, span: Span | None) -> EmitSpec | None:
     """When the windows of an aggregation emit; None when each emits its final result once. UserError SS4002 for late firing
-    without a lateness, SS3011 for SESSION."""
+    without a lateness, SS3011 for sessions that an operator below has found, once they had closed."""
+    window = spec.window
     is_early = bool(planning.setting("table.exec.emit.early-fire.enabled"))
     lateness_ms = _lateness_ms(planning, span) if window.is_event_time else 0
     if not is_early and not lateness_ms:
         return None
-    if window.kind is WindowKind.SESSION:
+    if window.kind is WindowKind.SESSION and spec.time_column < 0:
         raise UserError(
             "SS3011",
-            "a SESSION window emits its result once, when it closes",
+            "a SESSION whose rows are used one by one is known when it closes",
             span=span,
-            detail="sessions merge, and 'table.exec.emit.*' is set",
-            hint="RESET 'table.exec.emit.early-fire.enabled' and 'table.exec.emit.allow-lateness' for this query, or use another"
-            " window",
+            detail="'table.exec.emit.*' is set, and the aggregation does not group by just the window and its partition keys",
+            hint="GROUP BY window_start, window_end and the keys of PARTITION BY, or RESET 'table.exec.emit.early-fire.enabled'"
+            " and 'table.exec.emit.allow-lateness' for this query",
         )
     gathers_late = bool(planning.setting("table.exec.emit.late-fire.enabled"))
     return EmitSpec(

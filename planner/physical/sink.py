@@ -118,12 +118,18 @@ def _check_updates(
     replaces = replaces and ChangelogOptions.of(spec.options).mode != COMPACTED
     if descriptor.sink_mode.is_insert_only and (node.format_mode.is_insert_only or replaces):
         cause = producer(source)
+        hint = "aggregate by window, whose result is append-only, or write where updates can go"
+        if replaces and not node.format_mode.is_insert_only:
+            hint = (
+                "INSERT INTO, without OVERWRITE, writes updates to this table; or compute the query in batch, where its result"
+                " is final: SET 'execution.runtime-mode' = 'BATCH'"
+            )
         raise UserError(
             "SS3015",
             f'table sink "{name}" doesn\'t support consuming update and delete changes,'
             f" which {cause.name} produces",
             span=cause.span or node.span,
-            hint="aggregate by window, whose result is append-only, or write where updates can go",
+            hint=hint,
         )
     mode = sink_mode_of(descriptor, spec.options)
     if mode is not ChangelogMode.UPSERT or descriptor.sink_takes_upserts:

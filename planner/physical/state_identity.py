@@ -260,12 +260,16 @@ def _is_insert_only(node: PhysicalNode, number: int) -> bool:
     return node.inputs[number].node.settled_mode.is_insert_only
 
 
+def _finds_sessions(spec: WindowAggregateSpec) -> bool:
+    return spec.window.kind is WindowKind.SESSION and spec.time_column >= 0
+
+
 def _parts(node: PhysicalNode, inputs: list[Meaning]) -> tuple[str, ...]:
     """The names of the tables in which an aggregation keeps the values of its calls, if it keeps any."""
     match node.spec:
         case GroupAggregateSpec() as spec:
             table = "groups"
-        case WindowAggregateSpec() as spec if spec.emit is not None:
+        case WindowAggregateSpec() as spec if spec.emit is not None and not _finds_sessions(spec):
             table = "windows"
         case _:
             return ()

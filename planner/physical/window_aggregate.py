@@ -115,7 +115,7 @@ def plan_attached_aggregate(
 
 def _plan(windowed: _Windowed) -> PhysicalNode:
     is_session = windowed.spec.window.kind is WindowKind.SESSION
-    emit = emit_strategy(windowed.planning, windowed.spec.window, windowed.node.span)
+    emit = emit_strategy(windowed.planning, windowed.spec, windowed.node.span)
     windowed = dataclasses.replace(windowed, spec=msgspec.structs.replace(windowed.spec, emit=emit))
     if not windowed.source.traits.is_insert_only:
         return _in_order(windowed, _retracting(windowed, is_session))

@@ -93,12 +93,20 @@ class CheckpointDirectory:
             raise
         return path
 
-    def discard(self, manifest: CheckpointManifest, still_needed: frozenset[str]) -> None:
-        """Remove a checkpoint with its files, but for those that others need. Harmless when repeated."""
+    def discard(self, manifest: CheckpointManifest, still_needed: frozenset[str] | None) -> None:
+        """Remove a checkpoint with its files, but for those that others need. None: whoever removes it does not know which others
+        there are. Harmless when repeated."""
         path = self._place(manifest)
         for name in (METADATA, _DRAFT):
             self._files.remove(f"{path}/{name}")
-        self._remove_state(manifest.paths() - still_needed)
+        if still_needed is not None or manifest.kind.is_savepoint:
+            self._remove_state(manifest.paths() - (still_needed or frozenset()))
+        else:
+            retained = self.retained()
+            # What one that cannot be read refers to is not known.
+            if not retained.faults:
+                needed = {path for stored in retained.checkpoints for path in stored.manifest.paths()}
+                self._remove_state(manifest.paths() - needed)
         if manifest.kind.is_savepoint:
             self._remove_if_empty()
         else:

@@ -45,7 +45,7 @@ class CheckpointStore:
         self,
         directory: str,
         manifest: CheckpointManifest,
-        still_needed: frozenset[str],
+        still_needed: frozenset[str] | None,
         config: Mapping[str, str],
     ) -> None:
         """Remove a checkpoint, and the files that only it needs."""

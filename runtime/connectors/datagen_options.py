@@ -163,7 +163,7 @@ def _make_random(path: str, t: LogicalType, fields: FieldOptions, seed: int) -> 
         case _ if t.root in STRING_ROOTS + BINARY_ROOTS:
             return _make_text(path, t, fields, key)
         case _ if t.root in TIMESTAMP_ROOTS:
-            return made.RandomMoment(t, key, fields.value(path, "max-past"))
+            return made.RandomMoment(t, key, _past_ms(path, t, fields))
         case TypeRoot.DATE | TypeRoot.TIME:
             return made.RandomMoment(t, key, 0)
         case _ if is_interval(t):
@@ -171,6 +171,18 @@ def _make_random(path: str, t: LogicalType, fields: FieldOptions, seed: int) -> 
             return made.RandomInteger(t, key, 0, high)
         case _:
             return _make_nested(path, t, fields, seed)
+
+
+def _past_ms(path: str, t: LogicalType, fields: FieldOptions) -> int:
+    """How far moments may lie before now: less than to the first year that the type holds."""
+    past_ms: int = fields.value(path, "max-past")
+    years = 300 if t.precision > 6 else 1_900
+    if past_ms > years * 365 * DAY_MS:
+        hint = f"write at most {years * 365} d"
+        if t.precision > 6:
+            hint += ", or declare the column with at most six digits of a second"
+        raise UserError("SS4002", f'option "fields.{path}.max-past" is too long for {t}', hint=hint)
+    return past_ms
 
 
 def _make_nested(path: str, t: LogicalType, fields: FieldOptions, seed: int) -> Generator:

@@ -41,6 +41,8 @@ list_transform([regexp_extract(a0, '{_PARTS}', ['sign', 'whole', 'part', 'expone
             ELSE substr(y.digits, 1, y.at) || '.' || substr(y.digits, y.at + 1) END)[1]
     END)[1]
 """
+_HOUR_LENGTH = len("2024-01-31 10")
+"""Arrow reads an hour alone, which would be a time or none depending on the other rows of the batch."""
 _TRUE = pa.array(["t", "true", "y", "yes", "1"])
 _FALSE = pa.array(["f", "false", "n", "no", "0"])
 
@@ -83,9 +85,11 @@ def _temporal(
         if quick is not None:
             # Arrow reads the usual form many times faster, but fails on the whole column when one value is unusual.
             try:
-                return null_beyond_range(pc.cast(text, quick))
+                values = pc.cast(text, quick)
             except pa.ArrowInvalid:
-                pass
+                return finish(parser.parse(text))
+            if not pc.any(pc.equal(pc.binary_length(text), _HOUR_LENGTH)).as_py():
+                return null_beyond_range(values)
         return finish(parser.parse(text))
 
     return read

@@ -9,8 +9,12 @@ import pyarrow.compute as pc
 
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.kernel import Builder, Datum, Kernel, as_arrays, plain, rows_of
+from runtime.kernels.text_scan import are_any_of
 from sqlstream.expressions import Call
 from sqlstream.types import TypeRoot
+
+_COMPARED_MAX = 8
+"""Texts are compared with so many candidates one by one; more are looked up."""
 
 
 def _is_not_distinct(left: Datum, right: Datum) -> pa.Array:
@@ -34,6 +38,8 @@ def _in(value: Datum, *candidates: Datum) -> Any:
         return _in_any(value, *candidates)
     # Scalars stay scalars: Python's datetime does not hold nanoseconds.
     known = pa.array([c for c in candidates if c.is_valid], value.type)
+    if pa.types.is_string(value.type) and len(known) == len(candidates) <= _COMPARED_MAX:
+        return are_any_of(value, [c.encode() for c in known.to_pylist()])
     found = pc.is_in(value, value_set=known)
     if len(known) == len(candidates) and value.null_count == 0:
         return found

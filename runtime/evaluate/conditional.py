@@ -3,20 +3,63 @@
 from __future__ import annotations
 
 from functools import reduce
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.evaluate.kernel import Builder, Datum, as_array, plain, rows_of
+from runtime.kernels.buffers import unpack_bits, valid_mask, view_buffer
+from runtime.kernels.text_scan import choose_texts
 from sqlstream.errors import UserError
 
 
 def _case(*args: Datum) -> Datum:
     """CASE, computed from the last branch to the first: where a condition is FALSE or NULL, the later branches decide."""
+    if _are_texts(args):
+        return _case_of_texts(args)
     result = args[-1]
     for condition, value in reversed(list(zip(args[0:-1:2], args[1:-1:2], strict=True))):
         result = pc.if_else(_true(condition), value, result)
     return result
+
+
+_TEXTS_MAX = 255
+
+
+def _are_texts(args: tuple[Datum, ...]) -> bool:
+    values = (*args[1::2], args[-1])
+    return (
+        all(pa.types.is_string(v.type) for v in values)
+        and len(values) <= _TEXTS_MAX
+        and any(isinstance(c, pa.Array) for c in args[:-1:2])
+    )
+
+
+def _case_of_texts(args: tuple[Datum, ...]) -> pa.Array:
+    """The number of each row's value first, so that every text is copied once."""
+    values = [
+        v if isinstance(v, pa.Array) else pa.array([v.as_py()], pa.string()) for v in (*args[1::2], args[-1])
+    ]
+    rows = rows_of(*args)
+    picks = np.full(rows, len(values) - 1, np.uint8)
+    for number, condition in reversed(list(enumerate(args[:-1:2]))):
+        np.copyto(picks, np.uint8(number), where=_met(condition))
+    return choose_texts(picks, values)
+
+
+def _met(condition: Datum) -> Any:
+    """Where a condition is TRUE: bool[n], or bool for a constant."""
+    if isinstance(condition, pa.Scalar):
+        return bool(condition.as_py())
+    start = condition.offset & 7
+    data = view_buffer(
+        condition.buffers()[1], np.uint8, condition.offset >> 3, (start + len(condition) + 7) >> 3
+    )
+    met = unpack_bits(data, start, len(condition))
+    valid = valid_mask(condition)
+    return (met if valid is None else met & valid).view(np.bool_)
 
 
 def _true(condition: Datum) -> Datum:

@@ -15,6 +15,7 @@ from runtime.evaluate.local_time import from_local
 from sqlstream.date_pattern import PARSED_LETTERS, Token, read_pattern
 from sqlstream.errors import UserError
 from sqlstream.time_range import DATE_MAX, DATE_MIN, timestamp_bounds
+from sqlstream.time_texts import DATE_TEXT, FALLBACK_TEXT, TIME_TEXT, TIMESTAMP_TEXT
 from sqlstream.time_units import DAY_S, PER_SECOND
 
 _STEP_S = {"H": 3_600, "h": 3_600, "k": 3_600, "K": 3_600, "a": 43_200, "m": 60, "s": 1}
@@ -196,11 +197,6 @@ class Parsed:
         return pa.array(values, mask=~self.valid).view(pa.time32("ms"))
 
 
-_DATE = r"(?P<y>\d{1,4})-(?P<M>\d{1,2})-(?P<d>\d{1,2})"
-_TIME = r"(?P<H>\d{1,2}):(?P<m>\d{1,2})(?::(?P<s>\d{1,2})(?:\.(?P<S>\d{1,9})\d*)?)?"
-_CLOCK = r"(?P<H>\d{1,2}):(?P<m>\d{1,2}):(?P<s>\d{1,2})(?:\.(?P<S>\d{1,9}))?"
-
-
 class TimestampParser:
     """Text to points in time, by a regular expression with the groups y M d H m s S."""
 
@@ -218,24 +214,19 @@ class TimestampParser:
 
     @staticmethod
     def of_sql_timestamp() -> TimestampParser:
-        """'2024-01-31 10:20:30.123': the time, its seconds and its fraction may be missing."""
-        return TimestampParser(rf"\s*{_DATE}(?:[ T]{_TIME})?\s*")
+        return TimestampParser(TIMESTAMP_TEXT)
 
     @staticmethod
     def of_sql_fallback() -> TimestampParser:
-        """'1999-9-10 05:20:10.123' or '1999-9-10': what TO_TIMESTAMP reads besides its pattern."""
-        return TimestampParser(rf"\s*{_DATE}(?: +{_CLOCK})?\s*")
+        return TimestampParser(FALLBACK_TEXT)
 
     @staticmethod
     def of_sql_date() -> TimestampParser:
-        """'2024-01-31', also with a time, which is cut off; the day, or the month and the day, may be missing."""
-        return TimestampParser(
-            rf"\s*(?P<y>\d{{1,4}})(?:-(?P<M>\d{{1,2}})(?:-(?P<d>\d{{1,2}})(?:[ T]{_TIME})?)?)?\s*"
-        )
+        return TimestampParser(DATE_TEXT)
 
     @staticmethod
     def of_sql_time() -> TimestampParser:
-        return TimestampParser(rf"\s*{_TIME}\s*")
+        return TimestampParser(TIME_TEXT)
 
     def parse(self, text: pa.Array) -> Parsed:
         found = pc.extract_regex(text, self._regex)

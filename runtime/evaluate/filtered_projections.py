@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.program import Columns, Program, shared_calls
+from runtime.kernels.take import take_rows, true_positions
 from sqlstream.expressions import Call, Expression, InputRef, inputs_of
 
 
@@ -61,5 +62,7 @@ class FilteredProjections:
         """The projections over the `rows` rows that the mask of these columns keeps."""
         given = [*columns[: self._width], *shared]
         if mask is not None and rows < len(mask):
-            given = [c.filter(mask) if i in self._read else None for i, c in enumerate(given)]
+            # By position: Arrow's filter takes up to four times as long for texts.
+            kept = true_positions(mask)
+            given = [take_rows(c, kept) if i in self._read else None for i, c in enumerate(given)]
         return self._projections.run(given, rows)

@@ -32,7 +32,9 @@ def evaluate_literal(literal: Literal) -> pa.Scalar:
 
         ticks = int(value) // _NANOSECONDS[target.unit]
         low, high = bounds_of(target)
-        if not low <= ticks <= high:
+        # In a comparison the first moment that nanoseconds do not hold stands for all behind it.
+        beyond = 1 if target.unit == "ns" else 0
+        if not low - beyond <= ticks <= high + beyond:
             raise out_of_range(target)
         return pa.scalar(ticks, pa.int64()).cast(target)
     if logical.root in BINARY_ROOTS:

@@ -23,6 +23,7 @@ from runtime.evaluate.kernel import (
 )
 from runtime.evaluate.lists import Lists, list_column
 from runtime.evaluate.repeated_values import once_per_text
+from runtime.evaluate.scanned_pattern import scanned_pattern
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
@@ -172,6 +173,9 @@ def _extracted(regex: str, group: int = 0) -> Kernel:
     named, groups = name_groups(checked_regex(regex), group)
     if not 0 <= group <= groups:
         return lambda text, *_: pa.nulls(len(text), pa.string())
+    scanned = scanned_pattern(regex, group)
+    if scanned is not None:
+        return lambda text, *_: scanned.extract(as_array(text, rows_of(text)))
     wrapped = named if group else f"(?P<g0>{named})"
     return once_per_text(lambda text, *_: pc.struct_field(pc.extract_regex(text, wrapped), f"g{group}"))
 

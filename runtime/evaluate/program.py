@@ -109,9 +109,12 @@ class Program:
         return self._call_step(expression)
 
     def _call_step(self, call: Call) -> _Step:
+        from runtime.evaluate.fused import FUSED, fused
         from runtime.evaluate.registry import BUILDERS
 
-        builder = BUILDERS.get(call.function) if call.ref is None else _user_builder()
+        call = fused(call)
+        builders = FUSED if call.function in FUSED else BUILDERS
+        builder = builders.get(call.function) if call.ref is None else _user_builder()
         if builder is None:
             raise InternalError(f"function {call.function} has no implementation")
         args = [self._compile(a) for a in call.args]

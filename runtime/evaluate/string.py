@@ -22,7 +22,7 @@ from runtime.evaluate.kernel import (
     rows_of,
     with_int_parameters,
 )
-from runtime.evaluate.letter_case import initcap, is_ascii, lower, upper
+from runtime.evaluate.letter_case import initcap, lower, upper
 from runtime.evaluate.split import split_index
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
@@ -149,8 +149,9 @@ def _replace(call: Call, context: EvaluationContext) -> Kernel:
 
 
 def _char_length(text: Datum) -> Datum:
-    """Where all characters are ASCII the bytes are counted, a tenth of the work."""
-    return pc.binary_length(text) if isinstance(text, pa.Array) and is_ascii(text) else pc.utf8_length(text)
+    from runtime.kernels.text_scan import char_lengths
+
+    return char_lengths(text) if isinstance(text, pa.StringArray) else pc.utf8_length(text)
 
 
 def _affix(function: Callable[..., pa.Array], in_duckdb_name: str) -> Builder:

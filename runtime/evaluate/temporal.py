@@ -38,7 +38,7 @@ from runtime.evaluate.local_time import check_time_zone, from_local, to_local
 from runtime.evaluate.second_digits import cut_off
 from runtime.evaluate.time_parts import second_parts, year_periods
 from runtime.evaluate.time_range import null_beyond_range
-from runtime.evaluate.timestamp_unit import in_unit
+from runtime.evaluate.timestamp_unit import dates_in_unit, in_unit
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
@@ -274,7 +274,8 @@ def _timestamp_add(call: Call, context: EvaluationContext) -> Kernel:
     def kernel(_: pa.Scalar, count: Datum, point: Datum) -> pa.Array:
         counts, points = as_arrays(count, point)
         if points.type != target:
-            points = in_unit(points, target.unit) if points.type != pa.date32() else pc.cast(points, target)
+            convert = dates_in_unit if points.type == pa.date32() else in_unit
+            points = convert(points, target.unit)
         if unit in UNIT_NS:
             return shift_by_nanoseconds(points, counts, UNIT_NS[unit])
         if unit in UNIT_MONTHS:

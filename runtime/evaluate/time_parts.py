@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.evaluate.kernel import Values, null_mask, numbers
+from runtime.evaluate.timestamp_unit import dates_in_unit
 
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _MINUTE_S = 60
@@ -31,8 +32,12 @@ PERIODS = {"DECADE": (10, 0), "CENTURY": (100, 1), "MILLENNIUM": (1000, 1)}
 
 
 def period_start(timestamps: pa.Array, unit: str, after: int = 0) -> pa.Array:
-    """The beginning of the period, or of one so many `after` it, in the type of the argument."""
+    """The beginning of the period, or of one so many `after` it, in the type of the argument, a date or local timestamp.
+
+    UserError SS5102 where nanoseconds cannot hold it.
+    """
     span, first = PERIODS[unit]
     years: Values = (numbers(pc.year(timestamps), np.int64) - first) // span * span + first + after * span
     days = (years - 1970).astype("datetime64[Y]").astype("datetime64[D]").astype(np.int32)
-    return pc.cast(pa.array(days, mask=null_mask(timestamps)).view(pa.date32()), timestamps.type)
+    dates = pa.array(days, mask=null_mask(timestamps)).view(pa.date32())
+    return dates if pa.types.is_date32(timestamps.type) else dates_in_unit(dates, timestamps.type.unit)

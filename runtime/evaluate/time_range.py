@@ -79,7 +79,7 @@ def out_of_range(point_type: pa.DataType) -> UserError:
     else:
         hint = (
             f"a {name} with a precision of 7 to 9 holds the years {timestamp_years('ns')}; "
-            "use a precision of at most 6"
+            f"use {name}(6) for others"
         )
     return UserError("SS5102", "timestamp out of range", hint=hint)
 

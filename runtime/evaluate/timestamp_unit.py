@@ -13,6 +13,11 @@ _NAMES = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanose
 _FINENESS = tuple(_NAMES)
 
 
+def dates_in_unit(dates: pa.Array, unit: str) -> pa.Array:
+    """The beginnings of days as local timestamps. UserError SS5102 where nanoseconds cannot hold one."""
+    return in_unit(pc.cast(dates, pa.timestamp("s")), unit)
+
+
 def in_unit(timestamps: Any, unit: str) -> Any:
     """A column or constant of timestamps in this unit: rounded down where it is coarser, before 1970 too.
 

@@ -39,4 +39,5 @@ def _column(values: tuple[LiteralValue, ...], logical: LogicalType, arrow: pa.Da
 def _evaluated(values: tuple[LiteralValue, ...], logical: LogicalType) -> Iterator[Any]:
     for value in values:
         check_not_given_up()
-        yield evaluate_literal(Literal(value, logical))
+        # Arrow makes no MAP of a NULL that is a scalar.
+        yield None if value is None else evaluate_literal(Literal(value, logical))

@@ -19,6 +19,7 @@ from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, Rejected
 from sqlstream.spi.table_options import descriptors_of
+from sqlstream.time_texts import what_it_is_not
 from sqlstream.types import BINARY_ROOTS, STRING_ROOTS, LogicalType, is_integer
 
 if TYPE_CHECKING:
@@ -299,11 +300,9 @@ class CsvReader(FileRows):
         from runtime.formats.text_values import find_unparsable
 
         for row in find_unparsable(column, partial(parse_fields, t=t)):
-            value = quoted(column[row].as_py())
-            reasons.setdefault(
-                int(whole[row]),
-                f'{value} in column "{name}" is no {t.without_time_attribute().with_nullable(True)}',
-            )
+            text = column[row].as_py().decode("utf-8", "replace")
+            reason = f'{quoted(text)} in column "{name}" is no {what_it_is_not(text, t)}'
+            reasons.setdefault(int(whole[row]), reason)
 
     def _fault(self, fault: int, count: int) -> str:
         """The reason for a rejected record, from the `fault` and `count` that the kernel `tidy` returns."""

@@ -35,6 +35,7 @@ from sqlstream.schema import Schema
 from sqlstream.spi.format import Rejected
 from sqlstream.spi.table_options import parse_options
 from sqlstream.terminal_text import shortened
+from sqlstream.time_texts import what_it_is_not
 
 KERNEL_BLOCK_BYTES = 1 << 20
 """Bytes per block for the kernel, which is fastest when a block stays in the caches."""
@@ -184,11 +185,10 @@ class JsonReader(FileRows):
         for (name, t), part in zip(self._types.items(), values.flatten(), strict=False):
             for row in find_unparsable(part, partial(parse_values, t=t)):
                 is_good[row] = False
-                value = shortened(json.dumps(part[row].as_py(), ensure_ascii=False), VALUE_CHARACTERS_MAX)
-                reasons.setdefault(
-                    int(rows[row]),
-                    f'{value} in field "{name}" is no {t.without_time_attribute().with_nullable(True)}',
-                )
+                value = part[row].as_py()
+                shown = shortened(json.dumps(value, ensure_ascii=False), VALUE_CHARACTERS_MAX)
+                reason = f'{shown} in field "{name}" is no {what_it_is_not(str(value), t)}'
+                reasons.setdefault(int(rows[row]), reason)
         rejected = [self._reject(lines[row], int(numbers[row]), reasons[row]) for row in sorted(reasons)]
         return _Rows(self._convert(values.filter(pa.array(is_good))), rows[is_good], rejected)
 

@@ -69,10 +69,10 @@ class CheckpointStore(Protocol):
         self,
         directory: str,
         manifest: CheckpointManifest,
-        still_needed: frozenset[str],
+        still_needed: frozenset[str] | None,
         config: Mapping[str, str],
     ) -> None:
-        """Remove the manifest, then all its files but these."""
+        """Remove the manifest, then all its files but these; None: but those of other checkpoints in the directory."""
 
     def remove_aborted(self, directory: str, checkpoint_id: int, config: Mapping[str, str]) -> None:
         """Remove what was written for a checkpoint that is not complete, the manifest first if it is there after all."""

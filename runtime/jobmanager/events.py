@@ -279,9 +279,11 @@ class TaskManagerLost:
 
 @dataclass(frozen=True)
 class NoTaskManagerLeft:
-    """No TaskManager is registered or on its way, and the ResourceManager requests no other for the present jobs."""
+    """A job lacks slots, no TaskManager is on its way, and the ResourceManager requests none for the present jobs. `registered`
+    are there, and may give slots of other jobs that end."""
 
     error: ErrorInfo
+    registered: int = 0
 
 
 JobMasterEvent = (
@@ -437,12 +439,13 @@ class StoreCheckpoint:
 
 @dataclass(frozen=True)
 class DiscardCheckpoint:
-    """Remove a checkpoint: its manifest, then its files but those that are `still_needed`."""
+    """Remove a checkpoint: its manifest, then its files but those that are `still_needed`; None, of another job's: those that
+    other checkpoints in the directory refer to."""
 
     job_id: str
     directory: str
     manifest: CheckpointManifest
-    still_needed: frozenset[str]
+    still_needed: frozenset[str] | None
     config: dict[str, str]
 
 

@@ -9,7 +9,7 @@ from runtime.story import Story
 from sqlstream.errors import ErrorInfo, InternalError
 from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.messages.job_state import ExecutionState
-from sqlstream.messages.rpc import SinkCommittables, TaskMetrics
+from sqlstream.messages.rpc import Metrics, SinkCommittables, TaskMetrics
 from sqlstream.spi.committable import Committable
 
 ATTEMPTS_KEPT = 16
@@ -72,7 +72,8 @@ class Execution:
 
 
 class ExecutionVertex:
-    """One subtask of a vertex; `execution` is its current attempt, `earlier` the newest `ATTEMPTS_KEPT` before it."""
+    """One subtask of a vertex; `execution` is its current attempt, `earlier` the newest `ATTEMPTS_KEPT` before it. `counted` is
+    what attempts before it have counted up to the checkpoint that it goes on from, by operator."""
 
     def __init__(self, vertex: JobVertex, index: int, subtask: int, first: Execution) -> None:
         self.vertex = vertex
@@ -80,6 +81,7 @@ class ExecutionVertex:
         self.subtask = subtask
         self.execution = first
         self.earlier: list[Execution] = []
+        self.counted: dict[int, Metrics] = {}
 
 
 class ExecutionGraph:

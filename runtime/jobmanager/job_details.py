@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from runtime.jobmanager.execution_graph import ExecutionVertex, vertex_state
 from runtime.jobmanager.job_master import JobMaster
-from runtime.jobmanager.metrics import add_operators, combine, combine_operators, job_totals
+from runtime.jobmanager.metrics import add_operators, combine, combine_all, combine_operators, job_totals
 from sqlstream.messages.checkpoint_statistics import CheckpointRecord, CheckpointStatistics
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import (
@@ -40,7 +40,8 @@ def describe_job(master: JobMaster) -> JobDetails:
 
 def measure_job(master: JobMaster) -> JobMetrics:
     present = combine_operators(e.metrics for e in master.graph.executions() if e.metrics is not None)
-    operators = add_operators(master.rescaling.figures_before, present)
+    earlier = combine_all(s.counted for s in master.graph.subtasks())
+    operators = add_operators(earlier, present)
     total = job_totals(master.job_graph, operators) | _checkpoint_figures(master)
     is_rescaled = master.rescaling.is_under_way
     is_restarting = master.status is JobStatus.RESTARTING and not is_rescaled and master.restarts.records

@@ -216,7 +216,11 @@ class JobMaster:
         self._parts.tasks.refuse_slots(event)
 
     def _on_no_task_manager_left(self, event: NoTaskManagerLeft, now_ms: int) -> None:
-        self._on_no_slots(event.error, now_ms)
+        if event.registered:
+            # A job that waits may get slots of others; one that runs is not to wait for slots that it could do without.
+            self.rescaling.on_no_task_manager(event.error, now_ms)
+        elif self.phase in (JobPhase.SCHEDULING, JobPhase.RESTARTING):
+            self._on_no_slots(event.error, now_ms)
 
     def _on_no_slots(self, error: ErrorInfo, now_ms: int) -> None:
         if not self.rescaling.turn_back(error, now_ms):
@@ -299,6 +303,7 @@ _FOLLOWING: dict[type, Handler] = {
 _ACTIVE: dict[type, Handler] = {
     **_FOLLOWING,
     SlotsOffered: JobMaster._on_slots_offered,
+    NoTaskManagerLeft: JobMaster._on_no_task_manager_left,
     SplitsDiscovered: lambda m, e, now_ms: m._reports.on_splits_discovered(e, now_ms),
     DiscoveryFailed: lambda m, e, now_ms: m._reports.on_discovery_failed(e, now_ms),
     SplitsRequested: lambda m, e, now_ms: m._reports.on_splits_requested(e, now_ms),
@@ -318,10 +323,10 @@ TRANSITIONS: dict[JobPhase, dict[type, Handler]] = {
         SavepointRequested: JobMaster._on_savepoint_requested,
     },
     JobPhase.CREATED: {},
-    JobPhase.SCHEDULING: {**_ACTIVE, NoTaskManagerLeft: JobMaster._on_no_task_manager_left},
+    JobPhase.SCHEDULING: _ACTIVE,
     JobPhase.DEPLOYING: _ACTIVE,
     JobPhase.RUNNING: _ACTIVE,
-    JobPhase.RESTARTING: {**_ACTIVE, NoTaskManagerLeft: JobMaster._on_no_task_manager_left},
+    JobPhase.RESTARTING: _ACTIVE,
     JobPhase.STOPPING: {**_ENDING, CancelRequested: lambda m, e, now_ms: m._end.on_late_cancel(e, now_ms)},
     JobPhase.COMMITTING: {**_ENDING, CancelRequested: lambda m, e, now_ms: m._end.on_late_cancel(e, now_ms)},
     JobPhase.CLEANING_UP: {**_ENDING, SinksAborted: lambda m, e, now_ms: m._end.on_cleaned_up(e, now_ms)},

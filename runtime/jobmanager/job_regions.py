@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
+from runtime.jobmanager.checkpoints.counted_before import counted_before
 from runtime.jobmanager.checkpoints.pending_checkpoint import task_name
 from runtime.jobmanager.checkpoints.restored_state import sources_of
 from runtime.jobmanager.deployment import Deployment
@@ -100,7 +101,7 @@ class JobRegions:
         """The job begins with a checkpoint."""
         self._restore_sources(checkpoint)
         for subtask in self._parts.graph.subtasks():
-            _restore(subtask, checkpoint)
+            self._restore(subtask, checkpoint)
 
     def _restore_sources(self, checkpoint: CompletedCheckpoint) -> None:
         manifest, job = checkpoint.manifest, self._parts.job_graph
@@ -258,15 +259,17 @@ class JobRegions:
             if (enumerator := parts.sources.start_anew(s, restore)) is not None:
                 parts.emit(enumerator)
             parts.graph.start_anew(s, now_ms)
-            _restore(s, checkpoint)
+            self._restore(s, checkpoint)
             s.execution.transition(ExecutionState.SCHEDULED, now_ms)
         parts.checkpoints.discarded()
         region.phase = RegionPhase.WAITING
         if not parts.tasks.slots.is_complete:
             parts.tasks.request_slots(now_ms)
 
-
-def _restore(subtask: ExecutionVertex, checkpoint: CompletedCheckpoint | None) -> None:
-    """The attempt, which is not deployed yet, goes on from this checkpoint."""
-    if checkpoint is not None:
-        subtask.execution.restored_id = checkpoint.checkpoint_id
+    def _restore(self, subtask: ExecutionVertex, checkpoint: CompletedCheckpoint | None) -> None:
+        """The attempt, which is not deployed yet, goes on from this checkpoint; None: from the beginning."""
+        subtask.counted = {}
+        if checkpoint is not None:
+            subtask.execution.restored_id = checkpoint.checkpoint_id
+            if checkpoint.manifest.job_id == self._parts.progress.job_id:
+                subtask.counted = counted_before(checkpoint.manifest, subtask)

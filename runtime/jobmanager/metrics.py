@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sqlstream.graph.job_graph import JobGraph
-from sqlstream.messages.rpc import Metrics, TaskMetrics
+from sqlstream.messages.rpc import COUNTER, Metrics, TaskMetrics
 from sqlstream.specs import SinkSpec, SourceSpec, ValuesSpec
 
 
@@ -31,9 +31,14 @@ def _combine_one(name: str, values: list[int | float]) -> int | float:
 
 def combine_operators(tasks: Iterable[TaskMetrics]) -> dict[int, Metrics]:
     """The figures by operator id, combined over its subtasks."""
+    return combine_all(task.operators for task in tasks)
+
+
+def combine_all(tasks: Iterable[dict[int, Metrics]]) -> dict[int, Metrics]:
+    """The figures by operator id, combined over what each of `tasks` has of it."""
     parts: dict[int, list[Metrics]] = {}
-    for task in tasks:
-        for operator_id, metrics in task.operators.items():
+    for operators in tasks:
+        for operator_id, metrics in operators.items():
             parts.setdefault(operator_id, []).append(metrics)
     return {operator_id: combine(p) for operator_id, p in sorted(parts.items())}
 
@@ -46,6 +51,18 @@ def add_operators(before: dict[int, Metrics], present: dict[int, Metrics]) -> di
     """
     ids = sorted({*before, *present})
     return {id: combine([figures[id] for figures in (before, present) if id in figures]) for id in ids}
+
+
+def counters_of(operators: dict[int, Metrics]) -> dict[int, Metrics]:
+    """What only grows, by operator id: neither rates nor what is of the present alone.
+
+    >>> counters_of({1: {"numRecordsIn": 3, "numRecordsInPerSecond": 1.5, "stateBytes": 8}})
+    {1: {'numRecordsIn': 3}}
+    """
+    return {
+        id: {n: v for n, v in figures.items() if n.startswith(COUNTER) and not n.endswith("PerSecond")}
+        for id, figures in operators.items()
+    }
 
 
 _EVERYWHERE = (

@@ -92,8 +92,8 @@ class Provisioning:
     Each is requested under a resource id that was never used before, and counts from its request until its provider
     reports that it has ended. One that ends or is lost without a request is replaced when its slots are needed, at most
     REPLACEMENTS_MAX times, and never when its provider says that others would fail alike (NO_RESOURCES); `on_job` starts that
-    count again. State: the TaskManagers by resource id, how many
-    were requested, how many were lost since the last job, and the cause of the last loss."""
+    count again. State: the TaskManagers by resource id, how many were requested, how many were lost since the last job, the cause
+    of the last loss, and whether jobs were told that no other is requested."""
 
     def __init__(self, config: ProvisioningConfig) -> None:
         self.config = config
@@ -101,6 +101,7 @@ class Provisioning:
         self._requested = 0
         self._lost = 0
         self._last_loss: ErrorInfo | None = None
+        self._is_told = False
 
     # --- what is there
 
@@ -144,6 +145,7 @@ class Provisioning:
     def on_job(self) -> None:
         """A new job is a reason to try again what failed before."""
         self._lost = 0
+        self._is_told = False
 
     def on_registered(self, resource_id: str) -> None:
         self._task_managers[resource_id].state = TaskManagerState.REGISTERED
@@ -182,8 +184,11 @@ class Provisioning:
         for_jobs = -(-slots_missing // self.config.slots_per_task_manager) - pending
         wanted = max(for_jobs, self.config.task_managers_min - expected)
         if self.is_given_up:
-            is_hopeless = slots_missing > 0 and expected == 0
-            return [NoTaskManagerLeft(_none_left(self._last_loss))] if is_hopeless and self._last_loss else []
+            is_hopeless = slots_missing > 0 and pending == 0 and not (self._is_told and expected)
+            if not is_hopeless or self._last_loss is None:
+                return []
+            self._is_told = True
+            return [NoTaskManagerLeft(_none_comes(self._last_loss, expected), expected)]
         count = min(wanted, self.config.task_managers_max - len(self._task_managers))
         if count <= 0:
             return []
@@ -215,14 +220,15 @@ def _unregistered(resource_id: str, timeout_ms: int) -> ErrorInfo:
     )
 
 
-def _none_left(last: ErrorInfo) -> ErrorInfo:
-    """The cause of a job's failure when every TaskManager has ended and no other is requested; `last` is the last one's."""
+def _none_comes(last: ErrorInfo, registered: int) -> ErrorInfo:
+    """Why a job gets no slots when no other TaskManager is requested; `last` is the cause of the last one's end."""
     if last.reason is FailureReason.NO_RESOURCES:
         return last
+    left = "a TaskManager and" if registered else "no TaskManager is left and"
     return msgspec.structs.replace(
         last,
         code="SS6003",
-        message=f"no TaskManager is left and {REPLACEMENTS_MAX} replacements have ended too: {last.message}",
+        message=f"{left} {REPLACEMENTS_MAX} replacements have ended too: {last.message}",
         reason=FailureReason.NO_RESOURCES,
         hint="correct the cause in the last lines, then run the statement again"
         if last.detail

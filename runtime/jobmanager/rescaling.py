@@ -14,25 +14,19 @@ from runtime.jobmanager.events import (
     SavepointRequested,
     StoreJob,
 )
-from runtime.jobmanager.execution_graph import ExecutionGraph
 from runtime.jobmanager.job_parts import JobParts
 from runtime.jobmanager.job_phase import ACTIVE, JobPhase
 from runtime.jobmanager.job_regions import JobRegions
-from runtime.jobmanager.metrics import add_operators, combine_operators
 from runtime.jobmanager.scheduler import slots_needed
 from sqlstream.errors import ErrorInfo, FailureReason
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.rescale import RescaleStatus, RescaleStep
-from sqlstream.messages.rpc import Metrics
 
 REMEMBERED_MAX = 100
 
 STORE_RETRY_MS = 1000
 """Pause before a job that turns back is stored again."""
-
-_COUNTER = "num"
-"""What the names of counters begin with; other figures are of the present tasks alone."""
 
 
 @dataclass
@@ -64,15 +58,13 @@ class JobRescaling:
     those of the present graph alone. When there are no slots for the other graph, although there were,
     the job goes back to the one that it had, in the same way; this is stored again until it is, as the job cannot run with the
     other. All other failures of its tasks are failures as at any time.
-    State: the rescale that is under way, how the last REMEMBERED_MAX are, and the counters of replaced tasks."""
+    State: the rescale that is under way, and how the last REMEMBERED_MAX are."""
 
     def __init__(self, parts: JobParts, regions: JobRegions) -> None:
         self._parts = parts
         self._regions = regions
         self._present: _Rescale | None = None
         self._status: dict[str, RescaleStatus] = {}
-        self.figures_before: dict[int, Metrics] = {}
-        """By operator what replaced tasks have counted: figures of the job go on from there."""
 
     @property
     def is_under_way(self) -> bool:
@@ -228,6 +220,17 @@ class JobRescaling:
         self._regions.hold(now_ms)
         return True
 
+    def on_no_task_manager(self, error: ErrorInfo, now_ms: int) -> None:
+        """No TaskManager is on its way, so slots that are missing are not waited for."""
+        present, slots = self._present, self._parts.tasks.slots
+        if present is None:
+            return
+        match self._status[present.trigger_id].step:
+            case RescaleStep.SLOTS if not slots.has_all:
+                self._end(_none_comes(slots.wanted, len(slots), error), now_ms)
+            case RescaleStep.STARTING if not slots.is_complete:
+                self.turn_back(error, now_ms)
+
     def on_end(self) -> None:
         """The job has ended."""
         if self._present is not None:
@@ -257,7 +260,6 @@ class JobRescaling:
         for subtask in parts.graph.subtasks():
             parts.tasks.forget(subtask.execution)
             parts.output.discard(subtask)
-        self.figures_before = _added(self.figures_before, parts.graph)
         parts.graph.rescale(target, now_ms)
         parts.sources.rescale(target)
         parts.output.rescale()
@@ -284,12 +286,6 @@ class JobRescaling:
         self._status[trigger_id] = replace(self._status[trigger_id], step=step, error=error)
 
 
-def _added(figures: dict[int, Metrics], graph: ExecutionGraph) -> dict[int, Metrics]:
-    ended = combine_operators(e.metrics for e in graph.executions() if e.metrics is not None)
-    counters = {id: {n: v for n, v in m.items() if n.startswith(_COUNTER)} for id, m in ended.items()}
-    return add_operators(figures, counters)
-
-
 def _parallelism(job: JobGraph) -> int:
     return job.scaling.parallelism if job.scaling is not None else max(v.parallelism for v in job.vertices)
 
@@ -309,6 +305,16 @@ def _no_slots(wanted: int, found: int, seconds: float) -> ErrorInfo:
         message=f"the job was not rescaled: it would need {wanted} slots and got {found} within {seconds:g} s",
         reason=FailureReason.NO_RESOURCES,
         hint="start more TaskManagers, raise taskmanager.numberOfTaskSlots or give a lower parallelism",
+    )
+
+
+def _none_comes(wanted: int, found: int, cause: ErrorInfo) -> ErrorInfo:
+    return replace(
+        cause,
+        code="SS6233",
+        message=f"the job was not rescaled: it needs {wanted} slots, has {found}, and no further TaskManager "
+        f"comes: {cause.message}",
+        reason=FailureReason.NO_RESOURCES,
     )
 
 

@@ -35,7 +35,13 @@ from sqlstream.errors import InternalError
 from sqlstream.graph.job_graph import ChainedOperator
 from sqlstream.graph.key_groups import key_groups_of
 from sqlstream.messages.checkpoint import InFlightItems, TaskRestore
-from sqlstream.messages.rpc import ResultPartitionDescriptor, SinkCommittables, TaskDeploymentDescriptor
+from sqlstream.messages.rpc import (
+    COUNTER,
+    Metrics,
+    ResultPartitionDescriptor,
+    SinkCommittables,
+    TaskDeploymentDescriptor,
+)
 from sqlstream.specs import (
     BatchQuerySpec,
     InferTableSpec,
@@ -137,6 +143,11 @@ class OpenedTask:
         for _, sink in self._sinks():
             sink.prepare_commit(checkpoint_id)
         return self.committables()
+
+    def counted(self) -> dict[int, Metrics]:
+        """The counters of the operators so far, by id."""
+        counters = self.chain.counters.items()
+        return {id: {n: v for n, v in c.read().items() if n.startswith(COUNTER)} for id, c in counters}
 
     def on_checkpoint_completed(self, checkpoint_id: int) -> None:
         for _, sink in self._sinks():

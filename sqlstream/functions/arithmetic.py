@@ -130,6 +130,15 @@ def _rounded_to_literal(result: LogicalType, args: tuple[Expression, ...]) -> Lo
     return round_of_decimal(value, digits.value).with_nullable(result.nullable)
 
 
+def _sign(types: Types) -> LogicalType:
+    """The type of the argument; a decimal has a digit for the 1."""
+    value = types[0]
+    if value.root is TypeRoot.DECIMAL and value.precision == value.scale:
+        scale = min(value.scale, sql.DECIMAL_PRECISION_MAX - 1)
+        value = sql.decimal(scale + 1, scale)
+    return value.with_nullable(is_any_nullable(types))
+
+
 _SIGNED = Argument(lambda t: sql.is_numeric(t) or sql.is_interval(t), sql.INT)
 _DOUBLE_FUNCTIONS = (
     *("SQRT", "LN", "LOG10", "LOG2", "EXP", "SIN", "SINH", "COS", "COSH", "TAN", "TANH", "COT"),
@@ -145,7 +154,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
     ScalarFunction("MOD", "MOD(numeric1, numeric2)", 2, 2, _remainder, _remainder_operands),
     scalar("NEGATE", "- numeric", (_SIGNED,), same_as(0)),
     scalar("ABS", "ABS(numeric)", (_SIGNED,), same_as(0)),
-    scalar("SIGN", "SIGN(numeric)", (NUMBER,), same_as(0)),
+    scalar("SIGN", "SIGN(numeric)", (NUMBER,), _sign),
     ScalarFunction("FLOOR", "FLOOR(numeric) or FLOOR(timepoint TO unit)", 1, 2, _rounded_to_whole),
     ScalarFunction("CEIL", "CEIL(numeric) or CEIL(timepoint TO unit)", 1, 2, _rounded_to_whole),
     ScalarFunction("CEILING", "CEILING(numeric)", 1, 2, _rounded_to_whole),

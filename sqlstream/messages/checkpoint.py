@@ -80,12 +80,14 @@ class InFlightItems(msgspec.Struct, frozen=True):
 
 class SubtaskState(msgspec.Struct, frozen=True):
     """What one subtask has saved. `splits` are the positions of its source's reader, and `assignment` the number of the last
-    assignment of splits that the reader had got; None and -1 for a task that reads the network."""
+    assignment of splits that the reader had got; None and -1 for a task that reads the network. `counted` are the counters of its
+    operators, by id, at the barrier: in a manifest those of the job since it began, otherwise those of the attempt."""
 
     operators: tuple[SavedOperator, ...] = ()
     splits: tuple[dict[str, Any], ...] | None = None
     assignment: int = -1
     in_flight: tuple[InFlightItems, ...] = ()
+    counted: dict[int, dict[str, int | float]] = {}
 
     def segments(self) -> Iterator[StateSegment]:
         """All that it refers to, those of earlier checkpoints included."""

@@ -53,6 +53,9 @@ accumulateIdleTimeMs, accumulateBackPressuredTimeMs, mailboxQueueSize, currentIn
 numLateRecordsDropped; ours are numRecordsRejected, numNullRecordsDropped (at a sink), numInvalidOperations (FROM_CHANGELOG),
 numStateEntriesExpired, stateBytes, stateFileBytes."""
 
+COUNTER = "num"
+"""What the names of counters begin with; other figures, and `…PerSecond`, are of the present alone."""
+
 
 RESTARTS_REMEMBERED_MAX = 16
 """As many failures as Flink shows of a job (web.exception-history-size)."""

@@ -42,5 +42,7 @@ SELECT SESSION_START(ts, INTERVAL '6' SECOND), SESSION_ROWTIME(ts, INTERVAL '6' 
 SELECT id, CURRENT_WATERMARK(ts) IS NULL FROM orders WHERE id = 1;
 -- : early and late firing
 SET 'table.exec.emit.early-fire.enabled' = 'true'; SET 'table.exec.emit.early-fire.delay' = '1 s'; SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end;
+-- : sessions that fire early
+SET 'table.exec.emit.early-fire.enabled' = 'true'; SELECT COUNT(*) FROM TABLE(SESSION(TABLE orders, DESCRIPTOR(ts), INTERVAL '6' SECOND)) GROUP BY window_start, window_end;
 -- : late rows as a table (not in Flink)
 SELECT COUNT(*) FROM `orders$late`;

@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pytest
-from commit_harness import CheckpointedJob, DoubtfulDisk
+from commit_harness import ChangingJob, CheckpointedJob, DoubtfulDisk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from object_store import store_in
@@ -74,6 +74,22 @@ def test_files_have_every_row_once(format: str, plan: Plan, deaths: list[int], m
         marked = {file.parent for file in path.glob("p=*/_SUCCESS")}
         assert marked == (partitions if MARKED.keys() <= more.keys() else set())
         assert not (path / ".partitions").exists()
+
+
+@pytest.mark.parametrize("partition_keys", [(), (1,)])
+@given(PLANS, st.lists(st.integers(0, 60), max_size=3))
+@settings(max_examples=30, deadline=None, derandomize=True)
+def test_a_compacted_table_has_the_last_row_of_each_key_wherever_the_process_dies(
+    partition_keys: tuple[int, ...], plan: Plan, deaths: list[int]
+) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "t")
+        options = {"connector": "filesystem", "path": str(path), "format": "json", **COMPACTED}
+        spec = SinkSpec("t", "filesystem", options, SCHEMA, primary_key=(1,), partition_keys=partition_keys)
+        changes = ChangingJob(spec, plan, deaths, lambda: read(options)).run()
+        assert sorted(read(options)) == ChangingJob.rows_behind(changes)
+        left = [f for f in path.rglob("*") if f.is_file() and not f.name.startswith("part-")]
+        assert [f for f in left if ".committed" not in str(f)] == []
 
 
 @given(PLANS, st.lists(st.integers(0, 120), max_size=6), st.sampled_from([{}, JOINED, MARKED, COMPACTED]))

@@ -155,6 +155,10 @@ QUERIES = {
     "windows that fire late of values of their own": """
         SELECT k, TUMBLE_END(rt, INTERVAL '3' SECOND), COUNT(DISTINCT v), PERCENTILE(v, 0.5)
         FROM bids GROUP BY TUMBLE(rt, INTERVAL '3' SECOND), k""",
+    "sessions that fire early and late": """
+        SELECT k, window_start, window_end, COUNT(*), SUM(v), COUNT(DISTINCT g)
+        FROM TABLE(SESSION(TABLE bids PARTITION BY k, DESCRIPTOR(rt), INTERVAL '1' SECOND))
+        GROUP BY k, window_start, window_end""",
     "hopping windows": "SELECT k, window_start, COUNT(*), MIN(v) FROM hops GROUP BY k, window_start, window_end",
     "cumulating windows": """
         SELECT g, window_start, window_end, SUM(v), AVG(v)
@@ -255,6 +259,7 @@ QUERIES = {
 LATENESS = {"table.exec.emit.allow-lateness": "1 h"}
 SETTINGS = {
     "windows that fire early and late": {**LATENESS, "table.exec.emit.early-fire.enabled": "true"},
+    "sessions that fire early and late": {**LATENESS, "table.exec.emit.early-fire.enabled": "true"},
     "windows that fire late of values of their own": {
         **LATENESS,
         "table.exec.emit.late-fire.enabled": "true",

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from runtime.jobmanager.checkpoints.completed_checkpoints import Positions, RestorableVertex
 from runtime.jobmanager.checkpoints.pending_checkpoint import PendingCheckpoint
 from runtime.jobmanager.events import SinkCommit
 from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
+from runtime.jobmanager.metrics import add_operators, counters_of
 from sqlstream.graph.operator_inputs import OperatorInputs, operator_inputs
 from sqlstream.messages.checkpoint import SubtaskState
 from sqlstream.messages.manifest import (
@@ -64,9 +67,20 @@ def _vertex_state(
             OperatorIdentity(o.id, o.uid, o.name, o.description, o.state, inputs[o.id])
             for o in vertex.operators
         ),
-        tuple(ack.state if ack is not None else SubtaskState() for ack in acknowledgements),
+        tuple(
+            _with_counts(s, ack.state if ack is not None else None)
+            for s, ack in zip(subtasks, acknowledgements, strict=True)
+        ),
         tuple(ack is None for ack in acknowledgements),
     )
+
+
+def _with_counts(subtask: ExecutionVertex, saved: SubtaskState | None) -> SubtaskState:
+    """With what the job has counted since it began. None: the subtask had finished."""
+    if saved is None:
+        metrics = subtask.execution.metrics
+        saved = SubtaskState(counted=counters_of(metrics.operators) if metrics is not None else {})
+    return replace(saved, counted=add_operators(subtask.counted, saved.counted))
 
 
 def restorable_vertices(manifest: CheckpointManifest) -> dict[str, RestorableVertex]:

@@ -303,8 +303,9 @@ class JobCheckpoints:
         directory = self.settings.directory
         kept = CompletedCheckpoint(manifest, directory, path, restorable_vertices(manifest))
         for subsumed in self.completed.add(kept):
-            needed = self._needed(subsumed.directory)
-            self._note_removed(subsumed.manifest.paths() - needed)
+            needed = self._needed(subsumed.directory) if subsumed.directory == directory else None
+            if needed is not None:
+                self._note_removed(subsumed.manifest.paths() - needed)
             self._emit(
                 DiscardCheckpoint(
                     manifest.job_id, subsumed.directory, subsumed.manifest, needed, manifest.config
@@ -423,7 +424,7 @@ class JobCheckpoints:
     def _discard_claimed(self, job_id: str, config: dict[str, str]) -> None:
         for kept in self.completed:
             if kept.is_owned and kept.directory != self.settings.directory:
-                self._emit(DiscardCheckpoint(job_id, kept.directory, kept.manifest, frozenset(), config))
+                self._emit(DiscardCheckpoint(job_id, kept.directory, kept.manifest, None, config))
 
     def statistics(self) -> CheckpointStatistics:
         coordinator = self.coordinator

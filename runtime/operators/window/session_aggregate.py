@@ -25,7 +25,6 @@ from sqlstream.specs.aggregate import WindowAggregateSpec
 
 _LOG_ROWS_MIN = 262_144
 """A log with fewer partials is not merged before sessions close."""
-_BOUNDS = ("$session_start", "$session_end", "$rows")
 
 
 class SessionAggregate(ClosingOperator):
@@ -36,6 +35,10 @@ class SessionAggregate(ClosingOperator):
     Columns of the log: keys, partials, session start, session end (= last time + gap), number of rows.
     """
 
+    bounds = ("$session_start", "$session_end", "$rows")
+    lateness_ms = 0
+    """How long after its end a session may be extended."""
+
     def __init__(self, spec: WindowAggregateSpec, context: OperatorContext) -> None:
         super().__init__(spec, context)
         schema = context.input_schemas[0]
@@ -43,7 +46,7 @@ class SessionAggregate(ClosingOperator):
         self._schema = to_arrow_schema(context.output_schema)
         self._keys = len(spec.keys)
         self._gap_ms = spec.window.size_ms
-        names = [*(schema.names[k] for k in spec.keys), *self._form.names(schema), *_BOUNDS]
+        names = [*(schema.names[k] for k in spec.keys), *self._form.names(schema), *self.bounds]
         columns = SliceColumns(names, range(self._keys), end=-2)
         self._log = context.state.add(SliceLog("sessions", columns, context.state.scope))
         self._merged: SliceChunk | None = None
@@ -60,7 +63,7 @@ class SessionAggregate(ClosingOperator):
             return
         earliest = self._log.append(columns)
         self.next_end = min(self.next_end, earliest)
-        if earliest - 1 <= self.closed_ms:
+        if earliest - 1 + self.lateness_ms <= self.closed_ms:
             # Some rows may be late, which depends on the sessions that they extend.
             self._drop_late()
         elif self._log.rows > max(_LOG_ROWS_MIN, 2 * (self._merged.rows if self._merged else 0)):
@@ -103,18 +106,18 @@ class SessionAggregate(ClosingOperator):
         self._merged = self._log.replace_by(columns)
         return columns
 
-    def _sessions(self, columns: list[pa.Array]) -> _Sessions:
+    def _sessions(self, columns: list[pa.Array]) -> Sessions:
         """The sessions of rows of the merged log."""
         starts, ends = (view_values(column, np.int64) for column in columns[-3:-1])
         if self._form.is_merging:
             rows = first_slots(len(ends))
-            return _Sessions(rows, rows, starts, ends)
+            return Sessions(rows, rows, starts, ends)
         return _find_sessions(columns[: self._keys], starts, ends)
 
     def _drop_late(self) -> None:
         columns = self._merge_log()
         found = self._sessions(columns)
-        late = (found.ends - 1 <= self.closed_ms)[found.sessions]
+        late = (found.ends - 1 + self.lateness_ms <= self.closed_ms)[found.sessions]
         if late.any():
             self.context.count(LATE, int(view_values(columns[-1], np.int64)[late].sum()))
             self._keep(columns, ~late)
@@ -156,7 +159,7 @@ class SessionAggregate(ClosingOperator):
 
 
 @dataclass(frozen=True)
-class _Sessions:
+class Sessions:
     """The session of each interval, int64[n], and of each session: its first interval, its start and its end."""
 
     sessions: Array
@@ -174,7 +177,7 @@ class _Sessions:
         return [*(key.take(owners) for key in keys), *partials, *_int64s(self.starts, self.ends, rows)]
 
 
-def _find_sessions(keys: list[pa.Array], starts: Array, ends: Array) -> _Sessions:
+def _find_sessions(keys: list[pa.Array], starts: Array, ends: Array) -> Sessions:
     """Merge intervals of equal keys that overlap or touch into sessions."""
     starts, ends = np.ascontiguousarray(starts), np.ascontiguousarray(ends)
     rows = len(starts)
@@ -189,7 +192,7 @@ def _find_sessions(keys: list[pa.Array], starts: Array, ends: Array) -> _Session
     if count < 0:
         count = merge_sessions_into(groups, starts, ends, np.lexsort((starts, groups)), *found)
     # Copies, because the log stores them: a slice would keep the whole array in memory.
-    return _Sessions(sessions, first_rows[:count], least[:count].copy(), greatest[:count].copy())
+    return Sessions(sessions, first_rows[:count], least[:count].copy(), greatest[:count].copy())
 
 
 def _int64s(*columns: Array) -> list[pa.Array]:

@@ -16,6 +16,7 @@ from runtime.operators.batch_groups import batch_groups
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.window.closing import LATE, ClosingOperator
 from runtime.operators.window.emitting_aggregate import EmittingAggregate
+from runtime.operators.window.emitting_session_aggregate import EmittingSessionAggregate
 from runtime.operators.window.local_window_aggregate import LocalWindowAggregate
 from runtime.operators.window.row_slicer import RowSlicer, window_groups
 from runtime.operators.window.session_aggregate import SessionAggregate
@@ -48,10 +49,12 @@ def make_window_aggregate(
     """The operator for the spec's phase and window kind."""
     if spec.phase is AggregatePhase.LOCAL:
         return LocalWindowAggregate(spec, context)
+    if spec.window.kind is WindowKind.SESSION and spec.time_column >= 0:
+        if spec.emit is not None:
+            return EmittingSessionAggregate(spec, context, spec.emit)
+        return SessionAggregate(spec, context)
     if spec.emit is not None:
         return EmittingAggregate(spec, context, spec.emit)
-    if spec.window.kind is WindowKind.SESSION and spec.time_column >= 0:
-        return SessionAggregate(spec, context)
     return SliceAggregate(spec, context)
 
 

@@ -225,7 +225,7 @@ class TaskCheckpoints:
         passed = self._send_on(barrier)
         try:
             open_writer = self._writer_of(barrier)
-            state = opened.loop.input.position()
+            state = msgspec.structs.replace(opened.loop.input.position(), counted=opened.counted())
             snapshots = self._begin_snapshots(barrier)
             base = self._chains.base()
         except Exception as error:  # whatever it is: the barrier is sent, and the task goes on

@@ -16,3 +16,6 @@ SELECT * FROM (
     SELECT k, window_start, window_end, COUNT(*) AS n
     FROM TABLE(HOP(TABLE clicks, DESCRIPTOR(ts), INTERVAL '10' MINUTE, INTERVAL '1' HOUR)) GROUP BY k, window_start, window_end))
 WHERE rn <= 3;
+
+SELECT k, window_start, COUNT(*)
+FROM TABLE(SESSION(TABLE clicks PARTITION BY k, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY k, window_start, window_end;

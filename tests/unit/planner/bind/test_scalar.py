@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -165,8 +166,43 @@ def test_times_that_no_column_holds_are_refused(planner: Planner, sql: str, said
 
 
 def test_text_beside_a_time_may_be_none(planner: Planner) -> None:
-    assert resolved(planner, "rt IN ('x')", "e") == "IN($7, TRY_CAST('x' AS TIMESTAMP(3))) : BOOLEAN"
-    assert resolved(planner, "NOT ('x' = DATE '2024-01-01')", "e").endswith(": BOOLEAN")
+    assert (
+        resolved(planner, "rt IN (UPPER('x'))", "e")
+        == "IN($7, TRY_CAST(UPPER('x') AS TIMESTAMP(3))) : BOOLEAN"
+    )
+    assert resolved(planner, "NOT ('2024' = DATE '2024-01-01')", "e").endswith(": BOOLEAN")
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("rt IN ('x')", "'x' is no TIMESTAMP(3)"),
+        ("DATE '2024-01-01' < '2024-13-01'", "'2024-13-01' is no DATE"),
+        ("'25:00' = TIME '10:00:00'", "'25:00' is no TIME(0)"),
+        ("CAST(rt AS TIMESTAMP(9)) < '9999-12-31'", "'9999-12-31' is no TIMESTAMP(9)"),
+    ],
+)
+def test_a_literal_beside_a_time_that_is_none_is_an_error(planner: Planner, sql: str, message: str) -> None:
+    with pytest.raises(UserError, match=re.escape(message)):
+        resolved(planner, sql, "e")
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("DATE '2024-01-01' + INTERVAL '1' HOUR", "TIMESTAMP(6) NOT NULL"),
+        ("2 * INTERVAL '90' MINUTE + DATE '2024-01-01'", "TIMESTAMP(6) NOT NULL"),
+        ("DATE '2024-01-01' - INTERVAL '2' DAY", "DATE NOT NULL"),
+        ("DATE '2024-01-01' + INTERVAL '2' MONTH", "DATE NOT NULL"),
+    ],
+)
+def test_a_date_moved_by_a_part_of_a_day_is_a_timestamp(planner: Planner, sql: str, expected: str) -> None:
+    assert resolved(planner, sql, "e").endswith(f" : {expected}")
+
+
+def test_a_literal_beyond_nanoseconds_is_compared_as_the_first_moment_beyond(planner: Planner) -> None:
+    text = resolved(planner, "CAST(rt AS TIMESTAMP(9)) < DATE '9999-12-31'", "e")
+    assert text == "(CAST($7 AS TIMESTAMP(9)) < 9214646400000000000) : BOOLEAN"
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,27 @@ def test_what_another_checkpoint_needs_stays_when_one_is_discarded(place: Place,
     assert files_below(place, tmp_path) == []
 
 
+def test_who_does_not_know_the_other_checkpoints_leaves_what_they_need(place: Place, tmp_path: Path) -> None:
+    """A job that has claimed one of another job."""
+    store = CheckpointDirectory(*place)
+    base, changed = saved(place, 1, 1), saved(place, 2, 2)
+    first, second = manifest(1, base), manifest(2, base, changed)
+    for each in (first, second):
+        store.store(each)
+    store.discard(second, None)
+    assert [c.manifest for c in store.retained().checkpoints] == [first]
+    assert value_of(place, load_checkpoint(place[0], f"{place[1]}/chk-1")) == 1
+    kept = len(files_below(place, tmp_path))
+    # Nobody knows what one refers to that is damaged.
+    with place[0].open_write(f"{place[1]}/chk-9/_metadata") as stream:
+        stream.write(b"{")
+    store.discard(first, None)
+    assert (kept, len(files_below(place, tmp_path))) == (2, 2)
+    place[0].remove(f"{place[1]}/chk-9")
+    store.discard(first, None)
+    assert files_below(place, tmp_path) == []
+
+
 def test_a_sweep_leaves_what_checkpoints_refer_to_and_nothing_else(place: Place, tmp_path: Path) -> None:
     store = CheckpointDirectory(*place)
     kept = manifest(3, saved(place, 3, 3))

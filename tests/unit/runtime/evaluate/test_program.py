@@ -20,10 +20,11 @@ from runtime.evaluate import (
 from runtime.evaluate.fallible import can_fail
 from runtime.evaluate.program import Program
 from sqlstream import types as sql
+from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import InternalError, Span, UserError
 from sqlstream.expressions import Call, InputRef
 from sqlstream.schema import Schema
-from sqlstream.types import BIGINT, DOUBLE, INT, STRING
+from sqlstream.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING
 
 SCHEMA = Schema.of(("a", BIGINT), ("b", BIGINT))
 BATCH = pa.record_batch({"a": [1, None, 3], "b": [1, 2, 2]})
@@ -194,3 +195,40 @@ def test_an_expression_that_reads_beyond_the_input_is_our_bug() -> None:
     with pytest.raises(InternalError, match="expression reads column 1 of 1"):
         compile_expression(InputRef(1, INT), schema)
     assert compile_expression(InputRef(0, INT), schema)(pa.record_batch({"a": [1]})).to_pylist() == [1]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.none() | st.text("abcé", max_size=9), min_size=1, max_size=6),
+    st.sampled_from(["a", "é", "ab", "aa", "céa", ""]),
+    st.sampled_from(["", "b", "é", "abcd"]),
+)
+def test_the_length_of_a_replaced_text_is_that_of_the_text(
+    texts: list[str | None], search: str, replacement: str
+) -> None:
+    replaced = call("REPLACE", col(0, STRING), lit(search, STRING), lit(replacement, STRING))
+    batch = pa.record_batch({"s": pa.array(texts, pa.string())})
+    schema = Schema.of(("s", STRING))
+    length, text = compile_projections((call("CHAR_LENGTH", replaced), replaced), schema)(batch)
+    assert length.to_pylist() == [None if t is None else len(t) for t in text.to_pylist()]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(*[st.none() | st.booleans()] * 2, *[st.none() | st.sampled_from("xyz")] * 2), max_size=8
+    )
+)
+def test_a_case_of_texts_takes_the_first_value_whose_condition_is_true(rows: list[tuple[Any, ...]]) -> None:
+    names, types = ("p", "q", "s", "t"), (BOOLEAN, BOOLEAN, STRING, STRING)
+    arrays = [pa.array([row[i] for row in rows], to_arrow_type(t)) for i, t in enumerate(types)]
+    batch = pa.RecordBatch.from_arrays(arrays, names=list(names))
+    p, q, s, t = (col(i, of) for i, of in enumerate(types))
+    cases = (
+        call("CASE", p, lit("yes", STRING), q, s, t),
+        call("CASE", p, s, lit(None, STRING)),
+        call("CASE", lit(True, BOOLEAN), s, p, t, lit("no", STRING)),
+    )
+    results = compile_projections(cases, Schema.of(*zip(names, types, strict=True)))(batch)
+    expected = [["yes" if r[0] else r[2] if r[1] else r[3], r[2] if r[0] else None, r[2]] for r in rows]
+    assert [list(values) for values in zip(*(r.to_pylist() for r in results), strict=True)] == expected

@@ -223,6 +223,17 @@ def test_replacements_are_bounded_until_the_next_job_comes() -> None:
     assert len(requested(cluster.manager.on_request_slots("j2", 1, 5))) == 1
 
 
+def test_that_no_other_is_requested_is_told_once_while_some_are_left() -> None:
+    cluster = Provisioned()
+    cluster.manager.on_request_slots("j1", 1, 0)
+    cluster.registered("tm-1")
+    assert requested(cluster.manager.on_request_slots("j1", 2, 1)) == ["tm-2"]
+    in_vain = ErrorInfo(code="SS5112", message="no master", reason=FailureReason.NO_RESOURCES)
+    told = [i for i in cluster.manager.on_exited("tm-2", in_vain, 2) if isinstance(i, NoTaskManagerLeft)]
+    assert told == [NoTaskManagerLeft(in_vain, 1)]
+    assert [i for i in cluster.manager.on_tick(3) if isinstance(i, NoTaskManagerLeft)] == []
+
+
 def test_what_would_fail_again_is_not_requested_again_until_the_next_job_comes() -> None:
     cluster = Provisioned()
     assert requested(cluster.manager.on_request_slots("job", 2, 0)) == ["tm-1", "tm-2"]

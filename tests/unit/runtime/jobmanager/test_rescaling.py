@@ -18,17 +18,21 @@ from runtime.jobmanager.events import (
     JobStored,
     JobStoreFailed,
     KeepSlots,
+    MetricsReceived,
+    NoTaskManagerLeft,
     RequestSlots,
     RescaleEnded,
     RescaleRequested,
     SavepointRequested,
     Send,
+    SinksCommitted,
     SlotsOffered,
     StoreCheckpoint,
     StoreJob,
     TaskManagerLost,
     WithdrawRequest,
 )
+from runtime.jobmanager.job_details import measure_job
 from runtime.jobmanager.job_phase import JobPhase
 from runtime.jobmanager.rescale_check import check_can_be_rescaled
 from sqlstream.errors import ErrorInfo, FailureReason, UserError
@@ -37,7 +41,7 @@ from sqlstream.messages.checkpoint import InFlightItems
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rescale import RescaleStep
-from sqlstream.messages.rpc import DeployTask, SlotOffer, TriggerCheckpoint
+from sqlstream.messages.rpc import DeployTask, SlotOffer, TaskMetrics, TriggerCheckpoint
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
 MakeJob = Callable[..., JobGraph]
@@ -172,6 +176,32 @@ def test_without_slots_in_time_the_job_runs_on_untouched(make_job: MakeJob) -> N
         1,
     )
     assert job.master.restarts.count == 0
+
+
+def test_slots_of_which_it_is_known_that_they_do_not_come_are_not_awaited(make_job: MakeJob) -> None:
+    job = Master(at(make_job, 1))
+    refused = ErrorInfo(code="SS5112", message="no room", reason=FailureReason.NO_RESOURCES)
+    rescale(job, at(make_job, 3))
+    job.handle(NoTaskManagerLeft(refused, 1))
+    assert (step(job), job.master.phase) == ((DONE, "SS6233"), JobPhase.RUNNING)
+    error = job.master.rescaling.known()[0].error
+    assert error is not None
+    assert all(words in error.message for words in ("needs 3 slots, has 1", "no room"))
+    # A TaskManager that is lost once its job has begun to start anew: the job turns back.
+    rescale(job, at(make_job, 2), "s")
+    offer(job, "b0", task_manager="tm1")
+    take_checkpoint(job, 1)
+    end_tasks(job)
+    job.handle(SinksCommitted("j1", 1))
+    job.handle(JobStored("j1"))
+    job.handle(TaskManagerLost("tm1#0", LOST))
+    job.tick(100)
+    job.handle(NoTaskManagerLeft(refused, 1))
+    assert (step(job, "s"), job.master.status) == ((STOPPING, ""), JobStatus.RESTARTING)
+    end_tasks(job)
+    job.handle(JobStored("j1"))
+    job.run_all()
+    assert (step(job, "s"), slots_of(job.master.job_graph)) == ((DONE, "SS5112"), 1)
 
 
 @pytest.mark.parametrize(
@@ -496,23 +526,55 @@ def test_a_job_without_checkpoints_of_its_own_takes_one_to_be_rescaled(make_job:
     assert job.taken(TriggerCheckpoint) == []
 
 
-def test_figures_of_the_job_go_on_counting(make_job: MakeJob) -> None:
-    from runtime.jobmanager.events import MetricsReceived
-    from runtime.jobmanager.job_details import measure_job
-    from sqlstream.messages.rpc import TaskMetrics
+def test_figures_of_the_job_go_on_from_those_of_the_checkpoint_that_it_goes_on_from(
+    make_job: MakeJob,
+) -> None:
+    """After a rescale, a restart and at another JobManager; what was counted behind the checkpoint is counted again."""
 
     def read(name: str, count: int) -> None:
-        figures = {0: {"numRecordsOut": count, "stateBytes": 8}}
+        figures = {0: {"numRecordsOut": count, "numRecordsOutPerSecond": 1.5, "stateBytes": 8}}
         job.handle(MetricsReceived((TaskMetrics(name, {}, figures),)))
 
+    def acknowledge(checkpoint_id: int, **read: int) -> None:
+        for execution in list(job.master.graph.executions()):
+            name = execution.execution_id
+            counted = {0: {"numRecordsOut": read[name.replace("-", "_")]}} if name.startswith("j1-0") else {}
+            job.acknowledge(
+                name, checkpoint_id, state=replace(state_of(name, checkpoint_id), counted=counted)
+            )
+        job.stored(checkpoint_id)
+        job.committed(checkpoint_id)
+
+    def total() -> tuple[int | float, int | float]:
+        figures = measure_job(job.master)
+        return figures.total["numRecordsRead"], figures.operators[0].get("numRecordsOutPerSecond", 0)
+
     job = Master(at(make_job, 2))
-    read("j1-0-0-0", 3)
+    read("j1-0-0-0", 4)
     read("j1-0-1-0", 4)
-    rescaled(job, at(make_job, 1), 1)
-    assert measure_job(job.master).total["numRecordsRead"] == 7
+    rescale(job, at(make_job, 1))
+    job.tick()
+    acknowledge(1, j1_0_0_0=3, j1_0_1_0=4)
+    end_tasks(job)
+    job.handle(JobStored("j1"))
+    job.run_all()
+    assert total() == (7, 0)
     read("j1-0-0-1", 5)
-    total = measure_job(job.master).total
-    assert (total["numRecordsRead"], total["stateBytes"]) == (12, 8)
+    assert total() == (12, 1.5)
+    job.tick(1000)
+    job.out = []
+    acknowledge(2, j1_0_0_1=2)
+    manifest = job.manifest()
+    job.fail("j1-0-0-1")
+    job.run_all()
+    assert total() == (9, 0)
+    read("j1-0-0-2", 1)
+    assert total() == (10, 1.5)
+    job = Master(at(make_job, 2), restored=(manifest,))
+    assert total() == (9, 0)
+    other = KeptCheckpoint(replace(manifest.manifest, job_id="j0"), "/elsewhere", manifest.path)
+    job = Master(at(make_job, 2), restored=(other,))
+    assert measure_job(job.master).total["numRecordsRead"] == 0
 
 
 class Fate:

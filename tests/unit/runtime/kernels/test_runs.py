@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.kernels.runs import run_starts
@@ -29,6 +29,7 @@ def bits(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple((math.copysign(1, v), v) if isinstance(v, float) else v for v in row)
 
 
+@settings(deadline=None)
 @given(ROWS, st.integers(0, 3))
 def test_a_run_starts_where_a_row_differs_from_the_one_before(
     rows: list[tuple[Any, ...]], first: int

@@ -209,3 +209,123 @@ def test_a_window_of_the_clock_fires_early_and_closes_by_the_clock() -> None:
     assert [row[:4] for row in output.rows] == [
         ("+I", 2, 0, 10), ("-U", 2, 0, 10), ("+U", 4, 0, 10), ("+I", 2, 10, 20),
     ]  # fmt: skip
+
+
+class SessionReference:
+    """Every row of the sessions that a row may still extend, by key, and the results of those that are forgotten."""
+
+    def __init__(self, gap_ms: int, lateness_ms: int) -> None:
+        self.gap_ms, self.lateness_ms = gap_ms, lateness_ms
+        self.watermark, self.late = -(10**9), 0
+        self.rows: list[tuple[Any, ...]] = []
+        self.forgotten: Counter[Any] = Counter()
+
+    def sessions(self) -> list[list[tuple[Any, ...]]]:
+        found: list[list[tuple[Any, ...]]] = []
+        for row in sorted(self.rows, key=lambda r: (str(r[0]), r[2])):
+            last = found[-1][-1] if found else None
+            if last is not None and last[0] == row[0] and row[2] <= last[2] + self.gap_ms:
+                found[-1].append(row)
+            else:
+                found.append([row])
+        return found
+
+    def end(self, session: list[tuple[Any, ...]]) -> int:
+        return int(session[-1][2]) + self.gap_ms
+
+    def add(self, rows: list[Any]) -> None:
+        self.rows += rows
+        for session in self.sessions():
+            if self.end(session) - 1 + self.lateness_ms <= self.watermark:
+                self.late += len(session)
+                for row in session:
+                    self.rows.remove(row)
+
+    def advance(self, watermark: int) -> None:
+        self.watermark = watermark
+        for session in self.sessions():
+            if self.end(session) - 1 + self.lateness_ms <= watermark:
+                self.forgotten[self.result(session)] += 1
+                for row in session:
+                    self.rows.remove(row)
+
+    def result(self, session: list[tuple[Any, ...]]) -> Any:
+        known = {v for _, v, _ in session if v is not None}
+        end = self.end(session)
+        return session[0][0], len(session), max(known, default=None), len(known), session[0][2], end, end - 1
+
+    def table(self, closed_only: bool) -> Counter[Any]:
+        shown = [s for s in self.sessions() if not closed_only or self.end(s) - 1 <= self.watermark]
+        return self.forgotten + Counter(map(self.result, shown))
+
+
+@pytest.mark.parametrize("emit", EMITS, ids=str)
+@given(st.randoms(use_true_random=False), st.booleans(), st.booleans())
+@settings(deadline=None, max_examples=40)
+def test_the_changelog_is_the_sessions_so_far_at_any_time_and_after_any_restore(
+    emit: EmitSpec, fate: random.Random, is_upsert: bool, has_distinct: bool
+) -> None:
+    # Without DISTINCT the log holds partial results, with it the rows.
+    calls = CALLS if has_distinct else (*CALLS[:2], AggregateCall("COUNT", (1,), sql.BIGINT))
+    window = WindowSpec(WindowKind.SESSION, 5)
+    spec = WindowAggregateSpec((0,), calls, window, time_column=2, emit=emit)
+    late: list[int] = []
+    context = operator_context(
+        [ROWS],
+        RESULT,
+        output_mode=ChangelogMode.UPSERT if is_upsert else RETRACT,
+        now_ms=ManualClock(0),
+        count=lambda name, n: late.append(n) if name == "numLateRecordsDropped" else None,
+    )
+    operator, output = make_operator(spec, context), Collected()
+    reference = SessionReference(5, emit.lateness_ms)
+    key = [0, 4, 5]
+
+    def agrees(closed_only: bool) -> None:
+        found = Counter(output.upserted(key).values()) if is_upsert else output.table([*key])
+        expected = reference.table(closed_only)
+        if not has_distinct:
+            found, expected = (_without_distinct(t) for t in (found, expected))
+        assert found == expected
+
+    for item in script(fate, False):
+        if fate.random() < 0.3:
+            operator = restored(spec, context, [operator.context.state.snapshot()], 0, 1)
+        feed(operator, [item if isinstance(item, Watermark) else [row[1:] for row in item]], output)
+        if isinstance(item, Watermark):
+            reference.advance(item.timestamp_ms)
+            if emit.early_ms < 0 and not emit.late_ms:
+                agrees(closed_only=True)
+            continue
+        reference.add([row[1:] for row in item])
+        if emit.early_ms > 0 or emit.late_ms > 0:
+            feed(operator, [Clock(operator.context.now_ms() + 20)], output)
+        if emit.early_ms >= 0:
+            agrees(closed_only=False)
+    finish(operator, output)
+    agrees(closed_only=False)
+    assert sum(late) == reference.late
+    assert operator.next_processing_time_ms() is None
+
+
+def _without_distinct(table: Counter[Any]) -> Counter[Any]:
+    left: Counter[Any] = Counter()
+    for row, count in table.items():
+        left[(*row[:3], *row[4:])] += count
+    return left
+
+
+def test_sessions_that_a_row_joins_are_deleted_before_the_one_they_become() -> None:
+    spec = WindowAggregateSpec(
+        (0,), CALLS[:1], WindowSpec(WindowKind.SESSION, 5), time_column=2, emit=EmitSpec(0)
+    )
+    schema = Schema((*RESULT.fields[:2], *RESULT.fields[-3:]))
+    context = operator_context([ROWS], schema, output_mode=RETRACT, now_ms=ManualClock(0))
+    output = run_operator(
+        spec, context, [[("a", 1, 1)], [("a", 1, 8)], [("b", 1, 8)], [("a", 1, 4), ("b", 1, 8)]]
+    )
+    said = [row[:-1] for row in output.rows if not isinstance(row[0], Watermark)]
+    assert said == [
+        ("+I", "a", 1, 1, 6), ("+I", "a", 1, 8, 13), ("+I", "b", 1, 8, 13),
+        ("-D", "a", 1, 1, 6), ("-D", "a", 1, 8, 13), ("-U", "b", 1, 8, 13), ("+U", "b", 2, 8, 13), ("+I", "a", 3, 1, 13),
+    ]  # fmt: skip
