@@ -17,9 +17,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from runtime.operators import make_operator
+from runtime.operators.deferred_rows import DeferredRows, RowsOfBatch
 from runtime.operators.operator import Operator, OperatorContext
 from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from runtime.taskmanager.timers import next_due_ms
@@ -48,6 +50,9 @@ class Collected:
 
     def emit_rows(self, batch: pa.RecordBatch, rows: Any) -> None:
         self.emit(batch.take(pa.array(rows)))
+
+    def emit_deferred(self, rows: DeferredRows) -> None:
+        self.emit(rows.batch())
 
     def emit_watermark(self, timestamp_ms: int) -> None:
         self.elements.append(Watermark(timestamp_ms))
@@ -216,7 +221,11 @@ def _feed_one(operator: Operator[Any], index: int, element: Any, output: Collect
         element = batch(context.input_schemas[index], element, context.input_modes[index])
     if isinstance(element, pa.RecordBatch):
         context.state.expire()
-        operator.on_batch(element, index, output)
+        # What comes from a join, of which an operator reads what it needs.
+        if len(context.input_schemas) == 1 and not is_changelog(element) and element.num_rows % 2 == 0:
+            operator.on_deferred(deferred(element), output)
+        else:
+            operator.on_batch(element, index, output)
     elif isinstance(element, Watermark):
         handed_on = operator.on_watermark(element.timestamp_ms, output)
         if handed_on is not None:
@@ -231,6 +240,12 @@ def _feed_one(operator: Operator[Any], index: int, element: Any, output: Collect
         operator.on_end_of_input(index, output)
     else:
         raise TypeError(f"not an element: {element!r}")
+
+
+def deferred(batch: pa.RecordBatch) -> DeferredRows:
+    """The rows of a batch, one part for each column, as rows that an operator hands over without building them."""
+    parts = [(RowsOfBatch(batch.select([n]), np.arange(batch.num_rows)), 1) for n in range(batch.num_columns)]
+    return DeferredRows(batch.schema, batch.num_rows, parts)
 
 
 def _advance_clock(operator: Operator[Any], now_ms: int, output: Collected) -> None:
@@ -314,6 +329,7 @@ __all__ = [
     "ManualClock",
     "batch",
     "column_of",
+    "deferred",
     "feed",
     "final_table",
     "finish",

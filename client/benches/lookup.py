@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from runtime.connectors import connector
 from runtime.host.files import LocalFiles
+from runtime.operators.deferred_rows import DeferredRows
 from runtime.operators.join.lookup_join import LookupJoin
 from runtime.operators.operator import OperatorContext
 from sqlstream import types as sql
@@ -64,6 +65,9 @@ class _Counted:
 
     def emit_rows(self, batch: pa.RecordBatch, rows: np.ndarray) -> None:
         self.rows += len(rows)
+
+    def emit_deferred(self, rows: DeferredRows) -> None:
+        self.rows += rows.num_rows
 
     def emit_watermark(self, timestamp_ms: int) -> None:
         return None

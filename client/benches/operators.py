@@ -13,6 +13,7 @@ import pyarrow as pa
 from client.benches.operator_families import FAMILIES, TABLES, Family
 from client.benches.operator_rows import Rows
 from runtime.operators import make_operator
+from runtime.operators.deferred_rows import DeferredRows
 from runtime.operators.operator import Operator, OperatorContext
 from sqlstream.errors import InternalError
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
@@ -133,6 +134,13 @@ class OperatorChain:
             self._operators[place].context.state.expire()
             self._operators[place].on_batch(batch, input_index, self._outputs[place])
 
+    def on_deferred(self, rows: DeferredRows, place: int) -> None:
+        if place == len(self._operators):
+            self.rows_out += rows.batch().num_rows
+        elif rows.num_rows:
+            self._operators[place].context.state.expire()
+            self._operators[place].on_deferred(rows, self._outputs[place])
+
     def on_watermark(self, watermark_ms: int, place: int) -> None:
         if place < len(self._operators):
             output = self._outputs[place]
@@ -163,6 +171,9 @@ class _Next:
         from runtime.kernels.take import take_batch
 
         self.emit(take_batch(batch, rows))
+
+    def emit_deferred(self, rows: DeferredRows) -> None:
+        self._chain.on_deferred(rows, self._place)
 
     def emit_watermark(self, timestamp_ms: int) -> None:
         self._chain.on_watermark(timestamp_ms, self._place)

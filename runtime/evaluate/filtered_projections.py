@@ -37,6 +37,10 @@ class FilteredProjections:
             self._condition = Program((condition, *self._shared), context)
         self._projections = Program(projections, context)
         self._read = inputs_of(*projections)
+        self.condition_reads = frozenset() if condition is None else inputs_of(condition)
+        """The columns that `mask` reads."""
+        self.reads = frozenset(n for n in self._read if n < width)
+        """The columns that `project` reads; others may be None."""
 
     def _without(self, expression: Expression, made: set[Call]) -> Expression:
         """The expression in which the outermost calls among `made` are columns behind the input's."""

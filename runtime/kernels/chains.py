@@ -6,22 +6,24 @@ import numpy as np
 
 from runtime.kernels.growing import GrowingArray
 from runtime.native.kernel import kernel
+from sqlstream.errors import InternalError
 
 _HEAD, _TAIL, _COUNT = 0, 1, 2
 _NEXT, _BEFORE, _SLOT = 0, 1, 2
+# Row ids and slots are stored as one more, so that memory that was never written means none of them.
+_NUMBERS_MAX = (1 << 31) - 2
 
 
 class Chains:
     """Doubly linked chains of rows, one per slot.
 
-    State: three int64 per slot (head, tail, length) and three per row (next, before, slot). The caller assigns row ids and may
+    State: three int32 per slot (head, tail, length) and three per row (next, before, slot). The caller assigns row ids and may
     reuse them once removed, which bounds the arrays by the greatest number of rows that were live at once; they do not shrink.
     """
 
     def __init__(self) -> None:
-        # -1: no row in the chain (_COUNT is then read as 0), the row in no chain.
-        self._heads = GrowingArray(np.int64, 3, fill=-1)
-        self._links = GrowingArray(np.int64, 3, fill=-1)
+        self._heads = GrowingArray(np.int32, 3)
+        self._links = GrowingArray(np.int32, 3)
         self._rows = 0
 
     def __len__(self) -> int:
@@ -36,8 +38,11 @@ class Chains:
         """Append row_ids[i], which must be in no chain, to the chain of slots[i]."""
         if len(slots) == 0:
             return
-        self._heads.reserve(int(slots.max()) + 1)
-        self._links.reserve(int(row_ids.max()) + 1)
+        slot, row_id = int(slots.max()), int(row_ids.max())
+        if max(slot, row_id) > _NUMBERS_MAX:
+            raise InternalError(f"chains cannot hold more than {_NUMBERS_MAX} rows in one subtask")
+        self._heads.reserve(slot + 1)
+        self._links.reserve(row_id + 1)
         _append(self._heads.values, self._links.values, slots, row_ids)
         self._rows += len(row_ids)
 
@@ -53,8 +58,8 @@ class Chains:
 
         `slots` may hold -1, which matches nothing.
         """
-        counts = self.counts(slots)
-        total = int(counts.sum())
+        counts = np.empty(len(slots), dtype=np.int64)
+        total = _count(self._heads.values[: self._heads.count], slots, counts)
         probe_indices = np.empty(total, dtype=np.int64)
         row_ids = np.empty(total, dtype=np.int64)
         _match(self._heads.values, self._links.values, slots, counts, probe_indices, row_ids)
@@ -62,13 +67,11 @@ class Chains:
 
     def slots_of(self, row_ids: np.ndarray) -> np.ndarray:
         """int64[n]: the slot in whose chain each row is; -1 where it is in none."""
-        slots: np.ndarray = self._links.values[row_ids, _SLOT]
-        return slots
+        return self._links.values[row_ids, _SLOT].astype(np.int64) - 1
 
     def first_rows(self, slots: np.ndarray) -> np.ndarray:
         """int64[n]: the oldest row of each slot's chain, which is not empty."""
-        rows: np.ndarray = self._heads.values[slots, _HEAD]
-        return rows
+        return self._heads.values[slots, _HEAD].astype(np.int64) - 1
 
     def remove(self, row_ids: np.ndarray) -> np.ndarray:
         """Remove rows from their chains; returns the slots whose chain became empty. Rows in no chain are ignored."""
@@ -78,65 +81,66 @@ class Chains:
         return emptied[:empty_count]
 
 
-@kernel("void(int64[:, ::1], int64[:, ::1], int64[::1], int64[::1])")
+@kernel("void(int32[:, ::1], int32[:, ::1], int64[::1], int64[::1])")
 def _append(heads, links, slots, row_ids):  # type: ignore[no-untyped-def]
     for i in range(len(slots)):
-        slot = slots[i]
-        row = row_ids[i]
+        slot, row = slots[i], row_ids[i]
         tail = heads[slot, _TAIL]
-        links[row, _NEXT] = -1
+        links[row, _NEXT] = 0
         links[row, _BEFORE] = tail
-        links[row, _SLOT] = slot
-        if tail < 0:
-            heads[slot, _HEAD] = row
-            heads[slot, _COUNT] = 1
+        links[row, _SLOT] = np.int32(slot + 1)
+        if tail == 0:
+            heads[slot, _HEAD] = np.int32(row + 1)
         else:
-            links[tail, _NEXT] = row
-            heads[slot, _COUNT] += 1
-        heads[slot, _TAIL] = row
+            links[tail - 1, _NEXT] = np.int32(row + 1)
+        heads[slot, _COUNT] += np.int32(1)
+        heads[slot, _TAIL] = np.int32(row + 1)
 
 
-@kernel("void(int64[:, ::1], int64[::1], int64[::1])")
+@kernel("int64(int32[:, ::1], int64[::1], int64[::1])")
 def _count(heads, slots, counts):  # type: ignore[no-untyped-def]
+    """Returns the sum."""
+    total = np.int64(0)
     for i in range(len(slots)):
         slot = slots[i]
-        known = 0 <= slot < heads.shape[0]
-        counts[i] = max(heads[slot, _COUNT], 0) if known else 0
+        counts[i] = heads[slot, _COUNT] if 0 <= slot < heads.shape[0] else 0
+        total += counts[i]
+    return total
 
 
-@kernel("void(int64[:, ::1], int64[:, ::1], int64[::1], int64[::1], int64[::1], int64[::1])")
+@kernel("void(int32[:, ::1], int32[:, ::1], int64[::1], int64[::1], int64[::1], int64[::1])")
 def _match(heads, links, slots, counts, probe_indices, row_ids):  # type: ignore[no-untyped-def]
     at = 0
     for i in range(len(slots)):
         if counts[i] > 0:
-            row = heads[slots[i], _HEAD]
+            row = np.int64(heads[slots[i], _HEAD]) - 1
             for _ in range(counts[i]):
                 probe_indices[at] = i
                 row_ids[at] = row
                 at += 1
-                row = links[row, _NEXT]
+                row = np.int64(links[row, _NEXT]) - 1
 
 
-@kernel("UniTuple(int64, 2)(int64[:, ::1], int64[:, ::1], int64[::1], int64[::1])")
+@kernel("UniTuple(int64, 2)(int32[:, ::1], int32[:, ::1], int64[::1], int64[::1])")
 def _remove(heads, links, row_ids, emptied):  # type: ignore[no-untyped-def]
     removed = 0
     empty_count = 0
     for i in range(len(row_ids)):
         row = row_ids[i]
-        slot = links[row, _SLOT]
+        slot = np.int64(links[row, _SLOT]) - 1
         if slot < 0:
             continue
         after, before = links[row, _NEXT], links[row, _BEFORE]
-        if before < 0:
+        if before == 0:
             heads[slot, _HEAD] = after
         else:
-            links[before, _NEXT] = after
-        if after < 0:
+            links[before - 1, _NEXT] = after
+        if after == 0:
             heads[slot, _TAIL] = before
         else:
-            links[after, _BEFORE] = before
-        links[row, _SLOT] = -1
-        heads[slot, _COUNT] -= 1
+            links[after - 1, _BEFORE] = before
+        links[row, _SLOT] = 0
+        heads[slot, _COUNT] -= np.int32(1)
         removed += 1
         if heads[slot, _COUNT] == 0:
             emptied[empty_count] = slot

@@ -1,9 +1,9 @@
 """Short sorted lists of row ids by slot, each in a block of memory that is as large as the list needs.
 
 A block: one word with its capacity (high half) and length (low half), then as many row ids as it has capacity, then as many sort
-keys. Words are int64. The place of a block is `segment << 32 | offset`; `places` has that of each slot's list, -1 for an empty
-one. Capacities are 4, 8, 16, … up to the greatest length of a list; a free block has the place of the next one of its
-capacity in its first id, and `heads` the first of each.
+keys of `width` words each, which are compared word by word. Words are int64. The place of a block is `segment << 32 | offset`;
+`places` has that of each slot's list, -1 for an empty one. Capacities are 4, 8, 16, … up to the greatest length of a list; a free
+block has the place of the next one of its capacity in its first id, and `heads` the first of each.
 """
 
 from __future__ import annotations
@@ -47,15 +47,25 @@ def _class_of(capacity):  # type: ignore[no-untyped-def]
     return number
 
 
+@always_inlined
+def _is_before(sort_keys, row, key):  # type: ignore[no-untyped-def]
+    """Whether the sort key of a row is less than the one at an address."""
+    for word in range(sort_keys.shape[1]):
+        held = _word(key + word * _WORD)
+        if sort_keys[row, word] != held:
+            return sort_keys[row, word] < held
+    return False
+
+
 @inlined
-def _allocate(capacity, bases, segment, room, used, heads):  # type: ignore[no-untyped-def]
+def _allocate(capacity, width, bases, segment, room, used, heads):  # type: ignore[no-untyped-def]
     """The place of an empty block; -1 when the segment has no room for it."""
     number = _class_of(capacity)
     place = heads[number]
     if place >= 0:
         heads[number] = _word(_address(bases, place) + _WORD)
     else:
-        size = (1 + 2 * capacity) * _WORD
+        size = (1 + (1 + width) * capacity) * _WORD
         if used[USED] + size > room:
             used[MISSING] = size
             return np.int64(-1)
@@ -74,7 +84,7 @@ def _release(place, bases, heads):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _reserve(slot, length, places, size_max, bases, segment, room, used, heads):  # type: ignore[no-untyped-def]
+def _reserve(slot, length, width, places, size_max, bases, segment, room, used, heads):  # type: ignore[no-untyped-def]
     """Give the list of a slot a block with a capacity of at least `length`; whether there was room for it."""
     place = places[slot]
     if place >= 0 and _word(_address(bases, place)) >> 32 >= length:
@@ -83,7 +93,7 @@ def _reserve(slot, length, places, size_max, bases, segment, room, used, heads):
     while capacity < length:
         capacity *= 2
     capacity = min(capacity, size_max)
-    larger = _allocate(capacity, bases, segment, room, used, heads)
+    larger = _allocate(capacity, width, bases, segment, room, used, heads)
     if larger < 0:
         return False
     if place >= 0:
@@ -93,14 +103,16 @@ def _reserve(slot, length, places, size_max, bases, segment, room, used, heads):
         before = _word(old) >> 32
         for at in range(1, held + 1):
             _set_word(new + at * _WORD, _word(old + at * _WORD))
-            _set_word(new + (capacity + at) * _WORD, _word(old + (before + at) * _WORD))
+        old_keys, new_keys = old + (1 + before) * _WORD, new + (1 + capacity) * _WORD
+        for at in range(held * width):
+            _set_word(new_keys + at * _WORD, _word(old_keys + at * _WORD))
         _release(place, bases, heads)
     places[slot] = larger
     return True
 
 
 @kernel(
-    "int64(int64[::1], int64[::1], int64, int64, int64, int64[::1], int64[::1], int64, int64, int64[::1], int64[::1])"
+    "int64(int64[::1], int64[:, ::1], int64, int64, int64, int64[::1], int64[::1], int64, int64, int64[::1], int64[::1])"
 )
 def insert_sorted(  # type: ignore[no-untyped-def]
     slots, sort_keys, first_id, done, size_max, places, bases, segment, room, used, heads
@@ -110,34 +122,40 @@ def insert_sorted(  # type: ignore[no-untyped-def]
 
     Returns where it stopped because the segment has no room for a block, or the number of rows.
     """
+    width = sort_keys.shape[1]
+    key_bytes = width * _WORD
     for start in range(done, len(slots), _BLOCK):
         stop = min(start + _BLOCK, len(slots))
         for i in range(start, stop):
             if places[slots[i]] >= 0:
                 prefetch(_address(bases, places[slots[i]]))
         for i in range(start, stop):
-            slot, key = slots[i], sort_keys[i]
+            slot = slots[i]
             length = np.int64(0)
             if places[slot] >= 0:
                 length = _word(_address(bases, places[slot])) & _MASK
             if length == size_max:
                 block = _address(bases, places[slot])
-                if key >= _word(block + 2 * size_max * _WORD):
+                last = block + (1 + size_max) * _WORD + (size_max - 1) * key_bytes
+                if not _is_before(sort_keys, i, last):
                     continue
             else:
                 length += 1
-                if not _reserve(slot, length, places, size_max, bases, segment, room, used, heads):
+                if not _reserve(slot, length, width, places, size_max, bases, segment, room, used, heads):
                     return i
                 block = _address(bases, places[slot])
             capacity = _word(block) >> 32
             _set_word(block, capacity << 32 | length)
             ids, keys = block + _WORD, block + (1 + capacity) * _WORD
             at = length - 1
-            while at > 0 and _word(keys + (at - 1) * _WORD) > key:
-                _set_word(keys + at * _WORD, _word(keys + (at - 1) * _WORD))
+            while at > 0 and _is_before(sort_keys, i, keys + (at - 1) * key_bytes):
+                for word in range(width):
+                    place = keys + at * key_bytes + word * _WORD
+                    _set_word(place, _word(place - key_bytes))
                 _set_word(ids + at * _WORD, _word(ids + (at - 1) * _WORD))
                 at -= 1
-            _set_word(keys + at * _WORD, key)
+            for word in range(width):
+                _set_word(keys + at * key_bytes + word * _WORD, sort_keys[i, word])
             _set_word(ids + at * _WORD, first_id + i)
     return len(slots)
 
@@ -174,9 +192,9 @@ def copy_ids(lists, slots, places, bases):  # type: ignore[no-untyped-def]
 
 
 @kernel(
-    "int64(int64[:, ::1], int64[::1], int64, int64, int64[::1], int64[::1], int64, int64, int64[::1], int64[::1])"
+    "int64(int64[:, ::1], int64[::1], int64, int64, int64, int64[::1], int64[::1], int64, int64, int64[::1], int64[::1])"
 )
-def set_ids(lists, slots, done, size_max, places, bases, segment, room, used, heads):  # type: ignore[no-untyped-def]
+def set_ids(lists, slots, done, width, size_max, places, bases, segment, room, used, heads):  # type: ignore[no-untyped-def]
     """The list of slots[i] = the ids of lists[i] before the first -1, from number `done` on; sort keys stay as they are.
 
     Returns as `insert_sorted` does.
@@ -187,7 +205,7 @@ def set_ids(lists, slots, done, size_max, places, bases, segment, room, used, he
             length += 1
         if length == 0 and places[slots[i]] < 0:
             continue
-        if not _reserve(slots[i], length, places, size_max, bases, segment, room, used, heads):
+        if not _reserve(slots[i], length, width, places, size_max, bases, segment, room, used, heads):
             return i
         block = _address(bases, places[slots[i]])
         _set_word(block, _word(block) >> 32 << 32 | length)
@@ -196,16 +214,17 @@ def set_ids(lists, slots, done, size_max, places, bases, segment, room, used, he
     return len(slots)
 
 
-@kernel("void(int64[::1], int64[::1], int64[::1], int64[::1])")
+@kernel("void(int64[:, ::1], int64[::1], int64[::1], int64[::1])")
 def set_sort_keys(sort_keys, slots, places, bases):  # type: ignore[no-untyped-def]
     """The sort keys of the lists of these slots, list by list."""
-    count = 0
+    count, width = 0, sort_keys.shape[1]
     for i in range(len(slots)):
         if places[slots[i]] >= 0:
             block = _address(bases, places[slots[i]])
             keys = block + (1 + (_word(block) >> 32)) * _WORD
             for at in range(_word(block) & _MASK):
-                _set_word(keys + at * _WORD, sort_keys[count])
+                for word in range(width):
+                    _set_word(keys + (at * width + word) * _WORD, sort_keys[count, word])
                 count += 1
 
 

@@ -292,10 +292,14 @@ def _read_column(records, tails, count, start, column, layout, target):  # type:
 def read_records(ids, done, layout, fixed_bytes, bases, places, null_record, record_bytes, target, scratch):  # type: ignore[no-untyped-def]
     """Read the records of ids from number `done` on into the columns of `target`; an id without a place has `null_record`.
 
-    `record_bytes` is about how large a record is. Returns where it stopped because a column of bytes has no room for the next
-    block, or the number of ids.
+    `record_bytes` is about how much of a record is read. Returns where it stopped because a column of bytes has no room for the
+    next block, or the number of ids.
     """
     records, tails = scratch[0], scratch[1]
+    last_bytes = -1
+    for c in range(len(layout)):
+        if layout[c, _KIND] >= BYTES and target[c, VALUES] != 0:
+            last_bytes = c
     for start in range(done, len(ids), BLOCK):
         count = min(BLOCK, len(ids) - start)
         for j in range(count):
@@ -314,7 +318,9 @@ def read_records(ids, done, layout, fixed_bytes, bases, places, null_record, rec
         if not has_room:
             return start
         for c in range(len(layout)):
-            _read_column(records, tails, count, start, c, layout, target)
+            # Those of variable width are walked through to find the one behind them.
+            if target[c, VALUES] != 0 or (layout[c, _KIND] >= BYTES and c < last_bytes):
+                _read_column(records, tails, count, start, c, layout, target)
     return len(ids)
 
 

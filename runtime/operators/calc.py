@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from runtime.evaluate import EvaluationContext
 from runtime.evaluate.filtered_projections import FilteredProjections
+from runtime.operators.deferred_rows import DeferredRows
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.state.held_rows import HeldRows
 from sqlstream import config
@@ -62,6 +63,24 @@ class Calc(Operator[CalcSpec]):
         # A batch without columns (SELECT nothing but COUNT(*) above) still has its number of rows.
         self._emit(_batch(result, rows, self._schema), output)
 
+    def on_deferred(self, rows: DeferredRows, output: Output) -> None:
+        """Only the columns that are read are built, those of the projections only for the rows that are kept."""
+        from runtime.kernels.take import true_positions
+
+        kept = rows
+        shared: list[pa.Array] = []
+        if self.spec.condition is not None:
+            mask, shared = self._program.mask(_columns(rows, self._program.condition_reads), rows.num_rows)
+            assert mask is not None
+            if mask.true_count < rows.num_rows:
+                kept, shared = rows.chosen(true_positions(mask)), [column.filter(mask) for column in shared]
+        if kept.num_rows == 0:
+            return
+        result = self._program.project(_columns(kept, self._program.reads), shared, None, kept.num_rows)
+        if not self.context.output_mode.is_insert_only:
+            result.append(_insertions(kept.num_rows))
+        self._emit(_batch(result, kept.num_rows, self._schema), output)
+
     def _kinds(self, batch: pa.RecordBatch, mask: pa.Array | None, rows: int) -> pa.Array:
         """The kinds of the rows that are kept."""
         if not is_changelog(batch):
@@ -116,6 +135,13 @@ class Calc(Operator[CalcSpec]):
 
     def on_finish(self, output: Output) -> None:
         self.flush(output)
+
+
+def _columns(rows: DeferredRows, numbers: frozenset[int]) -> list[pa.Array | None]:
+    """All columns, with None for those that are not among the numbers."""
+    read = sorted(numbers)
+    built = dict(zip(read, rows.columns(read), strict=True))
+    return [built.get(number) for number in range(len(rows.schema))]
 
 
 def _insertions(rows: int) -> pa.Array:

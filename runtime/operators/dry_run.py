@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.operators import make_operator
+from runtime.operators.deferred_rows import DeferredRows
 from runtime.operators.operator import Operator, OperatorContext
 from runtime.state.current_rows import SLOT_COLUMN, VERSION_COLUMN
 from runtime.state.snapshot import KEY_GROUP_COLUMN
@@ -102,6 +103,9 @@ class _Nowhere:
         return None
 
     def emit_rows(self, batch: pa.RecordBatch, rows: Any) -> None:
+        return None
+
+    def emit_deferred(self, rows: DeferredRows) -> None:
         return None
 
     def emit_watermark(self, timestamp_ms: int) -> None:

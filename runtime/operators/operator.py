@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,9 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.graph.key_groups import MAX_PARALLELISM_DEFAULT
 from sqlstream.schema import Schema
 from sqlstream.specs.spec import OperatorSpec
+
+if TYPE_CHECKING:
+    from runtime.operators.deferred_rows import DeferredRows
 
 SpecT = TypeVar("SpecT", bound=OperatorSpec)
 
@@ -31,6 +34,9 @@ class Output(Protocol):
 
     def emit_rows(self, batch: pa.RecordBatch, rows: np.ndarray) -> None:
         """As `emit`, of the rows of a batch at these positions (int32, ascending)."""
+
+    def emit_deferred(self, rows: DeferredRows) -> None:
+        """As `emit`, of rows whose columns are built when they are read; only to an output that is INSERT_ONLY."""
 
     def emit_watermark(self, timestamp_ms: int) -> None:
         """For operators that create watermarks (assigner, source); others return them from `on_watermark`."""
@@ -85,6 +91,10 @@ class Operator(Generic[SpecT]):
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         raise AssertionError(f"{type(self).__name__} takes no input")
+
+    def on_deferred(self, rows: DeferredRows, output: Output) -> None:
+        """As `on_batch` of the only input, for an operator that need not read all columns of all rows."""
+        self.on_batch(rows.batch(), 0, output)
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
         return watermark_ms

@@ -26,14 +26,15 @@ NO_ROW = -1
 
 
 class IdLists:
-    """At most `size` row ids per slot, each with an int64 sort key, best (least key) first.
+    """At most `size` row ids per slot, each with a sort key of `width` int64, best (least key) first.
 
     State: one place per slot, and for each list that is not empty a block of memory with room for less than twice its ids, and
     for four at least. Blocks of lists that have grown or were cleared are used again.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, width: int = 1) -> None:
         self.size = size
+        self.width = width
         self._places = GrowingArray(np.int64, fill=-1)
         self._segments = Segments()
         self._used: Array = np.zeros(2, dtype=np.int64)
@@ -52,7 +53,8 @@ class IdLists:
 
     def insert(self, slots: Array, sort_keys: Array, first_id: int) -> None:
         """Enter row i as id `first_id + i` into the list of its slot, behind the rows with an equal or lesser key; what is then
-        beyond `size` leaves the list."""
+        beyond `size` leaves the list. `sort_keys`: int64[n, width]."""
+        sort_keys = sort_keys.reshape(len(slots), self.width)
         self._run(
             lambda done: insert_sorted(
                 slots, sort_keys, first_id, done, self.size, self._places.values, self._segments.bases, self._segments.last,
@@ -74,15 +76,15 @@ class IdLists:
         """Put other ids into the lists of distinct slots, given as `lists` returns them. Sort keys stay as they are."""
         self._run(
             lambda done: set_ids(
-                lists, slots, done, self.size, self._places.values, self._segments.bases, self._segments.last,
+                lists, slots, done, self.width, self.size, self._places.values, self._segments.bases, self._segments.last,
                 self._segments.room, self._used, self._heads,
             ),
             len(slots),
         )  # fmt: skip
 
     def set_sort_keys(self, slots: Array, sort_keys: Array) -> None:
-        """Set the sort keys of the lists of these slots, list by list."""
-        set_sort_keys(sort_keys, slots, self._places.values, self._segments.bases)
+        """Set the sort keys of the lists of these slots, list by list: int64[n, width]."""
+        set_sort_keys(sort_keys.reshape(-1, self.width), slots, self._places.values, self._segments.bases)
 
     def clear(self, slots: Array) -> None:
         """Empty the lists of distinct slots."""

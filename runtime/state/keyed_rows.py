@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -87,6 +89,10 @@ class KeyedRows(SavedByChanges):
     def gather(self, row_ids: Array) -> pa.RecordBatch:
         """The rows of live ids, in their order, repeats allowed."""
         return self._rows.gather(row_ids)
+
+    def columns(self, row_ids: Array, numbers: Sequence[int]) -> list[pa.Array]:
+        """These columns of the rows of live ids."""
+        return self._rows.columns(row_ids, numbers)
 
     def counts_of(self, row_ids: Array) -> Array:
         """int64[n]: how often each row is there."""

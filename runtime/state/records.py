@@ -123,13 +123,13 @@ class Records:
             for n in wanted
         }
         target = np.zeros((len(self.types), 6), dtype=np.int64)
-        done, scratch = 0, _scratch()
+        done, scratch, record_bytes = 0, _scratch(), self._bytes_read(wanted)
         while done < len(ids):
             for number, column in columns.items():
                 column.reserve(target[number], done)
             done = read_records(
                 ids, done, self._layout, self._fixed_bytes, self._segments.bases, self._places.values,
-                self._null_record.ctypes.data, self._record_bytes(), target, scratch,
+                self._null_record.ctypes.data, record_bytes, target, scratch,
             )  # fmt: skip
         for number in wanted:
             self._value_bytes[number] = int(target[number, END]) / max(1, len(ids))
@@ -144,8 +144,11 @@ class Records:
             self._clean()
             return forgotten[:count]
 
-    def _record_bytes(self) -> int:
-        return self._fixed_bytes + int(self._value_bytes[self._layout[:, 0] >= BYTES].sum())
+    def _bytes_read(self, wanted: Sequence[int]) -> int:
+        """About how many bytes at the beginning of a record have these columns."""
+        last = max((n for n in wanted if self._layout[n, 0] >= BYTES), default=-1)
+        is_passed = self._layout[: last + 1, 0] >= BYTES
+        return self._fixed_bytes + int(self._value_bytes[: last + 1][is_passed].sum())
 
     def _source(self, columns: Sequence[pa.Array]) -> Array:
         source = np.zeros((len(columns), 4), dtype=np.int64)

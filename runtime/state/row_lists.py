@@ -23,7 +23,8 @@ from runtime.state.state_ttl import TOUCHED_COLUMN, StateTtl
 
 
 class RowLists(SavedByChanges):
-    """At most `size` rows per key, in the order that the operator gives them, declared as the table `name`.
+    """At most `size` rows per key, in the order that the operator gives them, declared as the table `name`; each has a sort key
+    of `key_width` int64, which is not saved.
 
     The key of a row is in its columns `key_columns`; without any there is one list, that of slot 0. State: index, lists and rows;
     a key is forgotten, with its rows, `ttl_ms` after it was last touched.
@@ -37,9 +38,10 @@ class RowLists(SavedByChanges):
         size: int,
         ttl_ms: int,
         scope: StateScope,
+        key_width: int = 1,
     ) -> None:
         self.name = name
-        self.lists = IdLists(size)
+        self.lists = IdLists(size, key_width)
         self.rows = RowStore(schema)
         self._key_columns = tuple(key_columns)
         types = [schema.field(k).type for k in key_columns]
@@ -103,7 +105,9 @@ class RowLists(SavedByChanges):
             # Rows of a key were saved in their order. The ids of an empty store follow each other.
             first_id = self.rows.id_count
             self.rows.append(batch)
-            self.lists.insert(slots, first_id + np.arange(batch.num_rows), first_id)
+            sort_keys = np.zeros((batch.num_rows, self.lists.width), dtype=np.int64)
+            sort_keys[:, 0] = first_id + np.arange(batch.num_rows)
+            self.lists.insert(slots, sort_keys, first_id)
             self._ttl.load(slots, view_values(part.column(FIXED_COLUMNS), np.int64))
 
     def nbytes(self) -> int:

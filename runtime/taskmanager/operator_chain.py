@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,9 @@ from sqlstream.elements import (
     WatermarkStatus,
 )
 from sqlstream.graph.job_graph import ChainedOperator
+
+if TYPE_CHECKING:
+    from runtime.operators.deferred_rows import DeferredRows
 
 
 class ChainPosition:
@@ -116,6 +119,15 @@ class ChainOutput:
             self._counters.records_out += len(rows)
             self._partitions[0].write(batch, rows)
 
+    def emit_deferred(self, rows: DeferredRows) -> None:
+        if self._partitions or not self._nodes:
+            self.emit(rows.batch())
+        elif rows.num_rows:
+            self._check_cancelled()
+            self._counters.records_out += rows.num_rows
+            for node in self._nodes:
+                node.on_deferred(rows)
+
     def emit_watermark(self, timestamp_ms: int) -> None:
         if timestamp_ms <= self._counters.watermark_ms:
             return
@@ -175,6 +187,13 @@ class OperatorNode:
         self.counters.records_in += batch.num_rows
         self.operator.context.state.expire()
         self.operator.on_batch(batch, input_index, self.output)
+        self._position.current = caller
+
+    def on_deferred(self, rows: DeferredRows) -> None:
+        caller = self._enter()
+        self.counters.records_in += rows.num_rows
+        self.operator.context.state.expire()
+        self.operator.on_deferred(rows, self.output)
         self._position.current = caller
 
     def on_watermark(self, watermark_ms: int) -> None:

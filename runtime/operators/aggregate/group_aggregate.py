@@ -15,6 +15,7 @@ from runtime.kernels.accumulate import add_into, count_into
 from runtime.kernels.buffers import to_array, view_values
 from runtime.operators.aggregate.result_changes import result_changes
 from runtime.operators.batch_groups import batch_groups
+from runtime.operators.deferred_rows import DeferredRows
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.state.arrays import Array, first_slots
 from runtime.state.broadcast import Broadcast
@@ -32,7 +33,13 @@ def make_group_aggregate(spec: GroupAggregateSpec, context: OperatorContext) -> 
     return GroupAggregate(spec, context)
 
 
-def row_signs(batch: pa.RecordBatch) -> Array:
+def columns_read(spec: GroupAggregateSpec) -> list[int]:
+    """The columns of the input that keys, arguments and filters are."""
+    read = {*spec.keys, *(a for call in spec.aggregates for a in (*call.args, call.filter))}
+    return sorted(read - {-1})
+
+
+def row_signs(batch: pa.RecordBatch | DeferredRows) -> Array:
     """int8[n]: +1 for +I and +U, -1 for -U and -D; NO_WEIGHTS for an insert-only batch."""
     if not is_changelog(batch):
         return NO_WEIGHTS
@@ -48,6 +55,13 @@ class LocalGroupAggregate(Operator[GroupAggregateSpec]):
         self._schema = to_arrow_schema(context.output_schema)
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        self._aggregate(batch, output)
+
+    def on_deferred(self, rows: DeferredRows, output: Output) -> None:
+        rows.columns(columns_read(self.spec))
+        self._aggregate(rows, output)
+
+    def _aggregate(self, batch: pa.RecordBatch | DeferredRows, output: Output) -> None:
         keys = [batch.column(k) for k in self.spec.keys]
         groups, first_rows = batch_groups(keys, batch.num_rows)
         signs = row_signs(batch)

@@ -14,7 +14,7 @@ from runtime.kernels.index import KeyIndex
 from runtime.kernels.ordering import argsort_stable_by
 from runtime.state.arrays import Array
 
-PAIRS_MAX = 1 << 18
+PAIRS_MAX = 1 << 16
 """Pairs built at once: bounds memory, and the time until a task notices a cancellation, when many rows match many."""
 
 Pairs = Iterator[tuple[Array, Array]]

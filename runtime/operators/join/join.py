@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from runtime.kernels.accumulate import add_into
 from runtime.kernels.buffers import to_array
+from runtime.kernels.take import take_batch
+from runtime.operators.deferred_rows import DeferredRows, Rows, RowsOfBatch, RowsOfState
 from runtime.operators.join.equal_pairs import complete_rows, portions
 from runtime.operators.join.joined import JoinedRows
 from runtime.operators.operator import Operator, OperatorContext, Output
@@ -27,7 +29,8 @@ class Join(Operator[JoinSpec]):
 
     A row of a side that is output without a match too (or, for SEMI, only with one) goes in and out with its number of matches.
     State: all rows of both sides with their counts and, of such a side, the number of matches per row; dropped when retracted
-    or `*_ttl_ms` after they arrived. A batch is matched as a whole: the other side does not change meanwhile.
+    or `*_ttl_ms` after they arrived. When a side has ended, rows of the other that come after that are not kept: nothing will
+    ask for them. A batch is matched as a whole: the other side does not change meanwhile.
     """
 
     def __init__(self, spec: JoinSpec, context: OperatorContext) -> None:
@@ -40,6 +43,10 @@ class Join(Operator[JoinSpec]):
             self._declare("right", _RIGHT, spec.right_ttl_ms),
         )
         self._joined = JoinedRows(spec.condition, context)
+        # Whether rows of a side are kept: as long as the other one goes on.
+        self._keeps = [True, True]
+        # Only pairs go out, each once and for good.
+        self._is_plain = spec.kind is JoinKind.INNER and context.output_mode is ChangelogMode.INSERT_ONLY
 
     def _declare(self, name: str, side: int, ttl_ms: int) -> KeyedRows:
         return self.context.state.add(
@@ -53,6 +60,9 @@ class Join(Operator[JoinSpec]):
                 ttl_ms=ttl_ms,
             )
         )
+
+    def on_end_of_input(self, input_index: int, output: Output) -> None:
+        self._keeps[1 - input_index] = False
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         for portion, found in self._portions(batch, input_index):
@@ -70,13 +80,24 @@ class Join(Operator[JoinSpec]):
             yield batch.slice(start, stop - start), found[start:stop]
 
     def _join(self, batch: pa.RecordBatch, found: Array, side: int, output: Output) -> None:
-        kinds = row_kinds(batch)
         rows = without_row_kinds(batch)
-        signs = np.where(is_accumulate(kinds), 1, -1).astype(np.int64)
         other = self._sides[1 - side]
         mine, theirs = other.match(found)
-        joined, passed = self._pairs(rows, mine, theirs, side)
-        mine, theirs = mine[passed], theirs[passed]
+        if self._is_plain:
+            output.emit_deferred(self._pairs(rows, mine, theirs, side)[0])
+            if self._keeps[side]:
+                self._append(rows, side)
+            return
+        kinds = row_kinds(batch)
+        signs = np.where(is_accumulate(kinds), 1, -1).astype(np.int64)
+        joined, passed = (None, None)
+        if self._kind.is_left_only:
+            passed = self._joined.passing_of(*self._by_side(rows, mine, theirs, side), len(mine))
+        else:
+            pairs, passed = self._pairs(rows, mine, theirs, side)
+            joined = pairs.batch()
+        if passed is not None:
+            mine, theirs = mine[passed], theirs[passed]
         counts = other.counts_of(theirs)
         matches = np.zeros(rows.num_rows, dtype=np.int64)
         if self._counts_matches[side]:
@@ -99,26 +120,39 @@ class Join(Operator[JoinSpec]):
         else:
             self._emit(joined, kinds[mine], counts, output)
         self._emit_kept(gained if is_semi else lost, 1 - side, RowKind.INSERT, output)
-        self._keep(rows, signs, matches, side)
+        if self._keeps[side]:
+            self._keep(rows, signs, matches, side)
+
+    def _append(self, rows: pa.RecordBatch, side: int) -> None:
+        kept = self._matchable(rows, side)
+        self._sides[side].append(rows if kept is None else take_batch(rows, kept.astype(np.int32)))
 
     def _keep(self, rows: pa.RecordBatch, signs: Array, matches: Array, side: int) -> None:
-        """Change the state; a row with a NULL in its key never matches, so it is not kept."""
-        kept = complete_rows([rows.column(k) for k in self._keys[side]]) if self._keys[side] else None
+        kept = self._matchable(rows, side)
         if kept is not None:
             rows, signs, matches = rows.take(to_array(pa.int64(), kept)), signs[kept], matches[kept]
         self._sides[side].apply(rows, signs, matches)
+
+    def _matchable(self, rows: pa.RecordBatch, side: int) -> Array | None:
+        """The rows to keep (None: all): one with a NULL in its key never matches."""
+        keys = self._keys[side]
+        return complete_rows([rows.column(k) for k in keys]) if keys else None
 
     # -- matching ----------------------------------------------------------------------------------
 
     def _pairs(
         self, rows: pa.RecordBatch, mine: Array, theirs: Array, side: int
-    ) -> tuple[pa.RecordBatch | None, Array]:
-        """The joined rows of the pairs that match (None where these are not output), and their positions among all pairs."""
-        kept = self._sides[1 - side].gather(theirs)
-        sides = (rows, kept, mine, None) if side == _LEFT else (kept, rows, None, mine)
-        if self._kind.is_left_only:
-            return None, self._joined.passing(*sides)
-        return self._joined.pairs(*sides)
+    ) -> tuple[DeferredRows, Array | None]:
+        """The joined rows of the pairs that match, and their positions among all pairs (None: all)."""
+        return self._joined.deferred(*self._by_side(rows, mine, theirs, side), len(mine))
+
+    def _by_side(self, rows: pa.RecordBatch, mine: Array, theirs: Array, side: int) -> tuple[Rows, Rows]:
+        """The left and the right row of each pair of a row of a batch and a kept one."""
+        # Where each row has one match, as with a foreign key, its columns are passed on without a copy.
+        is_one_to_one = len(mine) == rows.num_rows and bool((mine == np.arange(len(mine))).all())
+        own = RowsOfBatch(rows, None if is_one_to_one else mine)
+        kept = RowsOfState(self._sides[1 - side], theirs)
+        return (own, kept) if side == _LEFT else (kept, own)
 
     def _count_matches(self, row_ids: Array, signs: Array, side: int) -> tuple[Array, Array]:
         """Count pairs that came and went; returns the rows of that side that have matches then and had none, and the reverse."""

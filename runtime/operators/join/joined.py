@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from runtime.evaluate import EvaluationContext, compile_condition
 from runtime.kernels.buffers import view_values
-from runtime.kernels.take import take_rows
+from runtime.operators.deferred_rows import DeferredRows, Rows, RowsOfBatch
 from runtime.operators.operator import OperatorContext
 from runtime.state.arrays import Array
 from sqlstream.arrow import to_arrow_schema, without_row_kinds
@@ -41,35 +41,39 @@ class JoinedRows:
 
         `left_rows[i]` and `right_rows[i]` are the rows of pair i. None: row i of that side's batch belongs to pair i.
         """
-        passed = self._passed(left, right, left_rows, right_rows)
-        if passed is None:
-            passed = np.arange(left.num_rows if left_rows is None else len(left_rows))
-        else:
-            left_rows = passed if left_rows is None else left_rows[passed]
-            right_rows = passed if right_rows is None else right_rows[passed]
-        columns = [*taken(left, left_rows), *taken(right, right_rows)]
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema), passed
+        pairs = left.num_rows if left_rows is None else len(left_rows)
+        joined, passed = self.deferred(RowsOfBatch(left, left_rows), RowsOfBatch(right, right_rows), pairs)
+        return joined.batch(), np.arange(pairs) if passed is None else passed
+
+    def deferred(self, left: Rows, right: Rows, pairs: int) -> tuple[DeferredRows, Array | None]:
+        """As `pairs` for row i of both sides, with columns that are built when they are read, and None when all pairs pass."""
+        passed = self._passed(left, right, pairs)
+        if passed is not None:
+            left, right, pairs = left.chosen(passed), right.chosen(passed), len(passed)
+        parts = [(left, self._left_width), (right, len(self._schema) - self._left_width)]
+        return DeferredRows(self._schema, pairs, parts), passed
 
     def passing(
         self, left: pa.RecordBatch, right: pa.RecordBatch, left_rows: Array | None, right_rows: Array | None
     ) -> Array:
         """As `pairs` without the joined rows, which SEMI and ANTI do not output."""
-        passed = self._passed(left, right, left_rows, right_rows)
-        return np.arange(left.num_rows if left_rows is None else len(left_rows)) if passed is None else passed
-
-    def _passed(
-        self, left: pa.RecordBatch, right: pa.RecordBatch, left_rows: Array | None, right_rows: Array | None
-    ) -> Array | None:
-        """Positions of the pairs for which the condition is TRUE; None when all are."""
         pairs = left.num_rows if left_rows is None else len(left_rows)
+        return self.passing_of(RowsOfBatch(left, left_rows), RowsOfBatch(right, right_rows), pairs)
+
+    def passing_of(self, left: Rows, right: Rows, pairs: int) -> Array:
+        """As `passing` for row i of both sides."""
+        passed = self._passed(left, right, pairs)
+        return np.arange(pairs) if passed is None else passed
+
+    def _passed(self, left: Rows, right: Rows, pairs: int) -> Array | None:
+        """Positions of the pairs for which the condition is TRUE; None when all are."""
         if self._condition is None or pairs == 0:
             return None
-        sides = ((left, left_rows), (right, right_rows))
-        columns = []
-        for c in self._read:
-            side, rows = sides[c >= self._left_width]
-            column = side.column(c if c < self._left_width else c - self._left_width)
-            columns.append(column if rows is None else take_rows(column, rows.astype(np.int32)))
+        width = self._left_width
+        columns = [
+            *left.columns([c for c in self._read if c < width]),
+            *right.columns([c - width for c in self._read if c >= width]),
+        ]
         schema = self._read_schema
         if not columns:
             # A condition without columns still needs the number of rows.
@@ -98,8 +102,5 @@ class JoinedRows:
 
 def taken(batch: pa.RecordBatch, rows: Array | None) -> list[pa.Array]:
     """The columns of these rows (None: all), without row kinds."""
-    columns = without_row_kinds(batch).columns
-    if rows is None:
-        return columns
-    positions = rows.astype(np.int32)
-    return [take_rows(column, positions) for column in columns]
+    data = without_row_kinds(batch)
+    return RowsOfBatch(data, rows).columns(range(data.num_columns))

@@ -58,15 +58,28 @@ def float_keys(values: Array) -> Array:
     return np.where(is_nan, _NAN_KEY, keys) if is_nan.any() else keys
 
 
-def is_single_number(order: tuple[SortKey, ...], types: tuple[LogicalType, ...]) -> bool:
-    """Whether the order is one column whose values fit an int64 sort key."""
-    return len(order) == 1 and number_class(types[order[0].column]) in (
-        NumberClass.INT64,
-        NumberClass.FLOAT64,
-    )
+def are_numbers(order: tuple[SortKey, ...], types: tuple[LogicalType, ...]) -> bool:
+    """Whether the values of all columns of the order fit int64 sort keys."""
+    fitting = (NumberClass.INT64, NumberClass.FLOAT64)
+    return all(number_class(types[key.column]) in fitting for key in order)
 
 
-def sort_keys(column: pa.Array, key: SortKey, number: NumberClass) -> Array | None:
+def sort_keys(
+    columns: list[pa.Array], order: tuple[SortKey, ...], types: tuple[LogicalType, ...]
+) -> Array | None:
+    """int64[n, columns of the order]: compared one column after the other, they give the order; smaller is better. None when a
+    value of a column has the key of NULL."""
+    rows = len(columns[0])
+    keys = np.empty((rows, len(order)), dtype=np.int64)
+    for number, (column, key) in enumerate(zip(columns, order, strict=True)):
+        found = _sort_keys_of(column, key, number_class(types[key.column]))
+        if found is None:
+            return None
+        keys[:, number] = found
+    return keys
+
+
+def _sort_keys_of(column: pa.Array, key: SortKey, number: NumberClass) -> Array | None:
     """int64[n] whose ascending order is the column's order: smaller is better.
 
     NULL has the least int64 (NULLS FIRST) or the greatest. None when a value of the column has the key of NULL.
@@ -78,6 +91,6 @@ def sort_keys(column: pa.Array, key: SortKey, number: NumberClass) -> Array | No
     null_key = np.iinfo(np.int64).min if key.is_nulls_first else np.iinfo(np.int64).max
     is_taken = keys == null_key
     if not column.null_count:
-        return None if is_taken.any() else np.ascontiguousarray(keys)
+        return None if is_taken.any() else keys
     nulls = column.is_null().to_numpy(zero_copy_only=False)
     return None if (is_taken & ~nulls).any() else np.where(nulls, null_key, keys)

@@ -9,6 +9,7 @@ from runtime.kernels.buffers import to_array
 from runtime.kernels.rank import best_rows_into
 from runtime.kernels.take import ascending
 from runtime.operators.batch_groups import batch_groups
+from runtime.operators.deferred_rows import DeferredRows
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.window.windowing import times_ms
 from runtime.state.arrays import Array
@@ -34,6 +35,12 @@ class LocalDeduplicate(Operator[DeduplicateSpec]):
             output.emit(batch)
         else:
             output.emit_rows(batch, ascending(rows, batch.num_rows))
+
+    def on_deferred(self, rows: DeferredRows, output: Output) -> None:
+        rows.columns([*self.spec.keys, *([self.spec.time_column] if self.spec.time_column >= 0 else [])])
+        best, _ = best_rows(self.spec, rows)
+        is_all = len(best) == rows.num_rows
+        output.emit_deferred(rows if is_all else rows.chosen(ascending(best, rows.num_rows)))
 
 
 class Deduplicate(Operator[DeduplicateSpec]):
@@ -110,7 +117,9 @@ class Deduplicate(Operator[DeduplicateSpec]):
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 
-def best_rows(spec: DeduplicateSpec, batch: pa.RecordBatch, first_sequence: int = 0) -> tuple[Array, Array]:
+def best_rows(
+    spec: DeduplicateSpec, batch: pa.RecordBatch | DeferredRows, first_sequence: int = 0
+) -> tuple[Array, Array]:
     """The best row per key of the batch, and its time (by processing time: `first_sequence` + its row number)."""
     groups, first_rows = batch_groups([batch.column(k) for k in spec.keys], batch.num_rows)
     if spec.time_column >= 0:

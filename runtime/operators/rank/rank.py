@@ -8,10 +8,11 @@ import pyarrow as pa
 from runtime.kernels.rank import distinct_into
 from runtime.kernels.take import ascending
 from runtime.operators.batch_groups import batch_groups
+from runtime.operators.deferred_rows import DeferredRows
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.rank.rank_changes import RankChanges
 from runtime.operators.rank.retractable_rank import RetractableRank
-from runtime.operators.rank.top_lists import TopLists
+from runtime.operators.rank.top_lists import TopLists, key_width
 from runtime.state.arrays import Array, grown
 from runtime.state.id_lists import NO_ROW, IdLists
 from runtime.state.row_lists import RowLists
@@ -30,18 +31,27 @@ class LocalRank(Operator[RankSpec]):
     """Drops the rows of a batch that rank after `rank_end` rows of the same key and batch. No state."""
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
-        groups, first_rows = batch_groups([batch.column(k) for k in self.spec.partition_keys], batch.num_rows)
-        if len(first_rows) == batch.num_rows:
-            output.emit(batch)
-            return
-        rows = self._best(batch, groups, len(first_rows))
-        if len(rows) == batch.num_rows:
+        rows = self._best(batch)
+        if rows is None:
             output.emit(batch)
         else:
-            output.emit_rows(batch, ascending(rows, batch.num_rows))
+            output.emit_rows(batch, rows)
 
-    def _best(self, batch: pa.RecordBatch, groups: Array, count: int) -> Array:
-        lists = IdLists(self.spec.rank_end)
+    def on_deferred(self, rows: DeferredRows, output: Output) -> None:
+        rows.columns([*self.spec.partition_keys, *(key.column for key in self.spec.order)])
+        best = self._best(rows)
+        output.emit_deferred(rows if best is None else rows.chosen(best))
+
+    def _best(self, batch: pa.RecordBatch | DeferredRows) -> Array | None:
+        """int32: the rows that are kept, ascending; None: all."""
+        groups, first_rows = batch_groups([batch.column(k) for k in self.spec.partition_keys], batch.num_rows)
+        if len(first_rows) == batch.num_rows:
+            return None
+        rows = self._best_of(batch, groups, len(first_rows))
+        return None if len(rows) == batch.num_rows else ascending(rows, batch.num_rows)
+
+    def _best_of(self, batch: pa.RecordBatch | DeferredRows, groups: Array, count: int) -> Array:
+        lists = IdLists(self.spec.rank_end, key_width(self.spec, self.context))
         lists.resize(count)
         TopLists(self.spec, self.context, lists).insert(batch, groups, 0, None)
         kept = lists.lists(np.arange(count))
@@ -55,7 +65,15 @@ class AppendRank(Operator[RankSpec]):
         super().__init__(spec, context)
         schema, scope = to_arrow_schema(context.input_schemas[0]), context.state.scope
         self._state = context.state.add(
-            RowLists("rows", schema, spec.partition_keys, spec.rank_end, spec.state_ttl_ms, scope)
+            RowLists(
+                "rows",
+                schema,
+                spec.partition_keys,
+                spec.rank_end,
+                spec.state_ttl_ms,
+                scope,
+                key_width(spec, context),
+            )
         )
         self._top = TopLists(spec, context, self._state.lists)
         self._changes = RankChanges(spec, context)

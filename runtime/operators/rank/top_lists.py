@@ -5,15 +5,25 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.aggregates.numbers import number_class
 from runtime.kernels.rank import rank_within
+from runtime.operators.deferred_rows import DeferredRows
 from runtime.operators.operator import OperatorContext
-from runtime.operators.order.ordering import is_single_number, sort_indices, sort_keys
+from runtime.operators.order.ordering import are_numbers, sort_indices, sort_keys
 from runtime.state.arrays import Array
 from runtime.state.columns import RowStore
 from runtime.state.id_lists import NO_ROW, IdLists
 from runtime.state.row_lists import RowLists
 from sqlstream.specs.rank import RankSpec
+
+
+def has_sort_keys(spec: RankSpec, context: OperatorContext) -> bool:
+    """Whether rows are compared by sort keys, as long as no value of them has that of NULL."""
+    return len(spec.order) > 0 and are_numbers(spec.order, context.input_schemas[0].types)
+
+
+def key_width(spec: RankSpec, context: OperatorContext) -> int:
+    """The `width` of the lists for this spec."""
+    return len(spec.order) if has_sort_keys(spec, context) else 1
 
 
 class TopLists:
@@ -25,12 +35,14 @@ class TopLists:
         self.lists = lists
         self._order = spec.order
         self._types = context.input_schemas[0].types
-        self._has_sort_keys = is_single_number(spec.order, self._types)
+        self._has_sort_keys = has_sort_keys(spec, context)
 
-    def insert(self, batch: pa.RecordBatch, slots: Array, first_row: int, store: RowStore | None) -> None:
+    def insert(
+        self, batch: pa.RecordBatch | DeferredRows, slots: Array, first_row: int, store: RowStore | None
+    ) -> None:
         """Enter row i of the batch as id `first_row + i`; `store` has the rows that are in the lists."""
         if self._has_sort_keys:
-            keys = self._sort_keys(batch.column(self._order[0].column))
+            keys = self._sort_keys([batch.column(key.column) for key in self._order])
             if keys is not None:
                 self.lists.insert(slots, keys, first_row)
                 return
@@ -44,18 +56,18 @@ class TopLists:
             return
         slots = state.live_slots()
         lists = self.lists.lists(slots)
-        keys = self._sort_keys(state.rows.columns(lists[lists != NO_ROW], [self._order[0].column])[0])
+        columns = [key.column for key in self._order]
+        keys = self._sort_keys(state.rows.columns(lists[lists != NO_ROW], columns))
         if keys is None:
             self._has_sort_keys = False
         else:
             self.lists.set_sort_keys(slots, keys)
 
-    def _sort_keys(self, column: pa.Array) -> Array | None:
-        key = self._order[0]
-        return sort_keys(column, key, number_class(self._types[key.column]))
+    def _sort_keys(self, columns: list[pa.Array]) -> Array | None:
+        return sort_keys(columns, self._order, self._types)
 
     def _insert_sorted(
-        self, batch: pa.RecordBatch, slots: Array, first_row: int, store: RowStore | None
+        self, batch: pa.RecordBatch | DeferredRows, slots: Array, first_row: int, store: RowStore | None
     ) -> None:
         """For any ORDER BY: sort the rows of the touched lists and the new rows in one go."""
         lists = self.lists
@@ -75,7 +87,9 @@ class TopLists:
         best[positions[kept], ranks[kept] - 1] = ids[kept]
         lists.set(touched, best)
 
-    def _order_columns(self, batch: pa.RecordBatch, held: Array, store: RowStore | None) -> list[pa.Array]:
+    def _order_columns(
+        self, batch: pa.RecordBatch | DeferredRows, held: Array, store: RowStore | None
+    ) -> list[pa.Array]:
         # Rows of the lists come first, so that the stable sort ranks the older of equal rows first.
         numbers = [key.column for key in self._order]
         fresh = [batch.column(number) for number in numbers]

@@ -148,7 +148,7 @@ def test_rows_of_an_insert_only_input_are_inserted_into_a_changelog() -> None:
 
 
 def test_columns_that_pass_through_are_not_copied() -> None:
-    given_batch = batch(INPUT, [(1, 5, "a"), (2, 6, "b")])
+    given_batch = batch(INPUT, [(1, 5, "a"), (2, 6, "b"), (3, 7, "a")])
     (out,) = run_operator(SPEC, operator_context([INPUT], OUTPUT), [given_batch]).batches
     assert out.column(1).buffers()[2].address == given_batch.column(2).buffers()[2].address
 

@@ -17,6 +17,7 @@ from runtime.operators import make_operator
 from runtime.taskmanager.timers import next_due_ms
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
+from sqlstream.elements import EndOfInput
 from sqlstream.expressions import Call, Expression, InputRef
 from sqlstream.schema import Schema
 from sqlstream.specs import JoinKind, JoinSpec
@@ -57,9 +58,18 @@ def join_context(
     )
 
 
+def with_ends(items: list[Any]) -> list[Any]:
+    """Each side ends right behind its last item."""
+    last = {side: number for number, (side, _) in enumerate(items)}
+    result: list[Any] = [(side, EndOfInput()) for side in (0, 1) if side not in last]
+    for number, (side, item) in enumerate(items):
+        result += [(side, item)] + ([(side, EndOfInput())] if last[side] == number else [])
+    return result
+
+
 @given(
     st.lists(left_rows, max_size=25), st.lists(right_rows, max_size=25), cuts_strategy, cuts_strategy, turns_strategy,
-    kinds, conditions,
+    kinds, conditions, st.booleans(),
 )  # fmt: skip
 @settings(max_examples=80, deadline=None)
 def test_rows_that_only_come_give_the_batch_answer(
@@ -70,16 +80,18 @@ def test_rows_that_only_come_give_the_batch_answer(
     turns: list[bool],
     kind: JoinKind,
     condition: Expression | None,
+    ends: bool,
 ) -> None:
     spec = JoinSpec(kind, (0,), (1,), condition)
     context = join_context(APPEND, APPEND, APPEND if kind in APPENDING else RETRACT, kind)
-    output = run_operator(spec, context, interleaved(cut(left, left_cuts), cut(right, right_cuts), turns))
+    items = interleaved(cut(left, left_cuts), cut(right, right_cuts), turns)
+    output = run_operator(spec, context, with_ends(items) if ends else items)
     assert output.table() == reference(spec, left, right)
 
 
 @given(
     changelogs(left_rows), changelogs(right_rows), cuts_strategy, cuts_strategy, turns_strategy, kinds, conditions,
-    st.sampled_from([(), (0,)]),
+    st.sampled_from([(), (0,)]), st.booleans(),
 )  # fmt: skip
 @settings(max_examples=120, deadline=None)
 def test_rows_that_are_taken_back_leave_no_trace(
@@ -91,9 +103,11 @@ def test_rows_that_are_taken_back_leave_no_trace(
     kind: JoinKind,
     condition: Expression | None,
     left_keys: tuple[int, ...],
+    ends: bool,
 ) -> None:
     spec = JoinSpec(kind, left_keys, (1,) if left_keys else (), condition)
     items = interleaved(cut(left, left_cuts), cut(right, right_cuts), turns)
+    items = with_ends(items) if ends else items
     output = run_operator(spec, join_context(RETRACT, RETRACT, RETRACT, kind), items)
     assert output.table(has_pairs=False) == reference(spec, final_rows(left), final_rows(right))
 
@@ -119,6 +133,27 @@ def test_state_moves_to_other_subtasks_without_a_trace(
     context = join_context(RETRACT, RETRACT, RETRACT, kind)
     output = run_moved(spec, context, items, at, (spec.left_keys, spec.right_keys))
     assert output.table(has_pairs=False) == reference(spec, final_rows(left), final_rows(right))
+
+
+@pytest.mark.parametrize("kind", list(JoinKind))
+@pytest.mark.parametrize("mode", [APPEND, RETRACT])
+def test_rows_are_kept_only_while_the_other_side_goes_on(kind: JoinKind, mode: ChangelogMode) -> None:
+    spec = JoinSpec(kind, (0,), (1,))
+    context = join_context(mode, mode, mode if kind in APPENDING else RETRACT, kind)
+    operator, output = make_operator(spec, context), Collected()
+    sign = ("+I",) if mode is RETRACT else ()
+    left, right = [("b", 1), ("a", 1), ("c", 2)], [(2, "a", "x"), (3, "b", "y")]
+
+    def kept() -> list[int]:
+        tables = operator.context.state.snapshot().keyed
+        return [tables[side].num_rows for side in ("left", "right")]
+
+    feed(operator, [(0, [sign + left[0]]), (1, [sign + row for row in right]), (1, EndOfInput())], output)
+    assert kept() == [1, 2]
+    # The side that has ended is looked up as before.
+    feed(operator, [(0, [sign + row for row in left[1:]])], output)
+    assert kept() == [1, 2]
+    assert output.table(has_pairs=False) == reference(spec, left, right)
 
 
 def test_a_left_join_pads_with_null_and_takes_that_back_when_a_match_comes_and_goes() -> None:

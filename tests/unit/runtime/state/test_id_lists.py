@@ -19,16 +19,25 @@ def ids_of(lists: IdLists, slots: list[int]) -> list[list[int]]:
     return [[row for row in line if row != NO_ROW] for line in found.tolist()]
 
 
-@given(st.integers(1, 20), st.lists(st.tuples(rows_strategy, st.sets(st.integers(0, 5)))))
+@given(st.integers(1, 20), st.integers(1, 3), st.lists(st.tuples(rows_strategy, st.sets(st.integers(0, 5)))))
 @settings(max_examples=60, deadline=None)
 def test_the_best_ids_of_each_slot_are_kept_in_order(
-    size: int, turns: list[tuple[list[tuple[int, int]], set[int]]]
+    size: int, width: int, turns: list[tuple[list[tuple[int, int]], set[int]]]
 ) -> None:
-    lists, reference, next_id = IdLists(size), [list[tuple[int, int]]() for _ in range(6)], 0
+    """With keys of several words, whose order is that of the numbers of which they are the digits."""
+    lists, reference, next_id = IdLists(size, width), [list[tuple[int, int]]() for _ in range(6)], 0
     lists.resize(6)
     for rows, cleared in turns:
         slots = np.array([slot for slot, _ in rows], dtype=np.int64)
-        lists.insert(slots, np.array([key for _, key in rows], dtype=np.int64), next_id)
+        keys = np.array([key for _, key in rows], dtype=np.int64)
+        digits = (
+            [keys]
+            if width == 1
+            else [keys >> 1, keys & 1]
+            if width == 2
+            else [keys >> 2, keys >> 1 & 1, keys & 1]
+        )
+        lists.insert(slots, np.column_stack(digits), next_id)
         for number, (slot, key) in enumerate(rows, next_id):
             bisect.insort(reference[slot], (key, number))
             del reference[slot][size:]

@@ -6,6 +6,7 @@ import weakref
 import numpy as np
 import pyarrow as pa
 import pytest
+from operator_harness import deferred
 
 from runtime.net.channels import Channel
 from runtime.operators.operator import Operator, OperatorContext
@@ -218,6 +219,18 @@ def test_a_selection_goes_on_as_a_batch_of_its_rows(chain):
     assert not chain.chain.output(0).splits_rows
     chain.chain.output(2).emit_rows(rows(1, 2, 3), np.array([1], dtype=np.int32))
     assert chain.sent() == [[1, 3], [2]]
+
+
+def test_rows_that_are_built_when_they_are_read_are_built_for_a_channel_and_for_operators_that_read_all(
+    chain,
+):
+    chain.chain.output(0).emit_deferred(deferred(rows(1, 2)))
+    assert chain.log == [("b", [1, 2]), ("c", [1, 2])]
+    chain.chain.output(2).emit_deferred(deferred(rows(3)))
+    chain.chain.output(0).emit_deferred(deferred(rows()))
+    assert chain.sent() == [[1, 2], [3]]
+    assert len(chain.log) == 2
+    assert [chain.chain.counters[i].records_out for i in (0, 2)] == [2, 3]
 
 
 def test_a_selection_before_a_hash_exchange_is_split_like_its_rows(chain):

@@ -1,0 +1,64 @@
+"""Rows that are built when they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.operators.deferred_rows import DeferredRows, RowsOfBatch, RowsOfState
+from runtime.state.arrays import Array
+from runtime.state.columns import RowStore
+
+LEFT = pa.record_batch({"a": [1, 2, 3], "b": ["x", None, "z"]})
+RIGHT = pa.record_batch({"c": [10, 20], "d": ["long enough", "y"]})
+MINE, THEIRS = np.array([2, 0, 2, 1]), np.array([1, 0, 0, 1])
+JOINED = {
+    "a": [3, 1, 3, 2],
+    "b": ["z", "x", "z", None],
+    "c": [20, 10, 10, 20],
+    "d": ["y", *["long enough"] * 2, "y"],
+}
+
+
+class WatchedStore(RowStore):
+    """State: which columns were read."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        super().__init__(schema)
+        self.read: list[list[int]] = []
+
+    def columns(self, row_ids: Array, numbers: Sequence[int]) -> list[pa.Array]:
+        self.read.append(list(numbers))
+        return super().columns(row_ids, numbers)
+
+
+def joined() -> tuple[DeferredRows, WatchedStore]:
+    store = WatchedStore(RIGHT.schema)
+    ids = store.append(RIGHT)
+    schema = pa.schema([*LEFT.schema, *RIGHT.schema])
+    return DeferredRows(
+        schema, 4, [(RowsOfBatch(LEFT, MINE), 2), (RowsOfState(store, ids[THEIRS]), 2)]
+    ), store
+
+
+def test_a_column_is_read_once_and_together_with_others_that_are_asked_for_with_it() -> None:
+    rows, store = joined()
+    assert [c.to_pylist() for c in rows.columns([3, 0])] == [JOINED["d"], JOINED["a"]]
+    assert rows.column(3).to_pylist() == JOINED["d"]
+    assert store.read == [[1]]
+    assert rows.batch().to_pydict() == JOINED
+    assert store.read == [[1], [0]]
+
+
+def test_rows_are_chosen_before_their_columns_are_read() -> None:
+    rows, store = joined()
+    assert store.read == []
+    chosen = rows.chosen(np.array([3, 1], dtype=np.int32))
+    assert chosen.num_rows == 2
+    assert chosen.batch().to_pydict() == {name: [values[3], values[1]] for name, values in JOINED.items()}
+    assert store.read == [[0, 1]]
+    every = RowsOfBatch(LEFT, None)
+    assert every.columns([1])[0].to_pylist() == ["x", None, "z"]
+    assert every.chosen(np.array([1])).columns([0])[0].to_pylist() == [2]
