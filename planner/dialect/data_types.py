@@ -70,7 +70,9 @@ def data_type(parser: Reader) -> LogicalType:
 def _nullability(parser: Reader, plain: LogicalType) -> LogicalType:
     if parser.accept("NOT", "NULL"):
         return plain.not_null()
-    parser.accept("NULL")
+    # In `RETURNING INT NULL ON ERROR` it begins the clause behind the type.
+    if not parser.at("NULL", "ON"):
+        parser.accept("NULL")
     return plain
 
 
