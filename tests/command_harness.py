@@ -16,7 +16,9 @@ SQLSTREAM = (sys.executable, "-m", "sqlstream")
 
 def environment(**others: str) -> dict[str, str]:
     """That of this process, in which the checkout's packages are found first."""
-    return {**os.environ, "PYTHONPATH": str(ROOT), **others}
+    around = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    path = os.pathsep.join(dict.fromkeys([str(ROOT), *filter(None, around)]))
+    return {**os.environ, "PYTHONPATH": path, **others}
 
 
 def run_to_end(command: Sequence[str] | str, **options: Any) -> subprocess.CompletedProcess[str]:

@@ -8,6 +8,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,12 +50,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--examples") < 100:
-        from hypothesis import settings
+    from hypothesis import HealthCheck, settings
 
-        # Before test files are imported: what they set builds on the profile in force.
-        settings.register_profile("share", derandomize=True, database=None)
-        settings.load_profile("share")
+    # Before test files are imported: what they set builds on the profile in force. On a busy machine everything is slow.
+    steady: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+    share = {"derandomize": True, "database": None} if config.getoption("--examples") < 100 else {}
+    settings.register_profile(
+        "steady", settings.get_profile(settings.get_current_profile_name()), **steady, **share
+    )
+    settings.load_profile("steady")
     # The order of the collection, see `_sort_slow_files_first`, is that in which files are shared out.
     config.option.loadscopereorder = False
 

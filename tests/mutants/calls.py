@@ -1,6 +1,6 @@
 """A pytest plugin that records which functions of the product each test file calls, and how long that takes.
 
-Its process is traced, not its children: tests that start the command are run for every fault that the others let through.
+Processes that a test starts write theirs themselves (sitecustomize.py); they are put together here.
 """
 
 from __future__ import annotations
@@ -17,17 +17,15 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from sitecustomize import DIRECTORY, PRODUCT, ROOT, SUFFIX, function_of
 
 EXAMPLES = 10
 _SETTINGS = "_hypothesis_internal_use_settings"
-DIRECTORY = "SQLSTREAM_MUTANTS_CALLS"
-_ROOT = str(Path(__file__).resolve().parents[2]) + os.sep
-_PRODUCT = tuple(_ROOT + name + os.sep for name in ("sqlstream", "planner", "runtime", "client"))
 
 
 class Recorder:
     """State: the test file under way, and for each test file its seconds, the code objects that it called, and whether it
-    failed: what a failed one called is not written, so that it is recorded again."""
+    failed: what a failed one called is marked, so that it is recorded again."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = defaultdict(float)
@@ -49,7 +47,7 @@ class Recorder:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
-        path = str(item.path).removeprefix(_ROOT)
+        path = str(item.path).removeprefix(ROOT)
         started_s = time.monotonic()
         self._current = self._called[path]
         sys.settrace(self.trace)
@@ -64,20 +62,15 @@ class Recorder:
             self._failed.add(report.nodeid.partition("::")[0])
 
     def pytest_sessionfinish(self) -> None:
-        for path in self._seconds.keys() - self._failed:
-            seconds = self._seconds[path]
-            codes = [c for c in self._called[path] if c.co_filename.startswith(_PRODUCT)]
-            called = sorted({f"{c.co_filename.removeprefix(_ROOT)}:{_function(c)}" for c in codes})
-            place = Path(os.environ[DIRECTORY]) / (path.replace("/", "~") + ".json")
-            place.write_text(json.dumps({"seconds": seconds, "called": called}))
-
-
-def _function(code: CodeType) -> str:
-    """The function around: a lambda or a comprehension is a part of the one that it stands in."""
-    parts = code.co_qualname.split(".")
-    while parts and parts[-1].startswith("<"):
-        parts.pop()
-    return ".".join(parts)
+        for path, seconds in self._seconds.items():
+            called = {function_of(c) for c in self._called[path] if c.co_filename.startswith(PRODUCT)}
+            directory, name = Path(os.environ[DIRECTORY]), path.replace("/", "~")
+            for of_process in directory.glob(f"{name}~*{SUFFIX}"):
+                called.update(of_process.read_text().splitlines())
+            ending = "failed" if path in self._failed else "json"
+            (directory / f"{name}.{ending}").write_text(
+                json.dumps({"seconds": seconds, "called": sorted(called)})
+            )
 
 
 def pytest_configure(config: pytest.Config) -> None:

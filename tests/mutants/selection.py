@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import math
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,14 @@ from faults import Fault
 STAGES = ("tests/unit/", "tests/golden/", "tests/property/", "tests/simulation/", "tests/differential/")
 """Directories of tests whose calls are recorded, quick ones first."""
 
-_COMMANDS = "tests/e2e/"
-"""Tests that start processes: whatever these do is not recorded, so they come last for every fault."""
+COMMANDS = "tests/e2e/"
+"""Tests that start processes come last. Where nothing is recorded of one, it is chosen for every fault."""
 
-_COMMANDS_S = 240.0
+_SHARE_MIN = 0.1
+"""Counted for a test file that calls nothing of the faulty one by itself, as kernels are called."""
+
+_UNKNOWN_S = 60.0
+"""For a test file whose time is not known."""
 
 
 def is_test(name: str, directories: tuple[str, ...] = STAGES) -> bool:
@@ -28,8 +32,8 @@ def is_test(name: str, directories: tuple[str, ...] = STAGES) -> bool:
 
 class Selection:
     """`calls`: for each test file its seconds and the `path:function` that it called, as `calls.py` records them.
-    `has_commands`: tests that start processes are chosen too. `seconds_max`: of the other tests those that come first
-    are chosen until they take so long together, since functions that every statement calls are reached by nearly all."""
+    `has_commands`: tests that start processes are chosen too. `seconds_max`: of these, and of the others, those that come first
+    are chosen that take no longer together, since functions that every statement calls are reached by nearly all."""
 
     def __init__(
         self,
@@ -41,11 +45,12 @@ class Selection:
         seconds_max: float = math.inf,
     ) -> None:
         self._tests = [name for name in files if is_test(name, STAGES)]
-        self._commands = [name for name in files if has_commands and is_test(name, (_COMMANDS,))]
-        self._seconds = {name: calls[name]["seconds"] for name in self._tests if name in calls}
-        self._called = {name: frozenset(calls.get(name, {}).get("called", ())) for name in self._tests}
+        self._commands = [name for name in files if has_commands and is_test(name, (COMMANDS,))]
+        tests = [*self._tests, *self._commands]
+        self._seconds = {name: calls[name]["seconds"] for name in tests if name in calls}
+        self._called = {name: frozenset(calls.get(name, {}).get("called", ())) for name in tests}
         self._called_files = {
-            name: {called.partition(":")[0] for called in self._called[name]} for name in self._tests
+            name: Counter(called.partition(":")[0] for called in self._called[name]) for name in tests
         }
         self._importers = _importers_of_kernels(root, files)
         self._root, self._files = root, files
@@ -53,35 +58,44 @@ class Selection:
 
     def tests_for(self, fault: Fault) -> list[str]:
         """Test files, to be run in this order until one fails."""
-        reaching = sorted(self._reaching(fault), key=lambda test: self._rank(test, fault.path))
-        ends_s = itertools.accumulate(self._seconds.get(test, 0.0) for test in reaching)
-        first = [test for test, end_s in zip(reaching, ends_s, strict=True) if end_s <= self._seconds_max]
-        return [*first, *self._commands]
+        reaching = sorted(self._reaching(fault, self._tests), key=lambda t: self._rank(t, fault.path))
+        unknown = [t for t in self._commands if not self._called[t]]
+        starting = sorted(self._reaching(fault, self._commands), key=lambda t: self._rank(t, fault.path))
+        return [*self._affordable(reaching), *self._affordable(starting), *unknown]
+
+    def _affordable(self, tests: list[str]) -> list[str]:
+        chosen, seconds = [], 0.0
+        for test in tests:
+            if seconds + self._seconds.get(test, 0.0) <= self._seconds_max:
+                seconds += self._seconds.get(test, 0.0)
+                chosen.append(test)
+        return chosen
 
     def seconds(self, tests: list[str]) -> float:
         """How long they took when they were recorded."""
-        return float(sum(self._seconds[t] for t in tests if t in self._seconds)) + (
-            _COMMANDS_S if self._commands else 0.0
-        )
+        return float(sum(self._seconds.get(test, _UNKNOWN_S) for test in tests))
 
-    def _reaching(self, fault: Fault) -> set[str]:
+    def _reaching(self, fault: Fault, tests: list[str]) -> set[str]:
         if fault.path in self._importers:
             near = self._importers[fault.path] | {fault.path}
-            reaching = {t for t in self._tests if t in near or near & self._called_files[t]}
+            reaching = {t for t in tests if t in near or near & self._called_files[t].keys()}
         else:
             place = f"{fault.path}:{fault.function}"
-            reaching = {t for t in self._tests if fault.function and place in self._called[t]}
+            reaching = {t for t in tests if fault.function and place in self._called[t]}
             if not reaching:
                 # At module level (a constant, a default of a dataclass), or new since the calls were recorded.
                 near = {fault.path, *_importers_of(fault.path, self._root, self._files)}
-                reaching = {t for t in self._tests if t in near or near & self._called_files[t]}
-        same_name = {t for t in self._tests if _stem(t) == Path(fault.path).stem}
+                reaching = {t for t in tests if t in near or near & self._called_files[t].keys()}
+        same_name = {t for t in tests if _stem(t) == Path(fault.path).stem}
         return reaching | same_name
 
-    def _rank(self, test: str, path: str) -> tuple[bool, int, bool, float]:
-        stage = next(i for i, prefix in enumerate(STAGES) if test.startswith(prefix))
+    def _rank(self, test: str, path: str) -> tuple[bool, bool, float]:
+        """The test of the file itself, those of its directory, then those that spend least time beside it: the seconds of a
+        test file, divided by the share of the faulty file in the functions that it calls."""
         is_near = str(Path(test).parent).endswith(str(Path(path).parent))
-        return (_stem(test) != Path(path).stem, stage, not is_near, self._seconds.get(test, 0.0))
+        called = self._called_files[test]
+        share = (called[path] + _SHARE_MIN) / (called.total() + 1)
+        return (_stem(test) != Path(path).stem, not is_near, self._seconds.get(test, 0.0) / share)
 
 
 def _stem(test: str) -> str:

@@ -43,8 +43,10 @@ class EmittingSessionAggregate(SessionAggregate):
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         super().on_batch(batch, input_index, output)
-        # A row that is behind the watermark may extend a session that is open, or one that is not.
+        # A row that is behind the watermark may extend a session that is open, or one that is not: that is open again then.
         is_behind = self.next_end - 1 <= self.closed_ms
+        if self.lateness_ms and not is_behind:
+            is_behind = int(self._times(batch).min(initial=WATERMARK_MAX)) - 1 <= self.closed_ms
         delay_ms = self._emit_spec.early_ms
         if is_behind:
             self.next_end = self._next_end()

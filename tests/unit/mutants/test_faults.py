@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -96,25 +97,37 @@ def test_the_tests_of_a_fault_are_those_that_call_its_function_then_those_that_s
     tmp_path: Path,
 ) -> None:
     calls = {
-        "tests/unit/a/test_other.py": {"seconds": 1.0, "called": ["runtime/a/b.py:f"]},
+        "tests/unit/a/test_other.py": {"seconds": 1.0, "called": ["runtime/a/b.py:f", "runtime/a/d.py:d"]},
         "tests/unit/a/test_b.py": {"seconds": 9.0, "called": ["runtime/a/b.py:g"]},
-        "tests/golden/test_plans.py": {"seconds": 0.1, "called": ["runtime/a/b.py:f", "runtime/a/b.py:g"]},
+        "tests/golden/test_plans.py": {"seconds": 0.5, "called": ["runtime/a/b.py:f", "runtime/a/b.py:g"]},
+        "tests/e2e/test_long.py": {"seconds": 5.0, "called": ["runtime/a/b.py:f"]},
+        "tests/e2e/test_short.py": {"seconds": 2.0, "called": ["runtime/a/b.py:f"]},
     }
     names = [*calls, "tests/e2e/test_x.py", "runtime/a/b.py", "runtime/kernels/loops.py"]
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         text = "from runtime.kernels.loops import loop" if name == "runtime/a/b.py" else ""
         (tmp_path / name).write_text(text)
-    chosen = selection.Selection(tmp_path, names, calls)
 
-    def tests_for(path: str, function: str) -> list[str]:
+    def tests_for(path: str, function: str, **options: Any) -> list[str]:
+        chosen = selection.Selection(tmp_path, names, calls, **options)
         return [Path(t).stem for t in chosen.tests_for(faults.Fault(path, 1, function, "", 0, 0, ""))]
 
-    assert tests_for("runtime/a/b.py", "f") == ["test_b", "test_other", "test_plans", "test_x"]
+    # The test of the file itself, those that spend most of their time in it, and what is not known of at last.
+    starting = ["test_short", "test_long", "test_x"]
+    assert tests_for("runtime/a/b.py", "f") == ["test_b", "test_plans", "test_other", *starting]
+    assert tests_for("runtime/a/b.py", "f", has_commands=False) == ["test_b", "test_plans", "test_other"]
+    assert tests_for("runtime/a/b.py", "f", seconds_max=4.0) == [
+        "test_plans",
+        "test_other",
+        "test_short",
+        "test_x",
+    ]
+    assert tests_for("runtime/a/b.py", "f", seconds_max=9.6) == ["test_b", "test_plans", *starting]
     assert tests_for("runtime/a/other.py", "f") == ["test_other", "test_x"]
-    assert tests_for("runtime/kernels/loops.py", "loop") == ["test_other", "test_b", "test_plans", "test_x"]
+    assert tests_for("runtime/kernels/loops.py", "loop") == ["test_plans", "test_other", "test_b", *starting]
     assert tests_for("runtime/a/c.py", "h") == ["test_x"]
-    assert tests_for("runtime/a/b.py", "") == ["test_b", "test_other", "test_plans", "test_x"]
+    assert tests_for("runtime/a/b.py", "") == ["test_b", "test_plans", "test_other", *starting]
 
 
 def test_a_fault_of_a_module_or_of_a_kernel_is_shown_to_those_that_import_it(tmp_path: Path) -> None:
@@ -147,3 +160,21 @@ def test_every_fault_that_is_passed_over_still_stands_in_the_code() -> None:
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True, timeout=120
     )
     assert done.stdout == "[]\n"
+
+
+def test_a_process_that_a_test_starts_writes_what_it_calls(tmp_path: Path) -> None:
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "mutants")])
+    recorded = {"PYTHONPATH": path, "SQLSTREAM_MUTANTS_CALLS": str(tmp_path)}
+    program = "import os; from sqlstream.types import decimal; decimal(5, 2); os._exit(0)"
+    for test in ({}, {"PYTEST_CURRENT_TEST": "tests/e2e/test_x.py::test_y (call)"}):
+        assert list(tmp_path.iterdir()) == []
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, **recorded, **test} if test else recorded,
+            check=True,
+        )
+    (place,) = tmp_path.iterdir()
+    assert place.name.startswith("tests~e2e~test_x.py~")
+    lines = place.read_text().splitlines()
+    assert "sqlstream/types.py:decimal" in lines
+    assert len(lines) == len(set(lines))
