@@ -203,7 +203,7 @@ class RandomQuery:
         return {
             "t": (BASE + watermark, self._rows(self._base_row, self._random.randrange(18))),
             "u": (OTHER + watermark, self._rows(self._other_row, self._random.randrange(12))),
-            **({"w": self._changes()} if re.search(r"\bw\b", self.sql) else {}),
+            **({"w": self._changes()} if not self._is_plain and re.search(r"\bw\b", self.sql) else {}),
         }
 
     def _changes(self) -> tuple[str, list[Row]]:
