@@ -1,4 +1,4 @@
-"""The few machine operations that kernels share: 128-bit multiply, unaligned loads, prefetch, byte compare
+"""The few machine operations that kernels share: 128-bit multiply, unaligned loads, a search for a byte, prefetch, byte compare
 and the mixers.
 
 The only file that other kernel files may inline from (see the package's docstring). Functions here carry no
@@ -28,6 +28,7 @@ IN_ARENA = np.uint64(1 << 63)
 
 _S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
 _ONE = np.uint64(1)
+_VECTOR_BYTES = 64
 
 
 @instruction("uint64(uint64, uint64)")
@@ -84,6 +85,24 @@ def store_32(ir: Any, builder: Any, address: Any, value: Any) -> None:
 def store_64(ir: Any, builder: Any, address: Any, value: Any) -> None:
     """Write a uint64, unaligned."""
     _store(64, ir, builder, address, value)
+
+
+@instruction("uint64(int64, uint8)")
+def byte_places(ir: Any, builder: Any, address: Any, byte: Any) -> Any:
+    """Bit i: whether byte i of the 64 at an address is this one."""
+    vector = ir.VectorType(ir.IntType(8), _VECTOR_BYTES)
+    loaded = builder.load(builder.inttoptr(address, vector.as_pointer()), align=1, typ=vector)
+    undefined = ir.Constant(vector, ir.Undefined)
+    one = builder.insert_element(undefined, byte, ir.Constant(ir.IntType(32), 0))
+    lanes = ir.Constant(ir.VectorType(ir.IntType(32), _VECTOR_BYTES), [0] * _VECTOR_BYTES)
+    every = builder.shuffle_vector(one, undefined, lanes)
+    return builder.bitcast(builder.icmp_unsigned("==", loaded, every), ir.IntType(_VECTOR_BYTES))
+
+
+@instruction("int64(uint64)")
+def lowest_bit(ir: Any, builder: Any, word: Any) -> Any:
+    """The position of the lowest bit that is 1 of a uint64 other than 0."""
+    return builder.cttz(word, ir.Constant(ir.IntType(1), 1))
 
 
 @instruction("void(int64)")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.buffers import valid_mask, validity_buffer, view_buffer, view_offsets
-from runtime.kernels.intrinsics import copy_bytes, load_8
-from runtime.native.kernel import always_inlined, instruction, kernel
+from runtime.kernels.intrinsics import byte_places, copy_bytes, load_8, lowest_bit
+from runtime.native.kernel import always_inlined, kernel
 
 _WIDTH = 64
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
@@ -40,33 +38,12 @@ def extract(
     )
 
 
-@instruction("uint64(int64, int64, uint8, uint8)")
-def _ones_of_both(ir: Any, builder: Any, one: Any, other: Any, a: Any, b: Any) -> Any:
-    """Bit i: whether byte i at one address is `a` and byte i at the other is `b`, for 64 bytes."""
-    vector = ir.VectorType(ir.IntType(8), _WIDTH)
-    undefined = ir.Constant(vector, ir.Undefined)
-    lanes = ir.Constant(ir.VectorType(ir.IntType(32), _WIDTH), [0] * _WIDTH)
-    found = None
-    for address, byte in ((one, a), (other, b)):
-        loaded = builder.load(builder.inttoptr(address, vector.as_pointer()), align=1, typ=vector)
-        first = builder.insert_element(undefined, byte, ir.Constant(ir.IntType(32), 0))
-        same = builder.icmp_unsigned("==", loaded, builder.shuffle_vector(first, undefined, lanes))
-        found = same if found is None else builder.and_(found, same)
-    return builder.bitcast(found, ir.IntType(_WIDTH))
-
-
-@instruction("int64(uint64)")
-def _lowest_bit(ir: Any, builder: Any, word: Any) -> Any:
-    """The position of the lowest bit that is 1 of a uint64 other than 0."""
-    return builder.cttz(word, ir.Constant(ir.IntType(1), 1))
-
-
 @always_inlined
 def _places(at, count, limit, literal):  # type: ignore[no-untyped-def]
     """Bit i: whether the literal's first and last byte are in place when it begins at byte i; `count` places, at most 64."""
     last = len(literal) - 1
     if at + last + _WIDTH <= limit:
-        bits = _ones_of_both(at, at + last, literal[0], literal[last])
+        bits = byte_places(at, literal[0]) & byte_places(at + last, literal[last])
         return bits if count >= _WIDTH else bits & ((_ONE << np.uint64(count)) - _ONE)
     bits = _ZERO
     for i in range(min(count, _WIDTH)):
@@ -101,7 +78,7 @@ def _extract(offsets, address, limit, literal, before, run, rules, matched, plac
         while is_open and at + length <= end:
             bits = _places(at, end - length - at + 1, limit, literal)
             while is_open and bits != _ZERO:
-                place = at + _lowest_bit(bits)
+                place = at + lowest_bit(bits)
                 bits &= bits - _ONE
                 if not _is_literal(place, literal):
                     continue

@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from runtime.kernels.intrinsics import load_64, store_64
-from runtime.native.kernel import always_inlined, instruction, kernel
+from runtime.kernels.intrinsics import byte_places, load_64, lowest_bit, store_64
+from runtime.native.kernel import always_inlined, kernel
 
 _WIDTH = 64
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
-
-
-@instruction("uint64(int64, uint8)")
-def _places_of(ir: Any, builder: Any, address: Any, byte: Any) -> Any:
-    """Bit i: whether byte i of the 64 at an address is this one."""
-    vector = ir.VectorType(ir.IntType(8), _WIDTH)
-    loaded = builder.load(builder.inttoptr(address, vector.as_pointer()), align=1, typ=vector)
-    undefined = ir.Constant(vector, ir.Undefined)
-    one = builder.insert_element(undefined, byte, ir.Constant(ir.IntType(32), 0))
-    lanes = ir.Constant(ir.VectorType(ir.IntType(32), _WIDTH), [0] * _WIDTH)
-    every = builder.shuffle_vector(one, undefined, lanes)
-    return builder.bitcast(builder.icmp_unsigned("==", loaded, every), ir.IntType(_WIDTH))
-
-
-@instruction("int64(uint64)")
-def _lowest_bit(ir: Any, builder: Any, word: Any) -> Any:
-    """The position of the lowest bit that is 1 of a uint64 other than 0."""
-    return builder.cttz(word, ir.Constant(ir.IntType(1), 1))
 
 
 @always_inlined
 def _candidates(data, at, end, byte):  # type: ignore[no-untyped-def]
     """Bit i: whether data[at + i] is this byte, for the bytes before `end` and at most 64."""
     if at + _WIDTH <= len(data):
-        bits = _places_of(data.ctypes.data + at, byte)
+        bits = byte_places(data.ctypes.data + at, byte)
         if end - at < _WIDTH:
             bits &= (_ONE << np.uint64(end - at)) - _ONE
         return bits
@@ -82,7 +62,7 @@ def find_parts_into(starts, ends, is_found, data, offsets, delimiter, wanted):  
         while at < end and w < len(wanted):
             bits = _candidates(data, at, end, delimiter[0])
             while bits != _ZERO:
-                place = at + _lowest_bit(bits)
+                place = at + lowest_bit(bits)
                 bits &= bits - _ONE
                 # A delimiter may repeat its first byte.
                 if place < start or not _is_delimiter(data, place, end, delimiter):

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.buffers import valid_mask, validity_buffer, view_buffer, view_offsets
-from runtime.kernels.intrinsics import copy_bytes, load_8, load_64, short_bytes
+from runtime.kernels.intrinsics import byte_places, copy_bytes, load_8, load_64, short_bytes
 from runtime.native.kernel import always_inlined, instruction, kernel
 
 _WIDTH = 64
@@ -82,18 +82,6 @@ def _limit(texts: pa.Array) -> int:
     return 0 if data is None else data.address + data.size
 
 
-@instruction("uint64(int64, uint8)")
-def _ones_of(ir: Any, builder: Any, address: Any, byte: Any) -> Any:
-    """Bit i: whether byte i of the 64 at an address is this one."""
-    vector = ir.VectorType(ir.IntType(8), _WIDTH)
-    loaded = builder.load(builder.inttoptr(address, vector.as_pointer()), align=1, typ=vector)
-    undefined = ir.Constant(vector, ir.Undefined)
-    one = builder.insert_element(undefined, byte, ir.Constant(ir.IntType(32), 0))
-    lanes = ir.Constant(ir.VectorType(ir.IntType(32), _WIDTH), [0] * _WIDTH)
-    every = builder.shuffle_vector(one, undefined, lanes)
-    return builder.bitcast(builder.icmp_unsigned("==", loaded, every), ir.IntType(_WIDTH))
-
-
 @instruction("uint64(int64)")
 def _continuations(ir: Any, builder: Any, address: Any) -> Any:
     """Bit i: whether byte i of the 64 at an address goes on with a character of UTF-8."""
@@ -125,7 +113,7 @@ def _count(offsets, address, limit, byte, per_byte, lengths):  # type: ignore[no
             if at + _WIDTH <= limit:
                 length -= _bit_count(_first_bits(_continuations(at), end - at))
                 if per_byte != 0:
-                    length += per_byte * _bit_count(_first_bits(_ones_of(at, wanted), end - at))
+                    length += per_byte * _bit_count(_first_bits(byte_places(at, wanted), end - at))
             else:
                 for i in range(min(end - at, _WIDTH)):
                     found = load_8(at + i)

@@ -90,7 +90,8 @@ class Join(Operator[JoinSpec]):
             return
         kinds = row_kinds(batch)
         signs = np.where(is_accumulate(kinds), 1, -1).astype(np.int64)
-        joined, passed = (None, None)
+        joined: pa.RecordBatch | None = None
+        passed: Array | None
         if self._kind.is_left_only:
             passed = self._joined.passing_of(*self._by_side(rows, mine, theirs, side), len(mine))
         else:
