@@ -152,7 +152,7 @@ def _end(out, o, tape, t):  # type: ignore[no-untyped-def]
 
 @kernel(f"int64(uint8[::1], int32[::1], int32[::1], {READ_BYTES}, int32[:, ::1])")
 def write_into(out, offsets, values, data, tape):  # type: ignore[no-untyped-def]
-    """Write values as JSON without blanks (nothing for -1); returns the total length. What has no room in `out` is not written."""
+    """Write values as JSON without blanks (nothing for -1), as far as `out` has room; returns the length of all."""
     o = np.int64(0)
     offsets[0] = 0
     for n in range(len(values)):

@@ -15,6 +15,7 @@ MODULES = (
     "runtime.kernels.chunk_chains",
     "runtime.kernels.csv_records",
     "runtime.kernels.decimals",
+    "runtime.kernels.equal_elements",
     "runtime.kernels.frames",
     "runtime.kernels.group",
     "runtime.kernels.hashing",
