@@ -43,6 +43,7 @@ MODULES = (
     "runtime.kernels.text_rows",
     "runtime.kernels.text_scan",
     "runtime.kernels.touch",
+    "runtime.kernels.urls",
     "runtime.kernels.value_heaps",
     "runtime.kernels.windows",
     "runtime.kernels.words",

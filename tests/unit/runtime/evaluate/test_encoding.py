@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 from typing import Any
 
 import pytest
@@ -173,6 +174,35 @@ def test_parts_that_a_url_has_not_are_null_but_host_and_path() -> None:
         *("QUERY", "REF", "USERINFO", "host", "PORT")
     }
     assert (found["HOST"], found["PATH"], found["FILE"]) == ("h.de", "", "")
+
+
+GRAMMAR = re.compile(
+    r"[\t\n\f\r ]*(?P<PROTOCOL>https?|ftp|file|jar|mailto|HTTP|FtP):"
+    r"(?://(?P<AUTHORITY>(?:(?P<USERINFO>[^/?#@]*)@)?(?P<HOST>\[[^\]/?#]*\]|[^/?#:@\[\]]*)(?::[0-9]*)?))?"
+    r"(?P<FILE>(?P<PATH>[^?#]*)(?:\?(?P<QUERY>[^#]*))?)(?:#(?P<REF>.*))?",
+    re.DOTALL,
+)
+
+
+def test_the_parts_of_any_text_are_those_of_the_grammar() -> None:
+    pick = random.Random(7)
+    tokens = [*":/?#@[] ", "//", "://", "é", "a", "1", "host", ":80", "\n", "k=v&"]
+    texts = [
+        pick.choice(
+            ("http", "https", "ftp", "file", "jar", "mailto", "HTTP", "FtP", " http", "gopher", "h", "")
+        )
+        + pick.choice(("://", ":", "://", "", ":/"))
+        + "".join(pick.choice(tokens) for _ in range(pick.randrange(9)))
+        for _ in range(2000)
+    ]
+    found = [GRAMMAR.fullmatch(text) for text in texts]
+    for part in set(PARTS) - {"host", "PORT"}:
+        wanted = [m and m[part] for m in found]
+        if part == "PROTOCOL":
+            wanted = [w and w.lower() for w in wanted]
+        elif part == "HOST":
+            wanted = [m and (w or "") for m, w in zip(found, wanted, strict=True)]
+        assert evaluate(call("PARSE_URL", T, s(part)), [(text,) for text in texts]) == wanted, part
 
 
 def test_values_of_a_query_are_found_by_their_key() -> None:
