@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -261,8 +260,8 @@ def _always_captures(regex: str) -> bool:
 
 
 def _split_at_matches(regex: str, group: int, by_engine: Kernel) -> Kernel:
-    """The matches as one replacement and one split of the whole column: each match becomes its group between marks, so every second
-    piece is a match."""
+    """The matches as one replacement and one split of the whole column: each match becomes its group between marks, so that every
+    second piece is one."""
     replacement = rf"{_MARK}\{group}{_MARK}"
 
     def kernel(text: pa.Array, *_: Any) -> pa.Array:
