@@ -8,10 +8,11 @@ import pyarrow.compute as pc
 from runtime.evaluate.by_parameter import by_parameter
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.kernel import Builder, Kernel, is_literal, literal_of
-from runtime.evaluate.pattern import MalformedRegex, checked_regex, name_groups
+from runtime.evaluate.pattern import name_groups
 from runtime.evaluate.string import in_duckdb
 from sqlstream import duckdb_texts
 from sqlstream.expressions import Call
+from sqlstream.regular_expressions import MalformedRegex, checked_regex
 
 _URL = (
     r"(?s)\A\s*(?P<protocol>(?i:https?|ftp|file|jar|mailto)):"
