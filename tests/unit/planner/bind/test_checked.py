@@ -62,7 +62,10 @@ AT_A_PATH = [
 ]
 """Calls whose error is underlined at the path."""
 
-FROM_SYNTAX = {"EXTRACT", "TIMESTAMPADD", "TIMESTAMPDIFF", "TRIM", "IS JSON", "JSON_OBJECT", "JSON_ARRAY", "JSON_MEMBER"}  # fmt: skip
+FROM_SYNTAX = {
+    *("EXTRACT", "TIMESTAMPADD", "TIMESTAMPDIFF", "TRIM"),
+    *("IS JSON", "JSON_OBJECT", "JSON_ARRAY", "JSON_MEMBER"),
+}
 """Functions whose constants are words of their syntax, which the parser looks at."""
 
 
