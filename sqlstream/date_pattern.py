@@ -50,7 +50,16 @@ def format_tokens(pattern: str) -> tuple[Token, ...]:
 
 def parse_tokens(pattern: str) -> tuple[Token, ...]:
     """The parts of a pattern that text is read by. UserError SS3105 for another pattern."""
-    return _tokens(pattern, PARSED_LETTERS + "X", "parsing")
+    tokens = _tokens(pattern, PARSED_LETTERS + "X", "parsing")
+    parts = [t.letter.replace("u", "y") for t in tokens if t.letter]
+    twice = next((part for part in parts if parts.count(part) > 1), "")
+    if twice:
+        raise UserError(
+            "SS3105",
+            f'date pattern "{pattern}" reads the same part of a time twice, by "{twice}"',
+            hint="name each part once; what else is in the text can be cut off before, by SUBSTRING or REGEXP_REPLACE",
+        )
+    return tokens
 
 
 def _tokens(pattern: str, letters: str, purpose: str) -> tuple[Token, ...]:

@@ -137,6 +137,7 @@ PATTERNS = [
         "UTF-16",
         "$.a[0]",
         "lax $[",
+        "yyyy-MM yyyy",
     ),
 ]
 EDGES: list[tuple[LogicalType, list[Any]]] = [

@@ -29,6 +29,7 @@ REFUSED: list[tuple[str, str, str, str]] = [
     ("DATE_FORMAT", "DATE_FORMAT(ts, 'yyyy-qq')", "SS3105", 'letter "q"'),
     ("FROM_UNIXTIME", "FROM_UNIXTIME(i, '''')", "SS3105", "a quote without its end"),
     ("TO_TIMESTAMP", "TO_TIMESTAMP(s, 'YYYY')", "SS3105", "is not supported in parsing"),
+    ("TO_DATE", "TO_DATE(s, 'uuuu-dd yyyy')", "SS3105", 'twice, by "y"'),
     ("TO_DATE", "TO_DATE(s, 'yyyy-MM-dd' || ' a')", "SS3105", 'letter "a"'),
     ("UNIX_TIMESTAMP", "UNIX_TIMESTAMP(s, 'hh')", "SS3105", 'letter "h"'),
     ("TO_TIMESTAMP_LTZ", "TO_TIMESTAMP_LTZ(i, 3 + 7)", "SS3102", "with precision 10"),
