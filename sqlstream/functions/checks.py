@@ -53,7 +53,7 @@ def constant(call: Call, position: int) -> Literal | None:
 def literals(call: Call, *positions: int) -> list[LiteralValue] | None:
     """The values of these arguments (of those that the call has); None unless all are literals, and none is NULL."""
     args = [call.args[p] for p in positions if p < len(call.args)]
-    values = [a.value for a in args if isinstance(a, Literal) and a.value is not None]
+    values: list[LiteralValue] = [a.value for a in args if isinstance(a, Literal) and a.value is not None]
     return values if len(values) == len(args) else None
 
 
