@@ -262,10 +262,10 @@ def test_a_package_that_is_not_installed_is_named_with_what_to_do(session: Sessi
     with pytest.raises(UserError) as at_import:
         run(session, create("needing.f"))
     run(session, "CREATE FUNCTION late AS 'later.late' LANGUAGE PYTHON")
-    with pytest.raises(UserError) as at_call:
+    with pytest.raises(SqlStreamError) as at_call:
         run(session, f"SELECT late(n) FROM {PEOPLE}")
     for caught, code, package in ((at_import, "SS2031", "no_polars"), (at_call, "SS5130", "no_pandas")):
-        assert (caught.value.code, caught.value.span is not None) == (code, True)
+        assert (caught.value.code, getattr(caught.value, "span", None) is not None) == (code, True)
         assert caught.value.hint.startswith(f"install {package} where the TaskManagers run")
 
 
