@@ -81,7 +81,7 @@ def _refuse_ttls(node: Join, what: str) -> None:
 
 
 def equal_columns(part: Expression, left_count: int) -> Pair | None:
-    """(left column, right column) of an equality of two columns whose values are stored alike, the right one in its side's numbers."""
+    """(left column, right column) of an equality of columns with values stored alike, the right one in its side's numbers."""
     if not isinstance(part, Call) or part.function != "=":
         return None
     first, second = part.args

@@ -1,5 +1,5 @@
-"""Move the conjuncts of a join's condition that read one side alone below the join, drop those that are TRUE, and the join where one
-is never TRUE."""
+"""Move the conjuncts of a join's condition that read one side alone below the join, drop those that are TRUE, and drop the join
+where one is never TRUE."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from sqlstream.functions.determinism import is_deterministic
 
 def simplify_join_condition(node: RelationalNode) -> RelationalNode:
     """INNER and SEMI: conjuncts over one side become filters below it. LEFT and ANTI: only those over the right side,
-    since a left row that fails the condition is still emitted. FALSE and NULL leave no match: INNER and SEMI have no rows then, LEFT
-    and ANTI those of the left side."""
+    since a left row that fails the condition is still emitted. FALSE and NULL leave no match: INNER and SEMI have no rows then,
+    LEFT and ANTI those of the left side."""
     if not isinstance(node, Join) or node.condition is None:
         return node
     parts = unique(conjuncts(node.condition))

@@ -65,8 +65,9 @@ def equality_sides(part: Expression, left_count: int) -> tuple[Expression, Expre
 
 def _is_moved_time(side: Expression) -> bool:
     """Whether a side is a time as an interval join reads it: a column, perhaps moved, perhaps of another precision."""
-    return is_timestamp(side.type) and all(
-        node.function in ("CAST", "+", "-") for node in walk(side) if isinstance(node, Call)
+    nodes = list(walk(side))
+    return all(is_timestamp(node.type) for node in nodes if isinstance(node, InputRef)) and all(
+        node.function in ("CAST", "+", "-") for node in nodes if isinstance(node, Call)
     )
 
 

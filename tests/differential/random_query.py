@@ -304,7 +304,8 @@ class RandomQuery(StreamOnlyShapes):
         if self._random.random() < 0.8:
             return "SELECT"
         times = ", ".join(
-            f"'{source.sql.rsplit(' ', 1)[-1]}' = '{self._random.choice(('1 d', '0 s'))}'" for source in sources
+            f"'{source.sql.rsplit(' ', 1)[-1]}' = '{self._random.choice(('1 d', '0 s'))}'"
+            for source in sources
         )
         return f"SELECT /*+ STATE_TTL({times}) */"
 

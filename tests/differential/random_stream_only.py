@@ -30,7 +30,15 @@ PATTERNS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("PERMUTE(A, B)", ("AB", "BA")),
 )
 """A pattern and the ways to match it, the preferred first. X is not defined: it is any row."""
-RUNS = (("A+", 1, 0), ("A A*", 1, 0), ("(A | A)+", 1, 0), ("A{2,}", 2, 0), ("A+ A", 2, 0), ("A{1,2}", 1, 2), ("A A?", 1, 2))
+RUNS = (
+    ("A+", 1, 0),
+    ("A A*", 1, 0),
+    ("(A | A)+", 1, 0),
+    ("A{2,}", 2, 0),
+    ("A+ A", 2, 0),
+    ("A{1,2}", 1, 2),
+    ("A A?", 1, 2),
+)
 """Patterns of one variable, with the least and the most rows of a match; 0 is no end."""
 
 
@@ -103,10 +111,15 @@ class StreamOnlyShapes:
             return f"({' AND '.join(parts)})"
 
         def by_way(value: dict[str, str]) -> str:
-            whens = " ".join(f"WHEN way = {n} THEN {value[way]}" for n, way in enumerate(ways) if way in value)
+            whens = " ".join(
+                f"WHEN way = {n} THEN {value[way]}" for n, way in enumerate(ways) if way in value
+            )
             return f"CASE {whens} END"
 
-        counts, names_of_last = {w: f"CAST({len(w)} AS BIGINT)" for w in ways}, {w: f"'{w[-1]}'" for w in ways}
+        counts, names_of_last = (
+            {w: f"CAST({len(w)} AS BIGINT)" for w in ways},
+            {w: f"'{w[-1]}'" for w in ways},
+        )
         measures = [(self._name(), "COUNT(*)", by_way(counts), "big")]
         measures.append((self._name(), "CLASSIFIER()", f"CAST({by_way(names_of_last)} AS STRING)", "str"))
         measures.append(
@@ -119,7 +132,9 @@ class StreamOnlyShapes:
             found = {way: at(name, row) for way, row in rows.items() if row >= 0}
             measures.append((self._name(), f"{function}({variable}.{name})", by_way(found), kind))
         moment = f" WITHIN {SECOND.format(within)}" if within else ""
-        stream = self._recognized(source, over, measures, f"PATTERN ({pattern}){moment}", defined, "TO NEXT ROW")
+        stream = self._recognized(
+            source, over, measures, f"PATTERN ({pattern}){moment}", defined, "TO NEXT ROW"
+        )
         tests = {f"q{v}": condition for v, condition in conditions.items()}
         inner = ", ".join((*names, "ts", "1 AS e", *(f"({c}) AS {q}" for q, c in tests.items())))
         ahead = [
@@ -127,13 +142,13 @@ class StreamOnlyShapes:
             for name, row in itertools.product((*names, "ts", "e", *tests), range(3))
         ]
         way = " ".join(f"WHEN {fits(way)} THEN {n}" for n, way in enumerate(ways))
-        found = (
-            f"(SELECT *, CASE {way} END AS way FROM (SELECT {', '.join(ahead)} FROM (SELECT {inner} FROM {source})))"
-        )
+        found = f"(SELECT *, CASE {way} END AS way FROM (SELECT {', '.join(ahead)} FROM (SELECT {inner} FROM {source})))"
         items = [f"{at(key, 0)} AS {key}" for key, _ in keys] + [f"{m} AS {n}" for n, _, m, _ in measures]
         batch = f"(SELECT {', '.join(items)} FROM {found} WHERE way IS NOT NULL)"
         return self._select(
-            [*keys, *((n, kind) for n, _, _, kind in measures)], f"{both(stream, batch)} AS {self._name()}", 20
+            [*keys, *((n, kind) for n, _, _, kind in measures)],
+            f"{both(stream, batch)} AS {self._name()}",
+            20,
         )
 
     def _run(self, source: str, shown: Columns, keys: Columns, over: str) -> Relation:
@@ -150,9 +165,8 @@ class StreamOnlyShapes:
         match = f"{own}run, part"
         part = f"place / {most}" if most else "0"
         whole = f"OVER (PARTITION BY {match} ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)"
-        bounds = (
-            f"SELECT *, MIN(place) {whole} AS lowest, MAX(place) {whole} AS highest FROM (SELECT *, {part} AS part FROM ({placed}))"
-        )
+        parted = f"SELECT *, {part} AS part FROM ({placed})"
+        bounds = f"SELECT *, MIN(place) {whole} AS lowest, MAX(place) {whole} AS highest FROM ({parted})"
         (name, kind), (other, other_kind) = pick((*shown, ("ts", "ts"))), pick(shown)
         first, last = (f"MIN(CASE WHEN place = {at} THEN {name} END)" for at in ("lowest", "highest"))
         is_all = self._random.random() < 0.3
@@ -170,10 +184,16 @@ class StreamOnlyShapes:
         )
         columns = [*shown, ("ts", "ts")] if is_all else keys
         items = ", ".join((*(n for n, _ in columns), *(f"{m} AS {n}" for n, _, m, _ in measures)))
-        end = f"WHERE highest - lowest >= {least - 1}" if is_all else f"GROUP BY {match} HAVING COUNT(*) >= {least}"
+        end = (
+            f"WHERE highest - lowest >= {least - 1}"
+            if is_all
+            else f"GROUP BY {match} HAVING COUNT(*) >= {least}"
+        )
         batch = f"(SELECT {items} FROM ({bounds}) {end})"
         return self._select(
-            [*columns, *((n, kind) for n, _, _, kind in measures)], f"{both(stream, batch)} AS {self._name()}", 20
+            [*columns, *((n, kind) for n, _, _, kind in measures)],
+            f"{both(stream, batch)} AS {self._name()}",
+            20,
         )
 
     def _recognized(
@@ -246,7 +266,10 @@ class StreamOnlyShapes:
             name, columns = self._timed()
             source = Relation(name, columns, 20)
         pairs = [
-            (a, b) for a, k in source.columns for b, m in LOOKED_UP_COLUMNS if k == m and k in ("int", "big", "str")
+            (a, b)
+            for a, k in source.columns
+            for b, m in LOOKED_UP_COLUMNS
+            if k == m and k in ("int", "big", "str")
         ]
         if not pairs:
             return source
@@ -262,9 +285,8 @@ class StreamOnlyShapes:
         timed = f"(SELECT {names}, PROCTIME() AS proctime FROM {source.sql}) AS {left}"
         join = self._random.choice(("JOIN", "LEFT JOIN"))
         as_of = both(f" FOR SYSTEM_TIME AS OF {left}.proctime", "")
-        rest = (
-            f"{both(timed, f'(SELECT {names} FROM {source.sql}) AS {left}')} {join} l{as_of} AS {right} ON {' AND '.join(parts)}"
-        )
+        outer_rows = both(timed, f"(SELECT {names} FROM {source.sql}) AS {left}")
+        rest = f"{outer_rows} {join} l{as_of} AS {right} ON {' AND '.join(parts)}"
         shown = self._random.sample(outer, min(3, len(outer))) + self._random.sample(inner, 2)
         return self._select(shown, rest, 2 * source.size)
 
@@ -280,17 +302,17 @@ class StreamOnlyShapes:
         bag, element, number = self._name(), self._name(), self._name()
         distinct = self._random.choice(("", "DISTINCT "))
         where = self._where(source.columns)
-        grouped = f"(SELECT {key[0]}, COLLECT({distinct}{name}) AS {bag} FROM {source.sql}{where} GROUP BY {key[0]}) AS {self._name()}"
+        read = f"FROM {source.sql}{where}"
+        grouped = f"(SELECT {key[0]}, COLLECT({distinct}{name}) AS {bag} {read} GROUP BY {key[0]}) AS {self._name()}"
         is_left = self._random.random() < 0.4
         counted = self._random.choice(("", " WITH ORDINALITY"))
         names = f"{element}, {number}" if counted else element
         join, on = ("LEFT JOIN", " ON TRUE") if is_left else ("CROSS JOIN", "")
         stream = f"{grouped} {join} UNNEST({bag}){counted} AS {self._name()} ({names}){on}"
-        rows = f"(SELECT {key[0]}, {name} FROM {source.sql}{where}) AS {self._name()}"
+        rows = f"(SELECT {key[0]}, {name} {read}) AS {self._name()}"
         batch = f"SELECT {distinct}{key[0]}, {name} AS {element} FROM {rows} WHERE {name} IS NOT NULL"
         if is_left:
-            batch += (
-                f" UNION ALL SELECT {key[0]}, MIN({name}) AS {element} FROM {rows} GROUP BY {key[0]} HAVING COUNT({name}) = 0"
-            )
+            without = f"GROUP BY {key[0]} HAVING COUNT({name}) = 0"
+            batch += f" UNION ALL SELECT {key[0]}, MIN({name}) AS {element} FROM {rows} {without}"
         rest = both(stream, f"({batch}) AS {self._name()}")
         return self._select([key, (element, kind)], rest, source.size)
