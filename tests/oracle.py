@@ -127,9 +127,8 @@ class Engine:
         path.mkdir()
         if isinstance(rows, LookedUpRows):
             file = path / "rows.parquet"
-            self.run(
-                f"CREATE TABLE {name} ({columns}) WITH ('connector' = 'duckdb', 'path' = '{file}', 'lookup.cache' = '{rows.cache}')"
-            )
+            options = f"'connector' = 'duckdb', 'path' = '{file}', 'lookup.cache' = '{rows.cache}'"
+            self.run(f"CREATE TABLE {name} ({columns}) WITH ({options})")
             table = arrow_table(to_arrow_schema(self.table(name).physical_schema()), rows)
             pq.write_table(table, file)
             return table
