@@ -63,15 +63,11 @@ class RandomQuery(StreamOnlyShapes):
     """One query over tables `t`, `u`, `w` and `l`: `sql`, which a stream answers, and `batch_sql`, a statement with the same rows
     that batch engines answer too. State: the random numbers, and how many names are taken."""
 
-    def __init__(
-        self, seed: int, *, is_plain: bool = False, is_for_both: bool = False, has_changes: bool = True
-    ) -> None:
-        """`is_plain`: of what every batch engine answers; `is_for_both`: `sql` may run as a batch; `has_changes`: of tables
-        of changes too."""
+    def __init__(self, seed: int, *, is_plain: bool = False, is_for_both: bool = False) -> None:
+        """`is_plain`: with functions of every batch engine; `is_for_both`: `sql` itself may run as a batch."""
         self._random = random.Random(seed)
         self._is_plain = is_plain
-        self._has_changes = has_changes
-        self._shapes = SHAPES if is_plain or is_for_both else {**SHAPES, **STREAM_ONLY}
+        self._shapes = SHAPES if is_for_both else {**SHAPES, **STREAM_ONLY}
         self._names = 0
         self._start = self._random.choice(TIMES)
         self._is_in_order = self._random.random() < 0.5
@@ -90,7 +86,7 @@ class RandomQuery(StreamOnlyShapes):
         return {
             "t": (BASE + watermark, self._rows(self._base_row, self._random.randrange(18))),
             "u": (OTHER + watermark, self._rows(self._other_row, self._random.randrange(12))),
-            **({"w": self._changes()} if self._has_changes and re.search(r"\bw\b", self.sql) else {}),
+            **({"w": self._changes()} if re.search(r"\bw\b", self.sql) else {}),
             **({"l": self._looked_up_rows()} if re.search(r"\bl\b", self.sql) else {}),
         }
 
@@ -225,7 +221,7 @@ class RandomQuery(StreamOnlyShapes):
 
     def _table(self, depth: int) -> Relation:
         tables = [("t", BASE_COLUMNS), ("u", OTHER_COLUMNS), ("w", CHANGED_COLUMNS)]
-        name, columns = self._random.choice(tables if self._has_changes else tables[:2])
+        name, columns = self._random.choice(tables)
         return Relation(name, columns, 20)
 
     def _select(self, items: list[tuple[str, str]], rest: str, size: int, head: str = "SELECT") -> Relation:

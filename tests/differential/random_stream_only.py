@@ -218,7 +218,7 @@ class StreamOnlyShapes:
     def _logged(self, depth: int) -> Relation:
         """What the changes of a relation leave: as a relation again, or added up."""
         form = self._random.choice(("again", "again", "added", "by key"))
-        if form == "by key" and self._has_changes:
+        if form == "by key":
             return self._logged_by_key()
         source = self._relation(depth - 1)
         columns = [c for c in source.columns if c[1] in KEY_KINDS or form == "again"][:4]
