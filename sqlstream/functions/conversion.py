@@ -19,7 +19,7 @@ def _check_parts(source: LogicalType, target: LogicalType) -> None:
     if source.root is TypeRoot.MULTISET:
         raise UserError(
             "SS3106",
-            f"CAST of {source} to {target} is not supported",
+            f"CAST of {source.with_nullable(True)} to {target.with_nullable(True)} is not supported",
             hint="CAST the values before they are collected",
         )
     for a, b in ((source.element, target.element), (source.key, target.key)):
