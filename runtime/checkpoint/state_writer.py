@@ -61,8 +61,8 @@ class StateWriter:
         """The tables of one subtask's operators, by operator id; without any table no file is written. ExternalError SS5001 with
         the cause when the store takes no more.
 
-        A table has the one segment that was written: it follows those of an earlier checkpoint when it is an increment. An increment
-        without rows has none, and where all tables are such no file is written."""
+        A table has the one segment that was written: it follows those of an earlier checkpoint when it is an increment. An
+        increment without rows has none, and where all tables are such no file is written."""
         try:
             written = self._write_files(name, _tables_of(snapshots))
         except BaseException:
