@@ -10,8 +10,8 @@ from sqlstream.date_pattern import PARSED_LETTERS, Token
 
 @dataclasses.dataclass(frozen=True)
 class TimeForm:
-    """Text of a time: a regular expression of the whole text, and the letter of each of its groups (y M d H m s S, or Y for a year
-    of two digits)."""
+    """Text of a time: a regular expression of the whole text, and what each of its groups is: a letter of y M d H m s S, or Y for
+    a year of two digits."""
 
     regex: str
     groups: tuple[str, ...]
