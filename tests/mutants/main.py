@@ -17,6 +17,7 @@ import json
 import queue
 import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -144,7 +145,7 @@ def _recorded_calls(copy: PrivateCopy, workers: int, *, has_commands: bool) -> d
     if missing:
         print(f"recording what {len(missing)} test files call", flush=True)
         with tempfile.TemporaryDirectory() as directory:
-            environment = {**copy.environment(), "SQLSTREAM_MUTANTS_CALLS": directory}
+            environment = {**copy.environment(), "MUTANTS_CALLS": directory}
             command = [*_pytest(), "-p", "calls", "-n", str(workers), "--dist", "loadfile", *missing]
             done = subprocess.run(command, cwd=copy.path, env=environment, check=False)
             failed = sorted(f.stem.replace("~", "/") for f in Path(directory).glob("*.failed"))
@@ -231,6 +232,8 @@ def _run(copy: PrivateCopy, tests: list[str], timeout_s: float) -> str:
         return ending
     if process.returncode in (0, 5):
         return ""
+    if process.returncode < 0:
+        return f"the tests died of {signal.Signals(-process.returncode).name}"
     # Names of parameters may hold spaces.
     failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", text, re.M)
     return failed.group(1) if failed else (text.strip().splitlines() or ["the tests broke off"])[-1]
