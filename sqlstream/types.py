@@ -235,6 +235,11 @@ def is_string(t: LogicalType) -> bool:
     return t.root in STRING_ROOTS
 
 
+def are_stored_alike(a: LogicalType, b: LogicalType) -> bool:
+    """Whether equal values of both have the same bytes, so that rows meet by them: of one type, or texts of any length."""
+    return (is_string(a) and is_string(b)) or a.with_nullable(True).same_as(b.with_nullable(True))
+
+
 def is_timestamp(t: LogicalType) -> bool:
     return t.root in TIMESTAMP_ROOTS
 

@@ -63,6 +63,14 @@ class ChangedRows(list[Row]):
         self.mode = mode
 
 
+class LookedUpRows(list[Row]):
+    """The rows of a table that lookup joins read, with this cache."""
+
+    def __init__(self, rows: Iterable[Row], cache: str) -> None:
+        super().__init__(rows)
+        self.cache = cache
+
+
 @dataclasses.dataclass(frozen=True)
 class Finished:
     """A job that has ended: its final rows, and the metrics of all its operators, added by name."""
@@ -117,6 +125,13 @@ class Engine:
         """
         path = self._directory / f"{next(self._numbers)}_{name}"
         path.mkdir()
+        if isinstance(rows, LookedUpRows):
+            file = path / "rows.parquet"
+            options = f"'connector' = 'duckdb', 'path' = '{file}', 'lookup.cache' = '{rows.cache}'"
+            self.run(f"CREATE TABLE {name} ({columns}) WITH ({options})")
+            table = arrow_table(to_arrow_schema(self.table(name).physical_schema()), rows)
+            pq.write_table(table, file)
+            return table
         if isinstance(rows, ChangedRows):
             options += f", 'changelog.mode' = '{rows.mode}', 'changelog.op-column' = 'op'"
         self.run(
@@ -211,8 +226,10 @@ class Differential:
         batch_rows: int = 7,
         files: int | None = None,
         is_dealt: bool = False,
+        batch_sql: str = "",
     ) -> list[Row]:
-        """Run a query on both and return its rows, which must be the same. `sql`: views and settings, then one SELECT."""
+        """Run a query on both and return its rows, which must be the same. `sql`: views and settings, then one SELECT;
+        `batch_sql`: what DuckDB is to answer, where that is another SELECT."""
         self._engine.configure(parallelism, batch_rows)
         arrow = {
             name: self._engine.create(name, columns, rows, files or parallelism, is_dealt=is_dealt)
@@ -220,7 +237,11 @@ class Differential:
         }
         (found,) = self._engine.run(sql)
         actual = rows_of(found.table)
-        for plan in (found.plan.relational[0], found.plan.optimised[0]):
+        batch = found.plan
+        if batch_sql:
+            (statement,) = parse_statements(batch_sql)
+            batch = self._engine.compile(statement)
+        for plan in (batch.relational[0], batch.optimised[0]):
             hosted = HostedFunctions()
             lowered = lower_duckdb(plan, {name: name for name in arrow}, self._engine.time_zone, hosted)
             expected = duckdb_answer(lowered, found.schema, arrow, hosted.found)

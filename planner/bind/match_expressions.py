@@ -59,7 +59,8 @@ class _ColumnBinder(ScalarBinder):
         if isinstance(node, exp.Column):
             self.count(1, node)
             return self.bind_column(node)
-        if isinstance(node, nodes.FunctionCall):
+        # A call with clauses is bound as it is elsewhere, and its arguments with the meaning that they have here.
+        if isinstance(node, nodes.FunctionCall) and not isinstance(node, nodes.JsonCall | nodes.OrderedCall):
             self.count(1, node)
             return self.bind_function(node)
         return super()._bind(node)

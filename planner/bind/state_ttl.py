@@ -33,11 +33,13 @@ class StateTtl:
                     span=option.value_span,
                     hint="write a number and a unit such as '12 h' or '1 d'; '0 s' keeps rows for ever",
                 ) from error
+        self._is_joined = False
         self._names: set[str] = set()
         self._used: set[str] = set()
 
     def joined(self, item: FromItem, left: FromItem, right: FromItem) -> FromItem:
         """The join of the two, with what the hints say of its sides."""
+        self._is_joined = True
         if not self._ttls:
             return item
         ttls = self._of(left), self._of(right)
@@ -45,7 +47,8 @@ class StateTtl:
 
     def grouped(self, node: RelationalNode, source: FromItem) -> RelationalNode:
         """The SELECT over `source`, with what the hints say of its only table."""
-        if not self._ttls:
+        # A half join has the columns of its left table alone, and is a join all the same.
+        if not self._ttls or self._is_joined:
             return node
         ttl_ms = self._of(source)
         if ttl_ms is not None:

@@ -40,6 +40,7 @@ from sqlstream.expressions import (
     walk,
 )
 from sqlstream.functions import AGGREGATE_FUNCTIONS
+from sqlstream.functions.comparison import NESTED
 from sqlstream.schema import Field, Schema
 from sqlstream.types import BIGINT, BOOLEAN, LogicalType, TypeRoot
 
@@ -286,19 +287,10 @@ class _Attaching:
             return value
         type_ = self._query.schema.types[0]
         # Of several values any is as good: SINGLE_ROW fails.
-        any_value = "ARRAY_AGG" if type_.root is TypeRoot.ROW else "MIN"
-        try:
-            value, count = self._aggregated(_unordered(self._query), (any_value, (0,)), ("COUNT", ()))
-        except UserError as error:
-            if error.code != "SS2006":
-                raise
-            raise UserError(
-                "SS3474",
-                f"a subquery of type {type_.with_nullable(True)} must have one row at most to be a value",
-                span=self._subquery.span,
-                hint="add LIMIT 1 to the subquery, or aggregate its rows",
-            ) from None
-        if type_.root is TypeRoot.ROW:
+        is_compared = type_.root not in NESTED
+        any_value = "MIN" if is_compared else "ARRAY_AGG"
+        value, count = self._aggregated(_unordered(self._query), (any_value, (0,)), ("COUNT", ()))
+        if not is_compared:
             value = self._call("ITEM", value, Literal(1, sql.INT.not_null()))
         return Call("SINGLE_ROW", (value, count), value.type, self._subquery.span)
 

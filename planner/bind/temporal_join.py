@@ -16,7 +16,7 @@ from planner.rules.join_keys import equality_sides, project_join_keys
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal, conjunction, conjuncts, substitute
 from sqlstream.schema import Field, Schema
-from sqlstream.types import BOOLEAN, STRING_ROOTS, is_integer
+from sqlstream.types import BOOLEAN, are_stored_alike, is_integer
 
 _VERSION_TIME, _IS_VALID = "$version_time", "$is_valid"
 _HINT = (
@@ -128,8 +128,7 @@ def _equal_columns(part: Expression, left_count: int) -> tuple[int, int] | None:
     left, right = sides
     if not isinstance(left, InputRef) or not isinstance(right, InputRef):
         return None
-    types = left.type.with_nullable(True), right.type.with_nullable(True)
-    is_same = types[0].same_as(types[1]) or {t.root for t in types} <= set(STRING_ROOTS)
+    is_same = are_stored_alike(left.type, right.type)
     return (left.index, right.index - left_count) if is_same else None
 
 

@@ -24,6 +24,7 @@ from planner.relational.nodes import Join
 from sqlstream.expressions import Call, Expression, InputRef, conjunction, conjuncts
 from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
 from sqlstream.specs import IntervalJoinSpec, JoinKind, JoinSpec, WindowJoinSpec, WindowKind
+from sqlstream.types import are_stored_alike
 
 _LEFT, _RIGHT = 0, 1
 BROADCAST = Exchange(ExchangeKind.BROADCAST)
@@ -80,13 +81,13 @@ def _refuse_ttls(node: Join, what: str) -> None:
 
 
 def equal_columns(part: Expression, left_count: int) -> Pair | None:
-    """(left column, right column) of an equality of two columns of one type, the right one in its side's numbers."""
+    """(left column, right column) of an equality of columns with values stored alike, the right one in its side's numbers."""
     if not isinstance(part, Call) or part.function != "=":
         return None
     first, second = part.args
     if not isinstance(first, InputRef) or not isinstance(second, InputRef):
         return None
-    if not first.type.with_nullable(True).same_as(second.type.with_nullable(True)):
+    if not are_stored_alike(first.type, second.type):
         return None
     low, high = sorted((first.index, second.index))
     return (low, high - left_count) if low < left_count <= high else None

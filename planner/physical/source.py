@@ -23,7 +23,7 @@ from sqlstream.specs import SourceSpec, ValuesSpec
 from sqlstream.specs.watermark import ROW_WATERMARK_COLUMN, EmitStrategy
 from sqlstream.spi.changelog_options import has_tombstones
 from sqlstream.spi.connector import ConnectorDescriptor
-from sqlstream.types import BIGINT
+from sqlstream.types import BIGINT, is_rowtime
 
 
 def plan_source(planning: Planning, node: TableScan) -> PhysicalNode:
@@ -111,14 +111,15 @@ def scan_spec(node: TableScan, descriptor: ConnectorDescriptor) -> SourceSpec:
 
 
 def plan_values(planning: Planning, node: Values) -> PhysicalNode:
-    """Literal rows, emitted by one subtask."""
+    """Literal rows, emitted by one subtask. No row is behind the watermark where there is none."""
+    times = frozenset(i for i, t in enumerate(node.schema.types) if not node.rows and is_rowtime(t))
     description = describe("Values", rows=str(len(node.rows)), fields=f"[{', '.join(node.schema.names)}]")
     return planning.node(
         "Source: Values",
         ValuesSpec(rows=node.rows),
         (),
         node.schema,
-        Traits(),
+        Traits(times=times),
         description,
         node.span,
         parallelism=1,

@@ -13,6 +13,7 @@ from sqlstream.expressions import (
     conjuncts,
     inputs_of,
     remap,
+    walk,
 )
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.schema import Field, Schema
@@ -22,7 +23,7 @@ from sqlstream.types import is_interval, is_timestamp
 def project_join_keys(node: RelationalNode) -> RelationalNode:
     """`f(left) = g(right)` becomes an equality of two columns that Projects below the join compute.
 
-    Equalities of times stay unchanged: an interval join reads `a = b + INTERVAL …` as bounds.
+    Equalities of times that are moved by intervals stay unchanged: an interval join reads `a = b + INTERVAL …` as bounds.
     """
     if not isinstance(node, Join) or node.condition is None:
         return node
@@ -34,7 +35,7 @@ def project_join_keys(node: RelationalNode) -> RelationalNode:
         if (
             sides is None
             or _is_column_pair(sides)
-            or is_timestamp(sides[0].type)
+            or all(map(_is_moved_time, sides))
             or is_interval(sides[0].type)
         ):
             continue
@@ -60,6 +61,14 @@ def equality_sides(part: Expression, left_count: int) -> tuple[Expression, Expre
     if max(b) < left_count <= min(a):
         return second, first
     return None
+
+
+def _is_moved_time(side: Expression) -> bool:
+    """Whether a side is a time as an interval join reads it: a column, perhaps moved, perhaps of another precision."""
+    nodes = list(walk(side))
+    return all(is_timestamp(node.type) for node in nodes if isinstance(node, InputRef)) and all(
+        node.function in ("CAST", "+", "-") for node in nodes if isinstance(node, Call)
+    )
 
 
 def _is_column_pair(sides: tuple[Expression, Expression]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -20,17 +20,21 @@ from runtime.evaluate.kernel import (
     literal_of,
     null_mask,
     numbers,
+    rows_of,
     with_int_parameters,
 )
 from runtime.evaluate.lists import (
+    Elements,
     Lists,
     codes_of,
-    first_of_equal,
-    is_among,
+    compared_places,
+    distinct_places,
     joined_nulls,
     list_column,
+    lists_of,
     one_after_another,
     ranks_of,
+    taken,
 )
 from runtime.evaluate.ordered_lists import ordered_array, ordered_list
 from sqlstream.arrow import to_arrow_type
@@ -48,6 +52,16 @@ def _making(kernel: Callable[..., pa.Array]) -> Builder:
     return build
 
 
+def _of_lists(kernel: Callable[..., pa.Array]) -> Builder:
+    """`kernel(target, *lists)` of arguments that are arrays, without a copy of those that are constant."""
+
+    def build(call: Call, context: EvaluationContext) -> Kernel:
+        target = to_arrow_type(call.type)
+        return lambda *args: kernel(target, *(lists_of(arg, rows_of(*args)) for arg in args))
+
+    return build
+
+
 def _of_elements(column: pa.Array) -> Lists:
     """Each row of a column as a list of one element."""
     rows = len(column)
@@ -56,20 +70,21 @@ def _of_elements(column: pa.Array) -> Lists:
 
 def _append(target: pa.DataType, array: pa.Array, element: pa.Array) -> pa.Array:
     lists = Lists.of(array)
-    lengths, values = one_after_another([lists, _of_elements(element)])
-    return list_column(target, lengths, values, lists.nulls)
+    return _one_list(target, [lists, _of_elements(element)], lists.nulls)
 
 
 def _prepend(target: pa.DataType, array: pa.Array, element: pa.Array) -> pa.Array:
     lists = Lists.of(array)
-    lengths, values = one_after_another([_of_elements(element), lists])
-    return list_column(target, lengths, values, lists.nulls)
+    return _one_list(target, [_of_elements(element), lists], lists.nulls)
 
 
-def _concat(target: pa.DataType, *arrays: pa.Array) -> pa.Array:
-    lists = [Lists.of(array) for array in arrays]
-    lengths, values = one_after_another(lists)
-    return list_column(target, lengths, values, joined_nulls(*(part.nulls for part in lists)))
+def _concat(target: pa.DataType, *parts: Lists) -> pa.Array:
+    return _one_list(target, parts, joined_nulls(*(part.nulls for part in parts)))
+
+
+def _one_list(target: pa.DataType, parts: Sequence[Lists], nulls: Values | None) -> pa.Array:
+    lengths, values, places = one_after_another(parts)
+    return list_column(target, lengths, taken(values, places), nulls)
 
 
 def _matches(array: pa.Array, element: pa.Array) -> tuple[Lists, Values]:
@@ -105,27 +120,23 @@ def _kept(target: pa.DataType, lists: Lists, chosen: Values) -> pa.Array:
     return list_column(target, lengths, lists.elements().take(pa.array(chosen)), lists.nulls)
 
 
-def _distinct(target: pa.DataType, array: pa.Array) -> pa.Array:
-    lists = Lists.of(array)
-    (codes,) = codes_of(lists.elements())
-    return _kept(target, lists, first_of_equal(lists.owners(), codes))
+def _distinct(target: pa.DataType, lists: Lists) -> pa.Array:
+    kept, counts = distinct_places(lists.positions(), lists.lengths, Elements.of(lists.values))
+    return list_column(target, counts, taken(lists.values, kept), lists.nulls)
 
 
-def _union(target: pa.DataType, left: pa.Array, right: pa.Array) -> pa.Array:
-    return _distinct(target, _concat(target, left, right))
+def _union(target: pa.DataType, *parts: Lists) -> pa.Array:
+    lengths, values, places = one_after_another(parts)
+    kept, counts = distinct_places(places, lengths, Elements.of(values))
+    return list_column(target, counts, taken(values, kept), joined_nulls(*(part.nulls for part in parts)))
 
 
-def _against(target: pa.DataType, left: pa.Array, right: pa.Array, *, keeps_common: bool) -> pa.Array:
+def _against(target: pa.DataType, lists: Lists, others: Lists, *, keeps_common: bool) -> pa.Array:
     """The distinct elements of the left array that the right one has, or has not."""
-    lists, others = Lists.of(left), Lists.of(right)
-    codes, other_codes = codes_of(lists.elements(), others.elements())
-    owners = lists.owners()
-    is_common = is_among(owners, codes, others.owners(), other_codes)
-    chosen = np.flatnonzero(is_common if keeps_common else ~is_common)
-    chosen = chosen[first_of_equal(owners[chosen], codes[chosen])]
-    kept = _kept(target, lists, chosen)
     nulls = joined_nulls(lists.nulls, others.nulls)
-    return kept if nulls is None else pc.if_else(pa.array(nulls), pa.scalar(None, target), kept)
+    elements = Elements.of(pa.concat_arrays([lists.values, others.values]))
+    kept, counts = compared_places(lists.without(nulls), others, elements, keeps_common=keeps_common)
+    return list_column(target, counts, taken(lists.values, kept), nulls)
 
 
 def _reverse(target: pa.DataType, array: pa.Array) -> pa.Array:
@@ -233,14 +244,14 @@ def _split(call: Call, context: EvaluationContext) -> Kernel:
 BUILDERS: dict[str, Builder] = {
     "ARRAY_APPEND": _making(_append),
     "ARRAY_PREPEND": _making(_prepend),
-    "ARRAY_CONCAT": _making(_concat),
+    "ARRAY_CONCAT": _of_lists(_concat),
     "ARRAY_CONTAINS": _making(_contains),
     "ARRAY_POSITION": _making(_position),
     "ARRAY_REMOVE": _making(_remove),
-    "ARRAY_DISTINCT": _making(_distinct),
-    "ARRAY_UNION": _making(_union),
-    "ARRAY_EXCEPT": _making(functools.partial(_against, keeps_common=False)),
-    "ARRAY_INTERSECT": _making(functools.partial(_against, keeps_common=True)),
+    "ARRAY_DISTINCT": _of_lists(_distinct),
+    "ARRAY_UNION": _of_lists(_union),
+    "ARRAY_EXCEPT": _of_lists(functools.partial(_against, keeps_common=False)),
+    "ARRAY_INTERSECT": _of_lists(functools.partial(_against, keeps_common=True)),
     "ARRAY_REVERSE": _making(_reverse),
     "ARRAY_SLICE": with_int_parameters(_making(_slice)),
     "ARRAY_SORT": _making(_sort),

@@ -282,14 +282,14 @@ def _map(source: LogicalType, target: LogicalType, time_zone: str, is_try: bool)
         entries = Lists.of(value)
         owners, given = entries.owners(), entries.elements().flatten()
         keys, items = (k(column) for k, column in zip(kernels, given, strict=True))
-        nulls = entries.nulls
+        nulls, lengths = entries.nulls, entries.lengths
         if is_try:
             lost = [failures(g, c, s, t) for g, c, (s, t) in zip(given, (keys, items), pairs, strict=True)]
             has_failed = entries.counted(lost[0] | lost[1]) > 0
             nulls = has_failed if nulls is None else nulls | has_failed
             kept = pa.array(np.flatnonzero(~has_failed[owners]))
-            owners, keys, items = owners[kept.to_numpy()], keys.take(kept), items.take(kept)
-        return last_kept(arrow, owners, entries.rows, keys, items, nulls)
+            lengths, keys, items = lengths * ~has_failed, keys.take(kept), items.take(kept)
+        return last_kept(arrow, lengths, keys, items, nulls)
 
     return kernel
 

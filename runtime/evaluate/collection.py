@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,9 +20,8 @@ from runtime.evaluate.kernel import (
     refuse,
     rows_of,
 )
-from runtime.evaluate.lists import Lists
+from runtime.evaluate.lists import Lists, last_kept
 from sqlstream.arrow import to_arrow_type
-from sqlstream.errors import UserError
 from sqlstream.expressions import Call
 from sqlstream.types import NESTED_ROOTS, TypeRoot
 
@@ -79,24 +76,8 @@ def _map(call: Call, context: EvaluationContext) -> Kernel:
 def _map_of_entries(*args: Datum) -> pa.Array:
     rows, width = rows_of(*args), len(args) // 2
     keys, values = _interleaved(list(args[0::2]), rows), _interleaved(list(args[1::2]), rows)
-    if keys.null_count:
-        raise UserError("SS5107", "a key of a MAP is NULL", hint="give NULL another value: COALESCE(key, …)")
-    kept = _last_of_equal(keys, rows, width)
-    if len(kept) == len(keys):
-        return pa.MapArray.from_arrays(_offsets(rows, width), keys, values)
-    offsets = np.searchsorted(kept, np.arange(0, (rows + 1) * width, width)).astype(np.int32)
-    places = pa.array(kept)
-    return pa.MapArray.from_arrays(pa.array(offsets), keys.take(places), values.take(places))
-
-
-def _last_of_equal(keys: pa.Array, rows: int, width: int) -> Any:
-    """Positions of the keys, `width` in a row, that no later key of their row equals."""
-    if width == 1 or not rows:
-        return np.arange(len(keys))
-    encoded = keys.dictionary_encode()
-    codes = encoded.indices.to_numpy() + np.repeat(np.arange(rows), width) * len(encoded.dictionary)
-    _, last = np.unique(codes[::-1], return_index=True)
-    return np.sort(len(keys) - 1 - last)
+    lengths = np.full(rows, width)
+    return last_kept(pa.map_(keys.type, values.type), lengths, keys, values, None)
 
 
 def _item(call: Call, context: EvaluationContext) -> Kernel:

@@ -1,7 +1,4 @@
-"""Lists of a column as positions of their elements: what the functions of arrays and maps compute with.
-
-Elements are compared by codes: whole numbers that are equal where the elements are.
-"""
+"""Lists of a column as positions of their elements: what the functions of arrays and maps compute with."""
 
 from __future__ import annotations
 
@@ -13,7 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.kernel import Values, null_mask
+from runtime.evaluate.kernel import Datum, Values, null_mask
+from runtime.kernels import equal_elements
+from runtime.kernels.buffers import view_buffer, view_offsets
+from runtime.kernels.hashing import hash_columns
+from runtime.kernels.words import WordColumn, read_column
 from sqlstream.errors import UserError
 
 
@@ -34,6 +35,14 @@ class Lists:
         lengths = np.diff(offsets)
         return Lists(offsets[:-1], lengths if nulls is None else lengths * ~nulls, column.values, nulls)
 
+    @staticmethod
+    def repeated(constant: pa.Scalar, rows: int) -> Lists:
+        """The list of a constant, or NULL, in each row."""
+        if not constant.is_valid:
+            nothing = np.zeros(rows, np.int64)
+            return Lists(nothing, nothing, pa.array([], constant.type.value_type), np.ones(rows, bool))
+        return Lists(np.zeros(rows, np.int64), np.full(rows, len(constant.values)), constant.values, None)
+
     @property
     def rows(self) -> int:
         return len(self.starts)
@@ -42,23 +51,46 @@ class Lists:
         """The row of each element, in the order of `positions`."""
         return np.repeat(np.arange(self.rows), self.lengths)
 
+    def bounds(self) -> Values:
+        """int64[rows + 1]: where the elements of each row begin in the order of `positions`, and where the last end."""
+        return bounds_of(self.lengths)
+
     def positions(self) -> Values:
         """The places of all elements in `values`, row by row."""
-        return self.starts_repeated() + self.ordinals()
+        bounds = self.bounds()
+        places = np.empty(bounds[-1], np.int64)
+        equal_elements.places_into(places, bounds[:-1], self.starts, self.lengths, 0)
+        return places
 
     def ordinals(self) -> Values:
         """The number of each element in its row, from 0."""
         before = np.cumsum(self.lengths) - self.lengths
         return np.arange(int(self.lengths.sum())) - np.repeat(before, self.lengths)
 
-    def starts_repeated(self) -> Values:
-        return np.repeat(self.starts, self.lengths)
-
     def elements(self) -> pa.Array:
         """All elements, row by row."""
         if self.is_compact():
             return self.values.slice(int(self.starts[0]) if self.rows else 0, int(self.lengths.sum()))
         return self.values.take(pa.array(self.positions()))
+
+    def trimmed(self) -> Lists:
+        """The same lists over no more values than they need."""
+        if self.is_compact():
+            return Lists(
+                self.starts - self.starts[0] if self.rows else self.starts,
+                self.lengths,
+                self.elements(),
+                self.nulls,
+            )
+        if len(self.values) <= int(self.lengths.sum()):
+            return self
+        return Lists(self.bounds()[:-1], self.lengths, self.elements(), self.nulls)
+
+    def without(self, nulls: Values | None) -> Lists:
+        """These lists, but none in the rows where the mask is true."""
+        if nulls is None:
+            return self
+        return Lists(self.starts, self.lengths * ~nulls, self.values, joined_nulls(self.nulls, nulls))
 
     def is_compact(self) -> bool:
         """Whether the elements stand one after another."""
@@ -75,8 +107,27 @@ def joined_nulls(*masks: Values | None) -> Values | None:
     return np.logical_or.reduce(given) if given else None
 
 
+def bounds_of(lengths: Values) -> Values:
+    """int64[n + 1]: where each of n lists that follow each other begins, and where the last ends."""
+    bounds = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=bounds[1:])
+    return bounds
+
+
 def offsets_of(lengths: Values) -> pa.Array:
-    return pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
+    return pa.array(bounds_of(lengths).astype(np.int32))
+
+
+def lists_of(datum: Datum, rows: int) -> Lists:
+    """The lists of a column or a constant, over no more values than they need."""
+    return Lists.of(datum).trimmed() if isinstance(datum, pa.Array) else Lists.repeated(datum, rows)
+
+
+def taken(values: pa.Array, places: Values) -> pa.Array:
+    """The values at these places; without a copy when these are all, in order."""
+    if len(places) == len(values) and np.array_equal(places, np.arange(len(values))):
+        return values
+    return values.take(pa.array(places))
 
 
 def list_column(target: pa.DataType, lengths: Values, values: pa.Array, nulls: Values | None) -> pa.Array:
@@ -117,39 +168,97 @@ def _codes(column: pa.Array) -> Values:
     return pc.fill_null(indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def first_of_equal(owners: Values, codes: Values) -> Values:
-    """Positions, ascending, of the elements that no earlier element of their row equals."""
-    _, first = np.unique(_pairs(owners, codes), return_index=True)
-    return np.sort(first)
+@dataclasses.dataclass(frozen=True)
+class Elements:
+    """Values as `runtime.kernels.equal_elements` compares them: codes, and the bytes of texts that have equal ones."""
+
+    codes: Values
+    data: Values
+    offsets: Values
+
+    @staticmethod
+    def of(column: pa.Array) -> Elements:
+        """NULL is equal to itself, and so is NaN; -0.0 is 0.0."""
+        no_bytes, no_offsets = np.empty(0, np.uint8), np.empty(0, np.int32)
+        if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+            offsets, _ = view_offsets(column)
+            data = view_buffer(column.buffers()[2], np.uint8, 0, int(offsets[-1]))
+            codes = hash_columns([column]).view(np.int64)
+            is_taken = codes == equal_elements.NULL_CODE
+            codes = np.where(is_taken, 0, codes) if is_taken.any() else codes
+            return Elements(_with_null_codes(codes, column), data, offsets)
+        if pa.types.is_primitive(column.type):
+            words = read_column(column)
+            assert isinstance(words, WordColumn)
+            codes = words.words.view(np.int64)
+            if not column.null_count or not (codes == equal_elements.NULL_CODE).any():
+                return Elements(_with_null_codes(codes, column), no_bytes, no_offsets)
+        return Elements(_with_null_codes(_codes(column), column), no_bytes, no_offsets)
 
 
-def last_of_equal(owners: Values, codes: Values) -> Values:
-    """Positions, ascending, of the elements that no later element of their row equals."""
-    _, last = np.unique(_pairs(owners, codes)[::-1], return_index=True)
-    return np.sort(len(codes) - 1 - last)
+def _with_null_codes(codes: Values, column: pa.Array) -> Values:
+    nulls = null_mask(column)
+    return np.ascontiguousarray(codes if nulls is None else np.where(nulls, equal_elements.NULL_CODE, codes))
 
 
-def is_among(owners: Values, codes: Values, others: Values, other_codes: Values) -> Values:
-    """bool[n]: whether the element is among those of the same row in `others`."""
-    width = max(int(codes.max(initial=0)), int(other_codes.max(initial=0))) + 2
-    return np.isin(owners * width + codes, others * width + other_codes)
+def distinct_places(
+    places: Values, lengths: Values, elements: Elements, *, is_last: bool = False
+) -> tuple[Values, Values]:
+    """Of lists whose elements are at `places`: the places of the first (last) of equal elements, and how many each list has."""
+    kept, counts = np.empty(len(places), np.int64), np.empty(len(lengths), np.int64)
+    count = equal_elements.distinct_into(
+        kept,
+        counts,
+        places,
+        bounds_of(lengths),
+        elements.codes,
+        elements.data,
+        elements.offsets,
+        _slots(lengths),
+        is_last,
+    )
+    return kept[:count], counts
+
+
+def compared_places(
+    lists: Lists, others: Lists, elements: Elements, *, keeps_common: bool
+) -> tuple[Values, Values]:
+    """The places of the distinct elements of each list that the other list of its row has, or has not, and how many each has.
+    `elements`: the values of the lists, then those of the others."""
+    places, other_places = lists.positions(), others.positions() + len(lists.values)
+    kept, counts = np.empty(len(places), np.int64), np.empty(lists.rows, np.int64)
+    count = equal_elements.compared_into(
+        *(kept, counts, places, lists.bounds(), other_places, others.bounds()),
+        *(elements.codes, elements.data, elements.offsets),
+        *(_slots(lists.lengths), _slots(others.lengths)),
+        keeps_common,
+    )
+    return kept[:count], counts
+
+
+def _slots(lengths: Values) -> Values:
+    longest = int(lengths.max(initial=0))
+    size = 1 << (2 * longest).bit_length() if longest > equal_elements.FEW_MAX else 0
+    return np.full(size, -1, np.int32)
 
 
 def last_kept(
-    target: pa.DataType, owners: Values, rows: int, keys: pa.Array, items: pa.Array, nulls: Values | None
+    target: pa.DataType,
+    lengths: Values,
+    keys: pa.Array,
+    items: pa.Array,
+    nulls: Values | None,
+    places: Values | None = None,
 ) -> pa.Array:
-    """The map column of these entries, by row; of equal keys the last is kept. UserError SS5107 for a key that is NULL."""
+    """The map column of these entries (at `places`, where given), by row; of equal keys the last is kept.
+
+    UserError SS5107 for a key that is NULL.
+    """
     if keys.null_count:
         raise UserError("SS5107", "a key of a MAP is NULL", hint="give NULL another value: COALESCE(key, …)")
-    (codes,) = codes_of(keys)
-    kept = last_of_equal(owners, codes)
-    places = pa.array(kept)
-    lengths = np.bincount(owners[kept], minlength=rows)
-    return map_column(target, lengths, keys.take(places), items.take(places), nulls)
-
-
-def _pairs(owners: Values, codes: Values) -> Values:
-    return owners * (int(codes.max(initial=0)) + 2) + codes
+    given = np.arange(len(keys)) if places is None else places
+    kept, counts = distinct_places(given, lengths, Elements.of(keys), is_last=True)
+    return map_column(target, counts, taken(keys, kept), taken(items, kept), nulls)
 
 
 def ranks_of(values: pa.Array) -> Values:
@@ -160,12 +269,14 @@ def ranks_of(values: pa.Array) -> Values:
     return ranks
 
 
-def one_after_another(lists: Sequence[Lists]) -> tuple[Values, pa.Array]:
-    """The lists of several columns, row by row: int64 lengths, and the elements."""
-    values = pa.concat_arrays([part.values for part in lists])
-    shifts = np.cumsum([0, *(len(part.values) for part in lists[:-1])])
-    owners = np.concatenate([part.owners() for part in lists])
-    places = np.concatenate([p.positions() + shift for p, shift in zip(lists, shifts, strict=True)])
-    order = np.argsort(owners, kind="stable")
-    lengths = np.sum([part.lengths for part in lists], axis=0)
-    return lengths, values.take(pa.array(places[order]))
+def one_after_another(lists: Sequence[Lists]) -> tuple[Values, pa.Array, Values]:
+    """The lists of several columns, row by row: int64 lengths, values, and the places of the elements in them."""
+    trimmed = [part.trimmed() for part in lists]
+    values = pa.concat_arrays([part.values for part in trimmed])
+    lengths = np.sum([part.lengths for part in trimmed], axis=0)
+    bounds = bounds_of(lengths)
+    places, cursors, shift = np.empty(bounds[-1], np.int64), bounds[:-1], 0
+    for part in trimmed:
+        equal_elements.places_into(places, cursors, part.starts, part.lengths, shift)
+        shift += len(part.values)
+    return lengths, values, places

@@ -70,17 +70,16 @@ def _from_arrays(target: pa.DataType, keys: pa.Array, values: pa.Array) -> pa.Ar
         left, right = (
             Lists(part.starts, np.where(nulls, 0, part.lengths), part.values, nulls) for part in (left, right)
         )
-    return last_kept(target, left.owners(), left.rows, left.elements(), right.elements(), nulls)
+    return last_kept(target, left.lengths, left.elements(), right.elements(), nulls)
 
 
 def _union(target: pa.DataType, *maps: pa.Array) -> pa.Array:
     """All entries; of equal keys that of the last map."""
     lists = [Lists.of(part) for part in maps]
     nulls = joined_nulls(*(part.nulls for part in lists))
-    lengths, entries = one_after_another(lists)
-    owners = np.repeat(np.arange(len(lengths)), lengths)
+    lengths, entries, places = one_after_another(lists)
     keys, items = entries.flatten()
-    return last_kept(target, owners, len(lengths), keys, items, nulls)
+    return last_kept(target, lengths, keys, items, nulls, places)
 
 
 def _from_text(call: Call, context: EvaluationContext) -> Kernel:
@@ -107,7 +106,8 @@ def _pairs_of(target: pa.DataType, between_pairs: str = ",", between_parts: str 
         parts = Lists.of(pc.split_pattern_regex(elements.take(pa.array(kept)), part_regex, max_splits=1))
         keys = parts.values.take(pa.array(parts.starts))
         items = parts.values.take(pa.array(parts.starts + 1, mask=parts.lengths < 2))
-        return last_kept(target, owners[kept], pieces.rows, keys, items, pieces.nulls)
+        lengths = np.bincount(owners[kept], minlength=pieces.rows)
+        return last_kept(target, lengths, keys, items, pieces.nulls)
 
     return kernel
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -243,7 +242,9 @@ def _all_extracted(regex: str, group: int = 1) -> Kernel:
     def by_engine(text: pa.Array, *_: Any) -> pa.Array:
         return evaluate_in_duckdb(expression, text, pa.scalar(regex))
 
-    return _split_at_matches(regex, int(group), by_engine) if _always_captures(regex) else by_engine
+    # A replacement names groups by one digit.
+    is_split = group <= 9 and _always_captures(regex)
+    return _split_at_matches(regex, int(group), by_engine) if is_split else by_engine
 
 
 _MARK = "\x1f"
@@ -259,18 +260,19 @@ def _always_captures(regex: str) -> bool:
 
 
 def _split_at_matches(regex: str, group: int, by_engine: Kernel) -> Kernel:
-    """The matches as one replacement and one split of the whole column: each match, with what precedes it, becomes its group and
-    a mark, so what follows the last mark is no match."""
-    pattern = f"(?s:.*?)({regex})"
-    replacement = rf"\{group + 1}{_MARK}"
+    """The matches as one replacement and one split of the whole column: each match becomes its group between marks, so that every
+    second piece is one."""
+    replacement = rf"{_MARK}\{group}{_MARK}"
 
     def kernel(text: pa.Array, *_: Any) -> pa.Array:
         text = as_array(text, rows_of(text))
         if pc.any(pc.match_substring(text, _MARK)).as_py():
             return by_engine(text)
-        found = Lists.of(pc.split_pattern(pc.replace_substring_regex(text, pattern, replacement), _MARK))
-        kept = Lists(found.starts, np.maximum(found.lengths - 1, 0), found.values, found.nulls)
-        return list_column(pa.list_(pa.string()), kept.lengths, kept.elements(), kept.nulls)
+        pieces = Lists.of(pc.split_pattern(pc.replace_substring_regex(text, regex, replacement), _MARK))
+        matches = pa.array(pieces.positions()[pieces.ordinals() % 2 == 1])
+        return list_column(
+            pa.list_(pa.string()), pieces.lengths // 2, pieces.values.take(matches), pieces.nulls
+        )
 
     return kernel
 

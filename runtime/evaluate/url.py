@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.evaluate.by_parameter import by_parameter
 from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.kernel import Builder, Kernel, is_literal, literal_of
+from runtime.evaluate.kernel import Builder, Kernel, as_array, is_literal, literal_of, null_mask, rows_of
 from runtime.evaluate.pattern import MalformedRegex, checked_regex, name_groups
 from runtime.evaluate.string import in_duckdb
+from runtime.kernels import urls
+from runtime.kernels.buffers import validity_buffer, view_buffer, view_offsets
+from runtime.kernels.split import copy_parts_into
 from sqlstream import duckdb_texts
 from sqlstream.expressions import Call
 
-_URL = (
-    r"(?s)\A\s*(?P<protocol>(?i:https?|ftp|file|jar|mailto)):"
-    r"(?:(?P<slashes>//)(?P<authority>(?P<user>[^/?#@]*@)?(?P<host>\[[^\]/?#]*\]|[^/?#:@\[\]]*)(?::[0-9]*)?))?"
-    r"(?P<path>[^?#]*)(?P<query>\?[^#]*)?(?P<ref>#.*)?\z"
-)
 _PARTS = {
-    "PROTOCOL": ("protocol", False),
-    "AUTHORITY": ("authority", False),
-    "USERINFO": ("user", True),
-    "HOST": ("host", False),
-    "PATH": ("path", False),
-    "QUERY": ("query", True),
-    "REF": ("ref", True),
+    "PROTOCOL": urls.PROTOCOL,
+    "AUTHORITY": urls.AUTHORITY,
+    "USERINFO": urls.USERINFO,
+    "HOST": urls.HOST,
+    "PATH": urls.PATH,
+    "QUERY": urls.QUERY,
+    "REF": urls.REF,
+    "FILE": urls.FILE,
 }
-"""The group of each part, and whether it has a mark around it, without which it is NULL."""
 
 
 def _parse_url(call: Call, context: EvaluationContext) -> Kernel:
@@ -40,35 +39,34 @@ def _part(name: str, key: str | None = None) -> Kernel:
     """A part of the URL, or the value of this key (a regular expression) in its QUERY; NULL when there is none."""
     if key is not None:
         return _of_key(key) if name == "QUERY" else _nothing
-    if name == "FILE":
-        return lambda url, *_: _file(pc.extract_regex(url, _URL))
     if name not in _PARTS:
         return _nothing
-    return lambda url, *_: _group(pc.extract_regex(url, _URL), name)
+    return lambda url, *_: _found(as_array(url, rows_of(url)), name)
 
 
 def _nothing(url: pa.Array, *_: object) -> pa.Array:
     return pa.nulls(len(url), pa.string())
 
 
-def _group(found: pa.Array, name: str) -> pa.Array:
-    group, is_marked = _PARTS[name]
-    part = pc.struct_field(found, [group])
-    nothing = pa.scalar(None, pa.string())
-    if name == "AUTHORITY":
-        return pc.if_else(pc.equal(pc.struct_field(found, ["slashes"]), ""), nothing, part)
-    if name == "PROTOCOL":
-        return pc.utf8_lower(part)
-    if not is_marked:
-        return part
-    inner = pc.utf8_slice_codeunits(part, 0, -1) if name == "USERINFO" else pc.utf8_slice_codeunits(part, 1)
-    return pc.if_else(pc.equal(part, ""), nothing, inner)
-
-
-def _file(found: pa.Array) -> pa.Array:
-    """The path with the query."""
-    parts = (pc.struct_field(found, [name]) for name in ("path", "query"))
-    return pc.binary_join_element_wise(*parts, "")
+def _found(url: pa.Array, name: str) -> pa.Array:
+    """A part of each URL; NULL for a text that is no URL or has no such part."""
+    rows = len(url)
+    offsets, _ = view_offsets(url)
+    data = view_buffer(url.buffers()[2], np.uint8, 0, int(offsets[-1]))
+    starts, places, is_found = (
+        np.empty(rows, np.int32),
+        np.empty(rows + 1, np.int32),
+        np.empty(rows, np.uint8),
+    )
+    urls.find_url_parts_into(starts, places, is_found, data, offsets[: rows + 1], _PARTS[name])
+    out = np.empty(int(places[-1]) + 8, np.uint8)
+    copy_parts_into(out, starts, places, data)
+    nulls = null_mask(url)
+    valid = is_found if nulls is None else is_found * ~nulls
+    found = pa.StringArray.from_buffers(
+        rows, pa.py_buffer(places), pa.py_buffer(out), None if valid.all() else validity_buffer(valid)
+    )
+    return pc.utf8_lower(found) if name == "PROTOCOL" else found
 
 
 def _of_key(key: str) -> Kernel:
@@ -79,7 +77,7 @@ def _of_key(key: str) -> Kernel:
     regex = f"(?:&|^)(?:{named})=(?P<value>[^&]*)"
 
     def kernel(url: pa.Array, *_: object) -> pa.Array:
-        query = _group(pc.extract_regex(url, _URL), "QUERY")
+        query = _found(as_array(url, rows_of(url)), "QUERY")
         return pc.struct_field(pc.extract_regex(query, regex), ["value"])
 
     return kernel

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from runtime.kernels.intrinsics import load_64, store_64
 from runtime.native.kernel import READ_BYTES, inlined, kernel
 
 # As in json_tape: a kernel's file holds all that its machine code depends on.
@@ -102,66 +103,74 @@ def containers_into(out, counts, values, tape):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _put(out, o, data, start, end, is_writing):  # type: ignore[no-untyped-def]
-    if is_writing:
+def _put(out, o, data, start, end):  # type: ignore[no-untyped-def]
+    """Write a part of the data, as far as there is room; returns the place behind it."""
+    stop = o + end - start
+    if stop + 8 <= len(out) and end + 8 <= len(data):
+        target, source = out.ctypes.data, data.ctypes.data
+        while start < end:
+            store_64(target + o, load_64(source + start))
+            start += 8
+            o += 8
+    elif stop <= len(out):
         for i in range(start, end):
             out[o + i - start] = data[i]
-    return o + end - start
+    return stop
 
 
 @inlined
-def _put_byte(out, o, byte, is_writing):  # type: ignore[no-untyped-def]
-    if is_writing:
+def _put_byte(out, o, byte):  # type: ignore[no-untyped-def]
+    if o < len(out):
         out[o] = byte
     return o + 1
 
 
 @inlined
-def _begin(out, o, data, tape, t, root, is_writing):  # type: ignore[no-untyped-def]
+def _begin(out, o, data, tape, t, root):  # type: ignore[no-untyped-def]
     """Write the name of a value and the value, of an object or array its bracket."""
     if t != root and tape[t, _KEY] >= 0:
-        o = _put_byte(out, o, 34, is_writing)
-        o = _put(out, o, data, np.int64(tape[t, _KEY]), np.int64(tape[t, _KEY_END]), is_writing)
-        o = _put_byte(out, o, 34, is_writing)
-        o = _put_byte(out, o, 58, is_writing)
+        o = _put_byte(out, o, 34)
+        o = _put(out, o, data, np.int64(tape[t, _KEY]), np.int64(tape[t, _KEY_END]))
+        o = _put_byte(out, o, 34)
+        o = _put_byte(out, o, 58)
     kind = tape[t, _KIND]
     if kind >= _ARRAY:
-        return _put_byte(out, o, 123 if kind == _OBJECT else 91, is_writing)
+        return _put_byte(out, o, 123 if kind == _OBJECT else 91)
     if kind == _STRING:
-        o = _put_byte(out, o, 34, is_writing)
-    o = _put(out, o, data, np.int64(tape[t, _START]), np.int64(tape[t, _END]), is_writing)
-    return _put_byte(out, o, 34, is_writing) if kind == _STRING else o
+        o = _put_byte(out, o, 34)
+    o = _put(out, o, data, np.int64(tape[t, _START]), np.int64(tape[t, _END]))
+    return _put_byte(out, o, 34) if kind == _STRING else o
 
 
 @inlined
-def _end(out, o, tape, t, is_writing):  # type: ignore[no-untyped-def]
+def _end(out, o, tape, t):  # type: ignore[no-untyped-def]
     """Write the closing bracket of an object or array."""
     if tape[t, _KIND] < _ARRAY:
         return o
-    return _put_byte(out, o, 125 if tape[t, _KIND] == _OBJECT else 93, is_writing)
+    return _put_byte(out, o, 125 if tape[t, _KIND] == _OBJECT else 93)
 
 
-@kernel(f"int64(uint8[::1], int32[::1], int32[::1], {READ_BYTES}, int32[:, ::1], boolean)")
-def write_into(out, offsets, values, data, tape, is_writing):  # type: ignore[no-untyped-def]
-    """Write values as JSON without blanks (nothing for -1); returns the total length, which is all if not `is_writing`."""
+@kernel(f"int64(uint8[::1], int32[::1], int32[::1], {READ_BYTES}, int32[:, ::1])")
+def write_into(out, offsets, values, data, tape):  # type: ignore[no-untyped-def]
+    """Write values as JSON without blanks (nothing for -1), as far as `out` has room; returns the length of all."""
     o = np.int64(0)
+    offsets[0] = 0
     for n in range(len(values)):
         root = np.int64(values[n])
         t = root
         while t >= 0:
-            o = _begin(out, o, data, tape, t, root, is_writing)
+            o = _begin(out, o, data, tape, t, root)
             if tape[t, _FIRST] >= 0:
                 t = np.int64(tape[t, _FIRST])
                 continue
-            o = _end(out, o, tape, t, is_writing)
+            o = _end(out, o, tape, t)
             while t != root and tape[t, _SIBLING] < 0:
                 t = np.int64(tape[t, _PARENT])
-                o = _end(out, o, tape, t, is_writing)
+                o = _end(out, o, tape, t)
             if t == root:
                 t = np.int64(-1)
             else:
-                o = _put_byte(out, o, 44, is_writing)
+                o = _put_byte(out, o, 44)
                 t = np.int64(tape[t, _SIBLING])
-        if is_writing:
-            offsets[n + 1] = o
+        offsets[n + 1] = o
     return o

@@ -20,6 +20,8 @@ WIDTH = 8
 
 DEPTH_MAX = 1_000
 NUMBER_CHARACTERS_MAX = 1_000
+FEW_MEMBERS_MAX = 16
+"""Names of objects with no more members are compared with each other, those of others are hashed."""
 _PLAIN_DIGITS_MAX, _PLAIN_WHOLE_MAX = 15, 7
 
 _QUOTE, _BACKSLASH, _COMMA, _COLON, _MINUS, _POINT, _SLASH = 34, 92, 44, 58, 45, 46, 47
@@ -444,32 +446,62 @@ def _relink(tape, t):  # type: ignore[no-untyped-def]
         before, child = kept, following
 
 
-@kernel(f"int64({READ_BYTES}, int32[:, ::1], int32[::1])")
-def keep_last_values(data, tape, slots):  # type: ignore[no-untyped-def]
-    """Keep of the members of one name in an object the last, where the first stood; returns how many were repeated.
+@inlined
+def _first_of_name(data, tape, t, child):  # type: ignore[no-untyped-def]
+    """The first member of object `t` that has the name of `child`, itself or one before it."""
+    other = np.int64(tape[t, FIRST])
+    while other != child and not _is_same_name(data, tape, child, _current(tape, other)):
+        other = np.int64(tape[other, SIBLING])
+    return other
 
-    `slots`, a power of 2 above twice the values, is all -1.
+
+@inlined
+def _members_of(tape, t):  # type: ignore[no-untyped-def]
+    size, child = 0, np.int64(tape[t, FIRST])
+    while child >= 0:
+        size += 1
+        child = np.int64(tape[child, SIBLING])
+    return size
+
+
+@kernel(f"UniTuple(int64, 2)({READ_BYTES}, int32[:, ::1], int32[::1])")
+def keep_last_values(data, tape, slots):  # type: ignore[no-untyped-def]
+    """Keep of the members of one name in an object the last, where the first stood.
+
+    Returns how many were repeated, and how many members are in objects of more than `FEW_MEMBERS_MAX`, which are left as they are
+    when `slots` is empty. A second call, with `slots` a power of 2 above twice these members, all -1, is for such objects alone.
     """
-    repeated = 0
+    repeated, left = np.int64(0), np.int64(0)
     for t in range(len(tape)):
         child = np.int64(tape[t, FIRST])
         if tape[t, KIND] != OBJECT or child < 0 or tape[child, SIBLING] < 0:
             continue
+        size = _members_of(tape, t)
+        is_hashed = size > FEW_MEMBERS_MAX
+        if is_hashed != (len(slots) > 0):
+            left += size if is_hashed else 0
+            continue
         before, earlier = np.int64(-1), repeated
         while child >= 0:
             following = np.int64(tape[child, SIBLING])
-            slot = _slot_of(data, tape, child, slots)
-            if slots[slot] < 0:
-                slots[slot] = child
+            slot = np.int64(0)
+            if is_hashed:
+                slot = _slot_of(data, tape, child, slots)
+                first = child if slots[slot] < 0 else np.int64(slots[slot])
+            else:
+                first = _first_of_name(data, tape, np.int64(t), child)
+            if first == child:
+                if is_hashed:
+                    slots[slot] = child
                 before = child
             else:
-                tape[slots[slot], KEY] = -2 - child
+                tape[first, KEY] = -2 - child
                 tape[before, SIBLING] = following
                 repeated += 1
             child = following
         if repeated > earlier:
             _relink(tape, np.int64(t))
-    return repeated
+    return repeated, left
 
 
 @inlined

@@ -10,7 +10,6 @@ TO_TIMESTAMP of text with fractions, group numbers that a regular expression lac
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import random
 import re
@@ -18,150 +17,38 @@ from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
-from oracle import ChangedRows, Row, Tables
-
-KINDS = ("small", "int", "big", "dec", "double", "str", "bool", "date", "ts")
-KEY_KINDS = ("small", "int", "big", "dec", "str", "bool", "date", "ts")
-
-BASE = "a TINYINT, b INT, c BIGINT, d DECIMAL(8, 2), x DOUBLE, s STRING, o BOOLEAN, y DATE, ts TIMESTAMP(3)"
-BASE_COLUMNS = (
-    *(("a", "small"), ("b", "int"), ("c", "big"), ("d", "dec"), ("x", "double"), ("s", "str")),
-    *(("o", "bool"), ("y", "date"), ("ts", "ts")),
+from differential.random_stream_only import StreamOnlyShapes, written
+from differential.random_vocabulary import (
+    AGGREGATES,
+    BASE,
+    BASE_COLUMNS,
+    BEYOND_ENGINES,
+    CACHES,
+    CHANGED,
+    CHANGED_COLUMNS,
+    COMPARISONS,
+    EXPRESSIONS,
+    FRAMES,
+    FUNCTIONS,
+    HALF_JOINS,
+    JOINS,
+    KEY_KINDS,
+    KINDS,
+    LITERALS,
+    LOOKED_UP,
+    OF_ANY_KIND,
+    OTHER,
+    OTHER_COLUMNS,
+    RANKS,
+    SECOND,
+    SETTINGS,
+    SHAPES,
+    STREAM_ONLY,
+    TIMES,
+    WORDS,
+    Relation,
 )
-OTHER = "g SMALLINT, h BIGINT, m INT NOT NULL, p DECIMAL(12, 4), v VARCHAR(3), w CHAR(2), ts TIMESTAMP(3)"
-OTHER_COLUMNS = (
-    ("g", "small"),
-    ("h", "big"),
-    ("m", "int"),
-    ("p", "dec"),
-    ("v", "str"),
-    ("w", "str"),
-    ("ts", "ts"),
-)
-
-CHANGED = "id INT, g SMALLINT, h BIGINT, p DECIMAL(12, 4), v VARCHAR(3), o BOOLEAN"
-CHANGED_COLUMNS = (("id", "int"), ("g", "small"), ("h", "big"), ("p", "dec"), ("v", "str"), ("o", "bool"))
-
-WORDS = ("", " ", "a", "b", "ab", "ä", "A", "a ", "日本", "x,y", "7")
-LITERALS: dict[str, tuple[str, ...]] = {
-    "small": ("CAST(1 AS TINYINT)", "CAST(-3 AS SMALLINT)"),
-    "int": ("0", "1", "-2", "5", "CAST(NULL AS INT)"),
-    "big": ("CAST(2 AS BIGINT)", "3000000000"),
-    "dec": ("0.5", "-1.25", "7.0", "CAST(NULL AS DECIMAL(4, 1))"),
-    "double": ("0.5E0", "-2E0"),
-    "str": ("''", "'a'", "'ab'", "'ä'", "CAST(NULL AS STRING)"),
-    "bool": ("TRUE", "FALSE", "CAST(NULL AS BOOLEAN)"),
-    "date": ("DATE '1969-12-31'", "DATE '2024-02-29'"),
-    "ts": ("TIMESTAMP '1970-01-01 00:00:00'", "TIMESTAMP '2024-02-29 23:59:59.999'"),
-}
-EXPRESSIONS: dict[str, tuple[str, ...]] = {
-    "small": ("ABS({small})", "SIGN({int})", "CAST({bool} AS TINYINT)", "({int} % CAST(7 AS TINYINT))"),
-    "int": (
-        "({int} + {small})", "({int} - {int})", "({small} * {int})", "({int} / 3)", "({int} / NULLIF({int}, 0))",
-        "MOD({int}, -4)", "(- {int})", "CHAR_LENGTH({str})", "POSITION({str} IN {str})", "CAST({double} AS INT)",
-        "CAST({dec} AS INT)", "TRY_CAST({str} AS INT)", "ROUND({int}, -1)", "CARDINALITY(ARRAY[{int}, 2])", "ARRAY[{int}, 7][2]",
-        "CASE {int} WHEN 1 THEN {int} WHEN 2 THEN 0 END",
-        "LOCATE({str}, {str})", "TRUNCATE({int}, -1)", "REGEXP_COUNT({str}, '[a-b]')", "CARDINALITY(MAP['a', {int}, 'b', 1])",
-        "MAP['a', {int}, 'b', {small}]['b']", "ASCII({str})",
-    ),
-    "big": (
-        "({big} + {int})", "CAST({int} AS BIGINT)", "EXTRACT(YEAR FROM {ts})", "DAYOFWEEK({date})", "QUARTER({date})",
-        "HOUR({ts})", "EXTRACT(WEEK FROM {date})", "({big} / 7)", "MOD({big}, 5)", "TIMESTAMPDIFF(DAY, {ts}, {ts})",
-        "TIMESTAMPDIFF(MONTH, {date}, {date})",
-    ),
-    "dec": (
-        "({dec} + {dec})", "({dec} * {small})", "({dec} - {int})", "({dec} / 4)", "({dec} * 0.25)", "ROUND({dec}, 1)",
-        "FLOOR({dec})", "CEIL({dec})", "CAST({int} AS DECIMAL(20, 3))", "CAST({dec} AS DECIMAL(30, 1))", "ABS({dec})",
-        "({dec} % 3)", "CAST({double} AS DECIMAL(12, 2))",
-    ),
-    "double": ("({double} + {int})", "({double} * 0.5E0)", "CAST({dec} AS DOUBLE)", "FLOOR({double})", "ABS({double})"),
-    "str": (
-        "({str} || {str})", "UPPER({str})", "LOWER({str})", "TRIM({str})", "SUBSTRING({str} FROM 2)", "SUBSTRING({str} FROM -1)",
-        "SUBSTRING({str} FROM 1 FOR 1)", "LEFT({str}, 1)", "RIGHT({str}, 1)", "REPLACE({str}, 'a', {str})", "REVERSE({str})",
-        "LPAD({str}, 3, '-')", "CONCAT_WS('-', {str}, {str})", "CAST({int} AS STRING)", "CAST({dec} AS STRING)",
-        "CAST({bool} AS STRING)", "CAST({date} AS STRING)", "CAST({ts} AS STRING)", "DATE_FORMAT({ts}, 'yyyy-MM-dd HH:mm')",
-        "TRANSLATE({str}, 'ab', 'x')", "OVERLAY({str} PLACING 'zz' FROM 2)", "INITCAP({str})",
-        "REGEXP_REPLACE({str}, 'a|b', '<$0>')", "ARRAY[{str}, 'x'][1]",
-        "DATE_FORMAT({ts}, 'EEE d MMM yy, h:m a')", "MD5({str})", "HEX({int})", "REPEAT({str}, SIGN({int}))",
-        "SPLIT_INDEX({str}, ',', 1)", "CAST({str} AS CHAR(2))", "CAST({str} AS VARCHAR(1))", "REGEXP_EXTRACT({str}, '[a-z]')",
-    ),
-    "bool": (
-        "({int} {cmp} {small})", "({big} {cmp} {int})", "({dec} {cmp} {int})", "({dec} {cmp} {dec})", "({double} {cmp} {int})",
-        "({str} {cmp} {str})", "({date} {cmp} {date})", "({ts} {cmp} {ts})", "({ts} {cmp} {date})", "({bool} AND {bool})",
-        "({bool} OR {bool})", "(NOT {bool})", "({bool} IS TRUE)", "({bool} IS NOT FALSE)", "({bool} IS UNKNOWN)",
-        "({int} IS NULL)", "({str} IS NOT NULL)", "({int} IN (1, 2, {small}))", "({int} NOT IN (0, NULL))",
-        "({str} IN ('a', '', {str}))", "({dec} BETWEEN {int} AND {dec})", "({int} NOT BETWEEN {small} AND {int})",
-        "({int} BETWEEN SYMMETRIC {int} AND 2)", "({str} LIKE 'a%')", "({str} LIKE '_')", "({str} NOT LIKE '%ä%')",
-        "({str} LIKE {str})", "REGEXP({str}, '^a|b$')", "CAST({int} AS BOOLEAN)", "STARTSWITH({str}, 'a')",
-    ),
-    "date": (
-        "CAST({ts} AS DATE)", "({date} + INTERVAL '1' MONTH)", "({date} - INTERVAL '3' DAY)", "FLOOR({date} TO MONTH)",
-        "FLOOR({date} TO YEAR)", "TO_DATE(CAST({date} AS STRING))",
-        "CEIL({date} TO MONTH)", "FLOOR({date} TO WEEK)", "TRY_CAST({str} AS DATE)",
-    ),
-    "ts": (
-        "CAST({date} AS TIMESTAMP(3))", "({ts} + INTERVAL '90' MINUTE)", "({ts} - INTERVAL '1' MONTH)", "FLOOR({ts} TO HOUR)",
-        "FLOOR({ts} TO DAY)", "TIMESTAMPADD(DAY, {small}, {ts})", "CAST({ts} AS TIMESTAMP(0))",
-        "CEIL({ts} TO HOUR)", "FLOOR({ts} TO WEEK)", "TO_TIMESTAMP(CAST({ts} AS STRING), 'yyyy-MM-dd HH:mm:ss.SSS')",
-        "CAST(CAST({ts} AS TIMESTAMP_LTZ(3)) AS TIMESTAMP(3))",
-    ),
-}  # fmt: skip
-OF_ANY_KIND = (
-    "COALESCE({k}, {k})", "NULLIF({k}, {k})", "IF({bool}, {k}, {k})", "CASE WHEN {bool} THEN {k} END",
-    "CASE WHEN {bool} THEN {k} WHEN {bool} THEN {k} ELSE {k} END", "GREATEST({k}, {k})", "LEAST({k}, {k})",
-)  # fmt: skip
-BEYOND_ENGINES: dict[str, tuple[str, ...]] = {
-    "int": (
-        "JSON_VALUE(JSON_OBJECT('k' VALUE {int}), '$.k' RETURNING INT)", "JSON_LENGTH(JSON_ARRAY({int}, {str} NULL ON NULL))",
-        "CAST(PARSE_JSON(JSON_OBJECT('k' VALUE {int}))['k'] AS INT)",
-        "CAST(BITMAP_CARDINALITY(BITMAP_BUILD(ARRAY[{int}, 3])) AS INT)",
-    ),
-    "big": ("ADD_ONE({big})", "ADD_ONE(CAST({int} AS BIGINT))"),
-    "str": (
-        "JSON_QUOTE({str})", "JSON_QUERY(JSON_OBJECT('a' VALUE {str}, 'b' VALUE {int}), '$')", "PRINTF('%s|%s', {str}, {int})",
-        "JSON_VALUE('{\"a\": [1, \"x\"]}', '$.a[1]')", "REPEATED({str}, 2)",
-    ),
-    "bool": ("({str} IS JSON)", "JSON_EXISTS(JSON_OBJECT('k' VALUE {str}), '$.k')", "({str} ILIKE 'A%')"),
-}  # fmt: skip
-"""Expressions whose functions the stream computes for DuckDB. ADD_ONE and REPEATED are Python functions."""
-FUNCTIONS = (("ADD_ONE", "add_one"), ("REPEATED", "repeated"))
-COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM")
-AGGREGATES: dict[str, tuple[tuple[str, str], ...]] = {
-    "small": (("SUM(CAST({c} AS BIGINT))", "big"), ("AVG({c})", "small"), ("COUNT(DISTINCT {c})", "big")),
-    "int": (
-        *(("SUM({c})", "int"), ("AVG({c})", "int"), ("SUM(DISTINCT {c})", "int"), ("COUNT({c})", "big")),
-        *(("COUNT(DISTINCT {c})", "big"), ("AVG(DISTINCT {c})", "int"), ("VAR_POP({c})", "approximate")),
-    ),
-    "big": (("SUM({c})", "big"), ("AVG({c})", "big"), ("MIN({c})", "big"), ("MAX(DISTINCT {c})", "big")),
-    "dec": (("SUM({c})", "dec"), ("AVG({c})", "dec"), ("SUM(DISTINCT {c})", "dec"), ("COUNT({c})", "big")),
-    "double": (("SUM({c})", "double"), ("AVG({c})", "approximate"), ("STDDEV_SAMP({c})", "approximate")),
-    "bool": (("COUNT({c})", "big"),),
-}
-TIMES = (
-    datetime.datetime(2024, 2, 29, 23, 59, 30),
-    datetime.datetime(1969, 12, 31, 23, 59, 40),
-    datetime.datetime(1900, 3, 1),
-)
-RANKS = (
-    ("ROW_NUMBER()", "big"), ("RANK()", "big"), ("DENSE_RANK()", "big"), ("NTILE(3)", "int"), ("CUME_DIST()", "approximate"),
-    ("PERCENT_RANK()", "approximate"), ("LAG({c})", ""), ("LEAD({c}, 2)", ""), ("LAG({c}, 2, {c})", ""),
-    ("LAG({c}, 1) IGNORE NULLS", ""), ("FIRST_VALUE({c})", ""), ("LAST_VALUE({c})", ""), ("NTH_VALUE({c}, 2)", ""),
-)  # fmt: skip
-"""Functions with OVER only; no kind is that of the argument."""
-FRAMES = (
-    "", "", " ROWS 2 PRECEDING", " ROWS BETWEEN 1 PRECEDING AND 2 FOLLOWING", " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING",
-    " RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING", " ROWS BETWEEN 2 FOLLOWING AND 3 FOLLOWING", " RANGE CURRENT ROW",
-    " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
-)  # fmt: skip
-SHAPES: dict[str, int] = {
-    "table": 6, "projected": 4, "grouped": 4, "joined": 4, "united": 2, "distinct": 2, "top": 3, "last": 2, "windowed": 4,
-    "window_joined": 1, "window_top": 1, "interval_joined": 1, "twice": 1, "unnested": 2,
-    "over": 4, "compared": 4, "counted": 2, "pivoted": 1, "unpivoted": 1, "qualified": 2, "lateral": 2, "natural": 1,
-    "group_windowed": 2, "versioned": 1,
-}  # fmt: skip
-SECOND = "INTERVAL '{}' SECOND"
-HALF_JOINS = ("LEFT SEMI JOIN", "LEFT ANTI JOIN")
-JOINS = ("JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", *HALF_JOINS)
+from oracle import ChangedRows, LookedUpRows, Row, Tables
 
 
 def function_statements(sql: str) -> list[str]:
@@ -172,27 +59,23 @@ def function_statements(sql: str) -> list[str]:
     return [f"SET 'python.files' = '{module}'", *made] if made else []
 
 
-@dataclasses.dataclass(frozen=True)
-class Relation:
-    """What may stand in FROM, and its columns with their kinds. `size` is about how many rows it may have."""
+class RandomQuery(StreamOnlyShapes):
+    """One query over tables `t`, `u`, `w` and `l`: `sql`, which a stream answers, and `batch_sql`, a statement with the same rows
+    that batch engines answer too. State: the random numbers, and how many names are taken."""
 
-    sql: str
-    columns: tuple[tuple[str, str], ...]
-    size: int
-
-
-class RandomQuery:
-    """One query over two tables `t` and `u`. State: the random numbers, and how many names are taken."""
-
-    def __init__(self, seed: int, *, is_plain: bool = False) -> None:
-        """`is_plain`: of what every batch engine answers."""
+    def __init__(self, seed: int, *, is_plain: bool = False, is_for_both: bool = False) -> None:
+        """`is_plain`: with functions of every batch engine; `is_for_both`: `sql` itself may run as a batch."""
         self._random = random.Random(seed)
         self._is_plain = is_plain
+        self._shapes = SHAPES if is_for_both else {**SHAPES, **STREAM_ONLY}
         self._names = 0
         self._start = self._random.choice(TIMES)
         self._is_in_order = self._random.random() < 0.5
         self._views: list[str] = []
-        self.sql = self._script()
+        self._cache = self._random.choice(CACHES)
+        script = self._script()
+        self.sql = ";\n".join((*self._settings(), *self._views, written(script, 1)))
+        self.batch_sql = written(script, 2)
         self.tables = self._tables()
 
     # -- rows --------------------------------------------------------------------------------------
@@ -203,7 +86,8 @@ class RandomQuery:
         return {
             "t": (BASE + watermark, self._rows(self._base_row, self._random.randrange(18))),
             "u": (OTHER + watermark, self._rows(self._other_row, self._random.randrange(12))),
-            **({"w": self._changes()} if not self._is_plain and re.search(r"\bw\b", self.sql) else {}),
+            **({"w": self._changes()} if re.search(r"\bw\b", self.sql) else {}),
+            **({"l": self._looked_up_rows()} if re.search(r"\bl\b", self.sql) else {}),
         }
 
     def _changes(self) -> tuple[str, list[Row]]:
@@ -231,6 +115,20 @@ class RandomQuery:
                 told += [("-U", *old), ("+U", *row)]
             present[id] = row
         return columns, ChangedRows(told, mode)
+
+    def _looked_up_rows(self) -> tuple[str, list[Row]]:
+        """A table that rows look up, whose keys are sometimes several rows'."""
+        pick = self._random.choice
+        rows = [
+            (
+                pick((0, 1, 2, -5, None)),
+                pick((0, 2, 4, 100000, None)),
+                pick((*WORDS[:5], None)),
+                pick((None, Decimal("1.25"), Decimal("0.5"))),
+            )
+            for _ in range(self._random.randrange(12))
+        ]
+        return LOOKED_UP, LookedUpRows(rows, self._cache)
 
     def _rows(self, make: Callable[[], Row], count: int) -> list[Row]:
         rows = [make() for _ in range(count)]
@@ -308,18 +206,22 @@ class RandomQuery:
             query += f" ORDER BY {', '.join(keys)}"
             if self._random.random() < 0.7:
                 query += f" LIMIT {self._random.randrange(1, 8)} OFFSET {self._random.randrange(4)}"
-        return ";\n".join((*self._views, query))
+        return query
+
+    def _settings(self) -> list[str]:
+        """Settings that leave the rows as they are."""
+        return [f"SET '{key}' = '{value}'" for key, value in SETTINGS if self._random.random() < 0.1]
 
     def _direction(self) -> str:
         return self._random.choice(("", " ASC", " DESC", " DESC NULLS LAST", " NULLS FIRST", " NULLS LAST"))
 
     def _relation(self, depth: int) -> Relation:
-        shape = "table" if depth <= 0 else self._random.choices([*SHAPES], [*SHAPES.values()])[0]
+        shape = "table" if depth <= 0 else self._random.choices([*self._shapes], [*self._shapes.values()])[0]
         return getattr(self, f"_{shape}")(depth)  # type: ignore[no-any-return]
 
     def _table(self, depth: int) -> Relation:
         tables = [("t", BASE_COLUMNS), ("u", OTHER_COLUMNS), ("w", CHANGED_COLUMNS)]
-        name, columns = self._random.choice(tables[:2] if self._is_plain else tables)
+        name, columns = self._random.choice(tables)
         return Relation(name, columns, 20)
 
     def _select(self, items: list[tuple[str, str]], rest: str, size: int, head: str = "SELECT") -> Relation:
@@ -390,7 +292,18 @@ class RandomQuery:
         if sets > 1 and self._random.random() < 0.5:
             calls.append((f"GROUPING({', '.join(k for k, _ in keys)})", "big"))
         rest = source.sql + self._where(source.columns) + by + (self._having([*keys, *calls]) if keys else "")
-        return self._select([*keys, *calls], rest, source.size * sets)
+        head = self._head(source) if sets == 1 else "SELECT"
+        return self._select([*keys, *calls], rest, source.size * sets, head)
+
+    def _head(self, *sources: Relation) -> str:
+        """SELECT, with a hint that keeps state for long enough, about relations by their aliases."""
+        if self._random.random() < 0.8:
+            return "SELECT"
+        times = ", ".join(
+            f"'{source.sql.rsplit(' ', 1)[-1]}' = '{self._random.choice(('1 d', '0 s'))}'"
+            for source in sources
+        )
+        return f"SELECT /*+ STATE_TTL({times}) */"
 
     def _sets(self, keys: list[str]) -> tuple[str, int]:
         """The keys of a GROUP BY as they are or in several sets, and the number of these."""
@@ -425,7 +338,7 @@ class RandomQuery:
             both = left.columns
         rest = f"{left.sql} {kind} {right.sql} ON {' AND '.join(parts)}{self._where(both)}"
         shown = self._random.sample(both, min(len(both), self._random.randrange(2, 6)))
-        return self._select(shown, rest, left.size * right.size // 5)
+        return self._select(shown, rest, left.size * right.size // 5, self._head(left, right))
 
     def _compared(self, depth: int) -> Relation:
         """The rows for which conditions over subqueries hold, and what others are."""
@@ -487,23 +400,30 @@ class RandomQuery:
         return Relation(f"({sql}) AS {self._name()}", tuple(zip(names, kinds, strict=True)), left.size)
 
     def _unnested(self, depth: int) -> Relation:
-        """The rows with the elements of an array of two."""
+        """The rows with the elements of an array, or the entries of a map, of two."""
         source = self._named(self._relation(depth - 1))
         kind = self._random.choice(("int", "str", "big", "date"))
         first, second = (self._expression(kind, source.columns, 1) for _ in range(2))
-        array = f"ARRAY[{first}, {second}]"
-        if self._random.random() < 0.3:
-            array = f"CASE WHEN {self._expression('bool', source.columns, 1)} THEN {array} END"
         element, number = self._name(), self._name()
-        columns = (*source.columns, (element, kind), (number, "int"))
+        own = [(element, kind)]
+        if self._random.random() < 0.4:
+            values = f"MAP['a', {first}, 'b', {second}]"
+            own.insert(0, (self._name(), "str"))
+        else:
+            values = f"ARRAY[{first}, {second}]"
+        if self._random.random() < 0.3:
+            values = f"CASE WHEN {self._expression('bool', source.columns, 1)} THEN {values} END"
+        own.append((number, "int"))
+        columns = (*source.columns, *own)
         join, on = self._random.choice(
             (("CROSS JOIN", ""), ("LEFT JOIN", " ON TRUE"), ("JOIN", f" ON {number} > 1"))
         )
+        names = ", ".join(name for name, _ in own)
         rest = (
-            f"{source.sql} {join} UNNEST({array}) WITH ORDINALITY AS {self._name()} ({element}, {number}){on}"
+            f"{source.sql} {join} UNNEST({values}) WITH ORDINALITY AS {self._name()} ({names}){on}"
             f"{self._where(columns)}"
         )
-        shown = [*self._random.sample(source.columns, min(len(source.columns), 3)), *columns[-2:]]
+        shown = [*self._random.sample(source.columns, min(len(source.columns), 3)), *own]
         return self._select(shown, rest, 2 * source.size)
 
     def _named(self, relation: Relation) -> Relation:

@@ -119,6 +119,8 @@ def test_random_queries_have_the_batch_answer(first: int, interrupted: Interrupt
         query = RandomQuery(seed)
         script = ";\n".join([*function_statements(query.sql), query.sql])
         try:
-            Differential(interrupted)(script, query.tables, parallelism=3, batch_rows=1)
+            Differential(interrupted)(
+                script, query.tables, parallelism=3, batch_rows=1, batch_sql=query.batch_sql
+            )
         except Exception as error:
             raise AssertionError(f"seed {seed}: {query.sql}\n{query.tables}") from error

@@ -23,7 +23,13 @@ def answers_alike(engine: Engine, seed: int) -> None:
     script = f"{made}SET 'table.optimizer.agg-phase-strategy' = '{STRATEGIES[seed % 3]}';\n{query.sql}"
     try:
         for parallelism, batch_rows in ((1, 3), (3, 2)):
-            Differential(engine)(script, query.tables, parallelism=parallelism, batch_rows=batch_rows)
+            Differential(engine)(
+                script,
+                query.tables,
+                parallelism=parallelism,
+                batch_rows=batch_rows,
+                batch_sql=query.batch_sql,
+            )
         *_, select = query.sql.split(";\n")
         (explain,) = parse_statements(f"EXPLAIN {select}")
         outcome = engine.execute(explain)

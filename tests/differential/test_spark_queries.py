@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 from differential.random_query import RandomQuery
 from differential.test_queries import QUERIES, TABLES
-from oracle import Engine, Row, Tables, assert_same_rows, duckdb_answer
+from oracle import ChangedRows, Engine, Row, Tables, assert_same_rows, duckdb_answer
 from spark_harness.sql import create_view, spark_answer
 
 from planner.dialect.parser import parse_statements
 from planner.dialect.statements import Query
 from planner.lower.duckdb import lower_duckdb
 from planner.relational.nodes import Sink, Sort
+from sqlstream.batch_plan import CHANGE_COLUMNS
 from sqlstream.errors import UserError
+from sqlstream.schema import Schema
 
 
 def answers_alike(engine: Engine, spark: Any, script: str, tables: Tables) -> list[Row]:
@@ -22,7 +24,9 @@ def answers_alike(engine: Engine, spark: Any, script: str, tables: Tables) -> li
     engine.configure(1, 100)
     arrow = {name: engine.create(name, columns, rows, 1) for name, (columns, rows) in tables.items()}
     for name, table in arrow.items():
-        create_view(spark, name, table, engine.table(name).physical_schema())
+        schema = engine.table(name).physical_schema()
+        changes = CHANGE_COLUMNS if isinstance(tables[name][1], ChangedRows) else ()
+        create_view(spark, name, table, Schema((*schema.fields, *changes)))
     *before, query = parse_statements(script)
     for statement in before:
         engine.execute(statement)
@@ -54,7 +58,8 @@ def test_a_query_has_the_batch_answer(name: str, engine: Engine, spark: Any) -> 
 def check_seed(engine: Engine, spark: Any, seed: int) -> None:
     query = RandomQuery(seed, is_plain=True)
     try:
-        answers_alike(engine, spark, query.sql, query.tables)
+        *before, _ = query.sql.split(";\n")
+        answers_alike(engine, spark, ";\n".join((*before, query.batch_sql)), query.tables)
     except UserError as error:
         if error.code != "SS3301":
             raise AssertionError(f"seed {seed}: {query.sql}\n{query.tables}") from error

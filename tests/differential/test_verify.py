@@ -207,7 +207,7 @@ QUERIES_BEYOND_ENGINES = (
 
 
 def check_seed(verifier: Verifier, seed: int, engine: str, settings: Mapping[str, str] = TOLERANCE) -> None:
-    query = RandomQuery(seed, is_plain=engine == "spark")
+    query = RandomQuery(seed, is_plain=engine == "spark", is_for_both=True)
     verifier.configure(TWO, 3, {**settings, "table.optimizer.agg-phase-strategy": STRATEGIES[seed % 3]})
     for name, (columns, rows) in query.tables.items():
         verifier.create(name, columns, rows, TWO)

@@ -79,12 +79,10 @@ def json_raw(call: Call, context: EvaluationContext) -> Kernel:
     def kernel(given: Datum) -> pa.Array:
         text = as_array(given, 1) if isinstance(given, pa.Scalar) else given
         documents = read_documents(text)
-        is_empty = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(text), ""), True).to_numpy(
-            zero_copy_only=False
-        )
-        is_malformed = (documents.roots < 0) & ~is_empty
-        if is_malformed.any():
-            shown = text[int(np.flatnonzero(is_malformed)[0])].as_py()[:60]
+        unread = text.take(pa.array(np.flatnonzero(documents.roots < 0)))
+        malformed = unread.filter(pc.not_equal(pc.utf8_trim_whitespace(unread), ""))
+        if len(malformed):
+            shown = malformed[0].as_py()[:60]
             hint = "leave JSON(…) out to insert the text as a string, or test it with IS JSON"
             raise UserError("SS5102", f"JSON found malformed JSON: '{shown}'", hint=hint)
         ordered = with_sorted_names(documents)

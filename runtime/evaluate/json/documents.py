@@ -37,8 +37,10 @@ class Documents:
     def without_repeated_names(self) -> Documents:
         """These documents, once each object holds of members of one name only the last."""
         if not self._is_unique:
-            slots = np.full(1 << (2 * len(self.tape) + 1).bit_length(), -1, np.int32)
-            json_tape.keep_last_values(self.data, self.tape, slots)
+            _, left = json_tape.keep_last_values(self.data, self.tape, np.empty(0, np.int32))
+            if left:
+                slots = np.full(1 << (2 * left + 1).bit_length(), -1, np.int32)
+                json_tape.keep_last_values(self.data, self.tape, slots)
             self._is_unique = True
         return self
 
@@ -79,13 +81,20 @@ class Documents:
     def json(self, values: Numbers) -> pa.Array:
         """Each value as JSON without blanks; NULL for -1."""
         values, tape = as_values(values), self.without_repeated_names().tape
-        offsets = np.zeros(len(values) + 1, np.int32)
-        size = json_nodes.write_into(np.empty(0, np.uint8), offsets, values, self.data, tape, False)
+        offsets, out = np.empty(len(values) + 1, np.int32), np.empty(self._size_expected(values), np.uint8)
+        size = json_nodes.write_into(out, offsets, values, self.data, tape)
         if size > BATCH_BYTES_MAX:
             raise too_large("a column of JSON")
-        out = np.empty(size + 8, np.uint8)
-        json_nodes.write_into(out, offsets, values, self.data, tape, True)
+        if size > len(out):
+            out = np.empty(size, np.uint8)
+            json_nodes.write_into(out, offsets, values, self.data, tape)
         return strings(offsets, out, values < 0)
+
+    def _size_expected(self, values: Numbers) -> int:
+        """The bytes of the values as they are written in the documents: enough unless numbers become longer."""
+        places = values[values >= 0]
+        spans = self.tape[places, json_tape.END] - self.tape[places, json_tape.START]
+        return min(max(int(spans.sum(dtype=np.int64)), 0) + 2 * len(places) + 8, BATCH_BYTES_MAX)
 
     def numbers(self, values: Numbers) -> Numbers:
         """Numbers as DOUBLE; NaN for values of other kinds."""

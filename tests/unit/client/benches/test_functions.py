@@ -36,5 +36,5 @@ def test_a_figure_is_the_rate_of_one_call() -> None:
         ("Bitmaps", "BITMAP_OR"),
     ]
     assert all(f.rows_per_cpu_s > 0 for f in found)
-    assert found[1].reason.startswith("the whole document is read")
+    assert found[1].reason.startswith("the whole document, ")
     assert list(figures("JSON", ["UPPER"], 0.001)) == []

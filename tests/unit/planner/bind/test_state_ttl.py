@@ -35,6 +35,8 @@ def lifetimes(query: str, ttl: str = "5 s") -> list[int]:
         ("SELECT /*+ STATE_TTL('b'='0 s') */ * FROM a JOIN b USING (k)", [5, 0]),
         ("SELECT /*+ STATE_TTL('b'='9 s') */ * FROM a RIGHT JOIN b ON a.k = b.k", [9, 5]),
         ("SELECT /*+ STATE_TTL('c'='9 s') */ * FROM a JOIN b ON a.k = b.k JOIN a AS c ON b.w = c.v", [5, 5, 5, 9]),
+        ("SELECT /*+ STATE_TTL('a'='9 s') */ a.* FROM a LEFT SEMI JOIN b ON a.k = b.k", [9, 5]),
+        ("SELECT /*+ STATE_TTL('a'='9 s') */ a.k, COUNT(*) FROM a LEFT ANTI JOIN b ON a.k = b.k GROUP BY a.k", [9, 5, 5]),
         ("SELECT /*+ STATE_TTL('a'='1 min') */ k, COUNT(*) FROM a GROUP BY k HAVING COUNT(*) > 1", [60]),
         ("SELECT /*+ STATE_TTL('a'='1 min') */ DISTINCT k FROM a", [60]),
         ("SELECT /*+ STATE_TTL('t'='1 min') */ k, MAX(n) FROM (SELECT k, v, COUNT(*) AS n FROM a GROUP BY k, v) AS t"

@@ -62,6 +62,19 @@ def test_the_key_may_be_an_expression_over_the_left_side() -> None:
     assert [spec.source.columns[k] for k in spec.source_keys] == ["k"]
 
 
+def test_a_text_of_another_length_is_a_key() -> None:
+    left = "(SELECT k, CAST(s AS VARCHAR(3)) AS s, p FROM o)"
+    spec = lookup(joined("o.s = d.s", left=left))
+    assert [spec.source.columns[k] for k in spec.source_keys] == ["s"]
+
+
+def test_a_condition_that_is_never_true_looks_nothing_up() -> None:
+    for join in ("JOIN", "LEFT JOIN"):
+        assert not [
+            n for n in nodes(joined("o.k = d.k AND FALSE", join=join)) if isinstance(n.spec, LookupJoinSpec)
+        ]
+
+
 def test_conditions_on_the_table_alone_are_its_own_filter() -> None:
     spec = lookup(joined("o.k = d.k AND d.active AND d.s <> ''"))
     assert spec.condition is None

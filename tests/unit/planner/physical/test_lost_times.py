@@ -73,3 +73,13 @@ def test_the_first_rows_of_keys_by_arrival_have_their_place_in_order_of_time() -
     arriving = "SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY pt) AS place FROM s"
     first = f"CREATE VIEW seen AS SELECT k, ts, v AS n FROM ({arriving}) WHERE place = 1;"
     compile_script(f"{DDL} {first} {MATCH.format('seen')};")
+
+
+@pytest.mark.parametrize("query", [AGGREGATE, ROWS, LEGACY, MATCH, SORT])
+def test_no_row_is_late_where_there_is_none(query: str) -> None:
+    compile_script(f"{DDL} CREATE VIEW none AS SELECT * FROM lagged WHERE FALSE; {query.format('none')};")
+
+
+def test_conditions_of_a_match_take_json_functions() -> None:
+    condition = "JSON_EXISTS(JSON_OBJECT('n' VALUE A.n), '$.n')"
+    compile_script(f"{DDL} {MATCH.format('lagged').replace('A.n > 0', condition)};")

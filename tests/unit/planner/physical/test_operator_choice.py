@@ -49,6 +49,29 @@ def specs(sql: str, kind: type, **config: str) -> list:  # type: ignore[type-arg
     return [n.spec for n in nodes(sql, **config) if isinstance(n.spec, kind)]
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "x.c = y.d",
+        "x.c = y.e",
+        "FLOOR(x.ts TO HOUR) = y.ts",
+        "x.v + 1 = y.k",
+        "x.at = CAST(y.d AS TIMESTAMP(3))",
+    ],
+)
+def test_values_that_are_equal_meet_by_their_bytes(condition: str) -> None:
+    casts = {"c": "k AS VARCHAR(9)", "d": "k AS STRING", "e": "v AS CHAR(4)", "at": "ts AS TIMESTAMP(3)"}
+    texts = f"(SELECT *, {', '.join(f'CAST({cast}) AS {name}' for name, cast in casts.items())} FROM s)"
+    (join,) = specs(f"SELECT x.k, y.v FROM {texts} AS x JOIN {texts} AS y ON {condition}", JoinSpec)
+    assert len(join.left_keys) == 1
+    assert join.condition is None
+
+
+@pytest.mark.parametrize("join", ["JOIN", "LEFT JOIN", "RIGHT JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"])
+def test_a_join_on_what_is_never_true_keeps_no_rows(join: str) -> None:
+    assert not specs(f"SELECT * FROM s AS x {join} b AS y ON x.k = y.k AND 1 = 0", JoinSpec)
+
+
 def test_a_window_aggregate_absorbs_its_window_function_and_has_two_phases() -> None:
     local, final = specs(CLOSED.format("s"), WindowAggregateSpec)
     assert (local.phase, final.phase) == (AggregatePhase.LOCAL, AggregatePhase.GLOBAL)

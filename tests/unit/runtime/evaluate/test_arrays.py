@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import random
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -72,6 +74,58 @@ def test_a_function_gives_what_a_loop_over_the_elements_gives(function: str) -> 
     rows = [tuple(value_of(t, pick) for t in types) for _ in range(300)]
     wanted = [None if row[0] is None or (not takes_null and None in row) else loop(*row) for row in rows]
     assert evaluate(call(function, *(col(i, t) for i, t in enumerate(types))), rows) == wanted
+
+
+ELEMENTS: list[tuple[sql.LogicalType, list[Any]]] = [
+    (INT, [None, 0, -1, 2**31 - 1, -(2**31), *range(1, 40)]),
+    (sql.BIGINT, [None, 0, -1, 2**63 - 1, -(2**63), *range(1, 40)]),
+    (DOUBLE, [None, 0.0, -0.0, 1.5, float("inf"), *map(float, range(1, 40))]),
+    (BOOLEAN, [None, True, False]),
+    (STRING, [None, "", "a", "b", "12345678", "12345679", "x" * 40, "x" * 39 + "y", *map(str, range(30))]),
+    (sql.BYTES, [None, b"", b"a", b"\0", b"\0\0", *(bytes([i]) * 9 for i in range(30))]),
+    (sql.decimal(20, 2), [None, *(Decimal(i) / 4 for i in range(0, 120, 3))]),
+    (sql.DATE, [None, *(datetime.date(1970, 1, 1) + datetime.timedelta(i) for i in range(40))]),
+]
+"""Types, each with values that its lists are made of."""
+SETS: dict[str, Callable[[list[Any], list[Any]], list[Any]]] = {
+    "ARRAY_DISTINCT": lambda a, b: distinct(a),
+    "ARRAY_UNION": lambda a, b: distinct([*a, *b]),
+    "ARRAY_EXCEPT": lambda a, b: distinct([x for x in a if x not in b]),
+    "ARRAY_INTERSECT": lambda a, b: distinct([x for x in a if x in b]),
+}
+
+
+@pytest.mark.parametrize(("t", "values"), ELEMENTS, ids=[str(t) for t, _ in ELEMENTS])
+def test_equal_elements_are_found_in_lists_of_any_length(t: sql.LogicalType, values: list[Any]) -> None:
+    pick = random.Random(str(t))
+    lists = [[pick.choice(values) for _ in range(pick.choice((0, 1, 3, 15, 16, 17, 40)))] for _ in range(120)]
+    rows = list(zip(lists, [*lists[60:], *lists[:60]], strict=True))
+    for function, loop in SETS.items():
+        width = 1 if function == "ARRAY_DISTINCT" else 2
+        found = evaluate(
+            call(function, *(col(i, sql.array(t)) for i in range(width))), [r[:width] for r in rows]
+        )
+        assert found == [loop(*row) for row in rows], function
+    keyed = [([x for x in a if x is not None],) for a in lists]
+    made = call("MAP_FROM_ARRAYS", col(0, sql.array(t)), col(0, sql.array(t)))
+    assert evaluate(call("MAP_KEYS", made), keyed) == [distinct(a[::-1])[::-1] for (a,) in keyed]
+    both = call("MAP_UNION", made, made)
+    assert evaluate(call("MAP_KEYS", both), keyed) == [distinct(a[::-1])[::-1] for (a,) in keyed]
+
+
+def test_constant_arrays_are_compared_with_those_of_every_row() -> None:
+    constant = call("ARRAY", *(lit(i, INT) for i in (1, None, 1, 7)))
+    rows = [([1, 2, None, 2],), ([],), (None,), (list(range(30)),)]
+    for function, loop in SETS.items():
+        if function != "ARRAY_DISTINCT":
+            found = evaluate(call(function, col(0, INTS), constant), rows)
+            assert found == [None if a is None else loop(a, [1, None, 1, 7]) for (a,) in rows]
+            turned = evaluate(call(function, constant, col(0, INTS)), rows)
+            assert turned == [None if a is None else loop([1, None, 1, 7], a) for (a,) in rows]
+    assert evaluate(call("ARRAY_CONCAT", constant, col(0, INTS)), rows[:2]) == [
+        [1, None, 1, 7, 1, 2, None, 2],
+        [1, None, 1, 7],
+    ]
 
 
 def test_zeros_are_equal_and_a_value_that_is_no_number_equals_itself() -> None:

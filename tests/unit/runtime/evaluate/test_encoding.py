@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 from typing import Any
 
 import pytest
@@ -175,6 +176,35 @@ def test_parts_that_a_url_has_not_are_null_but_host_and_path() -> None:
     assert (found["HOST"], found["PATH"], found["FILE"]) == ("h.de", "", "")
 
 
+GRAMMAR = re.compile(
+    r"[\t\n\f\r ]*(?P<PROTOCOL>https?|ftp|file|jar|mailto|HTTP|FtP):"
+    r"(?://(?P<AUTHORITY>(?:(?P<USERINFO>[^/?#@]*)@)?(?P<HOST>\[[^\]/?#]*\]|[^/?#:@\[\]]*)(?::[0-9]*)?))?"
+    r"(?P<FILE>(?P<PATH>[^?#]*)(?:\?(?P<QUERY>[^#]*))?)(?:#(?P<REF>.*))?",
+    re.DOTALL,
+)
+
+
+def test_the_parts_of_any_text_are_those_of_the_grammar() -> None:
+    pick = random.Random(7)
+    tokens = [*":/?#@[] ", "//", "://", "é", "a", "1", "host", ":80", "\n", "k=v&"]
+    texts = [
+        pick.choice(
+            ("http", "https", "ftp", "file", "jar", "mailto", "HTTP", "FtP", " http", "gopher", "h", "")
+        )
+        + pick.choice(("://", ":", "://", "", ":/"))
+        + "".join(pick.choice(tokens) for _ in range(pick.randrange(9)))
+        for _ in range(2000)
+    ]
+    found = [GRAMMAR.fullmatch(text) for text in texts]
+    for part in set(PARTS) - {"host", "PORT"}:
+        wanted = [m and m[part] for m in found]
+        if part == "PROTOCOL":
+            wanted = [w and w.lower() for w in wanted]
+        elif part == "HOST":
+            wanted = [m and (w or "") for m, w in zip(found, wanted, strict=True)]
+        assert evaluate(call("PARSE_URL", T, s(part)), [(text,) for text in texts]) == wanted, part
+
+
 def test_values_of_a_query_are_found_by_their_key() -> None:
     rows = [
         (URL, "QUERY", "k1"),
@@ -209,6 +239,7 @@ def test_a_value_is_chosen_by_its_number() -> None:
         ("100-200, 300-400", r"(\d+)-(\d+)", 1, ["100", "300"]),
         ("100-200, 300-400", r"(\d+)-(\d+)", 2, ["200", "400"]),
         ("100-200, 300-400", r"(\d+)-(\d+)", 0, ["100-200", "300-400"]),
+        ("0123456789!0123456789?", "".join(f"({i})" for i in range(10)) + "([!?])", 11, ["!", "?"]),
         ("abc", r"(\d+)", 1, []),
         ("abc", r"\w", 1, None),
         ("abc", r"(\w)", 2, None),

@@ -445,10 +445,27 @@ def test_a_name_that_is_repeated_is_found_whatever_read_the_column_before() -> N
     ) == ('{"a":{"b":2}}-')
 
 
-@pytest.mark.parametrize("count", [2, 63, 64, 65, 300])
+@pytest.mark.parametrize("count", [2, 15, 16, 17, 63, 64, 65, 300])
 def test_the_names_of_objects_of_any_size_are_put_in_order(count: int) -> None:
     names = [f"n{i * 7919 % count:03}" for i in range(count)]
-    text = "{" + ", ".join(f'"{n}": {{"z": 1, "é": 2, "a": 3}}' for n in names) + ', "n000": 0}'
-    wanted = {n: 0 if n == "n000" else {"a": 3, "z": 1, "é": 2} for n in sorted(set(names))}
+    text = (
+        "{"
+        + ", ".join(f'"{n}": {{"z": 1, "é": 2, "a": 3}}' for n in names)
+        + ', "n000": 7, "n001": 1, "n000": 0}'
+    )
+    wanted = {n: {"a": 3, "z": 1, "é": 2} for n in sorted(set(names))} | {"n000": 0, "n001": 1}
     made = evaluated("JSON_ARRAY(JSON(j))", j=text)
     assert made == json.dumps([wanted], ensure_ascii=False, separators=(",", ":"))
+    assert evaluated("JSON_LENGTH(j)", j=text) == len(wanted)
+    assert evaluated("JSON_QUERY(j, '$')", j=text) == json.dumps(
+        {n: wanted[n] if isinstance(wanted[n], int) else {"z": 1, "é": 2, "a": 3} for n in names},
+        ensure_ascii=False,
+        separators=(",", ":"),
+    )
+
+
+@pytest.mark.parametrize("count", [1, 2, 40])
+def test_numbers_may_become_longer(count: int) -> None:
+    text = f"[{','.join(['1e6'] * count)}]"
+    assert evaluated("JSON_QUERY(j, '$')", j=text) == f"[{','.join(['1000000.0'] * count)}]"
+    assert evaluated("JSON_STRING(PARSE_JSON(j)[1])", j=text) == "1000000.0"
