@@ -23,12 +23,13 @@ from planner.compile import CompiledPlan, compile_statements
 from planner.estimates import TableSizes, explain_cost
 from planner.explain import inferred_sections
 from planner.relational.explain import explain_relation
-from planner.relational.nodes import Sink
+from planner.relational.nodes import Project, RelationalNode, Sink, Values
 from sqlstream import config as options
 from sqlstream.batch_plan import batch_plan
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.specs import SourceSpec
+from sqlstream.specs.sink import COLLECT
 
 if TYPE_CHECKING:
     from client.cluster_client import ClusterClient
@@ -66,7 +67,7 @@ def compile_in_mode(
     if is_automatic and endless:
         return as_stream(f'table "{endless[0]}" never ends')
     plan = plan_batch_sources(sinks, context)
-    if not any(plan.sources):
+    if _passes_literals(plan.optimised):
         streamed = as_stream("it reads no table, so it needs no batch engine")
         if literal_rows(streamed.job_graph) is not None:
             return streamed
@@ -76,6 +77,17 @@ def compile_in_mode(
         if is_automatic and error.code == NO_EXACT_ANSWER:
             return as_stream(f"no batch engine answers it exactly: {error.message}")
         raise
+
+
+def _passes_literals(sinks: tuple[Sink, ...]) -> bool:
+    """Whether a SELECT does no more than project literal rows. Only that may be planned as a stream: a stream may refuse what a
+    batch engine answers, such as an aggregation into a table that takes no updates."""
+    if len(sinks) != 1 or dict(sinks[0].options).get("connector") != COLLECT:
+        return False
+    node: RelationalNode = sinks[0].input
+    while isinstance(node, Project):
+        node = node.input
+    return isinstance(node, Values)
 
 
 def compile_in_batch(

@@ -5,13 +5,14 @@ from __future__ import annotations
 from planner.bind.casts import plain
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression
-from sqlstream.types import NESTED_ROOTS, TypeRoot
+from sqlstream.functions.comparison import NESTED
+from sqlstream.types import TypeRoot
 
 
 def require_key(expression: Expression, place: str, span: Span | None) -> Expression:
-    """`expression`, which `place` (GROUP BY, …) compares for equality; UserError SS3090 for an ARRAY, MAP, ROW, VARIANT
-    or BITMAP."""
-    if expression.type.root in (*NESTED_ROOTS, TypeRoot.VARIANT, TypeRoot.BITMAP):
+    """`expression`, which `place` (GROUP BY, …) compares for equality; UserError SS3090 for an ARRAY, MAP, MULTISET, ROW,
+    VARIANT or BITMAP."""
+    if expression.type.root in NESTED:
         raise UserError(
             "SS3090",
             f"{place} takes no value of type {plain(expression.type)}",

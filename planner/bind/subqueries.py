@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from planner.bind.calls import bind_call, resolve_types
 from planner.dialect import nodes
-from planner.relational.correlation import OUTER, outer_reference, replace_outer, with_expressions
+from planner.relational.correlation import outer_reference, replace_outer, with_expressions
 from planner.relational.nodes import (
     Aggregate,
     Apply,
@@ -40,6 +40,7 @@ from sqlstream.expressions import (
     walk,
 )
 from sqlstream.functions import AGGREGATE_FUNCTIONS
+from sqlstream.functions.comparison import NESTED
 from sqlstream.schema import Field, Schema
 from sqlstream.types import BIGINT, BOOLEAN, LogicalType, TypeRoot
 
@@ -286,19 +287,10 @@ class _Attaching:
             return value
         type_ = self._query.schema.types[0]
         # Of several values any is as good: SINGLE_ROW fails.
-        any_value = "ARRAY_AGG" if type_.root is TypeRoot.ROW else "MIN"
-        try:
-            value, count = self._aggregated(_unordered(self._query), (any_value, (0,)), ("COUNT", ()))
-        except UserError as error:
-            if error.code != "SS2006":
-                raise
-            raise UserError(
-                "SS3474",
-                f"a subquery of type {type_.with_nullable(True)} must have one row at most to be a value",
-                span=self._subquery.span,
-                hint="add LIMIT 1 to the subquery, or aggregate its rows",
-            ) from None
-        if type_.root is TypeRoot.ROW:
+        is_compared = type_.root not in NESTED
+        any_value = "MIN" if is_compared else "ARRAY_AGG"
+        value, count = self._aggregated(_unordered(self._query), (any_value, (0,)), ("COUNT", ()))
+        if not is_compared:
             value = self._call("ITEM", value, Literal(1, sql.INT.not_null()))
         return Call("SINGLE_ROW", (value, count), value.type, self._subquery.span)
 
@@ -366,16 +358,6 @@ class _Attaching:
         else:
             is_found = self._call(operator, operand, greatest if operator in ("<", "<=") else least)
         return self._three_valued(is_found, rows, known)
-
-
-def over_columns_alone(expression: Expression) -> Expression:
-    """The expression with a column in place of each subquery and each reference to an outer query: what it computes itself."""
-
-    def replace(part: Expression) -> Expression:
-        is_other = isinstance(part, Call) and part.function in (PLACEHOLDER, OUTER)
-        return InputRef(0, part.type) if is_other else part
-
-    return transform(expression, replace)
 
 
 def has_subquery(expression: Expression) -> bool:

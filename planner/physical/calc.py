@@ -6,6 +6,7 @@ from planner.physical.description import describe, describe_expression, describe
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning, over
 from planner.physical.traits import Traits
+from planner.relational.injective import cast_column
 from planner.rules.substitution import can_substitute
 from sqlstream.errors import Span
 from sqlstream.expressions import Expression, InputRef, conjunction, conjuncts, substitute
@@ -73,12 +74,16 @@ def narrow(planning: Planning, source: PhysicalNode, columns: tuple[int, ...]) -
 
 
 def calc_traits(traits: Traits, projections: tuple[Expression, ...]) -> Traits:
-    """The traits after a projection: keys, windows and times whose columns it copies."""
+    """The traits after a projection: keys, windows and times whose columns it copies, and keys whose columns it casts without
+    making values equal."""
     places: dict[int, frozenset[int]] = {}
+    casts: dict[int, int] = {}
     for new, expression in enumerate(projections):
         if isinstance(expression, InputRef):
             places[expression.index] = places.get(expression.index, frozenset()) | {new}
-    return traits.projected(places)
+        elif (column := cast_column(expression)) >= 0:
+            casts.setdefault(column, new)
+    return traits.projected(places, casts)
 
 
 def is_rename(spec: CalcSpec) -> bool:

@@ -18,9 +18,10 @@ def emit_strategy(planning: Planning, spec: WindowAggregateSpec, span: Span | No
     if window.kind is WindowKind.SESSION and spec.time_column < 0:
         raise UserError(
             "SS3011",
-            "a SESSION whose rows are used one by one is known when it closes",
+            "a SESSION whose rows are used one by one cannot fire early or late: its rows come when it closes",
             span=span,
-            detail="'table.exec.emit.*' is set, and the aggregation does not group by just the window and its partition keys",
+            detail="'table.exec.emit.*' is set, and the aggregation does not group by just the window and its partition keys, or"
+            " it reads the rows from another operator, such as a Top-N",
             hint="GROUP BY window_start, window_end and the keys of PARTITION BY, or RESET 'table.exec.emit.early-fire.enabled'"
             " and 'table.exec.emit.allow-lateness' for this query",
         )

@@ -17,7 +17,7 @@ from sqlstream.specs import (
     Spec,
     WindowAggregateSpec,
 )
-from sqlstream.types import NESTED_ROOTS, LogicalType
+from sqlstream.types import NESTED_ROOTS, LogicalType, TypeRoot
 
 KEY_COLUMNS_MAX = 64
 _SIMPLE = "group, join or distribute by columns of simple types"
@@ -30,10 +30,9 @@ def check_keys(spec: Spec | None, inputs: tuple[PhysicalInput, ...], span: Span 
             _check(physical_input.node.schema, physical_input.exchange.keys, "a key", _SIMPLE, span)
     match spec:
         case GroupAggregateSpec() | WindowAggregateSpec():
-            schema = inputs[0].node.schema
             for call in spec.aggregates:
                 if call.is_distinct:
-                    _check(schema, call.args, f"an argument of {call.function}(DISTINCT …)", _SIMPLE, span)
+                    _check_count(call.args, f"an argument of {call.function}(DISTINCT …)", span)
         case LookupJoinSpec():
             _check(inputs[0].node.schema, spec.left_keys, "a lookup key", _SIMPLE, span)
         case OverSpec() | SortSpec() | JoinSpec() | RankSpec():
@@ -44,13 +43,17 @@ def check_keys(spec: Spec | None, inputs: tuple[PhysicalInput, ...], span: Span 
                     _check_width(physical_input.node.schema, span)
 
 
-def _check(schema: Schema, columns: tuple[int, ...], what: str, hint: str, span: Span | None) -> None:
+def _check_count(columns: tuple[int, ...], what: str, span: Span | None) -> None:
     if len(columns) > KEY_COLUMNS_MAX:
         message = f"{what} has {len(columns)} columns, more than {KEY_COLUMNS_MAX}"
         raise UserError("SS3090", message, span=span, hint="use fewer columns")
+
+
+def _check(schema: Schema, columns: tuple[int, ...], what: str, hint: str, span: Span | None) -> None:
+    _check_count(columns, what, span)
     for column in columns:
         field = schema.fields[column]
-        if field.type.root in NESTED_ROOTS:
+        if field.type.root in (*NESTED_ROOTS, TypeRoot.MULTISET):
             message = f"a value of type {shown(field.type)} cannot be {what}"
             raise UserError("SS3090", message, span=span, hint=hint)
 

@@ -5,11 +5,7 @@ from __future__ import annotations
 from planner.physical.node import PhysicalNode
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import AggregateCall
-from sqlstream.functions.arrays import has_equality
 from sqlstream.specs import JoinSpec, OverSpec, OverTiming, WindowAggregateSpec
-
-_OF_ANY_TYPE = frozenset({"FIRST_VALUE", "LAST_VALUE"})
-"""Aggregates whose argument may be of a type without equality."""
 
 
 def require_insert_only(source: PhysicalNode, operator: str, span: Span | None) -> None:
@@ -36,8 +32,7 @@ def refuse_ttl(ttl_ms: int | None, what: str, span: Span | None) -> None:
 
 
 def require_retractable(source: PhysicalNode, calls: tuple[AggregateCall, ...], span: Span | None) -> None:
-    """UserError SS3011 for an aggregate that would look for a retracted value by a type that has no equality, and for one of
-    a user that cannot retract."""
+    """UserError SS3011 for an aggregate of a user that cannot retract."""
     for call in calls:
         if call.ref is not None and "retract" not in call.ref.methods and not source.traits.is_insert_only:
             raise UserError(
@@ -46,9 +41,6 @@ def require_retractable(source: PhysicalNode, calls: tuple[AggregateCall, ...], 
                 span=span or source.span,
                 hint=f"give {call.ref.module}.{call.ref.attribute} a method retract, then ALTER FUNCTION",
             )
-        types = tuple(source.schema.types[a] for a in call.args)
-        if call.function in _OF_ANY_TYPE and not all(map(has_equality, types)):
-            require_insert_only(source, f"aggregate {call.function} of {types[0].with_nullable(True)}", span)
 
 
 def require_time(source: PhysicalNode, column: int, what: str, span: Span | None) -> None:

@@ -80,12 +80,15 @@ class Traits:
         keys = frozenset(key | place for key in self.keys)
         return dataclasses.replace(self, keys=keys, moving_keys=self.unique_keys - keys)
 
-    def projected(self, places: Mapping[int, Columns]) -> Traits:
-        """After a projection that copies input column i to the columns `places[i]`."""
+    def projected(self, places: Mapping[int, Columns], casts: Mapping[int, int] | None = None) -> Traits:
+        """After a projection that copies input column i to the columns `places[i]`. Column `casts[i]` has different values for
+        different values of column i, so it is as good in a key as a copy; a join may know the rows by either."""
+        copied = {column: min(new) for column, new in places.items() if new}
+        images = ({**(casts or {}), **copied}, {**copied, **(casts or {})})
 
         def moved(keys: frozenset[Columns]) -> frozenset[Columns]:
-            found = (key for key in keys if all(places.get(c) for c in key))
-            return frozenset(frozenset(min(places[c]) for c in key) for key in found)
+            found = ((key, image) for key in keys for image in images if image.keys() >= key)
+            return frozenset(frozenset(image[c] for c in key) for key, image in found)
 
         windows = tuple(w for w in (w.moved(places) for w in self.windows) if w.columns)
         watermark = min(places.get(self.row_watermark_column, frozenset()), default=-1)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from planner.lower import tree
 from planner.lower.lowering import numbered
+from planner.relational.injective import cast_column
 from planner.relational.node import Key, RelationalNode, SingleInputNode
 from planner.relational.scan import TableScan
 from planner.relational.tracing import Condition
@@ -77,7 +78,9 @@ class Project(SingleInputNode):
         return tree.select(numbered(columns), tree.subquery(inputs[0], "i"))
 
     def result_keys(self) -> tuple[Key, ...]:
-        places = {e.index: i for i, e in reversed([*enumerate(self.expressions)]) if isinstance(e, InputRef)}
+        expressions = [*enumerate(self.expressions)][::-1]
+        casts = {cast_column(e): i for i, e in expressions}
+        places = casts | {e.index: i for i, e in expressions if isinstance(e, InputRef)}
         return tuple(
             tuple(places[column] for column in key)
             for key in self.input.result_keys()

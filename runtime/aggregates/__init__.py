@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from runtime.aggregates.accumulator import Accumulator
 from runtime.aggregates.array_aggregate import ArrayAggregate
 from runtime.aggregates.bitmap_aggregate import BITMAP_FUNCTIONS, BitmapAggregate
 from runtime.aggregates.count import Count
 from runtime.aggregates.distinct import Distinct
 from runtime.aggregates.extreme import Extreme, RetractableExtreme
-from runtime.aggregates.kept_list import KeptOrder, KeptTexts
+from runtime.aggregates.kept_list import KeptCounts, KeptOrder, KeptTexts
 from runtime.aggregates.list_aggregate import ListAggregate
 from runtime.aggregates.multiset import Collect, Percentile
 from runtime.aggregates.ordered import OrderedValue
 from runtime.aggregates.sum import Average, Sum
 from runtime.aggregates.variance import Variance
+from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import InternalError
 from sqlstream.expressions import AggregateCall
 from sqlstream.types import LogicalType
@@ -72,6 +75,8 @@ def _make_plain(
         from runtime.aggregates.user_aggregate import UserAggregate
 
         return UserAggregate(call, argument_types)
+    if call.function == "COLLECT" and pa.types.is_nested(to_arrow_type(argument_types[0])):
+        return KeptCounts(call, argument_types)
     found = (_RETRACTING if is_retracting else {}).get(call.function) or _SIMPLE.get(call.function)
     if found is None:
         raise InternalError(f"aggregate function {call.function} has no accumulator")

@@ -7,10 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.aggregates.accumulator import Accumulator
-from runtime.evaluate.lists import Lists, codes_of
+from runtime.evaluate.lists import Lists
 from runtime.kernels.chunk_chains import drop_first_equal
 from runtime.state.arrays import Array
 from runtime.state.growing_lists import GrowingLists
+from runtime.state.nested_keys import encoded
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
@@ -86,8 +87,7 @@ class ArrayAggregate(Accumulator):
 def _codes_of_equal(elements: pa.Array, removed: pa.Array) -> tuple[Array, Array]:
     """int64 codes of both, equal where the values are; an element that is not among `removed` may have any code below -1."""
     if pa.types.is_nested(removed.type):
-        codes, others = codes_of(elements, removed)
-        return codes, others
+        elements, removed = encoded(elements), encoded(removed)
     if pa.types.is_floating(removed.type):
         # -0.0 is 0.0.
         zero = pa.scalar(0.0, removed.type)

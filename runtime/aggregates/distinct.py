@@ -10,6 +10,7 @@ import pyarrow as pa
 from runtime.aggregates.accumulator import Accumulator, present
 from runtime.aggregates.value_counts import ValueCounts
 from runtime.state.arrays import Array
+from runtime.state.nested_keys import identities, identity_types
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
 from sqlstream.types import LogicalType
@@ -18,7 +19,8 @@ from sqlstream.types import LogicalType
 class Distinct(Accumulator):
     """Adds a value to `inner` with its first row in a slot, and retracts it when its last row is retracted.
 
-    Several arguments form one value, a struct; a row with a NULL among them is skipped, unless `inner` takes NULLs.
+    Several arguments form one value, a struct; a row with a NULL among them is skipped, unless `inner` takes NULLs. Arrays, maps
+    and rows are known by their encodings.
 
     Calls with the same arguments, which differ in their filters or functions, share the values: `share` makes the others users of
     the first one's.
@@ -31,7 +33,7 @@ class Distinct(Accumulator):
         super().__init__(call, argument_types)
         self.inner = inner
         self.suffixes = inner.suffixes
-        types = [to_arrow_type(t) for t in argument_types]
+        types = identity_types(pa.schema(_named([to_arrow_type(t) for t in argument_types])))
         self._value_type = types[0] if len(types) == 1 else pa.struct(_named(types))
         self._users: list[Distinct] = [self]
         self._is_first = True
@@ -55,7 +57,7 @@ class Distinct(Accumulator):
         counted = [
             w if u.inner.takes_nulls else present(w, *args) for u, w in zip(self._users, weights, strict=True)
         ]
-        changes = self.counts.add_each(slots, _together(args), counted)
+        changes = self.counts.add_each(slots, _together(identities(args)), counted)
         for user, (added, removed) in zip(self._users, changes, strict=True):
             user._apply(slots, args, added, removed)
 

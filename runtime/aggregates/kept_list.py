@@ -1,4 +1,4 @@
-"""FIRST_VALUE, LAST_VALUE and LISTAGG over rows that may be retracted: functions of a list of all values."""
+"""Functions of a list of all values: FIRST_VALUE, LAST_VALUE and LISTAGG over retracted rows, and COLLECT of nested values."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import pyarrow.compute as pc
 
 from runtime.aggregates.accumulator import present
 from runtime.aggregates.array_aggregate import ArrayAggregate
-from runtime.evaluate.lists import Lists, list_column
+from runtime.evaluate.lists import Lists, codes_of, list_column, offsets_of
 from runtime.state.arrays import Array
+from runtime.state.nested_keys import encoded
 from sqlstream import types as sql
+from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
 from sqlstream.types import LogicalType
 
@@ -56,6 +58,22 @@ class KeptOrder(KeptList):
         is_first = self.call.function == "FIRST_VALUE"
         places = lists.starts if is_first else lists.starts + lists.lengths - 1
         return lists.values.take(pa.array(places, mask=lists.lengths == 0))
+
+
+class KeptCounts(KeptList):
+    """COLLECT of arrays, maps and rows."""
+
+    def _of_lists(self, lists: Lists) -> pa.Array:
+        elements, owners = lists.elements(), lists.owners()
+        (codes,) = codes_of(encoded(elements))
+        pairs = owners * (len(codes) + 1) + codes
+        _, first, counts = np.unique(pairs, return_index=True, return_counts=True)
+        if self.call.is_distinct:
+            counts = np.ones(len(first), dtype=np.int64)
+        lengths = np.bincount(owners[first], minlength=len(lists.lengths))
+        items = pa.array(counts.astype(np.int32))
+        keys = elements.take(pa.array(first))
+        return pa.MapArray.from_arrays(offsets_of(lengths), keys, items, type=to_arrow_type(self.call.type))
 
 
 class KeptTexts(KeptList):

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.kernel import Datum, Kernel, as_array, null_mask
-from runtime.python.loading import load_target
+from runtime.python.loading import install_hint, load_target
 from runtime.python.traceback_text import user_traceback
 from runtime.python.values import arrow_values, python_values, shown
 from sqlstream.arrow import to_arrow_type
@@ -229,5 +229,6 @@ def failed(ref: FunctionRef, error: BaseException, row: list[Any], method: str =
         "SS5130",
         f"Python function {called} failed{arguments}: {type(error).__name__}{': ' if said else ''}{said}",
         detail=user_traceback(error),
-        hint=f"correct {ref.module}.{ref.attribute}, or keep such rows from it with WHERE or CASE",
+        hint=install_hint(error)
+        or f"correct {ref.module}.{ref.attribute}, or keep such rows from it with WHERE or CASE",
     )

@@ -58,5 +58,12 @@ def _failed(name: str, error: BaseException, code: str) -> UserError:
         code,
         f'importing Python object "{name}" failed: {type(error).__name__}: {said}',
         detail=user_traceback(error),
-        hint="correct the module, or install what it imports",
+        hint=install_hint(error) or "correct the module, or install what it imports",
     )
+
+
+def install_hint(error: BaseException) -> str:
+    """What to do about a module that a user's code imports and that is not there; "" for any other error."""
+    if not isinstance(error, ModuleNotFoundError) or error.name is None:
+        return ""
+    return f"install {error.name} where the TaskManagers run, or ship it with 'python.files' where it has no machine code"

@@ -23,7 +23,7 @@ def identities(columns: list[pa.Array]) -> list[pa.Array]:
 
 def encoded(column: pa.Array) -> pa.Array:
     """A column of bytes without NULL. Each value is `n` for NULL, or its length, a colon, and its text or the encodings of its
-    parts; entries of a map are in the order of their encodings, since a map has none.
+    parts; entries of a map are in the order of their encodings, since a map has none. -0.0 is 0.0.
 
     >>> encoded(pa.array([[1, None], None], pa.list_(pa.int32()))).to_pylist()
     [b'4:1:1n', b'n']
@@ -52,6 +52,8 @@ def _payload(column: pa.Array) -> pa.Array:
     if pa.types.is_list(t):
         lists = Lists.of(column)
         return _joined(lists, encoded(lists.elements()))
+    if pa.types.is_floating(t):
+        column = pc.add(column, pa.scalar(0.0, t))
     if pa.types.is_temporal(t):
         column = column.view(pa.int32() if t.bit_width == 32 else pa.int64())
     text = column if pa.types.is_binary(t) else pc.cast(pc.cast(column, pa.string()), pa.binary())

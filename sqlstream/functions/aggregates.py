@@ -15,7 +15,6 @@ from sqlstream.functions.arguments import (
     always,
     convert_each,
 )
-from sqlstream.functions.arrays import has_equality
 from sqlstream.functions.bitmap import BITMAP_ARGUMENT
 from sqlstream.functions.comparison import NESTED
 from sqlstream.functions.signature import AggregateFunction
@@ -29,8 +28,7 @@ _AVERAGE_SCALE_MIN = 6
 _COMPARABLE = Argument(lambda t: t.root not in NESTED, sql.NULL)
 
 
-_COLLECTED = Argument(lambda t: _COMPARABLE.accepts(t), sql.INT)
-_WITH_EQUALITY = Argument(lambda t: t.root is not TypeRoot.NULL and has_equality(t), sql.INT)
+_COLLECTED = Argument(lambda t: t.root is not TypeRoot.NULL, sql.INT)
 _PERCENTAGES = Argument(
     lambda t: t.root is TypeRoot.ARRAY and t.element is not None and sql.is_numeric(t.element),
     sql.array(DOUBLE),
@@ -153,7 +151,7 @@ FUNCTIONS: tuple[AggregateFunction, ...] = (
         1,
         lambda types: sql.array(types[0].without_time_attribute()),
         None,
-        coerce=convert_each(_WITH_EQUALITY),
+        coerce=convert_each(_COLLECTED),
     ),
     AggregateFunction(
         "COLLECT",

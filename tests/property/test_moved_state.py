@@ -72,7 +72,8 @@ QUERIES = {
         SELECT k, FIRST_VALUE(v), LAST_VALUE(v), LISTAGG(CAST(v AS STRING)) FROM line GROUP BY k""",
     "aggregate of the order of updates": """
         SELECT g, CHAR_LENGTH(LISTAGG(v)), CHAR_LENGTH(LISTAGG(DISTINCT v, '; ')), FIRST_VALUE(g), COUNT(id),
-            LAST_VALUE(g) FILTER (WHERE id > 5) FROM (
+            LAST_VALUE(g) FILTER (WHERE id > 5), CARDINALITY(ARRAY_AGG(ROW(g, ARRAY[v]))),
+            CARDINALITY(COLLECT(MAP[COALESCE(g, 0), v])), LAST_VALUE(ARRAY[g])[1], COUNT(DISTINCT ROW(g, ARRAY[v])) FROM (
             SELECT k, g, MAX(id) AS id, CAST(MAX(v) AS STRING) AS v FROM line GROUP BY k, g) GROUP BY g""",
     "aggregate of a user": """
         SELECT k, mean(v, g), seen(v), mean(DISTINCT v, g) FROM bids GROUP BY k""",

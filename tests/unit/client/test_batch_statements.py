@@ -96,7 +96,13 @@ def test_what_no_engine_answers_exactly_is_refused_in_batch_and_streams_when_aut
 
 def test_a_query_over_literals_alone_needs_no_engine(session: Session) -> None:
     assert isinstance(compiled(session, "SELECT 1 + 1"), CompiledPlan)
-    in_batch(session, "SELECT a, COUNT(*) FROM (VALUES (1), (1)) AS t(a) GROUP BY a")
+    counts = "SELECT a, COUNT(*) FROM (VALUES (1), (1)) AS t(a) GROUP BY a"
+    in_batch(session, counts)
+    # A stream of updates could not be written there.
+    in_batch(session, f"INSERT INTO sums {counts}")
+    in_batch(
+        session, f"EXECUTE STATEMENT SET BEGIN INSERT INTO sums {counts}; INSERT INTO sums SELECT 1, 2; END"
+    )
 
 
 def test_the_engine_is_chosen_by_the_size_of_the_input(session: Session) -> None:

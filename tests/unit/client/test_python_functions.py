@@ -254,6 +254,21 @@ def test_an_import_that_fails_shows_the_traceback_of_the_module(session: Session
     ]
 
 
+def test_a_package_that_is_not_installed_is_named_with_what_to_do(session: Session, path: Path) -> None:
+    late = "@udf\ndef late(n: int) -> int:\n    import no_pandas.core\n"
+    (path / "needing.py").write_text("import no_polars\n")
+    (path / "later.py").write_text(f"from sqlstream import udf\n{late}")
+    run(session, f"SET 'python.files' = '{path}/needing.py, {path}/later.py'")
+    with pytest.raises(UserError) as at_import:
+        run(session, create("needing.f"))
+    run(session, "CREATE FUNCTION late AS 'later.late' LANGUAGE PYTHON")
+    with pytest.raises(SqlStreamError) as at_call:
+        run(session, f"SELECT late(n) FROM {PEOPLE}")
+    for caught, code, package in ((at_import, "SS2031", "no_polars"), (at_call, "SS5130", "no_pandas")):
+        assert (caught.value.code, getattr(caught.value, "span", None) is not None) == (code, True)
+        assert caught.value.hint.startswith(f"install {package} where the TaskManagers run")
+
+
 def test_a_server_imports_in_a_task_and_only_where_it_is_allowed(
     cluster: LocalClusterClient, path: Path
 ) -> None:

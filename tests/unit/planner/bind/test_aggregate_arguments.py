@@ -48,7 +48,7 @@ def test_what_an_aggregate_takes_is_bound(call: str) -> None:
     planner().bind(f"SELECT {call} FROM t")
 
 
-def test_types_that_are_not_compared_are_refused() -> None:
-    for call in ("ARRAY_AGG(ARRAY[a])", "COLLECT(ROW(a, s))", "PERCENTILE(s, 0.5)"):
+def test_types_that_have_no_order_are_refused() -> None:
+    for call in ("MAX(ARRAY[a])", "MIN(ROW(a, s))", "PERCENTILE(s, 0.5)"):
         with pytest.raises(UserError, match="cannot be applied to"):
             planner().bind(f"SELECT {call} FROM t")

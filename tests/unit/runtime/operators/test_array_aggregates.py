@@ -116,6 +116,61 @@ def test_multisets_count_the_rows_of_each_value(seed: int, is_distinct: bool) ->
         assert [Counter(dict(entries)) for entries in results(accumulator)] == wanted
 
 
+LISTS = ([1, None], [1], [], [None], None)
+ROWS = ({"x": 1.5, "y": [[1]]}, {"x": None, "y": [None]}, {"x": 0.0, "y": None}, None)
+MAPS = ([("a", 1), ("b", None)], [("a", 1)], [], None)
+NESTED: list[tuple[LogicalType, tuple[Any, ...]]] = [
+    (sql.array(INT), LISTS),
+    (sql.row(("x", DOUBLE), ("y", sql.array(sql.array(INT)))), ROWS),
+    (sql.map_of(STRING, INT), MAPS),
+]
+
+
+@pytest.mark.parametrize(("value_type", "values"), NESTED)
+@pytest.mark.parametrize("seed", range(3))
+def test_nested_values_are_retracted_by_what_they_hold(
+    seed: int, value_type: LogicalType, values: tuple[Any, ...]
+) -> None:
+    made_of = {
+        "ARRAY_AGG": sql.array(value_type),
+        "COLLECT": sql.multiset(value_type.not_null()),
+        "FIRST_VALUE": value_type,
+        "LAST_VALUE": value_type,
+        "COUNT DISTINCT": BIGINT,
+        "ARRAY_AGG DISTINCT": sql.array(value_type),
+        "COLLECT DISTINCT": sql.multiset(value_type.not_null()),
+    }
+    rows = Rows()
+    accumulators = {
+        name: made(name.split()[0], value_type, result=result, is_distinct="DISTINCT" in name)
+        for name, result in made_of.items()
+    }
+    for batch in changes_of(seed, values):
+        rows.apply(batch)
+        found = {}
+        for name, accumulator in accumulators.items():
+            apply(accumulator, batch)
+            found[name] = results(accumulator)
+            if accumulator.kept_values is None:
+                saved = accumulator.columns(first_slots(SLOTS))
+                accumulators[name] = made(name.split()[0], value_type, result=made_of[name])
+                accumulators[name].call = accumulator.call
+                accumulators[name].load(first_slots(SLOTS), saved)
+        present = [[v for v in held if v is not None] for held in rows.held]
+        counts = [Counter(map(repr, held)) for held in present]
+        assert found["ARRAY_AGG"] == [held or None for held in rows.held]
+        assert found["FIRST_VALUE"] == [held[0] if held else None for held in present]
+        assert found["LAST_VALUE"] == [held[-1] if held else None for held in present]
+        assert [{repr(v): n for v, n in entries} for entries in found["COLLECT"]] == counts
+        assert [{repr(v): n for v, n in es} for es in found["COLLECT DISTINCT"]] == [
+            dict.fromkeys(c, 1) for c in counts
+        ]
+        assert found["COUNT DISTINCT"] == [len(c) for c in counts]
+        assert [sorted(map(repr, d or [])) for d in found["ARRAY_AGG DISTINCT"]] == [
+            sorted({repr(v) for v in held}) for held in rows.held
+        ]
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("times", [1, 3])
 def test_percentiles_are_interpolated(seed: int, times: int) -> None:
