@@ -78,7 +78,8 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
         "REGEXP_REPLACE({str}, 'a|b', '<$0>')", "ARRAY[{str}, 'x'][1]",
         "DATE_FORMAT({ts}, 'EEE d MMM yy, h:m a')", "MD5({str})", "HEX({int})", "REPEAT({str}, SIGN({int}))",
         "SPLIT_INDEX({str}, ',', 1)", "CAST({str} AS CHAR(2))", "CAST({str} AS VARCHAR(1))", "REGEXP_EXTRACT({str}, '[a-z]')",
-        "CAST(ROW({int}, {str}) AS ROW<f INT, g STRING>).g", "MAP['a', {str}, COALESCE({str}, ''), 'x']['a']", "ARRAY_JOIN(ARRAY[{str}, 'x', {str}], '|')",
+        "CAST(ROW({int}, {str}) AS ROW<f INT, g STRING>).g",
+        "MAP['a', {str}, COALESCE({str}, ''), 'x']['a']", "ARRAY_JOIN(ARRAY[{str}, 'x', {str}], '|')",
         "ARRAY_JOIN(MAP_VALUES(MAP['a', {str}, 'b', {str}]), '/')", "ARRAY_REVERSE(ARRAY[{str}, 'x'])[1]", "SPLIT({str}, ',')[1]",
     ),
     "bool": (
