@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from runtime.state.snapshot_chain import SnapshotChain
+from runtime.state.snapshot_chain import Link, SnapshotChain
 
 LARGE, SMALL = 20_000, 100
 
@@ -102,3 +102,17 @@ def test_a_table_that_shrinks_is_copied_anew() -> None:
     table.is_there[SMALL:] = False
     table.snapshot()
     assert (table.wholes, table.copied) == (2, [10 * LARGE, SMALL])
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_whole"),
+    # Of the whole copy, of the increments put together, and of the last one; the table has 100.
+    [((100, 60, 50), True), ((100, 50, 60), False), ((100, 110), True)],
+)
+def test_a_chain_that_is_too_long_is_put_together_once_before_the_table_is_copied(
+    rows: tuple[int, ...], is_whole: bool
+) -> None:
+    chain: SnapshotChain[int] = SnapshotChain()
+    chain.links = tuple(Link(i, i, min(i, 1), (), rows=count) for i, count in enumerate(rows))
+    link = chain.begin(len(rows), 0, 100, is_full=False)
+    assert (link.before, link.weight) == (((), 0) if is_whole else (chain.links[:1], len(rows)))
