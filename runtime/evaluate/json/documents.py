@@ -37,9 +37,9 @@ class Documents:
     def without_repeated_names(self) -> Documents:
         """These documents, once each object holds of members of one name only the last."""
         if not self._is_unique:
-            _, left = json_tape.keep_last_values(self.data, self.tape, np.empty(0, np.int32))
-            if left:
-                slots = np.full(1 << (2 * left + 1).bit_length(), -1, np.int32)
+            _, most = json_tape.keep_last_values(self.data, self.tape, np.empty(0, np.int32))
+            if most:
+                slots = np.full(1 << (2 * most + 1).bit_length(), -1, np.int32)
                 json_tape.keep_last_values(self.data, self.tape, slots)
             self._is_unique = True
         return self
