@@ -231,6 +231,16 @@ def _document(data, i, end, tape, first, marked, marks):  # type: ignore[no-unty
             return count, marks
 
 
+@kernel(f"int64({READ_BYTES})")
+def count_starts(data):  # type: ignore[no-untyped-def]
+    """How many commas and opening brackets there are: no more values begin within documents."""
+    count = np.int64(0)
+    for i in range(len(data)):
+        c = data[i]
+        count += (c == _COMMA) | (c == _OPEN_ARRAY) | (c == _OPEN_OBJECT)
+    return count
+
+
 @kernel(
     f"UniTuple(int64, 2)({READ_BYTES}, int32[::1], uint8[::1], int32[::1], int32[:, ::1], int32[::1])",
 )
@@ -485,7 +495,8 @@ def keep_last_values(data, tape, slots):  # type: ignore[no-untyped-def]
         size = _members_of(tape, t)
         is_hashed = size > FEW_MEMBERS_MAX
         if is_hashed != (len(slots) > 0):
-            most = max(most, size if is_hashed else 0)
+            if is_hashed and size > most:
+                most = np.int64(size)
             continue
         before, earlier = np.int64(-1), repeated
         while child >= 0:

@@ -147,7 +147,7 @@ def _read(text: pa.Array, keeps_numbers: bool) -> Documents:
     size = int(offsets[-1])
     data = view_buffer(text.buffers()[2], np.uint8, 0, size)
     used = data[int(offsets[0]) :]
-    values_max = rows + sum(int(np.count_nonzero(used == ord(c))) for c in ",[{")
+    values_max = rows + json_tape.count_starts(used)
     tape = np.empty((values_max, json_tape.WIDTH), np.int32)
     marked, roots = np.empty(2 * values_max, np.int32), np.empty(rows, np.int32)
     valid = valid_mask(text)
