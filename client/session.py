@@ -467,7 +467,6 @@ class Session:
         from planner.bind.context import BindContext
         from planner.bind.file_definitions import FileDefinitions
         from runtime.connectors import descriptors
-        from runtime.evaluate.check import check_expression
         from runtime.formats import descriptors as format_descriptors
 
         return BindContext(
@@ -477,7 +476,6 @@ class Session:
             self.config,
             self.catalog.current_catalog,
             self.catalog.current_database,
-            check_expression=check_expression,
             files=FileDefinitions(self._inference()),
             functions=_Inspector(self._inspector),
         )

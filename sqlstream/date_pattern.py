@@ -5,8 +5,12 @@ from __future__ import annotations
 import dataclasses
 import re
 
+from sqlstream.errors import UserError
+
 PARSED_LETTERS = "yuMdHmsS"
 """The letters that text can be read by; here also X, the distance to UTC."""
+
+_FORMATTED_LETTERS = "yuMLdDHhkKmsSEa"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,3 +41,36 @@ def read_pattern(pattern: str) -> tuple[Token, ...] | None:
             quoted = match[0] if match[1] is None else match[1]
             tokens.append(Token("", quoted.replace("''", "'")))
     return tuple(tokens)
+
+
+def format_tokens(pattern: str) -> tuple[Token, ...]:
+    """The parts of a pattern that times are written by. UserError SS3105 for another pattern."""
+    return _tokens(pattern, _FORMATTED_LETTERS, "formatting")
+
+
+def parse_tokens(pattern: str) -> tuple[Token, ...]:
+    """The parts of a pattern that text is read by. UserError SS3105 for another pattern."""
+    tokens = _tokens(pattern, PARSED_LETTERS + "X", "parsing")
+    parts = [t.letter.replace("u", "y") for t in tokens if t.letter]
+    twice = next((part for part in parts if parts.count(part) > 1), "")
+    if twice:
+        raise UserError(
+            "SS3105",
+            f'date pattern "{pattern}" reads the same part of a time twice, by "{twice}"',
+            hint="name each part once; what else is in the text can be cut off before, by SUBSTRING or REGEXP_REPLACE",
+        )
+    return tokens
+
+
+def _tokens(pattern: str, letters: str, purpose: str) -> tuple[Token, ...]:
+    tokens = read_pattern(pattern)
+    if tokens is None:
+        raise UserError("SS3105", f'date pattern "{pattern}" has a quote without its end')
+    for token in tokens:
+        if token.letter and token.letter not in letters:
+            raise UserError(
+                "SS3105",
+                f'letter "{token.letter}" of date pattern "{pattern}" is not supported in {purpose}',
+                hint=f"use the letters {' '.join(letters)}; put other text in single quotes",
+            )
+    return tokens

@@ -132,6 +132,12 @@ PATTERNS = [
         "UTC",
         "Europe/Berlin",
         "Mars/Base",
+        "%5.1f",
+        "%e",
+        "UTF-16",
+        "$.a[0]",
+        "lax $[",
+        "yyyy-MM yyyy",
     ),
 ]
 EDGES: list[tuple[LogicalType, list[Any]]] = [
@@ -269,6 +275,13 @@ class ExpressionFuzzer:
                 pool += [call, call]
         return made or self.expression()
 
+    def call_of(self, name: str) -> Expression:
+        """A call of one function, mostly over texts and small numbers. UserError when the binder refuses it."""
+        texts = [Literal(text, sql.STRING.not_null()) for text in self._random.sample(PATTERNS, 6)]
+        numbers = [Literal(n, sql.INT.not_null()) for n in self._random.sample(INTEGERS, 2)]
+        columns = [InputRef(i, t) for i, (t, _) in enumerate(EDGES) if t == sql.STRING][:2]
+        return self._bound(name, [*texts, *numbers, *columns], of_pool=0.75)
+
     def _call(self, pool: list[Expression]) -> Call | None:
         name = self._random.choice(
             [*FUNCTIONS, "CAST", "TRY_CAST", "CAST", "TRY_CAST", "FIELD", "ITEM", "ARRAY", "MAP"]
@@ -282,16 +295,16 @@ class ExpressionFuzzer:
                 return bound
         return None
 
-    def _bound(self, name: str, pool: list[Expression]) -> Expression:
+    def _bound(self, name: str, pool: list[Expression], of_pool: float = 0.3) -> Expression:
         if name in ("CAST", "TRY_CAST"):
-            return explicit_cast(name, self._argument(pool), self._random.choice(TARGETS), None)
+            return explicit_cast(name, self._argument(pool, of_pool), self._random.choice(TARGETS), None)
         if name == "FIELD":
             row = InputRef(len(EDGES) - 1, EDGES[-1][0])
             index = self._random.randrange(2)
             return Call("FIELD", (row, Literal(index, sql.INT.not_null())), row.type.fields[index].type)
         function = SCALAR_FUNCTIONS[name]
         count = self._random.randint(function.args_min, min(function.args_max, function.args_min + 3))
-        args = [self._argument(pool) for _ in range(count)]
+        args = [self._argument(pool, of_pool) for _ in range(count)]
         if name in CONDITIONS:
             places = range(0, count - 1, 2) if name in ("CASE", "IF") else range(count)
             for place in places:
@@ -309,8 +322,8 @@ class ExpressionFuzzer:
             return InputRef(BOOLEAN_COLUMN, sql.BOOLEAN)
         return bind_call(self._random.choice(["IS NULL", "IS NOT NULL"]), (value,), None)
 
-    def _argument(self, pool: list[Expression]) -> Expression:
-        return self._random.choice(pool) if self._random.random() < 0.3 else self._leaf()
+    def _argument(self, pool: list[Expression], of_pool: float) -> Expression:
+        return self._random.choice(pool) if self._random.random() < of_pool else self._leaf()
 
     def _leaf(self) -> Expression:
         index = self._random.randrange(len(EDGES))

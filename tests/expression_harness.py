@@ -38,7 +38,8 @@ def cast(value: Expression, type_: LogicalType, *, is_try: bool = False) -> Call
 
 
 def call(name: str, *args: Expression) -> Call:
-    """The call as the binder would make it, arguments coerced; AssertionError when they do not fit."""
+    """The call as the binder would make it, arguments coerced; AssertionError when they do not fit, UserError when the
+    check of the signature refuses them."""
     function = SCALAR_FUNCTIONS[name]
     assert function.args_min <= len(args) <= function.args_max
     types = function.coerce(tuple(a.type for a in args))
@@ -48,7 +49,10 @@ def call(name: str, *args: Expression) -> Call:
     )
     result = function.type_of(coerced)
     assert result is not None, f"{name} does not take {[str(t) for t in types]}"
-    return Call(name, coerced, result)
+    made = Call(name, coerced, result)
+    if function.check is not None:
+        function.check(made)
+    return made
 
 
 def _converted(value: Expression, type_: LogicalType, function: ScalarFunction) -> Call:

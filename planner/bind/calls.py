@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from planner.bind.casts import cast_to, plain, reads_text, try_cast_text_to
+from planner.bind.checked import checked
 from planner.bind.flink_functions import FLINK_FUNCTIONS, GROUP_WINDOW_FUNCTIONS
 from planner.bind.foreign_names import FOREIGN_FUNCTIONS, function_rewrite
 from sqlstream import types as sql
@@ -20,7 +21,8 @@ from sqlstream.types import LogicalType, TypeRoot
 
 
 def bind_call(name: str, args: tuple[Expression, ...], span: Span | None) -> Expression:
-    """The scalar function or operator `name` over `args`, which are cast where its signature requires it."""
+    """The scalar function or operator `name` over `args`, which are cast where its signature requires it. UserError for a call
+    that does not type-check, and for one that no row could make work."""
     function = scalar_function(name, span)
     check_argument_count(function, len(args), span)
     if name in ("+", "-"):
@@ -29,7 +31,7 @@ def bind_call(name: str, args: tuple[Expression, ...], span: Span | None) -> Exp
     convert = try_cast_text_to if function.tries_text else cast_to
     cast = tuple(convert(a, t, span) for a, t in zip(args, wanted, strict=True))
     refined = function.refine(result, cast) if function.refine else result
-    return Call(function.name, cast, refined, span)
+    return checked(Call(function.name, cast, refined, span))
 
 
 def _with_time_of_day(args: tuple[Expression, ...], span: Span | None) -> tuple[Expression, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from planner.bind.checked import checked
 from planner.bind.literals import is_in_range
 from planner.bind.types import can_cast
 from sqlstream import types as sql
@@ -48,7 +49,7 @@ def cast_to(expression: Expression, target: LogicalType, span: Span | None) -> E
         if converted is not None:
             return converted
     own = expression.span if isinstance(expression, Call) else None
-    return Call("CAST", (expression,), wanted, own or span)
+    return checked(Call("CAST", (expression,), wanted, own or span))
 
 
 def reads_text(source: LogicalType, target: LogicalType) -> bool:
@@ -85,7 +86,7 @@ def explicit_cast(
         return Literal(None, target.with_nullable(True))
     if isinstance(expression, Literal) and function == "CAST":
         _check_range(expression, target, span)
-    return Call(function, (expression,), target.with_nullable(nullable), span)
+    return checked(Call(function, (expression,), target.with_nullable(nullable), span))
 
 
 def _detour(source: LogicalType, target: LogicalType) -> str:
@@ -107,7 +108,7 @@ def _variant_cast(expression: Expression, target: LogicalType, span: Span | None
     if target.root is TypeRoot.VARIANT:
         if sql.is_interval(source) or source.root in (TypeRoot.MULTISET, TypeRoot.BITMAP):
             return expression
-        return Call("JSON_STRING", (expression,), sql.VARIANT.with_nullable(source.nullable), span)
+        return checked(Call("JSON_STRING", (expression,), sql.VARIANT.with_nullable(source.nullable), span))
     if target.root in (*sql.NESTED_ROOTS, *sql.BINARY_ROOTS) or sql.is_interval(target):
         return expression
     return Call("VARIANT_TEXT", (expression,), sql.STRING, span)

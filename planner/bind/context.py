@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from planner.bind.file_definitions import FileDefinitions
 from planner.bind.statement_size import StatementSize
 from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogFunction, CatalogReader, ObjectPath
 from sqlstream.errors import Span
-from sqlstream.expressions import Expression
 from sqlstream.spi.connector import ConnectorDescriptor
 from sqlstream.spi.format import FormatDescriptor
 from sqlstream.spi.function_inspector import FunctionInspector
@@ -20,11 +19,10 @@ class BindContext:
     """Made by the session; the planner has no other source of information, and opens nothing.
 
     `catalog` is one consistent state of the catalogs: the whole statement is bound to it. `connectors` and `formats` are
-    keyed by identifier; `config` holds the settings that the user has set. `check_expression` raises a UserError for an
-    expression that type-checks but that the runtime cannot compute. `size` counts the statement's expressions. `files` are those
-    that the statement reads by their path. `functions` imports what CREATE FUNCTION names; `called` are the users' functions
-    that the statement has named so far. `text` is that of the statement, from `text_start` on in its script; empty where it is
-    not known.
+    keyed by identifier; `config` holds the settings that the user has set. `size` counts the statement's expressions.
+    `files` are those that the statement reads by their path. `functions` imports what CREATE FUNCTION names; `called` are
+    the users' functions that the statement has named so far. `text` is that of the statement, from `text_start` on in its
+    script; empty where it is not known.
     """
 
     catalog: CatalogReader
@@ -33,7 +31,6 @@ class BindContext:
     config: Mapping[str, str] = dataclasses.field(default_factory=dict)
     current_catalog: str = DEFAULT_CATALOG
     current_database: str = DEFAULT_DATABASE
-    check_expression: Callable[[Expression], None] = lambda expression: None
     size: StatementSize = dataclasses.field(default_factory=StatementSize)
     files: FileDefinitions = dataclasses.field(default_factory=FileDefinitions)
     functions: FunctionInspector | None = None

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from planner.bind.calls import bind_call
 from planner.bind.casts import cast_to, plain
+from planner.bind.checked import checked
 from planner.dialect import nodes
 from planner.dialect.json_functions import CONSTRUCTORS
 from sqlstream import types as sql
@@ -63,10 +64,8 @@ def _document_and_path(binder: ScalarBinder, node: nodes.JsonCall) -> tuple[Expr
 
 
 def _checked(binder: ScalarBinder, node: nodes.JsonCall, call: Call) -> Expression:
-    """The call, once the runtime has read its path: an error in the path is underlined there."""
-    path_span = binder.span(node.expressions[1])
-    binder.namespace.context.check_expression(Call(call.function, call.args, call.type, path_span))
-    return call
+    """The call; an error in its path is underlined there."""
+    return checked(call, binder.span(node.expressions[1]))
 
 
 def _json_value(binder: ScalarBinder, node: nodes.JsonCall) -> Expression:

@@ -16,7 +16,7 @@ from planner.bind.namespace import Namespace
 from planner.bind.ordered_aggregates import bind_ordered
 from planner.bind.scope import Scope, nested_field
 from planner.bind.structured import STRUCTURED
-from planner.bind.subqueries import Subqueries, over_columns_alone
+from planner.bind.subqueries import Subqueries
 from planner.bind.user_functions import bind_user_call, refuse_kind, user_function
 from planner.dialect import nodes
 from planner.relational.correlation import outer_reference
@@ -100,12 +100,9 @@ class ScalarBinder:
             )
         self._depth += 1
         try:
-            bound = self._bind(node)
+            return self._bind(node)
         finally:
             self._depth -= 1
-        if self._depth == 0 and isinstance(bound, Call):
-            self.namespace.context.check_expression(over_columns_alone(bound))
-        return bound
 
     def _bind(self, node: exp.Expr) -> Expression:
         literal = bind_literal(node, self.span(node))

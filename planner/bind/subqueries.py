@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from planner.bind.calls import bind_call, resolve_types
 from planner.dialect import nodes
-from planner.relational.correlation import OUTER, outer_reference, replace_outer, with_expressions
+from planner.relational.correlation import outer_reference, replace_outer, with_expressions
 from planner.relational.nodes import (
     Aggregate,
     Apply,
@@ -358,16 +358,6 @@ class _Attaching:
         else:
             is_found = self._call(operator, operand, greatest if operator in ("<", "<=") else least)
         return self._three_valued(is_found, rows, known)
-
-
-def over_columns_alone(expression: Expression) -> Expression:
-    """The expression with a column in place of each subquery and each reference to an outer query: what it computes itself."""
-
-    def replace(part: Expression) -> Expression:
-        is_other = isinstance(part, Call) and part.function in (PLACEHOLDER, OUTER)
-        return InputRef(0, part.type) if is_other else part
-
-    return transform(expression, replace)
 
 
 def has_subquery(expression: Expression) -> bool:

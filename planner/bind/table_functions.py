@@ -45,7 +45,6 @@ def bind_table_function(node: exp.Lateral, left: FromItem, is_outer: bool, names
             raise UserError("SS2006", f"{found.path.name} takes no {text}: it is no aggregate", span=span)
     binder = ScalarBinder(namespace, left.scope, f"the arguments of {found.path.name}")
     rows = bind_user_call(found, tuple(binder.bind(a) for a in call.expressions), span)
-    namespace.context.check_expression(rows)
     widened, (place,) = append_columns(left.node, [rows])
     columns = tuple(range(len(left.scope.columns)))
     alias = node.args.get("alias")

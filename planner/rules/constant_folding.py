@@ -240,6 +240,15 @@ def _typed(value: Expression, node: Call) -> Expression:
     return value if value.type.same_as(node.type) else node
 
 
+def _fold_joined(node: Call) -> Expression:
+    values = [a.value for a in node.args if isinstance(a, Literal)]
+    if len(values) < len(node.args) or not is_string(node.type):
+        return node
+    if None in values:
+        return Literal(None, node.type.with_nullable(True))
+    return Literal("".join(map(str, values)), node.type)
+
+
 def _fold_cast(node: Call) -> Expression:
     (arg,) = node.args
     if not isinstance(arg, Literal):
@@ -285,4 +294,5 @@ _SIMPLIFIERS: dict[str, Callable[[Call], Expression]] = {
     "CASE": _fold_case,
     "COALESCE": _fold_coalesce,
     "CAST": _fold_cast,
+    "||": _fold_joined,
 }

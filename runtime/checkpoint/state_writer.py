@@ -61,7 +61,8 @@ class StateWriter:
         """The tables of one subtask's operators, by operator id; without any table no file is written. ExternalError SS5001 with
         the cause when the store takes no more.
 
-        Every table has the one segment that was written: it follows those of an earlier checkpoint when it is an increment."""
+        A table has the one segment that was written: it follows those of an earlier checkpoint when it is an increment. An
+        increment without rows has none, and where all tables are such no file is written."""
         try:
             written = self._write_files(name, _tables_of(snapshots))
         except BaseException:
@@ -87,6 +88,10 @@ class StateWriter:
                 if held_bytes >= OWN_FILE_BYTES_MIN:
                     break
             is_small = held_bytes < OWN_FILE_BYTES_MIN
+            if table.is_increment and not held:
+                # It says nothing, so that no checkpoint refers to it: a file of such tables alone would never be removed.
+                written.append((table.operator_id, TableState(table.name, table.is_keyed, ())))
+                continue
             table = dataclasses.replace(table, pieces=_first(held, table.pieces))
             if is_small:
                 small.append(table)

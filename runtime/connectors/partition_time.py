@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from runtime.connectors.file_sink_options import FileSinkOptions
 from runtime.evaluate.date_pattern import TimestampParser
-from runtime.evaluate.local_time import check_time_zone, from_local
+from runtime.evaluate.local_time import from_local
+from sqlstream.time_zones import check_time_zone
 
 _COLUMN = re.compile(r"\$(\w+)")
 

@@ -37,12 +37,15 @@ from sqlstream.types import TypeRoot
 
 
 def _operator(
-    numeric: Callable[..., Datum], exact: Callable[..., pa.Array], timed: Callable[[Call], Kernel]
+    numeric: Callable[..., Datum],
+    exact: Callable[..., pa.Array],
+    timed: Callable[[Call], Kernel] | None,
 ) -> Builder:
-    """`numeric` for binary numbers (integers wrap, as in Java), `exact` for decimals, `timed` for the rest."""
+    """`numeric` for binary numbers (integers wrap, as in Java), `exact` for decimals, `timed` for the rest, if there is one."""
 
     def build(call: Call, context: EvaluationContext) -> Kernel:
         if not all(sql.is_numeric(a.type) for a in call.args):
+            assert timed is not None
             return timed(call)
         if call.type.root is TypeRoot.DECIMAL:
             return functools.partial(_exact, exact, to_arrow_type(call.type))
@@ -269,7 +272,7 @@ BUILDERS: dict[str, Builder] = {
     "+": _from_left(_operator(pc.add, decimals.add, intervals.plus)),
     "-": _operator(pc.subtract, decimals.subtract, intervals.minus),
     "*": _operator(pc.multiply, decimals.multiply, intervals.times),
-    "/": _operator(_divide, _divide_decimals, intervals.refuse_division),
+    "/": _operator(_divide, _divide_decimals, None),
     "%": _remainder,
     "MOD": _remainder,
     "NEGATE": _signed(pc.negate, pc.negate_checked),

@@ -229,8 +229,8 @@ def _nested(source: LogicalType, target: LogicalType, time_zone: str, is_try: bo
         return _row(source, target, time_zone, is_try)
     if source.root is TypeRoot.MAP:
         return _map(source, target, time_zone, is_try)
-    if source.root is not TypeRoot.ARRAY or source.element is None or target.element is None:
-        raise UserError("SS3106", f"CAST of {source} to {target} is not supported")
+    assert source.element is not None
+    assert target.element is not None
     element = cast_kernel(source.element, target.element, time_zone, is_try=is_try)
     arrow, source_element, target_element = to_arrow_type(target), source.element, target.element
 
@@ -272,8 +272,10 @@ def _row(source: LogicalType, target: LogicalType, time_zone: str, is_try: bool)
 
 def _map(source: LogicalType, target: LogicalType, time_zone: str, is_try: bool) -> Kernel:
     """Keys and values one by one; of keys that become equal the last is kept."""
-    if source.key is None or target.key is None or source.element is None or target.element is None:
-        raise UserError("SS3106", f"CAST of {source} to {target} is not supported")
+    assert source.key is not None
+    assert target.key is not None
+    assert source.element is not None
+    assert target.element is not None
     pairs = [(source.key, target.key), (source.element, target.element)]
     kernels = [cast_kernel(s, t, time_zone, is_try=is_try) for s, t in pairs]
     arrow = to_arrow_type(target)

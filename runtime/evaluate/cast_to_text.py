@@ -12,7 +12,6 @@ from runtime.evaluate.date_pattern import TimestampFormat
 from runtime.evaluate.kernel import null_mask, numbers, zero
 from runtime.evaluate.local_time import to_local
 from sqlstream import types as sql
-from sqlstream.errors import UserError
 from sqlstream.time_units import DAY_MS
 from sqlstream.types import LogicalType, TypeRoot
 
@@ -22,7 +21,7 @@ _PLAIN_SCALE_MAX = 6
 
 
 def text_writer(source: LogicalType, time_zone: str) -> Writer:
-    """The writer of one source type; UserError for a type without a text form here."""
+    """The writer of one source type that has no parts."""
     if sql.is_integer(source):
         return lambda values: pc.cast(values, pa.string())
     if sql.is_timestamp(source):
@@ -31,17 +30,10 @@ def text_writer(source: LogicalType, time_zone: str) -> Writer:
         return lambda values: form.format(to_local(values, time_zone))
     if source.root in sql.APPROXIMATE_ROOTS:
         return write_floats
-    writer = _WRITERS.get(source.root)
     if source.root is TypeRoot.TIME:
         pattern = "HH:mm:ss" + ("." + "S" * source.precision if source.precision else "")
         return _time_writer(TimestampFormat(pattern))
-    if writer is None:
-        raise UserError(
-            "SS3106",
-            f"CAST of {source} to a string is not supported",
-            hint="select the elements or fields that you need",
-        )
-    return writer
+    return _WRITERS[source.root]
 
 
 def _write_booleans(values: pa.Array) -> pa.Array:

@@ -13,17 +13,16 @@ from runtime.evaluate.kernel import (
     Kernel,
     as_array,
     as_arrays,
-    is_literal,
     literal_of,
     null_mask,
     numbers,
-    refuse,
+    plain,
     rows_of,
 )
 from runtime.evaluate.lists import Lists, last_kept
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import Call
-from sqlstream.types import NESTED_ROOTS, TypeRoot
+from sqlstream.types import TypeRoot
 
 
 def _field(call: Call, context: EvaluationContext) -> Kernel:
@@ -64,16 +63,8 @@ def _array(call: Call, context: EvaluationContext) -> Kernel:
     return kernel
 
 
-def _map(call: Call, context: EvaluationContext) -> Kernel:
+def _map(*args: Datum) -> pa.Array:
     """MAP; of entries with equal keys the last is kept."""
-    if call.args[0].type.root in (*NESTED_ROOTS, TypeRoot.VARIANT, TypeRoot.BITMAP):
-        raise refuse(
-            call, f"with keys of type {call.args[0].type.with_nullable(True)}", "use a scalar as key"
-        )
-    return _map_of_entries
-
-
-def _map_of_entries(*args: Datum) -> pa.Array:
     rows, width = rows_of(*args), len(args) // 2
     keys, values = _interleaved(list(args[0::2]), rows), _interleaved(list(args[1::2]), rows)
     lengths = np.full(rows, width)
@@ -87,8 +78,6 @@ def _item(call: Call, context: EvaluationContext) -> Kernel:
         return variant_item(call, context)
     if call.args[0].type.root is not TypeRoot.ARRAY:
         return _map_item
-    if is_literal(call, 1) and literal_of(call, 1) < 1:
-        raise refuse(call, f"at position {literal_of(call, 1)}", "the first element is at position 1")
     return _array_item
 
 
@@ -147,7 +136,7 @@ BUILDERS: dict[str, Builder] = {
     "FIELD": _field,
     "ROW": _row,
     "ARRAY": _array,
-    "MAP": _map,
+    "MAP": plain(_map),
     "ITEM": _item,
     "CARDINALITY": _cardinality_of,
 }

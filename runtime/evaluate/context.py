@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from runtime.evaluate.local_time import check_time_zone
+from sqlstream.time_zones import check_time_zone
 
 TIME_ZONE_OPTION = "table.local-time-zone"
 

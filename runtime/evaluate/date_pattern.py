@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 
 from runtime.evaluate.kernel import Values, null_mask, numbers
 from runtime.evaluate.local_time import from_local
-from sqlstream.date_pattern import PARSED_LETTERS, Token, read_pattern
-from sqlstream.errors import UserError
+from sqlstream.date_pattern import Token, format_tokens, parse_tokens
 from sqlstream.time_range import DATE_MAX, DATE_MIN, timestamp_bounds
 from sqlstream.time_texts import DATE_TEXT, FALLBACK_TEXT, TIME_TEXT, TIMESTAMP_TEXT
 from sqlstream.time_units import DAY_S, PER_SECOND
@@ -24,33 +23,14 @@ _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
 )
-_FORMATTED = "yuMLdDHhkKmsSEa"
 _BUCKETS_MAX = 65_536
-
-
-def _tokens(pattern: str) -> tuple[Token, ...]:
-    tokens = read_pattern(pattern)
-    if tokens is None:
-        raise UserError("SS3105", f'date pattern "{pattern}" has a quote without its end')
-    return tokens
-
-
-def _require(tokens: tuple[Token, ...], letters: str, pattern: str, purpose: str) -> None:
-    for token in tokens:
-        if token.letter and token.letter not in letters:
-            raise UserError(
-                "SS3105",
-                f'letter "{token.letter}" of date pattern "{pattern}" is not supported in {purpose}',
-                hint=f"use the letters {' '.join(letters)}; put other text in single quotes",
-            )
 
 
 class TimestampFormat:
     """Timestamps to text, formatted once per distinct value of the pattern's finest unit: 'yyyy-MM-dd' once per day."""
 
     def __init__(self, pattern: str) -> None:
-        self._tokens = _tokens(pattern)
-        _require(self._tokens, _FORMATTED, pattern, "formatting")
+        self._tokens = format_tokens(pattern)
 
     def format(self, timestamps: pa.Array) -> pa.Array:
         """Text of TIMESTAMP values (wall clock, no time zone)."""
@@ -207,9 +187,7 @@ class TimestampParser:
     @staticmethod
     def of_pattern(pattern: str, *, has_rest: bool = False) -> TimestampParser:
         """`has_rest`: the pattern may match the beginning of the text only (Java's SimpleDateFormat)."""
-        tokens = _tokens(pattern)
-        _require(tokens, PARSED_LETTERS + "X", pattern, "parsing")
-        regex = "".join(_token_regex(t, has_rest) for t in tokens)
+        regex = "".join(_token_regex(t, has_rest) for t in parse_tokens(pattern))
         return TimestampParser(regex + "(?s:.*)" if has_rest else regex)
 
     @staticmethod

@@ -25,18 +25,10 @@ from runtime.evaluate.kernel import (
 )
 from runtime.evaluate.string import in_duckdb
 from sqlstream.arrow import to_arrow_type
+from sqlstream.charsets import codec_of
 from sqlstream.duckdb_texts import UNHEX
-from sqlstream.errors import UserError
 from sqlstream.expressions import Call
 
-_CODECS = {
-    "US-ASCII": "ascii",
-    "ISO-8859-1": "latin-1",
-    "UTF-8": "utf-8",
-    "UTF-16BE": "utf-16-be",
-    "UTF-16LE": "utf-16-le",
-    "UTF-16": "utf-16",
-}
 _BIG_ENDIAN, _LITTLE_ENDIAN = b"\xfe\xff", b"\xff\xfe"
 
 
@@ -44,11 +36,7 @@ def _by_charset(make: Callable[[str], Callable[[pa.Array], pa.Array]]) -> Builde
     """A builder of (value, charset)."""
 
     def made(charset: str) -> Kernel:
-        codec = _CODECS.get(charset.upper())
-        if codec is None:
-            hint = f"use one of {', '.join(_CODECS)}"
-            raise UserError("SS3460", f'charset "{charset}" does not exist', hint=hint)
-        convert = make(codec)
+        convert = make(codec_of(charset))
         return lambda value, *_: convert(as_array(value, rows_of(value)))
 
     def build(call: Call, context: EvaluationContext) -> Kernel:

@@ -18,16 +18,13 @@ from runtime.evaluate.kernel import (
     literal_of,
     null_mask,
     plain,
-    refuse,
     rows_of,
 )
 from runtime.evaluate.string import in_duckdb
 from runtime.kernels.buffers import view_buffer, view_offsets
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
-
-_SIZES = (224, 256, 384, 512)
-_HINT = "ask for 224, 256, 384 or 512 bits"
+from sqlstream.functions.hash import SHA2_BITS, SHA2_HINT
 
 
 @functools.cache
@@ -69,18 +66,13 @@ def _of_bits(bits: int) -> Builder:
 
 def _sha2(call: Call, context: EvaluationContext) -> Kernel:
     """SHA2(string, bits)."""
-    if is_literal(call, 1):
-        bits = literal_of(call, 1)
-        if bits not in _SIZES:
-            raise refuse(call, f"with {bits} bits", _HINT)
-        return lambda text, _: sha2(text, bits)
 
     def made(bits: int) -> Kernel:
-        if bits not in _SIZES:
-            raise UserError("SS5102", f"SHA2 has no hash of {bits} bits", hint=_HINT)
-        return lambda text: sha2(text, bits)
+        if bits not in SHA2_BITS:
+            raise UserError("SS5102", f"SHA2 has no hash of {bits} bits", hint=SHA2_HINT)
+        return lambda text, *_: sha2(text, bits)
 
-    return by_parameter(made, pa.string())
+    return made(literal_of(call, 1)) if is_literal(call, 1) else by_parameter(made, pa.string())
 
 
 BUILDERS: dict[str, Builder] = {

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.kernel import Datum, Kernel, as_arrays, null_mask, numbers, refuse
+from runtime.evaluate.kernel import Datum, Kernel, as_arrays, null_mask, numbers
 from runtime.evaluate.time_range import PER_DAY, bounds_of, extremes, out_of_range, require_between
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
@@ -42,10 +42,6 @@ def times(call: Call) -> Kernel:
         return checked_interval(pc.multiply_checked, target, interval, factor)
 
     return kernel
-
-
-def refuse_division(call: Call) -> Kernel:
-    raise refuse(call, "for intervals")
 
 
 def _shift(call: Call, sign: int) -> Kernel:

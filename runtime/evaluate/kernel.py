@@ -14,6 +14,7 @@ from runtime.evaluate.context import EvaluationContext
 from runtime.kernels.buffers import valid_mask
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call, Expression, Literal
+from sqlstream.functions.checks import not_constant
 from sqlstream.types import INT, TypeRoot
 
 Datum = Any
@@ -23,7 +24,8 @@ Kernel = Callable[..., Datum]
 """From evaluated arguments, at least one an array, to the result; it is then cast to the call's type."""
 
 Builder = Callable[[Call, EvaluationContext], Kernel]
-"""Builds the kernel of one call, once, when the task opens; UserError for a call that it cannot compute."""
+"""Builds the kernel of one call, once, when the task opens. It computes what the check of the function's signature lets pass; a
+constant that the planner could not compute may still be wrong, and is a UserError."""
 
 Values = np.ndarray[Any, Any]
 
@@ -112,11 +114,7 @@ def literal_of(call: Call, position: int) -> Any:
     """The value of an argument that must be constant; UserError when it is not."""
     arg = call.args[position]
     if not isinstance(arg, Literal):
-        raise UserError(
-            "SS3101",
-            f"argument {position + 1} of {call.function} is not a constant",
-            hint="write a literal there",
-        )
+        raise not_constant(call, position)
     return arg.value
 
 
@@ -162,8 +160,3 @@ def _clamped(datum: Datum) -> Datum:
     low, high = pa.scalar(_INT_MIN, pa.int64()), pa.scalar(_INT_MAX, pa.int64())
     kept = pc.min_element_wise(pc.max_element_wise(datum, low, skip_nulls=False), high, skip_nulls=False)
     return pc.cast(kept, pa.int32())
-
-
-def refuse(call: Call, reason: str, hint: str = "") -> UserError:
-    """The error for a call that type-checks but that this engine does not compute."""
-    return UserError("SS3102", f"{call.function} is not supported {reason}", hint=hint)

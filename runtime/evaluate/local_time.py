@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import re
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sqlstream.errors import UserError
+from sqlstream.time_zones import is_utc
 
 Datum = Any
 """A `pa.Array` or a `pa.Scalar`."""
-
-
-def is_utc(time_zone: str) -> bool:
-    return time_zone.upper() in ("UTC", "Z", "ETC/UTC", "GMT", "UTC+0", "+00:00")
-
-
-@functools.cache
-def check_time_zone(time_zone: str) -> str:
-    """The zone in Arrow's form (`+08:00` for `GMT+08:00`); UserError for a zone that does not exist."""
-    zone = re.sub(r"\A(?:GMT|UTC)(?=[+-]\d\d:\d\d\Z)", "", time_zone)
-    try:
-        to_local(pa.array([0]).view(pa.timestamp("ms", tz="UTC")), zone)
-    except pa.ArrowInvalid as error:
-        raise UserError(
-            "SS4020",
-            f'time zone "{time_zone}" does not exist',
-            hint="use a name as Europe/Berlin or an offset as GMT+08:00",
-        ) from error
-    return zone
 
 
 def to_local(datum: Datum, time_zone: str) -> Datum:

@@ -18,10 +18,10 @@ from runtime.evaluate.lists import (
     list_column,
     one_after_another,
 )
-from runtime.evaluate.pattern import checked_regex
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
+from sqlstream.regular_expressions import checked_regex
 
 
 def _making(kernel: Callable[..., pa.Array]) -> Builder:

@@ -24,17 +24,9 @@ from runtime.evaluate.lists import Lists, list_column
 from runtime.evaluate.repeated_values import once_per_text
 from runtime.evaluate.scanned_pattern import scanned_pattern
 from sqlstream.arrow import to_arrow_type
-from sqlstream.errors import UserError
 from sqlstream.expressions import Call
 from sqlstream.like_pattern import like_parts, similar_regex
-
-_JAVA_ONLY = (
-    ("(?=", "look-ahead"),
-    ("(?!", "look-ahead"),
-    ("(?<=", "look-behind"),
-    ("(?<!", "look-behind"),
-    ("(?>", "an atomic group"),
-)
+from sqlstream.regular_expressions import MalformedRegex, checked_regex
 
 
 def _like(call: Call, context: EvaluationContext) -> Kernel:
@@ -106,35 +98,6 @@ def _found(regex: str) -> Kernel:
     if not regex:
         return lambda text, *_: pc.if_else(pc.is_valid(text), False, pa.scalar(None, pa.bool_()))
     return _matching(checked_regex(regex))
-
-
-class MalformedRegex(UserError):
-    """A text that is no regular expression: an error as a literal, no match as data."""
-
-
-def checked_regex(regex: str) -> str:
-    """The expression, compiled once as a check; UserError when it is malformed or needs Java's backtracking engine."""
-    stripped = re.sub(r"\\\\|\\[^1-9]", "", regex)
-    found = next((name for token, name in _JAVA_ONLY if token in stripped), "")
-    if not found and re.search(r"\\[1-9]", stripped):
-        found = "a back-reference"
-    if not found and re.search(r"[*+?}]\+", stripped):
-        found = "a possessive quantifier"
-    if not found and re.search(r"(?<!\\)(?:\\\\)*\\[GZRXhHeckN]|&&", regex):
-        found = "a construct that only Java supports"
-    if found:
-        raise UserError(
-            "SS3104",
-            f'regular expression "{regex}" uses {found}',
-            hint="rewrite it without: expressions are matched in linear time, without backtracking",
-        )
-    try:
-        pc.match_substring_regex(pa.array([""]), regex)
-    except pa.ArrowInvalid as error:
-        raise MalformedRegex(
-            "SS3104", f'regular expression "{regex}" is malformed', detail=str(error)
-        ) from error
-    return regex
 
 
 _GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((\?P?<\w+>|(?!\?))?", re.DOTALL)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import decimal
-import re
 from collections.abc import Callable
 
 import numpy as np
@@ -26,67 +24,11 @@ from runtime.evaluate.kernel import (
     zero,
 )
 from sqlstream import types as sql
-from sqlstream.errors import UserError
 from sqlstream.expressions import Call
+from sqlstream.printf_format import Piece, read_format
 from sqlstream.types import LogicalType, TypeRoot
 
-_SPECIFIER = re.compile(
-    r"%(?:(?P<index>\d+)\$)?(?P<flags>[-+ 0,#(]*)(?P<width>[1-9]\d*)?(?:\.(?P<precision>\d+))?(?P<conversion>[a-zA-Z%])"
-)
-_FIXED_DIGITS_MAX = 18
-_WIDTH_MAX = 10_000
 Writer = Callable[[pa.Array], pa.Array]
-
-
-class _Invalid(Exception):
-    """A format that Java does not take, for which the result is NULL."""
-
-
-@dataclasses.dataclass(frozen=True)
-class _Piece:
-    """A part of a format: `text` as it is, or the argument `index` by a conversion."""
-
-    text: str = ""
-    index: int = -1
-    flags: str = ""
-    width: int = 0
-    precision: int | None = None
-    conversion: str = ""
-
-
-def _pieces(form: str) -> list[_Piece]:
-    pieces, at, following = [], 0, 0
-    while at < len(form):
-        percent = form.find("%", at)
-        if percent < 0:
-            pieces.append(_Piece(form[at:]))
-            break
-        pieces.append(_Piece(form[at:percent]))
-        found = _SPECIFIER.match(form, percent)
-        if found is None:
-            raise _Invalid
-        at, conversion = found.end(), found["conversion"]
-        flags, width = found["flags"], int(found["width"] or 0)
-        precision = int(found["precision"]) if found["precision"] else None
-        if width > _WIDTH_MAX or (precision or 0) > _WIDTH_MAX or len(set(flags)) < len(flags):
-            raise _Invalid
-        if conversion in "%n":
-            pieces.append(_padded_mark(conversion, flags, width, precision))
-            continue
-        if found["index"]:
-            index = int(found["index"]) - 1
-        else:
-            index, following = following, following + 1
-        pieces.append(_Piece("", index, flags, width, precision, conversion))
-    return [piece for piece in pieces if piece.text or piece.conversion]
-
-
-def _padded_mark(conversion: str, flags: str, width: int, precision: int | None) -> _Piece:
-    if precision is not None or (conversion == "n" and (flags or width)) or set(flags) - {"-"}:
-        raise _Invalid
-    if conversion == "n":
-        return _Piece("\n")
-    return _Piece("%".ljust(width) if "-" in flags else "%".rjust(width))
 
 
 def _printf(call: Call, context: EvaluationContext) -> Kernel:
@@ -118,11 +60,10 @@ def _printf(call: Call, context: EvaluationContext) -> Kernel:
 
 def _formatted(form: str, types: list[LogicalType], time_zone: str) -> Kernel:
     """The kernel of one format; NULL for each row when Java does not take the format for these types."""
-    try:
-        pieces = _pieces(form)
-        writers = [_writer(p, types, time_zone) if p.conversion else None for p in pieces]
-    except _Invalid:
+    pieces = read_format(form, types)
+    if pieces is None:
         return lambda *given: pa.nulls(rows_of(*given), pa.string())
+    writers = [_writer(p, types[p.index], time_zone) if p.conversion else None for p in pieces]
 
     def kernel(given: Datum, *values: Datum) -> pa.Array:
         columns = as_arrays(given, *values)
@@ -137,19 +78,8 @@ def _formatted(form: str, types: list[LogicalType], time_zone: str) -> Kernel:
     return kernel
 
 
-def _writer(piece: _Piece, types: list[LogicalType], time_zone: str) -> Writer:
-    if piece.index >= len(types):
-        raise _Invalid
-    make = _CONVERSIONS.get(piece.conversion.lower() if piece.conversion in "SXB" else piece.conversion)
-    if make is None or set(piece.flags) - set(_FLAGS[piece.conversion.lower()]):
-        if piece.conversion in "aAcCeEgGhHtT" or piece.conversion in _FLAGS:
-            hint = "use %s, %d, %x, %o, %f, %b, %n or %%, with the flags - + 0 , and a space"
-            raise UserError("SS3462", f"PRINTF does not know %{piece.flags}{piece.conversion}", hint=hint)
-        raise _Invalid
-    is_zeroed = "0" in piece.flags
-    if (("-" in piece.flags or is_zeroed) and not piece.width) or (is_zeroed and "-" in piece.flags):
-        raise _Invalid
-    write = make(piece, types[piece.index], time_zone)
+def _writer(piece: Piece, t: LogicalType, time_zone: str) -> Writer:
+    write, is_zeroed = _CONVERSIONS[piece.kind](piece, t, time_zone), "0" in piece.flags
 
     def padded(values: pa.Array) -> pa.Array:
         text = pc.fill_null(write(values), "null"[: piece.precision] if piece.conversion in "sS" else "null")
@@ -175,7 +105,7 @@ def _zero_filled(text: pa.Array, width: int) -> pa.Array:
     return pc.if_else(pc.equal(sign, ""), pc.utf8_lpad(rest, width, "0"), with_sign)
 
 
-def _text(piece: _Piece, t: LogicalType, time_zone: str) -> Writer:
+def _text(piece: Piece, t: LogicalType, time_zone: str) -> Writer:
     write = cast_kernel(t, sql.STRING, time_zone, is_try=True)
 
     def kernel(values: pa.Array) -> pa.Array:
@@ -187,13 +117,11 @@ def _text(piece: _Piece, t: LogicalType, time_zone: str) -> Writer:
     return kernel
 
 
-def _whole(piece: _Piece, t: LogicalType, time_zone: str) -> Writer:
-    if not (sql.is_integer(t) or t.root is TypeRoot.NULL) or piece.precision is not None:
-        raise _Invalid
+def _whole(piece: Piece, t: LogicalType, time_zone: str) -> Writer:
     return lambda values: _signed(piece, pc.cast(values, pa.string()))
 
 
-def _signed(piece: _Piece, text: pa.Array) -> pa.Array:
+def _signed(piece: Piece, text: pa.Array) -> pa.Array:
     if "+" in piece.flags and " " in piece.flags:
         return pa.nulls(len(text), pa.string())
     if "," in piece.flags:
@@ -209,17 +137,10 @@ def _signed(piece: _Piece, text: pa.Array) -> pa.Array:
     return pc.if_else(pc.starts_with(text, "-"), text, pc.binary_join_element_wise(mark, text, ""))
 
 
-def _digits(base_bits: int) -> Callable[[_Piece, LogicalType, str], Writer]:
+def _digits(base_bits: int) -> Callable[[Piece, LogicalType, str], Writer]:
     """%x and %o: negative numbers as their bits."""
 
-    def make(piece: _Piece, t: LogicalType, time_zone: str) -> Writer:
-        if (
-            not (sql.is_integer(t) or t.root is TypeRoot.NULL)
-            or piece.precision is not None
-            or set(piece.flags) & set("+ ,")
-        ):
-            raise _Invalid
-
+    def make(piece: Piece, t: LogicalType, time_zone: str) -> Writer:
         def kernel(values: pa.Array) -> pa.Array:
             if pa.types.is_null(values.type):
                 return pa.nulls(len(values), pa.string())
@@ -247,15 +168,9 @@ def _digits(base_bits: int) -> Callable[[_Piece, LogicalType, str], Writer]:
     return make
 
 
-def _fixed(piece: _Piece, t: LogicalType, time_zone: str) -> Writer:
+def _fixed(piece: Piece, t: LogicalType, time_zone: str) -> Writer:
     """%f: rounded half up from the decimal digits of the number, as in Java."""
-    digits = 6 if piece.precision is None else piece.precision
-    if t.root is not TypeRoot.NULL and t.root not in (*sql.APPROXIMATE_ROOTS, TypeRoot.DECIMAL):
-        raise _Invalid
-    if digits > _FIXED_DIGITS_MAX:
-        raise UserError(
-            "SS3462", f"PRINTF has at most {_FIXED_DIGITS_MAX} digits behind the point", hint="ask for fewer"
-        )
+    digits = piece.digits
     wide = sql.decimal(38, digits)
     to_decimal = cast_kernel(t, wide, time_zone, is_try=True)
     to_text = cast_kernel(wide, sql.STRING, time_zone, is_try=False)
@@ -291,7 +206,7 @@ def _with_lost_sign(text: pa.Array, values: pa.Array) -> pa.Array:
     return pc.if_else(has_lost, pc.binary_join_element_wise("-", text, ""), text)
 
 
-def _boolean(piece: _Piece, t: LogicalType, time_zone: str) -> Writer:
+def _boolean(piece: Piece, t: LogicalType, time_zone: str) -> Writer:
     def kernel(values: pa.Array) -> pa.Array:
         is_true = pc.fill_null(values, False) if t.root is TypeRoot.BOOLEAN else pc.is_valid(values)
         text = pc.if_else(is_true, "true", "false")
@@ -300,8 +215,7 @@ def _boolean(piece: _Piece, t: LogicalType, time_zone: str) -> Writer:
     return kernel
 
 
-_FLAGS = {"s": "-", "d": "-+ 0,", "x": "-0", "o": "-0", "f": "-+ 0,", "b": "-"}
-_CONVERSIONS: dict[str, Callable[[_Piece, LogicalType, str], Writer]] = {
+_CONVERSIONS: dict[str, Callable[[Piece, LogicalType, str], Writer]] = {
     "s": _text,
     "d": _whole,
     "x": _digits(4),

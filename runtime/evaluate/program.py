@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.fallible import can_fail, fails_rarely
 from runtime.evaluate.growth import check_growth
-from runtime.evaluate.kernel import Builder, Datum, as_array, too_large
+from runtime.evaluate.kernel import Builder, Datum, Kernel, as_array, rows_of, too_large
 from runtime.evaluate.literal import evaluate_literal
 from runtime.evaluate.split import split_families, split_family
 from sqlstream.arrow import to_arrow_type
@@ -120,12 +120,12 @@ class Program:
         args = [self._compile(a) for a in call.args]
         if call in self._families and args[0] not in self._constants:
             return self._family_step(call, args[0])
+        target = to_arrow_type(call.type)
         try:
             kernel = builder(self._with_known_args(call, args), self._context)
         except UserError as error:
-            error.at(call.span)
-            raise
-        target = to_arrow_type(call.type)
+            # The planner lets pass what its signature does. A constant that it could not compute may be wrong, for every row.
+            kernel = _failing(error, target)
         is_constant = all(a in self._constants for a in args)
 
         def step(values: list[Datum], columns: Columns, rows: int) -> Datum:
@@ -176,6 +176,17 @@ class Program:
         if not all(fails_rarely(a) for a in call.args):
             return lazy
         return _unless_it_fails(Program((call,), self._context, is_lazy=False), lazy)
+
+
+def _failing(error: UserError, target: pa.DataType) -> Kernel:
+    """Fails as soon as there is a row."""
+
+    def kernel(*given: Datum) -> pa.Array:
+        if rows_of(*given):
+            raise error.with_traceback(None)
+        return pa.nulls(0, target)
+
+    return kernel
 
 
 def _user_builder() -> Builder:

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from runtime.evaluate import decimals
 from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.kernel import Kernel, literal_of, null_mask, numbers, refuse
+from runtime.evaluate.kernel import Kernel, literal_of, null_mask, numbers
 from runtime.evaluate.local_time import from_local, to_local
 from runtime.evaluate.time_parts import PERIODS, period_start
 from runtime.evaluate.time_range import require_range
@@ -16,12 +16,9 @@ from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
-from sqlstream.time_units import DAY_MS, UNIT_MS
+from sqlstream.functions.arithmetic import rounding_unit
+from sqlstream.time_units import DAY_MS, UNIT_MS, UNIT_NS
 from sqlstream.types import TypeRoot
-
-_TIME_UNITS = ("HOUR", "MINUTE", "SECOND", "MILLISECOND")
-_FINE_UNITS = ("MICROSECOND", "NANOSECOND")
-_UNITS = (*PERIODS, "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", *_TIME_UNITS, *_FINE_UNITS)
 
 
 def floor_or_ceil(call: Call, context: EvaluationContext) -> Kernel:
@@ -43,15 +40,11 @@ def _with_headroom(value: pa.Array) -> pa.Array:
 
 
 def _temporal(call: Call, context: EvaluationContext, is_floor: bool) -> Kernel:
-    unit = str(literal_of(call, 1)).upper()
-    if unit not in _UNITS:
-        raise refuse(call, f"to {unit}", f"use one of {', '.join(_UNITS)}")
+    unit = rounding_unit(call, literal_of(call, 1))
     root = call.args[0].type.root
-    if unit in _FINE_UNITS and root is TypeRoot.DATE:
+    if unit in UNIT_NS and root is TypeRoot.DATE:
         return lambda value, _: value
     if root is TypeRoot.TIME:
-        if unit not in _TIME_UNITS:
-            raise refuse(call, f"of a TIME to {unit}", "use HOUR, MINUTE or SECOND")
         return lambda value, _: _floor_time(value, UNIT_MS[unit], is_floor)
 
     def kernel(value: pa.Array, _: pa.Scalar) -> pa.Array:

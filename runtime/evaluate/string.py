@@ -26,6 +26,8 @@ from runtime.evaluate.letter_case import initcap, lower, upper
 from runtime.evaluate.split import split_index
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
+from sqlstream.functions.checks import word_among
+from sqlstream.functions.string import TRIM_SIDES
 from sqlstream.types import TypeRoot
 
 
@@ -62,7 +64,7 @@ _TRIM_MODE = {"BTRIM": "BOTH", "LTRIM": "LEADING", "RTRIM": "TRAILING"}
 
 def _trim_standard(call: Call, context: EvaluationContext) -> Kernel:
     """TRIM(mode, chars, text): removes all characters of `chars`, in any order."""
-    function, in_columns = _TRIM[str(literal_of(call, 0)).upper()]
+    function, in_columns = _TRIM[word_among(call, literal_of(call, 0), TRIM_SIDES, "of")]
     if is_literal(call, 1):
         chars = literal_of(call, 1)
         return lambda mode, _, text: function(text, characters=chars) if chars else text

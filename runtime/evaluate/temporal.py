@@ -31,10 +31,9 @@ from runtime.evaluate.kernel import (
     literal_of,
     null_mask,
     numbers,
-    refuse,
     rows_of,
 )
-from runtime.evaluate.local_time import check_time_zone, from_local, to_local
+from runtime.evaluate.local_time import from_local, to_local
 from runtime.evaluate.second_digits import cut_off
 from runtime.evaluate.time_parts import second_parts, year_periods
 from runtime.evaluate.time_range import null_beyond_range
@@ -43,8 +42,11 @@ from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call, Literal
+from sqlstream.functions.checks import word_among
+from sqlstream.functions.temporal import EXTRACTED_UNITS, MOVED_UNITS, check_epoch_digits
 from sqlstream.time_range import timestamp_bounds
 from sqlstream.time_units import DAY_MS, UNIT_MONTHS, UNIT_MS, UNIT_NS
+from sqlstream.time_zones import check_time_zone
 from sqlstream.types import TypeRoot
 
 _EXTRACT: dict[str, Callable[[Any], Any]] = {
@@ -78,13 +80,11 @@ _UNIT_DIGITS = {"ms": 3, "us": 6, "ns": 9}
 def _extract(call: Call, context: EvaluationContext) -> Kernel:
     """EXTRACT(unit, x), and YEAR(x) and the others."""
     unit = (
-        str(literal_of(call, 0)).upper()
+        word_among(call, literal_of(call, 0), EXTRACTED_UNITS, "of")
         if call.function == "EXTRACT"
         else _UNIT_OF.get(call.function, call.function)
     )
-    function = _EXTRACT.get(unit)
-    if function is None:
-        raise refuse(call, f"of {unit}", f"use one of {', '.join(_EXTRACT)}")
+    function = _EXTRACT[unit]
 
     def kernel(*args: Datum) -> pa.Array:
         value = to_local(as_array(args[-1], rows_of(*args)), context.time_zone)
@@ -169,8 +169,7 @@ def _to_timestamp_ltz(call: Call, context: EvaluationContext) -> Kernel:
         precision = literal_of(call, 1) if len(call.args) == 2 else 3
         if precision is None:
             return _nulls(call)
-        if not 0 <= precision <= 9:
-            raise refuse(call, f"with precision {precision}", "use a precision from 0 to 9")
+        check_epoch_digits(call, precision)
         return lambda epoch, _=None: _epoch(epoch, precision, target.unit).cast(target)
     parse = _parse_or_standard(call)
     zone = literal_of(call, 2) if len(call.args) == 3 else "UTC"
@@ -260,11 +259,7 @@ def _unix_timestamp(call: Call, context: EvaluationContext) -> Kernel:
 
 
 def _unit(call: Call) -> str:
-    unit = str(literal_of(call, 0)).upper()
-    known = (*UNIT_MONTHS, *UNIT_MS, *UNIT_NS)
-    if unit not in known:
-        raise refuse(call, f"with unit {unit}", f"use one of {', '.join(known)}")
-    return unit
+    return word_among(call, literal_of(call, 0), MOVED_UNITS, "with unit")
 
 
 def _timestamp_add(call: Call, context: EvaluationContext) -> Kernel:

@@ -9,13 +9,14 @@ import pyarrow.compute as pc
 from runtime.evaluate.by_parameter import by_parameter
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.kernel import Builder, Kernel, as_array, is_literal, literal_of, null_mask, rows_of
-from runtime.evaluate.pattern import MalformedRegex, checked_regex, name_groups
+from runtime.evaluate.pattern import name_groups
 from runtime.evaluate.string import in_duckdb
 from runtime.kernels import urls
 from runtime.kernels.buffers import validity_buffer, view_buffer, view_offsets
 from runtime.kernels.split import copy_parts_into
 from sqlstream import duckdb_texts
 from sqlstream.expressions import Call
+from sqlstream.regular_expressions import MalformedRegex, checked_regex
 
 _PARTS = {
     "PROTOCOL": urls.PROTOCOL,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from sqlstream import types as sql
 from sqlstream.functions.merging import common_type
-from sqlstream.functions.signature import Coercion, Refinement, ResultType, ScalarFunction
+from sqlstream.functions.signature import Check, Coercion, Refinement, ResultType, ScalarFunction
 from sqlstream.types import LogicalType, TypeRoot
 
 
@@ -101,6 +101,7 @@ def scalar(
     args_max: int | None = None,
     refine: Refinement | None = None,
     is_deterministic: bool = True,
+    check: Check | None = None,
 ) -> ScalarFunction:
     """A function whose arguments are converted one by one; the last rule applies to all further ones."""
     return ScalarFunction(
@@ -112,4 +113,5 @@ def scalar(
         coerce=convert_each(*arguments),
         is_deterministic=is_deterministic,
         refine=refine,
+        check=check,
     )

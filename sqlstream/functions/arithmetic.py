@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sqlstream import types as sql
-from sqlstream.expressions import Expression, Literal
+from sqlstream.expressions import Call, Expression, Literal, LiteralValue
 from sqlstream.functions.arguments import (
     AS_BIGINT,
     AS_DOUBLE,
@@ -18,6 +18,7 @@ from sqlstream.functions.arguments import (
     same_as,
     scalar,
 )
+from sqlstream.functions.checks import constant, constant_at, unsupported, word_among
 from sqlstream.functions.merging import (
     as_decimal,
     common_type,
@@ -139,6 +140,28 @@ def _sign(types: Types) -> LogicalType:
     return value.with_nullable(is_any_nullable(types))
 
 
+_TIME_UNITS = ("HOUR", "MINUTE", "SECOND", "MILLISECOND")
+_FINE_UNITS = ("MICROSECOND", "NANOSECOND")
+_UNITS = (
+    *("DECADE", "CENTURY", "MILLENNIUM", "YEAR", "QUARTER", "MONTH", "WEEK", "DAY"),
+    *(*_TIME_UNITS, *_FINE_UNITS),
+)
+
+
+def rounding_unit(call: Call, value: LiteralValue) -> str:
+    """The unit of FLOOR and CEIL, in capitals. UserError SS3102 for another one."""
+    unit = word_among(call, value, _UNITS, "to")
+    if call.args[0].type.root is TypeRoot.TIME and unit not in _TIME_UNITS:
+        raise unsupported(call, f"of a TIME to {unit}", "use HOUR, MINUTE or SECOND")
+    return unit
+
+
+def _check_unit(call: Call) -> None:
+    unit = constant(call, 1) if len(call.args) == 2 else None
+    if unit is not None:
+        rounding_unit(call, unit.value)
+
+
 _SIGNED = Argument(lambda t: sql.is_numeric(t) or sql.is_interval(t), sql.INT)
 _DOUBLE_FUNCTIONS = (
     *("SQRT", "LN", "LOG10", "LOG2", "EXP", "SIN", "SINH", "COS", "COSH", "TAN", "TANH", "COT"),
@@ -155,9 +178,13 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
     scalar("NEGATE", "- numeric", (_SIGNED,), same_as(0)),
     scalar("ABS", "ABS(numeric)", (_SIGNED,), same_as(0)),
     scalar("SIGN", "SIGN(numeric)", (NUMBER,), _sign),
-    ScalarFunction("FLOOR", "FLOOR(numeric) or FLOOR(timepoint TO unit)", 1, 2, _rounded_to_whole),
-    ScalarFunction("CEIL", "CEIL(numeric) or CEIL(timepoint TO unit)", 1, 2, _rounded_to_whole),
-    ScalarFunction("CEILING", "CEILING(numeric)", 1, 2, _rounded_to_whole),
+    ScalarFunction(
+        "FLOOR", "FLOOR(numeric) or FLOOR(timepoint TO unit)", 1, 2, _rounded_to_whole, check=_check_unit
+    ),
+    ScalarFunction(
+        "CEIL", "CEIL(numeric) or CEIL(timepoint TO unit)", 1, 2, _rounded_to_whole, check=_check_unit
+    ),
+    ScalarFunction("CEILING", "CEILING(numeric)", 1, 2, _rounded_to_whole, check=_check_unit),
     scalar(
         "ROUND",
         "ROUND(numeric[, digits])",
@@ -165,6 +192,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         _rounded,
         args_min=1,
         refine=_rounded_to_literal,
+        check=constant_at(1),
     ),
     scalar(
         "TRUNCATE",
@@ -173,6 +201,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         _rounded,
         args_min=1,
         refine=_rounded_to_literal,
+        check=constant_at(1),
     ),
     scalar("POWER", "POWER(numeric1, numeric2)", (AS_DOUBLE, AS_DOUBLE), DOUBLE),
     scalar("ATAN2", "ATAN2(numeric1, numeric2)", (AS_DOUBLE, AS_DOUBLE), DOUBLE),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from sqlstream import types as sql
-from sqlstream.expressions import Expression, Literal
+from sqlstream.expressions import Call, Expression, Literal
 from sqlstream.functions.arguments import (
     COLLECTION,
     returns,
     scalar,
 )
+from sqlstream.functions.checks import literals, unsupported
 from sqlstream.functions.merging import common_type
 from sqlstream.functions.signature import ScalarFunction
 from sqlstream.types import LogicalType, TypeRoot
@@ -77,11 +78,33 @@ def _item(types: Types) -> LogicalType | None:
     return None if element is None else element.with_nullable(True)
 
 
+def _check_keys(call: Call) -> None:
+    key = call.args[0].type
+    if key.root in (*sql.NESTED_ROOTS, TypeRoot.VARIANT, TypeRoot.BITMAP):
+        raise unsupported(call, f"with keys of type {key.with_nullable(True)}", "use a scalar as key")
+
+
+def _check_position(call: Call) -> None:
+    found = literals(call, 1) if call.args[0].type.root is TypeRoot.ARRAY else None
+    if found is not None and isinstance(found[0], int) and found[0] < 1:
+        raise unsupported(call, f"at position {found[0]}", "the first element is at position 1")
+
+
 FUNCTIONS: tuple[ScalarFunction, ...] = (
     ScalarFunction("FIELD", "row.field", 2, 2, _field, refine=_field_at),
     ScalarFunction("ROW", "ROW(value1 [, value2]*)", 1, _MANY, _row),
     ScalarFunction("ARRAY", "ARRAY[value1 [, value2]*]", 1, _MANY, _array, _same_elements),
-    ScalarFunction("MAP", "MAP[key1, value1 [, key2, value2]*]", 2, _MANY, _map, _same_entries),
-    ScalarFunction("ITEM", "array[index], map[key] or variant[index or key]", 2, 2, _item, _item_arguments),
+    ScalarFunction(
+        "MAP", "MAP[key1, value1 [, key2, value2]*]", 2, _MANY, _map, _same_entries, check=_check_keys
+    ),
+    ScalarFunction(
+        "ITEM",
+        "array[index], map[key] or variant[index or key]",
+        2,
+        2,
+        _item,
+        _item_arguments,
+        check=_check_position,
+    ),
     scalar("CARDINALITY", "CARDINALITY(array, map or multiset)", (COLLECTION,), returns(sql.INT)),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlstream import types as sql
+from sqlstream.expressions import Call
 from sqlstream.functions.arguments import (
     ANY,
     TEXT,
@@ -13,7 +14,10 @@ from sqlstream.functions.arguments import (
     scalar,
     to_common_type,
 )
+from sqlstream.functions.checks import literals
 from sqlstream.functions.signature import Coercion, ResultType, ScalarFunction
+from sqlstream.like_pattern import like_parts, similar_regex
+from sqlstream.regular_expressions import checked_regex
 from sqlstream.types import BOOLEAN, LogicalType, TypeRoot
 
 _FROM_TEXT = frozenset((TypeRoot.DATE, TypeRoot.TIME, *sql.TIMESTAMP_ROOTS))
@@ -74,6 +78,31 @@ def _compare(symbol: str, coerce: Coercion = comparable, result: ResultType = _N
     return ScalarFunction(symbol, f"value1 {symbol} value2", 2, 2, result, coerce, tries_text=True)
 
 
+def _check_like(call: Call) -> None:
+    pattern, escape = _pattern_and_escape(call)
+    if pattern is not None:
+        like_parts(pattern, escape)
+
+
+def _check_similar(call: Call) -> None:
+    pattern, escape = _pattern_and_escape(call)
+    if pattern is not None:
+        checked_regex(similar_regex(pattern, escape))
+
+
+def _pattern_and_escape(call: Call) -> tuple[str | None, str | None]:
+    """As far as they are known, which is together."""
+    pattern, escape = (*(literals(call, 1, 2) or (None,)), None)[:2]
+    return None if pattern is None else str(pattern), None if escape is None else str(escape)
+
+
+def _check_regexp(call: Call) -> None:
+    found = literals(call, 1)
+    # The empty expression matches nothing.
+    if found is not None and found[0]:
+        checked_regex(str(found[0]))
+
+
 FUNCTIONS: tuple[ScalarFunction, ...] = (
     _compare("=", _equatable),
     _compare("<>", _equatable),
@@ -88,9 +117,23 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
     ScalarFunction(
         "IN", "value IN (value1 [, value2]*)", 2, 100_000, returns(BOOLEAN), _listed, tries_text=True
     ),
-    scalar("LIKE", "string LIKE pattern [ESCAPE char]", (TEXT, TEXT, TEXT), BOOLEAN, args_min=2),
-    scalar("SIMILAR TO", "string SIMILAR TO pattern [ESCAPE char]", (TEXT, TEXT, TEXT), BOOLEAN, args_min=2),
+    scalar(
+        "LIKE",
+        "string LIKE pattern [ESCAPE char]",
+        (TEXT, TEXT, TEXT),
+        BOOLEAN,
+        args_min=2,
+        check=_check_like,
+    ),
+    scalar(
+        "SIMILAR TO",
+        "string SIMILAR TO pattern [ESCAPE char]",
+        (TEXT, TEXT, TEXT),
+        BOOLEAN,
+        args_min=2,
+        check=_check_similar,
+    ),
     _affix("STARTSWITH", "prefix"),
     _affix("ENDSWITH", "suffix"),
-    scalar("REGEXP", "REGEXP(string, regex)", (TEXT, TEXT), BOOLEAN),
+    scalar("REGEXP", "REGEXP(string, regex)", (TEXT, TEXT), BOOLEAN, check=_check_regexp),
 )

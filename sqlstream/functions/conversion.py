@@ -2,9 +2,34 @@
 
 from __future__ import annotations
 
+from sqlstream.errors import UserError
+from sqlstream.expressions import Call
 from sqlstream.functions.signature import ScalarFunction
+from sqlstream.types import LogicalType, TypeRoot
+
+
+def _check(call: Call) -> None:
+    _check_parts(call.args[0].type, call.type)
+
+
+def _check_parts(source: LogicalType, target: LogicalType) -> None:
+    """UserError SS3106 where elements of a MULTISET would become those of another type."""
+    if source.root is not target.root or source.same_as(target):
+        return
+    if source.root is TypeRoot.MULTISET:
+        raise UserError(
+            "SS3106",
+            f"CAST of {source.with_nullable(True)} to {target.with_nullable(True)} is not supported",
+            hint="CAST the values before they are collected",
+        )
+    for a, b in ((source.element, target.element), (source.key, target.key)):
+        if a is not None and b is not None:
+            _check_parts(a, b)
+    for field, other in zip(source.fields, target.fields, strict=False):
+        _check_parts(field.type, other.type)
+
 
 FUNCTIONS: tuple[ScalarFunction, ...] = (
-    ScalarFunction("CAST", "CAST(value AS type)", 1, 1, lambda types: None),
-    ScalarFunction("TRY_CAST", "TRY_CAST(value AS type)", 1, 1, lambda types: None),
+    ScalarFunction("CAST", "CAST(value AS type)", 1, 1, lambda types: None, check=_check),
+    ScalarFunction("TRY_CAST", "TRY_CAST(value AS type)", 1, 1, lambda types: None, check=_check),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlstream import types as sql
+from sqlstream.expressions import Call
 from sqlstream.functions.arguments import (
     ARRAY,
     TEXT,
@@ -13,8 +14,10 @@ from sqlstream.functions.arguments import (
     scalar,
 )
 from sqlstream.functions.arrays import has_equality
+from sqlstream.functions.checks import literals
 from sqlstream.functions.merging import common_type
 from sqlstream.functions.signature import ScalarFunction
+from sqlstream.regular_expressions import checked_regex
 from sqlstream.types import STRING, LogicalType, TypeRoot
 
 Types = tuple[LogicalType, ...]
@@ -60,6 +63,12 @@ def _merged(types: Types) -> LogicalType:
     return types[0].with_nullable(is_any_nullable(types))
 
 
+def _check_delimiters(call: Call) -> None:
+    """Both are regular expressions."""
+    for delimiter in literals(call, 1, 2) or ():
+        checked_regex(str(delimiter))
+
+
 FUNCTIONS: tuple[ScalarFunction, ...] = (
     scalar("MAP_KEYS", "MAP_KEYS(map)", (_MAP,), _keys),
     scalar("MAP_VALUES", "MAP_VALUES(map)", (_MAP,), _values),
@@ -74,5 +83,6 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         (TEXT, TEXT, TEXT),
         returns(sql.map_of(STRING, STRING)),
         args_min=1,
+        check=_check_delimiters,
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from sqlstream.expressions import Expression
+from sqlstream.expressions import Call, Expression
 from sqlstream.types import LogicalType
 
 ResultType = Callable[[tuple[LogicalType, ...]], "LogicalType | None"]
@@ -17,6 +17,10 @@ Coercion = Callable[[tuple[LogicalType, ...]], "tuple[LogicalType, ...] | None"]
 Refinement = Callable[[LogicalType, "tuple[Expression, ...]"], LogicalType]
 """Narrows the result type by literal arguments (the digits of ROUND, the index of FIELD)."""
 
+Check = Callable[[Call], None]
+"""UserError, without a position, for a call that type-checks and that no row could make work: a parameter that is not constant,
+a literal pattern that is malformed, an element type that has no form."""
+
 
 @dataclasses.dataclass(frozen=True)
 class ScalarFunction:
@@ -24,7 +28,7 @@ class ScalarFunction:
 
     `coerce` runs first (default: arguments as they are), `result_type` on the coerced types. A function is
     pure unless not `is_deterministic`. `tries_text`: text that cannot be read as the target type becomes NULL
-    (TRY_CAST) instead of an error.
+    (TRY_CAST) instead of an error. What `check` lets pass, the runtime computes.
     """
 
     name: str
@@ -36,6 +40,7 @@ class ScalarFunction:
     is_deterministic: bool = True
     refine: Refinement | None = None
     tries_text: bool = False
+    check: Check | None = None
 
     def type_of(self, args: tuple[Expression, ...]) -> LogicalType | None:
         """The result type of a call with these (already coerced) arguments; None when they do not fit."""

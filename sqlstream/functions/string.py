@@ -14,6 +14,7 @@ from sqlstream.functions.arguments import (
     returns,
     scalar,
 )
+from sqlstream.functions.checks import one_of, regex_at
 from sqlstream.functions.signature import ScalarFunction
 from sqlstream.types import INT, STRING, LogicalType, TypeRoot
 
@@ -56,6 +57,8 @@ def _substring(result: LogicalType, args: tuple[Expression, ...]) -> LogicalType
     return result if is_known else result.with_nullable(True)
 
 
+TRIM_SIDES = ("BOTH", "LEADING", "TRAILING")
+
 FUNCTIONS: tuple[ScalarFunction, ...] = (
     scalar("||", "string1 || string2", (TEXT_OR_BYTES, TEXT_OR_BYTES), _concatenated, args_max=_MANY),
     scalar("CONCAT", "CONCAT(string1, string2, ...)", (TEXT,), STRING, args_max=_MANY),
@@ -66,7 +69,13 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         scalar(name, f"{name}(string)", (TEXT,), STRING)
         for name in ("UPPER", "LOWER", "INITCAP", "REVERSE", "TO_BASE64", "FROM_BASE64")
     ),
-    scalar("TRIM", "TRIM([BOTH | LEADING | TRAILING] [chars FROM] string)", (SYMBOL, TEXT, TEXT), STRING),
+    scalar(
+        "TRIM",
+        "TRIM([BOTH | LEADING | TRAILING] [chars FROM] string)",
+        (SYMBOL, TEXT, TEXT),
+        STRING,
+        check=one_of(0, TRIM_SIDES, "of"),
+    ),
     *(
         scalar(name, f"{name}(string[, chars])", (TEXT, TEXT), STRING, args_min=1)
         for name in ("LTRIM", "RTRIM", "BTRIM")
@@ -111,14 +120,22 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         (TEXT, TEXT, AS_INT),
         lambda types: STRING,
         args_min=2,
+        check=regex_at(1, beside=2),
     ),
     scalar(
         "REGEXP_REPLACE",
         "REGEXP_REPLACE(string, regex, replacement)",
         (TEXT, TEXT, TEXT),
         lambda types: STRING,
+        check=regex_at(1, beside=2),
     ),
-    scalar("REGEXP_COUNT", "REGEXP_COUNT(string, regex)", (TEXT, TEXT), lambda types: INT),
+    scalar(
+        "REGEXP_COUNT",
+        "REGEXP_COUNT(string, regex)",
+        (TEXT, TEXT),
+        lambda types: INT,
+        check=regex_at(1),
+    ),
     scalar("ASCII", "ASCII(string)", (TEXT,), INT),
     scalar("CHR", "CHR(integer)", (AS_INT,), STRING),
     scalar("HEX", "HEX(integer) or HEX(string)", (_TEXT_OR_INTEGER,), STRING),

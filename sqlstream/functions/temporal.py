@@ -7,7 +7,8 @@ import re
 import msgspec
 
 from sqlstream import types as sql
-from sqlstream.expressions import Expression, Literal
+from sqlstream.date_pattern import format_tokens, parse_tokens
+from sqlstream.expressions import Call, Expression, Literal
 from sqlstream.functions.arguments import (
     AS_BIGINT,
     AS_INT,
@@ -23,7 +24,10 @@ from sqlstream.functions.arguments import (
     returns,
     scalar,
 )
+from sqlstream.functions.checks import one_of, parameters, unsupported
 from sqlstream.functions.signature import ScalarFunction
+from sqlstream.time_units import UNIT_MONTHS, UNIT_MS, UNIT_NS
+from sqlstream.time_zones import check_time_zone
 from sqlstream.types import BIGINT, DATE, INT, STRING, LogicalType, TypeRoot, timestamp, timestamp_ltz
 
 Types = tuple[LogicalType, ...]
@@ -93,6 +97,65 @@ def _watermark(types: Types) -> LogicalType | None:
     return timestamp_ltz(3) if types[0].root is TypeRoot.TIMESTAMP_LTZ else timestamp(3)
 
 
+EXTRACTED_UNITS = (
+    *(
+        "YEAR",
+        "QUARTER",
+        "MONTH",
+        "WEEK",
+        "DOY",
+        "DAY",
+        "DOW",
+        "ISODOW",
+        "ISOYEAR",
+        "HOUR",
+        "MINUTE",
+        "SECOND",
+    ),
+    *("MILLISECOND", "MICROSECOND", "NANOSECOND", "DECADE", "CENTURY", "MILLENNIUM", "EPOCH"),
+)
+MOVED_UNITS = (*UNIT_MONTHS, *UNIT_MS, *UNIT_NS)
+"""Units of TIMESTAMPADD and TIMESTAMPDIFF."""
+EPOCH_DIGITS_MAX = 9
+
+
+def _check_format(call: Call) -> None:
+    for pattern in parameters(call) or ():
+        if pattern is not None:
+            format_tokens(str(pattern))
+
+
+def _check_parse(call: Call) -> None:
+    for pattern in parameters(call) or ():
+        if pattern is not None:
+            parse_tokens(str(pattern))
+
+
+def _check_to_instant(call: Call) -> None:
+    """TO_TIMESTAMP_LTZ: the digits of an epoch, or the pattern and the time zone of a text."""
+    first, zone = (*(parameters(call) or ()), None, None)[:2]
+    if isinstance(first, int):
+        check_epoch_digits(call, first)
+    elif first is not None:
+        parse_tokens(str(first))
+        if zone is not None:
+            check_time_zone(str(zone))
+
+
+def check_epoch_digits(call: Call, digits: int) -> None:
+    """UserError SS3102 for a count of fractions of a second that are finer than nanoseconds, or coarser than seconds."""
+    if not 0 <= digits <= EPOCH_DIGITS_MAX:
+        hint = f"use a precision from 0 to {EPOCH_DIGITS_MAX}"
+        raise unsupported(call, f"with precision {digits}", hint)
+
+
+def _check_zones(call: Call) -> None:
+    zones = parameters(call) or ()
+    if None not in zones:
+        for zone in zones:
+            check_time_zone(str(zone))
+
+
 _PARTS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAYOFYEAR", "DAYOFMONTH", "DAYOFWEEK")
 _NOW = (
     ("CURRENT_TIMESTAMP", timestamp_ltz(3)),
@@ -105,12 +168,33 @@ _NOW = (
 )
 
 FUNCTIONS: tuple[ScalarFunction, ...] = (
-    scalar("EXTRACT", "EXTRACT(unit FROM temporal)", (SYMBOL, TEMPORAL), BIGINT),
+    scalar(
+        "EXTRACT",
+        "EXTRACT(unit FROM temporal)",
+        (SYMBOL, TEMPORAL),
+        BIGINT,
+        check=one_of(0, EXTRACTED_UNITS, "of"),
+    ),
     *(scalar(name, f"{name}(date)", (DATE_LIKE,), BIGINT) for name in _PARTS),
     *(scalar(name, f"{name}(timestamp)", (TIME_LIKE,), BIGINT) for name in ("HOUR", "MINUTE", "SECOND")),
-    scalar("DATE_FORMAT", "DATE_FORMAT(timestamp, pattern)", (_TIMESTAMP_OR_TEXT, TEXT), _formatted),
-    scalar("TO_TIMESTAMP", "TO_TIMESTAMP(string[, pattern])", (TEXT, TEXT), always(timestamp(3)), args_min=1),
-    scalar("TO_DATE", "TO_DATE(string[, pattern])", (TEXT, TEXT), always(DATE), args_min=1),
+    scalar(
+        "DATE_FORMAT",
+        "DATE_FORMAT(timestamp, pattern)",
+        (_TIMESTAMP_OR_TEXT, TEXT),
+        _formatted,
+        check=_check_format,
+    ),
+    scalar(
+        "TO_TIMESTAMP",
+        "TO_TIMESTAMP(string[, pattern])",
+        (TEXT, TEXT),
+        always(timestamp(3)),
+        args_min=1,
+        check=_check_parse,
+    ),
+    scalar(
+        "TO_DATE", "TO_DATE(string[, pattern])", (TEXT, TEXT), always(DATE), args_min=1, check=_check_parse
+    ),
     scalar(
         "TO_TIMESTAMP_LTZ",
         "TO_TIMESTAMP_LTZ(epoch[, precision]) or TO_TIMESTAMP_LTZ(string[, pattern[, time zone]])",
@@ -118,11 +202,23 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         _timestamp_ltz,
         args_min=1,
         refine=_as_fine_as_literal,
+        check=_check_to_instant,
     ),
     scalar(
-        "FROM_UNIXTIME", "FROM_UNIXTIME(seconds[, pattern])", (AS_BIGINT, TEXT), always(STRING), args_min=1
+        "FROM_UNIXTIME",
+        "FROM_UNIXTIME(seconds[, pattern])",
+        (AS_BIGINT, TEXT),
+        always(STRING),
+        args_min=1,
+        check=_check_format,
     ),
-    scalar("CONVERT_TZ", "CONVERT_TZ(string, from_zone, to_zone)", (TEXT, TEXT, TEXT), always(STRING)),
+    scalar(
+        "CONVERT_TZ",
+        "CONVERT_TZ(string, from_zone, to_zone)",
+        (TEXT, TEXT, TEXT),
+        always(STRING),
+        check=_check_zones,
+    ),
     scalar("CURRENT_DATABASE", "CURRENT_DATABASE()", (), always(STRING.not_null())),
     scalar(
         "UNIX_TIMESTAMP",
@@ -131,6 +227,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         returns(BIGINT),
         args_min=0,
         is_deterministic=False,
+        check=_check_parse,
     ),
     scalar(
         "TIMESTAMPADD",
@@ -138,6 +235,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         (SYMBOL, AS_INT, DATE_LIKE),
         _added,
         refine=_added_by_unit,
+        check=one_of(0, MOVED_UNITS, "with unit"),
     ),
     scalar(
         "TIMESTAMPDIFF",
@@ -145,6 +243,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         (SYMBOL, DATE_LIKE, DATE_LIKE),
         INT,
         refine=_difference_by_unit,
+        check=one_of(0, MOVED_UNITS, "with unit"),
     ),
     *(scalar(name, name, (), always(t.not_null()), is_deterministic=False) for name, t in _NOW),
     scalar(

@@ -21,11 +21,11 @@ from planner.lower.duckdb.types import type_name
 from planner.lower.relation import lower, to_sql
 from planner.relational.nodes import Project, RelationalNode
 from runtime.evaluate import EvaluationContext, compile_expression
-from runtime.evaluate.local_time import check_time_zone
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
 from sqlstream.expressions import Expression
 from sqlstream.schema import Field, Schema
+from sqlstream.time_zones import check_time_zone
 
 KNOWN_FAILURES = ("Overflow in ", "Overflow on ", "has no exact counterpart in DuckDB")
 CLOCK = {

@@ -22,11 +22,11 @@ from planner.lower.spark.dialect import REFUSED as REFUSED_FUNCTIONS
 from planner.lower.spark.dialect import SparkDialect
 from planner.relational.nodes import Project
 from runtime.evaluate import EvaluationContext, compile_expression
-from runtime.evaluate.local_time import check_time_zone
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
 from sqlstream.expressions import Expression
 from sqlstream.schema import Schema
+from sqlstream.time_zones import check_time_zone
 
 CLOCK = {
     "CURRENT_TIMESTAMP", "CURRENT_ROW_TIMESTAMP", "NOW", "LOCALTIMESTAMP", "CURRENT_DATE", "CURRENT_TIME",

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from runtime.evaluate.json.documents import read_documents
 from runtime.evaluate.json.follow import follow
-from runtime.evaluate.json.path_syntax import parse_path
 from sqlstream.errors import UserError
+from sqlstream.json_path import parse_path
 
 NAMES = ["a", "b", "a b", "é", '"', "\\", "", "\n", "\u20ac", "\U0001f600"]
 TEXTS = [*NAMES, "x/y", "\x1f", "null", "12"]

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.evaluate.json.documents import Documents, as_values
-from runtime.evaluate.json.path_syntax import Condition, Connective, Operand, Test, Value
 from runtime.evaluate.json.single_values import steps_of
-from runtime.evaluate.pattern import checked_regex
 from runtime.kernels import json_tape
+from sqlstream.json_path import Condition, Connective, Operand, Test, Value
+from sqlstream.regular_expressions import checked_regex
 
 Numbers = np.ndarray[Any, Any]
 _ORDERS = {

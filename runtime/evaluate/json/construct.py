@@ -22,7 +22,7 @@ Numbers = np.ndarray[Any, Any]
 
 def json_string(call: Call, context: EvaluationContext) -> Kernel:
     """(value): the value as JSON; NULL for NULL."""
-    write = json_writer(call.args[0].type, call)
+    write = json_writer(call.args[0].type)
 
     def kernel(value: Datum) -> pa.Array:
         values = as_array(value, 1) if isinstance(value, pa.Scalar) else value

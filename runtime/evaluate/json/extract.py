@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.json.documents import read_documents
 from runtime.evaluate.json.follow import Found, follow
-from runtime.evaluate.json.path_syntax import Path, parse_path
 from runtime.evaluate.kernel import Datum, Kernel, as_arrays, literal_of
 from runtime.kernels import json_tape
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call, Expression, InputRef
+from sqlstream.json_path import Path, parse_path
 from sqlstream.types import LogicalType, TypeRoot
 
 Numbers = np.ndarray[Any, Any]

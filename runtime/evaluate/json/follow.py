@@ -12,7 +12,9 @@ import pyarrow.compute as pc
 from runtime.evaluate.cast_to_text import write_floats
 from runtime.evaluate.json.conditions import holds
 from runtime.evaluate.json.documents import Documents, as_values
-from runtime.evaluate.json.path_syntax import (
+from runtime.evaluate.json.single_values import count_of, element_of, member_of
+from runtime.kernels import json_nodes, json_tape
+from sqlstream.json_path import (
     Elements,
     Filter,
     Function,
@@ -24,8 +26,6 @@ from runtime.evaluate.json.path_syntax import (
     Wildcard,
     is_definite,
 )
-from runtime.evaluate.json.single_values import count_of, element_of, member_of
-from runtime.kernels import json_nodes, json_tape
 
 Numbers = np.ndarray[Any, Any]
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.json.documents import Documents, read_documents
 from runtime.evaluate.json.follow import follow
-from runtime.evaluate.json.path_syntax import MalformedPath, Path, has_mode, parse_path
 from runtime.evaluate.kernel import Datum, Kernel, as_arrays, literal_of
 from runtime.kernels import json_tape
-from sqlstream.errors import UserError
 from sqlstream.expressions import Call
+from sqlstream.functions.json import plain_path
+from sqlstream.json_path import Path
 
 Numbers = np.ndarray[Any, Any]
 _NAMES = pa.array(["string", "number", "boolean", "boolean", "null", "array", "object"])
@@ -39,20 +39,7 @@ def is_json(call: Call, context: EvaluationContext) -> Kernel:
 
 
 def _plain_path(call: Call) -> Path | None:
-    """The path of JSON_LENGTH and JSON_TYPE, which must lead to one value; None where it is malformed."""
-    if len(call.args) == 1:
-        return Path(True, ())
-    text = literal_of(call, 1)
-    if text is None:
-        return None
-    if has_mode(text):
-        raise UserError(
-            "SS3452", f"the path of {call.function} takes no lax or strict", hint="leave the mode out"
-        )
-    try:
-        return parse_path(text)
-    except MalformedPath:
-        return None
+    return Path(True, ()) if len(call.args) == 1 else plain_path(call, literal_of(call, 1))
 
 
 def _single(path: Path, text: pa.Array) -> tuple[Documents, Numbers]:

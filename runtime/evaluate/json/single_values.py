@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.evaluate.json.documents import Documents, as_values
-from runtime.evaluate.json.path_syntax import Elements, Function, Members
 from runtime.evaluate.json.quoting import escaped_name
 from runtime.kernels import json_nodes, json_tape
+from sqlstream.json_path import Elements, Function, Members
 
 Numbers = np.ndarray[Any, Any]
 

@@ -11,18 +11,17 @@ import pyarrow.compute as pc
 from runtime.evaluate.cast_to_text import text_writer, write_floats
 from runtime.evaluate.date_pattern import TimestampFormat
 from runtime.evaluate.json.quoting import quoted
-from runtime.evaluate.kernel import null_mask, refuse
+from runtime.evaluate.kernel import null_mask
 from runtime.evaluate.local_time import to_local
 from sqlstream import types as sql
-from sqlstream.expressions import Call
 from sqlstream.types import LogicalType, TypeRoot
 
 Writer = Callable[[pa.Array], pa.Array]
 _PLAIN_SCALE_MAX = 6
 
 
-def json_writer(source: LogicalType, call: Call) -> Writer:
-    """From values of a type to JSON, NULL for NULL; UserError SS3102 for a type that has none."""
+def json_writer(source: LogicalType) -> Writer:
+    """From values of a type to JSON, NULL for NULL; of types that JSON_STRING takes."""
     if sql.is_string(source):
         return quoted
     if sql.is_integer(source):
@@ -37,11 +36,8 @@ def json_writer(source: LogicalType, call: Call) -> Writer:
         write = text_writer(source, "UTC")
         return lambda values: quoted(write(values))
     if source.root in sql.NESTED_ROOTS:
-        return _NESTED[source.root](source, call)
-    writer = _WRITERS.get(source.root)
-    if writer is None:
-        raise refuse(call, f"of {source.with_nullable(True)}", "CAST the value to STRING")
-    return writer
+        return _NESTED[source.root](source)
+    return _WRITERS[source.root]
 
 
 def _booleans(values: pa.Array) -> pa.Array:
@@ -100,9 +96,9 @@ def _enclosed(opening: str, lists: pa.Array, closing: str) -> pa.Array:
     return pc.binary_join_element_wise(opening, pc.binary_join(lists, ","), closing, "")
 
 
-def _array(source: LogicalType, call: Call) -> Writer:
+def _array(source: LogicalType) -> Writer:
     assert source.element is not None
-    write = json_writer(source.element, call)
+    write = json_writer(source.element)
 
     def written(values: pa.Array) -> pa.Array:
         offsets = values.offsets.to_numpy()
@@ -116,14 +112,10 @@ def _array(source: LogicalType, call: Call) -> Writer:
     return written
 
 
-def _map(source: LogicalType, call: Call) -> Writer:
+def _map(source: LogicalType) -> Writer:
     assert source.key is not None
     assert source.element is not None
-    if not sql.is_string(source.key):
-        raise refuse(
-            call, f"of a MAP with keys of type {source.key.with_nullable(True)}", "use keys of type STRING"
-        )
-    write = json_writer(source.element, call)
+    write = json_writer(source.element)
 
     def written(values: pa.Array) -> pa.Array:
         offsets = values.offsets.to_numpy()
@@ -142,11 +134,10 @@ def _map(source: LogicalType, call: Call) -> Writer:
     return written
 
 
-def _row(source: LogicalType, call: Call) -> Writer:
+def _row(source: LogicalType) -> Writer:
     fields = sorted((f.name, i) for i, f in enumerate(source.fields))
     writers = [
-        (quoted(pa.array([n]))[0].as_py() + ":", i, json_writer(source.fields[i].type, call))
-        for n, i in fields
+        (quoted(pa.array([n]))[0].as_py() + ":", i, json_writer(source.fields[i].type)) for n, i in fields
     ]
 
     def written(values: pa.Array) -> pa.Array:
@@ -167,7 +158,7 @@ _WRITERS: dict[TypeRoot, Writer] = {
     TypeRoot.DECIMAL: _decimals,
     TypeRoot.NULL: lambda values: pa.nulls(len(values), pa.string()),
 }
-_NESTED: dict[TypeRoot, Callable[[LogicalType, Call], Writer]] = {
+_NESTED: dict[TypeRoot, Callable[[LogicalType], Writer]] = {
     TypeRoot.ARRAY: _array,
     TypeRoot.MAP: _map,
     TypeRoot.ROW: _row,

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.pattern import checked_regex
 from runtime.formats.change_events.events import (
     DELETES,
     INSERTS,
@@ -22,6 +21,7 @@ from runtime.formats.change_events.events import (
     coded,
     patched,
 )
+from sqlstream.regular_expressions import checked_regex
 from sqlstream.schema import Field, Schema
 from sqlstream.types import STRING, LogicalType, array
 

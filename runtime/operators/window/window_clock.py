@@ -7,9 +7,10 @@ import functools
 import numpy as np
 import pyarrow as pa
 
-from runtime.evaluate.local_time import check_time_zone, from_local, is_utc, to_local
+from runtime.evaluate.local_time import from_local, to_local
 from runtime.kernels.buffers import to_array, view_values
 from runtime.state.arrays import Array
+from sqlstream.time_zones import check_time_zone, is_utc
 
 _AHEAD_MS = 26 * 3_600_000
 """A clock that is set back is set back by less."""

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.evaluate.intervals import milliseconds_of
-from runtime.evaluate.local_time import check_time_zone, from_local, to_local
+from runtime.evaluate.local_time import from_local, to_local
 from runtime.evaluate.time_range import require_range
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.window.session_tvf import SessionTvf
@@ -16,6 +16,7 @@ from runtime.operators.window.window_clock import WindowClock
 from sqlstream.arrow import is_changelog, to_arrow_schema
 from sqlstream.errors import UserError
 from sqlstream.specs.window import WindowKind, WindowSpec, WindowTvfSpec
+from sqlstream.time_zones import check_time_zone
 
 Times = np.ndarray[Any, Any]
 

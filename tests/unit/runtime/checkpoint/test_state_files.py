@@ -124,6 +124,17 @@ def test_a_table_without_rows_keeps_its_columns_on_disk(tmp_path: Path) -> None:
     assert pa.ipc.open_stream(data).schema == EVERY_TYPE.schema
 
 
+def test_increments_without_rows_leave_no_file_that_nobody_refers_to(tmp_path: Path) -> None:
+    nothing = OperatorSnapshot({"a": keyed([]), "b": keyed([])}, increments={"a": 1, "b": 1})
+    [saved] = StateWriter(FILES, str(tmp_path)).write("s0-2", {7: nothing})
+    assert [(t.name, t.segments) for t in saved.tables] == [("a", ()), ("b", ())]
+    assert list(tmp_path.rglob("*.arrow")) == []
+    beside = OperatorSnapshot({"a": keyed([]), "b": keyed([3])}, increments={"a": 1, "b": 1})
+    [saved] = StateWriter(FILES, str(tmp_path)).write("s0-3", {7: beside})
+    assert {t.name: len(t.segments) for t in saved.tables} == {"a": 0, "b": 1}
+    assert len(list(tmp_path.rglob("*.arrow"))) == 1
+
+
 def test_pyarrow_alone_reads_a_segment(tmp_path: Path) -> None:
     tables = {"a": keyed([1], v=[1]), "b": keyed([2, 3], v=["x", "y"])}
     restore = written(tmp_path, OperatorSnapshot(tables))

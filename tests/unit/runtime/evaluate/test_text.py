@@ -194,12 +194,9 @@ def test_a_malformed_expression_from_data_finds_nothing(name: str, expected: lis
 
 @pytest.mark.parametrize(("pattern", "escape"), [("a!b", "!"), ("a!", "!"), ("a", "!!"), ("a", "")])
 def test_a_wrong_escape_of_like_is_an_error(pattern: str, escape: str) -> None:
-    for like, row in (
-        (call("LIKE", T, s(pattern), s(escape)), ("a",)),
-        (call("LIKE", T, col(1, STRING), col(2, STRING)), ("a", pattern, escape)),
-    ):
+    for args in ((s(pattern), s(escape)), (col(1, STRING), col(2, STRING))):
         with pytest.raises(UserError) as error:
-            evaluate(like, [row])
+            evaluate(call("LIKE", T, *args), [("a", pattern, escape)])
         assert error.value.code == "SS3103"
 
 

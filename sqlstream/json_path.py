@@ -11,8 +11,8 @@ import dataclasses
 import re
 from typing import NoReturn
 
-from runtime.evaluate.pattern import checked_regex
 from sqlstream.errors import UserError
+from sqlstream.regular_expressions import checked_regex
 
 
 @dataclasses.dataclass(frozen=True)
