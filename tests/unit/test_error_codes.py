@@ -92,3 +92,10 @@ def test_a_dead_connection_is_told_by_codes_of_the_connection_and_the_session() 
 
     raised = _raised()
     assert {place for code in _GONE for place in raised[code]} <= {"client/connection", "client/gateway"}
+
+
+def test_functions_fail_for_rows_alone_where_they_are_computed() -> None:
+    """What no row could make work is refused by the signature (`ScalarFunction.check`), before there is a task."""
+    found = {code for code, places in _raised().items() if "runtime/evaluate" in places}
+    assert len(found) > 5
+    assert {code for code in found if not code.startswith(("SS51", "SS9"))} == set()
