@@ -81,10 +81,10 @@ def _partitioned(node: Rank | Window) -> RelationalNode:
 
 def _encoded_equalities(condition: Expression) -> Expression:
     """A condition that is TRUE for the same rows."""
-    parts = [part for c in conjuncts(condition) for part in _encoded_equality(c)]
-    found = conjunction(parts)
-    assert found is not None
-    return condition if tuple(parts) == tuple(conjuncts(condition)) else found
+    before = conjuncts(condition)
+    parts = [part for c in before for part in _encoded_equality(c)]
+    # TRUE has no parts.
+    return condition if tuple(parts) == before else conjunction(parts) or condition
 
 
 def _encoded_equality(part: Expression) -> list[Expression]:
