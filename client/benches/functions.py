@@ -27,7 +27,6 @@ BAR = 1_000_000
 
 _WRITTEN = "the whole document, some 90 characters here, is read, put in order and written"
 REASONS: dict[str, str] = {
-    "CONVERT_TZ": "a text is read, moved between two time zones and written",
     **dict.fromkeys(("JSON", "PARSE_JSON", "TRY_PARSE_JSON"), _WRITTEN),
     "REGEXP_EXTRACT_ALL": "the text is rewritten and split, and each match becomes an element of a list",
     "STR_TO_MAP": "the text is split twice by regular expressions, and each part becomes a key or a value",

@@ -10,8 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.kernel import Values, null_mask, numbers
+from runtime.evaluate.kernel import BATCH_BYTES_MAX, Values, null_mask, numbers
 from runtime.evaluate.local_time import from_local
+from runtime.evaluate.time_programs import reading_program, writing_program
+from runtime.kernels import time_texts
+from runtime.kernels.buffers import validity_buffer, view_buffer, view_offsets, view_values
 from sqlstream.date_pattern import Token, format_tokens, parse_tokens
 from sqlstream.time_range import DATE_MAX, DATE_MIN, timestamp_bounds
 from sqlstream.time_texts import DATE_TEXT, FALLBACK_TEXT, TIME_TEXT, TIMESTAMP_TEXT
@@ -24,13 +27,16 @@ _MONTHS = (
     *("July", "August", "September", "October", "November", "December"),
 )
 _BUCKETS_MAX = 65_536
+_ROWS_PER_BUCKET = 8
+"""Rows of one value of the finest unit, from where a text is rather copied than written."""
 
 
 class TimestampFormat:
-    """Timestamps to text, formatted once per distinct value of the pattern's finest unit: 'yyyy-MM-dd' once per day."""
+    """Timestamps to text, where it pays once per distinct value of the pattern's finest unit: 'yyyy-MM-dd' once per day."""
 
     def __init__(self, pattern: str) -> None:
         self._tokens = format_tokens(pattern)
+        self._program = writing_program(self._tokens)
 
     def format(self, timestamps: pa.Array) -> pa.Array:
         """Text of TIMESTAMP values (wall clock, no time zone)."""
@@ -44,15 +50,38 @@ class TimestampFormat:
             text = self._format_each(np.array([low * step]), timestamps.type)[0]
             same = pa.repeat(text, rows)
             return same if not timestamps.null_count else pc.if_else(pc.is_valid(timestamps), same, None)
-        buckets = np.floor_divide(numbers(timestamps, np.int64), step)
         nulls = null_mask(timestamps)
-        if high - low < min(_BUCKETS_MAX, rows):
+        is_written = self._program is not None and self._are_written(bounds, rows, timestamps.type.unit)
+        if high - low < min(_BUCKETS_MAX, rows // _ROWS_PER_BUCKET if is_written else rows):
             texts = self._format_each(np.arange(low, high + 1) * step, timestamps.type)
+            buckets = np.floor_divide(numbers(timestamps, np.int64), step)
             codes = pa.array((buckets - low).astype(np.int32), mask=nulls)
             return texts.take(codes)
+        if is_written:
+            return self._write(timestamps)
+        buckets = np.floor_divide(numbers(timestamps, np.int64), step)
         distinct = pa.array(buckets, mask=nulls).dictionary_encode()
         texts = self._format_each(distinct.dictionary.to_numpy() * step, timestamps.type)
         return texts.take(distinct.indices)
+
+    def _are_written(self, bounds: pa.StructScalar, rows: int, unit: str) -> bool:
+        """Whether the program can write these times."""
+        low, high = timestamp_bounds(unit)
+        is_in_range = bounds["min"].value >= low and bounds["max"].value <= high
+        return is_in_range and self._program is not None and rows * self._program[1] <= BATCH_BYTES_MAX
+
+    def _write(self, timestamps: pa.Array) -> pa.Array:
+        assert self._program is not None
+        program, size = self._program
+        rows, nulls = len(timestamps), null_mask(timestamps)
+        valid = np.ones(rows, np.bool_) if nulls is None else ~nulls
+        out, offsets = np.empty(rows * size, np.uint8), np.empty(rows + 1, np.int32)
+        fields = np.empty(time_texts.FIELDS, np.int64)
+        per_second = PER_SECOND[timestamps.type.unit]
+        values = view_values(timestamps, np.int64)
+        time_texts.write_times_into(out, offsets, values, valid, per_second, program, fields)
+        bitmap = None if nulls is None else validity_buffer(valid)
+        return pa.StringArray.from_buffers(rows, pa.py_buffer(offsets), pa.py_buffer(out), bitmap)
 
     def _step(self, unit: str) -> int:
         """The finest unit that the pattern shows, in units of the column."""
@@ -178,10 +207,11 @@ class Parsed:
 
 
 class TimestampParser:
-    """Text to points in time, by a regular expression with the groups y M d H m s S."""
+    """Text to points in time, by a regular expression with the groups y M d H m s S; most become a program."""
 
     def __init__(self, regex: str) -> None:
         self._regex = rf"\A{regex}\z"
+        self._program = reading_program(regex)
         self._fields = frozenset(re.findall(r"\?P<(\w)>", regex))
 
     @staticmethod
@@ -207,6 +237,19 @@ class TimestampParser:
         return TimestampParser(TIME_TEXT)
 
     def parse(self, text: pa.Array) -> Parsed:
+        return self._by_regex(text) if self._program is None else self._by_program(text, self._program)
+
+    def _by_program(self, text: pa.Array, program: Values) -> Parsed:
+        rows, nulls = len(text), null_mask(text)
+        offsets, _ = view_offsets(text)
+        data = view_buffer(text.buffers()[2], np.uint8, 0, int(offsets[-1]))
+        days, nanoseconds = np.empty(rows, np.int64), np.empty(rows, np.int64)
+        valid = np.ones(rows, np.bool_) if nulls is None else ~nulls
+        fields = np.empty(time_texts.FIELDS, np.int64)
+        time_texts.read_times_into(days, nanoseconds, valid, data, offsets, program, fields)
+        return Parsed(days, nanoseconds, valid)
+
+    def _by_regex(self, text: pa.Array) -> Parsed:
         found = pc.extract_regex(text, self._regex)
         valid = numbers(pc.is_valid(found), np.bool_)
         year, month, day, hour, minute, second = (

@@ -42,6 +42,7 @@ MODULES = (
     "runtime.kernels.text_extremes",
     "runtime.kernels.text_rows",
     "runtime.kernels.text_scan",
+    "runtime.kernels.time_texts",
     "runtime.kernels.touch",
     "runtime.kernels.urls",
     "runtime.kernels.value_heaps",

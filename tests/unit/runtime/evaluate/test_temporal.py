@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import random
+import re
 import time
 from typing import Any
 
@@ -15,10 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.evaluate import EvaluationContext
-from runtime.evaluate.date_pattern import TimestampFormat
+from runtime.evaluate.date_pattern import TimestampFormat, TimestampParser
 from runtime.evaluate.registry import BUILDERS
+from runtime.evaluate.time_programs import reading_program
 from sqlstream import types as sql
 from sqlstream.errors import UserError
+from sqlstream.time_texts import DATE_TEXT, FALLBACK_TEXT, TIME_TEXT, TIMESTAMP_TEXT
 from sqlstream.types import BIGINT, DATE, DOUBLE, INT, STRING
 
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -103,6 +107,76 @@ def test_date_format_matches_python(values: list[int | None], pattern: str) -> N
 
     formatted = call("DATE_FORMAT", col(0, TS), s(pattern))
     assert evaluate(formatted, [(v,) for v in values]) == [reference(v) for v in values]
+
+
+PATTERNS = [
+    "yyyy-MM-dd HH:mm:ss.SSSSSS",
+    "dd/MM/yy KK:mm:ss a",
+    "D, h 'o''clock' \u00e9 k",
+    "yyyyyy.M.d H:m:s.S",
+    "SSSSSSSSSSSS",
+    "yyyy MMM EEE ss",
+]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_column_of_times_is_formatted_as_each_of_them(pattern: str) -> None:
+    days = [-719_162, -719_103, -25_568, -1, 0, 11_016, 19_782, 2_932_896]
+    moments = [day * 86_400_000 + at for day in days for at in (0, 1, 43_200_000, 46_799_999, 86_399_999)]
+    rows = [(moment,) for moment in (*moments, None)]
+    formatted = call("DATE_FORMAT", col(0, TS), s(pattern))
+    assert evaluate(formatted, rows) == [evaluate(formatted, [row])[0] for row in rows]
+
+
+def reference_moment(regex: str, text: str) -> datetime.datetime | None:
+    found = re.fullmatch(regex, text, re.ASCII)
+    if found is None:
+        return None
+    fields = {name: int(value) for name, value in found.groupdict().items() if value and name != "S"}
+    fraction = (found.groupdict().get("S") or "").ljust(6, "0")[:6]
+    numbers = (fields.get(n, d) for n, d in zip("yMdHms", (1970, 1, 1, 0, 0, 0), strict=True))
+    try:
+        return datetime.datetime(*numbers, int(fraction))  # type: ignore[misc]
+    except ValueError:
+        return None
+
+
+@pytest.mark.parametrize(
+    "regex", [TIMESTAMP_TEXT, FALLBACK_TEXT, DATE_TEXT, TIME_TEXT, r"(?P<d>\d{1,2})\.(?P<M>\d{2}) é(?s:.*)"]
+)
+def test_texts_are_read_as_their_expression_matches_them(regex: str) -> None:
+    assert reading_program(regex) is not None
+    pick = random.Random(regex)
+    whole = [
+        "2024-02-29 23:59:59.123456",
+        "1900-2-29T1:2:3.5",
+        "0001-01-01",
+        "12:34:56.1234567891",
+        "31.12 é x",
+        " 9999-12-31 0:0 ",
+    ]
+    texts: list[str | None] = [None, "", *whole]
+    for _ in range(3000):
+        text = pick.choice(whole)
+        for _ in range(pick.randrange(4)):
+            at = pick.randrange(len(text) + 1)
+            text = (
+                text[:at]
+                + pick.choice(("", "0", "1", "9", " ", "-", ":", ".", "T", "é"))
+                + text[at + pick.randrange(3) :]
+            )
+        texts.append(text)
+    column = pa.array([None, *texts]).slice(1)
+    found = TimestampParser(regex).parse(column).timestamps("us").to_pylist()
+    assert found == [None if t is None else reference_moment(regex, t) for t in texts]
+
+
+@pytest.mark.parametrize(
+    "regex",
+    [r"(?P<y>\d{1,4})(?P<M>\d{1,2})", r"(?P<d>\d{1,2})1", r"(?P<d>\d{2})(?P<X>Z)", r"(?:(?P<d>\d))?1"],
+)
+def test_an_expression_that_must_be_tried_in_several_ways_is_no_program(regex: str) -> None:
+    assert reading_program(regex) is None
 
 
 def test_days_are_formatted_faster_than_rows() -> None:
