@@ -7,7 +7,9 @@ from plan_harness import compile_script
 
 from sqlstream.errors import UserError
 
-DDL = "CREATE TABLE t (g STRING, k STRING, n INT, x BIGINT, a MAP<STRING, INT>) WITH ('connector' = 'stream');"
+DDL = (
+    "CREATE TABLE t (g STRING, k STRING, n INT, x BIGINT, a MAP<STRING, INT>) WITH ('connector' = 'stream');"
+)
 FROM = "SELECT * FROM (SELECT g, k, n, x FROM t) AS s"
 
 
