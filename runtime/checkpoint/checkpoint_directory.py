@@ -95,7 +95,7 @@ class CheckpointDirectory:
 
     def discard(self, manifest: CheckpointManifest, still_needed: frozenset[str] | None) -> None:
         """Remove a checkpoint with its files, but for those that others need. None: whoever removes it does not know which others
-        there are. Harmless when repeated."""
+        there are, and the directory, which is not the caller's, goes with the last one. Harmless when repeated."""
         path = self._place(manifest)
         for name in (METADATA, _DRAFT):
             self._files.remove(f"{path}/{name}")
@@ -107,10 +107,10 @@ class CheckpointDirectory:
             if not retained.faults:
                 needed = {path for stored in retained.checkpoints for path in stored.manifest.paths()}
                 self._remove_state(manifest.paths() - needed)
-        if manifest.kind.is_savepoint:
-            self._remove_if_empty()
-        else:
+        if not manifest.kind.is_savepoint:
             self._files.remove_directory_if_empty(path)
+        if manifest.kind.is_savepoint or still_needed is None:
+            self._remove_if_empty()
 
     def remove_aborted(self, checkpoint_id: int) -> None:
         """Remove what was written for a checkpoint that is aborted: first its manifest, if it is there although the store has

@@ -49,7 +49,7 @@ from runtime.jobmanager.events import (
 from runtime.jobmanager.job_details import details_at
 from runtime.logs import of_job
 from runtime.transport import Transport
-from sqlstream.errors import ErrorInfo
+from sqlstream.errors import ErrorInfo, ExternalError
 from sqlstream.graph.job_graph import JobGraph, encode_job_graph
 from sqlstream.messages.rpc import TriggerCheckpoint
 
@@ -225,4 +225,9 @@ class InstructionExecutor:
 def _log_error(done: Future[Any]) -> None:
     """Log the failure of a call that no job depends on."""
     if not done.cancelled() and (error := done.exception()) is not None:
-        logger.warning("the JobManager could not carry out an instruction: %s", error, exc_info=error)
+        # Of something outside that fails, such as a store that does not answer, the place in the code says nothing.
+        stack = None if isinstance(error, ExternalError) else error
+        detail = f": {error.detail}" if isinstance(error, ExternalError) and error.detail else ""
+        logger.warning(
+            "the JobManager could not carry out an instruction: %s%s", error, detail, exc_info=stack
+        )

@@ -219,6 +219,21 @@ class RandomQuery(StreamOnlyShapes):
         shape = "table" if depth <= 0 else self._random.choices([*self._shapes], [*self._shapes.values()])[0]
         return getattr(self, f"_{shape}")(depth)  # type: ignore[no-any-return]
 
+    def _listed(self, depth: int) -> Relation:
+        """A few rows as VALUES, of which the first says the types."""
+        kinds = self._random.sample(KEY_KINDS, self._random.randrange(1, 4))
+        rows = [
+            [self._random.choice(LITERALS[kind]) for kind in kinds]
+            for _ in range(self._random.randrange(1, 5))
+        ]
+        names = [self._name() for _ in kinds]
+        values = ", ".join(f"({', '.join(row)})" for row in rows)
+        return Relation(
+            f"(SELECT * FROM (VALUES {values}) AS {self._name()} ({', '.join(names)})) AS {self._name()}",
+            tuple(zip(names, kinds, strict=True)),
+            len(rows),
+        )
+
     def _table(self, depth: int) -> Relation:
         tables = [("t", BASE_COLUMNS), ("u", OTHER_COLUMNS), ("w", CHANGED_COLUMNS)]
         name, columns = self._random.choice(tables)
@@ -657,7 +672,10 @@ class RandomQuery(StreamOnlyShapes):
         if is_timed:
             order.insert(0, f"ts{self._random.choice(('', '', ' ASC', ' DESC'))}")
         partition = f"PARTITION BY {', '.join(k for k, _ in keys)} " if keys else ""
-        over = f"{partition}ORDER BY {', '.join(order)}"
+        over, named = f"{partition}ORDER BY {', '.join(order)}", ""
+        if self._random.random() < 0.3:
+            window = self._name()
+            over, named = window, f" WINDOW {window} AS ({over})"
         plain = [call for call in self._calls(shown) if "WITHIN GROUP" not in call[0]]
         calls = [(self._framed(call, over), kind) for call, kind in plain]
         for _ in range(self._random.randrange(3)):
@@ -670,7 +688,7 @@ class RandomQuery(StreamOnlyShapes):
                 (f"{interval} PRECEDING", f"BETWEEN {interval} PRECEDING AND {interval} FOLLOWING")
             )
             calls.append((f"COUNT(*) OVER ({partition}ORDER BY ts RANGE {frame})", "big"))
-        return self._select([*shown, *calls], rows, 40)
+        return self._select([*shown, *calls], rows + named, 40)
 
     def _framed(self, call: str, over: str) -> str:
         frame = self._random.choice(FRAMES)

@@ -78,6 +78,7 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
         "REGEXP_REPLACE({str}, 'a|b', '<$0>')", "ARRAY[{str}, 'x'][1]",
         "DATE_FORMAT({ts}, 'EEE d MMM yy, h:m a')", "MD5({str})", "HEX({int})", "REPEAT({str}, SIGN({int}))",
         "SPLIT_INDEX({str}, ',', 1)", "CAST({str} AS CHAR(2))", "CAST({str} AS VARCHAR(1))", "REGEXP_EXTRACT({str}, '[a-z]')",
+        "CAST(ROW({int}, {str}) AS ROW<f INT, g STRING>).g",
         "MAP['a', {str}, COALESCE({str}, ''), 'x']['a']", "ARRAY_JOIN(ARRAY[{str}, 'x', {str}], '|')",
         "ARRAY_JOIN(MAP_VALUES(MAP['a', {str}, 'b', {str}]), '/')", "ARRAY_REVERSE(ARRAY[{str}, 'x'])[1]", "SPLIT({str}, ',')[1]",
     ),
@@ -154,10 +155,10 @@ FRAMES = (
 SHAPES: dict[str, int] = {
     "table": 6, "projected": 4, "grouped": 4, "joined": 4, "united": 2, "distinct": 2, "top": 3, "last": 2, "windowed": 4,
     "window_joined": 1, "window_top": 1, "interval_joined": 1, "twice": 1, "unnested": 2,
-    "over": 4, "compared": 4, "counted": 2, "pivoted": 1, "unpivoted": 1, "qualified": 2, "lateral": 2, "natural": 1,
-    "group_windowed": 2, "versioned": 1,
+    "over": 4, "compared": 4, "counted": 2, "pivoted": 1, "unpivoted": 1, "qualified": 2, "lateral": 2, "natural": 1, "listed": 1,
+    "group_windowed": 2, "versioned": 1, "looked_up": 2,
 }  # fmt: skip
-STREAM_ONLY = {"matched": 3, "logged": 2, "looked_up": 2, "collected": 1}
+STREAM_ONLY = {"matched": 3, "logged": 2, "collected": 1}
 """Shapes that a batch engine has no word for: another text stands for their rows."""
 SETTINGS = (
     ("table.exec.mini-batch.enabled", "true"),

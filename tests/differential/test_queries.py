@@ -297,6 +297,15 @@ QUERIES: dict[str, str] = {
     "aggregate_of_last_rows":
         "SELECT amount, COUNT(*), MIN(id) FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY `at` DESC) AS n"
         " FROM orders) WHERE n = 1 GROUP BY amount",
+    "over_filters_and_ranges":
+        "SELECT id, COUNT(*) FILTER (WHERE amount > 2) OVER (PARTITION BY customer ORDER BY id),"
+        " AVG(price) FILTER (WHERE amount > 1) OVER (PARTITION BY customer ORDER BY id ROWS 2 PRECEDING),"
+        " VAR_POP(amount) FILTER (WHERE id > 3) OVER (ORDER BY id ROWS 4 PRECEDING),"
+        " LAG(amount) IGNORE NULLS OVER (ORDER BY id), LEAD(amount, 2) IGNORE NULLS OVER (ORDER BY id),"
+        " FIRST_VALUE(amount) IGNORE NULLS OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND 2 FOLLOWING),"
+        " NTH_VALUE(amount, 2) IGNORE NULLS OVER (ORDER BY id ROWS 3 PRECEDING),"
+        " COUNT(*) OVER (ORDER BY `at` RANGE BETWEEN INTERVAL '5' SECOND PRECEDING AND INTERVAL '1' MINUTE FOLLOWING),"
+        " SUM(amount) OVER (ORDER BY id DESC RANGE BETWEEN 3 PRECEDING AND 1 FOLLOWING) FROM orders",
 }  # fmt: skip
 
 

@@ -43,7 +43,15 @@ QUICK = (
     *("three_valued_projection", "decimals", "casts", "casts_from_text", "strings", "patterns", "timestamps"),
     *("rollup", "unnest", "unnest_rows"),
     *("union", "group", "count_distinct_pairs", "filtered_aggregates", "variances", "order_nulls", "top_n"),
-    *("left_join_with_condition", "hop_offset", "cumulate", "session", "interval_left_join", "last_row"),
+    *(
+        "left_join_with_condition",
+        "hop_offset",
+        "cumulate",
+        "session",
+        "interval_left_join",
+        "last_row",
+        "over_filters_and_ranges",
+    ),
 )
 """A query of every kind; the others are slow only because there are so many."""
 

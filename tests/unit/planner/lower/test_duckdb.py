@@ -46,9 +46,7 @@ def test_a_table_may_be_any_item_of_from() -> None:
         ("SELECT RAND() FROM t", "RAND"),
         ("SELECT s SIMILAR TO s FROM t", "SIMILAR TO with argument 2 that is no constant"),
         ("SELECT CAST(ts AS TIMESTAMP(9)) FROM u", "type TIMESTAMP(9)"),
-        ("SELECT DATE_FORMAT(ts, 'G') FROM u", '"G" in the date pattern "G" of DATE_FORMAT'),
-        ("SELECT TO_TIMESTAMP(s, 'EEE') FROM t", 'TO_TIMESTAMP with the date pattern "EEE"'),
-        ("SELECT REGEXP(s, '(a)\\1') FROM t", 'the regular expression "(a)\\1" of REGEXP'),
+        ("SELECT TO_TIMESTAMP(s, 'yyyyX') FROM t", 'TO_TIMESTAMP with the date pattern "yyyyX"'),
     ],
 )
 def test_what_duckdb_answers_otherwise_is_refused_at_its_place(query: str, what: str) -> None:

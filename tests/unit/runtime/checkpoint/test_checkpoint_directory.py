@@ -149,6 +149,8 @@ def test_who_does_not_know_the_other_checkpoints_leaves_what_they_need(place: Pl
     place[0].remove(f"{place[1]}/chk-9")
     store.discard(first, None)
     assert files_below(place, tmp_path) == []
+    # In a store a directory is there with its files.
+    assert not isinstance(place[0], PrivateFiles) or place[0].status(place[1]) is None
 
 
 def test_a_sweep_leaves_what_checkpoints_refer_to_and_nothing_else(place: Place, tmp_path: Path) -> None:

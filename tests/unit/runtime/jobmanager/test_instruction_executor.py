@@ -267,6 +267,7 @@ def test_a_failure_that_no_job_depends_on_is_logged(
         "release",
         "remove",
     ]
+    assert [r.exc_info for r in caplog.records] == [None] * 3
     assert reports == [SinksAborted("j1")]
 
 
