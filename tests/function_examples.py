@@ -218,6 +218,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "JSON_MEMBER": (),
     "JSON_MEMBERS": (),
     "SINGLE_ROW": (),
+    "KEY_BYTES": (),
     "CHR": ("CHR(l)", "CHR(i)", "CHR(65)", "CHR(j)"),
     "HEX": ("HEX(s)", "HEX(j)", "HEX(l)", "HEX(n)"),
     "UUID": ("UUID()",),

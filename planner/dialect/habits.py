@@ -287,6 +287,8 @@ def _operator_hint(tokens: Tokens) -> str:
 
 def _literal_hint(tokens: Tokens, expected: str) -> str:
     before, token = _before(tokens, 1), tokens.peek(0)
+    if word(token) == "UNNEST" and expected.startswith("an expression"):
+        return "write FROM t CROSS JOIN UNNEST(array) AS u (element)"
     if token.token_type is TokenType.STRING:
         if before is not None and before.end + 1 == token.start and before.token_type is TokenType.VAR:
             return "a string has no prefix: write 'text', U&'\\20AC' for a character by its number, or X'0AFF' for bytes"
