@@ -46,6 +46,19 @@ def test_rows_are_fetched_in_all_ways(url: str) -> None:
     run(url, use)
 
 
+def test_all_rows_of_a_query_that_never_ends_are_not_to_be_had(url: str) -> None:
+    async def use(connection: sqlstream.AsyncConnection) -> None:
+        async with connection.cursor() as cursor:
+            await cursor.execute(TICKS)
+            await cursor.execute("SELECT n FROM ticks")
+            for fetch in (cursor.fetchall, cursor.fetch_arrow_table):
+                with pytest.raises(sqlstream.NotSupportedError, match="is never complete"):
+                    await fetch()
+            assert await cursor.fetchone() == (0,)
+
+    run(url, use)
+
+
 def test_inserts_are_waited_for(url: str, table: Callable[..., str]) -> None:
     async def use(connection: sqlstream.AsyncConnection) -> None:
         cursor = connection.cursor()
