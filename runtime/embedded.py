@@ -408,8 +408,6 @@ class EmbeddedCluster:
 
     def _on_crash(self, _: ErrorInfo) -> None:
         self._attached.close()
-        # Callers that wait for rows get the end of the rows.
-        self._results.close_all()
         self._around.on_crash()
 
 

@@ -12,6 +12,9 @@ PARSED_LETTERS = "yuMdHmsS"
 
 _FORMATTED_LETTERS = "yuMLdDHhkKmsSEa"
 
+SHORT_YEARS = 2000
+"""The first of the years that text names by two digits, as in Java."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Token:
@@ -23,6 +26,15 @@ class Token:
     @property
     def width(self) -> int:
         return len(self.text)
+
+    @property
+    def is_short_year(self) -> bool:
+        """Whether it is a year of two digits: one from 2000 to 2099 where text is read."""
+        return self.letter in ("y", "u") and self.width == 2
+
+    @property
+    def is_month_name(self) -> bool:
+        return self.letter == "M" and self.width > 2
 
 
 def read_pattern(pattern: str) -> tuple[Token, ...] | None:
@@ -48,9 +60,28 @@ def format_tokens(pattern: str) -> tuple[Token, ...]:
     return _tokens(pattern, _FORMATTED_LETTERS, "formatting")
 
 
-def parse_tokens(pattern: str) -> tuple[Token, ...]:
-    """The parts of a pattern that text is read by. UserError SS3105 for another pattern."""
-    tokens = _tokens(pattern, PARSED_LETTERS + "X", "parsing")
+_WIDTH_MAX = {"y": 9, "u": 9, "M": 4, "S": 9, "X": 3}
+"""How often a letter may stand in a row where text is read; others may twice. Java has more X, which read seconds too."""
+
+
+def parse_tokens(pattern: str, *, is_simple: bool = False) -> tuple[Token, ...]:
+    """The parts of a pattern by which text is read as Java's DateTimeFormatter does, or its SimpleDateFormat (`is_simple`), in
+    which u is no year. UserError SS3105 for another pattern."""
+    letters = PARSED_LETTERS.replace("u", "") if is_simple else PARSED_LETTERS
+    tokens = _tokens(pattern, letters + "X", "parsing")
+    wide = next((t for t in tokens if t.letter and t.width > _WIDTH_MAX.get(t.letter, 2)), None)
+    if wide is not None:
+        raise UserError(
+            "SS3105",
+            f'"{wide.text}" of date pattern "{pattern}" is not supported in parsing',
+            hint=f"write the letter {wide.letter} at most {_WIDTH_MAX.get(wide.letter, 2)} times in a row",
+        )
+    if is_simple and any(t.letter == "y" and t.width < 3 for t in tokens):
+        raise UserError(
+            "SS3105",
+            f'date pattern "{pattern}" reads years of two digits, whose century would depend on the clock',
+            hint="write yyyy, and the century into the text, as in CONCAT('20', text)",
+        )
     parts = [t.letter.replace("u", "y") for t in tokens if t.letter]
     twice = next((part for part in parts if parts.count(part) > 1), "")
     if twice:

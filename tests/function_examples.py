@@ -218,6 +218,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "JSON_MEMBER": (),
     "JSON_MEMBERS": (),
     "SINGLE_ROW": (),
+    "KEY_BYTES": (),
     "CHR": ("CHR(l)", "CHR(i)", "CHR(65)", "CHR(j)"),
     "HEX": ("HEX(s)", "HEX(j)", "HEX(l)", "HEX(n)"),
     "UUID": ("UUID()",),
@@ -234,7 +235,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         *("DATE_FORMAT(ts, 'D H m s')", "DATE_FORMAT(ts, 'EEEE, MMMM')", "DATE_FORMAT(ts, 'kk KK')", "DATE_FORMAT(us, 'S SS')"),
     ),
     "TO_TIMESTAMP": ("TO_TIMESTAMP(s)", "TO_TIMESTAMP(r, 'yyyy-MM-dd')", "TO_TIMESTAMP('2024-02-30 00:00:00')", "TO_TIMESTAMP('29/02/2024', 'dd/MM/yyyy')", "TO_TIMESTAMP('x')", "TO_TIMESTAMP('2024-02-29 01:02:03')"),
-    "TO_DATE": ("TO_DATE(s)", "TO_DATE(r)", "TO_DATE('20240229', 'yyyyMMdd')", "TO_DATE('2024-13-01')", "TO_DATE('x')"),
+    "TO_DATE": ("TO_DATE(s)", "TO_DATE(r)", "TO_DATE('20240229', 'yyyyMMdd')", "TO_DATE('29.02.24', 'dd.MM.yy')", "TO_DATE(s, 'yy')", "TO_DATE('2024-13-01')", "TO_DATE('x')"),
     "TO_TIMESTAMP_LTZ": (
         *("TO_TIMESTAMP_LTZ(l, 3)", "TO_TIMESTAMP_LTZ(l, 0)", "TO_TIMESTAMP_LTZ(l)", "TO_TIMESTAMP_LTZ(i, 0)", "TO_TIMESTAMP_LTZ(x, 0)", "TO_TIMESTAMP_LTZ(d, 3)", "TO_TIMESTAMP_LTZ(l, 6)"),
         *("TO_TIMESTAMP_LTZ(r, 'yyyy-MM-dd')", "TO_TIMESTAMP_LTZ('2024-03-31 02:30:00', 'yyyy-MM-dd HH:mm:ss', 'Europe/Berlin')", "TO_TIMESTAMP_LTZ(s)"),

@@ -29,7 +29,6 @@ _WRITTEN = "the whole document, some 90 characters here, is read, put in order a
 REASONS: dict[str, str] = {
     **dict.fromkeys(("JSON", "PARSE_JSON", "TRY_PARSE_JSON"), _WRITTEN),
     "REGEXP_EXTRACT_ALL": "the text is rewritten and split, and each match becomes an element of a list",
-    "STR_TO_MAP": "the text is split twice by regular expressions, and each part becomes a key or a value",
 }
 """Why a function may stay below the bar on a slower core."""
 

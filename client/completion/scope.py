@@ -10,14 +10,12 @@ from sqlglot import Token
 from client.completion.candidates import Name, Vocabulary
 from client.completion.cursor import is_name
 from client.completion.tree import Group, Item, Place, ends_operand, word_of
-from planner.dialect.tokens import RESERVED
+from planner.dialect.tokens import RESERVED, TABLE_FUNCTIONS, WINDOW_FUNCTIONS
 
 CLAUSES = frozenset({
     "SELECT", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT", "OFFSET", "FETCH", "VALUES",
 })  # fmt: skip
 SET_OPERATORS = frozenset({"UNION", "EXCEPT", "INTERSECT", "MINUS"})
-WINDOW_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
-TABLE_FUNCTIONS = (*WINDOW_FUNCTIONS, "FROM_CHANGELOG", "TO_CHANGELOG")
 
 _WINDOW_COLUMNS = tuple(Name(f"window_{end}", "TIMESTAMP(3)") for end in ("start", "end", "time"))
 _DEPTH_MAX = 8

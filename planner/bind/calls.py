@@ -13,6 +13,7 @@ from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, Literal
 from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
+from sqlstream.functions.comparison import NESTED
 from sqlstream.functions.rewritten import REWRITTEN
 from sqlstream.functions.signature import AggregateFunction, ScalarFunction
 from sqlstream.time_units import DAY_MS
@@ -62,12 +63,12 @@ _LIST_HINT = "list the functions there are with SHOW FUNCTIONS"
 
 INTERNAL = frozenset(
     {
-        *("FIELD", "ITEM", "NEGATE", "SINGLE_ROW", "VARIANT_TEXT"),
+        *("FIELD", "ITEM", "KEY_BYTES", "NEGATE", "SINGLE_ROW", "VARIANT_TEXT"),
         *("JSON_ITEMS", "JSON_MEMBER", "JSON_MEMBERS", "ORDERED_ARRAY", "ORDERED_LIST"),
     }
 )
 """Functions that are written as other syntax: `row.field`, `array[1]`, `-number`, parts of JSON aggregates, `(SELECT …)`,
-CAST of a VARIANT, aggregates WITHIN GROUP."""
+CAST of a VARIANT, aggregates WITHIN GROUP, keys of nested types."""
 
 
 def callable_names() -> list[str]:
@@ -220,10 +221,14 @@ def _operator_hint(name: str, types: tuple[LogicalType, ...], args: tuple[Expres
         return "compare each value with something, as in a > 0"
     roots = {t.root for t in types}
     texts = [sql.is_string(t) for t in types]
+    if name == "||" and TypeRoot.ARRAY in roots:
+        return "write ARRAY_CONCAT(array1, array2) to join arrays"
     if name == "||":
         if TypeRoot.BOOLEAN in roots:
             return "write OR between conditions; || joins texts"
         return "write CAST(value AS STRING) for what is no text; between conditions write OR"
+    if name in _COMPARISONS and roots & NESTED:
+        return "arrays, maps and rows of one type are equal or not, and have no order: compare an element or a field"
     if name == "+" and all(texts):
         return "write || to join texts"
     if name in ("+", "-") and TypeRoot.DATE in roots and roots & _WHOLE:

@@ -6,7 +6,7 @@ from planner.bind.casts import plain
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression
 from sqlstream.functions.comparison import NESTED
-from sqlstream.types import TypeRoot
+from sqlstream.types import LogicalType, TypeRoot
 
 
 def require_key(expression: Expression, place: str, span: Span | None) -> Expression:
@@ -20,6 +20,19 @@ def require_key(expression: Expression, place: str, span: Span | None) -> Expres
             hint="name the fields or elements that identify a row",
         )
     return expression
+
+
+def require_group_key(expression: Expression, place: str, span: Span | None) -> Expression:
+    """As `require_key`, for a place that also takes arrays and rows of such types."""
+    is_nested = expression.type.root in (TypeRoot.ARRAY, TypeRoot.ROW) and _has_keys_alone(expression.type)
+    return expression if is_nested else require_key(expression, place, span)
+
+
+def _has_keys_alone(t: LogicalType) -> bool:
+    if t.root in (TypeRoot.ARRAY, TypeRoot.ROW):
+        parts = (*([t.element] if t.element is not None else ()), *(f.type for f in t.fields))
+        return all(map(_has_keys_alone, parts))
+    return t.root not in NESTED
 
 
 def require_order(expression: Expression, span: Span | None) -> Expression:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from planner.bind.calls import bind_call
-from planner.bind.comparable import require_key
+from planner.bind.comparable import require_group_key
 from planner.bind.namespace import Namespace
 from planner.bind.ordering import bind_output_order
 from planner.bind.set_operations import bind_branches
@@ -25,7 +25,7 @@ def bind_counted(node: exp.SetOperation, namespace: Namespace) -> RelationalNode
     name, span = type(node).__name__.upper(), namespace.span(node)
     (left, right), schema = bind_branches([node.this, node.args["expression"]], name, namespace)
     for i, t in enumerate(schema.types):
-        require_key(InputRef(i, t), name, span)
+        require_group_key(InputRef(i, t), name, span)
     counts = _counts(left, right, schema, span)
     width = len(schema)
     of_left, of_right = InputRef(width, _COUNT), InputRef(width + 1, _COUNT)

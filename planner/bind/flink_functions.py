@@ -1,5 +1,7 @@
 """The functions of Flink SQL by name, so that errors distinguish a function that is not built from one that is unknown."""
 
+from planner.dialect.tokens import WINDOW_FUNCTIONS
+
 FLINK_FUNCTIONS = frozenset({
     "ABS", "ACOS", "ARRAY_AGG", "ARRAY_APPEND", "ARRAY_CONCAT", "ARRAY_CONTAINS", "ARRAY_DISTINCT",
     "ARRAY_EXCEPT", "ARRAY_INTERSECT", "ARRAY_JOIN", "ARRAY_MAX", "ARRAY_MIN", "ARRAY_POSITION",
@@ -34,7 +36,7 @@ FLINK_FUNCTIONS = frozenset({
 
 GROUP_WINDOW_FUNCTIONS = frozenset(
     f"{kind}{suffix}"
-    for kind in ("TUMBLE", "HOP", "SESSION", "CUMULATE")
+    for kind in WINDOW_FUNCTIONS
     for suffix in ("", "_START", "_END", "_ROWTIME", "_PROCTIME")
 )
 """Group windows of old Flink versions, written in GROUP BY and SELECT."""

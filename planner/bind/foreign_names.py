@@ -15,7 +15,7 @@ _FORMAT = "DATE_FORMAT(timestamp, 'yyyy-MM-dd HH:mm:ss')"
 
 FOREIGN_FUNCTIONS: dict[str, tuple[str, str]] = {
     # text
-    "LEN": ("string", "CHAR_LENGTH(string)"),
+    "LEN": ("value", "CHAR_LENGTH(value) of a text, CARDINALITY(value) of an array"),
     "LENGTH": ("string", "CHAR_LENGTH(string)"),
     "UCASE": ("string", "UPPER(string)"),
     "LCASE": ("string", "LOWER(string)"),
@@ -76,6 +76,10 @@ FOREIGN_FUNCTIONS: dict[str, tuple[str, str]] = {
     "DATE_ADD": ("date, days", "TIMESTAMPADD(DAY, days, date)"),
     "DATE_SUB": ("date, days", "TIMESTAMPADD(DAY, -days, date)"),
     "ADD_MONTHS": ("date, months", "TIMESTAMPADD(MONTH, months, date)"),
+    "EPOCH": ("timestamp", "EXTRACT(EPOCH FROM timestamp)"),
+    "LAST_DAY": ("date", "FLOOR(date TO MONTH) + INTERVAL '1' MONTH - INTERVAL '1' DAY"),
+    "MONTHNAME": ("date", "DATE_FORMAT(date, 'MMMM')"),
+    "DAYNAME": ("date", "DATE_FORMAT(date, 'EEEE')"),
     "MAKE_DATE": ("year, month, day", "CAST('2024-02-29' AS DATE)"),
     "STRFTIME": ("timestamp, pattern", _FORMAT),
     "FORMAT_DATE": ("pattern, timestamp", _FORMAT),
@@ -116,6 +120,7 @@ FOREIGN_FUNCTIONS: dict[str, tuple[str, str]] = {
     "MIN_BY": ("value, order", "QUALIFY ROW_NUMBER() OVER (PARTITION BY key ORDER BY order) = 1"),
     "ARG_MIN": ("value, order", "QUALIFY ROW_NUMBER() OVER (PARTITION BY key ORDER BY order) = 1"),
     "COLLECT_LIST": ("value", "ARRAY_AGG(value)"),
+    "LIST": ("value", "ARRAY_AGG(value)"),
     "COLLECT_SET": ("value", "ARRAY_AGG(DISTINCT value)"),
     # collections and JSON
     "ARRAY_LENGTH": ("array", "CARDINALITY(array)"),

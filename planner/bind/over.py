@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from planner.bind.calls import check_argument_count, resolve_types
 from planner.bind.casts import cast_to
-from planner.bind.comparable import require_key, require_order
+from planner.bind.comparable import require_group_key, require_key, require_order
 from planner.bind.frames import bind_frame, constant_count
 from planner.bind.scalar import ScalarBinder
 from planner.bind.user_functions import user_function
@@ -201,7 +201,7 @@ class _OverBinder:
             hint = "order the rows of the frame by the ORDER BY of OVER"
             raise UserError("SS3461", "OVER takes no WITHIN GROUP (ORDER BY …)", span=self.span, hint=hint)
         keys, ordered = over.args.get("partition_by") or (), over.args.get("order_by") or ()
-        partition = tuple(require_key(binder.bind(e), "PARTITION BY", binder.span(e)) for e in keys)
+        partition = tuple(require_group_key(binder.bind(e), "PARTITION BY", binder.span(e)) for e in keys)
         sorted_by = tuple(
             (
                 require_order(binder.bind(o.this), binder.span(o.this)),

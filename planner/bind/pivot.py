@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.bind.comparable import require_key
+from planner.bind.comparable import require_group_key
 from planner.bind.from_item import FromItem
 from planner.bind.grouped import GroupedBinder, is_aggregate_call
 from planner.bind.namespace import Namespace
@@ -64,7 +64,7 @@ def _kept(
     binder = ScalarBinder(namespace, input.scope, "PIVOT")
     taken: set[int] = set()
     for column in node.args["columns"]:
-        taken |= inputs_of(require_key(binder.bind(column), "PIVOT", namespace.span(column)))
+        taken |= inputs_of(require_group_key(binder.bind(column), "PIVOT", namespace.span(column)))
     grouped = node.args.get("group_by")
     if grouped:
         found = [binder.bind(column) for column in grouped]
@@ -74,7 +74,7 @@ def _kept(
                 raise UserError(
                     "SS3444", "GROUP BY of PIVOT takes columns", span=namespace.span(written), hint=hint
                 )
-            require_key(key, "PIVOT", namespace.span(written))
+            require_group_key(key, "PIVOT", namespace.span(written))
         return list(dict.fromkeys(key.index for key in found if isinstance(key, InputRef)))
     for call in calls:
         condition = call.args.get("filter")
@@ -84,7 +84,9 @@ def _kept(
     kept = [i for i in input.scope.star if i not in taken]
     for i in kept:
         column = input.scope.columns[i]
-        require_key(InputRef(i, column.type), f'PIVOT over column "{column.name}"', namespace.span(node))
+        require_group_key(
+            InputRef(i, column.type), f'PIVOT over column "{column.name}"', namespace.span(node)
+        )
     return kept
 
 

@@ -6,7 +6,7 @@ import dataclasses
 
 from sqlglot import exp
 
-from planner.bind.comparable import require_key, require_order
+from planner.bind.comparable import require_group_key, require_order
 from planner.bind.from_clause import bind_from
 from planner.bind.from_item import FromItem
 from planner.bind.group_windows import bind_group_window, takes_group_window
@@ -300,7 +300,7 @@ def _group_keys(
             continue
         _check_key(key, items, scope, namespace)
         name = str(key.name) if isinstance(key, exp.Column) else f"$f{len(names)}"
-        bound[id(key)] = require_key(binder.bind(key), "GROUP BY", namespace.span(key))
+        bound[id(key)] = require_group_key(binder.bind(key), "GROUP BY", namespace.span(key))
         names.setdefault(bound[id(key)], name)
     return bound, names
 
@@ -364,7 +364,7 @@ def _project(
     result: RelationalNode = project
     if select.args.get("distinct") is not None:
         for written, expression in zip(items, expressions, strict=True):
-            require_key(expression, "SELECT DISTINCT", namespace.span(written.node))
+            require_group_key(expression, "SELECT DISTINCT", namespace.span(written.node))
         if len(output) > len(items):
             raise UserError(
                 "SS2009",

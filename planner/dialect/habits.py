@@ -14,7 +14,7 @@ import typing
 
 from sqlglot import Token, TokenType
 
-from planner.dialect.tokens import word
+from planner.dialect.tokens import TABLE_FUNCTIONS, word
 from sqlstream.errors import Span, UserError, did_you_mean
 
 _CLAUSES = "the clauses of a query are SELECT, FROM, WHERE, GROUP BY, HAVING, WINDOW, QUALIFY, ORDER BY and LIMIT, in this order"
@@ -287,6 +287,8 @@ def _operator_hint(tokens: Tokens) -> str:
 
 def _literal_hint(tokens: Tokens, expected: str) -> str:
     before, token = _before(tokens, 1), tokens.peek(0)
+    if word(token) == "UNNEST" and expected.startswith("an expression"):
+        return "write FROM t CROSS JOIN UNNEST(array) AS u (element)"
     if token.token_type is TokenType.STRING:
         if before is not None and before.end + 1 == token.start and before.token_type is TokenType.VAR:
             return "a string has no prefix: write 'text', U&'\\20AC' for a character by its number, or X'0AFF' for bytes"
@@ -354,7 +356,7 @@ def statement_hint(first: str) -> str:
 
 
 _UNNEST = "write FROM t CROSS JOIN UNNEST(array) AS u (element)"
-_TABLE_FUNCTIONS = {
+_FOREIGN_TABLE_FUNCTIONS = {
     **dict.fromkeys(
         ("GENERATE_SERIES", "RANGE", "SEQUENCE", "GENERATE_SEQUENCE"),
         "write FROM (VALUES (1), (2), (3)) AS v (x), or a table of connector datagen with 'fields.x.kind' = 'sequence'",
@@ -370,12 +372,11 @@ _TABLE_FUNCTIONS = {
 
 def foreign_table_function(name: str) -> str:
     """What to write instead of a table function of another dialect, by its name in upper case."""
-    return _TABLE_FUNCTIONS.get(name, "")
+    return _FOREIGN_TABLE_FUNCTIONS.get(name, "")
 
 
 _FLINK_TABLE_FUNCTIONS = frozenset({"ML_PREDICT", "ML_FORECAST", "ML_EVALUATE", "VECTOR_SEARCH"})
-_KNOWN_TABLE_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION", "FROM_CHANGELOG", "TO_CHANGELOG")
-_KNOWN_TABLE_FUNCTIONS_HINT = (
+_TABLE_FUNCTIONS_HINT = (
     "the window functions are TUMBLE, HOP, CUMULATE and SESSION, the others FROM_CHANGELOG and TO_CHANGELOG;"
     " your own are made by CREATE FUNCTION"
 )
@@ -389,11 +390,11 @@ def unknown_table_function(name: str, span: Span | None, own: tuple[str, ...] = 
         return UserError("SS1003", f'the table function "{name}" is not supported yet', span=span, hint=hint)
     hint = (
         foreign_table_function(name.upper())
-        or did_you_mean(name, (*own, *_KNOWN_TABLE_FUNCTIONS))
+        or did_you_mean(name, (*own, *TABLE_FUNCTIONS))
         or foreign_table_function(
-            "".join(difflib.get_close_matches(name.upper(), _TABLE_FUNCTIONS, n=1, cutoff=0.8))
+            "".join(difflib.get_close_matches(name.upper(), _FOREIGN_TABLE_FUNCTIONS, n=1, cutoff=0.8))
         )
-        or _KNOWN_TABLE_FUNCTIONS_HINT
+        or _TABLE_FUNCTIONS_HINT
     )
     return UserError("SS2005", f'table function "{name}" does not exist', span=span, hint=hint)
 

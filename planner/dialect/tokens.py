@@ -24,6 +24,10 @@ _RESERVED_TEXT = (
     "WHERE WINDOW WITH "
 )
 RESERVED = frozenset(_RESERVED_TEXT.split())
+WINDOW_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
+TABLE_FUNCTIONS = (*WINDOW_FUNCTIONS, "FROM_CHANGELOG", "TO_CHANGELOG")
+"""Table functions that everybody has; the others are made by CREATE FUNCTION."""
+
 # sqlglot's types for the first word of its two-word keywords.
 _FIRST_WORDS = {
     "GROUP": TokenType.GROUP_BY,

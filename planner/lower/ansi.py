@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from planner.lower import tree
+from planner.lower.refusals import refuse
+from sqlstream.expressions import Call
 from sqlstream.functions import AGGREGATE_FUNCTIONS
 from sqlstream.functions.bitmap import BATCH_REASON
+from sqlstream.types import LogicalType, TypeRoot
 
 OPERATORS: dict[str, type[exp.Binary]] = {
     "=": exp.EQ,
@@ -20,6 +24,19 @@ OPERATORS: dict[str, type[exp.Binary]] = {
     "OR": exp.Or,
 }
 """Comparisons and logic, by name."""
+
+
+def operated(call: Call, args: list[exp.Expr], title: str) -> exp.Expr:
+    """The call of an operator. UserError SS3301 for maps, which engines compare by the order of their entries."""
+    if any(_holds_map(a.type) for a in call.args):
+        raise refuse(title, f"{call.function} of maps", hint="compare their entries by key", span=call.span)
+    return tree.operate(OPERATORS[call.function], *args)
+
+
+def _holds_map(t: LogicalType) -> bool:
+    parts = (*([t.element] if t.element is not None else ()), *(f.type for f in t.fields))
+    return t.root in (TypeRoot.MAP, TypeRoot.MULTISET) or any(map(_holds_map, parts))
+
 
 AGGREGATES = {
     "MIN": "min",

@@ -10,7 +10,8 @@ from sqlstream.date_pattern import PARSED_LETTERS, Token
 
 @dataclasses.dataclass(frozen=True)
 class TimeForm:
-    """Text of a time: a regular expression of the whole text, and the letter (y M d H m s S) of each of its groups."""
+    """Text of a time: a regular expression of the whole text, and what each of its groups is: a letter of y M d H m s S, or Y for
+    a year of two digits."""
 
     regex: str
     groups: tuple[str, ...]
@@ -21,16 +22,18 @@ class TimeForm:
 
     @staticmethod
     def of_tokens(tokens: tuple[Token, ...]) -> TimeForm | None:
-        """None for a letter that is not read, and for one that is read twice."""
+        """None for a letter that is not read, or not so often: names of months and years of other than two or four digits."""
         groups: list[str] = []
         regex = ""
         for token in tokens:
             if not token.letter:
                 regex += re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", token.text)
                 continue
-            if token.letter not in PARSED_LETTERS:
+            is_other_year = token.letter in ("y", "u") and token.width not in (2, 4)
+            if token.letter not in PARSED_LETTERS or token.is_month_name or is_other_year:
                 return None
-            groups.append("y" if token.letter == "u" else token.letter)
+            name = "y" if token.letter == "u" else token.letter
+            groups.append("Y" if token.is_short_year else name)
             regex += f"([0-9]{{{token.width if token.width > 1 else '1,2'}}})"
         return TimeForm(regex, tuple(groups)) if len(set(groups)) == len(groups) else None
 

@@ -16,6 +16,7 @@ from planner.rules.join_condition import simplify_join_condition
 from planner.rules.join_keys import project_join_keys
 from planner.rules.join_right_to_left import turn_right_join
 from planner.rules.limit_push_down import push_limit_down
+from planner.rules.nested_keys import encode_nested_keys
 from planner.rules.project_merge import merge_projects
 from planner.rules.project_window_tvf import push_project_below_window_tvf
 from planner.rules.row_number_to_rank import turn_row_number_into_rank
@@ -62,13 +63,15 @@ def optimise(
     has_watermarks: bool = True,
 ) -> tuple[Sink, ...]:
     """The optimised statement set: simplified, with filters pushed down, and pruned to the columns that are read. Without
-    watermarks, as in batch, scans get none."""
+    watermarks, as in batch, scans get none, and arrays and rows are keys as they are."""
 
     def into_scan(node: RelationalNode) -> RelationalNode:
         return push_into_scan(node, connectors)
 
     # First: no other rule knows what a subquery reads of the outer query.
     joined = tuple(rewrite(s, decorrelate) for s in sinks)
+    if has_watermarks:
+        joined = tuple(rewrite(s, encode_nested_keys) for s in joined)
     simplified = tuple(_sink(apply_rules(s, (*RULES, into_scan))) for s in joined)
     pruned = prune_columns(simplified, is_reuse_enabled)
     settled = tuple(_sink(rewrite(apply_rules(s), merge_windows)) for s in pruned)

@@ -20,6 +20,7 @@ from planner.relational.nodes import (
     Sort,
     Union,
     Unnest,
+    Values,
     Window,
     WindowTvf,
 )
@@ -123,6 +124,12 @@ class DomainJoin:
         )
 
     def _product(self, node: RelationalNode) -> RelationalNode:
+        if isinstance(node, Values) and len(node.rows) == 1:
+            # One row beside each value of the domain needs no join.
+            values = (Literal(v, t) for v, t in zip(node.rows[0], node.schema.types, strict=True))
+            domain = (InputRef(i, t) for i, t in enumerate(self._domain.schema.types))
+            schema = Schema((*node.schema.fields, *self._domain.schema.fields))
+            return Project(input=self._domain, expressions=(*values, *domain), schema=schema, span=node.span)
         return Join(
             left=node,
             right=self._domain,

@@ -12,6 +12,7 @@ from planner.rules.correlated_conditions import (
     selected,
 )
 from planner.rules.correlated_domain import DomainJoin, domain_of, null_safe_equal
+from planner.rules.row_wise_subquery import computed_row_wise
 from sqlstream import types as sql
 from sqlstream.expressions import (
     TRUE,
@@ -36,6 +37,8 @@ def decorrelate(node: RelationalNode) -> RelationalNode:
     is_lateral = node.kind in (RelationalJoinKind.INNER, RelationalJoinKind.LEFT)
     is_plain = is_lateral and node.condition is None
     if is_plain and (computed := _computed(node)) is not None:
+        return computed
+    if is_plain and (computed := computed_row_wise(node)) is not None:
         return computed
     if not outer_columns_below(node.right, node.depth):
         is_scalar = is_plain and node.kind is RelationalJoinKind.LEFT

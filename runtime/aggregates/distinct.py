@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from runtime.aggregates.accumulator import Accumulator, present
 from runtime.aggregates.value_counts import ValueCounts
+from runtime.evaluate.nested_keys import identities, identity_types
 from runtime.state.arrays import Array
-from runtime.state.nested_keys import identities, identity_types
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
 from sqlstream.types import LogicalType

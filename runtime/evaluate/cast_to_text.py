@@ -63,7 +63,9 @@ def write_floats(values: pa.Array) -> pa.Array:
     text = pc.cast(values, pa.string())
     magnitude = np.abs(numbers(values, np.float64))
     is_plain = ((magnitude >= 1e-3) & (magnitude < 1e7)) | (magnitude == 0)
-    plain = pc.replace_substring_regex(text, r"\A(-?\d+)\z", r"\1.0")
+    plain, is_whole = text, magnitude == np.floor(magnitude)
+    if is_whole.any():
+        plain = pc.if_else(pa.array(is_whole), pc.binary_join_element_wise(text, ".0", ""), text)
     if is_plain.all():
         return plain
     special = pc.replace_substring(pc.replace_substring(text, "nan", "NaN"), "inf", "Infinity")

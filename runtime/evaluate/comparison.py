@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.kernel import Builder, Datum, Kernel, as_arrays, plain, rows_of
+from runtime.evaluate.nested_keys import encoded
 from runtime.kernels.text_scan import are_any_of
 from sqlstream.expressions import Call
 from sqlstream.types import TypeRoot
@@ -19,6 +20,8 @@ _COMPARED_MAX = 8
 
 def _is_not_distinct(left: Datum, right: Datum) -> pa.Array:
     a, b = as_arrays(left, right)
+    if pa.types.is_nested(a.type):
+        return pc.equal(encoded(a), encoded(b))
     if pa.types.is_null(a.type) and pa.types.is_null(b.type):
         # Arrow cannot compare NULLs without types.
         return pa.repeat(True, len(a))
@@ -34,7 +37,7 @@ def _in(value: Datum, *candidates: Datum) -> Any:
     """NULL when the value is NULL, or when it is not found and a candidate is NULL."""
     is_listed = isinstance(value, pa.Array) and all(isinstance(c, pa.Scalar) for c in candidates)
     # Arrow's look-up distinguishes -0.0 from 0.0 and finds NaN equal to NaN; `=` does neither.
-    if not is_listed or pa.types.is_floating(value.type):
+    if not is_listed or pa.types.is_floating(value.type) or pa.types.is_nested(value.type):
         return _in_any(value, *candidates)
     # Scalars stay scalars: Python's datetime does not hold nanoseconds.
     known = pa.array([c for c in candidates if c.is_valid], value.type)
@@ -49,9 +52,9 @@ def _in(value: Datum, *candidates: Datum) -> Any:
 
 
 def _in_any(value: Datum, *candidates: Datum) -> Any:
-    result = pc.equal(value, candidates[0])
+    result = _equal(value, candidates[0])
     for candidate in candidates[1:]:
-        result = pc.or_kleene(result, pc.equal(value, candidate))
+        result = pc.or_kleene(result, _equal(value, candidate))
     return result
 
 
@@ -65,9 +68,24 @@ def _compare(function: Kernel) -> Builder:
     return build
 
 
+def _equal(left: Datum, right: Datum) -> Any:
+    return pc.equal(left, right) if not pa.types.is_nested(left.type) else _equal_nested(left, right)
+
+
+def _not_equal(left: Datum, right: Datum) -> Any:
+    is_nested = pa.types.is_nested(left.type)
+    return pc.invert(_equal_nested(left, right)) if is_nested else pc.not_equal(left, right)
+
+
+def _equal_nested(left: Datum, right: Datum) -> pa.Array:
+    a, b = as_arrays(left, right)
+    is_null = pc.or_(pc.is_null(a), pc.is_null(b))
+    return pc.if_else(is_null, pa.scalar(None, pa.bool_()), pc.equal(encoded(a), encoded(b)))
+
+
 BUILDERS: dict[str, Builder] = {
-    "=": _compare(pc.equal),
-    "<>": _compare(pc.not_equal),
+    "=": _compare(_equal),
+    "<>": _compare(_not_equal),
     "<": _compare(pc.less),
     "<=": _compare(pc.less_equal),
     ">": _compare(pc.greater),

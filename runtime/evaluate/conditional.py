@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.kernel import Builder, Datum, as_array, plain, rows_of
+from runtime.evaluate.kernel import Builder, Datum, as_array, as_arrays, plain, rows_of
+from runtime.evaluate.nested_keys import encoded
 from runtime.kernels.buffers import unpack_bits, valid_mask, view_buffer
 from runtime.kernels.text_scan import choose_texts
 from sqlstream.errors import UserError
@@ -104,6 +105,7 @@ def _single_row(value: Datum, count: Datum) -> Datum:
 BUILDERS: dict[str, Builder] = {
     "CASE": plain(_case),
     "SINGLE_ROW": plain(_single_row),
+    "KEY_BYTES": plain(lambda value: encoded(*as_arrays(value))),
     "IF": plain(_case),
     "COALESCE": plain(lambda *args: pc.coalesce(*args)),
     "IFNULL": plain(lambda *args: pc.coalesce(*args)),

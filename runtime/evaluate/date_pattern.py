@@ -15,7 +15,7 @@ from runtime.evaluate.local_time import from_local
 from runtime.evaluate.time_programs import reading_program, writing_program
 from runtime.kernels import time_texts
 from runtime.kernels.buffers import validity_buffer, view_buffer, view_offsets, view_values
-from sqlstream.date_pattern import Token, format_tokens, parse_tokens
+from sqlstream.date_pattern import SHORT_YEARS, Token, format_tokens, parse_tokens
 from sqlstream.time_range import DATE_MAX, DATE_MIN, timestamp_bounds
 from sqlstream.time_texts import DATE_TEXT, FALLBACK_TEXT, TIME_TEXT, TIMESTAMP_TEXT
 from sqlstream.time_units import DAY_S, PER_SECOND
@@ -207,17 +207,22 @@ class Parsed:
 
 
 class TimestampParser:
-    """Text to points in time, by a regular expression with the groups y M d H m s S; most become a program."""
+    """Text to points in time, by a regular expression with the groups y (or Y, of two digits) M d H m s S; most become a program.
+
+    A month is a number or a name.
+    """
 
     def __init__(self, regex: str) -> None:
         self._regex = rf"\A{regex}\z"
         self._program = reading_program(regex)
         self._fields = frozenset(re.findall(r"\?P<(\w)>", regex))
+        self._names_month = "(?P<M>\\d" not in regex and "M" in self._fields
 
     @staticmethod
     def of_pattern(pattern: str, *, has_rest: bool = False) -> TimestampParser:
         """`has_rest`: the pattern may match the beginning of the text only (Java's SimpleDateFormat)."""
-        regex = "".join(_token_regex(t, has_rest) for t in parse_tokens(pattern))
+        tokens = parse_tokens(pattern, is_simple=has_rest)
+        regex = "".join(_token_regex(t, has_rest) for t in tokens)
         return TimestampParser(regex + "(?s:.*)" if has_rest else regex)
 
     @staticmethod
@@ -252,10 +257,13 @@ class TimestampParser:
     def _by_regex(self, text: pa.Array) -> Parsed:
         found = pc.extract_regex(text, self._regex)
         valid = numbers(pc.is_valid(found), np.bool_)
-        year, month, day, hour, minute, second = (
+        year, day, hour, minute, second = (
             self._number(found, name, default)
-            for name, default in zip("yMdHms", (1970, 1, 1, 0, 0, 0), strict=True)
+            for name, default in zip("ydHms", (1970, 1, 0, 0, 0), strict=True)
         )
+        month = self._month(found) if self._names_month else self._number(found, "M", 1)
+        if "Y" in self._fields:
+            year = self._number(found, "Y", 0) + SHORT_YEARS
         fraction = self._fraction(found)
         valid = (
             valid & (month >= 1) & (month <= 12) & (hour < 24) & (minute < 60) & (second < 60) & (day >= 1)
@@ -278,6 +286,12 @@ class TimestampParser:
     def _text(self, found: pa.Array, name: str) -> pa.Array:
         return pc.fill_null(pc.struct_field(found, name), "")
 
+    def _month(self, found: pa.Array) -> Values:
+        """By its name, of which three letters suffice; 0 where there is none."""
+        names = pc.utf8_slice_codeunits(pc.utf8_capitalize(self._text(found, "M")), 0, 3)
+        places = pc.index_in(names, value_set=pa.array(_SHORT_MONTHS))
+        return numbers(pc.fill_null(places, -1), np.int64) + 1
+
     def _number(self, found: pa.Array, name: str, default: int) -> Values:
         if name not in self._fields:
             return np.full(len(found), default, dtype=np.int64)
@@ -295,6 +309,9 @@ _OFFSETS = {1: r"Z|[+-]\d{2}(?:\d{2})?", 2: r"Z|[+-]\d{4}", 3: r"Z|[+-]\d{2}:\d{
 """What X, XX and XXX match."""
 
 
+_SHORT_MONTHS = tuple(name[:3] for name in _MONTHS)
+
+
 def _token_regex(token: Token, is_simple: bool) -> str:
     if not token.letter:
         return re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", token.text)
@@ -302,5 +319,15 @@ def _token_regex(token: Token, is_simple: bool) -> str:
         # SimpleDateFormat reads the hours alone for one X.
         offset = _HOURS if is_simple and token.width == 1 else _OFFSETS[min(token.width, 3)]
         return f"(?P<X>{offset})"
+    if token.is_month_name:
+        # SimpleDateFormat reads both forms, in any case.
+        names = _MONTHS + _SHORT_MONTHS if is_simple else _MONTHS if token.width > 3 else _SHORT_MONTHS
+        choice = "|".join(names)
+        return f"(?P<M>(?i:{choice}))" if is_simple else f"(?P<M>{choice})"
+    if token.is_short_year:
+        return r"(?P<Y>\d{2})"
+    name = "y" if token.letter == "u" else token.letter
+    if name == "y" and token.width != 4:
+        return f"(?P<y>\\d{{{token.width},9}})"
     width = f"{token.width}" if token.width > 1 else "1,2"
-    return f"(?P<{'y' if token.letter == 'u' else token.letter}>\\d{{{width}}})"
+    return f"(?P<{name}>\\d{{{width}}})"

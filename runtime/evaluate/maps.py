@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -17,7 +18,9 @@ from runtime.evaluate.lists import (
     last_kept,
     list_column,
     one_after_another,
+    taken,
 )
+from runtime.evaluate.pattern import escape_regex
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
@@ -91,19 +94,27 @@ def _from_text(call: Call, context: EvaluationContext) -> Kernel:
     return by_parameter(lambda *delimiters: _pairs_of(target, *delimiters), target)
 
 
+def _splitter(regex: str) -> Callable[..., pa.Array]:
+    """Splits texts at a regular expression; one that stands for itself needs no engine."""
+    checked = checked_regex(regex)
+    is_plain = checked != "" and escape_regex(checked) == checked
+    return functools.partial(pc.split_pattern if is_plain else pc.split_pattern_regex, pattern=checked)
+
+
 def _pairs_of(target: pa.DataType, between_pairs: str = ",", between_parts: str = "=") -> Kernel:
-    pair_regex, part_regex = checked_regex(between_pairs), checked_regex(between_parts)
+    split_pairs, split_parts = _splitter(between_pairs), _splitter(between_parts)
 
     def kernel(text: pa.Array, *_: object) -> pa.Array:
-        pieces = Lists.of(pc.split_pattern_regex(text, pair_regex))
+        pieces = Lists.of(split_pairs(text))
         elements = pieces.elements()
         owners, ordinals = pieces.owners(), pieces.ordinals()
         # As Java splits: empty pieces at the end are none.
         filled = np.flatnonzero(pc.not_equal(elements, "").to_numpy(zero_copy_only=False))
         last = np.full(pieces.rows, -1, dtype=np.int64)
-        np.maximum.at(last, owners[filled], ordinals[filled])
+        # Of several in a row the last is written last.
+        last[owners[filled]] = ordinals[filled]
         kept = np.flatnonzero(ordinals <= last[owners])
-        parts = Lists.of(pc.split_pattern_regex(elements.take(pa.array(kept)), part_regex, max_splits=1))
+        parts = Lists.of(split_parts(taken(elements, kept), max_splits=1))
         keys = parts.values.take(pa.array(parts.starts))
         items = parts.values.take(pa.array(parts.starts + 1, mask=parts.lengths < 2))
         lengths = np.bincount(owners[kept], minlength=pieces.rows)

@@ -9,21 +9,9 @@ from sqlstream.spi.table_options import option
 
 
 @dataclass(frozen=True, kw_only=True)
-class JsonOptions:
-    """The options of a table."""
+class JsonTextOptions:
+    """How values are written as JSON: what the formats of change events take too."""
 
-    needs_fields: bool = option(
-        "fail-on-missing-field",
-        OptionType.BOOLEAN,
-        "Whether a row without one of the fields is undecodable; by default the field is NULL.",
-        "false",
-    )
-    ignores_errors: bool = option(
-        "ignore-parse-errors",
-        OptionType.BOOLEAN,
-        "Whether undecodable rows are counted and written to a separate file instead of failing the job.",
-        "false",
-    )
     timestamp_standard: str = option(
         "timestamp-format.standard",
         OptionType.ENUM,
@@ -39,4 +27,22 @@ class JsonOptions:
     )
     leaves_out_nulls: bool = option(
         "encode.ignore-null-fields", OptionType.BOOLEAN, "Whether fields that are NULL are left out.", "false"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonOptions(JsonTextOptions):
+    """The options of a table."""
+
+    needs_fields: bool = option(
+        "fail-on-missing-field",
+        OptionType.BOOLEAN,
+        "Whether a row without one of the fields is undecodable; by default the field is NULL.",
+        "false",
+    )
+    ignores_errors: bool = option(
+        "ignore-parse-errors",
+        OptionType.BOOLEAN,
+        "Whether undecodable rows are counted and written to a separate file instead of failing the job.",
+        "false",
     )

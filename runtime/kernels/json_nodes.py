@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.kernels.intrinsics import load_64, store_64
-from runtime.native.kernel import READ_BYTES, inlined, kernel
+from runtime.kernels.intrinsics import load_64, store_8, store_32, store_64
+from runtime.native.kernel import READ_BYTES, always_inlined, inlined, kernel
 
 # As in json_tape: a kernel's file holds all that its machine code depends on.
 _STRING, _ARRAY, _OBJECT = 0, 5, 6
@@ -104,15 +104,9 @@ def containers_into(out, counts, values, tape):  # type: ignore[no-untyped-def]
 
 @inlined
 def _put(out, o, data, start, end):  # type: ignore[no-untyped-def]
-    """Write a part of the data, as far as there is room; returns the place behind it."""
+    """Write a part of the data if there is room; returns the place behind it."""
     stop = o + end - start
-    if stop + 8 <= len(out) and end + 8 <= len(data):
-        target, source = out.ctypes.data, data.ctypes.data
-        while start < end:
-            store_64(target + o, load_64(source + start))
-            start += 8
-            o += 8
-    elif stop <= len(out):
+    if stop <= len(out):
         for i in range(start, end):
             out[o + i - start] = data[i]
     return stop
@@ -125,20 +119,59 @@ def _put_byte(out, o, byte):  # type: ignore[no-untyped-def]
     return o + 1
 
 
+@always_inlined
+def _copy(target, source, length):  # type: ignore[no-untyped-def]
+    """Copy bytes by eight: the last step may write seven too many."""
+    at = 0
+    while at < length:
+        store_64(target + at, load_64(source + at))
+        at += 8
+
+
+@always_inlined
+def _begin_with_room(target, source, kind, key, name, start, length):  # type: ignore[no-untyped-def]
+    """As `_begin`, where the memory has room for it; returns the address behind what is written. `name` is the length of the name
+    at `key`, -1 for none, and `length` that of the text of a scalar."""
+    if name >= 0:
+        store_8(target, np.uint64(34))
+        _copy(target + 1, source + key, name)
+        store_32(target + 1 + name, np.uint64(0x3A22))
+        target += name + 3
+    if kind >= _ARRAY:
+        store_8(target, np.uint64(123 if kind == _OBJECT else 91))
+        return target + 1
+    if kind != _STRING:
+        _copy(target, source + start, length)
+        return target + length
+    store_8(target, np.uint64(34))
+    _copy(target + 1, source + start, length)
+    store_8(target + 1 + length, np.uint64(34))
+    return target + length + 2
+
+
 @inlined
 def _begin(out, o, data, tape, t, root):  # type: ignore[no-untyped-def]
     """Write the name of a value and the value, of an object or array its bracket."""
-    if t != root and tape[t, _KEY] >= 0:
+    kind = tape[t, _KIND]
+    is_member = t != root and tape[t, _KEY] >= 0
+    key, key_end = np.int64(tape[t, _KEY]), np.int64(tape[t, _KEY_END])
+    start, end = np.int64(tape[t, _START]), np.int64(tape[t, _END])
+    name = key_end - key if is_member else -1
+    length = end - start if kind < _ARRAY else 0
+    if o + name + length + 24 <= len(out) and key_end + 8 <= len(data) and start + length + 8 <= len(data):
+        target = out.ctypes.data + o
+        behind = _begin_with_room(target, data.ctypes.data, kind, key, name, start, length)
+        return o + (behind - target)
+    if is_member:
         o = _put_byte(out, o, 34)
-        o = _put(out, o, data, np.int64(tape[t, _KEY]), np.int64(tape[t, _KEY_END]))
+        o = _put(out, o, data, key, key_end)
         o = _put_byte(out, o, 34)
         o = _put_byte(out, o, 58)
-    kind = tape[t, _KIND]
     if kind >= _ARRAY:
         return _put_byte(out, o, 123 if kind == _OBJECT else 91)
     if kind == _STRING:
         o = _put_byte(out, o, 34)
-    o = _put(out, o, data, np.int64(tape[t, _START]), np.int64(tape[t, _END]))
+    o = _put(out, o, data, start, end)
     return _put_byte(out, o, 34) if kind == _STRING else o
 
 

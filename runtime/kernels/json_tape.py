@@ -231,6 +231,16 @@ def _document(data, i, end, tape, first, marked, marks):  # type: ignore[no-unty
             return count, marks
 
 
+@kernel(f"int64({READ_BYTES})")
+def count_starts(data):  # type: ignore[no-untyped-def]
+    """How many commas and opening brackets there are: no more values begin within documents."""
+    count = np.int64(0)
+    for i in range(len(data)):
+        c = data[i]
+        count += (c == _COMMA) | (c == _OPEN_ARRAY) | (c == _OPEN_OBJECT)
+    return count
+
+
 @kernel(
     f"UniTuple(int64, 2)({READ_BYTES}, int32[::1], uint8[::1], int32[::1], int32[:, ::1], int32[::1])",
 )
@@ -415,17 +425,22 @@ def _is_same_name(data, tape, one, other):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _slot_of(data, tape, child, slots):  # type: ignore[no-untyped-def]
-    """The slot of a member's name in its object: taken by a member of this name, or free."""
-    h = _HASH_START ^ np.uint64(tape[child, PARENT])
+def _is_taken(tape, t, first):  # type: ignore[no-untyped-def]
+    """Whether what stands in a slot is a member of object `t`: of another one, it is left from before."""
+    return first >= 0 and tape[first, PARENT] == t
+
+
+@inlined
+def _slot_of(data, tape, t, child, slots):  # type: ignore[no-untyped-def]
+    """The slot of a member's name in object `t`: taken by the first member of this name, or free."""
+    h = _HASH_START
     for place in range(tape[child, KEY], tape[child, KEY_END]):
         h = (h ^ np.uint64(data[place])) * _HASH_FACTOR
     h ^= h >> np.uint64(32)
     mask = np.int64(len(slots) - 1)
     slot = np.int64(h) & mask
-    while slots[slot] >= 0:
-        other = _current(tape, np.int64(slots[slot]))
-        if tape[other, PARENT] == tape[child, PARENT] and _is_same_name(data, tape, child, other):
+    while _is_taken(tape, t, np.int64(slots[slot])):
+        if _is_same_name(data, tape, child, _current(tape, np.int64(slots[slot]))):
             return slot
         slot = (slot + 1) & mask
     return slot
@@ -468,10 +483,11 @@ def _members_of(tape, t):  # type: ignore[no-untyped-def]
 def keep_last_values(data, tape, slots):  # type: ignore[no-untyped-def]
     """Keep of the members of one name in an object the last, where the first stood.
 
-    Returns how many were repeated, and how many members are in objects of more than `FEW_MEMBERS_MAX`, which are left as they are
-    when `slots` is empty. A second call, with `slots` a power of 2 above twice these members, all -1, is for such objects alone.
+    Returns how many were repeated, and how many members the largest object of more than `FEW_MEMBERS_MAX` has: such objects are
+    left as they are when `slots` is empty. A second call, with `slots` a power of 2 above twice that number, all -1, is for them
+    alone.
     """
-    repeated, left = np.int64(0), np.int64(0)
+    repeated, most = np.int64(0), np.int64(0)
     for t in range(len(tape)):
         child = np.int64(tape[t, FIRST])
         if tape[t, KIND] != OBJECT or child < 0 or tape[child, SIBLING] < 0:
@@ -479,15 +495,17 @@ def keep_last_values(data, tape, slots):  # type: ignore[no-untyped-def]
         size = _members_of(tape, t)
         is_hashed = size > FEW_MEMBERS_MAX
         if is_hashed != (len(slots) > 0):
-            left += size if is_hashed else 0
+            if is_hashed and size > most:
+                most = np.int64(size)
             continue
         before, earlier = np.int64(-1), repeated
         while child >= 0:
             following = np.int64(tape[child, SIBLING])
             slot = np.int64(0)
             if is_hashed:
-                slot = _slot_of(data, tape, child, slots)
-                first = child if slots[slot] < 0 else np.int64(slots[slot])
+                slot = _slot_of(data, tape, np.int64(t), child, slots)
+                first = np.int64(slots[slot])
+                first = first if _is_taken(tape, np.int64(t), first) else child
             else:
                 first = _first_of_name(data, tape, np.int64(t), child)
             if first == child:
@@ -501,7 +519,7 @@ def keep_last_values(data, tape, slots):  # type: ignore[no-untyped-def]
             child = following
         if repeated > earlier:
             _relink(tape, np.int64(t))
-    return repeated, left
+    return repeated, most
 
 
 @inlined

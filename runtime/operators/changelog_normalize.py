@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.evaluate.nested_keys import encoded
 from runtime.kernels.buffers import to_array
 from runtime.operators.batch_groups import batch_groups
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.state.arrays import Array
 from runtime.state.keyed_table import KeyedTable
-from runtime.state.nested_keys import encoded
 from runtime.state.slot_columns import RowColumn
 from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema, without_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind

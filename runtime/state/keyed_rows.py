@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from runtime.evaluate.nested_keys import identities, identity_types
 from runtime.kernels.accumulate import add_into, add_not_below_zero
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.chains import Chains
@@ -17,7 +18,6 @@ from runtime.state.changes import Changes
 from runtime.state.columns import RowStore
 from runtime.state.current_rows import FIXED_COLUMNS
 from runtime.state.key_group_column import slot_key_groups
-from runtime.state.nested_keys import identities, identity_types
 from runtime.state.operator_state import StateScope
 from runtime.state.saved_changes import SavedByChanges
 from runtime.state.snapshot import SavedTables

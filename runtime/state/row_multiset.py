@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from runtime.evaluate.nested_keys import identities, identity_types
 from runtime.kernels.accumulate import add_into
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.index import KeyIndex
@@ -17,7 +18,6 @@ from runtime.state.changes import Changes
 from runtime.state.collection import ChangeSource
 from runtime.state.current_rows import FIXED_COLUMNS
 from runtime.state.nested_column import NestedColumn
-from runtime.state.nested_keys import identities, identity_types
 from runtime.state.operator_state import NeverExpires
 from runtime.state.saved_changes import SavedByChanges
 from runtime.state.snapshot import SavedTables

@@ -15,7 +15,7 @@ from sqlstream.functions.arguments import (
     to_common_type,
 )
 from sqlstream.functions.checks import literals
-from sqlstream.functions.signature import ResultType, ScalarFunction
+from sqlstream.functions.signature import Coercion, ResultType, ScalarFunction
 from sqlstream.like_pattern import like_parts, similar_regex
 from sqlstream.regular_expressions import checked_regex
 from sqlstream.types import BOOLEAN, LogicalType, TypeRoot
@@ -38,6 +38,26 @@ def comparable(types: tuple[LogicalType, ...]) -> tuple[LogicalType, ...] | None
     return to_common_type(types)
 
 
+def _equatable(types: tuple[LogicalType, ...]) -> tuple[LogicalType, ...] | None:
+    """Also arrays, maps and rows have an equality, in which NULL is equal to NULL within them, but no order."""
+    if not any(t.root in NESTED for t in types):
+        return comparable(types)
+    roots = {t.root for t in types if t.root is not TypeRoot.NULL}
+    return to_common_type(types) if len(roots) == 1 and all(map(has_parts_alone, types)) else None
+
+
+def _listed(types: tuple[LogicalType, ...]) -> tuple[LogicalType, ...] | None:
+    return None if any(t.root in (TypeRoot.MAP, TypeRoot.MULTISET) for t in types) else _equatable(types)
+
+
+def has_parts_alone(t: LogicalType) -> bool:
+    """Whether a type holds neither a VARIANT nor a BITMAP, whose equal values may be stored in several ways."""
+    if t.root in (TypeRoot.VARIANT, TypeRoot.BITMAP):
+        return False
+    parts = (*(p for p in (t.element, t.key) if p is not None), *(f.type for f in t.fields))
+    return all(map(has_parts_alone, parts))
+
+
 def _same_kind(types: tuple[LogicalType, ...]) -> tuple[LogicalType, ...] | None:
     """Two texts or two BYTES."""
     converted = convert_each(TEXT_OR_BYTES, TEXT_OR_BYTES)(
@@ -54,8 +74,8 @@ _NULL_IF_ANY = returns(BOOLEAN)
 _NEVER_NULL = always(BOOLEAN.not_null())
 
 
-def _compare(symbol: str, result: ResultType = _NULL_IF_ANY) -> ScalarFunction:
-    return ScalarFunction(symbol, f"value1 {symbol} value2", 2, 2, result, comparable, tries_text=True)
+def _compare(symbol: str, coerce: Coercion = comparable, result: ResultType = _NULL_IF_ANY) -> ScalarFunction:
+    return ScalarFunction(symbol, f"value1 {symbol} value2", 2, 2, result, coerce, tries_text=True)
 
 
 def _check_like(call: Call) -> None:
@@ -84,18 +104,18 @@ def _check_regexp(call: Call) -> None:
 
 
 FUNCTIONS: tuple[ScalarFunction, ...] = (
-    _compare("="),
-    _compare("<>"),
+    _compare("=", _equatable),
+    _compare("<>", _equatable),
     _compare("<"),
     _compare("<="),
     _compare(">"),
     _compare(">="),
-    _compare("IS DISTINCT FROM", _NEVER_NULL),
-    _compare("IS NOT DISTINCT FROM", _NEVER_NULL),
+    _compare("IS DISTINCT FROM", _equatable, _NEVER_NULL),
+    _compare("IS NOT DISTINCT FROM", _equatable, _NEVER_NULL),
     scalar("IS NULL", "value IS NULL", (ANY,), _NEVER_NULL),
     scalar("IS NOT NULL", "value IS NOT NULL", (ANY,), _NEVER_NULL),
     ScalarFunction(
-        "IN", "value IN (value1 [, value2]*)", 2, 100_000, returns(BOOLEAN), comparable, tries_text=True
+        "IN", "value IN (value1 [, value2]*)", 2, 100_000, returns(BOOLEAN), _listed, tries_text=True
     ),
     scalar(
         "LIKE",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sqlstream.functions.arguments import is_any_nullable
+from sqlstream import types as sql
+from sqlstream.functions.arguments import always, is_any_nullable
 from sqlstream.functions.comparison import NESTED, comparable
 from sqlstream.functions.merging import common_type
 from sqlstream.functions.signature import ScalarFunction
@@ -70,6 +71,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         2,
         lambda types: types[0].with_nullable(True) if types[1].root is TypeRoot.BIGINT else None,
     ),
+    ScalarFunction("KEY_BYTES", "KEY_BYTES(value)", 1, 1, always(sql.BYTES.not_null())),
     ScalarFunction(
         "CASE", "CASE WHEN condition THEN value … [ELSE value] END", 3, _MANY, _case_type, _case_arguments
     ),

@@ -131,6 +131,13 @@ def _check_parse(call: Call) -> None:
             parse_tokens(str(pattern))
 
 
+def _check_simple_parse(call: Call) -> None:
+    """Of UNIX_TIMESTAMP, which reads text by a SimpleDateFormat."""
+    for pattern in parameters(call) or ():
+        if pattern is not None:
+            parse_tokens(str(pattern), is_simple=True)
+
+
 def _check_to_instant(call: Call) -> None:
     """TO_TIMESTAMP_LTZ: the digits of an epoch, or the pattern and the time zone of a text."""
     first, zone = (*(parameters(call) or ()), None, None)[:2]
@@ -227,7 +234,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         returns(BIGINT),
         args_min=0,
         is_deterministic=False,
-        check=_check_parse,
+        check=_check_simple_parse,
     ),
     scalar(
         "TIMESTAMPADD",

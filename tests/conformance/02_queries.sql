@@ -64,6 +64,12 @@ SELECT name FROM emp WHERE (dept, salary) IN ((10, 1500), (20, 900));
 SELECT o.id, u.tag FROM orders o CROSS JOIN UNNEST(o.tags) AS u (tag);
 -- : UNNEST of a MAP
 SELECT o.id, u.k, u.v FROM orders o CROSS JOIN UNNEST(o.attrs) AS u (k, v);
+-- : a subquery over the elements of the outer row
+SELECT o.id, (SELECT MAX(tag) FROM UNNEST(o.tags) AS u (tag)) AS last_tag FROM orders o WHERE EXISTS (SELECT 1 FROM UNNEST(o.tags) AS u (tag));
+-- : LATERAL over UNNEST
+SELECT o.id, l.tag FROM orders o, LATERAL (SELECT UPPER(tag) AS tag FROM UNNEST(o.tags) AS u (tag) WHERE tag <> 'x') l;
+-- : GROUP BY an ARRAY
+SELECT tags, COUNT(*) AS n FROM orders WHERE tags <> ARRAY['nothing'] GROUP BY tags;
 -- : UNNEST WITH ORDINALITY
 SELECT x, n FROM UNNEST(ARRAY['p', 'q']) WITH ORDINALITY AS u (x, n);
 -- : LEFT JOIN UNNEST

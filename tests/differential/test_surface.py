@@ -1,4 +1,4 @@
-"""Queries of every kind, each a line of surface.sql, have DuckDB's rows: over inserted rows alone, and over change events."""
+"""Queries of every kind, each a line of surface.sql or everyday.sql, have DuckDB's rows: over inserted rows and over changes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,37 @@ import pytest
 from oracle import Engine
 
 QUERIES = (Path(__file__).parent / "surface.sql").read_text().splitlines()
+EVERYDAY = (Path(__file__).parent / "everyday.sql").read_text().splitlines()
+"""Orders, visits and their arrays, maps and rows, as users of a batch engine write queries."""
 
 Rows = list[tuple[Any, ...]]
 COLUMNS = {
     "emp": {"id": "INT", "name": "STRING", "dept": "INT", "salary": "INT", "mgr": "INT", "hired": "DATE"},
     "dept": {"id": "INT", "dname": "STRING", "city": "STRING"},
     "t": {"k": "INT", "g": "INT", "s": "STRING"},
+    "orders": {
+        "id": "INT",
+        "customer": "STRING",
+        "product": "STRING",
+        "qty": "INT",
+        "price": "DECIMAL(8, 2)",
+        "ordered": "TIMESTAMP(3)",
+        "note": "STRING",
+    },
+    "visits": {
+        "id": "INT",
+        "who": "ROW<name STRING, city STRING>",
+        "pages": "ARRAY<STRING>",
+        "props": "MAP<STRING, INT>",
+    },
 }
+THEIRS = {
+    "TIMESTAMP(3)": "TIMESTAMP",
+    "ROW<name STRING, city STRING>": "STRUCT(name STRING, city STRING)",
+    "ARRAY<STRING>": "STRING[]",
+    "MAP<STRING, INT>": "MAP(STRING, INT)",
+}
+"""DuckDB's names of types."""
 TABLES: dict[str, Rows] = {
     "emp": [
         (1, "Ann", 10, 1000, None, "2020-01-15"),
@@ -35,6 +59,25 @@ TABLES: dict[str, Rows] = {
     ],
     "dept": [(10, "Sales", "Rome"), (20, "Tech", "Oslo"), (30, "HR", None), (50, "Legal", "Rome")],
     "t": [(1, 1, "a"), (2, 1, "b"), (3, 2, None), (4, None, "a"), (5, 2, "c"), (5, 2, "c")],
+    "orders": [
+        (1, "ann", "tea", 2, 4.5, "2024-01-05 09:00:00", "a gift"),
+        (2, "ann", "cup", 1, 12.25, "2024-01-05 09:30:00", None),
+        (3, "bob", "tea", 5, 4.25, "2024-01-06 18:15:30.500", "50% off"),
+        (4, "cid", "pot", 1, 39.99, "2024-01-31 23:59:59.999", "  big gift "),
+        (5, "bob", "pot", 1, 35, "2024-02-29 00:00:00", ""),
+        (6, "ann", "tea", 1, 4.5, "2024-02-29 12:00:00", "bulk gift wrap"),
+        (7, "ann", "pot", 3, 39.99, "2024-12-30 08:00:00", None),
+        (8, None, "cup", 7, 0.99, "2025-01-01 00:00:00", "5"),
+        (9, "dee", "cup", 0, 12.25, "2024-01-05 09:30:00", "ünï 你好"),
+    ],
+    "visits": [
+        (1, {"name": "Ann", "city": "Rome"}, ["a", "b"], {"x": 1, "y": None}),
+        (2, {"name": "Bob", "city": None}, [], {}),
+        (3, None, None, None),
+        (4, {"name": "Ann", "city": "Rome"}, ["b", "a", "a"], {"x": 2}),
+        (5, {"name": None, "city": "Oslo"}, ["a", "b"], {"y": 5, "x": 1}),
+        (6, {"name": "Eve", "city": "Rome"}, [None, "c"], {"z": 0}),
+    ],
 }
 
 
@@ -62,19 +105,22 @@ def events(table: str, draw: random.Random) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def database() -> Iterator[duckdb.DuckDBPyConnection]:
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
+    path = tmp_path_factory.mktemp("database") / "rows.json"
     with duckdb.connect() as connection:
         for table, columns in COLUMNS.items():
-            declared = ", ".join(f"{name} {kind}" for name, kind in columns.items())
-            connection.execute(f"CREATE TABLE {table} ({declared})")
-            for row in TABLES[table]:
-                connection.execute(f"INSERT INTO {table} VALUES ({','.join('?' * len(row))})", row)
+            path.write_text(
+                "".join(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in TABLES[table])
+            )
+            declared = ", ".join(f"{name}: '{THEIRS.get(kind, kind)}'" for name, kind in columns.items())
+            read = f"read_json('{path}', format = 'newline_delimited', columns = {{{declared}}})"
+            connection.execute(f"CREATE TABLE {table} AS SELECT * FROM {read}")
         yield connection
 
 
 UPSERT = "'json', 'changelog.mode' = 'upsert', 'changelog.op-column' = 'op'"
 FORMATS = {"rows": "'json'", "events": "'debezium-json'", "upserts": UPSERT}
-HOLDS = {"emp": "upserts", "dept": "events", "t": "events"}
+HOLDS = {"emp": "upserts", "dept": "events", "t": "events", "orders": "events", "visits": "upserts"}
 """How the changes of each table are told."""
 
 
@@ -127,6 +173,14 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def comparable(value: Any) -> Any:
     if isinstance(value, int | float | decimal.Decimal) and not isinstance(value, bool):
         return "NaN" if math.isnan(value) else round(float(value), 6)
+    if isinstance(value, dict):
+        return sorted((key, comparable(each)) for key, each in value.items())
+    if isinstance(value, list):
+        # A map is a list of pairs in Arrow.
+        found = [comparable(each) for each in value]
+        return sorted(found) if all(isinstance(each, tuple) for each in value) else found
+    if isinstance(value, tuple):
+        return tuple(map(comparable, value))
     return str(value) if isinstance(value, datetime.date) else value
 
 
@@ -136,7 +190,27 @@ def rows_of(rows: list[Any]) -> list[str]:
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_query_has_duckdbs_rows(query: str, engine: Engine, database: duckdb.DuckDBPyConnection) -> None:
+    check(query, engine, database)
+
+
+@pytest.mark.parametrize(
+    ("engine", "query"),
+    [
+        *(("changes", query) for query in EVERYDAY),
+        *(pytest.param("rows", query, marks=pytest.mark.slow) for query in EVERYDAY),
+    ],
+    indirect=["engine"],
+)
+def test_an_everyday_query_has_duckdbs_rows(
+    query: str, engine: Engine, database: duckdb.DuckDBPyConnection
+) -> None:
+    check(query, engine, database)
+
+
+def check(query: str, engine: Engine, database: duckdb.DuckDBPyConnection) -> None:
     ours, _, theirs = query.partition(" -- duckdb: ")
     (finished,) = engine.run(f"{ours};")
-    found = [tuple(row.values()) for row in finished.table.to_pylist()]
+    # Columns may have one name.
+    columns = [column.to_pylist() for column in finished.table.columns]
+    found = list(zip(*columns, strict=True))
     assert rows_of(found) == rows_of(database.execute(theirs or ours).fetchall())

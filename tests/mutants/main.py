@@ -3,8 +3,8 @@
 Own code, because the libraries for this (mutmut, cosmic-ray) change the working tree or replace functions at run time, which
 kernels do not survive, fork, and know neither a sample by seed nor kernels that are cached by file.
 
-A fault is found when a test fails, does not end, or takes all memory. A failure outside the unit tests is tried a second time,
-so that a test that a busy machine made fail counts for nothing.
+A fault is found when a test fails, does not end, or takes all memory. A failure is tried a second time, so that a test that a
+busy machine made fail counts for nothing.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import argparse
 import ast
 import dataclasses
 import difflib
+import hashlib
 import json
 import queue
-import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -95,8 +96,16 @@ def _arguments() -> argparse.Namespace:
 def _sample(copy: PrivateCopy, seed: int, count: int, only: str) -> list[Fault]:
     equivalent = _equivalent(copy.path)
     paths = [path for path in product_files(copy.files) if path.startswith(only)]
-    faults = [f for path in paths for f, key in _faults_with_keys(copy.path, path) if key not in equivalent]
-    return random.Random(seed).sample(faults, min(count, len(faults)))
+    found = [
+        pair for path in paths for pair in _faults_with_keys(copy.path, path) if pair[1] not in equivalent
+    ]
+    found.sort(key=lambda pair: _place_in_sample(seed, pair[1]))
+    return [fault for fault, _ in found[:count]]
+
+
+def _place_in_sample(seed: int, key: Key) -> bytes:
+    """By the fault alone, so that a sample stays what it is while other code changes."""
+    return hashlib.sha256(json.dumps([seed, *key]).encode()).digest()
 
 
 def stale_entries(root: Path) -> list[Key]:
@@ -144,7 +153,7 @@ def _recorded_calls(copy: PrivateCopy, workers: int, *, has_commands: bool) -> d
     if missing:
         print(f"recording what {len(missing)} test files call", flush=True)
         with tempfile.TemporaryDirectory() as directory:
-            environment = {**copy.environment(), "SQLSTREAM_MUTANTS_CALLS": directory}
+            environment = {**copy.environment(), "MUTANTS_CALLS": directory}
             command = [*_pytest(), "-p", "calls", "-n", str(workers), "--dist", "loadfile", *missing]
             done = subprocess.run(command, cwd=copy.path, env=environment, check=False)
             failed = sorted(f.stem.replace("~", "/") for f in Path(directory).glob("*.failed"))
@@ -205,7 +214,7 @@ def _run_until_one_fails(copy: PrivateCopy, tests: list[str], timeout_s: float) 
     while True:
         deselected = [f"--deselect={test}" for test in passed_over]
         finder = _run(copy, [*deselected, *tests], timeout_s)
-        if "::" not in finder or finder.startswith("tests/unit/"):
+        if "::" not in finder:
             return finder
         if again := _run(copy, [finder], timeout_s):
             return again
@@ -231,6 +240,8 @@ def _run(copy: PrivateCopy, tests: list[str], timeout_s: float) -> str:
         return ending
     if process.returncode in (0, 5):
         return ""
+    if process.returncode < 0:
+        return f"the tests died of {signal.Signals(-process.returncode).name}"
     # Names of parameters may hold spaces.
     failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", text, re.M)
     return failed.group(1) if failed else (text.strip().splitlines() or ["the tests broke off"])[-1]

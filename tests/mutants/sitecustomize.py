@@ -11,7 +11,7 @@ import threading
 from types import CodeType, FrameType
 from typing import Any
 
-DIRECTORY = "SQLSTREAM_MUTANTS_CALLS"
+DIRECTORY = "MUTANTS_CALLS"
 TEST = "PYTEST_CURRENT_TEST"
 """Set by pytest while a test runs, and so known to what the test starts; pytest's own processes start before it is."""
 

@@ -46,6 +46,7 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys((f.name for f in bitmap.FUNCTIONS), bitmap.BATCH_REASON),
     "PRINTF": "an engine rounds and pads otherwise than Java",
     "CONVERT_TZ": "an engine reads other texts as times",
+    "KEY_BYTES": "an engine compares the values themselves",
     "CURRENT_DATABASE": "a statement has it as a constant",
     **dict.fromkeys((f.name for f in json.FUNCTIONS), json.JSON_REASON),
     **dict.fromkeys(("SHA224", "SHA384", "SHA512"), "of SHA-2 an engine has SHA-256 only"),

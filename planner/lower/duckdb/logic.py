@@ -5,14 +5,14 @@ from __future__ import annotations
 from sqlglot import exp
 
 from planner.lower import tree
-from planner.lower.ansi import OPERATORS
+from planner.lower.ansi import OPERATORS, operated
 from planner.lower.duckdb.handler import Handler, named, of_arguments
 from planner.lower.duckdb.types import failure, type_
 from sqlstream.expressions import Call
 
 
-def _operator(operator: type[exp.Binary]) -> Handler:
-    return of_arguments(lambda *args: tree.operate(operator, *args))
+def _operator(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    return operated(call, args, "DuckDB")
 
 
 def _or_else(value: exp.Expr, default: bool) -> exp.Expr:
@@ -30,7 +30,7 @@ def _single_row(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
 
 
 HANDLERS: dict[str, Handler] = {
-    **{symbol: _operator(operator) for symbol, operator in OPERATORS.items()},
+    **dict.fromkeys(OPERATORS, _operator),
     **dict.fromkeys(("IS NULL", "IS UNKNOWN"), of_arguments(tree.is_null)),
     **dict.fromkeys(("IS NOT NULL", "IS NOT UNKNOWN"), of_arguments(tree.is_not_null)),
     "NOT": of_arguments(tree.negated),

@@ -11,7 +11,7 @@ from planner.lower.duckdb.bound import bound
 from planner.lower.duckdb.refusals import refuse
 from planner.lower.duckdb.types import BIGINT, INTEGER, TEXT, TIMESTAMP
 from planner.lower.java_pattern import TimeForm
-from sqlstream.date_pattern import Token, read_pattern
+from sqlstream.date_pattern import SHORT_YEARS, Token, read_pattern
 
 _STRFTIME = {
     "yyyy": "%Y",
@@ -71,6 +71,9 @@ def _matched(text: exp.Expr, form: TimeForm, make: Callable[[TimeForm, exp.Expr]
 def _part(form: TimeForm, found: exp.Expr, letter: str) -> exp.Expr:
     """A number of the text, or its default where the text lacks it."""
     default = tree.number(_DEFAULTS[letter])
+    if letter == "y" and "Y" in form.groups:
+        digits = tree.call("struct_extract", found, tree.text(f"g{form.groups.index('Y')}"))
+        return tree.operate(exp.Add, tree.number(SHORT_YEARS), tree.try_cast(digits, INTEGER))
     if letter not in form.groups:
         return default
     digits = tree.call("struct_extract", found, tree.text(f"g{form.groups.index(letter)}"))

@@ -49,7 +49,8 @@ def formatted(timestamp: exp.Expr, pattern: str) -> exp.Expr:
 
 @dataclasses.dataclass(frozen=True)
 class TimeForm:
-    """Texts that match `regex`, whose groups are named y M d H m s S; those that are missing are the first of 1970."""
+    """Texts that match `regex`, whose groups are named y M d H m s S, or Y for a year of two digits; those that are missing are
+    the first of 1970."""
 
     regex: str
 
@@ -62,7 +63,8 @@ class TimeForm:
         """The replacement that makes 'y-M-d H:m:s.S' of a text."""
         names = set(re.findall(r"\?<(\w)>", self.regex))
         part = {name: f"${{{name}}}" for name in names}
-        date = f"{part.get('y', '1970')}-{part.get('M', '1')}-{part.get('d', '1')}"
+        year = f"20{part['Y']}" if "Y" in names else part.get("y", "1970")
+        date = f"{year}-{part.get('M', '1')}-{part.get('d', '1')}"
         clock = f"{part.get('H', '0')}:{part.get('m', '0')}:{part.get('s', '0')}"
         return f"{date} {clock}.{part['S']}" if "S" in names else f"{date} {clock}"
 
@@ -109,10 +111,13 @@ def pattern_form(pattern: str, *, has_rest: bool = False) -> TimeForm:
             parts.append(quoted(token.text))
             continue
         name = "y" if token.letter == "u" else token.letter
-        if token.letter not in PARSED_LETTERS or name in seen or token.width > {"y": 4, "S": 9}.get(name, 2):
+        width_max = {"y": 4, "S": 9}.get(name, 2)
+        is_other_year = name == "y" and token.width not in (2, 4)
+        if token.letter not in PARSED_LETTERS or name in seen or token.width > width_max or is_other_year:
             raise refuse(f'"{token.text}" in the date pattern "{pattern}"')
         seen.add(name)
         width = str(token.width) if token.width > 1 else "1,2"
+        name = "Y" if token.is_short_year else name
         parts.append(rf"(?P<{name}>\d{{{width}}})")
     return _form("".join(parts) + ("(?s:.*)" if has_rest else ""))
 

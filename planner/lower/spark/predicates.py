@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from planner.lower import tree
-from planner.lower.ansi import OPERATORS
+from planner.lower.ansi import OPERATORS, operated
 from planner.lower.constants import constant_number
 from planner.lower.spark.scope import ENGINE, Builder, fail, let_all, refuse
 from planner.lower.spark.types import INT, spark_type
@@ -13,8 +13,8 @@ from sqlstream.expressions import Call
 from sqlstream.types import TypeRoot
 
 
-def _operator(operator: type[exp.Binary]) -> Builder:
-    return lambda call, args, _: tree.operate(operator, *args)
+def _operator(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    return operated(call, args, ENGINE)
 
 
 def _in(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
@@ -96,7 +96,7 @@ def _single_row(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
 
 
 PREDICATES: dict[str, Builder] = {
-    **{name: _operator(operator) for name, operator in OPERATORS.items()},
+    **dict.fromkeys(OPERATORS, _operator),
     "NOT": lambda call, args, _: tree.negated(args[0]),
     "IS NULL": lambda call, args, _: tree.is_null(args[0]),
     "IS NOT NULL": lambda call, args, _: tree.is_not_null(args[0]),

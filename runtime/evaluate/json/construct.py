@@ -33,15 +33,19 @@ def json_string(call: Call, context: EvaluationContext) -> Kernel:
 
 def _joined(call: Call, parts: list[tuple[str, Datum]], opening: str, closing: str, rows: int) -> pa.Array:
     """`prefix value` of all parts between brackets; a part that is NULL is `null`, or left out."""
-    is_absent = literal_of(call, 0) == "ABSENT"
-    pieces = []
-    for prefix, value in parts:
-        text = value if is_absent else pc.fill_null(value, "null")
-        pieces.append(pc.binary_join_element_wise(prefix, text, "") if prefix else text)
-    if not pieces:
+    if not parts:
         return pa.repeat(opening + closing, rows)
-    inner = _present(pieces) if is_absent else pc.binary_join_element_wise(*pieces, ",")
-    return pc.binary_join_element_wise(opening, inner, closing, "")
+    if literal_of(call, 0) == "ABSENT" and any(value.null_count for _, value in parts):
+        inner = _present([pc.binary_join_element_wise(prefix, value, "") for prefix, value in parts])
+        return pc.binary_join_element_wise(opening, inner, closing, "")
+    pieces: list[Datum] = []
+    for prefix, value in parts:
+        pieces += [f"{',' if pieces else opening}{prefix}", _with_null_words(value)]
+    return pc.binary_join_element_wise(*pieces, closing, "")
+
+
+def _with_null_words(texts: pa.Array) -> pa.Array:
+    return pc.fill_null(texts, "null") if texts.null_count else texts
 
 
 def _present(pieces: list[pa.Array]) -> pa.Array:

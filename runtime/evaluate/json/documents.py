@@ -37,9 +37,9 @@ class Documents:
     def without_repeated_names(self) -> Documents:
         """These documents, once each object holds of members of one name only the last."""
         if not self._is_unique:
-            _, left = json_tape.keep_last_values(self.data, self.tape, np.empty(0, np.int32))
-            if left:
-                slots = np.full(1 << (2 * left + 1).bit_length(), -1, np.int32)
+            _, most = json_tape.keep_last_values(self.data, self.tape, np.empty(0, np.int32))
+            if most:
+                slots = np.full(1 << (2 * most + 1).bit_length(), -1, np.int32)
                 json_tape.keep_last_values(self.data, self.tape, slots)
             self._is_unique = True
         return self
@@ -147,7 +147,7 @@ def _read(text: pa.Array, keeps_numbers: bool) -> Documents:
     size = int(offsets[-1])
     data = view_buffer(text.buffers()[2], np.uint8, 0, size)
     used = data[int(offsets[0]) :]
-    values_max = rows + sum(int(np.count_nonzero(used == ord(c))) for c in ",[{")
+    values_max = rows + json_tape.count_starts(used)
     tape = np.empty((values_max, json_tape.WIDTH), np.int32)
     marked, roots = np.empty(2 * values_max, np.int32), np.empty(rows, np.int32)
     valid = valid_mask(text)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from runtime.formats.json_options import JsonOptions
+from runtime.formats.json_options import JsonOptions, JsonTextOptions
 from sqlstream.spi.connector import OptionType
 from sqlstream.spi.table_options import descriptors_of, option
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChangeEventOptions:
+class ChangeEventOptions(JsonTextOptions):
     """What every one of the formats takes."""
 
     ignores_errors: bool = option(
@@ -18,22 +18,6 @@ class ChangeEventOptions:
         OptionType.BOOLEAN,
         "Whether undecodable events are counted and written to a separate file instead of failing the job.",
         "false",
-    )
-    timestamp_standard: str = option(
-        "timestamp-format.standard",
-        OptionType.ENUM,
-        "How timestamps are written: 2020-12-30 12:13:14.123 or 2020-12-30T12:13:14.123. Both are read.",
-        "SQL",
-        choices=("SQL", "ISO-8601"),
-    )
-    writes_plain_decimals: bool = option(
-        "encode.decimal-as-plain-number",
-        OptionType.BOOLEAN,
-        "Whether decimals are written without an exponent.",
-        "false",
-    )
-    leaves_out_nulls: bool = option(
-        "encode.ignore-null-fields", OptionType.BOOLEAN, "Whether fields that are NULL are left out.", "false"
     )
 
 

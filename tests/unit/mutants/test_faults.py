@@ -164,7 +164,7 @@ def test_every_fault_that_is_passed_over_still_stands_in_the_code() -> None:
 
 def test_a_process_that_a_test_starts_writes_what_it_calls(tmp_path: Path) -> None:
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "mutants")])
-    recorded = {"PYTHONPATH": path, "SQLSTREAM_MUTANTS_CALLS": str(tmp_path)}
+    recorded = {"PYTHONPATH": path, "MUTANTS_CALLS": str(tmp_path)}
     program = "import os; from sqlstream.types import decimal; decimal(5, 2); os._exit(0)"
     for test in ({}, {"PYTEST_CURRENT_TEST": "tests/e2e/test_x.py::test_y (call)"}):
         assert list(tmp_path.iterdir()) == []

@@ -20,7 +20,15 @@ CONSTANT = {
     *("CURRENT_DATE", "CURRENT_TIME", "LOCALTIME", "PROCTIME", "CURRENT_WATERMARK"),
 }
 """One value for all rows of a batch."""
-PARTS = {"ORDERED_ARRAY", "ORDERED_LIST", "JSON_ITEMS", "JSON_MEMBER", "JSON_MEMBERS", "SINGLE_ROW"}
+PARTS = {
+    "ORDERED_ARRAY",
+    "ORDERED_LIST",
+    "JSON_ITEMS",
+    "JSON_MEMBER",
+    "JSON_MEMBERS",
+    "SINGLE_ROW",
+    "KEY_BYTES",
+}
 
 
 def test_every_function_is_measured_or_constant() -> None:

@@ -32,6 +32,8 @@ REFUSED: list[tuple[str, str, str, str]] = [
     ("TO_DATE", "TO_DATE(s, 'uuuu-dd yyyy')", "SS3105", 'twice, by "y"'),
     ("TO_DATE", "TO_DATE(s, 'yyyy-MM-dd' || ' a')", "SS3105", 'letter "a"'),
     ("UNIX_TIMESTAMP", "UNIX_TIMESTAMP(s, 'hh')", "SS3105", 'letter "h"'),
+    ("TO_TIMESTAMP", "TO_TIMESTAMP(s, 'yyyy.SSSSSSSSSS')", "SS3105", '"SSSSSSSSSS" of date pattern'),
+    ("UNIX_TIMESTAMP", "UNIX_TIMESTAMP(s, 'dd.MM.yy')", "SS3105", "years of two digits"),
     ("TO_TIMESTAMP_LTZ", "TO_TIMESTAMP_LTZ(i, 3 + 7)", "SS3102", "with precision 10"),
     ("TO_TIMESTAMP_LTZ", "TO_TIMESTAMP_LTZ(s, 'yyyy', 'Mars')", "SS4020", '"Mars" does not exist'),
     ("CONVERT_TZ", "CONVERT_TZ(s, 'UTC', 'Mars')", "SS4020", '"Mars" does not exist'),

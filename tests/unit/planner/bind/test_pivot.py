@@ -7,7 +7,9 @@ from plan_harness import compile_script
 
 from sqlstream.errors import UserError
 
-DDL = "CREATE TABLE t (g STRING, k STRING, n INT, x BIGINT, a ARRAY<INT>) WITH ('connector' = 'stream');"
+DDL = (
+    "CREATE TABLE t (g STRING, k STRING, n INT, x BIGINT, a MAP<STRING, INT>) WITH ('connector' = 'stream');"
+)
 FROM = "SELECT * FROM (SELECT g, k, n, x FROM t) AS s"
 
 
@@ -65,7 +67,7 @@ def test_what_pivot_cannot_mean_is_refused_at_its_place(pivot: str, message: str
 
 
 def test_a_column_that_is_no_key_is_named() -> None:
-    with pytest.raises(UserError, match='PIVOT over column "a" takes no value of type ARRAY<INT>'):
+    with pytest.raises(UserError, match='PIVOT over column "a" takes no value of type MAP<STRING, INT>'):
         compile_script(f"{DDL} SELECT * FROM t PIVOT (SUM(x) FOR k IN ('a'));")
 
 

@@ -67,7 +67,8 @@ def test_values_of_any_type_are_aggregated_though_they_are_taken_back() -> None:
     for function in ("FIRST_VALUE", "LAST_VALUE", "ARRAY_AGG", "COLLECT"):
         compile_script(f"{DDL} SELECT {function}(x), {function}(a), {function}(ROW(x, a)) FROM ({latest});")
     compile_script(f"{DDL} SELECT COUNT(DISTINCT a), ARRAY_AGG(DISTINCT ROW(x, a)) FROM ({latest});")
-    for nested in ("a", "MAP[k, a]"):
+    compile_script(f"{DDL} SELECT a, COUNT(*) FROM s GROUP BY a; SELECT DISTINCT ROW(k, a) FROM ({latest});")
+    for nested in ("MAP[k, k]", "ARRAY[MAP[k, k]]", "ARRAY[PARSE_JSON('1')]"):
         assert refused(f"SELECT COUNT(*) FROM s GROUP BY {nested}")[1] == nested
     collected = "SELECT k, COLLECT(k) AS m FROM s GROUP BY k"
     assert refused(f"SELECT COUNT(*) FROM ({collected}) GROUP BY m") == (

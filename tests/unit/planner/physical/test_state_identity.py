@@ -103,6 +103,23 @@ def test_conditions_on_keys_are_told_beside_the_identity() -> None:
     assert (by_the_time.conditions, by_the_time.id == wide.id) == ((), False)
 
 
+TIMED = "CREATE TABLE t (k BIGINT, v BIGINT, rt TIMESTAMP(3), WATERMARK FOR rt AS rt) WITH ('connector' = 'stream');"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT k, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) AS n FROM t {}) WHERE n <= 2",
+        "SELECT k, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY rt DESC) AS n FROM t {}) WHERE n = 1",
+    ],
+    ids=["rank", "deduplicate"],
+)
+def test_conditions_on_keys_are_told_beside_the_identity_of_ranks(sql: str) -> None:
+    wide, narrow, of_value = (states(TIMED + sql.format(c))[1] for c in ("", "WHERE k > 1", "WHERE v > 1"))
+    assert (wide.id, wide.conditions, len(narrow.conditions)) == (narrow.id, (), 1)
+    assert (of_value.conditions, of_value.id == wide.id) == ((), False)
+
+
 WINDOWS = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(rt), INTERVAL '1' MINUTE))"
 
 
@@ -117,8 +134,7 @@ WINDOWS = "TABLE(TUMBLE(TABLE t, DESCRIPTOR(rt), INTERVAL '1' MINUTE))"
 def test_conditions_on_keys_are_part_of_the_identity_of_what_writes_all_keys_when_a_window_closes(
     sql: str,
 ) -> None:
-    ddl = "CREATE TABLE t (k BIGINT, v BIGINT, rt TIMESTAMP(3), WATERMARK FOR rt AS rt) WITH ('connector' = 'stream');"
-    wide, narrow = (aggregate(ddl + sql.format(c)) for c in ("", "WHERE k > 1"))
+    wide, narrow = (aggregate(TIMED + sql.format(c)) for c in ("", "WHERE k > 1"))
     assert (narrow.conditions, narrow.id == wide.id) == ((), False)
 
 

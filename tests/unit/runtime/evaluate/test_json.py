@@ -464,6 +464,15 @@ def test_the_names_of_objects_of_any_size_are_put_in_order(count: int) -> None:
     )
 
 
+@pytest.mark.parametrize("count", [3, 40])
+def test_objects_in_objects_have_names_of_their_own(count: int) -> None:
+    members = [f'"n{i}":{i}' for i in range(count)]
+    inner = "{" + ",".join([*members, '"n1":"last"']) + "}"
+    text = "{" + ",".join([f'"o":{inner}', *members, f'"n2":[{inner},{inner}]']) + "}"
+    wanted = json.dumps(json.loads(text), separators=(",", ":"))
+    assert evaluated("JSON_QUERY(j, '$')", j=text) == wanted
+
+
 @pytest.mark.parametrize("count", [1, 2, 40])
 def test_numbers_may_become_longer(count: int) -> None:
     text = f"[{','.join(['1e6'] * count)}]"

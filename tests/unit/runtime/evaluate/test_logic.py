@@ -76,7 +76,21 @@ def test_decimals_compare_with_integers_and_doubles() -> None:
 def test_what_does_not_compare_is_not_accepted() -> None:
     assert not accepts("=", STRING, INT)
     assert not accepts("<", sql.timestamp(3), sql.timestamp_ltz(3))
-    assert not accepts("=", sql.array(INT), sql.array(INT))
+    assert not accepts("<", sql.array(INT), sql.array(INT))
+    assert not accepts("=", sql.VARIANT, sql.VARIANT)
+
+
+def test_arrays_and_rows_are_equal_where_their_parts_are() -> None:
+    lists = sql.array(INT)
+    rows = [([1, None], [1, None]), ([1], [2]), (None, [1]), ([], [])]
+    pair = (col(0, lists), col(1, lists))
+    assert evaluate(call("=", *pair), rows) == [True, False, None, True]
+    assert evaluate(call("<>", *pair), rows) == [False, True, None, False]
+    assert evaluate(call("IS NOT DISTINCT FROM", *pair), rows) == [True, False, False, True]
+    assert evaluate(call("IN", *pair, col(1, lists)), rows) == [True, False, None, True]
+    whole = sql.row(("x", DOUBLE), ("m", sql.map_of(STRING, INT)))
+    values = [({"x": 0.0, "m": [("a", 1), ("b", 2)]}, {"x": -0.0, "m": [("b", 2), ("a", 1)]})]
+    assert evaluate(call("=", col(0, whole), col(1, whole)), values) == [True]
 
 
 def test_in_is_unknown_where_a_null_could_be_the_match() -> None:

@@ -337,3 +337,34 @@ def test_a_week_is_rounded_to_sundays() -> None:
     days = [(2,), (3,), (4,), (10,)]
     assert evaluate(call("CEIL", col(0, DATE), symbol("WEEK")), days) == [3, 3, 10, 10]
     assert evaluate(call("FLOOR", col(0, DATE), symbol("WEEK")), days) == [-4, 3, 3, 10]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "date"),
+    [
+        ("dd/MMM/yyyy", "10/Oct/2000", "2000-10-10"),
+        ("dd/MMM/yyyy", "10/oct/2000", None),
+        ("dd/MMM/yyyy", "31/Sep/2000", None),
+        ("d MMMM yyyy", "1 May 2024", "2024-05-01"),
+        ("MMMM d, yyyy", "December 31, 2023", "2023-12-31"),
+        ("MMMM d, yyyy", "Dec 31, 2023", None),
+        ("dd.MM.yy", "29.02.24", "2024-02-29"),
+        ("uuMMdd", "991231", "2099-12-31"),
+        ("yy", "024", None),
+        ("d.M.y", "1.2.2024", "2024-02-01"),
+        ("d.M.y", "1.2.7", "0007-02-01"),
+        ("yMMdd", "20240229", "2024-02-29"),
+        ("yyy-MM", "2024-02", "2024-02-01"),
+        ("y", "123456789", None),
+    ],
+)
+def test_texts_are_read_by_patterns_as_java_reads_them(pattern: str, text: str, date: str | None) -> None:
+    for by, more in ((s(pattern), ()), (col(1, STRING), (pattern,))):
+        found = cast(call("TO_DATE", col(0, STRING), by), STRING)
+        assert evaluate(found, [(text, *more), (None, *more)]) == [date, None]
+
+
+def test_a_simple_date_format_reads_names_in_any_case_and_form() -> None:
+    found = call("UNIX_TIMESTAMP", col(0, STRING), s("d MMM yyyy"))
+    rows = [("2 jan 1970",), ("2 JANUARY 1970 and more",), ("1 Feb 1970",)]
+    assert evaluate(found, rows) == [86_400, 86_400, 31 * 86_400]

@@ -387,6 +387,14 @@ def test_lines_beyond_the_kernel_are_named_and_others_are_not_held_up() -> None:
     assert odd_lines(SCHEMA, '{"a":1}\n{"a":1.0}\n\n{"a":2}\n{"a":3,"a":4}\n[]\n') == [1, 4, 5]
 
 
+def test_nested_values_need_no_duckdb_and_others_in_their_place_do() -> None:
+    rows = "".join(f'{{"r":{v}}}\n' for v in ('{"x":1,"y":["a"]}', '{"x":1}', "{}", "null"))
+    lists = "".join(f'{{"l":{v}}}\n' for v in ("[]", "[1,2]", "null"))
+    assert odd_lines(NESTED, rows + lists + '{"m":{"k":1.5}}\n') == []
+    others = "".join(f'{{"r":{v}}}\n' for v in ("5", "-1.5", "true", '"t"', "{]", "[1"))
+    assert odd_lines(NESTED, '{"a":1}\n' * 100 + others) == list(range(100, 106))
+
+
 def test_numbers_that_a_double_might_not_hold_are_beyond_the_kernel() -> None:
     assert odd_lines(SCHEMA, '{"d":1e99}\n{"d":1e100}\n{"d":1e-100}\n{"d":1e9}\n') == [1, 2]
 

@@ -194,3 +194,19 @@ def test_keys_of_another_kind_are_our_bug() -> None:
         KeyIndex([pa.int64()]).get([pa.array(["a"])])
     with pytest.raises(InternalError):
         KeyIndex([pa.int64()]).get([pa.array([1]), pa.array([2])])
+
+
+def test_types_of_one_word_type_are_interchangeable_and_others_are_not() -> None:
+    columns = [
+        [pa.array([7], pa.int64()), pa.array([7], pa.timestamp("ms"))],
+        [pa.array([7.0], pa.float64())],
+        [pa.array(["7"]), pa.array([b"7"]), pa.array(["7"], pa.large_string())],
+        [pa.array([Decimal("7.0")], pa.decimal128(30, 1))],
+    ]
+    for alike in columns:
+        index = KeyIndex([alike[0].type])
+        index.get_or_insert([alike[0]])
+        assert [index.get([other]).tolist() for other in alike] == [[0]] * len(alike)
+        for other in (c for others in columns if others is not alike for c in others):
+            with pytest.raises(InternalError, match="for an index of"):
+                index.get([other])

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runtime.state.nested_keys import encoded
+from runtime.evaluate.nested_keys import encoded
 from runtime.state.row_multiset import RowMultiset
 from sqlstream.changelog import ROW_KIND_COLUMN
 

@@ -6,9 +6,11 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from pyspark import TaskContext
 
+from runtime.net.tls import TlsFiles
 from runtime.providers.spark.launch import launch_task_manager
 from runtime.providers.spark.launched import lost_executor, needed_packages
 from runtime.providers.spark.messages import (
@@ -65,6 +67,14 @@ def test_an_executor_that_does_not_reach_the_job_manager_says_so() -> None:
     options = TaskManagerOptions("tm-1", "grpc://127.0.0.1:1", "secret", 1, 0, 1000, 5000)
     found = json.loads(launch_task_manager(encode_options(options).decode()))
     assert found["error"]["message"].startswith("could not reach the JobManager at 127.0.0.1:1: ")
+
+
+def test_an_executor_without_the_files_of_its_certificate_says_so(tmp_path: Path) -> None:
+    files = TlsFiles(str(tmp_path / "cert.pem"), str(tmp_path / "key.pem"), str(tmp_path / "ca.pem"))
+    options = msgspec.structs.replace(OPTIONS, tls=files)
+    error = json.loads(launch_task_manager(encode_options(options).decode()))["error"]
+    assert (error["code"], error["reason"]) == ("SS4070", "NO_RESOURCES")
+    assert "cert.pem" in error["message"]
 
 
 def test_a_lost_executor_is_told_in_sparks_words() -> None:
