@@ -228,7 +228,10 @@ def _is_of(path: str, checkpoint_id: int) -> bool:
 
 def _hint(files: Files, place: str) -> str:
     """What to name instead: the newest checkpoint below the path."""
-    retained = CheckpointDirectory(files, place).retained().checkpoints
+    retained: tuple[StoredCheckpoint, ...] = ()
+    # Of a path that is a file there is nothing to list.
+    with contextlib.suppress(ExternalError):
+        retained = CheckpointDirectory(files, place).retained().checkpoints
     if retained:
         return f'write "{retained[0].path}"'
     return "name the directory of a checkpoint (…/chk-12) or of a savepoint"

@@ -270,6 +270,9 @@ def test_a_path_without_a_checkpoint_is_named_with_what_lies_below(tmp_path: Pat
     with pytest.raises(UserError, match="there is no checkpoint") as raised:
         load_checkpoint(FILES, place[1])
     assert raised.value.code == "SS6212"
+    (tmp_path / "query.sql").write_text("SELECT 1")
+    with pytest.raises(UserError, match="there is no checkpoint"):
+        load_checkpoint(FILES, str(tmp_path / "query.sql"))
     path = CheckpointDirectory(*place).store(manifest(1, saved(place, 1, 1)))
     with pytest.raises(UserError) as raised:
         load_checkpoint(FILES, place[1])
