@@ -70,11 +70,9 @@ class _Bound:
         return [*self.partition, *(e for e, _, _ in self.sorted_by), *self.args, *extra]
 
 
-def over_calls(node: exp.Expr | None) -> list[nodes.FunctionCall]:
+def over_calls(node: exp.Expr) -> list[nodes.FunctionCall]:
     """The OVER calls anywhere in `node`."""
     check_not_given_up()
-    if node is None:
-        return []
     found = nodes.walk_level(node)
     return [n for n in found if isinstance(n, nodes.FunctionCall) and n.args.get("over") is not None]
 

@@ -210,6 +210,10 @@ def test_keywords_follow_the_clause(text: str, expected: list[str]) -> None:
     [
         ("CREATE TABLE t (a IN|", ["INT", "INTERVAL"]),
         ("CREATE TABLE t (a INT, W|", ["WATERMARK FOR"]),
+        ("CREATE TABLE t (a INT METADATA |", ["FROM", "VIRTUAL"]),
+        ("CREATE TABLE t (a INT METADATA FROM 'b' |", ["VIRTUAL", "COMMENT"]),
+        ("CREATE TABLE t (a INT NOT |", ["NULL", "ENFORCED"]),
+        ("CREATE TABLE t (a INT PRIMARY |", ["KEY NOT ENFORCED"]),
         ("CREATE TABLE t (a INT, b TIMESTAMP(3), WATERMARK FOR |", ["a", "b"]),
         ("CREATE TABLE t (a INT, b INT, PRIMARY KEY (|", ["a", "b"]),
         ("CREATE TABLE t (a INT, b INT, PRIMARY KEY (a, |) NOT ENFORCED)", ["a", "b"]),

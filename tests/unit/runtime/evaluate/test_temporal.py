@@ -319,6 +319,7 @@ def test_the_clock_is_the_one_given() -> None:
         "LOCALTIMESTAMP": 97_261_500,
         "CURRENT_DATE": 1,
         "LOCALTIME": 10_861_000,
+        "UNIX_TIMESTAMP": 90_061,
     }
     for name, expected in zero_based.items():
         assert evaluate(call(name), [], context) == []
