@@ -75,10 +75,16 @@ class StateDatabase:
         self._connection.execute("SET lock_configuration = true")
 
     def query(self, sql: str) -> pa.RecordBatchReader:
-        """The rows of a query. UserError SS6213 with DuckDB's words for one that it refuses."""
+        """The rows of a query. UserError SS6213 for more than one, and with DuckDB's words for one that it refuses."""
         import duckdb
 
         try:
+            count = len(self._connection.extract_statements(sql))
+            if count > 1:
+                hint = "run them one by one, or as parts of one: WITH a AS (SELECT …) SELECT …"
+                raise UserError(
+                    "SS6213", f"there are {count} statements, of which only one can be run", hint=hint
+                )
             relation = self._connection.sql(sql)
             if relation is None:
                 raise UserError("SS6213", "the statement has no rows", hint="write a query: SELECT …")

@@ -140,10 +140,10 @@ class JobEnd:
         rows must not be removed."""
         if not self._output.commits.open:
             return ()
-        settings = self._parts.checkpoints.settings
+        checkpoints = self._parts.checkpoints
         kept = (self._savepoint_path,) if self.is_stopped else ()
-        if self._parts.checkpoints.are_taken and settings.retention.keeps(self._progress.status):
-            kept = (*kept, settings.directory)
+        if checkpoints.are_taken and checkpoints.stay(self._progress.status, self._progress.error):
+            kept = (*kept, checkpoints.settings.directory)
         return kept
 
     def on_aborted(self, event: SinksAborted, now_ms: int) -> None:
@@ -156,7 +156,7 @@ class JobEnd:
     def _finish(self, phase: JobPhase, now_ms: int) -> None:
         parts, progress = self._parts, self._progress
         progress.transition(phase, now_ms)
-        parts.checkpoints.end(progress.status)
+        parts.checkpoints.end(progress.status, progress.error)
         parts.tasks.slots.clear()
         if not parts.sources.is_empty:
             parts.emit(StopEnumerators(progress.job_id))

@@ -406,7 +406,14 @@ class JobCheckpoints:
         found = RestoredCheckpoint(manifest.checkpoint_id, manifest.kind, now_ms, checkpoint.path)
         self.coordinator.history.restored(found)
 
-    def end(self, status: JobStatus) -> None:
+    def stay(self, end: JobStatus, error: ErrorInfo | None) -> bool:
+        """Whether a job that ends so leaves its checkpoints: as its settings say, and when it fails for a damaged one, since an older
+        one may be all that is left of its state."""
+        is_damaged = error is not None and error.reason is FailureReason.CHECKPOINT_CORRUPT
+        is_failure = end in (JobStatus.FAILING, JobStatus.FAILED)
+        return (is_damaged and is_failure) or self.settings.retention.keeps(end)
+
+    def end(self, status: JobStatus, error: ErrorInfo | None) -> None:
         """The job has ended so: remove what nobody goes on from."""
         if status is JobStatus.FINISHED:
             self.requests.committed(LAST_CHECKPOINT_ID)
@@ -414,7 +421,7 @@ class JobCheckpoints:
         if status is JobStatus.SUSPENDED or not self.are_taken:
             return
         job_id = self._graph.job_graph.job_id
-        if not self.settings.retention.keeps(status):
+        if not self.stay(status, error):
             config = self._graph.job_graph.config
             self._discard_claimed(job_id, config)
             self._emit(RemoveCheckpoints(job_id, self.settings.directory, config))

@@ -146,6 +146,7 @@ def test_sql_writes_every_type_in_every_format(
         "COPY groups TO '{out}'",
         "INSTALL httpfs",
         "SELECT nothing FROM groups",
+        "SELECT 1; SELECT 2",
     ],
 )
 def test_sql_reaches_nothing_but_the_checkpoint(

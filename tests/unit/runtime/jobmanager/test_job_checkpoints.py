@@ -492,6 +492,8 @@ def test_a_job_whose_sinks_have_committed_does_not_go_back_behind_that(make_job:
     job.fail("j1-0-0-1", TORN)
     job.handle(SinksAborted("j1"))
     assert (job.master.status, job.master.error) == (JobStatus.FAILED, TORN)
+    # The older one may be all that is left of its state.
+    assert not [i for i in job.out if isinstance(i, RemoveCheckpoints)]
 
 
 def test_a_job_does_not_go_back_behind_a_commit_when_it_is_already_restarted_for_another_reason(
