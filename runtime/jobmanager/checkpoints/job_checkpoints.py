@@ -407,8 +407,8 @@ class JobCheckpoints:
         self.coordinator.history.restored(found)
 
     def stay(self, end: JobStatus, error: ErrorInfo | None) -> bool:
-        """Whether a job that ends so leaves its checkpoints: as its settings say, and when it fails for a damaged one, since an older
-        one may be all that is left of its state."""
+        """Whether a job that ends so leaves its checkpoints: as its settings say, and when it fails for a damaged one, since
+        an older one may be all that is left of its state."""
         is_damaged = error is not None and error.reason is FailureReason.CHECKPOINT_CORRUPT
         is_failure = end in (JobStatus.FAILING, JobStatus.FAILED)
         return (is_damaged and is_failure) or self.settings.retention.keeps(end)
