@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from runtime.evaluate.kernel import BATCH_BYTES_MAX, Values, null_mask, numbers
 from runtime.evaluate.local_time import from_local
+from runtime.evaluate.time_operations import FIELDS
 from runtime.evaluate.time_programs import reading_program, writing_program
-from runtime.kernels import time_texts
 from runtime.kernels.buffers import validity_buffer, view_buffer, view_offsets, view_values
 from sqlstream.date_pattern import SHORT_YEARS, Token, format_tokens, parse_tokens
 from sqlstream.time_range import DATE_MAX, DATE_MIN, timestamp_bounds
@@ -71,15 +71,17 @@ class TimestampFormat:
         return is_in_range and self._program is not None and rows * self._program[1] <= BATCH_BYTES_MAX
 
     def _write(self, timestamps: pa.Array) -> pa.Array:
+        from runtime.kernels.time_texts import write_times_into
+
         assert self._program is not None
         program, size = self._program
         rows, nulls = len(timestamps), null_mask(timestamps)
         valid = np.ones(rows, np.bool_) if nulls is None else ~nulls
         out, offsets = np.empty(rows * size, np.uint8), np.empty(rows + 1, np.int32)
-        fields = np.empty(time_texts.FIELDS, np.int64)
+        fields = np.empty(FIELDS, np.int64)
         per_second = PER_SECOND[timestamps.type.unit]
         values = view_values(timestamps, np.int64)
-        time_texts.write_times_into(out, offsets, values, valid, per_second, program, fields)
+        write_times_into(out, offsets, values, valid, per_second, program, fields)
         bitmap = None if nulls is None else validity_buffer(valid)
         return pa.StringArray.from_buffers(rows, pa.py_buffer(offsets), pa.py_buffer(out), bitmap)
 
@@ -245,13 +247,15 @@ class TimestampParser:
         return self._by_regex(text) if self._program is None else self._by_program(text, self._program)
 
     def _by_program(self, text: pa.Array, program: Values) -> Parsed:
+        from runtime.kernels.time_texts import read_times_into
+
         rows, nulls = len(text), null_mask(text)
         offsets, _ = view_offsets(text)
         data = view_buffer(text.buffers()[2], np.uint8, 0, int(offsets[-1]))
         days, nanoseconds = np.empty(rows, np.int64), np.empty(rows, np.int64)
         valid = np.ones(rows, np.bool_) if nulls is None else ~nulls
-        fields = np.empty(time_texts.FIELDS, np.int64)
-        time_texts.read_times_into(days, nanoseconds, valid, data, offsets, program, fields)
+        fields = np.empty(FIELDS, np.int64)
+        read_times_into(days, nanoseconds, valid, data, offsets, program, fields)
         return Parsed(days, nanoseconds, valid)
 
     def _by_regex(self, text: pa.Array) -> Parsed:

@@ -7,8 +7,8 @@ import re
 
 import numpy as np
 
+from runtime.evaluate import time_operations as ops
 from runtime.evaluate.kernel import Values
-from runtime.kernels import time_texts as ops
 from sqlstream.date_pattern import Token
 
 _FIELD_OF = {

@@ -7,21 +7,7 @@ import numpy as np
 
 from runtime.native.kernel import READ_BYTES, inlined, kernel
 
-BYTE, FIELD, BLANKS, SPACES, DIGITS, OPTION, END = range(7)
-"""Operations of readers: (BYTE, this, or this), (FIELD, which, least digits, most digits), white space, at least one space, any
-digits, (OPTION, where to go on without what follows), (END, 1 if anything may follow). An option ends where its target is, and
-what is behind it is BLANKS and END."""
-
-NUMBER, HALF = 7, 8
-"""Operations of writers beside BYTE: (NUMBER, field, digits, divisor) and AM or PM."""
-
-YEAR, MONTH, DAY, HOUR, MINUTE, SECOND, FRACTION = range(7)
-"""Fields; a fraction of a second is in nanoseconds."""
-DAY_OF_YEAR, SHORT_YEAR, HOUR_OF_12, HOUR_FROM_1, HOUR_OF_12_FROM_1 = range(7, 12)
-"""Further fields of writers."""
-FIELDS = 12
-
-# As constants of machine code: those of the operations and fields above.
+# Operations and fields, as constants of machine code: those of runtime.evaluate.time_operations.
 _BYTE, _FIELD, _BLANKS, _SPACES, _DIGITS, _OPTION, _END, _NUMBER = range(8)
 _YEAR, _MONTH, _DAY, _HOUR, _MINUTE, _SECOND, _FRACTION = range(7)
 _DAY_OF_YEAR, _SHORT_YEAR, _HOUR_OF_12, _HOUR_FROM_1, _HOUR_OF_12_FROM_1 = range(7, 12)

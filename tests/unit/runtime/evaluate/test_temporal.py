@@ -16,10 +16,11 @@ from expression_harness import call, cast, col, evaluate, lit, symbol
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.evaluate import EvaluationContext
+from runtime.evaluate import EvaluationContext, time_operations
 from runtime.evaluate.date_pattern import TimestampFormat, TimestampParser
 from runtime.evaluate.registry import BUILDERS
 from runtime.evaluate.time_programs import reading_program
+from runtime.kernels import time_texts
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.time_texts import DATE_TEXT, FALLBACK_TEXT, TIME_TEXT, TIMESTAMP_TEXT
@@ -369,3 +370,9 @@ def test_a_simple_date_format_reads_names_in_any_case_and_form() -> None:
     found = call("UNIX_TIMESTAMP", col(0, STRING), s("d MMM yyyy"))
     rows = [("2 jan 1970",), ("2 JANUARY 1970 and more",), ("1 Feb 1970",)]
     assert evaluate(found, rows) == [86_400, 86_400, 31 * 86_400]
+
+
+def test_the_kernels_of_times_know_the_operations_of_their_programs() -> None:
+    for name, number in vars(time_operations).items():
+        if name.isupper() and name not in ("HALF", "FIELDS"):
+            assert getattr(time_texts, f"_{name}") == number, name

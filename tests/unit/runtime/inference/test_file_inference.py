@@ -291,5 +291,7 @@ def test_a_row_of_times_is_of_texts_when_one_of_them_would_lose_a_digit(tmp_path
 
 def test_objects_of_ever_new_names_are_maps_of_times_or_of_texts(tmp_path: Path) -> None:
     lines = "".join(f'{{"m":{{"k{i}":"12:00:00%s"}}}}\n' for i in range(400))
-    kept, cut = (columns(infer(write(tmp_path / "t.json", lines.replace("%s", d)))) for d in (".123", ".1234"))
+    kept, cut = (
+        columns(infer(write(tmp_path / "t.json", lines.replace("%s", d)))) for d in (".123", ".1234")
+    )
     assert (kept, cut) == ("m MAP<STRING, TIME(3)>", "m MAP<STRING, STRING>")

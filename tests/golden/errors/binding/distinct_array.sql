@@ -1,1 +1,0 @@
-SELECT DISTINCT a, ARRAY[a] AS b FROM t;
