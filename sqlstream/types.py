@@ -83,6 +83,11 @@ class LogicalType(msgspec.Struct, frozen=True, omit_defaults=True):
             return self
         return msgspec.structs.replace(self, time_attribute=TimeAttribute.NONE)
 
+    @property
+    def parts(self) -> tuple[LogicalType, ...]:
+        """The types of what its values consist of."""
+        return tuple(t for t in (self.key, self.element, *(f.type for f in self.fields)) if t is not None)
+
     def same_as(self, other: LogicalType) -> bool:
         """Equal but for nullability and time attribute, at every depth."""
         return _erase(self) == _erase(other)
@@ -221,6 +226,7 @@ STRING_ROOTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 BINARY_ROOTS = (TypeRoot.BINARY, TypeRoot.VARBINARY)
 TIMESTAMP_ROOTS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 NESTED_ROOTS = (TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.ROW)
+CONSTRUCTED_ROOTS = (*NESTED_ROOTS, TypeRoot.MULTISET)
 
 
 def is_integer(t: LogicalType) -> bool:

@@ -36,7 +36,7 @@ from sqlstream.types import LogicalType, TypeRoot
 
 Row = tuple[Any, ...]
 
-_UNHASHABLE = (*sql.NESTED_ROOTS, TypeRoot.MULTISET)
+_UNHASHABLE = sql.CONSTRUCTED_ROOTS
 
 
 def python_rows(batch: pa.RecordBatch, schema: Schema) -> list[Row]:

@@ -30,8 +30,7 @@ def require_group_key(expression: Expression, place: str, span: Span | None) -> 
 
 def _has_keys_alone(t: LogicalType) -> bool:
     if t.root in (TypeRoot.ARRAY, TypeRoot.ROW):
-        parts = (*([t.element] if t.element is not None else ()), *(f.type for f in t.fields))
-        return all(map(_has_keys_alone, parts))
+        return all(map(_has_keys_alone, t.parts))
     return t.root not in NESTED
 
 

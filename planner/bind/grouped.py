@@ -33,7 +33,7 @@ from sqlstream.function_ref import FunctionRef
 from sqlstream.functions import AGGREGATE_FUNCTIONS
 from sqlstream.functions.user import aggregate_signature
 from sqlstream.schema import Field, Schema
-from sqlstream.types import INT, NESTED_ROOTS, LogicalType, TypeRoot
+from sqlstream.types import CONSTRUCTED_ROOTS, INT, LogicalType
 
 
 @dataclasses.dataclass(frozen=True)
@@ -186,7 +186,7 @@ class GroupedBinder(ScalarBinder):
             )
         if node.args.get("is_distinct"):
             for arg, written in zip(args, arguments, strict=True):
-                if arg.type.root not in (*NESTED_ROOTS, TypeRoot.MULTISET):
+                if arg.type.root not in CONSTRUCTED_ROOTS:
                     require_key(arg, f"{name}(DISTINCT …)", self.span(written))
         result, wanted = resolve_types(function, args, span)
         check_percentages(node, args, span)

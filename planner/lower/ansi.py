@@ -34,8 +34,7 @@ def operated(call: Call, args: list[exp.Expr], title: str) -> exp.Expr:
 
 
 def _holds_map(t: LogicalType) -> bool:
-    parts = (*([t.element] if t.element is not None else ()), *(f.type for f in t.fields))
-    return t.root in (TypeRoot.MAP, TypeRoot.MULTISET) or any(map(_holds_map, parts))
+    return t.root in (TypeRoot.MAP, TypeRoot.MULTISET) or any(map(_holds_map, t.parts))
 
 
 AGGREGATES = {

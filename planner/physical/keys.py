@@ -17,7 +17,7 @@ from sqlstream.specs import (
     Spec,
     WindowAggregateSpec,
 )
-from sqlstream.types import NESTED_ROOTS, LogicalType, TypeRoot
+from sqlstream.types import CONSTRUCTED_ROOTS, LogicalType
 
 KEY_COLUMNS_MAX = 64
 _SIMPLE = "group, join or distribute by columns of simple types"
@@ -53,7 +53,7 @@ def _check(schema: Schema, columns: tuple[int, ...], what: str, hint: str, span:
     _check_count(columns, what, span)
     for column in columns:
         field = schema.fields[column]
-        if field.type.root in (*NESTED_ROOTS, TypeRoot.MULTISET):
+        if field.type.root in CONSTRUCTED_ROOTS:
             message = f"a value of type {shown(field.type)} cannot be {what}"
             raise UserError("SS3090", message, span=span, hint=hint)
 

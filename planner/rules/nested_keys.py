@@ -12,7 +12,7 @@ from planner.rules.correlated_conditions import selected
 from sqlstream import types as sql
 from sqlstream.expressions import AggregateCall, Call, Expression, InputRef, conjunction, conjuncts
 from sqlstream.schema import Field, Schema
-from sqlstream.types import BOOLEAN, LogicalType, TypeRoot
+from sqlstream.types import BOOLEAN, LogicalType
 
 ENCODED = "KEY_BYTES"
 _EQUALITIES = ("=", "IS NOT DISTINCT FROM")
@@ -120,4 +120,4 @@ def _nested(node: RelationalNode, columns: Sequence[int]) -> list[int]:
 
 
 def _is_nested(t: LogicalType) -> bool:
-    return t.root in (*sql.NESTED_ROOTS, TypeRoot.MULTISET)
+    return t.root in sql.CONSTRUCTED_ROOTS

@@ -12,7 +12,7 @@ from sqlstream import types as sql
 from sqlstream.types import LogicalType, TypeRoot
 
 Writer = Callable[[pa.Array], pa.Array]
-NESTED = frozenset((*sql.NESTED_ROOTS, TypeRoot.MULTISET))
+NESTED = frozenset(sql.CONSTRUCTED_ROOTS)
 
 
 def nested_writer(source: LogicalType, writer_of: Callable[[LogicalType], Writer]) -> Writer:

@@ -7,7 +7,7 @@ import pyarrow as pa
 from sqlstream import types as sql
 from sqlstream.types import (
     BINARY_ROOTS,
-    NESTED_ROOTS,
+    CONSTRUCTED_ROOTS,
     STRING_ROOTS,
     LogicalType,
     TypeRoot,
@@ -77,7 +77,7 @@ def may_be_declared(stored: pa.DataType, t: LogicalType) -> bool:
         return True
     if pa.types.is_dictionary(stored):
         return may_be_declared(stored.value_type, t)
-    if t.root not in (*NESTED_ROOTS, TypeRoot.MULTISET):
+    if t.root not in CONSTRUCTED_ROOTS:
         return _kind_of_stored(stored) == _kind_of(t)
     if t.root is TypeRoot.ROW:
         if not pa.types.is_struct(stored):

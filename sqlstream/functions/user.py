@@ -74,7 +74,7 @@ def _converts(given: LogicalType, wanted: LogicalType) -> bool:
     plain = wanted.with_nullable(True)
     if given.root is TypeRoot.NULL or given.with_nullable(True).same_as(plain):
         return True
-    if given.root is wanted.root and given.root in (*sql.NESTED_ROOTS, TypeRoot.MULTISET):
+    if given.root is wanted.root and given.root in sql.CONSTRUCTED_ROOTS:
         return str(_without_constraints(given)) == str(_without_constraints(wanted))
     if sql.is_numeric(given) and wanted.root in _FROM_NUMBERS:
         return not (given.root in sql.APPROXIMATE_ROOTS and wanted.root is TypeRoot.DECIMAL)
