@@ -36,10 +36,10 @@ data: setup ## fetch the whole year of flights and weather (336,776 flights)
 	  $(BIN)/python queries/make_data.py queries/data/full; fi
 
 test: setup browser postgres ## run all tests but a long tail (fixed seeds, a share of the examples)
-	@$(BIN)/python -m pytest -rs -m 'not slow' --examples 30 -n $(WORKERS) --dist loadfile $(HANGS)
+	@$(BIN)/python -m pytest -rsfE -m 'not slow' --examples 30 -n $(WORKERS) --dist loadfile $(HANGS)
 
 test-all: setup browser postgres ## run every test
-	@$(BIN)/python -m pytest -rs -n $(WORKERS) --dist loadfile
+	@$(BIN)/python -m pytest -rsfE -n $(WORKERS) --dist loadfile
 
 check: check-static ## format, lint, types, imports, unit and golden tests
 	@$(BIN)/python -m pytest tests/unit tests/golden -m 'not slow' --examples 30 -n $(WORKERS) --dist loadfile
