@@ -39,7 +39,7 @@ class AggregateFunction(Generic[A, R]):
 
     The accumulator is a value of the declared `accumulator_type` (a number, a str, a list, a dict of a MAP, a dict of a ROW's
     fields …), which the engine keeps, writes into checkpoints and reads back. `accumulate` and `retract` return the accumulator
-    after the row: a new value, or the one that they have modified.
+    after the row: a new value, or the one that they have modified, which a list or dict is without a `return` too.
     Without `retract` the aggregate takes rows that are only added; without `merge` it is computed in one phase.
     """
 

@@ -73,6 +73,16 @@ async def never(n: int) -> int:
     return n
 
 
+@udf
+def interrupting(n: int) -> int:
+    raise KeyboardInterrupt
+
+
+@udf
+async def cancelling(n: int) -> int:
+    raise asyncio.CancelledError
+
+
 def _inner(n: int) -> int:
     return 10 // (n - 3)
 
@@ -101,6 +111,17 @@ def words(text: str) -> Iterator[tuple[str, int]]:
 @udtf(result_types="INT")
 def up_to(n):
     return range(n)
+
+
+@udf
+def total(values: list[int]) -> int:
+    return sum(values)
+
+
+@udtf
+def endless(n: int) -> Iterator[int]:
+    while True:
+        yield n
 
 
 def undecorated(n: int) -> int:
@@ -144,3 +165,23 @@ class Seen(AggregateFunction):
 
     def get_value(self, acc: list[int]) -> str:
         return ",".join(map(str, sorted(acc)))
+
+
+@udaf(accumulator_type="ARRAY<BIGINT>", result_type="BIGINT")
+class InPlace(AggregateFunction):
+    """A sum, whose methods change the accumulator and return nothing."""
+
+    def create_accumulator(self) -> list[int]:
+        return [0]
+
+    def accumulate(self, acc: list[int], v: int) -> None:
+        acc[0] += v
+
+    def retract(self, acc: list[int], v: int) -> None:
+        acc[0] -= v
+
+    def merge(self, acc: list[int], other: list[int]) -> None:
+        acc[0] += other[0]
+
+    def get_value(self, acc: list[int]) -> int:
+        return acc[0]

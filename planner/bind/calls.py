@@ -125,6 +125,9 @@ def unknown_function(name: str, span: Span | None, arguments: Sequence[str] | No
     if name in ("GROUPING", "GROUPING_ID", "GROUP_ID"):
         hint = "use it in a SELECT with GROUP BY, in SELECT, HAVING or ORDER BY"
         return UserError("SS3441", f"{name} has no place here", span=span, hint=hint)
+    if is_operator(name) and (operator := SCALAR_FUNCTIONS.get(name)) is not None:
+        hint = f"write {operator.usage}"
+        return UserError("SS2005", f"{name} is an operator and no function", span=span, hint=hint)
     if name in FLINK_FUNCTIONS:
         return UserError("SS3001", f"function {name} is not supported yet", span=span, hint=_LIST_HINT)
     message, hint = f'function "{name}" does not exist', _closest(name, arguments)

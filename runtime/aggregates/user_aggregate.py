@@ -72,7 +72,7 @@ class UserAggregate(Accumulator):
     def created(self) -> Any:
         try:
             return self.aggregate.create_accumulator()
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             raise failed(self.ref, error, [], "create_accumulator") from error
 
     def added(self, accumulator: Any, row: tuple[Any, ...]) -> Any:
@@ -80,16 +80,16 @@ class UserAggregate(Accumulator):
         if accumulator is _EMPTY:
             accumulator = self.created()
         try:
-            return self.aggregate.accumulate(accumulator, *row)
-        except (Exception, SystemExit) as error:
+            return _changed(accumulator, self.aggregate.accumulate(accumulator, *row))
+        except BaseException as error:
             raise failed(self.ref, error, list(row), "accumulate") from error
 
     def retracted(self, accumulator: Any, row: tuple[Any, ...]) -> Any:
         if accumulator is _EMPTY:
             accumulator = self.created()
         try:
-            return self.aggregate.retract(accumulator, *row)
-        except (Exception, SystemExit) as error:
+            return _changed(accumulator, self.aggregate.retract(accumulator, *row))
+        except BaseException as error:
             raise failed(self.ref, error, list(row), "retract") from error
 
     def value(self, accumulator: Any) -> Any:
@@ -97,7 +97,7 @@ class UserAggregate(Accumulator):
             accumulator = self.created()
         try:
             return self.aggregate.get_value(accumulator)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             raise failed(self.ref, error, [], "get_value") from error
 
     def merge(self, slots: Array, columns: list[pa.Array]) -> None:
@@ -110,8 +110,8 @@ class UserAggregate(Accumulator):
                 values[slot] = other
                 continue
             try:
-                values[slot] = self.aggregate.merge(own, other)
-            except (Exception, SystemExit) as error:
+                values[slot] = _changed(own, self.aggregate.merge(own, other))
+            except BaseException as error:
                 raise failed(self.ref, error, [], "merge") from error
 
     def load(self, slots: Array, columns: list[pa.Array]) -> None:
@@ -151,6 +151,11 @@ class UserAggregate(Accumulator):
         step = max(1, len(self._values) // _SAMPLE)
         sample = [_size(v) for v in self._values[::step]]
         return int(8 * len(self._values) + sum(sample) / len(sample) * len(self._values))
+
+
+def _changed(accumulator: Any, returned: Any) -> Any:
+    """What a method has made of an accumulator: one that changes a list or dict in place may return nothing."""
+    return accumulator if returned is None and isinstance(accumulator, list | dict) else returned
 
 
 class _Empty:

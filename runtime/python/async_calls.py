@@ -69,7 +69,11 @@ class AsyncCalls:
                 f"Python function {self._ref.name} took longer than {self._timeout_s:g} s",
                 hint=f"SET '{TIMEOUT}' to a longer time, or have the function answer sooner",
             ) from None
-        except (Exception, SystemExit) as error:
+        except asyncio.CancelledError as error:
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise
+            raise failed(self._ref, error, list(args)) from error
+        except BaseException as error:
             raise failed(self._ref, error, list(args)) from error
 
     async def _attempt(self, args: tuple[Any, ...]) -> Any:

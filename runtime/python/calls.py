@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.kernel import Datum, Kernel, as_array, null_mask
-from runtime.python.loading import install_hint, load_target
+from runtime.python.loading import install_hint, load_target, raise_interrupt
 from runtime.python.traceback_text import user_traceback
 from runtime.python.values import arrow_values, python_values, shown
 from sqlstream.arrow import to_arrow_type
@@ -102,7 +102,7 @@ def _by_row(ref: FunctionRef, target: Callable[..., Any], result: LogicalType) -
         try:
             # As far as it comes: the length tells the row that failed.
             found.extend(map(target, *columns) if columns else (target() for _ in range(rows)))
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             raise failed(ref, error, _row_of(args, len(found), rows)) from error
         return arrow_values(found, result, ref.name)
 
@@ -124,7 +124,7 @@ def _by_batch(ref: FunctionRef, target: Callable[..., Any], result: LogicalType)
         given = [] if not ref.parameters else [as_array(a, rows) for a in args]
         try:
             found = target(*given)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             raise failed(ref, error, []) from error
         if isinstance(found, pa.ChunkedArray):
             found = found.combine_chunks()
@@ -154,8 +154,8 @@ def _by_batch(ref: FunctionRef, target: Callable[..., Any], result: LogicalType)
     return compute
 
 
-def _wrong(ref: FunctionRef, what: str, detail: str = "") -> UserError:
-    hint = "return a pyarrow.Array of the declared result type, with a value for each row"
+def _wrong(ref: FunctionRef, what: str, detail: str = "", hint: str = "") -> UserError:
+    hint = hint or "return a pyarrow.Array of the declared result type, with a value for each row"
     return UserError("SS5131", f"Python function {ref.name} {what}", detail=detail[:500], hint=hint)
 
 
@@ -175,11 +175,12 @@ def _table(call: Call, ref: FunctionRef, target: Callable[..., Any]) -> Compute:
                 if made is not None:
                     items.extend(itertools.islice(made, TABLE_ROWS_MAX + 1 - before))
                 if len(items) > TABLE_ROWS_MAX:
-                    raise _wrong(ref, f"makes more than {TABLE_ROWS_MAX:,} rows of one batch")
+                    hint = "end the generator; fewer rows are a batch with a smaller 'execution.batch-rows'"
+                    raise _wrong(ref, f"makes more than {TABLE_ROWS_MAX:,} rows of one batch", hint=hint)
                 counts.append(len(items) - before)
         except UserError:
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             raise failed(ref, error, _row_of(args, len(counts), rows)) from error
         offsets = np.zeros(len(counts) + 1, dtype=np.int32)
         np.cumsum(counts, out=offsets[1:])
@@ -221,7 +222,8 @@ def _split(items: list[Any], ref: FunctionRef) -> list[list[Any]]:
 
 
 def failed(ref: FunctionRef, error: BaseException, row: list[Any], method: str = "") -> UserError:
-    """SS5130, to be raised, for an exception of the user's code."""
+    """SS5130, to be raised, for an exception of the user's code, of whatever class."""
+    raise_interrupt(error)
     called = f"{ref.name}.{method}" if method else ref.name
     said = (str(error).splitlines() or [""])[0][:300]
     arguments = f" for ({', '.join(map(shown, row))})" if row else ""

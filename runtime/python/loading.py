@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from runtime.python.environment import import_object
@@ -44,7 +45,8 @@ def load_function(module: str, attribute: str, code: str) -> UserFunction:
             message = f'Python module "{module}" has no "{attribute}"'
             raise UserError(code, message, hint="name a function that the module defines") from None
         raise _failed(name, error, code) from error
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        raise_interrupt(error)
         raise _failed(name, error, code) from error
     if not isinstance(found, UserFunction):
         hint = "decorate it: from sqlstream import udf, then @udf(result_type='BIGINT') above the function"
@@ -60,6 +62,12 @@ def _failed(name: str, error: BaseException, code: str) -> UserError:
         detail=user_traceback(error),
         hint=install_hint(error) or "correct the module, or install what it imports",
     )
+
+
+def raise_interrupt(error: BaseException) -> None:
+    """Pass Ctrl-C on, which Python raises in the main thread. In every other thread it is the code that has raised it."""
+    if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+        raise error
 
 
 def install_hint(error: BaseException) -> str:

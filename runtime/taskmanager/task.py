@@ -152,7 +152,7 @@ class Task:
                 self._environment.report(TaskStateChanged(execution_id, ExecutionState.RUNNING))
                 self._process()
                 committables = self._finish()
-            except Exception:
+            except BaseException:
                 # What sinks have prepared they do not remove: the job does.
                 committables = self._opened.committables()
                 self._give_up()
@@ -162,7 +162,9 @@ class Task:
             # The consumer of our rows has ended. The JobManager gets the cause and then cancels this
             # task.
             self._cancellation.wait()
-        except Exception as error:  # the thread's boundary: every failure becomes data
+        except (
+            BaseException
+        ) as error:  # the thread's boundary: every failure becomes data, a library's panic too
             if not self._cancellation.is_requested:
                 self._cancellation.close_outputs()
                 return TaskStateChanged(

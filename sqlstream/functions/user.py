@@ -75,20 +75,8 @@ def _converts(given: LogicalType, wanted: LogicalType) -> bool:
     if given.root is TypeRoot.NULL or given.with_nullable(True).same_as(plain):
         return True
     if given.root is wanted.root and given.root in sql.CONSTRUCTED_ROOTS:
-        return str(_without_constraints(given)) == str(_without_constraints(wanted))
+        return len(given.fields) == len(wanted.fields) and all(map(_converts, given.parts, wanted.parts))
     if sql.is_numeric(given) and wanted.root in _FROM_NUMBERS:
         return not (given.root in sql.APPROXIMATE_ROOTS and wanted.root is TypeRoot.DECIMAL)
     found = common_type((plain, given.with_nullable(True)))
     return found is not None and found.root is wanted.root
-
-
-def _without_constraints(t: LogicalType) -> LogicalType:
-    import msgspec
-
-    return msgspec.structs.replace(
-        t,
-        nullable=True,
-        element=None if t.element is None else _without_constraints(t.element),
-        key=None if t.key is None else _without_constraints(t.key),
-        fields=tuple(msgspec.structs.replace(f, type=_without_constraints(f.type)) for f in t.fields),
-    )

@@ -63,6 +63,7 @@ def test_every_function_that_can_be_called_is_described() -> None:
         ("DESCRIBE CONNECTOR fyles", "SS4004", 'did you mean "files"?'),
         ("DESCRIBE FORMAT cvs", "SS4004", 'did you mean "csv"?'),
         ("DESCRIBE FUNCTION uper", "SS2005", 'did you mean "UPPER"?'),
+        ("DESCRIBE FUNCTION CASE", "SS2005", "write CASE WHEN condition THEN"),
         ("DESCRIBE FUNCTION NTILE", "SS3004", "write NTILE(buckets) OVER"),
         ("DESCRIBE CONNECTOR", "SS2001", ""),
     ],

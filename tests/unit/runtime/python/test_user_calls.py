@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,49 @@ def test_errors_say_what_the_function_did(name: str, values: list[int], code: st
             "_inner",
         ]
         assert lines[-1].startswith("ZeroDivisionError:")
+
+
+@pytest.mark.parametrize(
+    ("name", "raised"), [("interrupting", "KeyboardInterrupt"), ("cancelling", "CancelledError")]
+)
+def test_what_is_no_exception_is_a_failure_of_the_function_too(name: str, raised: str) -> None:
+    """In a task, whose thread it would end without a word."""
+    with ThreadPoolExecutor(1) as thread, pytest.raises(UserError) as caught:
+        thread.submit(called, name, ([7], BIGINT)).result()
+    assert caught.value.code == "SS5130"
+    assert caught.value.message == f"Python function {name} failed for (7): {raised}"
+
+
+def test_a_generator_without_an_end_is_told_how_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.python.calls.TABLE_ROWS_MAX", 100)
+    with pytest.raises(UserError) as caught:
+        called("endless", ([1], BIGINT))
+    assert caught.value.message.endswith("makes more than 100 rows of one batch")
+    assert caught.value.hint.startswith("end the generator")
+
+
+def test_elements_are_cast_as_values_are() -> None:
+    signature = scalar_signature(ref_of("total"))
+    for given, taken in (
+        ("ARRAY<INT NOT NULL>", "ARRAY<BIGINT>"),
+        ("ARRAY<DOUBLE>", None),
+        ("ARRAY<ARRAY<INT>>", None),
+    ):
+        coerced = signature.coerce((parse_type(given),))
+        assert (coerced and str(coerced[0])) == taken
+
+
+def test_an_aggregate_may_change_its_accumulator_in_place() -> None:
+    call = AggregateCall("inplace", (0,), BIGINT, ref=ref_of("InPlace"))
+    local, merged = (make_accumulator(call, (BIGINT,), True) for _ in range(2))
+    for accumulator in (local, merged):
+        accumulator.resize(2)
+        for values, signs in (([1, 2, 3], [1, 1, 1]), ([2], [-1])):
+            accumulator.accumulate(
+                np.zeros(len(values), np.int64), [pa.array(values)], np.array(signs, np.int8)
+            )
+    merged.merge(np.arange(2), local.columns(np.arange(2)))
+    assert merged.results(np.arange(2)).to_pylist() == [8, 0]
 
 
 def test_a_failed_call_is_made_again_where_that_is_set() -> None:
