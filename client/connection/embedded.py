@@ -123,10 +123,12 @@ class EmbeddedConnection:
         if not is_first:
             return
         forget(self)
-        for result in results:
-            result.close()
-        if self._close_cluster is not None:
-            self._close_cluster()
+        with contextlib.ExitStack() as closing:
+            # All of them, also where one fails.
+            if self._close_cluster is not None:
+                closing.callback(self._close_cluster)
+            for result in results:
+                closing.callback(result.close)
 
     def __enter__(self) -> EmbeddedConnection:
         return self
@@ -184,8 +186,14 @@ class EmbeddedResult:
             self._job.cancel()
 
     def close(self) -> None:
-        if self.kind is ResultKind.QUERY:
+        if self.kind is not ResultKind.QUERY:
+            return
+        try:
             self.cancel()
+        except UserError as error:
+            # A cluster forgets jobs that have ended ("jobstore.max-capacity").
+            if error.code != "SS6009":
+                raise
 
     def __enter__(self) -> EmbeddedResult:
         return self

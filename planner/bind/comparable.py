@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from planner.bind.casts import plain
 from sqlstream.errors import Span, UserError
-from sqlstream.expressions import Expression
+from sqlstream.expressions import Call, Expression, Literal
 from sqlstream.functions.comparison import NESTED
-from sqlstream.types import LogicalType, TypeRoot
+from sqlstream.types import BOOLEAN, INT, LogicalType, TypeRoot
 
 
 def require_key(expression: Expression, place: str, span: Span | None) -> Expression:
@@ -36,18 +36,40 @@ def _has_keys_alone(t: LogicalType) -> bool:
 
 def require_order(expression: Expression, span: Span | None) -> Expression:
     """`expression`, which ORDER BY sorts by; UserError SS2008 for a collection, a VARIANT or a BITMAP, which have
-    no order."""
-    if expression.type.root in (
-        TypeRoot.ARRAY,
-        TypeRoot.MAP,
-        TypeRoot.MULTISET,
-        TypeRoot.VARIANT,
-        TypeRoot.BITMAP,
-    ):
+    no order, and for a ROW with one."""
+    if not _has_order(expression.type):
         raise UserError(
             "SS2008",
             f"ORDER BY takes no value of type {plain(expression.type)}",
             span=span,
-            hint="sort by an element of it",
+            hint="sort by a field of it"
+            if expression.type.root is TypeRoot.ROW
+            else "sort by an element of it",
         )
     return expression
+
+
+def _has_order(t: LogicalType) -> bool:
+    if t.root is TypeRoot.ROW:
+        return all(map(_has_order, t.parts))
+    return t.root not in NESTED
+
+
+Ordering = tuple[Expression, bool, bool]
+"""A value to sort by, whether it is descending, and whether NULLs come first."""
+
+
+def field_orders(by: Ordering) -> list[Ordering]:
+    """What to sort by instead of a ROW: whether it is NULL, then its fields, of which NULL is the lowest value."""
+    row, is_descending, is_nulls_first = by
+    if row.type.root is not TypeRoot.ROW:
+        return [by]
+    found: list[Ordering] = []
+    if row.type.nullable:
+        test = "IS NOT NULL" if is_nulls_first else "IS NULL"
+        found.append((Call(test, (row,), BOOLEAN.not_null()), False, False))
+    for place, field in enumerate(row.type.fields):
+        t = field.type.with_nullable(field.type.nullable or row.type.nullable)
+        value = Call("FIELD", (row, Literal(place, INT.not_null())), t)
+        found += field_orders((value, is_descending, not is_descending))
+    return found

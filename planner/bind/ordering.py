@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.bind.comparable import require_order
+from planner.bind.comparable import field_orders, require_order
 from planner.bind.namespace import Namespace
 from planner.bind.over import append_columns
 from planner.bind.scalar import ScalarBinder
@@ -63,6 +63,7 @@ def bind_limit(
     """A Sort over `node` when the query has an order or a limit, then a Project to the first `width` columns."""
     fetch = _row_count(query.args.get("limit"), "LIMIT", namespace)
     offset = _row_count(query.args.get("offset"), "OFFSET", namespace)
+    node, order = _without_rows(node, order)
     if order or fetch >= 0 or offset > 0:
         span = namespace.span(query.args.get("order") or query.args.get("limit") or query.args.get("offset"))
         node = Sort(
@@ -77,6 +78,22 @@ def bind_limit(
         schema=Schema(fields),
         span=node.span,
     )
+
+
+def _without_rows(
+    node: RelationalNode, order: tuple[SortKey, ...]
+) -> tuple[RelationalNode, tuple[SortKey, ...]]:
+    """The node with columns for the fields of rows that it is sorted by, and the order by these."""
+    types = node.schema.types
+    by = [
+        found
+        for key in order
+        for found in field_orders(
+            (InputRef(key.column, types[key.column]), key.is_descending, key.is_nulls_first)
+        )
+    ]
+    wide, indexes = append_columns(node, [expression for expression, _, _ in by])
+    return wide, tuple(SortKey(index, *flags) for index, (_, *flags) in zip(indexes, by, strict=True))
 
 
 def _row_count(clause: exp.Expr | None, name: str, namespace: Namespace) -> int:

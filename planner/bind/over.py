@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from planner.bind.calls import check_argument_count, resolve_types
 from planner.bind.casts import cast_to
-from planner.bind.comparable import require_group_key, require_key, require_order
+from planner.bind.comparable import field_orders, require_group_key, require_key, require_order
 from planner.bind.frames import bind_frame, constant_count
 from planner.bind.scalar import ScalarBinder
 from planner.bind.user_functions import user_function
@@ -201,12 +201,15 @@ class _OverBinder:
         keys, ordered = over.args.get("partition_by") or (), over.args.get("order_by") or ()
         partition = tuple(require_group_key(binder.bind(e), "PARTITION BY", binder.span(e)) for e in keys)
         sorted_by = tuple(
-            (
-                require_order(binder.bind(o.this), binder.span(o.this)),
-                bool(o.args.get("desc")),
-                bool(o.args.get("nulls_first")),
-            )
+            by
             for o in ordered
+            for by in field_orders(
+                (
+                    require_order(binder.bind(o.this), binder.span(o.this)),
+                    bool(o.args.get("desc")),
+                    bool(o.args.get("nulls_first")),
+                )
+            )
         )
         args, result, number = self._arguments()
         frame = RUNNING

@@ -198,3 +198,5 @@ SELECT x.a, y.b FROM (VALUES (1), (2), (NULL)) AS x(a) FULL JOIN (VALUES (1), (N
 SELECT `a b`, `ü` || ' 你好', CHAR_LENGTH('😀a') FROM (SELECT id AS `a b`, name AS `ü` FROM emp) q WHERE `a b` < 3 -- duckdb: SELECT id, name || ' 你好', 2 FROM emp WHERE id < 3
 SELECT * FROM (SELECT name, salary FROM emp ORDER BY salary LIMIT 2) a UNION ALL (SELECT name, salary FROM emp ORDER BY salary DESC, name LIMIT 1)
 SELECT DISTINCT dept, COUNT(*) OVER (PARTITION BY dept), SUM(DISTINCT mgr) OVER () FROM emp
+SELECT name, RANK() OVER (ORDER BY ROW(dept, mgr) DESC), COUNT(*) OVER (ORDER BY ROW(dept, ROW(mgr))) FROM emp -- duckdb: SELECT name, RANK() OVER (ORDER BY dept DESC NULLS LAST, mgr DESC NULLS LAST), COUNT(*) OVER (ORDER BY dept NULLS FIRST, mgr NULLS FIRST) FROM emp
+SELECT name FROM emp ORDER BY ROW(dept, name) DESC LIMIT 4 -- duckdb: SELECT name FROM emp ORDER BY dept DESC NULLS LAST, name DESC LIMIT 4

@@ -44,3 +44,15 @@ def test_an_insert_is_waited_for_counted_and_told_of(
     cursor.execute("DROP TABLE t")
     cursor.execute("DROP TABLE broken")
     assert (cursor.rowcount, cursor.messages) == (-1, [])
+
+
+def test_a_connection_closes_when_its_cluster_has_forgotten_a_job() -> None:
+    with sqlstream.connect("embedded://", config={"jobstore.max-capacity": "2"}) as connection:
+        failed = connection.cursor()
+        with pytest.raises(sqlstream.Error, match="division by zero") as held:
+            failed.execute("SELECT 1 / n FROM (VALUES (0)) AS v (n)").fetchall()
+        other = connection.cursor()
+        other.execute("CREATE TABLE g (n INT) WITH ('connector' = 'datagen', 'number-of-rows' = '1')")
+        for _ in range(3):
+            other.execute("SELECT n FROM g").fetchall()
+    assert held is not None
