@@ -70,7 +70,7 @@ def plan_window_tvf(planning: Planning, source: PhysicalNode, node: WindowTvf) -
 
 
 def _require_row_time(source: PhysicalNode, node: WindowTvf) -> None:
-    """UserError SS3011 for sessions by processing time of rows that are retracted: a retraction comes at another time than its row."""
+    """UserError SS3011 for sessions by processing time over updating rows: a retraction comes at another time than its row."""
     if node.window.is_event_time:
         return
     raise UserError(

@@ -59,8 +59,8 @@ class WindowTvfSpec(OperatorSpec, frozen=True, tag="window_tvf"):
 
     TUMBLE, HOP and CUMULATE: rows keep their order; a row of HOP appears once for each of its windows, earliest first.
     SESSION: the rows of a session of the columns `keys` are output when it closes (watermark >= end - 1; processing time >= end).
-    A row is late when it extends no open session and its own would be closed: dropped and counted. By event time rows may be retracted
-    until they are output.
+    A row is late when it extends no open session and its own would be closed: dropped and counted. By event time rows may be
+    retracted until they are output.
     """
 
     window: WindowSpec

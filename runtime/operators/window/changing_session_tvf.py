@@ -33,10 +33,10 @@ class _Found(NamedTuple):
 class ChangingSessionTvf(ClosingOperator):
     """Emits the rows that are left of a session when it closes, each once, session by session as they end: insertions alone.
 
-    A retraction takes its row away, which may make a session shorter or cut it in two, and such a part may end before the
-    watermark: it is emitted with the next watermark, and the watermark is held back for it, before the first end that a part can have.
-    State: the rows of open sessions with their counts. A row is late when it extends no open session and its own would be closed, a
-    retraction when its row is not there any more: dropped and counted.
+    A retraction takes its row away, which may make a session shorter or cut it in two. A part that ends before the watermark is
+    emitted with the next one; so the watermark that goes on is held back, before the first end that a part can have.
+    State: the rows of open sessions with their counts. A row is late when it extends no open session and its own would be
+    closed, a retraction when its row is not there any more: dropped and counted.
     """
 
     def __init__(self, spec: WindowTvfSpec, context: OperatorContext) -> None:
