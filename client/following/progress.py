@@ -65,7 +65,7 @@ class Progress:
                 metrics = self._metrics()
             except SqlStreamError:
                 return
-            restarts = metrics.total.get("numRestarts", 0)
+            restarts = int(metrics.total.get("numRestarts", 0))
             if (metrics.failure is None and restarts <= told) or self._stop.is_set():
                 continue
             self._line.say(restarts_text(self._name, time.monotonic() - started, restarts, metrics.failure))
