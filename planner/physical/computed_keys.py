@@ -129,14 +129,18 @@ def _separated(part: Expression, left_count: int) -> tuple[Expression, Expressio
 
 def _terms(value: Expression, sign: int) -> Iterator[tuple[Expression, int]]:
     """The terms of a sum, all of its type, with 1 or -1."""
-    if isinstance(value, Call) and value.function in ("+", "-") and len(value.args) >= 2:
-        if all(a.type.root is value.type.root for a in value.args):
-            first, *others = value.args
-            yield from _terms(first, sign)
-            for other in others:
-                yield from _terms(other, sign if value.function == "+" else -sign)
-            return
-    yield value, sign
+    if (
+        not isinstance(value, Call)
+        or value.function not in ("+", "-")
+        or len(value.args) < 2
+        or any(a.type.root is not value.type.root for a in value.args)
+    ):
+        yield value, sign
+        return
+    first, *others = value.args
+    yield from _terms(first, sign)
+    for other in others:
+        yield from _terms(other, sign if value.function == "+" else -sign)
 
 
 def _sum(terms: list[tuple[Expression, int]]) -> Expression:

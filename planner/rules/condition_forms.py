@@ -1,4 +1,4 @@
-"""Conditions as plain conjuncts where they say the same in other words, so that other rules find equalities and filters in them."""
+"""Conditions as plain conjuncts where they say the same in other words: other rules find equalities and filters in these."""
 
 from __future__ import annotations
 

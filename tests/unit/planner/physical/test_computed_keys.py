@@ -10,7 +10,8 @@ from plan_harness import compile_script
 from planner.physical.node import PhysicalNode
 
 COLUMNS = """k INT, big BIGINT, small SMALLINT, d DOUBLE, f FLOAT, dec DECIMAL(10, 2), dec2 DECIMAL(12, 4), s STRING, c CHAR(3),
-    ts TIMESTAMP(3), ts6 TIMESTAMP(6), l TIMESTAMP_LTZ(3), dt DATE, tm TIME(0), bo BOOLEAN, bin BYTES, ar ARRAY<INT>, r ROW<x INT>"""
+    ts TIMESTAMP(3), ts6 TIMESTAMP(6), l TIMESTAMP_LTZ(3), dt DATE, tm TIME(0), bo BOOLEAN, bin BYTES,
+    ar ARRAY<INT>, r ROW<x INT>"""
 TABLES = "".join(f"CREATE TABLE {name} ({COLUMNS}) WITH ('connector' = 'table');" for name in ("a", "b"))
 
 
@@ -86,7 +87,10 @@ def test_what_is_a_key(condition: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("sql", "keys"),
     [
-        ("SELECT k FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.ts + INTERVAL '1' DAY = a.ts)", ["ts = $key0 |"]),
+        (
+            "SELECT k FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.ts + INTERVAL '1' DAY = a.ts)",
+            ["ts = $key0 |"],
+        ),
         ("SELECT k FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.ts6 = a.ts)", ["$key0 = ts6 |"]),
         ("SELECT k, (SELECT MAX(k) FROM b WHERE b.ts = a.ts6) FROM a", ["ts6 = $key2 |"]),
     ],
@@ -105,6 +109,24 @@ def test_an_interval_join_has_the_moved_time_as_key_where_it_has_no_other() -> N
     times = "k INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts"
     tables = "".join(f"CREATE TABLE {n} ({times}) WITH ('connector' = 'table');" for n in ("x", "y"))
     for more, keys in (("", "ts = $key0"), (" AND x.k = y.k", "k = k")):
-        (text,) = descriptions(f"{tables} SELECT x.k FROM x JOIN y ON x.ts = y.ts + INTERVAL '1' MINUTE{more}")
+        (text,) = descriptions(
+            f"{tables} SELECT x.k FROM x JOIN y ON x.ts = y.ts + INTERVAL '1' MINUTE{more}"
+        )
         assert f"where=[{keys}]" in text
         assert "60000 ms <= ts - ts <= 60000 ms" in text
+
+
+def test_moved_times_are_keys_of_lookups_and_of_versions() -> None:
+    tables = """
+        CREATE TABLE o (day TIMESTAMP(6), ts TIMESTAMP(3), p AS PROCTIME(), WATERMARK FOR ts AS ts) WITH ('connector' = 'table');
+        CREATE TABLE d (day TIMESTAMP(6), x INT) WITH ('connector' = 'keyed');
+        CREATE TABLE v (day TIMESTAMP(6), ts TIMESTAMP(3), x INT, PRIMARY KEY (day) NOT ENFORCED, WATERMARK FOR ts AS ts)
+          WITH ('connector' = 'table');
+        """
+    moved = "= o.day + INTERVAL '1' DAY"
+    (looked_up,) = descriptions(
+        f"{tables} SELECT x FROM o JOIN d FOR SYSTEM_TIME AS OF o.p AS d ON d.day {moved}"
+    )
+    assert "lookup=[day=$key0]" in looked_up
+    (valid,) = descriptions(f"{tables} SELECT x FROM o JOIN v FOR SYSTEM_TIME AS OF o.ts ON v.day {moved}")
+    assert "where=[$key0 = day]" in valid
