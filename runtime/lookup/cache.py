@@ -51,9 +51,10 @@ class PartialCache:
     """Keeps the rows of the keys that were looked up, also that a key has none.
 
     A batch looks all of its unknown keys up by one query. State: rows by key, and per key when it was looked up, when it was
-    last asked for, and in which batch; the keys that the batch has looked up. A key is forgotten when it expires, and after a batch when there are more than
-    `partial_rows_max` rows, where a key without rows counts as one: those asked for in the oldest batches go first. With cache
-    NONE every batch begins with nothing. Counts `hitCount` and `missCount`, in keys of rows."""
+    last asked for, and in which batch; the keys that the batch has looked up. A key is forgotten when it expires, and after a
+    batch when there are more than `partial_rows_max` rows, where a key without rows counts as one: those asked for in the
+    oldest batches go first. With cache NONE every batch begins with nothing. Counts `hitCount` and `missCount`, in keys of
+    rows."""
 
     def __init__(
         self,
