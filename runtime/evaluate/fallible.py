@@ -61,8 +61,9 @@ _BY_PARAMETERS = frozenset({
 
 
 def _rejects_parameters(node: Expression) -> bool:
-    is_checked = not isinstance(node, Call) or all(isinstance(a, Literal) for a in node.args[1:])
-    return not is_checked and node.function in _BY_PARAMETERS
+    if not isinstance(node, Call) or node.function not in _BY_PARAMETERS:
+        return False
+    return not all(isinstance(a, Literal) for a in node.args[1:])
 
 
 def _is_nonzero_literal(divisor: Expression) -> bool:
