@@ -200,3 +200,15 @@ SELECT * FROM (SELECT name, salary FROM emp ORDER BY salary LIMIT 2) a UNION ALL
 SELECT DISTINCT dept, COUNT(*) OVER (PARTITION BY dept), SUM(DISTINCT mgr) OVER () FROM emp
 SELECT name, RANK() OVER (ORDER BY ROW(dept, mgr) DESC), COUNT(*) OVER (ORDER BY ROW(dept, ROW(mgr))) FROM emp -- duckdb: SELECT name, RANK() OVER (ORDER BY dept DESC NULLS LAST, mgr DESC NULLS LAST), COUNT(*) OVER (ORDER BY dept NULLS FIRST, mgr NULLS FIRST) FROM emp
 SELECT name FROM emp ORDER BY ROW(dept, name) DESC LIMIT 4 -- duckdb: SELECT name FROM emp ORDER BY dept DESC NULLS LAST, name DESC LIMIT 4
+SELECT a.id, b.id FROM orders a FULL JOIN orders b ON a.ordered = b.ordered + INTERVAL '30' MINUTE AND a.qty < b.qty
+SELECT a.id, b.id FROM orders a FULL JOIN orders b ON a.ordered - INTERVAL '1' DAY = b.ordered - INTERVAL '24' HOUR
+SELECT a.id, b.id FROM orders a LEFT JOIN orders b ON CAST(a.ordered AS TIMESTAMP(6)) = b.ordered AND a.id <> b.id -- duckdb: SELECT a.id, b.id FROM orders a LEFT JOIN orders b ON a.ordered = b.ordered AND a.id <> b.id
+SELECT a.name, b.name FROM emp a FULL JOIN emp b ON a.mgr - b.id = 1 OR (b.id = a.mgr - 1 AND a.dept > b.dept)
+SELECT a.name, b.name FROM emp a FULL JOIN emp b ON (a.dept = b.dept AND a.salary < b.salary) OR (a.dept = b.dept AND a.mgr < b.mgr)
+SELECT a.name, b.name FROM emp a FULL JOIN emp b ON (a.mgr = b.dept / 10 OR (a.mgr IS NULL AND b.dept / 10 IS NULL)) AND a.id IN (b.id) -- duckdb: SELECT a.name, b.name FROM emp a FULL JOIN emp b ON a.mgr IS NOT DISTINCT FROM b.dept // 10 AND a.id = b.id
+SELECT a.id FROM orders a WHERE EXISTS (SELECT 1 FROM orders b WHERE b.ordered - INTERVAL '30' MINUTE = a.ordered) OR NOT EXISTS (SELECT 1 FROM orders b WHERE b.note IS NOT DISTINCT FROM a.note AND b.id <> a.id)
+SELECT a.id, (SELECT COUNT(*) FROM orders b WHERE b.ordered > a.ordered), (SELECT COUNT(*) FROM orders b WHERE b.price < a.price) FROM orders a
+SELECT x.c, y.n FROM (SELECT customer AS c, CAST(SUM(price) AS DOUBLE) AS p FROM orders GROUP BY customer) x FULL JOIN (SELECT note AS n, CAST(SUM(price) AS DOUBLE) AS p FROM orders GROUP BY note) y ON x.p IS NOT DISTINCT FROM y.p
+SELECT a.dt, b.dt FROM (SELECT DISTINCT hired AS dt FROM emp) a FULL JOIN (SELECT DISTINCT hired AS dt FROM emp WHERE dept = 10) b ON a.dt IS NOT DISTINCT FROM b.dt
+SELECT a.d FROM (SELECT DISTINCT CAST(g AS DOUBLE) / 2 AS d FROM t) a LEFT JOIN (VALUES (0.5E0), (CAST('NaN' AS DOUBLE)), (CAST(NULL AS DOUBLE))) AS b(d) ON a.d IS NOT DISTINCT FROM b.d WHERE b.d IS NOT NULL
+SELECT COUNT(*) FROM (SELECT DISTINCT CAST('NaN' AS DOUBLE) AS d FROM t) a JOIN (VALUES (CAST('NaN' AS DOUBLE)), (0.5E0)) AS b(d) ON a.d IS NOT DISTINCT FROM b.d -- duckdb: SELECT 0
