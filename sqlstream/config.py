@@ -193,7 +193,9 @@ def option(key: str, span: Span | None = None) -> ConfigOption:
     """The option of that key. UserError SS4001 with a suggestion when there is none."""
     found = OPTIONS.get(key) or TUNING.get(key) or _kept_option(key)
     if found is None:
-        raise UserError("SS4001", f'unknown option "{key}"', span=span, hint=did_you_mean(key, [*OPTIONS, *TUNING]))
+        raise UserError(
+            "SS4001", f'unknown option "{key}"', span=span, hint=did_you_mean(key, [*OPTIONS, *TUNING])
+        )
     return found
 
 
