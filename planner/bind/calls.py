@@ -252,6 +252,10 @@ def _operator_hint(name: str, types: tuple[LogicalType, ...], args: tuple[Expres
             return "write CAST(number AS STRING) to compare as texts; the name of a column stands in backticks, not in quotes"
         if any(isinstance(a, Literal) and not is_text for a, is_text in zip(args, texts, strict=True)):
             return "put the number in quotes to compare as texts, or CAST the text to a number"
+    if any(sql.is_interval(t) for t in types):
+        if name in ("*", "/"):
+            return "an interval is multiplied by a whole number: CAST(CAST(interval AS BIGINT) * 0.5 AS BIGINT) is in milliseconds, or months"
+        return "months differ in their days: add one interval after the other to a time"
     if name == "-" and all(sql.is_timestamp(t) or t.root is TypeRoot.DATE for t in types):
         return "use TIMESTAMPDIFF(unit, earlier, later)"
     return "CAST one side to the other's type"

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.evaluate import decimals, intervals
+from runtime.evaluate.by_parameter import by_parameter
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.duckdb_function import evaluate_in_duckdb
 from runtime.evaluate.kernel import (
@@ -31,7 +32,7 @@ from runtime.evaluate.rounding import floor_or_ceil
 from runtime.evaluate.seeded_random import require_bounds, seeded_doubles, seeded_integers
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
-from sqlstream.expressions import Call, InputRef
+from sqlstream.expressions import Call, InputRef, Literal
 from sqlstream.row_errors import division_by_zero
 from sqlstream.types import TypeRoot
 
@@ -168,17 +169,26 @@ def _sign(call: Call, context: EvaluationContext) -> Kernel:
 
 
 def _round(call: Call, context: EvaluationContext) -> Kernel:
-    """ROUND (half up, away from zero) and TRUNCATE to a literal number of digits."""
-    digits = literal_of(call, 1) if len(call.args) == 2 else 0
+    """ROUND (half up, away from zero) and TRUNCATE to a number of digits."""
     target = to_arrow_type(call.type)
-    is_round = call.function == "ROUND"
+    if len(call.args) == 2 and not isinstance(call.args[1], Literal):
+        return by_parameter(lambda digits: _round_to(digits, call), target)
+    digits = literal_of(call, 1) if len(call.args) == 2 else 0
     if digits is None:
         return lambda value, digits=None: pa.nulls(len(value), target)
+    return _round_to(digits, call)
+
+
+def _round_to(digits: int, call: Call) -> Kernel:
+    target = to_arrow_type(call.type)
+    is_round = call.function == "ROUND"
     if call.type.root is TypeRoot.DECIMAL:
         mode = "half_towards_infinity" if is_round else "towards_zero"
         return lambda value, _=None: _round_decimal(value, digits, mode, target)
     if sql.is_integer(call.type):
-        return lambda value, _=None: value if digits >= 0 else _round_integer(value, -digits, is_round)
+        if digits >= 0:
+            return lambda value, _=None: value
+        return lambda value, _=None: pc.cast(_round_integer(value, -digits, is_round), target, safe=False)
     return lambda value, _=None: _round_float(value, digits, is_round)
 
 
@@ -205,13 +215,23 @@ def _round_integer(value: pa.Array, zeros: int, is_round: bool) -> pa.Array:
     return pa.array(result, mask=null_mask(value))
 
 
+_DOUBLE_DIGITS = 308
+
+
 def _round_float(value: pa.Array, digits: int, is_round: bool) -> pa.Array:
     """Round as Java does, by the shortest decimal that prints as the number: 1.005 to two digits is 1.01.
 
     In binary 1.005 * 100 is slightly less than 100.5, so a value within one unit of the last place of a rounding boundary
     counts as on it.
     """
+    if digits > _DOUBLE_DIGITS:
+        return value
     values = numbers(value, np.float64)
+    if digits < -_DOUBLE_DIGITS:
+        # The power of ten is no DOUBLE; half of it is above every number.
+        return pa.array(
+            np.where(np.isfinite(values), np.copysign(0.0, values), values), mask=null_mask(value)
+        )
     factor = 10.0**digits
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = np.abs(values) * factor

@@ -234,7 +234,7 @@ class Task:
 
     # --- the end
 
-    def _describe(self, error: Exception) -> ErrorInfo:
+    def _describe(self, error: BaseException) -> ErrorInfo:
         blamed = self._opened.position.current
         described = ErrorInfo.of(
             error,

@@ -18,7 +18,7 @@ from sqlstream.functions.arguments import (
     same_as,
     scalar,
 )
-from sqlstream.functions.checks import constant, constant_at, unsupported, word_among
+from sqlstream.functions.checks import constant, unsupported, word_among
 from sqlstream.functions.merging import (
     as_decimal,
     common_type,
@@ -192,7 +192,6 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         _rounded,
         args_min=1,
         refine=_rounded_to_literal,
-        check=constant_at(1),
     ),
     scalar(
         "TRUNCATE",
@@ -201,7 +200,6 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
         _rounded,
         args_min=1,
         refine=_rounded_to_literal,
-        check=constant_at(1),
     ),
     scalar("POWER", "POWER(numeric1, numeric2)", (AS_DOUBLE, AS_DOUBLE), DOUBLE),
     scalar("ATAN2", "ATAN2(numeric1, numeric2)", (AS_DOUBLE, AS_DOUBLE), DOUBLE),

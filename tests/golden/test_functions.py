@@ -46,6 +46,8 @@ NOW_MS = 1_711_846_799_123
 BY_CHANCE = ("UUID", "CURRENT_WATERMARK")
 
 MORE: dict[str, tuple[str, ...]] = {
+    "ROUND": ("ROUND(x, j)", "ROUND(f, n)", "ROUND(d, j)", "ROUND(i, j)", "ROUND(x, -400)", "ROUND(x, 400)"),
+    "TRUNCATE": ("TRUNCATE(x, j)", "TRUNCATE(d, j)", "TRUNCATE(i, j)", "TRUNCATE(x, -400)"),
     "CAST": (
         *("CAST(s AS BINARY(3))", "CAST(s AS VARBINARY(2))", "CAST(c AS CHAR(3))", "CAST(c AS CHAR(4))"),
         *("CAST(s AS VARCHAR(2))", "CAST(c AS VARCHAR(2))", "CAST(f AS DOUBLE)", "CAST(f AS DECIMAL(6, 2))"),
