@@ -62,12 +62,12 @@ def _by_name(
 ) -> tuple[list[RelationalNode], list[tuple[Span | None, ...]]]:
     """The queries with the columns of all of them in one order, NULL where one has no column of the name. UserError SS2012 for a
     name that a query has twice."""
-    for node, places in zip(inputs, spans, strict=True):
+    for node, own_spans in zip(inputs, spans, strict=True):
         for column, name in enumerate(node.schema.names):
             if name in node.schema.names[:column]:
                 hint = "give each column a name of its own, with AS"
                 message = f'UNION BY NAME needs different names, and "{name}" is that of two columns'
-                raise UserError("SS2012", message, span=places[column], hint=hint)
+                raise UserError("SS2012", message, span=own_spans[column], hint=hint)
     names = tuple(dict.fromkeys(name for node in inputs for name in node.schema.names))
     if all(node.schema.names == names for node in inputs):
         return inputs, spans
