@@ -254,7 +254,8 @@ def _operator_hint(name: str, types: tuple[LogicalType, ...], args: tuple[Expres
             return "put the number in quotes to compare as texts, or CAST the text to a number"
     if any(sql.is_interval(t) for t in types):
         if name in ("*", "/"):
-            return "an interval is multiplied by a whole number: CAST(CAST(interval AS BIGINT) * 0.5 AS BIGINT) is in milliseconds, or months"
+            milliseconds = "CAST(CAST(interval AS BIGINT) * 0.5 AS BIGINT) is in milliseconds, or months"
+            return f"an interval is multiplied by a whole number; {milliseconds}"
         return "months differ in their days: add one interval after the other to a time"
     if name == "-" and all(sql.is_timestamp(t) or t.root is TypeRoot.DATE for t in types):
         return "use TIMESTAMPDIFF(unit, earlier, later)"
