@@ -60,6 +60,7 @@ _UNTERMINATED = {
 }
 _GAP = re.compile(r"(?:\s+|--[^\n]*|/\*(?!\+).*?\*/)*", re.DOTALL)
 _NUMBER = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
+_BEFORE_SIGN = re.compile(r"\d+(?:\.\d*)?[eE]\d+(?=[+-])")
 # No type has as many digits; Python reads no integer of more than 4,300 digits.
 _NUMBER_CHARACTERS_MAX = 1_000
 _NUMBER_RUN = re.compile(r"[\w.]{1,60}")
@@ -70,9 +71,16 @@ _UNICODE_ESCAPE = re.compile(r"\\(\\|[0-9a-fA-F]{4}|)")
 
 
 class _Core(TokenizerCore):
-    """Stops within a long text whose statement is given up."""
+    """Stops within a long text whose statement is given up, and ends a number with its exponent: `1e8+1` is a sum."""
 
     __slots__ = ()
+
+    def _scan_number(self) -> None:
+        if (number := _BEFORE_SIGN.match(self.sql, self._current - 1)) is None:
+            super()._scan_number()
+            return
+        self._advance(number.end() - self._current)
+        self._add(TokenType.NUMBER)
 
     def _add(self, token_type: TokenType, text: str | None = None) -> None:
         check_not_given_up()

@@ -31,6 +31,11 @@ def test_numbers_are_one_token(number: str) -> None:
     assert (token.token_type, token.text) == (TokenType.NUMBER, number)
 
 
+def test_a_number_ends_with_its_exponent() -> None:
+    assert texts("1e8+1") == ["1e8", "+", "1"]
+    assert texts("1.5E-3-.5e1+2e+2-1e2*x") == ["1.5E-3", "-", ".5e1", "+", "2e+2", "-", "1e2", "*", "x"]
+
+
 def test_operators_of_two_characters_are_one_token() -> None:
     assert texts("a<>b!=c<=d>=e||f=>g") == [
         "a",
