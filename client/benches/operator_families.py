@@ -89,6 +89,11 @@ FAMILIES: dict[str, Family] = {
         "SELECT id, SUM(v) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 10 PRECEDING AND CURRENT ROW) FROM rows_in"
     ),
     "over-running": Family("SELECT id, SUM(v) OVER (PARTITION BY k ORDER BY ts) FROM rows_in"),
+    "over-retract": Family(
+        "SELECT id, SUM(v) OVER (PARTITION BY k ORDER BY id ROWS BETWEEN 10 PRECEDING AND CURRENT ROW) FROM changes"
+    ),
+    "over-running-retract": Family("SELECT id, SUM(v) OVER (PARTITION BY k ORDER BY id) FROM changes"),
+    "over-rank-retract": Family("SELECT id, RANK() OVER (PARTITION BY k ORDER BY v) FROM changes"),
     "top": Family(_top("rows_in", "v DESC", 10), rows_per_key=2),
     "top-retract": Family(_top("changes", "v DESC", 10)),
     "deduplicate-first": Family(_top("rows_in", "ts", 1)),

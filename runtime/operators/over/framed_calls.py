@@ -99,8 +99,8 @@ def _filtered(call: OverCall, rows: SortedRows) -> Array:
 
 
 def _with_prior(call: OverCall, found: pa.Array, prior: list[pa.Array], rows: SortedRows) -> pa.Array:
-    """The value that is first, or last, of the one before these rows and of the one in them. With NULLs, `prior` is the first value
-    and whether there is one."""
+    """The value that is first, or last, of the one before these rows and of the one in them. Where NULLs are values, `prior` is
+    the first value and whether there is one."""
     owners = pa.array(rows.partitions)
     earlier = prior[0].cast(found.type).take(owners)
     if not call.skips_nulls:

@@ -23,6 +23,9 @@ from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema
 from sqlstream.changelog import RowKind
 from sqlstream.specs.over import OverSpec
 
+_FEW_ROWS = 256
+"""Rows of a partition that are rather computed than spared: that has a cost of its own, and most partitions are small."""
+
 
 class _Results(NamedTuple):
     """The results of rows, copy by copy: those of row i are the `copies[i]` ones from `offsets[i]` on."""
@@ -52,12 +55,12 @@ class _Changes:
 class OverOnChange(Operator[OverSpec]):
     """Computes the rows that a batch affects as they were and as they are, and emits the difference.
 
-    A batch costs its own rows, the rows whose results they may change (see Reach), and those that these read. For frames that begin
-    with the partition these are the rows behind the first changed one, up to the last changed one if all rows up to that come to
-    what they did before; calls without an accumulator for the rows before read all rows before too.
+    A batch costs its own rows, the rows whose results they may change (see Reach) and those that these read. For frames that
+    begin with the partition, these are the rows from the first changed one on, and only up to the last changed one where all rows
+    up to that come to what they did before. Calls that need the whole partition read it.
     Rows of equal order are in order of arrival.
-    State: all rows with their counts, by partition, in order. A row is forgotten when its count is zero, a partition with its last
-    row or `state_ttl_ms` after it last received one. Not saved: what rows come to up to one, by partition.
+    State: all rows with their counts, by partition and in order. A row is forgotten when its count is zero, a partition with its
+    last row or `state_ttl_ms` after it last received one. Not saved: what the rows of a partition up to one come to.
     """
 
     def __init__(self, spec: OverSpec, context: OperatorContext) -> None:
@@ -110,9 +113,14 @@ class OverOnChange(Operator[OverSpec]):
         prior: Prior | None = None
         is_settled = np.full(len(first), not self._reach.is_running)
         if self._earlier is not None:
-            earlier = self._earlier.until(changed.keys, read_from)
-            prior = self._earlier.prior(earlier, changed.keys, read_from)
-            is_settled = self._is_settled(self._earlier, earlier, changes, changed, read_from)
+            until = self._affected.changed_until(changed)
+            read_from = np.where(read_from > _FEW_ROWS, read_from, 0)
+            if read_from.any() or (changed.sizes - until > _FEW_ROWS).any():
+                earlier = self._earlier.until(changed.keys, read_from)
+                prior = self._earlier.prior(earlier, changed.keys, read_from)
+                is_settled = self._is_settled(self._earlier, earlier, changes, changed, read_from, until)
+            else:
+                self._earlier.forget(changed.keys)
         end = self._affected.last(changed, is_settled)
         order = self._table.order
         positions, rows = order.between(changed.keys, read_from, self._affected.read_until(changed, end))
@@ -133,9 +141,10 @@ class OverOnChange(Operator[OverSpec]):
         changes: _Changes,
         changed: ChangedRows,
         read_from: Array,
+        until: Array,
     ) -> Array:
-        """By key whether all rows up to the last changed one come to what they did before: so do those behind it."""
-        until = self._affected.changed_until(changed)
+        """By key whether all rows before `until`, the end of the changed ones, come to what they did before: then results behind
+        them do not differ."""
         positions, rows = self._table.order.between(changed.keys, read_from, until)
         before, after = changes.copies(rows, self._table.rows.counts)
         old = running.followed_by(earlier, positions, rows, before)
@@ -189,7 +198,7 @@ class OverOnChange(Operator[OverSpec]):
         kinds[len(gone) : len(gone) + 2 * updates : 2] = RowKind.UPDATE_BEFORE
         kinds[len(gone) + 1 : len(gone) + 2 * updates : 2] = RowKind.UPDATE_AFTER
         # Results of `old`, then of `new`, in the order in which they are emitted.
-        shift = int(len(old.columns[0]))
+        shift = len(old.columns[0])
         pairs = np.stack([was[differs], now[differs] + shift], axis=1).reshape(-1)
         chosen = pa.array(np.concatenate([gone, pairs, came + shift]))
         results = [
