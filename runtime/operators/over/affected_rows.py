@@ -15,7 +15,8 @@ from sqlstream.expressions import SortKey
 
 @dataclasses.dataclass(frozen=True)
 class ChangedRows:
-    """The first and the last changed row of each of distinct `keys`, and their places."""
+    """Stretches of partitions from one changed row to another, or the same: their keys, ascending, and how many rows these have;
+    the two rows, and their places."""
 
     keys: Array
     sizes: Array
@@ -25,21 +26,38 @@ class ChangedRows:
     last: Array
 
     @staticmethod
-    def of(table: OrderedMultiset, rows: Array) -> ChangedRows:
-        """`rows`, distinct, all have a place."""
-        owners, places = table.keys_of(rows), table.order.places(rows)
-        by_place = np.lexsort((places, owners))
-        owners, places, rows = owners[by_place], places[by_place], rows[by_place]
-        first = np.flatnonzero(np.append(True, owners[1:] != owners[:-1]))
-        last = np.append(first[1:], len(owners)) - 1
-        keys = owners[first]
+    def each(table: OrderedMultiset, rows: Array) -> ChangedRows:
+        """Every row for itself, in order; `rows`, distinct, all have a place."""
+        keys, places = table.keys_of(rows), table.order.places(rows)
+        by_place = np.lexsort((places, keys))
+        keys, places, rows = keys[by_place], places[by_place], rows[by_place]
+        return ChangedRows(keys, table.order.sizes(keys), rows, rows, places, places)
+
+    def by_key(self) -> ChangedRows:
+        """From the first to the last of each key."""
+        return self._from(np.append(True, self.keys[1:] != self.keys[:-1]))
+
+    def together(self, first: Array, end: Array, distance: int) -> tuple[ChangedRows, Array, Array]:
+        """Those whose affected rows, from `first` to `end`, are at most `distance` apart, as one; with its affected rows."""
+        begins = np.append(True, self.keys[1:] != self.keys[:-1])
+        begins[1:] |= first[1:] > end[:-1] + distance
+        last = np.append(np.flatnonzero(begins)[1:], len(begins)) - 1
+        return self._from(begins), first[begins], end[last]
+
+    def _from(self, begins: Array) -> ChangedRows:
+        last = np.append(np.flatnonzero(begins)[1:], len(begins)) - 1
         return ChangedRows(
-            keys, table.order.sizes(keys), rows[first], rows[last], places[first], places[last]
+            self.keys[begins],
+            self.sizes[begins],
+            self.first_rows[begins],
+            self.last_rows[last],
+            self.first[begins],
+            self.last[last],
         )
 
 
 class AffectedRows:
-    """Finds, by key and as places, whose results the changed rows may change and which rows these read. No state."""
+    """Finds the places of the rows whose results changed rows may change, and of those that these read. No state."""
 
     def __init__(self, reach: Reach, order: tuple[SortKey, ...], table: OrderedMultiset) -> None:
         self._reach, self._order, self._table = reach, order, table
@@ -70,7 +88,7 @@ class AffectedRows:
         """The end of the changed rows and their peers."""
         return self._end(changed.keys, changed.last_rows, changed.last + 1, 0)
 
-    def last(self, changed: ChangedRows, is_settled: Array) -> Array:
+    def end(self, changed: ChangedRows, is_settled: Array) -> Array:
         """The end of the rows whose results may differ; `is_settled`: no running result behind the changed rows does."""
         if self._reach.is_whole:
             return changed.sizes

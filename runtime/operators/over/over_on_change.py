@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import NamedTuple
 
 import msgspec
@@ -11,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.kernels.buffers import to_array
+from runtime.kernels.growing import GrowingArray
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.over.affected_rows import AffectedRows, ChangedRows
 from runtime.operators.over.earlier_rows import EarlierRows
@@ -27,6 +27,9 @@ _FEW_ROWS = 256
 """Rows of a partition that are rather computed than spared: that has a cost of its own, and most partitions are small."""
 
 
+_UNCHANGED = -1
+
+
 class _Results(NamedTuple):
     """The results of rows, copy by copy: those of row i are the `copies[i]` ones from `offsets[i]` on."""
 
@@ -35,20 +38,25 @@ class _Results(NamedTuple):
     copies: Array
 
 
-@dataclasses.dataclass(frozen=True)
-class _Changes:
-    """Distinct rows, ascending, that were there `before` times and are there another number of times."""
+class _Copies:
+    """How often rows were there before a batch and are behind it. State: between `begin` and `end` a number per changed row."""
 
-    rows: Array
-    before: Array
+    def __init__(self) -> None:
+        self._before = GrowingArray(np.int64, fill=_UNCHANGED)
 
-    def copies(self, rows: Array, counts: Array) -> tuple[Array, Array]:
-        """How often other rows were there, and are."""
+    def begin(self, rows: Array, before: Array, slot_count: int) -> None:
+        """These distinct rows, of at most `slot_count`, were there another number of times."""
+        self._before.reserve(slot_count)
+        self._before.values[rows] = before
+
+    def end(self, rows: Array) -> None:
+        self._before.values[rows] = _UNCHANGED
+
+    def of(self, rows: Array, counts: Array) -> tuple[Array, Array]:
+        """(int64[n] before, int64[n] behind); `counts` are by row."""
         after = np.maximum(counts[rows], 0)
-        before = after.copy()
-        places = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
-        is_changed = self.rows[places] == rows
-        before[is_changed] = self.before[places[is_changed]]
+        before = self._before.values[rows]
+        before = np.where(before == _UNCHANGED, after, before)
         return before, after
 
 
@@ -78,6 +86,7 @@ class OverOnChange(Operator[OverSpec]):
                 ttl_ms=spec.state_ttl_ms,
             )
         )
+        self._copies = _Copies()
         self._reach = Reach.of(spec, schema)
         self._affected = AffectedRows(self._reach, spec.order, self._table)
         carries = self._reach.is_running and not (self._reach.reads_all or self._reach.is_whole)
@@ -100,59 +109,67 @@ class OverOnChange(Operator[OverSpec]):
         before, after = np.maximum(after - sums, 0), np.maximum(after, 0)
         is_changed = before != after
         if is_changed.any():
-            changes = _Changes(rows[is_changed], before[is_changed])
+            changed = rows[is_changed]
+            self._copies.begin(changed, before[is_changed], self._table.rows.slot_count)
             self._table.enter(rows[is_changed & (before == 0)])
-            self._update(changes, ChangedRows.of(self._table, changes.rows), output)
+            self._update(ChangedRows.each(self._table, changed), output)
             self._table.leave(rows[is_changed & (after == 0)])
+            self._copies.end(changed)
         self._table.sweep(row_slots)
 
-    def _update(self, changes: _Changes, changed: ChangedRows, output: Output) -> None:
+    def _update(self, changed: ChangedRows, output: Output) -> None:
         """Emit what changes."""
-        first = self._affected.first(changed)
-        read_from = self._affected.read_from(changed, first)
         prior: Prior | None = None
-        is_settled = np.full(len(first), not self._reach.is_running)
-        if self._earlier is not None:
-            until = self._affected.changed_until(changed)
-            read_from = np.where(read_from > _FEW_ROWS, read_from, 0)
-            if read_from.any() or (changed.sizes - until > _FEW_ROWS).any():
-                earlier = self._earlier.until(changed.keys, read_from)
-                prior = self._earlier.prior(earlier, changed.keys, read_from)
-                is_settled = self._is_settled(self._earlier, earlier, changes, changed, read_from, until)
-            else:
-                self._earlier.forget(changed.keys)
-        end = self._affected.last(changed, is_settled)
-        order = self._table.order
-        positions, rows = order.between(changed.keys, read_from, self._affected.read_until(changed, end))
-        places = np.arange(len(rows)) - np.searchsorted(positions, positions) + read_from[positions]
-        affected = np.flatnonzero((places >= first[positions]) & (places < end[positions]))
-        # What is emitted is in order of age.
-        sequence = self._table.rows.sequence[rows[affected]]
-        affected = affected[np.lexsort((sequence, positions[affected]))]
+        if self._reach.is_running:
+            changed = changed.by_key()
+            first = self._affected.first(changed)
+            read_from = self._affected.read_from(changed, first)
+            is_settled = np.zeros(len(first), dtype=bool)
+            if self._earlier is not None:
+                read_from = np.where(read_from > _FEW_ROWS, read_from, 0)
+                prior, is_settled = self._before(self._earlier, changed, read_from)
+            end = self._affected.end(changed, is_settled)
+        else:
+            first, end = self._affected.first(changed), self._affected.end(changed, np.bool_(True))
+            changed, first, end = changed.together(first, end, self._reach.before + self._reach.after)
+            read_from = self._affected.read_from(changed, first)
+        read_until = self._affected.read_until(changed, end)
+        positions, rows = self._table.order.between(changed.keys, read_from, read_until)
+        lengths = read_until - read_from
+        affected = _places(np.cumsum(lengths) - lengths + first - read_from, end - first)
         columns = self._table.rows.columns(rows, self._columns)
-        copies = changes.copies(rows, self._table.rows.counts)
+        copies = self._copies.of(rows, self._table.rows.counts)
         old, new = (self._computed(len(first), positions, columns, c, prior, affected) for c in copies)
         self._emit(rows[affected], old, new, output)
 
-    def _is_settled(
-        self,
-        running: EarlierRows,
-        earlier: list[pa.Array],
-        changes: _Changes,
-        changed: ChangedRows,
-        read_from: Array,
-        until: Array,
-    ) -> Array:
-        """By key whether all rows before `until`, the end of the changed ones, come to what they did before: then results behind
-        them do not differ."""
-        positions, rows = self._table.order.between(changed.keys, read_from, until)
-        before, after = changes.copies(rows, self._table.rows.counts)
-        old = running.followed_by(earlier, positions, rows, before)
-        new = running.followed_by(earlier, positions, rows, after)
-        is_settled = np.ones(len(changed.keys), dtype=bool)
+    def _before(
+        self, running: EarlierRows, changed: ChangedRows, read_from: Array
+    ) -> tuple[Prior | None, Array]:
+        """What the rows before `read_from` come to, and by key whether all rows up to the last changed one come to what they did
+        before: then results behind it do not differ."""
+        until = self._affected.changed_until(changed)
+        is_settled = np.zeros(len(until), dtype=bool)
+        # It is looked at where it can spare more rows than it reads.
+        spared = changed.sizes - until
+        looked_at = np.flatnonzero((spared > _FEW_ROWS) & (spared > until - read_from))
+        if not len(looked_at) and not read_from.any():
+            running.forget(changed.keys)
+            return None, is_settled
+        earlier = running.until(changed.keys, read_from)
+        positions, rows = self._table.order.between(
+            changed.keys[looked_at], read_from[looked_at], until[looked_at]
+        )
+        before, after = self._copies.of(rows, self._table.rows.counts)
+        chosen = pa.array(looked_at)
+        found = [column.take(chosen) for column in earlier]
+        old = running.followed_by(found, positions, rows, before)
+        new = running.followed_by(found, positions, rows, after)
+        is_settled[looked_at] = True
         for one, other in zip(old, new, strict=True):
-            is_settled &= ~_differs(one, other)
-        return is_settled & (changed.first > 0) if self._reach.sees_first else is_settled
+            is_settled[looked_at] &= ~_differs(one, other)
+        if self._reach.sees_first:
+            is_settled &= changed.first > 0
+        return running.prior(earlier, changed.keys, read_from), is_settled
 
     def _computed(
         self,

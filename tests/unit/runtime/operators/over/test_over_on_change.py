@@ -329,7 +329,7 @@ def test_rows_that_a_change_does_not_reach_are_not_computed() -> None:
     for calls, most in (
         ((OverCall("SUM", (VALUE,), sql.BIGINT, Frame(False, -3, 0)),), 20),
         ((OverCall("SUM", (VALUE,), sql.BIGINT, Frame(True, -3, 3)),), 60),
-        ((OverCall("LAG", (TEXT,), sql.STRING, number=1), OverCall("FIRST_VALUE", (TEXT,), sql.STRING)), 20),
+        ((OverCall("LAG", (TEXT,), sql.STRING, number=1), OverCall("FIRST_VALUE", (TEXT,), sql.STRING)), 30),
         ((OverCall("ROW_NUMBER", (), sql.BIGINT), OverCall("COUNT", (), sql.BIGINT)), 40),
         ((OverCall("MAX", (VALUE,), sql.BIGINT, Frame(False)), OverCall("RANK", (), sql.BIGINT)), 60),
     ):
