@@ -29,6 +29,8 @@ from sqlstream.spi.files import Files
 KEPT = "kept-changes"
 PAUSE_MS = "test.source.pause-ms"
 """In the job's settings: how long a reader waits after each batch."""
+GATE = "test.source.gate"
+"""In the job's settings: a path; no reader ends before there is a file, so that a job cannot end before it is interrupted."""
 
 _ADDED = (int(RowKind.INSERT), int(RowKind.UPDATE_AFTER))
 
@@ -59,16 +61,21 @@ class SlowNexmark(Nexmark):
 
 
 def slowed(reader: SourceReader, context: ConnectorContext) -> SourceReader:
-    """The reader, which after each batch has nothing for a while."""
+    """The reader, which after each batch has nothing for a while, and ends when the gate is open."""
     pause_s = int(context.config.get(PAUSE_MS, "0")) / 1000
+    gate = context.config.get(GATE)
     due_s = 0.0
+    has_ended = False
     poll = reader.poll
 
     def poll_slowly() -> pa.RecordBatch | SourceStatus:
-        nonlocal due_s
+        nonlocal due_s, has_ended
         if time.monotonic() < due_s:
             return SourceStatus.NOTHING_YET
-        polled = poll()
+        polled = SourceStatus.END if has_ended else poll()
+        if polled is SourceStatus.END:
+            has_ended = True
+            return polled if gate is None or os.path.exists(gate) else SourceStatus.NOTHING_YET
         if isinstance(polled, pa.RecordBatch) and polled.num_rows:
             due_s = time.monotonic() + pause_s
         return polled

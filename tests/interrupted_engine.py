@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
-from interrupted_connectors import KEPT, PAUSE_MS, kept_rows
+from interrupted_connectors import GATE, KEPT, PAUSE_MS, kept_rows
 from oracle import TIMEOUT_S, Engine, Finished
 
 from planner.compile import CompiledPlan
@@ -38,8 +38,9 @@ HASHMAP, MAPPED = "hashmap", "mapped"
 
 
 class InterruptedEngine(Engine):
-    """An Engine whose jobs are interrupted twice each. `kills` and `restores` count those that came before the end
-    of the job, of `jobs`.
+    """An Engine whose jobs are interrupted twice each: their sources of files and of Nexmark do not end before. `kills` and
+    `restores` count those that came before the end of the job (one without such sources may be quicker; one may have no
+    checkpoint yet), of `jobs`.
 
     State: the cluster, which replaces the children that are killed, how long sources pause after each batch, and where state lies
     before and behind the restore (`backends`)."""
@@ -73,7 +74,9 @@ class InterruptedEngine(Engine):
         self.jobs += 1
         rows = self._place / f"kept-{secrets.token_hex(4)}"
         checkpoints = self._place / "checkpoints"
+        gate = self._place / f"gate-{rows.name}"
         settings = SETTINGS | {"execution.checkpointing.dir": str(checkpoints), PAUSE_MS: str(self.pause_ms)}
+        settings[GATE] = str(gate)
         settings[BACKEND], backend_behind = self.backends
         graph = _kept(plan.job_graph, rows, settings)
         self._children.submit(graph)
@@ -83,6 +86,7 @@ class InterruptedEngine(Engine):
         self._wait(graph.job_id, 0.3)
         self._children.cancel(graph.job_id)
         status = self._children.wait(graph.job_id, TIMEOUT_S).status
+        gate.touch()
         if status is JobStatus.CANCELED:
             newest = self._newest(checkpoints / graph.job_id)
             if newest is not None:
@@ -123,7 +127,10 @@ class InterruptedEngine(Engine):
         """Wait for a condition or the end of the job."""
         end_s = time.monotonic() + TIMEOUT_S
         while not condition() and not self._children.status(job_id).status.is_terminal:
-            assert time.monotonic() < end_s
+            assert time.monotonic() < end_s, (
+                self._children.details(job_id),
+                self._children.checkpoints(job_id),
+            )
             time.sleep(0.005)
 
     def _wait(self, job_id: str, longest_s: float) -> None:
@@ -132,7 +139,13 @@ class InterruptedEngine(Engine):
             self._children.wait(job_id, self._random.uniform(0, longest_s))
 
     def _kill(self, job_id: str) -> None:
-        victim = self._random.choice(self._children.process_ids)
+        """Kill a process that runs tasks of the job; it restarts unless it has ended."""
+        details = self._children.details(job_id)
+        places = {s.task_manager_id for vertex in details.vertices for s in vertex.subtasks}
+        victims = [t.process_id for t in self._children.task_managers() if t.task_manager_id in places]
+        if not victims:
+            return
+        victim = self._random.choice(sorted(victims))
         self.kills += not self._children.status(job_id).status.is_terminal
         with contextlib.suppress(ProcessLookupError):
             os.kill(victim, signal.SIGKILL)

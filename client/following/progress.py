@@ -1,4 +1,4 @@
-"""The live line of a running job on a terminal, and its summary once it has ended."""
+"""The live line of a running job on a terminal, what a log is told of it, and its summary once it has ended."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ _LEAST_USEFUL_FIRST = (
 """Parts that the live line leaves out on a narrow terminal, in this order; the rows read are always shown."""
 
 CAUSE_CHARACTERS_MAX = 80
+LOGGED_CHARACTERS_MAX = 400
+
+SILENCE_S = 5.0
+SILENCE_MAX_S = 600.0
+"""Off a terminal: how long after its start, and after each line, a job's restarts are told. The time doubles with each line."""
 
 STOP_TIMEOUT_S = 1.0
 
@@ -30,7 +35,8 @@ class Progress:
     """Redraws the live line twice per second: rows in and out per second, watermark and its lag, state, the last checkpoint, lost
     rows; of a job that restarts, why and for how long.
 
-    Off a terminal no metrics are requested. Use as a context manager; leaving it erases the line.
+    Off a terminal a job that restarts is told by a line, less and less often; of any other job nothing is said. Use as a context
+    manager; leaving it erases the line.
     """
 
     def __init__(self, name: str, metrics: Callable[[], JobMetrics], line: LiveLine) -> None:
@@ -38,20 +44,35 @@ class Progress:
         self._metrics = metrics
         self._line = line
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+        run = self._draw_all if line.is_terminal else self._tell_restarts
+        self._thread = threading.Thread(target=run, name="progress", daemon=True)
 
     def __enter__(self) -> Progress:
-        if self._line.is_terminal:
-            self._thread.start()
+        self._thread.start()
         return self
 
     def __exit__(self, *ignored: object) -> None:
         self._stop.set()
-        if self._line.is_terminal:
-            self._thread.join(timeout=STOP_TIMEOUT_S)
-            self._line.erase()
+        self._thread.join(timeout=STOP_TIMEOUT_S)
+        self._line.erase()
 
-    def _run(self) -> None:
+    def _tell_restarts(self) -> None:
+        started = time.monotonic()
+        told = 0
+        silence_s = SILENCE_S
+        while not self._stop.wait(silence_s):
+            try:
+                metrics = self._metrics()
+            except SqlStreamError:
+                return
+            restarts = int(metrics.total.get("numRestarts", 0))
+            if (metrics.failure is None and restarts <= told) or self._stop.is_set():
+                continue
+            self._line.say(restarts_text(self._name, time.monotonic() - started, restarts, metrics.failure))
+            told = restarts
+            silence_s = min(2 * silence_s, SILENCE_MAX_S)
+
+    def _draw_all(self) -> None:
         started = last_time = time.monotonic()
         last: Metrics = {}
         failed: float | None = None
@@ -134,8 +155,30 @@ def restarting_text(name: str, elapsed_s: float, failed_s: float, cause: ErrorIn
     >>> restarting_text("q", 12.0, 3.0, ErrorInfo("SS6006", "the TaskManager is lost"))
     'q  12 s  RESTARTING for 3 s: error[SS6006]: the TaskManager is lost'
     """
-    said = shown(shortened(cause.message, CAUSE_CHARACTERS_MAX))
-    return f"{name}{_GAP}{elapsed_s:.0f} s{_GAP}RESTARTING for {failed_s:.0f} s: error[{cause.code}]: {said}"
+    return f"{name}{_GAP}{elapsed_s:.0f} s{_GAP}RESTARTING for {failed_s:.0f} s: {_cause(cause, CAUSE_CHARACTERS_MAX)}"
+
+
+def restarts_text(name: str, elapsed_s: float, restarts: int, failure: ErrorInfo | None) -> str:
+    """What a log is told of a job that has been restarted so often since its start, and of the restart that is under way.
+
+    >>> restarts_text("q", 12.0, 2, ErrorInfo("SS6006", "the TaskManager is lost"))
+    'note: q was restarted twice in 12 s and is restarting: error[SS6006]: the TaskManager is lost'
+    >>> restarts_text("q", 500.0, 1, None)
+    'note: q was restarted once in 8 min'
+    >>> restarts_text("q", 5.0, 0, ErrorInfo("SS6006", "the TaskManager is lost"))
+    'note: q is restarting: error[SS6006]: the TaskManager is lost'
+    """
+    parts = []
+    if restarts:
+        times = {1: "once", 2: "twice"}.get(restarts, f"{restarts:,} times")
+        parts.append(f"was restarted {times} in {_span(elapsed_s)}")
+    if failure is not None:
+        parts.append(f"is restarting: {_cause(failure, LOGGED_CHARACTERS_MAX)}")
+    return f"note: {name} {' and '.join(parts)}"
+
+
+def _cause(error: ErrorInfo, longest: int) -> str:
+    return f"error[{error.code}]: {shown(shortened(error.message, longest))}"
 
 
 def _span(seconds: float) -> str:

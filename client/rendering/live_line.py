@@ -18,7 +18,8 @@ LOCK_TIMEOUT_S = 0.3
 
 
 class LiveLine:
-    """Draws its text on the terminal's last line, cut to its width; does nothing off a terminal, or on one without escape codes.
+    """Draws its text on the terminal's last line, cut to its width; off a terminal, or on one without escape codes, it only says
+    whole lines.
 
     Rows and messages are written within `cleared`, which erases the line before and draws it again after, and never in
     between. State: the text that is on the screen. All methods are thread-safe.
@@ -42,6 +43,19 @@ class LiveLine:
     def erase(self) -> None:
         """Remove the line until the next `draw`."""
         self.draw("")
+
+    def say(self, text: str) -> None:
+        """Write a line that stays, above the live one."""
+        if not self._lock.acquire(timeout=LOCK_TIMEOUT_S):
+            return
+        try:
+            shown = self._text
+            self._put("")
+            self._out.write(text + "\n")
+            self._out.flush()
+            self._put(shown)
+        finally:
+            self._lock.release()
 
     @contextmanager
     def cleared(self, stream: IO[str]) -> Iterator[None]:

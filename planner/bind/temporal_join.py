@@ -12,7 +12,7 @@ from planner.bind.namespace import Namespace
 from planner.bind.scope import Scope, ScopeColumn
 from planner.bind.versions import Versions, versions_of
 from planner.relational.nodes import Join, Project, RelationalNode, TemporalJoin
-from planner.rules.join_keys import equality_sides, project_join_keys
+from planner.rules.join_keys import equality_sides, with_projected_keys
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal, conjunction, conjuncts, substitute
 from sqlstream.schema import Field, Schema
@@ -50,7 +50,7 @@ def bind_temporal_join(
         )
     joined = bind_join(left, _with_versions(right, versions), join, namespace)
     assert isinstance(joined.node, Join)
-    wide = project_join_keys(joined.node)
+    wide = with_projected_keys(joined.node, has_bounds=False)
     inner = wide.input if isinstance(wide, Project) else wide
     assert isinstance(inner, Join)
     temporal = _temporal(inner, as_of.index, versions, len(right.node.schema), name, namespace.span(join))

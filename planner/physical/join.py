@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from planner.physical.calc import plan_calc
+from planner.physical.computed_keys import with_computed_keys
 from planner.physical.description import describe, describe_columns, describe_expression
 from planner.physical.exchanges import hash_or_singleton
 from planner.physical.interval_bounds import IntervalBounds, find_interval
@@ -56,22 +58,46 @@ class _SameWindow:
 
 
 def plan_join(planning: Planning, left: PhysicalNode, right: PhysicalNode, node: Join) -> PhysicalNode:
-    """The cheapest join that the condition allows."""
-    kind = JoinKind(node.kind.value)
+    """The cheapest join that the condition allows, by all of its equalities."""
+    joining = _split(planning, left, right, node)
+    is_by_time = isinstance(_time_of(joining), IntervalBounds)
+    # Rows of equal keys that are close in time are few: the time as a further key would only make more of them.
+    if not (is_by_time and joining.pairs):
+        wide = with_computed_keys(planning, left, right, node, keeps_times=is_by_time)
+        if wide is not None:
+            joined = _planned(_split(planning, wide.left, wide.right, wide.node))
+            return plan_calc(planning, joined, wide.columns, None, node.schema, node.span)
+    return _planned(joining)
+
+
+def _split(planning: Planning, left: PhysicalNode, right: PhysicalNode, node: Join) -> _Joining:
     parts = conjuncts(node.condition)
     pairs = {p: pair for p in parts if (pair := equal_columns(p, len(left.schema))) is not None}
     rest = tuple(p for p in parts if p not in pairs)
-    joining = _Joining(planning, node, kind, left, right, tuple(dict.fromkeys(pairs.values())), rest)
-    if joining.is_insert_only:
-        same = _same_window(joining)
-        if same is not None:
-            _refuse_ttls(node, "a window join")
+    kind = JoinKind(node.kind.value)
+    return _Joining(planning, node, kind, left, right, tuple(dict.fromkeys(pairs.values())), rest)
+
+
+def _time_of(joining: _Joining) -> _SameWindow | IntervalBounds | None:
+    """What bounds the times of rows that meet; None where nothing does."""
+    if not joining.is_insert_only:
+        return None
+    same = _same_window(joining)
+    if same is not None:
+        return same
+    # An equality of two times bounds their distance too.
+    left, right = joining.left, joining.right
+    return find_interval(conjuncts(joining.node.condition), left.traits, right.traits, left.schema.types)
+
+
+def _planned(joining: _Joining) -> PhysicalNode:
+    match _time_of(joining):
+        case _SameWindow() as same:
+            _refuse_ttls(joining.node, "a window join")
             return _window_join(joining, same)
-        # An equality of two times bounds their distance too.
-        interval = find_interval(parts, left.traits, right.traits, left.schema.types)
-        if interval is not None:
-            _refuse_ttls(node, "an interval join")
-            return _interval_join(joining, interval, pairs)
+        case IntervalBounds() as interval:
+            _refuse_ttls(joining.node, "an interval join")
+            return _interval_join(joining, interval)
     return _regular_join(joining)
 
 
@@ -146,12 +172,10 @@ def _window_join(joining: _Joining, same: _SameWindow) -> PhysicalNode:
     return _make(joining, "WindowJoin", spec, keys, broadcast, traits, f"[{same.left.spec}]", condition)
 
 
-def _interval_join(
-    joining: _Joining, interval: IntervalBounds, pairs: dict[Expression, Pair]
-) -> PhysicalNode:
+def _interval_join(joining: _Joining, interval: IntervalBounds) -> PhysicalNode:
     # An equality of times is a key like any other.
     keys = joining.pairs
-    condition = conjunction(tuple(p for p in interval.condition if p not in pairs))
+    condition = conjunction(tuple(p for p in interval.condition if p in joining.rest))
     broadcast = _broadcast_input(joining)
     spec = IntervalJoinSpec(
         kind=joining.kind,

@@ -16,6 +16,8 @@ from sqlstream.specs import (
     SortSpec,
     Spec,
     WindowAggregateSpec,
+    WindowKind,
+    WindowTvfSpec,
 )
 from sqlstream.types import CONSTRUCTED_ROOTS, LogicalType
 
@@ -33,6 +35,10 @@ def check_keys(spec: Spec | None, inputs: tuple[PhysicalInput, ...], span: Span 
             for call in spec.aggregates:
                 if call.is_distinct:
                     _check_count(call.args, f"an argument of {call.function}(DISTINCT …)", span)
+        case WindowTvfSpec() if (
+            spec.window.kind is WindowKind.SESSION and not inputs[0].node.traits.is_insert_only
+        ):
+            _check_width(inputs[0].node.schema, span)
         case LookupJoinSpec():
             _check(inputs[0].node.schema, spec.left_keys, "a lookup key", _SIMPLE, span)
         case OverSpec() | SortSpec() | JoinSpec() | RankSpec():

@@ -180,7 +180,9 @@ def _state_id(node: PhysicalNode, own: Meaning, inputs: list[Meaning]) -> str:
                 "changelog_normalize", own.rows, inputs[0].of(spec.keys), sorted(inputs[0].columns)
             )
         case WindowTvfSpec() as spec:
-            return digest_of("session_rows", own.rows, inputs[0].of(spec.keys), sorted(inputs[0].columns))
+            signed = [] if _is_insert_only(node, 0) else ["retracting"]
+            columns = sorted(inputs[0].columns)
+            return digest_of("session_rows", own.rows, inputs[0].of(spec.keys), columns, *signed)
         case SortSpec() | TemporalSortSpec():
             return digest_of("sort", own.rows, sorted(inputs[0].columns), _is_insert_only(node, 0))
         case _:
@@ -248,6 +250,8 @@ def _rows(node: PhysicalNode, inputs: list[Meaning]) -> tuple[KeptRows, ...]:
         case RankSpec() | SortSpec() | TemporalSortSpec() | ChangelogNormalizeSpec():
             return (KeptRows("rows", inputs[0].columns),)
         case DeduplicateSpec() if node.settled_mode is ChangelogMode.RETRACT:
+            return (KeptRows("rows", inputs[0].columns),)
+        case WindowTvfSpec() if not _is_insert_only(node, 0):
             return (KeptRows("rows", inputs[0].columns),)
         case WindowRankSpec():
             # The end of the window stands behind each row.

@@ -15,7 +15,6 @@ from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning, over
 from planner.physical.refusals import (
     refuse_ttl,
-    require_insert_only,
     require_prompt_rows,
     require_retractable,
 )
@@ -66,6 +65,12 @@ def plan_absorbing_aggregate(planning: Planning, source: PhysicalNode, node: Agg
     has_row_watermarks = source.traits.row_watermark_column >= 0
     if tvf.window.kind is WindowKind.SESSION:
         require_common_watermark(source, node.span or tvf.span)
+        if not source.traits.is_insert_only:
+            # Which sessions there are is known when they close: their rows, which never change then, are aggregated above.
+            source = plan_window_tvf(planning, source, tvf)
+            trait = attached_window(source, node)
+            assert trait is not None
+            return plan_attached_aggregate(planning, source, node, trait)
     spec = WindowAggregateSpec(
         keys=keys,
         aggregates=node.calls,
@@ -118,7 +123,7 @@ def _plan(windowed: _Windowed) -> PhysicalNode:
     emit = emit_strategy(windowed.planning, windowed.spec, windowed.node.span)
     windowed = dataclasses.replace(windowed, spec=msgspec.structs.replace(windowed.spec, emit=emit))
     if not windowed.source.traits.is_insert_only:
-        return _in_order(windowed, _retracting(windowed, is_session))
+        return _in_order(windowed, _retracting(windowed))
     calls = windowed.spec.aggregates
     accumulators = split_calls(windowed.planning, calls, windowed.source.schema, is_retracting=False)
     if accumulators is None or (is_session and windowed.spec.time_column >= 0):
@@ -128,10 +133,8 @@ def _plan(windowed: _Windowed) -> PhysicalNode:
     return _in_order(windowed, result)
 
 
-def _retracting(windowed: _Windowed, is_session: bool) -> PhysicalNode:
+def _retracting(windowed: _Windowed) -> PhysicalNode:
     """Over rows that may be retracted, all of which are kept until the window closes."""
-    if is_session:
-        require_insert_only(windowed.source, "SESSION window", windowed.node.span)
     require_retractable(windowed.source, windowed.spec.aggregates, windowed.node.span)
     spec = msgspec.structs.replace(windowed.spec, is_retracting=True)
     return _single(dataclasses.replace(windowed, spec=spec))

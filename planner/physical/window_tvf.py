@@ -8,7 +8,7 @@ from planner.physical.description import describe
 from planner.physical.exchanges import hash_or_singleton
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning, over
-from planner.physical.refusals import require_insert_only, require_prompt_rows
+from planner.physical.refusals import producer, require_prompt_rows
 from planner.physical.traits import WindowTrait
 from planner.relational.nodes import WindowTvf
 from sqlstream.errors import Span, UserError
@@ -25,8 +25,8 @@ def plan_window_tvf(planning: Planning, source: PhysicalNode, node: WindowTvf) -
         require_common_watermark(source, node.span)
     if node.window.is_event_time:
         require_prompt_rows(source, node.time_column, "a window", node.span)
-    if is_session:
-        require_insert_only(source, "SESSION window", node.span)
+    if is_session and not source.traits.is_insert_only:
+        _require_row_time(source, node)
     # Behind the columns of the plan's node may be the watermark of each row.
     own = len(source.schema)
     schema = Schema(source.schema.fields + node.schema.fields[len(node.input.schema) :])
@@ -45,6 +45,7 @@ def plan_window_tvf(planning: Planning, source: PhysicalNode, node: WindowTvf) -
         times |= source.traits.times
     traits = dataclasses.replace(
         source.traits,
+        is_insert_only=is_session or source.traits.is_insert_only,
         keys=frozenset(),
         moving_keys=frozenset(),
         windows=(*source.traits.windows, window),
@@ -65,6 +66,19 @@ def plan_window_tvf(planning: Planning, source: PhysicalNode, node: WindowTvf) -
         description,
         node.span,
         parallelism=1 if is_session and not node.partition_keys else 0,
+    )
+
+
+def _require_row_time(source: PhysicalNode, node: WindowTvf) -> None:
+    """UserError SS3011 for sessions by processing time over updating rows: a retraction comes at another time than its row."""
+    if node.window.is_event_time:
+        return
+    raise UserError(
+        "SS3011",
+        "SESSION window by processing time doesn't support consuming update and delete changes, which"
+        f" {producer(source).name} produces",
+        span=node.span,
+        hint="use a row time: declare WATERMARK FOR a TIMESTAMP(3) column of the table, and name that in DESCRIPTOR",
     )
 
 

@@ -8,6 +8,7 @@ from planner.relational.nodes import RelationalNode, Sink, rewrite
 from planner.relational.window import merge_windows
 from planner.rules.aggregate_project_merge import merge_project_into_aggregate
 from planner.rules.column_pruning import prune_columns
+from planner.rules.condition_forms import simplify_conditions
 from planner.rules.constant_folding import fold_constants
 from planner.rules.decorrelation import decorrelate
 from planner.rules.filter_merge import merge_filters
@@ -29,6 +30,7 @@ Rule = Callable[[RelationalNode], RelationalNode]
 
 RULES: tuple[Rule, ...] = (
     fold_constants,
+    simplify_conditions,
     turn_right_join,
     merge_filters,
     merge_projects,
@@ -68,8 +70,8 @@ def optimise(
     def into_scan(node: RelationalNode) -> RelationalNode:
         return push_into_scan(node, connectors)
 
-    # First: no other rule knows what a subquery reads of the outer query.
-    joined = tuple(rewrite(s, decorrelate) for s in sinks)
+    # First: no other rule knows what a subquery reads of the outer query. Its conditions are moved by their equalities.
+    joined = tuple(rewrite(rewrite(s, simplify_conditions), decorrelate) for s in sinks)
     if has_watermarks:
         joined = tuple(rewrite(s, encode_nested_keys) for s in joined)
     simplified = tuple(_sink(apply_rules(s, (*RULES, into_scan))) for s in joined)

@@ -50,10 +50,10 @@ def domain_of(left: RelationalNode, columns: tuple[int, ...]) -> RelationalNode:
     )
 
 
-def null_safe_equal(a: InputRef, b: InputRef) -> Expression:
+def null_safe_equal(a: Expression, b: Expression) -> Expression:
     """Whether the values are equal, or both NULL."""
-    if not a.type.nullable and not b.type.nullable:
-        return Call("=", (a, b), BOOLEAN.not_null())
+    if not (a.type.nullable and b.type.nullable):
+        return Call("=", (a, b), BOOLEAN.with_nullable(a.type.nullable or b.type.nullable))
     some = _SOME.get(a.type.root)
     if some is None or a.type.root is not b.type.root:
         return Call("IS NOT DISTINCT FROM", (a, b), BOOLEAN.not_null())
@@ -66,9 +66,11 @@ def null_safe_equal(a: InputRef, b: InputRef) -> Expression:
 
 _SOME: dict[TypeRoot, LiteralValue] = {
     **dict.fromkeys((TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INTEGER, TypeRoot.BIGINT), 0),
-    TypeRoot.VARCHAR: "",
+    **dict.fromkeys((TypeRoot.DATE, TypeRoot.TIME, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ), 0),
+    **dict.fromkeys((TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY), ""),
+    **dict.fromkeys((TypeRoot.FLOAT, TypeRoot.DOUBLE), 0.0),
+    TypeRoot.DECIMAL: "0",
     TypeRoot.BOOLEAN: False,
-    TypeRoot.DATE: 0,
 }
 """A value in place of NULL, for types of which every value may be a key."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.relational.nodes import Join, Project, RelationalJoinKind, RelationalNode
+from planner.relational.nodes import Join, LookupJoin, Project, RelationalJoinKind, RelationalNode
 from sqlstream.expressions import (
     Call,
     Expression,
@@ -23,10 +23,16 @@ from sqlstream.types import is_interval, is_timestamp
 def project_join_keys(node: RelationalNode) -> RelationalNode:
     """`f(left) = g(right)` becomes an equality of two columns that Projects below the join compute.
 
-    Equalities of times that are moved by intervals stay unchanged: an interval join reads `a = b + INTERVAL …` as bounds.
+    Equalities of times that are moved by intervals stay unchanged: an interval join reads `a = b + INTERVAL …` as bounds, and
+    for other joins of streams their sides are computed when it is known that they are none (physical/computed_keys.py).
     """
     if not isinstance(node, Join) or node.condition is None:
         return node
+    return with_projected_keys(node, has_bounds=not isinstance(node, LookupJoin))
+
+
+def with_projected_keys(node: Join, has_bounds: bool) -> RelationalNode:
+    """The same for one join; without bounds, an equality of moved times is one like any other."""
     left_count = len(node.left.schema)
     extra_left: list[Expression] = []
     extra_right: list[Expression] = []
@@ -35,7 +41,7 @@ def project_join_keys(node: RelationalNode) -> RelationalNode:
         if (
             sides is None
             or _is_column_pair(sides)
-            or all(map(_is_moved_time, sides))
+            or (has_bounds and all(map(_is_moved_time, sides)))
             or is_interval(sides[0].type)
         ):
             continue
@@ -48,9 +54,11 @@ def project_join_keys(node: RelationalNode) -> RelationalNode:
     return _with_computed(node, tuple(extra_left), tuple(extra_right))
 
 
-def equality_sides(part: Expression, left_count: int) -> tuple[Expression, Expression] | None:
+def equality_sides(
+    part: Expression, left_count: int, function: str = "="
+) -> tuple[Expression, Expression] | None:
     """(expression over left columns, expression over right columns still numbered as the join's), or None."""
-    if not isinstance(part, Call) or part.function != "=":
+    if not isinstance(part, Call) or part.function != function:
         return None
     first, second = part.args
     a, b = inputs_of(first), inputs_of(second)

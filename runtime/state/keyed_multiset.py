@@ -82,14 +82,22 @@ class KeyedMultiset(SavedByChanges):
     def sweep(self, row_slots: Array) -> None:
         """Forget the rows among these whose count is zero, and the keys that have no row left."""
         with self._changes.lock:
-            removed = self.rows.sweep(row_slots)
-            keys = np.unique(self._chains.slots_of(removed))
-            emptied = self._chains.remove(removed)
-            if self._has_ttl:
-                # The last touch of a key is saved with its rows, and the rows that it came with are gone.
-                self._changes.writing(self._chains.first_rows(np.setdiff1d(keys, emptied)))
-            self._ttl.forget(emptied)
-            self._delete(emptied)
+            self._removed(self.rows.sweep(row_slots))
+
+    def forget(self, row_slots: Array) -> None:
+        """Forget these distinct rows, whatever their counts, and the keys that have no row left."""
+        with self._changes.lock:
+            self.rows.delete(row_slots)
+            self._removed(row_slots)
+
+    def _removed(self, row_slots: Array) -> None:
+        keys = np.unique(self._chains.slots_of(row_slots))
+        emptied = self._chains.remove(row_slots)
+        if self._has_ttl:
+            # The last touch of a key is saved with its rows, and the rows that it came with are gone.
+            self._changes.writing(self._chains.first_rows(np.setdiff1d(keys, emptied)))
+        self._ttl.forget(emptied)
+        self._delete(emptied)
 
     def key_slots(self) -> Array:
         """The slots of all keys."""

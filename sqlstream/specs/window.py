@@ -58,8 +58,9 @@ class WindowTvfSpec(OperatorSpec, frozen=True, tag="window_tvf"):
     """Append window_start, window_end (TIMESTAMP(3)) and window_time (= end - 1 ms) to each row, once per window of the row.
 
     TUMBLE, HOP and CUMULATE: rows keep their order; a row of HOP appears once for each of its windows, earliest first.
-    SESSION, over insert-only input: the rows of a session of the columns `keys` are output when it closes (watermark >= end - 1;
-    processing time >= end). A row is late when it extends no open session and its own would be closed: dropped and counted.
+    SESSION: the rows of a session of the columns `keys` are output when it closes (watermark >= end - 1; processing time >= end).
+    A row is late when it extends no open session and its own would be closed: dropped and counted. By event time rows may be
+    retracted until they are output.
     """
 
     window: WindowSpec

@@ -36,7 +36,7 @@ CREATE TEMPORARY VIEW w AS SELECT name FROM emp WHERE id = 2; SELECT * FROM w;
 -- : CREATE FUNCTION
 CREATE FUNCTION f AS 'com.example.F';
 -- : CREATE FUNCTION … LANGUAGE PYTHON
-CREATE TEMPORARY FUNCTION to_url AS 'urllib.parse.quote' LANGUAGE PYTHON; DESCRIBE FUNCTION to_url;
+CREATE FUNCTION initial AS 'functions.initial' LANGUAGE PYTHON USING FILE 'functions.py'; SELECT initial(name) FROM emp;
 -- : CREATE CATALOG
 CREATE CATALOG c WITH ('type' = 'generic_in_memory'); SHOW CATALOGS;
 -- : CREATE DATABASE
@@ -126,7 +126,7 @@ SHOW FUNCTIONS LIKE 'upp%';
 -- : SHOW CREATE VIEW
 CREATE VIEW w AS SELECT 1 AS a; SHOW CREATE VIEW w;
 -- : SHOW PARTITIONS
-SHOW PARTITIONS emp;
+CREATE TABLE parts (id INT, d INT) PARTITIONED BY (d) WITH ('connector' = 'filesystem', 'path' = 'parts', 'format' = 'json'); INSERT INTO parts VALUES (1, 10), (2, 20); SHOW PARTITIONS parts;
 -- : SHOW PROCEDURES
 SHOW PROCEDURES;
 -- : SHOW MODELS
@@ -149,5 +149,5 @@ DESCRIBE DATABASE default_database;
 DESCRIBE FUNCTION UPPER;
 -- : ANALYZE TABLE
 ANALYZE TABLE emp COMPUTE STATISTICS;
--- : CALL
-CALL sys.compact('emp');
+-- : CALL (a savepoint that is not there)
+CALL sys.dispose_savepoint('nowhere');

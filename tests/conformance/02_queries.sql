@@ -77,7 +77,7 @@ SELECT o.id, u.tag FROM orders o LEFT JOIN UNNEST(o.tags) AS u (tag) ON TRUE WHE
 -- : LATERAL (SELECT …)
 SELECT d.dname, x.name FROM dept d, LATERAL (SELECT name FROM emp e WHERE e.dept = d.id ORDER BY salary DESC LIMIT 1) x;
 -- : LATERAL TABLE(function)
-SELECT * FROM emp, LATERAL TABLE(split(name)) AS x (part);
+CREATE TEMPORARY FUNCTION letters AS 'functions.letters' LANGUAGE PYTHON USING FILE 'functions.py'; SELECT id, letter FROM emp, LATERAL TABLE(letters(name)) AS x (letter);
 -- : PIVOT (not in Flink)
 SELECT * FROM (SELECT dept, salary FROM emp) PIVOT (SUM(salary) FOR dept IN (10 AS a, 20 AS b));
 -- : UNPIVOT

@@ -43,4 +43,4 @@ SELECT a.id FROM (SELECT * FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTER
 -- : ASOF JOIN
 SELECT * FROM trades t ASOF JOIN rates r MATCH_CONDITION t.ts >= r.ts ON t.currency = r.currency;
 -- : table function on the right
-SELECT * FROM emp LEFT JOIN LATERAL TABLE(split(name)) AS x (part) ON TRUE;
+CREATE TEMPORARY FUNCTION letters AS 'functions.letters' LANGUAGE PYTHON USING FILE 'functions.py'; SELECT id, letter FROM emp LEFT JOIN LATERAL TABLE(letters(NULLIF(name, 'Bob'))) AS x (letter) ON TRUE WHERE id < 3;

@@ -30,6 +30,8 @@ SELECT id, window_start FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_s
 SELECT item, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end, item ORDER BY ts DESC) AS n FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE))) WHERE n = 1;
 -- : window over updating input
 SELECT window_start, COUNT(*) FROM TABLE(TUMBLE(TABLE changes, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end;
+-- : SESSION over updating input
+SELECT window_start, window_end, COUNT(*) FROM TABLE(SESSION(TABLE changes, DESCRIPTOR(ts), INTERVAL '6' SECOND)) GROUP BY window_start, window_end;
 -- : TIMESTAMP_LTZ windows
 SET 'table.local-time-zone' = 'Asia/Tokyo'; SELECT window_start, COUNT(*) FROM TABLE(TUMBLE(TABLE instants, DESCRIPTOR(ts), INTERVAL '1' DAY)) GROUP BY window_start, window_end;
 -- : group window TUMBLE (legacy)

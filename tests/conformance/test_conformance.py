@@ -44,6 +44,12 @@ The examples read these tables:
 ```text
 {tables}
 ```
+
+and functions.py has these functions:
+
+```python
+{functions}
+```
 """
 
 DATA: dict[str, list[dict[str, object]]] = {
@@ -124,6 +130,22 @@ CREATE TABLE sink (id INT, s STRING) WITH ('connector' = 'blackhole');
 """
 
 
+FUNCTIONS = """from collections.abc import Iterator
+
+from sqlstream import udf, udtf
+
+
+@udf
+def initial(name: str) -> str:
+    return name[0]
+
+
+@udtf
+def letters(text: str) -> Iterator[str]:
+    yield from text
+"""
+
+
 class Examples:
     """Runs examples, each in a session of its own over the same tables; files that it writes are removed behind it."""
 
@@ -132,6 +154,7 @@ class Examples:
         for table, rows in DATA.items():
             lines = "".join(json.dumps(row) + "\n" for row in rows)
             (directory / f"{table}.json").write_text(lines)
+        (directory / "functions.py").write_text(FUNCTIONS)
         with duckdb.connect(directory / "dim.db") as database:
             database.execute("CREATE TABLE dim (id INT PRIMARY KEY, dname STRING)")
             database.execute("INSERT INTO dim VALUES (1, 'one'), (2, 'two')")
@@ -330,7 +353,7 @@ def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Exampl
 
 def page(examples: Examples) -> str:
     declared = [f"{name} ({columns})" for name, columns in COLUMNS.items()]
-    lines = [HEAD.format(tables="\n".join(declared))]
+    lines = [HEAD.format(tables="\n".join(declared), functions=FUNCTIONS.rstrip())]
     counts = []
     for file in sorted(PLACE.glob("*.sql")):
         title, remark, found = features(file)

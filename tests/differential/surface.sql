@@ -198,3 +198,15 @@ SELECT x.a, y.b FROM (VALUES (1), (2), (NULL)) AS x(a) FULL JOIN (VALUES (1), (N
 SELECT `a b`, `ü` || ' 你好', CHAR_LENGTH('😀a') FROM (SELECT id AS `a b`, name AS `ü` FROM emp) q WHERE `a b` < 3 -- duckdb: SELECT id, name || ' 你好', 2 FROM emp WHERE id < 3
 SELECT * FROM (SELECT name, salary FROM emp ORDER BY salary LIMIT 2) a UNION ALL (SELECT name, salary FROM emp ORDER BY salary DESC, name LIMIT 1)
 SELECT DISTINCT dept, COUNT(*) OVER (PARTITION BY dept), SUM(DISTINCT mgr) OVER () FROM emp
+SELECT a.id, b.id FROM orders a FULL JOIN orders b ON a.ordered = b.ordered + INTERVAL '30' MINUTE AND a.qty < b.qty
+SELECT a.id, b.id FROM orders a FULL JOIN orders b ON a.ordered - INTERVAL '1' DAY = b.ordered - INTERVAL '24' HOUR
+SELECT a.id, b.id FROM orders a LEFT JOIN orders b ON CAST(a.ordered AS TIMESTAMP(6)) = b.ordered AND a.id <> b.id -- duckdb: SELECT a.id, b.id FROM orders a LEFT JOIN orders b ON a.ordered = b.ordered AND a.id <> b.id
+SELECT a.name, b.name FROM emp a FULL JOIN emp b ON a.mgr - b.id = 1 OR (b.id = a.mgr - 1 AND a.dept > b.dept)
+SELECT a.name, b.name FROM emp a FULL JOIN emp b ON (a.dept = b.dept AND a.salary < b.salary) OR (a.dept = b.dept AND a.mgr < b.mgr)
+SELECT a.name, b.name FROM emp a FULL JOIN emp b ON (a.mgr = b.dept / 10 OR (a.mgr IS NULL AND b.dept / 10 IS NULL)) AND a.id IN (b.id) -- duckdb: SELECT a.name, b.name FROM emp a FULL JOIN emp b ON a.mgr IS NOT DISTINCT FROM b.dept // 10 AND a.id = b.id
+SELECT a.id FROM orders a WHERE EXISTS (SELECT 1 FROM orders b WHERE b.ordered - INTERVAL '30' MINUTE = a.ordered) OR NOT EXISTS (SELECT 1 FROM orders b WHERE b.note IS NOT DISTINCT FROM a.note AND b.id <> a.id)
+SELECT a.id, (SELECT COUNT(*) FROM orders b WHERE b.ordered > a.ordered), (SELECT COUNT(*) FROM orders b WHERE b.price < a.price) FROM orders a
+SELECT x.c, y.n FROM (SELECT customer AS c, CAST(SUM(price) AS DOUBLE) AS p FROM orders GROUP BY customer) x FULL JOIN (SELECT note AS n, CAST(SUM(price) AS DOUBLE) AS p FROM orders GROUP BY note) y ON x.p IS NOT DISTINCT FROM y.p
+SELECT a.dt, b.dt FROM (SELECT DISTINCT hired AS dt FROM emp) a FULL JOIN (SELECT DISTINCT hired AS dt FROM emp WHERE dept = 10) b ON a.dt IS NOT DISTINCT FROM b.dt
+SELECT a.d FROM (SELECT DISTINCT CAST(g AS DOUBLE) / 2 AS d FROM t) a LEFT JOIN (VALUES (0.5E0), (CAST('NaN' AS DOUBLE)), (CAST(NULL AS DOUBLE))) AS b(d) ON a.d IS NOT DISTINCT FROM b.d WHERE b.d IS NOT NULL
+SELECT COUNT(*) FROM (SELECT DISTINCT CAST('NaN' AS DOUBLE) AS d FROM t) a JOIN (VALUES (CAST('NaN' AS DOUBLE)), (0.5E0)) AS b(d) ON a.d IS NOT DISTINCT FROM b.d -- duckdb: SELECT 0

@@ -20,7 +20,7 @@ from client.gateway.options import GatewayOptions
 OPTIONS = GatewayOptions(heartbeat_ms=200, check_interval_ms=0)
 ROWS = 400_000
 RESULT_BYTES = 400_000_000
-GROWTH_BYTES_MAX = RESULT_BYTES // 4
+GROWTH_BYTES_MAX = RESULT_BYTES // 2
 IDS = f"""CREATE TEMPORARY TABLE ids (id BIGINT) WITH ('connector'='datagen', 'rows-per-second'='100000000',
  'number-of-rows'='{ROWS}', 'fields.id.kind'='sequence', 'fields.id.start'='1', 'fields.id.end'='{ROWS}')"""
 # A batch takes 4 MB, so that the few on the way are small beside the result.

@@ -141,6 +141,10 @@ QUERIES = {
         ON b.window_start = h.window_start AND b.window_end = h.window_end AND b.v > h.high - 4""",
     "tumbling windows": """
         SELECT k, window_start, COUNT(*), SUM(v), MAX(id), COUNT(DISTINCT g) FROM tumbles GROUP BY k, window_start, window_end""",
+    "sessions of updated rows": """
+        SELECT k, window_start, window_end, COUNT(*), SUM(v), COUNT(DISTINCT g)
+        FROM TABLE(SESSION((SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k, g ORDER BY rt DESC) AS rn FROM line)
+            WHERE rn = 1) PARTITION BY k, DESCRIPTOR(rt), INTERVAL '1' MINUTE)) GROUP BY k, window_start, window_end""",
     "windows of updated rows": """
         SELECT k, window_start, COUNT(*), SUM(v), MAX(id), COUNT(DISTINCT g), LAST_VALUE(k),
             LISTAGG(DISTINCT k) FROM TABLE(TUMBLE((SELECT * FROM (

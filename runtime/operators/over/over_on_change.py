@@ -7,10 +7,10 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from runtime.kernels.buffers import to_array
 from runtime.kernels.growing import GrowingArray
+from runtime.operators.equal_values import equal_values
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.over.affected_rows import AffectedRows, ChangedRows
 from runtime.operators.over.earlier_rows import EarlierRows
@@ -166,7 +166,7 @@ class OverOnChange(Operator[OverSpec]):
         new = running.followed_by(found, positions, rows, after)
         is_settled[looked_at] = True
         for one, other in zip(old, new, strict=True):
-            is_settled[looked_at] &= ~_differs(one, other)
+            is_settled[looked_at] &= equal_values(one, other)
         if self._reach.sees_first:
             is_settled &= changed.first > 0
         return running.prior(earlier, changed.keys, read_from), is_settled
@@ -197,7 +197,7 @@ class OverOnChange(Operator[OverSpec]):
         was, now = _places(old.offsets, both), _places(new.offsets, both)
         differs = np.zeros(len(was), dtype=bool)
         for before, after in zip(old.columns, new.columns, strict=True):
-            differs |= _differs(before.take(pa.array(was)), after.take(pa.array(now)))
+            differs |= ~equal_values(before.take(pa.array(was)), after.take(pa.array(now)))
         gone = _places(old.offsets + both, old.copies - both)
         came = _places(new.offsets + both, new.copies - both)
         updates = int(np.count_nonzero(differs))
@@ -230,12 +230,3 @@ def _places(offsets: Array, counts: Array) -> Array:
     """offsets[i], offsets[i] + 1, … for counts[i] numbers, of all i."""
     within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
     return np.repeat(offsets, counts) + within
-
-
-def _differs(before: pa.Array, after: pa.Array) -> Array:
-    """bool[n]: whether the values differ, NULL being a value; nested ones, which Arrow does not compare, do."""
-    if pa.types.is_nested(before.type):
-        return np.ones(len(before), dtype=bool)
-    unequal = pc.fill_null(pc.not_equal(before, after), False)
-    either_null = pc.xor(pc.is_null(before), pc.is_null(after))
-    return np.asarray(pc.or_(unequal, either_null).to_numpy(zero_copy_only=False), dtype=bool)

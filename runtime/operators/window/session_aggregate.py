@@ -82,7 +82,7 @@ class SessionAggregate(ClosingOperator):
             ones = np.ones(batch.num_rows, dtype=np.int64)
             partials = self._form.from_rows(batch, ones, batch.num_rows)
             return [*keys, *partials, *_int64s(times, ends, ones)]
-        found = _find_sessions(keys, times, ends)
+        found = find_sessions(keys, times, ends)
         partials = self._form.from_rows(batch, found.sessions, found.count)
         rows = np.zeros(found.count, dtype=np.int64)
         count_into(rows, found.sessions, NO_WEIGHTS)
@@ -98,7 +98,7 @@ class SessionAggregate(ClosingOperator):
         if self._form.is_merging:
             keys, partials = columns[: self._keys], columns[self._keys : -3]
             starts, ends, parts = (view_values(column, np.int64) for column in columns[-3:])
-            found = _find_sessions(keys, starts, ends)
+            found = find_sessions(keys, starts, ends)
             together = self._form.together(partials, found.sessions, found.count)
             rows = np.zeros(found.count, dtype=np.int64)
             add_into(rows, found.sessions, parts)
@@ -112,7 +112,7 @@ class SessionAggregate(ClosingOperator):
         if self._form.is_merging:
             rows = first_slots(len(ends))
             return Sessions(rows, rows, starts, ends)
-        return _find_sessions(columns[: self._keys], starts, ends)
+        return find_sessions(columns[: self._keys], starts, ends)
 
     def _drop_late(self) -> None:
         columns = self._merge_log()
@@ -177,7 +177,7 @@ class Sessions:
         return [*(key.take(owners) for key in keys), *partials, *_int64s(self.starts, self.ends, rows)]
 
 
-def _find_sessions(keys: list[pa.Array], starts: Array, ends: Array) -> Sessions:
+def find_sessions(keys: list[pa.Array], starts: Array, ends: Array) -> Sessions:
     """Merge intervals of equal keys that overlap or touch into sessions."""
     starts, ends = np.ascontiguousarray(starts), np.ascontiguousarray(ends)
     rows = len(starts)

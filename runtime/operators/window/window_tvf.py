@@ -11,6 +11,7 @@ from runtime.evaluate.intervals import milliseconds_of
 from runtime.evaluate.local_time import from_local, to_local
 from runtime.evaluate.time_range import require_range
 from runtime.operators.operator import Operator, OperatorContext, Output
+from runtime.operators.window.changing_session_tvf import ChangingSessionTvf
 from runtime.operators.window.session_tvf import SessionTvf
 from runtime.operators.window.window_clock import WindowClock
 from sqlstream.arrow import is_changelog, to_arrow_schema
@@ -24,7 +25,8 @@ Times = np.ndarray[Any, Any]
 def make_window_tvf(spec: WindowTvfSpec, context: OperatorContext) -> Operator[Any]:
     """The operator for the kind of window."""
     if spec.window.kind is WindowKind.SESSION:
-        return SessionTvf(spec, context)
+        is_changing = not context.input_modes[0].is_insert_only
+        return ChangingSessionTvf(spec, context) if is_changing else SessionTvf(spec, context)
     return WindowTvf(spec, context)
 
 

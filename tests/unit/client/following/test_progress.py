@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import time
+
 import pytest
 
-from client.following.progress import closing_text, progress_text, size_text
+from client.following import progress
+from client.following.progress import Progress, closing_text, progress_text, size_text
+from client.rendering.live_line import LiveLine
 from sqlstream.elements import WATERMARK_MAX
+from sqlstream.errors import ErrorInfo
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.messages.rpc import JobMetrics
 
 FIGURES = {
     "numRecordsRead": 5000,
@@ -140,3 +148,29 @@ def test_a_finished_job_tells_how_often_it_was_saved_and_restarted() -> None:
     assert closing_text("q", CHECKPOINTS, 2) == (
         "q: read 0 rows, wrote 0 since the last restart, late 0, rejected 0, checkpoints 12, restarts 2 in 2.00 s"
     )
+
+
+def test_a_log_is_told_of_restarts_and_of_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "SILENCE_S", 0.001)
+    lost = ErrorInfo("SS6006", "the TaskManager is lost")
+    figures = [(0, None), (0, lost), (1, None), (1, None), (2, lost)]
+    asked = 0
+
+    def metrics() -> JobMetrics:
+        nonlocal asked
+        restarts, failure = figures[min(asked, len(figures) - 1)]
+        asked += 1
+        total = {"numRecordsRead": 5, "numRestarts": restarts}
+        return JobMetrics("j", JobStatus.RUNNING, total, {}, failure)
+
+    log = io.StringIO()
+    with Progress("insert", metrics, LiveLine(log)):
+        deadline_s = time.monotonic() + 10
+        while log.getvalue().count("\n") < 3:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.001)
+    assert log.getvalue().split("\n")[:3] == [
+        "note: insert is restarting: error[SS6006]: the TaskManager is lost",
+        "note: insert was restarted once in 0 s",
+        "note: insert was restarted twice in 0 s and is restarting: error[SS6006]: the TaskManager is lost",
+    ]

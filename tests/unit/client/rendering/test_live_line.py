@@ -93,3 +93,13 @@ def test_a_terminal_that_blocks_another_thread_is_not_waited_for_long() -> None:
     thread.join(60)
     line.draw("again")
     assert out.getvalue() == f"{ERASE}again"
+
+
+def test_a_line_that_stays_is_written_anywhere_and_above_the_live_one() -> None:
+    file, terminal = io.StringIO(), Terminal()
+    LiveLine(file).say("a note")
+    line = LiveLine(terminal)
+    line.draw("busy")
+    line.say("a note")
+    assert file.getvalue() == "a note\n"
+    assert terminal.getvalue() == f"{ERASE}busy{ERASE}a note\n{ERASE}busy"

@@ -94,6 +94,12 @@ def test_branches_of_a_union_all_carry_row_kinds_when_one_does() -> None:
             "SS3018",
             "emitted on-event is refused",
         ),
+        (
+            "SELECT COUNT(*) FROM SESSION((SELECT *, PROCTIME() AS p FROM (SELECT k, COUNT(*) AS n FROM s GROUP BY k)),"
+            " DESCRIPTOR(p), INTERVAL '1' HOUR) GROUP BY window_start, window_end",
+            "SS3011",
+            "SESSION window by processing time",
+        ),
     ],
 )
 def test_what_cannot_run_is_refused_with_a_position_and_a_hint(sql: str, code: str, words: str) -> None:

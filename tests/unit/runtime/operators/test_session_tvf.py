@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from changelog_harness import changelogs, cut, cuts_strategy, final_rows, run_moved
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_harness import operator_context, run_operator
+from operator_harness import operator_context, rows_of, run_operator
 
+from runtime.operators.operator import OperatorContext
 from sqlstream import types as sql
+from sqlstream.changelog import ChangelogMode
 from sqlstream.elements import Watermark
 from sqlstream.schema import Schema
 from sqlstream.specs.window import WindowKind, WindowSpec, WindowTvfSpec
@@ -68,3 +71,58 @@ def test_a_session_is_emitted_when_the_watermark_passes_its_end_and_late_rows_ar
     output = run_operator(SPEC, context, [first, Watermark(8), [("a", [2], 3)], Watermark(20)])
     assert len(output.rows) == 3
     assert late == [1]
+
+
+def changing_context(late: list[int]) -> OperatorContext:
+    return operator_context(
+        [ROWS], RESULT, input_modes=[ChangelogMode.RETRACT], count=lambda name, n: late.append(n)
+    )
+
+
+CHANGES = changelogs(
+    st.tuples(st.sampled_from("ab") | st.none(), st.just([1]) | st.none(), st.integers(0, 40))
+)
+
+
+@given(CHANGES, cuts_strategy, st.integers(0, 40))
+@settings(deadline=None)
+def test_sessions_are_those_of_the_rows_that_are_left_however_their_changes_are_cut_and_moved(
+    log: list[Any], cuts: list[int], at: int
+) -> None:
+    late: list[int] = []
+    batches = cut(log, cuts)
+    output = run_moved(
+        SPEC, changing_context(late), [*batches, Watermark(1_000)], min(at, len(batches)), [(0,)]
+    )
+    assert sorted(output.rows, key=repr) == sorted(reference(final_rows(log)), key=repr)
+    assert sum(late) == 0
+
+
+def test_a_part_of_a_session_that_a_retraction_cuts_off_is_emitted_before_the_watermark_that_passes_its_end() -> (
+    None
+):
+    late: list[int] = []
+    rows = [("+I", "a", None, 1), ("+I", "a", None, 5), ("+I", "a", None, 9), ("+I", "a", None, 9)]
+    steps = [rows, Watermark(10), [("-D", "a", None, 5)], Watermark(11), Watermark(12), Watermark(100)]
+    output = run_operator(SPEC, changing_context(late), steps)
+    assert output.elements[0] == Watermark(4)
+    assert rows_of(output.elements[1]) == [("a", None, 1, 1, 6, 5)]
+    assert output.elements[2:4] == [Watermark(11), Watermark(12)]
+    assert rows_of(output.elements[4]) == [("a", None, 9, 9, 14, 13)] * 2
+    assert sum(late) == 0
+
+
+def test_changes_of_a_session_that_has_closed_are_late_and_a_retraction_may_come_before_its_row() -> None:
+    late: list[int] = []
+    rows = [("+I", "a", None, 1), ("-U", "b", None, 4)]
+    steps = [
+        rows,
+        Watermark(6),
+        [("-U", "a", None, 1), ("+U", "a", [1], 1), ("+U", "b", None, 4)],
+        [("+I", "b", [2], 4)],
+    ]
+    output = run_operator(
+        SPEC, changing_context(late), [*steps, Watermark(7), [("-D", "b", [2], 4)], Watermark(100)]
+    )
+    assert output.rows == [("a", None, 1, 1, 6, 5)]
+    assert sum(late) == 2

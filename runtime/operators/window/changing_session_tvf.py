@@ -1,0 +1,154 @@
+"""SESSION as a table function over rows that may be retracted."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.kernels.buffers import to_array, view_values
+from runtime.operators.operator import OperatorContext, Output
+from runtime.operators.window.closing import LATE, ClosingOperator
+from runtime.operators.window.session_aggregate import Sessions, find_sessions
+from runtime.operators.window.windowing import times_ms, window_batch
+from runtime.state.arrays import Array
+from runtime.state.keyed_multiset import KeyedMultiset
+from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema
+from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
+from sqlstream.specs.aggregate import WindowAggregateSpec
+from sqlstream.specs.window import WindowTvfSpec
+
+_INSTANT = pa.timestamp("ms", tz="UTC")
+
+
+class _Found(NamedTuple):
+    """The rows that are there and their sessions; `ends` are those of the rows alone."""
+
+    slots: Array
+    ends: Array
+    sessions: Sessions
+
+
+class ChangingSessionTvf(ClosingOperator):
+    """Emits the rows that are left of a session when it closes, each once, session by session as they end: insertions alone.
+
+    A retraction takes its row away, which may make a session shorter or cut it in two. A part that ends before the watermark is
+    emitted with the next one; so the watermark that goes on is held back, before the first end that a part can have.
+    State: the rows of open sessions with their counts. A row is late when it extends no open session and its own would be
+    closed, a retraction when its row is not there any more: dropped and counted.
+    """
+
+    def __init__(self, spec: WindowTvfSpec, context: OperatorContext) -> None:
+        super().__init__(WindowAggregateSpec(spec.keys, (), spec.window, spec.time_column), context)
+        schema = to_arrow_schema(context.input_schemas[0])
+        self._keys, self._time = spec.keys, spec.time_column
+        self._gap_ms = spec.window.size_ms
+        scope = context.state.scope
+        self._table = context.state.add(KeyedMultiset("rows", schema, spec.keys, scope, list_length=0))
+        self._schema = to_arrow_schema(context.output_schema)
+        # At or before the first end of a row of an open session.
+        self._first_end = WATERMARK_MAX
+        self._forwarded_ms = WATERMARK_MIN
+
+    # -- input -------------------------------------------------------------------------------------
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        if batch.num_rows == 0:
+            return
+        signs = np.where(is_accumulate(row_kinds(batch)), 1, -1)
+        keys, row_slots = self._table.apply(batch)
+        self._table.writing(np.unique(keys))
+        ends = self._ends(batch.column(self._time))
+        earliest = int(ends.min())
+        if earliest - 1 <= self.closed_ms:
+            self._drop_late(row_slots, signs)
+        self._table.sweep(np.unique(row_slots))
+        # What a retraction leaves of a session ends a gap before it at the earliest.
+        gone = ends[signs < 0]
+        self.next_end = min(self.next_end, earliest, int(gone.min(initial=WATERMARK_MAX)) - self._gap_ms)
+        self._first_end = min(self._first_end, earliest)
+
+    def _drop_late(self, row_slots: Array, signs: Array) -> None:
+        changed, numbers = np.unique(row_slots, return_inverse=True)
+        sums = np.bincount(numbers, weights=signs, minlength=len(changed)).astype(np.int64)
+        after = self._table.rows.counts[changed]
+        found = self._found()
+        # A session that has closed and has no row from before is one of late rows.
+        places = np.minimum(np.searchsorted(changed, found.slots), len(changed) - 1)
+        was_there = (changed[places] != found.slots) | ((after - sums)[places] > 0)
+        has_old = np.zeros(found.sessions.count, dtype=bool)
+        has_old[found.sessions.sessions[was_there]] = True
+        late = ((found.sessions.ends - 1 <= self.closed_ms) & ~has_old)[found.sessions.sessions]
+        self._drop(found.slots[late])
+        absent = changed[after < 0]
+        self._drop(absent[self._ends_of(absent) - 1 <= self.closed_ms])
+
+    def _drop(self, slots: Array) -> None:
+        if len(slots):
+            self.context.count(LATE, int(np.abs(self._table.rows.counts[slots]).sum()))
+            self._table.forget(slots)
+
+    def _ends(self, times: pa.Array) -> Array:
+        ends: Array = self.clock.local_ms(times_ms(times)) + self._gap_ms
+        return ends
+
+    def _ends_of(self, slots: Array) -> Array:
+        return self._ends(self._table.rows.columns(slots, [self._time])[0])
+
+    def _found(self) -> _Found:
+        slots = self._table.rows.slots()
+        slots = slots[self._table.rows.counts[slots] > 0]
+        *keys, times = self._table.rows.columns(slots, [*self._keys, self._time])
+        ends = self._ends(times)
+        return _Found(slots, ends, find_sessions(keys, ends - self._gap_ms, ends))
+
+    # -- time --------------------------------------------------------------------------------------
+
+    def on_restored(self) -> None:
+        self._see(self._found())
+
+    def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
+        forwarded_ms = super().on_watermark(watermark_ms, output)
+        if forwarded_ms is None or watermark_ms in (WATERMARK_MIN, WATERMARK_MAX):
+            return forwarded_ms
+        self._forwarded_ms = max(self._forwarded_ms, min(forwarded_ms, self._held_ms()))
+        return self._forwarded_ms
+
+    def _held_ms(self) -> int:
+        """The last watermark that closes no window which ends with a row of an open session."""
+        if self._first_end == WATERMARK_MAX:
+            return WATERMARK_MAX
+        end = to_array(pa.int64(), np.array([self._first_end])).view(pa.timestamp("ms"))
+        return int(view_values(self.clock.instants(end, _INSTANT), np.int64)[0]) - 2
+
+    def close_windows(self, watermark_ms: int, output: Output) -> None:
+        found = self._found()
+        closed = (found.sessions.ends - 1 <= watermark_ms)[found.sessions.sessions]
+        if closed.any():
+            self._emit(found, closed, output)
+            self._table.forget(found.slots[closed])
+        absent = self._absent()
+        self._drop(absent[self._ends_of(absent) - 1 <= watermark_ms])
+        self._see(self._found())
+
+    def _absent(self) -> Array:
+        """Rows whose retraction came and that did not."""
+        slots = self._table.rows.slots()
+        return slots[self._table.rows.counts[slots] < 0]
+
+    def _see(self, found: _Found) -> None:
+        absent = int(self._ends_of(self._absent()).min(initial=WATERMARK_MAX))
+        self.next_end = min(int(found.sessions.ends.min(initial=WATERMARK_MAX)), absent)
+        self._first_end = int(found.ends.min(initial=WATERMARK_MAX))
+
+    def _emit(self, found: _Found, closed: Array, output: Output) -> None:
+        """Emit the rows of these sessions, in the order in which they end."""
+        numbers = found.sessions.sessions[closed]
+        order = np.argsort(found.sessions.ends[numbers], kind="stable")
+        slots, numbers = found.slots[closed][order], numbers[order]
+        copies = self._table.rows.counts[slots]
+        rows = self._table.rows.take(np.repeat(slots, copies))
+        numbers = np.repeat(numbers, copies)
+        bounds = found.sessions.starts[numbers], found.sessions.ends[numbers]
+        output.emit(window_batch(self._schema, list(rows.columns), *bounds, self.clock))
