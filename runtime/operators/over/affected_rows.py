@@ -88,13 +88,13 @@ class AffectedRows:
         """The end of the changed rows and their peers."""
         return self._end(changed.keys, changed.last_rows, changed.last + 1, 0)
 
-    def end(self, changed: ChangedRows, is_settled: Array) -> Array:
-        """The end of the rows whose results may differ; `is_settled`: no running result behind the changed rows does."""
+    def end(self, changed: ChangedRows, is_settled: Array | None = None) -> Array:
+        """The end of the rows whose results may differ; where not `is_settled`, running results behind the changed rows may."""
         if self._reach.is_whole:
             return changed.sizes
         ends = self._end(changed.keys, changed.last_rows, changed.last + 1, -self._reach.low)
         ends = np.minimum(ends + self._reach.before, changed.sizes)
-        return np.where(is_settled, ends, changed.sizes)
+        return ends if is_settled is None else np.where(is_settled, ends, changed.sizes)
 
     def read_until(self, changed: ChangedRows, ends: Array) -> Array:
         """The end of the rows that the results until `ends` read."""

@@ -130,7 +130,7 @@ class OverOnChange(Operator[OverSpec]):
                 prior, is_settled = self._before(self._earlier, changed, read_from)
             end = self._affected.end(changed, is_settled)
         else:
-            first, end = self._affected.first(changed), self._affected.end(changed, np.bool_(True))
+            first, end = self._affected.first(changed), self._affected.end(changed)
             changed, first, end = changed.together(first, end, self._reach.before + self._reach.after)
             read_from = self._affected.read_from(changed, first)
         read_until = self._affected.read_until(changed, end)
