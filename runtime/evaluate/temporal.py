@@ -84,6 +84,8 @@ def _extract(call: Call, context: EvaluationContext) -> Kernel:
         if call.function == "EXTRACT"
         else _UNIT_OF.get(call.function, call.function)
     )
+    if sql.is_interval(call.args[-1].type):
+        return lambda *args: _extract_of_interval(unit, as_array(args[-1], rows_of(*args)))
     function = _EXTRACT[unit]
 
     def kernel(*args: Datum) -> pa.Array:
@@ -95,6 +97,29 @@ def _extract(call: Call, context: EvaluationContext) -> Kernel:
         return function(value)
 
     return kernel
+
+
+def _extract_of_interval(unit: str, value: pa.Array) -> pa.Array:
+    """The part of an interval, of whose sign it is: 1 HOUR of -1 02:00:00 is -2."""
+    amounts = numbers(value, np.int64)
+    sizes = np.abs(amounts)
+    if pa.types.is_int32(value.type):
+        parts = (
+            sizes % 12 // 3 + 1
+            if unit == "QUARTER"
+            else sizes // _MONTHS[unit] % (12 if unit == "MONTH" else _ALL)
+        )
+    elif unit in _SECOND_PARTS:
+        parts = sizes % 60_000 * _SECOND_PARTS[unit]
+    else:
+        parts = sizes // UNIT_MS["SECOND" if unit == "EPOCH" else unit] % _WITHIN.get(unit, _ALL)
+    return pa.array(np.copysign(1, amounts).astype(np.int64) * parts, mask=null_mask(value))
+
+
+_ALL = np.iinfo(np.int64).max
+_MONTHS = {"MONTH": 1, "YEAR": 12, "DECADE": 120, "CENTURY": 1_200, "MILLENNIUM": 12_000}
+_WITHIN = {"HOUR": 24, "MINUTE": 60, "SECOND": 60}
+_SECOND_PARTS = {"MILLISECOND": 1, "MICROSECOND": 1_000, "NANOSECOND": 1_000_000}
 
 
 def _date_format(call: Call, context: EvaluationContext) -> Kernel:

@@ -16,7 +16,6 @@ from sqlstream.functions.arguments import (
     SYMBOL,
     TEMPORAL,
     TEXT,
-    TIME_LIKE,
     TIMESTAMP,
     Argument,
     always,
@@ -35,6 +34,7 @@ Types = tuple[LogicalType, ...]
 _TIMESTAMP_OR_TEXT = Argument(
     lambda t: sql.is_timestamp(t) or sql.is_string(t) or t.root is TypeRoot.DATE, timestamp(3)
 )
+_TEMPORAL_OR_INTERVAL = Argument(lambda t: TEMPORAL.accepts(t) or sql.is_interval(t), timestamp(3))
 _NUMBER_OR_TEXT = Argument(lambda t: sql.is_numeric(t) or sql.is_string(t), BIGINT)
 _INTEGER_OR_TEXT = Argument(lambda t: sql.is_integer(t) or sql.is_string(t), INT)
 
@@ -174,16 +174,28 @@ _NOW = (
     ("LOCALTIME", sql.time(0)),
 )
 
+EXTRACTED_OF_MONTHS = ("YEAR", "QUARTER", "MONTH", "DECADE", "CENTURY", "MILLENNIUM")
+EXTRACTED_OF_DAYS = ("DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND", "NANOSECOND", "EPOCH")
+"""Units of an INTERVAL YEAR TO MONTH and of an INTERVAL DAY TO SECOND."""
+
+
+def _check_extracted(call: Call) -> None:
+    units = EXTRACTED_UNITS
+    if sql.is_interval(t := call.args[1].type):
+        units = EXTRACTED_OF_MONTHS if t.root is TypeRoot.INTERVAL_YEAR_MONTH else EXTRACTED_OF_DAYS
+    one_of(0, units, "of")(call)
+
+
 FUNCTIONS: tuple[ScalarFunction, ...] = (
     scalar(
         "EXTRACT",
         "EXTRACT(unit FROM temporal)",
-        (SYMBOL, TEMPORAL),
+        (SYMBOL, _TEMPORAL_OR_INTERVAL),
         BIGINT,
-        check=one_of(0, EXTRACTED_UNITS, "of"),
+        check=_check_extracted,
     ),
     *(scalar(name, f"{name}(date)", (DATE_LIKE,), BIGINT) for name in _PARTS),
-    *(scalar(name, f"{name}(timestamp)", (TIME_LIKE,), BIGINT) for name in ("HOUR", "MINUTE", "SECOND")),
+    *(scalar(name, f"{name}(timestamp)", (TEMPORAL,), BIGINT) for name in ("HOUR", "MINUTE", "SECOND")),
     scalar(
         "DATE_FORMAT",
         "DATE_FORMAT(timestamp, pattern)",

@@ -47,6 +47,7 @@ BY_CHANCE = ("UUID", "CURRENT_WATERMARK")
 
 MORE: dict[str, tuple[str, ...]] = {
     "ROUND": ("ROUND(x, j)", "ROUND(f, n)", "ROUND(d, j)", "ROUND(i, j)", "ROUND(x, -400)", "ROUND(x, 400)"),
+    "HOUR": ("HOUR(y)",),
     "TRUNCATE": ("TRUNCATE(x, j)", "TRUNCATE(d, j)", "TRUNCATE(i, j)", "TRUNCATE(x, -400)"),
     "CAST": (
         *("CAST(s AS BINARY(3))", "CAST(s AS VARBINARY(2))", "CAST(c AS CHAR(3))", "CAST(c AS CHAR(4))"),
@@ -104,6 +105,11 @@ MORE: dict[str, tuple[str, ...]] = {
         "CASE WHEN j = 0 THEN NULL WHEN i / j > 1 THEN i / j WHEN n = 0 THEN -1 ELSE i % n END",
     ),
     "EXTRACT": (
+        *(
+            f"EXTRACT({u} FROM INTERVAL '25:01:01.234' HOUR TO SECOND * j)"
+            for u in ("DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "NANOSECOND", "EPOCH")
+        ),
+        *(f"EXTRACT({u} FROM INTERVAL '11' MONTH * i)" for u in ("YEAR", "QUARTER", "MONTH", "CENTURY")),
         *(f"EXTRACT({unit} FROM h)" for unit in ("HOUR", "MINUTE", "SECOND", "MILLISECOND")),
         *(
             f"EXTRACT({unit} FROM {point})"

@@ -161,6 +161,8 @@ def _time_to_unit(value: exp.Expr, unit_ms: int, is_floor: bool) -> exp.Expr:
 def _extract(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
     unit = unit_word(call, 0) if call.function == "EXTRACT" else _UNIT_OF.get(call.function, call.function)
     t = call.args[-1].type
+    if sql.is_interval(t):
+        raise refuse(f"EXTRACT of {unit} from {t.with_nullable(True)}")
     point = local(args[-1], t, time_zone)
     if unit == "EPOCH":
         return bound(
