@@ -180,7 +180,7 @@ EXTRACTED_OF_DAYS = ("DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSEC
 
 
 def _check_extracted(call: Call) -> None:
-    units = EXTRACTED_UNITS
+    units: tuple[str, ...] = EXTRACTED_UNITS
     if sql.is_interval(t := call.args[1].type):
         units = EXTRACTED_OF_MONTHS if t.root is TypeRoot.INTERVAL_YEAR_MONTH else EXTRACTED_OF_DAYS
     one_of(0, units, "of")(call)
