@@ -194,7 +194,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "LOCATE": ("LOCATE(r, s)", "LOCATE('b', s, 2)", "LOCATE(r, s, j)"),
     "SPLIT_INDEX": ("SPLIT_INDEX(s, ',', 1)", "SPLIT_INDEX(s, ',', j)", "SPLIT_INDEX(s, 44, 0)", "SPLIT_INDEX(s, j, 0)", "SPLIT_INDEX(s, r, 1)", "SPLIT_INDEX(s, '', 1)"),
     "REGEXP_EXTRACT": ("REGEXP_EXTRACT(s, '[a-z]+')", "REGEXP_EXTRACT(s, '([a-z])([a-z])', 2)", "REGEXP_EXTRACT(s, '(x)?a', 1)", "REGEXP_EXTRACT(s, r)", "REGEXP_EXTRACT(s, '(a)', 5)", "REGEXP_EXTRACT(s, '')", "REGEXP_EXTRACT(s, '(a)|(b)', 2)"),
-    "REGEXP_REPLACE": ("REGEXP_REPLACE(s, '[a-c]', '#')", "REGEXP_REPLACE(s, 'x*', '-')", "REGEXP_REPLACE(s, '(a)(b)', '$2$1')", "REGEXP_REPLACE(s, r, 'Q')", "REGEXP_REPLACE(s, '', '.')", "REGEXP_REPLACE(s, 'a', '\\\\')"),
+    "REGEXP_REPLACE": ("REGEXP_REPLACE(s, '[a-c]', '#')", "REGEXP_REPLACE(s, 'x*', '-')", "REGEXP_REPLACE(s, '(a)(b)', '$2$1')", "REGEXP_REPLACE(s, r, 'Q')", "REGEXP_REPLACE(s, '(?<one>a)(b)', '${one}-$1')", "REGEXP_REPLACE(s, 'a', '$1')", "REGEXP_REPLACE(s, '', '.')", "REGEXP_REPLACE(s, 'a', '\\\\')"),
     "REGEXP_COUNT": ("REGEXP_COUNT(s, 'a')", "REGEXP_COUNT(s, '[a-z]+')", "REGEXP_COUNT(s, r)", "REGEXP_COUNT(s, '')"),
     "ASCII": ("ASCII(s)",),
     "IS JSON": ("s IS JSON", "s IS JSON SCALAR", "s IS NOT JSON OBJECT", "JSON_STRING(q) IS JSON OBJECT"),

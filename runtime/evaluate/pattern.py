@@ -26,7 +26,7 @@ from runtime.evaluate.scanned_pattern import scanned_pattern
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import Call
 from sqlstream.like_pattern import like_parts, similar_regex
-from sqlstream.regular_expressions import MalformedRegex, checked_regex
+from sqlstream.regular_expressions import MalformedRegex, checked_regex, re2_replacement, replacement_parts
 
 
 def _like(call: Call, context: EvaluationContext) -> Kernel:
@@ -149,26 +149,14 @@ def _regexp_replace(call: Call, context: EvaluationContext) -> Kernel:
 
 
 def _replaced(regex: str, replacement: str) -> Kernel:
+    """NULL where there is a match and the replacement says nothing, as in Java."""
     checked = checked_regex(regex)
-    _, groups = name_groups(checked)
-    if any(int(g) > groups for g in re.findall(r"(?<!\\)(?:\\\\)*\$(\d)", replacement)):
-        return lambda text, *_: pa.nulls(len(text), pa.string())
-    rewritten = _replacement(replacement)
+    parts = replacement_parts(replacement, checked)
+    if parts is None:
+        none = pa.scalar(None, pa.string())
+        return lambda text, *_: pc.if_else(pc.match_substring_regex(text, checked), none, text)
+    rewritten = re2_replacement(parts)
     return once_per_text(lambda text, *_: pc.replace_substring_regex(text, checked, rewritten))
-
-
-def _replacement(java: str) -> str:
-    r"""Java's replacement in RE2's syntax: `$1` is a group, `\x` is x.
-
-    >>> print(_replacement("$1-\\$"))
-    \1-$
-    """
-    pieces = re.findall(r"\\.|\$\d|.", java, flags=re.DOTALL)
-    literal = [p[1] if p.startswith("\\") and len(p) == 2 else p for p in pieces]
-    return "".join(
-        f"\\{p[1]}" if p.startswith("$") and len(p) == 2 else q.replace("\\", "\\\\")
-        for p, q in zip(pieces, literal, strict=True)
-    )
 
 
 def _regexp_count(call: Call, context: EvaluationContext) -> Kernel:

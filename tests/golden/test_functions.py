@@ -48,6 +48,10 @@ BY_CHANCE = ("UUID", "CURRENT_WATERMARK")
 MORE: dict[str, tuple[str, ...]] = {
     "ROUND": ("ROUND(x, j)", "ROUND(f, n)", "ROUND(d, j)", "ROUND(i, j)", "ROUND(x, -400)", "ROUND(x, 400)"),
     "HOUR": ("HOUR(y)",),
+    "REGEXP_REPLACE": (
+        *(f"REGEXP_REPLACE(s, '(?<one>a)(b)', {r})" for r in ("'$20'", "'$3'", "'\\$1'", "'5 $'", "'${x}'")),
+        "REGEXP_REPLACE(s, 'a', '\\')",
+    ),
     "TRUNCATE": ("TRUNCATE(x, j)", "TRUNCATE(d, j)", "TRUNCATE(i, j)", "TRUNCATE(x, -400)"),
     "CAST": (
         *("CAST(s AS BINARY(3))", "CAST(s AS VARBINARY(2))", "CAST(c AS CHAR(3))", "CAST(c AS CHAR(4))"),

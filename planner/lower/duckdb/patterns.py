@@ -13,6 +13,7 @@ from planner.lower.duckdb.refusals import refuse
 from planner.lower.duckdb.types import INTEGER, TEXT, type_
 from sqlstream.expressions import Call, Literal
 from sqlstream.like_pattern import similar_regex
+from sqlstream.regular_expressions import re2_replacement, replacement_parts
 
 _GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((\?P?<\w+>|(?!\?))?", re.DOTALL)
 
@@ -61,29 +62,18 @@ def _regexp_count(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
 
 
 def _regexp_replace(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
-    """Every match; in the replacement `$1` is a group. NULL when it names a group that does not exist."""
-    regex, replacement = _checked(call, constant_text(call, 1)), constant_text(call, 2)
-    if any(int(g) > _groups(regex) for g in re.findall(r"(?<!\\)(?:\\\\)*\$(\d)", replacement)):
-        return tree.cast(tree.null(), TEXT)
-    rewritten = tree.text(_in_re2(replacement))
+    """Every match; NULL where there is one and the replacement says nothing, as for a group that does not exist."""
+    regex = _checked(call, constant_text(call, 1))
+    parts = replacement_parts(constant_text(call, 2), regex)
+    if parts is None:
+        return bound(
+            args[0],
+            lambda v: tree.case(
+                [(tree.call("regexp_matches", v, tree.text(regex)), tree.cast(tree.null(), TEXT))], v
+            ),
+        )
+    rewritten = tree.text(re2_replacement(parts))
     return tree.call("regexp_replace", args[0], tree.text(regex), rewritten, tree.text("g"))
-
-
-def _in_re2(java: str) -> str:
-    r"""Java's replacement in RE2's syntax: `$1` is a group, `\x` is x.
-
-    >>> print(_in_re2("$1-\\$"))
-    \1-$
-    """
-    pieces = re.findall(r"\\.|\$\d|.", java, flags=re.DOTALL)
-    written = ""
-    for piece in pieces:
-        if piece.startswith("$") and len(piece) == 2:
-            written += f"\\{piece[1]}"
-        else:
-            literal = piece[1] if piece.startswith("\\") and len(piece) == 2 else piece
-            written += literal.replace("\\", "\\\\")
-    return written
 
 
 def _groups(regex: str) -> int:
@@ -99,7 +89,8 @@ def _checked(call: Call, regex: str) -> str:
     is_java = is_java or bool(re.search(r"\\[1-9]|[*+?}]\+", stripped))
     if is_java or re.search(r"(?<!\\)(?:\\\\)*\\[GZRXhHeckN]|&&", regex):
         raise refuse(f'the regular expression "{regex}" of {call.function}')
-    return regex
+    # DuckDB's RE2 does not know Java's (?<name>…).
+    return _GROUP.sub(lambda m: f"(?P{m[0][2:]}" if m[0].startswith("(?<") else m[0], regex)
 
 
 def _regexp_extract_all(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:

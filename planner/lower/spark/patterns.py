@@ -13,6 +13,7 @@ from planner.lower.spark.scope import ENGINE, Builder, let, refuse
 from planner.lower.spark.types import BOOLEAN, INT, STRING, text, whole
 from sqlstream.expressions import Call, Literal
 from sqlstream.like_pattern import like_parts, similar_regex
+from sqlstream.regular_expressions import replacement_parts
 
 
 def _like(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
@@ -76,29 +77,23 @@ def _regexp_extract(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Exp
 
 
 def _regexp_replace(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
-    regex, replacement = _constant_regex(call), constant_text(call, 2, ENGINE)
-    if any(int(g) > regex.groups for g in re.findall(r"(?<!\\)(?:\\\\)*\$(\d)", replacement)):
-        return tree.cast(tree.null(), STRING)
+    regex = _constant_regex(call)
+    parts = replacement_parts(constant_text(call, 2, ENGINE), constant_text(call, 1, ENGINE))
+    if parts is None:
+        none = tree.cast(tree.null(), STRING)
+        return let(args[0], lambda v: tree.case([(_matches(v, regex), none)], v))
     if regex.can_be_empty:
         raise refuse(f'REGEXP_REPLACE with "{call.args[1]}", which matches the empty text')
-    return tree.call("regexp_replace", args[0], text(regex.text), text(_java_replacement(replacement)))
+    return tree.call("regexp_replace", args[0], text(regex.text), text(_java_replacement(parts)))
 
 
-def _java_replacement(replacement: str) -> str:
-    r"""A group has one digit, and a `$` before something else stands for itself.
+def _java_replacement(parts: list[str | int]) -> str:
+    r"""No digit of a text is one of a group.
 
-    >>> print(_java_replacement("$12-$x"))
+    >>> print(_java_replacement([1, "2-$x"]))
     $1\2-\$x
     """
-    pieces = re.findall(r"\\.|\$\d|.", replacement, flags=re.DOTALL)
-    written = []
-    for piece in pieces:
-        if len(piece) == 2 and piece[0] == "$":
-            written.append(piece)
-            continue
-        character = piece[-1]
-        written.append(f"\\{character}" if character in "\\$" or character.isdigit() else character)
-    return "".join(written)
+    return "".join(f"${p}" if isinstance(p, int) else re.sub(r"([\\$0-9])", r"\\\1", p) for p in parts)
 
 
 def _regexp_count(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
