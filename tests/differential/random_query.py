@@ -68,8 +68,11 @@ class RandomQuery(StreamOnlyShapes):
     """One query over tables `t`, `u`, `w` and `l`: `sql`, which a stream answers, and `batch_sql`, a statement with the same rows
     that batch engines answer too. State: the random numbers, and how many names are taken."""
 
-    def __init__(self, seed: int, *, is_plain: bool = False, is_for_both: bool = False) -> None:
-        """`is_plain`: with functions of every batch engine; `is_for_both`: `sql` itself may run as a batch."""
+    def __init__(
+        self, seed: int, *, is_plain: bool = False, is_for_both: bool = False, is_keyed: bool = False
+    ) -> None:
+        """`is_plain`: with functions of every batch engine; `is_for_both`: `sql` itself may run as a batch; `is_keyed`: `keys`
+        are the columns that tell the rows apart, and are never NULL."""
         self._random = random.Random(seed)
         self._is_plain = is_plain
         self._shapes = SHAPES if is_for_both else {**SHAPES, **STREAM_ONLY}
@@ -78,7 +81,8 @@ class RandomQuery(StreamOnlyShapes):
         self._is_in_order = self._random.random() < 0.5
         self._views: list[str] = []
         self._cache = self._random.choice(CACHES)
-        script = self._script()
+        self.keys: tuple[str, ...] = ()
+        script = self._keyed() if is_keyed else self._script()
         self.sql = ";\n".join((*self._settings(), *self._views, written(script, 1)))
         self.batch_sql = written(script, 2)
         self.tables = self._tables()
@@ -214,6 +218,20 @@ class RandomQuery(StreamOnlyShapes):
             if self._random.random() < 0.7:
                 query += f" LIMIT {self._random.randrange(1, 8)} OFFSET {self._random.randrange(4)}"
         return query
+
+    def _keyed(self) -> str:
+        """A row for each key, whose other values change."""
+        while not (keys := self._keys((source := self._relation(2)).columns)):
+            pass
+        calls = [c for c in self._calls(source.columns) if c[1] != "approximate"]
+        by = ", ".join(name for name, _ in keys)
+        relation = self._select(
+            [*keys, *calls], f"{source.sql}{self._where(source.columns)} GROUP BY {by}", 20
+        )
+        names = [name for name, _ in relation.columns]
+        self.keys = tuple(names[: len(keys)])
+        present = " AND ".join(f"{key} IS NOT NULL" for key in self.keys)
+        return f"SELECT {', '.join(names)} FROM {relation.sql} WHERE {present}"
 
     def _settings(self) -> list[str]:
         """Settings that leave the rows as they are."""
