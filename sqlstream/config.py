@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlstream.checkpointing_options import CHECKPOINTING_OPTIONS
 from sqlstream.config_option import ConfigOption, ConfigType, Scope
+from sqlstream.deprecated_keys import setting_hint
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.flink_tuning import TUNING
 from sqlstream.network_options import NETWORK_OPTIONS
@@ -193,7 +194,8 @@ def option(key: str, span: Span | None = None) -> ConfigOption:
     """The option of that key. UserError SS4001 with a suggestion when there is none."""
     found = OPTIONS.get(key) or TUNING.get(key) or _kept_option(key)
     if found is None:
-        raise UserError("SS4001", f'unknown option "{key}"', span=span, hint=did_you_mean(key, list(OPTIONS)))
+        hint = setting_hint(key) or did_you_mean(key, list(OPTIONS))
+        raise UserError("SS4001", f'unknown option "{key}"', span=span, hint=hint)
     return found
 
 

@@ -30,7 +30,7 @@ _FOLLOWING: dict[str, tuple[str, ...]] = {
 }
 """Keywords that may follow a complete expression, by clause."""
 
-_BEHIND_STAR = ("EXCEPT", "EXCLUDE", "REPLACE")
+_BEHIND_STAR = ("EXCEPT", "EXCLUDE", "REPLACE", "RENAME")
 _OPERATORS = ("AND", "OR", "IS NULL", "IS NOT NULL", "IN", "NOT IN", "BETWEEN", "LIKE", "ILIKE", "SIMILAR TO")
 _AFTER_SOURCE = (
     *("WHERE", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "INNER JOIN", "CROSS JOIN", "GROUP BY"),
@@ -53,7 +53,7 @@ _SECOND_WORDS: dict[str, tuple[str, ...]] = {
     "SIMILAR": ("TO",),
     "WITHIN": ("GROUP",),
     "SYSTEM_TIME": ("AS OF",),
-    "UNION": ("ALL", "SELECT"),
+    "UNION": ("ALL", "SELECT", "BY NAME"),
     "EXCEPT": ("SELECT", "ALL"),
     "INTERSECT": ("SELECT", "ALL"),
     "MINUS": ("SELECT", "ALL"),

@@ -35,6 +35,7 @@ FOREIGN_FUNCTIONS: dict[str, tuple[str, str]] = {
     "CHAR": ("number", "CHR(number)"),
     "ORD": ("string", "ASCII(string)"),
     # conditions and conversions
+    "COLUMNS": ("pattern", "the columns themselves, or * EXCLUDE (column, …)"),
     "NVL": ("value, other", "COALESCE(value, other)"),
     "ZEROIFNULL": ("value", "COALESCE(value, 0)"),
     "ISNULL": ("value, other", "COALESCE(value, other)"),

@@ -15,9 +15,26 @@ from sqlstream.expressions import Expression, InputRef, SortKey
 from sqlstream.schema import Schema
 
 
-def ordered_items(query: exp.Expr) -> list[exp.Ordered]:
+def ordered_items(query: exp.Expr, width: int) -> list[exp.Ordered]:
+    """The items of ORDER BY; ALL is one for each of the `width` output columns."""
     order = query.args.get("order")
-    return list(order.expressions) if order is not None else []
+    written = list(order.expressions) if order is not None else []
+    return [
+        each
+        for item in written
+        for each in (_of_all(item, width) if isinstance(item.this, exp.Star) else [item])
+    ]
+
+
+def _of_all(item: exp.Ordered, width: int) -> list[exp.Ordered]:
+    items = []
+    for position in range(1, width + 1):
+        column = exp.Literal(this=str(position), is_string=False)
+        one = exp.Ordered(this=column, desc=item.args.get("desc"), nulls_first=item.args.get("nulls_first"))
+        for node in (column, one):
+            node.meta.update(item.meta)
+        items.append(one)
+    return items
 
 
 def ordinal(item: exp.Ordered, width: int, span: Span | None) -> int | None:
@@ -43,8 +60,8 @@ def sort_key(item: exp.Ordered, column: int) -> SortKey:
 def bind_output_order(node: RelationalNode, query: exp.Expr, namespace: Namespace) -> RelationalNode:
     """`node` with the ORDER BY and LIMIT of `query`, where ORDER BY can name output columns only (UNION, VALUES)."""
     binder = ScalarBinder(namespace, Scope.of(node.schema), "ORDER BY")
-    items = ordered_items(query)
     width = len(node.schema)
+    items = ordered_items(query, width)
     expressions: list[Expression] = []
     for item in items:
         position = ordinal(item, width, namespace.span(item))

@@ -14,6 +14,7 @@ from planner.bind.json_functions import bind_is_json, bind_json
 from planner.bind.literals import bind_literal
 from planner.bind.namespace import Namespace
 from planner.bind.ordered_aggregates import bind_ordered
+from planner.bind.quantified_arrays import is_of_array, quantified_array
 from planner.bind.scope import Scope, nested_field
 from planner.bind.structured import STRUCTURED
 from planner.bind.subqueries import Subqueries
@@ -369,8 +370,14 @@ class ScalarBinder:
         if right.this is not None:
             is_all = bool(right.args["is_all"])
             return self.subqueries_here(node).quantified(self, operator, node.this, right.this, is_all, span)
-        value = self.bind(node.this)
-        compared = tuple(bind_call(operator, (value, self.bind(e)), span) for e in right.expressions)
+        value, written = self.bind(node.this), right.expressions
+        if len(written) == 1 and is_of_array(value, array := self.bind(written[0])):
+            (one,) = written
+            is_listed = isinstance(one, nodes.FunctionCall) and str(one.this) == "ARRAY" and one.expressions
+            if not is_listed:
+                return quantified_array(operator, value, array, bool(right.args["is_all"]), span)
+            written = one.expressions
+        compared = tuple(bind_call(operator, (value, self.bind(e)), span) for e in written)
         return (
             compared[0]
             if len(compared) == 1

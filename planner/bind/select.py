@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from sqlglot import exp
 
@@ -45,7 +46,7 @@ def bind_select(select: exp.Select, namespace: Namespace) -> RelationalNode:
         _refuse_aliases(select, where.this, "WHERE", source.scope, namespace)
         source = _filter(source, where.this, ScalarBinder(namespace, source.scope, "WHERE", Subqueries()))
     items = _expand(select, source.scope, namespace)
-    order = ordered_items(select)
+    order = ordered_items(select, len(items))
     node, binder = _group(select, items, order, source, namespace)
     having = select.args.get("having")
     if having is not None:
@@ -144,33 +145,42 @@ def _expand(select: exp.Select, scope: Scope, namespace: Namespace) -> list[_Ite
 
 
 def _star_items(scope: Scope, columns: tuple[int, ...], star: exp.Star, namespace: Namespace) -> list[_Item]:
-    """The columns of `*`, without those of EXCEPT and with those of REPLACE in place of their namesakes."""
+    """The columns of `*`, without those of EXCEPT, with those of REPLACE in place of their namesakes, and with the names of
+    RENAME."""
     names = [scope.columns[i].name for i in columns]
     left_out = _named(star.args.get("except_") or [], names, namespace)
     replaced = _named(star.args.get("replace") or [], names, namespace)
-    if both := [name for name in replaced if name in left_out]:
-        span = namespace.span(replaced[both[0]])
-        raise UserError(
-            "SS2012", f'column "{both[0]}" is both left out and replaced', span=span, hint="leave one out"
-        )
+    renamed = _named(star.args.get("rename") or [], names, namespace, lambda part: str(part.this.name))
+    for parts, what in ((replaced, "replaced"), (renamed, "renamed")):
+        if both := [name for name in parts if name in left_out]:
+            span = namespace.span(parts[both[0]])
+            raise UserError(
+                "SS2012", f'column "{both[0]}" is both left out and {what}', span=span, hint="leave one out"
+            )
     if len(left_out) == len(set(names)):
         raise UserError("SS2009", "EXCEPT leaves no column", span=namespace.span(star), hint="keep a column")
     items = []
     for index, name in zip(columns, names, strict=True):
+        shown = str(renamed[name].args["alias"].name) if name in renamed else name
         if name in replaced:
-            items.append(_Item(replaced[name].this, name, name))
+            items.append(_Item(replaced[name].this, shown, shown))
         elif name not in left_out:
             node = StarColumn(index=index)
             node.meta.update(star.meta)
-            items.append(_Item(node, name))
+            items.append(_Item(node, shown, shown if name in renamed else ""))
     return items
 
 
-def _named(written: list[exp.Expr], names: list[str], namespace: Namespace) -> dict[str, exp.Expr]:
+def _named(
+    written: list[exp.Expr],
+    names: list[str],
+    namespace: Namespace,
+    name_of: Callable[[exp.Expr], str] = lambda part: str(part.alias_or_name),
+) -> dict[str, exp.Expr]:
     """Parts of a clause of `*` by the column that each names. UserError for an unknown one and for one that comes twice."""
     found: dict[str, exp.Expr] = {}
     for part in written:
-        name, span = str(part.alias_or_name), namespace.span(part)
+        name, span = name_of(part), namespace.span(part)
         if name not in names:
             raise UserError(
                 "SS2003",
@@ -186,10 +196,10 @@ def _named(written: list[exp.Expr], names: list[str], namespace: Namespace) -> d
 
 def _field_items(scope: Scope, row: int, star: exp.Column, namespace: Namespace) -> list[_Item]:
     """The fields of a ROW column, of which `row.*` writes the names."""
-    if star.this.args.get("except_") or star.this.args.get("replace"):
+    if any(star.this.args.get(clause) for clause in ("except_", "replace", "rename")):
         hint = "name the fields that are wanted"
         raise UserError(
-            "SS2009", "row.* takes no EXCEPT and no REPLACE", span=namespace.span(star), hint=hint
+            "SS2009", "row.* takes no EXCEPT, REPLACE and RENAME", span=namespace.span(star), hint=hint
         )
     items = []
     for field in scope.columns[row].type.fields:

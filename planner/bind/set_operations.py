@@ -17,6 +17,7 @@ from planner.bind.scope import Scope
 from planner.bind.select import distinct
 from planner.relational.nodes import Project, RelationalNode, Union, Values
 from planner.without_collection import without_collection
+from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef, Literal
 from sqlstream.functions.merging import common_type
@@ -25,9 +26,10 @@ from sqlstream.types import LogicalType, TimeAttribute
 
 
 def bind_union(node: exp.Union, namespace: Namespace) -> RelationalNode:
-    """UNION [ALL]: columns by position, each of the type that all branches convert to, with the names of the first
-    branch."""
-    converted, schema = bind_branches(_branches(node), "UNION", namespace)
+    """UNION [ALL] [BY NAME]: columns by position, with the names of the first branch, or by name, with those of all branches;
+    each of the type that all branches convert to."""
+    is_by_name = bool(node.args.get("by_name"))
+    converted, schema = bind_branches(_branches(node), "UNION", namespace, is_by_name)
     union: RelationalNode = Union(branches=converted, schema=schema, span=namespace.span(node))
     if node.args.get("distinct"):
         union = distinct(union)
@@ -35,21 +37,51 @@ def bind_union(node: exp.Union, namespace: Namespace) -> RelationalNode:
 
 
 def bind_branches(
-    branches: list[exp.Expr], operation: str, namespace: Namespace
+    branches: list[exp.Expr], operation: str, namespace: Namespace, is_by_name: bool = False
 ) -> tuple[tuple[RelationalNode, ...], Schema]:
     """The queries that `operation` combines, with columns of common types and the names of the first."""
     inputs: list[RelationalNode] = []
     for branch in branches:
         inputs.append(namespace.bind_subquery(branch, namespace))
-        _check_width(inputs[0], inputs[-1], operation, namespace.span(branch))
+        if not is_by_name:
+            _check_width(inputs[0], inputs[-1], operation, namespace.span(branch))
+    spans = [_output_spans(b, len(i.schema), namespace) for b, i in zip(branches, inputs, strict=True)]
+    if is_by_name:
+        inputs, spans = _by_name(inputs, spans)
     width = len(inputs[0].schema)
-    spans = [_output_spans(b, width, namespace) for b in branches]
     types = tuple(
         _column_type([i.schema.types[c] for i in inputs], c, lambda i: spans[i][c])  # noqa: B023
         for c in range(width)
     )
     schema = Schema(tuple(Field(n, t) for n, t in zip(inputs[0].schema.names, types, strict=True)))
     return tuple(_converted(i, schema, s) for i, s in zip(inputs, spans, strict=True)), schema
+
+
+def _by_name(
+    inputs: list[RelationalNode], spans: list[tuple[Span | None, ...]]
+) -> tuple[list[RelationalNode], list[tuple[Span | None, ...]]]:
+    """The queries with the columns of all of them in one order, NULL where one has no column of the name. UserError SS2012 for a
+    name that a query has twice."""
+    for node, own_spans in zip(inputs, spans, strict=True):
+        for column, name in enumerate(node.schema.names):
+            if name in node.schema.names[:column]:
+                hint = "give each column a name of its own, with AS"
+                message = f'UNION BY NAME needs different names, and "{name}" is that of two columns'
+                raise UserError("SS2012", message, span=own_spans[column], hint=hint)
+    names = tuple(dict.fromkeys(name for node in inputs for name in node.schema.names))
+    if all(node.schema.names == names for node in inputs):
+        return inputs, spans
+    made: list[RelationalNode] = []
+    for node in inputs:
+        own = {f.name: InputRef(i, f.type) for i, f in enumerate(node.schema.fields)}
+        columns = tuple(own.get(name, Literal(None, sql.NULL)) for name in names)
+        schema = Schema(tuple(Field(n, c.type) for n, c in zip(names, columns, strict=True)))
+        made.append(Project(input=node, expressions=columns, schema=schema, span=node.span))
+    places = [
+        tuple(dict(zip(node.schema.names, s, strict=True)).get(name) for name in names)
+        for node, s in zip(inputs, spans, strict=True)
+    ]
+    return made, places
 
 
 def _output_spans(query: exp.Expr, width: int, namespace: Namespace) -> tuple[Span | None, ...]:
@@ -66,7 +98,8 @@ def _branches(node: exp.Union) -> list[exp.Expr]:
         branches.append(current.args["expression"])
         left = current.this
         nested = type(left) is exp.Union and not _has_own_clauses(left)
-        if not nested or left.args.get("distinct") or node.args.get("distinct"):
+        is_other = left.args.get("by_name") != node.args.get("by_name")
+        if not nested or is_other or left.args.get("distinct") or node.args.get("distinct"):
             return [left, *reversed(branches)]
         current = left
 

@@ -106,6 +106,12 @@ def insert_into(
     targets = _targets(statement, table, columns, fixed)
     query = query or bind_query(statement.query, context)
     spans = output_spans(statement.query, len(query.schema))
+    if statement.is_by_name:
+        place = span_of(statement.query)
+        named = tuple(
+            Identifier((n,), s or place or span) for n, s in zip(query.schema.names, spans, strict=True)
+        )
+        targets = _targets(dataclasses.replace(statement, columns=named), table, columns, fixed)
     _check_assignment(query, targets, table, span_of(statement.query), spans, context)
     sink = _sink(query, table, options, columns, _assignments(query, targets, fixed, spans), statement)
     if statement.is_overwriting:

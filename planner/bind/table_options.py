@@ -13,6 +13,7 @@ from planner.bind.context import BindContext
 from planner.bind.table_changes import check_changes
 from planner.dialect.statements import Option
 from sqlstream.catalog import CatalogTable
+from sqlstream.deprecated_keys import table_hint
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.secrets import masked
 from sqlstream.spi.changelog_options import ChangelogOptions
@@ -80,12 +81,12 @@ def check_table_options(
     """Check the WITH clause of a table with these columns, and return its connector. UserError SS400x."""
     values = written_options(options)
     spans = _Spans({o.key: o.key_span for o in options}, {o.key: o.value_span for o in options}, span)
-    misspelled = next((k for k in values if did_you_mean(k, ["connector"])), "")
-    if "connector" not in values and misspelled:
-        message = f'unknown option "{misspelled}"'
-        raise UserError(
-            "SS4003", message, span=spans.keys.get(misspelled), hint=did_you_mean(misspelled, ["connector"])
-        )
+    if "connector" not in values:
+        hints = {k: table_hint(k, ("connector",)) or did_you_mean(k, ["connector"]) for k in values}
+        misspelled = next((k for k, hint in hints.items() if hint.count("connector")), "")
+        if misspelled:
+            message, place = f'unknown option "{misspelled}"', spans.keys.get(misspelled)
+            raise UserError("SS4003", message, span=place, hint=hints[misspelled])
     descriptor = find_connector(values, context, span, spans.values.get("connector"))
     _check(values, descriptor, columns, context, spans)
     return descriptor
@@ -276,7 +277,7 @@ def _fail_unknown(
         detail=f"the options are {', '.join(sorted(o.key for o in known))}"
         if known
         else "it takes no options",
-        hint=did_you_mean(key, keys),
+        hint=table_hint(key, {"connector", "format", *keys}) or did_you_mean(key, keys),
     )
 
 

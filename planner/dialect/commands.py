@@ -90,6 +90,7 @@ def _insert(parser: QueryParser) -> Insert:
     columns: tuple[Identifier, ...] = ()
     if parser.at("(") and word(parser.peek(1)) not in ("SELECT", "WITH", "VALUES", "("):
         columns = column_names(parser)
+    is_by_name = _is_by_name(parser, bool(columns))
     query = parser.query()
     on_conflict, on_conflict_span = _on_conflict(parser)
     return Insert(
@@ -102,7 +103,22 @@ def _insert(parser: QueryParser) -> Insert:
         on_conflict=on_conflict,
         on_conflict_span=on_conflict_span,
         is_overwriting=is_overwriting,
+        is_by_name=is_by_name,
     )
+
+
+def _is_by_name(parser: QueryParser, has_columns: bool) -> bool:
+    """Read BY NAME, or BY POSITION, which is as without it."""
+    first = parser.token
+    if not parser.accept("BY"):
+        return False
+    is_by_name = parser.accept("NAME")
+    if not is_by_name:
+        parser.expect("POSITION", hint="write BY NAME, or leave BY out")
+    if is_by_name and has_columns:
+        hint = "leave out the columns behind the table's name, or BY NAME"
+        raise parser.refusal("BY NAME takes the columns from the query", first, hint)
+    return is_by_name
 
 
 def _on_conflict(parser: QueryParser) -> tuple[OnConflict | None, Span | None]:

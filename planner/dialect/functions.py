@@ -43,6 +43,10 @@ def can_be_called(token: Token) -> bool:
     return token.token_type is TokenType.IDENTIFIER or (is_word(token) and not is_reserved)
 
 
+_ORDERED = ("LISTAGG", "ARRAY_AGG", "STRING_AGG", "GROUP_CONCAT")
+"""Aggregates that take an order behind their arguments; those of other dialects are unknown to the binder, which says so."""
+
+
 class FunctionParser(ExpressionParser):
     """Reads calls. A function keeps its name and the order of its arguments.
 
@@ -123,8 +127,9 @@ class FunctionParser(ExpressionParser):
         if self.at_query():
             raise self.unexpected("an expression", "put a scalar subquery in its own parentheses")
         arguments = self._parse_csv(self._argument)
-        if node.this == "ARRAY_AGG":
-            self._null_treatment(node)
+        self._null_treatment(node)
+        if node.this in _ORDERED and self.at("ORDER", "BY"):
+            node.set("order", self._parse_order())
         return arguments
 
     def _argument(self) -> exp.Expression:
@@ -208,7 +213,7 @@ class FunctionParser(ExpressionParser):
         return arguments
 
     def _parse_window(self, this: FunctionCall, alias: bool = False) -> FunctionCall:  # type: ignore[override]
-        if self.accept("WITHIN", "GROUP"):
+        if this.args.get("order") is None and self.accept("WITHIN", "GROUP"):
             self.expect("(")
             this.set("order", self._parse_order())
             self.expect(")")
@@ -249,6 +254,8 @@ class FunctionParser(ExpressionParser):
         if frame := self.accept_any("ROWS", "RANGE"):
             clause.set("frame", frame)
             self._frame(clause)
+            # All rows of the frame, as without it.
+            self.accept("EXCLUDE", "NO", "OTHERS")
         self.expect(")")
         return self.mark(clause, start)
 

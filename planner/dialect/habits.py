@@ -20,6 +20,13 @@ from sqlstream.errors import Span, UserError, did_you_mean
 _CLAUSES = "the clauses of a query are SELECT, FROM, WHERE, GROUP BY, HAVING, WINDOW, QUALIFY, ORDER BY and LIMIT, in this order"
 _REPLACE = "write INSERT INTO; in a table with a PRIMARY KEY the rows of one key replace each other"
 _NO_BITS = "there are no operators on bits"
+_ZONE = (
+    "a TIMESTAMP_LTZ is shown in the zone of SET 'table.local-time-zone'; a TIMESTAMP goes from one zone to another by"
+    " TO_TIMESTAMP(CONVERT_TZ(DATE_FORMAT(ts, 'yyyy-MM-dd HH:mm:ss'), 'UTC', 'Europe/Rome'))"
+)
+SAMPLE = "write WHERE RAND() < 0.1 for a tenth of the rows, or ORDER BY RAND() LIMIT 10 for ten"
+_SHARE = "write QUALIFY PERCENT_RANK() OVER (ORDER BY column) < 0.1 for a tenth of the rows"
+_PATTERNS = "write LIKE for each pattern, with OR (ANY) or AND (ALL) between them"
 _CONNECTOR = "say where the rows are by WITH ('connector' = '…', …)"
 
 _ENDS = "the end of the statement"
@@ -30,7 +37,17 @@ _AT = {
     "GLOB": "write LIKE with % and _ in the pattern",
     "ISNULL": "write IS NULL",
     "NOTNULL": "write IS NOT NULL",
-    "RETURNING": "an INSERT returns no rows: leave RETURNING out",
+    "RETURNING": "INSERT, UPDATE and DELETE return no rows: leave RETURNING out",
+    "AT TIME": _ZONE,
+    "AT LOCAL": _ZONE,
+    "USING SAMPLE": SAMPLE,
+    "POSITIONAL": "number the rows of both tables with ROW_NUMBER() OVER (ORDER BY …) AS n, and join them by n",
+    "LIKE ANY": _PATTERNS,
+    "LIKE ALL": _PATTERNS,
+    "NOT MATERIALIZED": "leave NOT MATERIALIZED out",
+    "CASCADE": "leave CASCADE out: what refers to the object stays, and fails when it is used",
+    "RESTRICT": "leave RESTRICT out: what refers to the object stays, and fails when it is used",
+    "WITH NO": "leave WITH NO DATA out: a view has no rows of its own",
     "ON DUPLICATE": "leave it out: in a table with a PRIMARY KEY the rows of one key replace each other",
     "FOR UPDATE": "a query locks nothing: leave it out",
     "FOR SHARE": "a query locks nothing: leave it out",
@@ -53,7 +70,7 @@ _AT = {
     "COLLATE": "leave COLLATE out: text is compared by its characters",
     "ASCENDING": "write ASC",
     "DESCENDING": "write DESC",
-    "GROUPS": "write ROWS or RANGE",
+    "GROUPS": "number the groups in a subquery, DENSE_RANK() OVER (ORDER BY column) AS g, and write ORDER BY g RANGE BETWEEN …",
     "APPLY": "write CROSS JOIN LATERAL (SELECT …) AS name, or LEFT JOIN LATERAL (…) AS name ON TRUE",
     "MATERIALIZED": "leave MATERIALIZED out",
     "VALUE (": "write VALUES",
@@ -73,6 +90,8 @@ _AT_END = {
     **dict.fromkeys(("FROM", "WHERE", "GROUP BY", "HAVING", "WINDOW", "QUALIFY", "ORDER BY"), _CLAUSES),
     **dict.fromkeys(("JOIN", "LEFT", "INNER", "CROSS", "ON"), "joins stand in FROM, before WHERE"),
     "EXCLUDE": "write * EXCLUDE (column, …)",
+    "RENAME": "write * RENAME (column AS name, …)",
+    "TABLESAMPLE": SAMPLE,
     "ASOF": "write a temporal join: JOIN versions FOR SYSTEM_TIME AS OF t.ts AS v ON t.key = v.key",
     "REPLACE": "write * REPLACE (expression AS column, …)",
     ")": "remove it: no parenthesis is open here",
@@ -89,6 +108,7 @@ _BEHIND = {
     "START": "recursive queries are not supported",
     "CONNECT": "recursive queries are not supported",
     "DATABASE": "leave DATABASE out: USE {0}",
+    "AT": _ZONE,
 }
 """The word before the token that is not expected, which was read as an alias; {0} is the token."""
 
@@ -140,6 +160,7 @@ def hint_here(tokens: Tokens, expected: str) -> str:
         _subquery_hint(tokens, expected)
         or _operator_hint(tokens)
         or _literal_hint(tokens, expected)
+        or _target_hint(tokens, text, expected, previous)
         or _EXPECTED.get((expected, previous), "")
         or (_end_hint(tokens, text, two, previous) if expected.startswith(_ENDS) else "")
         or _place_hint(tokens, text, two, expected, previous)
@@ -148,14 +169,32 @@ def hint_here(tokens: Tokens, expected: str) -> str:
     )
 
 
+def _target_hint(tokens: Tokens, text: str, expected: str, previous: str) -> str:
+    """The hint behind IN, INSERT and AS, where many dialects go on in their own ways."""
+    token = tokens.peek(0)
+    if previous == "IN" and expected == '"("':
+        if text == "UNNEST":
+            return "write value = ANY(array)"
+        if token.token_type in (TokenType.VAR, TokenType.IDENTIFIER):
+            return f"write = ANY({tokens.source(token.start, token.end + 1)}) for an array, or IN (1, 2)"
+    if text == "OR" and previous == "INSERT":
+        is_ignored = word(tokens.peek(1)) == "IGNORE"
+        return "write INSERT INTO … ON CONFLICT DO NOTHING" if is_ignored else _REPLACE
+    return "write SELECT * FROM …" if text == "FROM" and expected == "a query" else ""
+
+
 def _end_hint(tokens: Tokens, text: str, two: str, previous: str) -> str:
     """The hint for a token where the statement should end."""
     before = _before(tokens, 1)
     is_number = before is not None and before.token_type is TokenType.NUMBER
     if is_number and previous_word(tokens) in ("LIMIT", "OFFSET"):
-        return "write a whole number of rows, such as 10"
+        return _SHARE if text in ("%", "PERCENT") else "write a whole number of rows, such as 10"
     if text == "NOT" and previous == "IF":
         return "write IF NOT EXISTS"
+    if text in ("LIKE", "ILIKE", "SIMILAR") and previous == "*":
+        return "write the columns, or * EXCLUDE (column, …)"
+    if text in ("FROM", "USING") and first_word(tokens) in ("UPDATE", "DELETE"):
+        return "read the other table in a subquery: SET column = (SELECT …), or WHERE column IN (SELECT …)"
     if found := _AT_END.get(two) or _AT.get(two) or _AT_END.get(text):
         return found
     if text == "(" and previous in _NILADIC:
@@ -171,8 +210,9 @@ def _place_hint(tokens: Tokens, text: str, two: str, expected: str, previous: st
         if text == "AS" and open_parenthesis(tokens).upper() == "SAFE_CAST(":
             return "write TRY_CAST(value AS type)"
         within_parentheses = {
-            "EXCLUDE": "leave EXCLUDE out: a frame has all rows between its bounds",
-            "ORDER": "leave ORDER BY out: an aggregate takes rows in the order of their arrival",
+            "EXCLUDE": "leave EXCLUDE out; a frame that ends at 1 PRECEDING or begins at 1 FOLLOWING has not the current row",
+            "ORDER": "leave ORDER BY out: this aggregate takes rows in the order of their arrival;"
+            " LISTAGG and ARRAY_AGG take an order",
             "NOT": "write NOT NULL, or remove NOT",
         }
         if text in within_parentheses:
@@ -185,10 +225,22 @@ def _place_hint(tokens: Tokens, text: str, two: str, expected: str, previous: st
     if previous == "DISTINCT" and text == "ON":
         return "keep one row of each key: QUALIFY ROW_NUMBER() OVER (PARTITION BY key ORDER BY column) = 1"
     if text == "ALL" and previous == "BY":
-        return "write the columns or their positions: ORDER BY 1, 2"
+        return "write the columns; ORDER BY ALL orders a whole query"
+    if previous == "LIKE" and text in ("ANY", "ALL", "SOME"):
+        return _PATTERNS
+    if previous == "COLUMNS" or (text == "*" and open_parenthesis(tokens).upper() == "COLUMNS("):
+        return "write the columns, or * EXCLUDE (column, …); a call is written for each column"
+    if text == "UNNEST" and previous == "IN":
+        return "write value = ANY(array)"
+    if (
+        previous == "IN"
+        and expected == '"("'
+        and tokens.peek(0).token_type in (TokenType.VAR, TokenType.IDENTIFIER)
+    ):
+        return f"write = ANY({tokens.source(tokens.peek(0).start, tokens.peek(0).end + 1)}) for an array, or IN (1, 2)"
     if text == "TABLE" and tokens.peek(1).token_type in (TokenType.VAR, TokenType.IDENTIFIER):
         return "leave TABLE out"
-    if (text == "OR" and previous == "INSERT") or (text == "INTO" and previous == "REPLACE"):
+    if text == "INTO" and previous == "REPLACE":
         return _REPLACE
     if text == "INTO" and previous == "OVERWRITE":
         return "leave INTO out"
@@ -197,6 +249,14 @@ def _place_hint(tokens: Tokens, text: str, two: str, expected: str, previous: st
     if text == "SET" and expected == "a query":
         return "write INSERT INTO table (column, …) VALUES (value, …)"
     return ""
+
+
+def first_word(tokens: Tokens) -> str:
+    """The word that the statement begins with."""
+    back, found = 1, ""
+    while (token := _before(tokens, back)) is not None and word(token) != ";":
+        found, back = word(token), back + 1
+    return found
 
 
 def previous_word(tokens: Tokens) -> str:
@@ -341,6 +401,7 @@ _STATEMENTS = {
     ),
     **dict.fromkeys(("PRAGMA", "DECLARE"), "SET 'key' = 'value' changes a setting; SET alone lists them"),
     **dict.fromkeys(("MERGE", "UPSERT"), _REPLACE),
+    "SUMMARIZE": "write the aggregates: SELECT COUNT(*), MIN(column), MAX(column) FROM t",
     **dict.fromkeys(
         ("HELP", "EXIT", "QUIT", "CLEAR"), "this is a command of the shell; leave it out of scripts"
     ),
@@ -421,6 +482,7 @@ _OBJECTS = {
     "SHOW SCHEMAS": "write SHOW DATABASES",
     "SHOW INDEXES": "tables have no indexes; DESCRIBE shows the primary key",
     "SHOW INDEX": "tables have no indexes; DESCRIBE shows the primary key",
+    "SHOW ALL": "write SHOW TABLES",
     "SHOW SETTINGS": "write SET",
     "SHOW VARIABLES": "write SET",
     "SHOW CREATE": "write SHOW CREATE TABLE, VIEW or CATALOG and the name",

@@ -18,6 +18,7 @@ _QUERY_WORDS = ("SELECT", "VALUES", "(")
 _CLAUSES = ("where", "group", "having", "windows", "qualify")
 _TAIL = ("order", "limit", "offset", "with_")
 
+_SHARE_HINT = "write QUALIFY PERCENT_RANK() OVER (ORDER BY column) < 0.1 for a tenth of the rows"
 _JOIN_HINTS = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "MULTI_JOIN")
 
 
@@ -61,6 +62,19 @@ class QueryParser(RelationParser):
         self._tail(body)
         self.leave()
         return self.mark(body, start)
+
+    def parse_set_operation(self, *args: Any, **kwargs: Any) -> exp.SetOperation | None:
+        """One operation and its right side. UNION alone takes BY NAME."""
+        first = self.token
+        node = super().parse_set_operation(*args, **kwargs)
+        if node is not None and node.args.get("by_name"):
+            if not isinstance(node, exp.Union):
+                hint = "list the columns of both sides in one order"
+                raise self.refusal(f"{word(first)} goes by position, not BY NAME", first, hint)
+            if node.args.get("kind") or node.args.get("on"):
+                hint = "write UNION BY NAME, or list the columns of both sides in one order"
+                raise self.refusal("CORRESPONDING is not part of Flink SQL", first, hint)
+        return node
 
     def _parse_select_query(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         if not self.at_any(*_QUERY_WORDS):
@@ -246,7 +260,7 @@ class QueryParser(RelationParser):
         return self.mark(exp.Column(this=star, **qualifiers), token.start)
 
     def _star_columns(self, start: int) -> exp.Expression:
-        """Read what may follow `*`: EXCEPT or EXCLUDE (columns), and REPLACE (expression AS column)."""
+        """Read what may follow `*`: EXCEPT or EXCLUDE (columns), REPLACE (expression AS column) and RENAME (column AS name)."""
         star = exp.Star()
         if self.at_any("EXCEPT", "EXCLUDE") and word(self.peek(1)) == "(" and word(self.peek(2)) != "SELECT":
             self.advance()
@@ -254,6 +268,9 @@ class QueryParser(RelationParser):
         if self.at("REPLACE", "("):
             self.advance()
             star.set("replace", self._parse_wrapped_csv(self._replacement))
+        if self.at("RENAME", "("):
+            self.advance()
+            star.set("rename", self._parse_wrapped_csv(self._renaming))
         return self.mark(star, start)
 
     def _replacement(self) -> exp.Expression:
@@ -261,6 +278,12 @@ class QueryParser(RelationParser):
         value = self.value()
         self.expect("AS", hint="write * REPLACE (expression AS column)")
         return self.mark(exp.Alias(this=value, alias=self.name("a column name")), start)
+
+    def _renaming(self) -> exp.Expression:
+        start = self.token.start
+        column = self.name("a column name")
+        self.expect("AS", hint="write * RENAME (column AS name)")
+        return self.mark(exp.Alias(this=column, alias=self.name("a column name")), start)
 
     def _parse_group(self, skip_group_by_token: bool = False) -> exp.Group:
         start = self.token.start
@@ -304,7 +327,7 @@ class QueryParser(RelationParser):
 
     def _tail(self, body: exp.Expr) -> None:
         if self.at("ORDER"):
-            order = self._parse_order()
+            order = self._order_by_all() if self.at("ORDER", "BY", "ALL") else self._parse_order()
             _resolve_windows(order, {})
             body.set("order", order)
         while True:
@@ -340,7 +363,7 @@ class QueryParser(RelationParser):
         if not self.at_any("ROW", "ROWS"):
             count = self._count()
         if self.accept_any("ROW", "ROWS") is None:
-            raise self.unexpected("ROWS")
+            raise self.unexpected("ROWS", _SHARE_HINT if self.at("PERCENT") else "")
         self.expect("ONLY")
         body.set("limit", self.mark(exp.Limit(expression=count), start))
 
@@ -354,9 +377,20 @@ class QueryParser(RelationParser):
         self.expect("ORDER", "BY")
         return self.mark(exp.Order(expressions=self._parse_csv(self._parse_ordered)), start)
 
+    def _order_by_all(self) -> exp.Order:
+        """Read ORDER BY ALL, which is by every output column in turn: its one item is `*`."""
+        start = self.expect("ORDER", "BY").start
+        token = self.token
+
+        def columns() -> exp.Expr:
+            self.expect("ALL")
+            return self.mark(exp.Star(), token.start)
+
+        return self.mark(exp.Order(expressions=[self.mark(self._parse_ordered(columns), token.start)]), start)
+
     def _parse_ordered(self, parse_method: Any = None) -> exp.Ordered:
         """An item of ORDER BY; without NULLS FIRST or LAST, NULL is the lowest value (`Flink.NULL_ORDERING`)."""
-        node = cast(exp.Ordered, super()._parse_ordered())
+        node = cast(exp.Ordered, super()._parse_ordered(parse_method))
         if self.accept("NULLS"):
             raise self.unexpected("FIRST or LAST")
         node.set("desc", bool(node.args["desc"]))

@@ -8,7 +8,7 @@ from typing import Any, cast
 from sqlglot import Token, TokenType, exp
 
 from planner.dialect.functions import can_be_called
-from planner.dialect.habits import unknown_table_function
+from planner.dialect.habits import SAMPLE, unknown_table_function
 from planner.dialect.nodes import (
     ChangelogFunction,
     FilePath,
@@ -36,12 +36,17 @@ _CHANGELOG_ARGUMENTS = {
 }
 JOIN_WORDS = (",", "NATURAL", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "OUTER")
 _HALF_JOINS = ("SEMI", "ANTI")
-_FOREIGN_JOINS = ("ASOF", "STRAIGHT", "GLOBAL", "OUTER")
+_FOREIGN_JOINS = ("ASOF", "STRAIGHT", "GLOBAL", "OUTER", "POSITIONAL")
+_SIDES = ("LEFT", "RIGHT", "FULL", "INNER")
 _JOIN_HINT = "write JOIN … ON, LEFT SEMI JOIN or LEFT ANTI JOIN"
 _ASOF_HINT = "write a temporal join: JOIN versions FOR SYSTEM_TIME AS OF t.ts AS v ON t.key = v.key"
+_FOREIGN_HINTS = {
+    "ASOF": _ASOF_HINT,
+    "POSITIONAL": "number the rows of both tables with ROW_NUMBER() OVER (ORDER BY …) AS n, and join them by n",
+}
 _CLAUSES = ("MATCH_RECOGNIZE", "PIVOT", "UNPIVOT")
 _FOREIGN_TABLES = {
-    "TABLESAMPLE": ("TABLESAMPLE is not supported", "write WHERE RAND() < 0.1 for a tenth of the rows"),
+    "TABLESAMPLE": ("TABLESAMPLE is not supported", SAMPLE),
 }
 
 
@@ -150,16 +155,21 @@ class RelationParser(PivotParser):
     def _parse_table_alias(self, *_: Any, **__: Any) -> exp.TableAlias | None:
         start = self.token.start
         has_as = self.accept("AS")
-        if not has_as and self.at_any(*_FOREIGN_JOINS) and word(self.peek(1)) in ("JOIN", "APPLY"):
+        if not has_as and self.at_any(*_FOREIGN_JOINS) and self._before_join():
             token = self.advance()
             message = f"{word(token)} {word(self.advance())} is not part of Flink SQL"
-            raise self.refusal(message, token, _ASOF_HINT if word(token) == "ASOF" else _JOIN_HINT)
+            raise self.refusal(message, token, _FOREIGN_HINTS.get(word(token), _JOIN_HINT))
         if not has_as and (not self.at_name() or self._at_half_join()):
             return None
         alias = exp.TableAlias(this=self.name("a table alias"))
         if self.at("("):
             alias.set("columns", self.name_list())
         return self.mark(alias, start)
+
+    def _before_join(self) -> bool:
+        """Whether the word behind the next one makes a join of it, such as LEFT in ASOF LEFT JOIN."""
+        following = word(self.peek(1))
+        return following in ("JOIN", "APPLY") or (self.at("ASOF") and following in _SIDES)
 
     def _system_time(self, node: exp.Expression) -> None:
         """Read FOR SYSTEM_TIME AS OF, if it comes next, into the `version` of a table."""

@@ -485,6 +485,7 @@ class Insert(Statement):
     on_conflict: OnConflict | None = None
     on_conflict_span: Span | None = None
     is_overwriting: bool = False
+    is_by_name: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

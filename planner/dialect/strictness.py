@@ -17,7 +17,7 @@ _ARGUMENTS: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.Column: ("this", "table", "db", "catalog"),
     exp.Identifier: ("this", "quoted"),
     exp.Literal: ("this", "is_string"),
-    exp.Star: ("except_", "replace"),
+    exp.Star: ("except_", "replace", "rename"),
     **dict.fromkeys((exp.Null, exp.Distinct), ()),
     **dict.fromkeys((exp.HexString, exp.Boolean, exp.Var, exp.Not, exp.Neg, exp.Exists), ("this",)),
     **dict.fromkeys(
@@ -47,7 +47,8 @@ _ARGUMENTS: dict[type[exp.Expr], tuple[str, ...]] = {
     ),
     exp.Subquery: ("this", "alias", *_TAIL),
     exp.Values: ("expressions", *_TAIL),
-    **dict.fromkeys((exp.Union, exp.Intersect, exp.Except), ("this", "expression", "distinct", *_TAIL)),
+    exp.Union: ("this", "expression", "distinct", "by_name", *_TAIL),
+    **dict.fromkeys((exp.Intersect, exp.Except), ("this", "expression", "distinct", *_TAIL)),
     **dict.fromkeys((exp.From, exp.Where, exp.Having, exp.Qualify), ("this",)),
     exp.Group: ("expressions", "all"),
     **dict.fromkeys((exp.Rollup, exp.Cube, exp.GroupingSets), ("expressions",)),

@@ -122,7 +122,8 @@ def _of_one_input(node: PhysicalNode, spec: Spec, inputs: list[Meaning]) -> Mean
         case LimitSpec():
             rows = digest_of("limit", source.rows, spec.offset, spec.fetch)
         case OverSpec():
-            calls = without_spans(msgspec.to_builtins(spec))
+            # How long rows are kept is no part of what they are.
+            calls = without_spans(msgspec.to_builtins(msgspec.structs.replace(spec, state_ttl_ms=0)))
             rows = digest_of("over", calls, source.rows, source.columns)
         case WindowTvfSpec():
             partition = [sorted(source.of(spec.keys))] if spec.keys else []

@@ -9,6 +9,7 @@ from typing import Any
 
 from planner.relational.nodes import Filter, Join, Project, RelationalNode
 from sqlstream.expressions import Call, Expression, Literal, LiteralValue, transform
+from sqlstream.functions.determinism import without_repetitions
 from sqlstream.time_range import timestamp_bounds_ns
 from sqlstream.types import (
     INTEGER_ROOTS,
@@ -158,7 +159,9 @@ def _fold_connective(node: Call, absorbing: bool) -> Expression:
     flat: list[Expression] = []
     for arg in node.args:
         flat += arg.args if isinstance(arg, Call) and arg.function == node.function else [arg]
-    parts = [p for p in dict.fromkeys(flat) if not (isinstance(p, Literal) and p.value is (not absorbing))]
+    parts = [
+        p for p in without_repetitions(flat) if not (isinstance(p, Literal) and p.value is (not absorbing))
+    ]
     if any(isinstance(p, Literal) and p.value is absorbing for p in parts):
         return Literal(absorbing, node.type)
     if not parts:

@@ -6,7 +6,7 @@ import dataclasses
 
 from planner.relational.nodes import Filter, RelationalNode, Values
 from sqlstream.expressions import Expression, Literal, conjunction, conjuncts
-from sqlstream.functions.determinism import is_deterministic
+from sqlstream.functions.determinism import without_repetitions
 
 
 def merge_filters(node: RelationalNode) -> RelationalNode:
@@ -29,12 +29,5 @@ def merge_filters(node: RelationalNode) -> RelationalNode:
 
 
 def unique(parts: tuple[Expression, ...]) -> tuple[Expression, ...]:
-    """The conjuncts without TRUE and repetitions, in order. Two equal conjuncts with RAND() are two draws."""
-    seen: set[Expression] = set()
-    kept: list[Expression] = []
-    for part in parts:
-        is_true = isinstance(part, Literal) and part.value is True
-        if not is_true and (part not in seen or not is_deterministic(part)):
-            kept.append(part)
-            seen.add(part)
-    return tuple(kept)
+    """The conjuncts without TRUE and repetitions, in order."""
+    return without_repetitions(p for p in parts if not (isinstance(p, Literal) and p.value is True))

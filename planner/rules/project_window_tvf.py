@@ -38,9 +38,11 @@ def push_project_below_window_tvf(node: RelationalNode) -> RelationalNode:
 
 
 def _belongs_below(expression: Expression, own: int) -> bool:
-    """Whether the expression moves below. Constants do too: the 1 of COUNT(1) must not separate aggregation and window."""
-    columns = inputs_of(expression)
-    return max(columns) < own if columns else is_deterministic(expression)
+    """Whether the expression moves below. Constants do too: the 1 of COUNT(1) must not separate aggregation and window.
+
+    One with RAND() is drawn for each window of a row, and stays above.
+    """
+    return is_deterministic(expression) and max(inputs_of(expression), default=-1) < own
 
 
 def _widen(node: RelationalNode, computed: tuple[Expression, ...]) -> Project:

@@ -135,7 +135,10 @@ class Percentile(Accumulator):
         for target, place in zip(found, (low, high), strict=True):
             at = np.searchsorted(upto, before[rows[known]] + place[known].astype(np.int64), side="right")
             target[known] = values[at]
-        results = found[0] + (found[1] - found[0]) * (places - low)
+        with np.errstate(invalid="ignore"):
+            between = found[0] + (found[1] - found[0]) * (places - low)
+        # Two infinite values have no difference.
+        results = np.where(found[0] == found[1], found[0], between)
         nulls = (totals == 0) | (asked.lengths == 0)
         if self._is_array:
             values = pa.array(results, mask=~known)

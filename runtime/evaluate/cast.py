@@ -14,7 +14,7 @@ from runtime.evaluate.cast_to_text import text_writer
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.intervals import checked_interval, milliseconds_of
 from runtime.evaluate.kernel import Builder, Kernel, Values, null_mask, numbers, zero
-from runtime.evaluate.lists import Lists, last_kept
+from runtime.evaluate.lists import Lists, last_kept, list_column
 from runtime.evaluate.local_time import from_local, to_local
 from runtime.evaluate.nested_text import NESTED, nested_writer
 from runtime.evaluate.second_digits import cut_off
@@ -235,17 +235,14 @@ def _nested(source: LogicalType, target: LogicalType, time_zone: str, is_try: bo
     arrow, source_element, target_element = to_arrow_type(target), source.element, target.element
 
     def kernel(value: pa.Array) -> pa.Array:
-        mask = null_mask(value)
-        offsets = value.offsets.to_numpy()
-        values = element(value.values)
+        lists = Lists.of(value)
+        # Only those: another row's element, from which the column was cut, may be one that fails.
+        given = lists.elements()
+        values, nulls = element(given), lists.nulls
         if is_try:
-            failed = failures(value.values, values, source_element, target_element)
-            before = np.concatenate(([0], np.cumsum(failed)))
-            has_failed = before[offsets[1:]] > before[offsets[:-1]]
-            mask = has_failed if mask is None else mask | has_failed
-        return pa.ListArray.from_arrays(
-            pa.array(offsets, pa.int32()), values, type=arrow, mask=None if mask is None else pa.array(mask)
-        )
+            has_failed = lists.counted(failures(given, values, source_element, target_element)) > 0
+            nulls = has_failed if nulls is None else nulls | has_failed
+        return list_column(arrow, lists.lengths, values, nulls)
 
     return kernel
 

@@ -51,7 +51,7 @@ class TimestampFormat:
             same = pa.repeat(text, rows)
             return same if not timestamps.null_count else pc.if_else(pc.is_valid(timestamps), same, None)
         nulls = null_mask(timestamps)
-        is_written = self._program is not None and self._are_written(bounds, rows, timestamps.type.unit)
+        is_written = self._are_written(bounds, rows, timestamps.type.unit)
         if high - low < min(_BUCKETS_MAX, rows // _ROWS_PER_BUCKET if is_written else rows):
             texts = self._format_each(np.arange(low, high + 1) * step, timestamps.type)
             buckets = np.floor_divide(numbers(timestamps, np.int64), step)
@@ -65,10 +65,12 @@ class TimestampFormat:
         return texts.take(distinct.indices)
 
     def _are_written(self, bounds: pa.StructScalar, rows: int, unit: str) -> bool:
-        """Whether the program can write these times."""
+        """Whether there is a program, and it can write these times."""
+        if self._program is None:
+            return False
         low, high = timestamp_bounds(unit)
         is_in_range = bounds["min"].value >= low and bounds["max"].value <= high
-        return is_in_range and self._program is not None and rows * self._program[1] <= BATCH_BYTES_MAX
+        return is_in_range and rows * self._program[1] <= BATCH_BYTES_MAX
 
     def _write(self, timestamps: pa.Array) -> pa.Array:
         from runtime.kernels.time_texts import write_times_into

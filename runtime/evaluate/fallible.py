@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlstream import types as sql
 from sqlstream.expressions import Call, Expression, Literal, walk
+from sqlstream.time_units import UNIT_NS
 from sqlstream.types import TypeRoot
 
 _DIVISIONS = frozenset({"/", "%", "MOD"})
@@ -20,11 +21,14 @@ _WITH_ERROR_CLAUSE = frozenset({"JSON_VALUE", "JSON_QUERY", "JSON_EXISTS"})
 def can_fail(expression: Expression) -> bool:
     """Whether evaluating it may raise a UserError: a division of exact numbers, a CAST that reads text, a function that
     rejects some arguments, or a point in time that leaves its range."""
-    return any(_fails_often(node) or _leaves_range(node) for node in walk(expression))
+    return any(
+        _fails_often(node) or _leaves_range(node) or _rejects_parameters(node) for node in walk(expression)
+    )
 
 
 def fails_rarely(expression: Expression) -> bool:
-    """Whether nothing but points in time that leave their range can fail: worth trying on all rows first."""
+    """Whether nothing can fail but points in time that leave their range, and parameters in columns: worth trying on all rows
+    first."""
     return not any(_fails_often(node) for node in walk(expression))
 
 
@@ -41,7 +45,25 @@ _TIMES = frozenset(
 
 
 def _leaves_range(node: Expression) -> bool:
-    return isinstance(node, Call) and node.function in _SHIFTS and node.type.root in _TIMES
+    if not isinstance(node, Call):
+        return False
+    if node.function == "TIMESTAMPDIFF":
+        unit = node.args[0]
+        return isinstance(unit, Literal) and unit.value in UNIT_NS
+    return node.function in _SHIFTS and node.type.root in _TIMES
+
+
+_BY_PARAMETERS = frozenset({
+    "CONVERT_TZ", "DATE_FORMAT", "DECODE", "ENCODE", "FROM_UNIXTIME", "LIKE", "LPAD", "REPEAT", "RPAD", "SIMILAR TO",
+    "STR_TO_MAP", "TO_DATE", "TO_TIMESTAMP", "TO_TIMESTAMP_LTZ", "UNIX_TIMESTAMP",
+})  # fmt: skip
+"""Functions that reject some values of the arguments behind the first; the planner checks those that are constant."""
+
+
+def _rejects_parameters(node: Expression) -> bool:
+    if not isinstance(node, Call) or node.function not in _BY_PARAMETERS:
+        return False
+    return not all(isinstance(a, Literal) for a in node.args[1:])
 
 
 def _is_nonzero_literal(divisor: Expression) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.evaluate.by_parameter import by_parameter
 from runtime.evaluate.cast import cast_kernel
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.kernel import (
@@ -36,26 +37,10 @@ def _printf(call: Call, context: EvaluationContext) -> Kernel:
     if is_literal(call, 0):
         return _formatted(literal_of(call, 0), types, context.time_zone)
 
-    def kernel(form: Datum, *values: Datum) -> pa.Array:
-        columns = as_arrays(form, *values)
-        encoded = columns[0].dictionary_encode()
-        codes = numbers(pc.fill_null(encoded.indices, -1), np.int64)
-        rows, results = [], []
-        for code in np.unique(codes):
-            chosen = np.flatnonzero(codes == code)
-            rows.append(chosen)
-            if code < 0:
-                results.append(pa.nulls(len(chosen), pa.string()))
-                continue
-            part = [column.take(pa.array(chosen)) for column in columns]
-            results.append(_formatted(encoded.dictionary[int(code)].as_py(), types, context.time_zone)(*part))
-        if not rows:
-            return pa.nulls(0, pa.string())
-        places = np.empty(len(codes), dtype=np.int64)
-        places[np.concatenate(rows)] = np.arange(len(codes))
-        return pa.concat_arrays(results).take(pa.array(places))
-
-    return kernel
+    by_form = by_parameter(
+        lambda form: _formatted(form, types, context.time_zone), pa.string(), width=len(call.args)
+    )
+    return lambda form, *values: by_form(form, *values, form)
 
 
 def _formatted(form: str, types: list[LogicalType], time_zone: str) -> Kernel:

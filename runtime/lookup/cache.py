@@ -51,9 +51,10 @@ class PartialCache:
     """Keeps the rows of the keys that were looked up, also that a key has none.
 
     A batch looks all of its unknown keys up by one query. State: rows by key, and per key when it was looked up, when it was
-    last asked for, and in which batch. A key is forgotten when it expires, and after a batch when there are more than
-    `partial_rows_max` rows, where a key without rows counts as one: those asked for in the oldest batches go first. With cache
-    NONE every batch begins with nothing. Counts `hitCount` and `missCount`, in keys of rows."""
+    last asked for, and in which batch; the keys that the batch has looked up. A key is forgotten when it expires, and after a
+    batch when there are more than `partial_rows_max` rows, where a key without rows counts as one: those asked for in the
+    oldest batches go first. With cache NONE every batch begins with nothing. Counts `hitCount` and `missCount`, in keys of
+    rows."""
 
     def __init__(
         self,
@@ -76,6 +77,7 @@ class PartialCache:
         self._written_ms: Array = np.empty(0, dtype=np.int64)
         self._used_ms: Array = np.empty(0, dtype=np.int64)
         self._used_batch: Array = np.empty(0, dtype=np.int64)
+        self._fetched: Array = np.empty(0, dtype=np.int64)
         self._batch = 0
 
     def find(self, keys: Sequence[pa.Array]) -> Array:
@@ -102,7 +104,7 @@ class PartialCache:
             return slots
         groups, firsts = group(keys)
         distinct = [k.take(to_array(pa.int64(), firsts)) for k in keys]
-        added = self.rows.add(distinct, self._fetcher.look_up(distinct))
+        self._fetched = added = self.rows.add(distinct, self._fetcher.look_up(distinct))
         if self._is_kept:
             self._written_ms = grown(self._written_ms, self.rows.slot_count)
             self._used_ms = grown(self._used_ms, self.rows.slot_count)
@@ -138,8 +140,9 @@ class PartialCache:
             self._clear()
             return
         if not self._options.keeps_missing_keys:
-            live = self.rows.slots()
-            self.rows.forget(live[self.rows.counts(live) == 0])
+            # Those of earlier batches have been forgotten.
+            self.rows.forget(self._fetched[self.rows.counts(self._fetched) == 0])
+            self._fetched = self._fetched[:0]
         self._trim()
 
     def _trim(self) -> None:

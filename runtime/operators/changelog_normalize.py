@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from runtime.evaluate.nested_keys import encoded
+from runtime.evaluate.nested_keys import identities
 from runtime.kernels.buffers import to_array
 from runtime.operators.batch_groups import batch_groups
+from runtime.operators.equal_values import equal_values
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.state.arrays import Array
 from runtime.state.keyed_table import KeyedTable
@@ -112,14 +112,8 @@ class ChangelogNormalize(Operator[ChangelogNormalizeSpec]):
 
 
 def _equal_rows(olds: pa.RecordBatch, news: pa.RecordBatch) -> Array:
-    """bool[n]: rows in which all columns are the same, NULL being equal to NULL."""
+    """bool[n]: rows in which all columns are the same."""
     equal = np.ones(olds.num_rows, dtype=bool)
-    for old, new in zip(olds.columns, news.columns, strict=True):
-        if pa.types.is_null(old.type):
-            continue
-        if pa.types.is_nested(old.type):
-            old, new = encoded(old), encoded(new)
-        same = pc.fill_null(pc.equal(old, new), False)
-        both_null = pc.and_(old.is_null(), new.is_null())
-        equal &= pc.or_(same, both_null).to_numpy(zero_copy_only=False)
+    for old, new in zip(identities(olds.columns), identities(news.columns), strict=True):
+        equal &= equal_values(old, new)
     return equal

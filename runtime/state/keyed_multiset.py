@@ -75,6 +75,10 @@ class KeyedMultiset(SavedByChanges):
         """(positions int64[m], row slots int64[m]): all rows of these keys, by position in `keys`, then by age."""
         return self._chains.match(keys)
 
+    def keys_of(self, row_slots: Array) -> Array:
+        """int64[n]: the key slot of each row."""
+        return self._chains.slots_of(row_slots)
+
     def sweep(self, row_slots: Array) -> None:
         """Forget the rows among these whose count is zero, and the keys that have no row left."""
         with self._changes.lock:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sqlstream.expressions import Call, Expression, walk
 from sqlstream.functions import SCALAR_FUNCTIONS
 
@@ -17,3 +19,11 @@ def is_deterministic(*expressions: Expression) -> bool:
                 if function is not None and not function.is_deterministic:
                     return False
     return True
+
+
+def without_repetitions(expressions: Iterable[Expression]) -> tuple[Expression, ...]:
+    """The expressions in order, each once. Two equal ones with RAND() are two draws, and both stay."""
+    kept: dict[object, Expression] = {}
+    for number, expression in enumerate(expressions):
+        kept.setdefault(expression if is_deterministic(expression) else number, expression)
+    return tuple(kept.values())

@@ -86,6 +86,16 @@ SELECT * FROM emp UNPIVOT (v FOR k IN (id, salary));
 SELECT name FROM emp QUALIFY ROW_NUMBER() OVER (PARTITION BY dept ORDER BY salary DESC) = 1;
 -- : * EXCEPT, EXCLUDE, REPLACE (not in Flink)
 SELECT * EXCEPT (hired, dept) REPLACE (UPPER(name) AS name) FROM emp WHERE id = 1;
+-- : * RENAME (not in Flink)
+SELECT * RENAME (dname AS department) FROM dept ORDER BY id LIMIT 1;
+-- : ORDER BY ALL (not in Flink)
+SELECT dept, name FROM emp ORDER BY ALL DESC LIMIT 2;
+-- : UNION BY NAME (not in Flink)
+SELECT id, name FROM emp UNION ALL BY NAME SELECT city, id FROM dept ORDER BY id LIMIT 3;
+-- : value = ANY (array) (not in Flink)
+SELECT name, dept = ANY(ARRAY[10, 20]), dept > ALL(a) FROM (SELECT name, dept, ARRAY[id, 15] AS a FROM emp) ORDER BY name LIMIT 3;
+-- : LISTAGG (… ORDER BY …) (not in Flink)
+SELECT dept, LISTAGG(name, '-' ORDER BY name DESC) FROM emp WHERE dept = 10 GROUP BY dept;
 -- : GROUP BY ALL (not in Flink)
 SELECT dept, COUNT(*) FROM emp GROUP BY ALL;
 -- : TABLESAMPLE

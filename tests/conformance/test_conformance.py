@@ -229,7 +229,8 @@ class Examples:
     def _clear(self) -> None:
         for name in set(os.listdir(self._directory)) - self._own:
             path = self._directory / name
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            # A job that has finished may still be removing what it staged.
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def run_all(session: Session, script: str) -> None:

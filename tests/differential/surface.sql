@@ -210,3 +210,14 @@ SELECT x.c, y.n FROM (SELECT customer AS c, CAST(SUM(price) AS DOUBLE) AS p FROM
 SELECT a.dt, b.dt FROM (SELECT DISTINCT hired AS dt FROM emp) a FULL JOIN (SELECT DISTINCT hired AS dt FROM emp WHERE dept = 10) b ON a.dt IS NOT DISTINCT FROM b.dt
 SELECT a.d FROM (SELECT DISTINCT CAST(g AS DOUBLE) / 2 AS d FROM t) a LEFT JOIN (VALUES (0.5E0), (CAST('NaN' AS DOUBLE)), (CAST(NULL AS DOUBLE))) AS b(d) ON a.d IS NOT DISTINCT FROM b.d WHERE b.d IS NOT NULL
 SELECT COUNT(*) FROM (SELECT DISTINCT CAST('NaN' AS DOUBLE) AS d FROM t) a JOIN (VALUES (CAST('NaN' AS DOUBLE)), (0.5E0)) AS b(d) ON a.d IS NOT DISTINCT FROM b.d -- duckdb: SELECT 0
+SELECT name, dept FROM emp ORDER BY ALL DESC NULLS LAST LIMIT 4
+SELECT DISTINCT mgr, dept FROM emp ORDER BY ALL LIMIT 3 -- duckdb: SELECT DISTINCT mgr, dept FROM emp ORDER BY mgr NULLS FIRST, dept NULLS FIRST LIMIT 3
+SELECT k FROM t UNION ALL SELECT id FROM emp ORDER BY ALL DESC LIMIT 4
+SELECT q.i, q.city, q.dname FROM (SELECT * EXCLUDE (dname) RENAME (id AS i), d.* REPLACE (UPPER(dname) AS dname) RENAME (id AS j, city AS c) FROM dept d) q WHERE q.j = q.i -- duckdb: SELECT id, city, UPPER(dname) FROM dept
+SELECT * FROM (SELECT id, name FROM emp UNION ALL BY NAME SELECT id, city FROM dept UNION ALL BY NAME SELECT city AS name, 1.5 AS id FROM dept) -- duckdb: SELECT * FROM (SELECT id, name FROM emp UNION ALL BY NAME SELECT id, city FROM dept UNION ALL BY NAME SELECT city AS name, 1.5 AS id FROM dept)
+SELECT g, s FROM t UNION BY NAME SELECT s, g FROM t
+(SELECT k FROM t UNION BY NAME SELECT k, s FROM t WHERE g = 1) UNION ALL SELECT 9, 'z'
+SELECT dept, LISTAGG(name, '-' ORDER BY salary DESC, name) FILTER (WHERE id < 6), CAST(ARRAY_AGG(id IGNORE NULLS ORDER BY name DESC) AS STRING) FROM emp GROUP BY dept -- duckdb: SELECT dept, STRING_AGG(name, '-' ORDER BY salary DESC, name) FILTER (WHERE id < 6), CAST(LIST(id ORDER BY name DESC) AS STRING) FROM emp GROUP BY dept
+SELECT id, LAST_VALUE(mgr IGNORE NULLS) OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING EXCLUDE NO OTHERS) FROM emp
+SELECT id, 'a' = ANY(pages), 'b' <> ANY(pages), 'b' > ALL(pages), who.name = ANY(pages) FROM visits -- duckdb: SELECT id, 'a' = ANY(SELECT UNNEST(pages)), 'b' <> ANY(SELECT UNNEST(pages)), 'b' > ALL(SELECT UNNEST(pages)), who.name = ANY(SELECT UNNEST(pages)) FROM visits WHERE pages IS NOT NULL UNION ALL SELECT id, NULL, NULL, NULL, NULL FROM visits WHERE pages IS NULL
+SELECT id, g = ANY(ARRAY[id, dept, NULL]), g <> ALL(ARRAY[id, 3]), g <= ANY(a), g >= ALL(a), g <> ALL(a), g = SOME(a) FROM (SELECT e.id, dept, t.g, ARRAY[t.g, e.id, e.mgr] AS a FROM emp e, t) -- duckdb: SELECT id, g = id OR g = dept OR g = NULL, g <> id AND g <> 3, g <= g OR g <= id OR g <= mgr, g >= g AND g >= id AND g >= mgr, g <> g AND g <> id AND g <> mgr, g = g OR g = id OR g = mgr FROM (SELECT e.id, dept, t.g, e.mgr FROM emp e, t)

@@ -78,7 +78,7 @@ def json_value(call: Call, context: EvaluationContext) -> Kernel:
             value = _replaced(value, is_empty & ~is_unfit, default)
             is_error |= is_empty & is_unfit
         elif on_empty == "ERROR" and is_empty.any():
-            raise _no_value("JSON_VALUE", args[0], is_empty, path)
+            raise _no_value("JSON_VALUE", args[0], is_empty)
         if on_error == "DEFAULT" and is_error.any():
             default = defaults[1](args[5])
             is_unfit = pc.and_(args[5].is_valid(), default.is_null()).to_numpy(zero_copy_only=False)
@@ -120,7 +120,7 @@ def _shown(text: pa.Array, mask: Numbers) -> str:
     return shown if len(shown) <= 60 else shown[:60] + "…"
 
 
-def _no_value(name: str, text: pa.Array, mask: Numbers, path: Path) -> UserError:
+def _no_value(name: str, text: pa.Array, mask: Numbers) -> UserError:
     return UserError("SS5102", f"{name} found no value in '{_shown(text, mask)}'", hint=_HINT)
 
 
@@ -170,15 +170,14 @@ def json_query(call: Call, context: EvaluationContext) -> Kernel:
         found, is_null = _documents_at(path, text)
         value, is_empty, is_error = (_arrays if is_array else _json)(found, wrapper, path.is_lax)
         value = value.cast(target)
-        for mask, behaviour in ((is_empty & ~is_null, on_empty), (is_error & ~is_null, on_error)):
+        for mask, behaviour, refused in (
+            (is_empty & ~is_null, on_empty, _no_value),
+            (is_error & ~is_null, on_error, _failed),
+        ):
             if not mask.any() or behaviour == "NULL":
                 continue
             if behaviour == "ERROR":
-                raise (
-                    _no_value("JSON_QUERY", text, mask, path)
-                    if mask is is_empty
-                    else _failed("JSON_QUERY", text, mask)
-                )
+                raise refused("JSON_QUERY", text, mask)
             instead = [] if is_array else _EMPTY_TEXTS[behaviour]
             value = _chosen(value, mask, pa.array([instead], target))
         return value

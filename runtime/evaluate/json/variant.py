@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.evaluate.by_parameter import rows_by_code
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.json.construct import repeated_names, with_sorted_names
 from runtime.evaluate.json.documents import read_documents
@@ -67,8 +68,12 @@ def variant_item(call: Call, context: EvaluationContext) -> Kernel:
         encoded = keys.dictionary_encode()
         found = np.full(len(variants), -1, np.int32)
         codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False)
-        for code, key in enumerate(encoded.dictionary.to_pylist()):
-            rows = np.flatnonzero(codes == code)
+        names = encoded.dictionary.to_pylist()
+        for rows in rows_by_code(codes):
+            code = codes[rows[0]]
+            key = names[code] if code >= 0 else None
+            if key is None:
+                continue
             if is_name:
                 found[rows] = member_of(documents, documents.roots[rows], key)
             elif key >= 1:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from runtime.kernels.buffers import to_array
+from runtime.operators.equal_values import equal_values
 from runtime.state.arrays import Array
 from sqlstream.changelog import ChangelogMode, RowKind
 
@@ -49,7 +49,10 @@ def result_changes(
 
 def _pairs(is_new: Array, is_gone: Array, before: list[pa.Array], after: list[pa.Array]) -> ResultChanges:
     rows = len(is_new)
-    is_changed = ~is_new & ~is_gone & ~_equal_rows(before, after, rows)
+    is_same = np.ones(rows, dtype=bool)
+    for old, new in zip(before, after, strict=True):
+        is_same &= equal_values(old, new)
+    is_changed = ~is_new & ~is_gone & ~is_same
     is_retracted = is_changed | (is_gone & ~is_new)
     is_emitted = is_changed | (is_new & ~is_gone)
     # Candidates 2 * i (the old result of row i) and 2 * i + 1 (the new one) keep a -U next to its +U.
@@ -64,17 +67,3 @@ def _pairs(is_new: Array, is_gone: Array, before: list[pa.Array], after: list[pa
     value_rows = pa.array(row_of + np.where(is_after, rows, 0))
     results = [pa.concat_arrays([b, a]).take(value_rows) for b, a in zip(before, after, strict=True)]
     return ResultChanges(row_of, results, [to_array(pa.int8(), kinds)], is_paired=True)
-
-
-def _equal_rows(before: list[pa.Array], after: list[pa.Array], rows: int) -> Array:
-    """bool[n]: rows in which all columns are the same, NULL being equal to NULL."""
-    equal = np.ones(rows, dtype=bool)
-    for old, new in zip(before, after, strict=True):
-        if pa.types.is_null(old.type):
-            continue
-        if pa.types.is_nested(old.type):
-            return np.zeros(rows, dtype=bool)
-        same = pc.fill_null(pc.equal(old, new), False)
-        both_null = pc.and_(pc.is_null(old), pc.is_null(new))
-        equal &= pc.or_(same, both_null).to_numpy(zero_copy_only=False)
-    return equal

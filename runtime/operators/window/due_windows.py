@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+
 import numpy as np
 
 from runtime.state.arrays import Array
@@ -18,6 +20,8 @@ class DueWindows:
     def __init__(self, emit: EmitSpec) -> None:
         self._lateness_ms = emit.lateness_ms
         self._by_end: dict[int, list[Array]] = {}
+        # In order: where late rows are waited for, there are many windows.
+        self._ends: list[int] = []
         self._changed: dict[bool, list[Array]] = {False: [], True: []}
         self._due_ms = {False: WATERMARK_MAX, True: WATERMARK_MAX}
 
@@ -26,27 +30,34 @@ class DueWindows:
     def opened(self, slots: Array, ends: Array) -> None:
         """Windows with these ends now exist."""
         for end in np.unique(ends).tolist():
-            self._by_end.setdefault(end, []).append(slots[ends == end])
+            if end not in self._by_end:
+                self._by_end[end] = []
+                bisect.insort(self._ends, end)
+            self._by_end[end].append(slots[ends == end])
 
     def closing(self, closed_ms: int, watermark_ms: int) -> list[Array]:
         """The windows that a watermark closes after an earlier one, by their ends."""
-        ends = sorted(end for end in self._by_end if closed_ms < end - 1 <= watermark_ms)
-        return [np.concatenate(self._by_end[end]) for end in ends]
+        first, last = (bisect.bisect_right(self._ends, passed + 1) for passed in (closed_ms, watermark_ms))
+        return [np.concatenate(self._by_end[end]) for end in self._ends[first:last]]
 
     def take_forgotten(self, watermark_ms: int) -> list[Array]:
         """The windows that no row can reach any more, by their ends; they are not known from here on."""
-        ends = sorted(end for end in self._by_end if self._forgotten_at(end) <= watermark_ms)
-        return [np.concatenate(self._by_end.pop(end)) for end in ends]
+        count = bisect.bisect_right(self._ends, watermark_ms, key=self._forgotten_at)
+        forgotten, self._ends = self._ends[:count], self._ends[count:]
+        return [np.concatenate(self._by_end.pop(end)) for end in forgotten]
 
     def _forgotten_at(self, end: int) -> int:
         return min(end - 1 + self._lateness_ms, WATERMARK_MAX)
 
     def next_end(self, closed_ms: int) -> int:
         """One more than the first watermark that closes a window or forgets one; WATERMARK_MAX when there is no window."""
-        if not self._by_end:
+        if not self._ends:
             return WATERMARK_MAX
-        first = min(end if end - 1 > closed_ms else self._forgotten_at(end) + 1 for end in self._by_end)
-        return min(first, WATERMARK_MAX - 1)
+        closed = bisect.bisect_right(self._ends, closed_ms + 1)
+        moments = self._ends[closed : closed + 1]
+        if closed:
+            moments = [*moments, self._forgotten_at(self._ends[0]) + 1]
+        return min(*moments, WATERMARK_MAX - 1)
 
     # -- by processing time ------------------------------------------------------------------------
 

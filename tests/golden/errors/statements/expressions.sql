@@ -55,6 +55,22 @@ SELECT id FROM emp WHERE id BETWEEN 1, 2
 SELECT id FROM emp WHERE id IS 1
 SELECT id FROM emp WHERE id NOT NULL
 -- instead: SELECT id FROM emp WHERE id IS NOT NULL
+SELECT ts AT TIME ZONE 'Europe/Rome' FROM orders
+-- instead: SELECT TO_TIMESTAMP(CONVERT_TZ(DATE_FORMAT(ts, 'yyyy-MM-dd HH:mm:ss'), 'UTC', 'Europe/Rome')) FROM orders
+SELECT id FROM orders WHERE (ts AT LOCAL) IS NULL
+SELECT id FROM orders WHERE item IN tags
+-- instead: SELECT id FROM orders WHERE item = ANY(tags)
+SELECT id FROM orders WHERE item IN UNNEST(tags)
+SELECT id FROM orders WHERE id = ANY(tags)
+SELECT id FROM orders WHERE CAST(RAND() AS STRING) = ANY(tags)
+SELECT name FROM emp WHERE name LIKE ANY ('a%', 'b%')
+-- instead: SELECT name FROM emp WHERE name LIKE 'a%' OR name LIKE 'b%'
+SELECT name FROM emp WHERE name !~ 'a.*'
+-- instead: SELECT name FROM emp WHERE NOT REGEXP(name, 'a.*')
+SELECT STRING_AGG(name, ';' ORDER BY id) FROM emp
+-- instead: SELECT LISTAGG(name, ';' ORDER BY id) FROM emp
+SELECT MAX(name ORDER BY id) FROM emp
+-- instead: SELECT MAX(name) FROM emp
 SELECT id FROM emp WHERE id ISNULL
 -- instead: SELECT id FROM emp WHERE id IS NULL
 SELECT id FROM emp WHERE id == 1

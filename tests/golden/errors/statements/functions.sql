@@ -73,9 +73,6 @@ SELECT * FROM emp WHERE id > SELECT MAX(id) FROM emp
 -- instead: SELECT * FROM emp WHERE id > (SELECT MAX(id) FROM emp)
 SELECT EXPLODE(tags) FROM orders
 -- instead: SELECT element FROM orders CROSS JOIN UNNEST(tags) AS u (element)
-SELECT LISTAGG(name ORDER BY name) FROM emp
--- instead: SELECT LISTAGG(name) FROM emp
-SELECT ARRAY_AGG(name ORDER BY id) FROM emp
 SELECT SUM(salary) FILTER (salary > 1) FROM emp
 -- instead: SELECT SUM(salary) FILTER (WHERE salary > 1) FROM emp
 SELECT SUM(salary) WHERE dept = 1 FROM emp

@@ -35,3 +35,14 @@ INSERT INTO filesink SELECT a.id, b.name FROM emp a LEFT JOIN emp b ON a.mgr = b
 INSERT INTO keyed SELECT name, COUNT(*) FROM emp GROUP BY name
 INSERT INTO sink VALUES (1, 2, 'x') ON CONFLICT (a) DO UPDATE SET b = 3
 INSERT INTO sink VALUES (1, 2, 'x') ON DUPLICATE KEY UPDATE b = 3
+INSERT INTO keyed (id) BY NAME SELECT id FROM emp
+-- instead: INSERT INTO keyed BY NAME SELECT id FROM emp
+INSERT INTO keyed BY NAME SELECT salary, id FROM emp
+-- instead: INSERT INTO keyed BY NAME SELECT CAST(salary AS BIGINT) AS n, id FROM emp
+INSERT OR IGNORE INTO keyed SELECT id, 1 FROM emp
+INSERT OR REPLACE INTO keyed SELECT id, 1 FROM emp
+UPDATE filesink SET s = dname FROM dept WHERE dept.id = filesink.id
+-- instead: UPDATE filesink SET s = (SELECT dname FROM dept WHERE dept.id = filesink.id)
+DELETE FROM filesink USING dept WHERE dept.id = filesink.id
+-- instead: DELETE FROM filesink WHERE id IN (SELECT id FROM dept)
+DELETE FROM filesink WHERE id = 1 RETURNING *

@@ -20,6 +20,9 @@ SELECT * FROM emp JOIN dept ON emp.dept
 SELECT * FROM emp JOIN dept ON 1
 SELECT * FROM emp LEFT INNER JOIN dept ON TRUE
 SELECT * FROM emp RIGHT SEMI JOIN dept ON TRUE
+SELECT * FROM emp ASOF LEFT JOIN dept USING (id)
+SELECT emp.name, t.s FROM emp POSITIONAL JOIN t
+-- instead: SELECT e.name, u.s FROM (SELECT name, ROW_NUMBER() OVER (ORDER BY id) AS n FROM emp) e JOIN (SELECT s, ROW_NUMBER() OVER (ORDER BY k) AS n FROM t) u ON e.n = u.n
 SELECT * FROM emp ASOF JOIN dept ON emp.id >= dept.id
 SELECT * FROM emp CROSS APPLY dept
 -- instead: SELECT * FROM emp CROSS JOIN LATERAL (SELECT * FROM dept WHERE dept.id = emp.dept) AS d

@@ -95,7 +95,7 @@ def test_another_dialects_expression_is_refused_with_a_position(text: str) -> No
         "SELECT a FROM t LATERAL (SELECT b)",
         "SELECT a FROM (t)",
         "SELECT a FROM t x (b",
-        "SELECT 1 UNION BY NAME SELECT 2",
+        "SELECT 1 INTERSECT BY NAME SELECT 2",
         "SELECT 1 LEFT UNION SELECT 2",
         "SELECT 1 UNION CORRESPONDING SELECT 2",
         "SELECT 1 ORDER BY 1 UNION SELECT 2",

@@ -204,3 +204,20 @@ def test_a_join_of_a_table_with_itself_tells_its_sides_apart() -> None:
     )
     assert one.sql == "JOIN ON k = v"
     assert one.id != other.id
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        COUNTS,
+        "SELECT k, SUM(v) OVER (PARTITION BY k ORDER BY w) FROM s",
+        "SELECT k, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) AS n FROM s) WHERE n <= 2",
+        "SELECT a.v, b.w FROM s AS a JOIN s AS b ON a.k = b.v",
+    ],
+)
+def test_how_long_state_is_kept_is_no_part_of_its_identity(query: str) -> None:
+    def ids(ttl: str) -> list[str]:
+        (plan,) = compile_script(DDL + query, {"table.exec.state.ttl": ttl})
+        return [n.state.id for n in plan.stream_graph.nodes if n.state is not None]
+
+    assert ids("0 s") == ids("1 h")

@@ -30,6 +30,8 @@ def folded(planner: Planner, expression: str) -> Expression:
         ("1 = 2 AND a > 1", "FALSE"),
         ("1 = 1 AND a > 1", "($0 > 1)"),
         ("1 = 1 OR a > 1", "TRUE"),
+        ("a > 1 AND (a > 1 AND b > 2)", "(($0 > 1) AND ($1 > 2))"),
+        ("RAND() < 0.5 AND RAND() < 0.5", "((RAND() < 0.5) AND (RAND() < 0.5))"),
         ("NOT (a > 1)", "($0 <= 1)"),
         ("NOT (d > 1.5)", "NOT(($3 > '1.50'))"),
         ("CASE WHEN 1 = 2 THEN 'a' WHEN a = 1 THEN 'b' ELSE 'c' END", "CASE(($0 = 1), 'b', 'c')"),

@@ -71,3 +71,5 @@ def test_computed_columns_go_below_a_window(planner: Planner) -> None:
     names = lines(plan)
     assert names.index("WindowTvf") < names.index("Project", 1)
     assert "$0 * 2" in plan[plan.index("WindowTvf") :]
+    drawn = after(planner, sql.replace("id * 2", "id * RAND(), id * RAND()"), push_project_below_window_tvf)
+    assert drawn[: drawn.index("WindowTvf")].count("RAND()") == 2

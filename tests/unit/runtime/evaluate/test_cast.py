@@ -8,10 +8,12 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from expression_harness import cast, col, evaluate
 
 from runtime.evaluate import EvaluationContext, evaluate_literal
+from runtime.evaluate.cast import cast_kernel
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.expressions import Literal
@@ -208,6 +210,12 @@ def test_rows_and_arrays_convert_inside() -> None:
     row, wide = sql.row(("a", INT), ("b", STRING)), sql.row(("x", BIGINT), ("y", STRING))
     values = [({"a": 1, "b": "q"},), (None,)]
     assert evaluate(cast(col(0, row), wide), values) == [{"x": 1, "y": "q"}, None]
+
+
+def test_elements_of_rows_that_are_not_there_are_not_cast() -> None:
+    kernel = cast_kernel(sql.array(STRING), sql.array(INT), "UTC", is_try=False)
+    column = pa.array([["x"], ["1", None], None, [], ["2"], ["y"]], pa.list_(pa.string()))
+    assert kernel(column.slice(1, 4)).to_pylist() == [[1, None], None, [], [2]]
 
 
 def test_try_cast_of_a_collection_with_a_bad_element_is_null_as_a_whole() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from expression_harness import call, cast, col, lit
+from expression_harness import call, cast, col, lit, symbol
 
 from runtime.evaluate.fallible import can_fail, fails_rarely
 from sqlstream import types as sql
@@ -50,6 +50,11 @@ OFTEN, RARELY, NEVER = (True, False), (True, True), (False, True)
         (Call("PI", (), DOUBLE), NEVER),
         (Call("NOT", (call("=", call("/", col(0, INT), col(1, INT)), lit(1, INT)),), BOOLEAN), OFTEN),
         (call("=", call("+", col(0, TIMESTAMP), DAY), col(1, TIMESTAMP)), RARELY),
+        (call("TIMESTAMPDIFF", symbol("NANOSECOND"), col(0, TIMESTAMP), col(1, TIMESTAMP)), RARELY),
+        (call("TIMESTAMPDIFF", symbol("SECOND"), col(0, TIMESTAMP), col(1, TIMESTAMP)), NEVER),
+        (call("DATE_FORMAT", col(0, TIMESTAMP), lit("yyyy", STRING)), NEVER),
+        (call("DATE_FORMAT", col(0, TIMESTAMP), col(1, STRING)), RARELY),
+        (call("REPEAT", col(0, STRING), col(1, INT)), RARELY),
     ],
     ids=str,
 )

@@ -214,6 +214,8 @@ def test_an_error_clause_fails_with_the_place_of_the_call(expression: str) -> No
         evaluated(expression, j='{"a": "text"}', s="{")
     assert failed.value.code == "SS5102"
     assert failed.value.span is not None
+    if "ON EMPTY" in expression or "ON ERROR" in expression:
+        assert ("found no value in" in failed.value.message) == ("ERROR ON EMPTY" in expression)
 
 
 IS_JSON = [

@@ -123,6 +123,28 @@ def test_a_branch_that_fails_points_into_the_branch() -> None:
     assert failed.value.span == Span(20, 25)
 
 
+@pytest.mark.parametrize(
+    ("guarded", "rows"),
+    [
+        (call("REPEAT", lit("x", STRING), col(1, INT)), [(True, 2), (False, 2_000_000_000)]),
+        (call("ENCODE", lit("xx", STRING), col(1, STRING)), [(True, "UTF-8"), (False, "nowhere")]),
+        (
+            call("CONVERT_TZ", lit("2000-01-01 00:00:00", STRING), col(1, STRING), lit("UTC", STRING)),
+            [(True, "UTC"), (False, "nowhere")],
+        ),
+    ],
+    ids=["REPEAT", "ENCODE", "CONVERT_TZ"],
+)
+def test_parameters_are_rejected_only_where_the_branch_is_taken(
+    guarded: Call, rows: list[tuple[Any, ...]]
+) -> None:
+    found = evaluate(Call("CASE", (col(0, BOOLEAN), guarded, lit(None, guarded.type)), guarded.type), rows)
+    assert found[0] is not None
+    assert found[1] is None
+    with pytest.raises(UserError):
+        evaluate(guarded, [(int(is_taken), parameter) for is_taken, parameter in rows])
+
+
 def test_a_constant_that_the_planner_did_not_compute_fails_the_first_row() -> None:
     pattern = call("UPPER", lit("a!", STRING.not_null()))
     like = Call("LIKE", (col(0, STRING), pattern, lit("!", STRING)), sql.BOOLEAN, Span(3, 9))

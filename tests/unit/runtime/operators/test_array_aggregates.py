@@ -207,3 +207,9 @@ def test_a_percentage_outside_of_zero_to_one_gives_null() -> None:
     many = made("PERCENTILE", DOUBLE, sql.array(DOUBLE), result=sql.array(DOUBLE))
     apply(many, [(0, 5.0, 1)], [-1.0, None, 1.0])
     assert results(many) == [[None, None, 5.0], None, None, None]
+
+
+def test_a_percentile_of_infinite_values_is_infinite() -> None:
+    accumulator = made("PERCENTILE", DOUBLE, sql.array(DOUBLE), result=sql.array(DOUBLE))
+    apply(accumulator, [(0, 1.0, 1), (0, float("inf"), 1), (0, float("inf"), 1)], [0.0, 0.25, 0.5, 0.75, 1.0])
+    assert results(accumulator)[0] == [1.0, *[float("inf")] * 4]
