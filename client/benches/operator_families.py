@@ -53,6 +53,8 @@ FAMILIES: dict[str, Family] = {
     "max": Family("SELECT k, MIN(v), MAX(v) FROM rows_in GROUP BY k"),
     "max-retract": Family("SELECT k, MAX(v) FROM changes GROUP BY k"),
     "max-text-retract": Family("SELECT k, MAX(s) FROM changes GROUP BY k"),
+    "first-value-retract": Family("SELECT k, FIRST_VALUE(v) FROM changes GROUP BY k"),
+    "last-value-text-retract": Family("SELECT k, LAST_VALUE(s) FROM changes GROUP BY k"),
     "distinct": Family("SELECT k, COUNT(DISTINCT v) FROM rows_in GROUP BY k"),
     "distinct-retract": Family("SELECT k, COUNT(DISTINCT v) FROM changes GROUP BY k"),
     "listagg-retract": Family("SELECT k, LISTAGG(s) FROM changes GROUP BY k"),
