@@ -30,6 +30,7 @@ def test_empty_statements_are_skipped() -> None:
         "BEGIN STATEMENT SET; INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END",
         "explain statement set begin insert into a select 1; end",
         "EXPLAIN CHANGELOG_MODE EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1; END",
+        "COMPILE AND EXECUTE PLAN 'p' IF NOT EXISTS FOR STATEMENT SET BEGIN INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END",
     ],
 )
 def test_a_statement_set_is_one_piece(statement_set: str) -> None:
