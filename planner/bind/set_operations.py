@@ -127,16 +127,17 @@ def _column_type(
     if len(types) == 1:
         return types[0]
     attributes = {t.time_attribute for t in types}
+    shared = types[0]
     for end in range(2, len(types) + 1):
-        shared = common_type(tuple(types[:end]))
-        if shared is None:
+        merged = common_type(tuple(types[:end]))
+        if merged is None:
             raise UserError(
                 "SS2008",
-                f"column {position + 1} is both {plain(types[0])} and {plain(types[end - 1])}",
+                f"column {position + 1} is both {plain(shared)} and {plain(types[end - 1])}",
                 span=span_of_row(first_rows[types[end - 1]]),
                 hint="CAST one of them to the other's type",
             )
-    assert shared is not None
+        shared = merged
     if len(attributes) == 1 and TimeAttribute.NONE not in attributes:
         return msgspec.structs.replace(shared, time_attribute=attributes.pop())
     return shared
