@@ -11,7 +11,7 @@ from runtime.kernels.group import group
 from runtime.operators.over.framed_calls import Prior, carried_call
 from runtime.operators.over.reach import is_carried, is_first_value
 from runtime.state.arrays import Array, first_slots
-from runtime.state.keyed_multiset import NO_NUMBER
+from runtime.state.id_lists import NO_ROW
 from runtime.state.ordered_multiset import OrderedMultiset
 from sqlstream.schema import Schema
 from sqlstream.specs.over import OverSpec
@@ -21,7 +21,7 @@ class EarlierRows:
     """The accumulators of calls whose frames begin with the partition, over rows in order.
 
     For each key those of all rows up to one, its mark, are kept: changes behind the mark cost nothing of the rows before.
-    The mark of a key is `table.lists[key, 0]`, so that it is forgotten with the key.
+    The mark of a key is its list of `table.lists`, so that it is forgotten with the key.
     State: those accumulators, by key; they follow from the rows and are not saved.
     """
 
@@ -38,26 +38,26 @@ class EarlierRows:
 
     def forget(self, keys: Array) -> None:
         """Rows before the marks of these keys may have changed."""
-        self._table.lists[keys, 0] = NO_NUMBER
+        self._table.lists.clear(keys)
 
     def until(self, keys: Array, places: Array) -> list[pa.Array]:
         """The accumulators of the rows before these places of distinct keys, which move the marks there. No row before them has
         changed since the last call."""
         if not self._calls:
             return []
-        marks = self._table.lists[keys, 0]
-        is_known = marks != NO_NUMBER
+        marks = self._table.lists.lists(keys).max(axis=1, initial=NO_ROW)
+        is_known = marks != NO_ROW
         marked = np.full(len(keys), -1, dtype=np.int64)
         marked[is_known] = self._table.order.places(marks[is_known])
         marked[marked >= places] = -1
-        self._set.resize(len(self._table.lists))
+        self._set.resize(self._table.lists.slot_count)
         self._set.reset(keys[marked < 0])
         positions, rows = self._table.order.between(keys, marked + 1, places)
         self._add(self._set, keys[positions], rows, self._table.rows.counts[rows])
-        marks = np.where(marked < 0, NO_NUMBER, marks)
+        marks = np.where(marked < 0, NO_ROW, marks)
         # The last row of a position is the one that remains.
         marks[positions] = rows
-        self._table.lists[keys, 0] = marks
+        self._table.lists.set(keys, marks.reshape(-1, 1))
         return self._set.columns(keys)
 
     def followed_by(

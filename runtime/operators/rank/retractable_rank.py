@@ -21,6 +21,8 @@ from sqlstream.specs.rank import RankSpec, Ties
 _ARRIVALS = {Ties.ANY: Arrival.OF_ENTRY, Ties.LONGEST: Arrival.SINCE, Ties.LAST: Arrival.LAST}
 _COPY_BITS = 16
 """An id in a list is `row slot << _COPY_BITS | copy`: equal rows share a slot and differ in `copy`."""
+_KEYS_AT_ONCE = 4_096
+"""Of so many keys the lists are computed together, each as long as the longest among them."""
 
 
 _MANY_ROWS = 4_096
@@ -73,15 +75,18 @@ class RetractableRank(Operator[RankSpec]):
         touched = np.unique(keys)
         self._table.writing(touched)
         self._keep_order(batch, keys, row_slots)
-        before = self._table.lists[touched]
+        before = self._table.lists.lists(touched)
         after = self._corrected(touched, before, keys, row_slots, first_sequence)
-        self._table.lists[touched] = after
-        self._changes.emit(before, after, self, output)
+        self._table.lists.set(touched, after)
+        width = max(before.shape[1], after.shape[1])
+        self._changes.emit(_widened(before, width), _widened(after, width), self, output)
         self._table.sweep(row_slots)
 
     def on_restored(self) -> None:
         keys = self._table.key_slots()
-        self._table.lists[keys] = self._best(keys)
+        for first in range(0, len(keys), _KEYS_AT_ONCE):
+            part = keys[first : first + _KEYS_AT_ONCE]
+            self._table.lists.set(part, self._best(part))
 
     def gather(self, row_ids: Array) -> pa.RecordBatch:
         """The rows of ids from a list."""
@@ -103,7 +108,10 @@ class RetractableRank(Operator[RankSpec]):
         by_age = self._by_age(rows)
         positions, rows, copies = self._sorted(positions[first][by_age], rows[by_age])
         is_decided = np.ones(len(touched), dtype=bool)
-        is_last = rows == before[positions, -1] >> _COPY_BITS
+        if before.shape[1] == self.spec.rank_end:
+            is_last = rows == before[positions, -1] >> _COPY_BITS
+        else:
+            is_last = np.zeros(len(rows), dtype=bool)
         totals = np.bincount(positions, weights=copies, minlength=len(touched)).astype(np.int64)
         up_to = np.cumsum(copies) - (np.cumsum(totals) - totals)[positions]
         is_decided[positions[is_last]] = up_to[is_last] >= self.spec.rank_end
@@ -111,7 +119,9 @@ class RetractableRank(Operator[RankSpec]):
             is_decided[positions[is_last & (self._rows.sequence[rows] >= first_sequence)]] = False
         lists = self._listed(positions, rows, copies, len(touched))
         if not is_decided.all():
-            lists[~is_decided] = self._best(touched[~is_decided])
+            best = self._best(touched[~is_decided])
+            lists = _widened(lists, best.shape[1])
+            lists[~is_decided] = _widened(best, lists.shape[1])
         return lists
 
     def _keep_order(self, batch: pa.RecordBatch, keys: Array, row_slots: Array) -> None:
@@ -130,14 +140,17 @@ class RetractableRank(Operator[RankSpec]):
         """The lists of these keys from all their rows, or from those in order."""
         sizes = self._table.order.sizes(touched)
         is_ordered = sizes > 0
-        lists = np.empty((len(touched), self.spec.rank_end), dtype=np.int64)
-        if is_ordered.any():
-            ends = np.minimum(sizes[is_ordered], self.spec.rank_end)
-            positions, rows = self._table.order.between(touched[is_ordered], np.zeros_like(ends), ends)
-            copies = np.clip(self._rows.counts[rows], 0, self.spec.rank_end)
-            lists[is_ordered] = self._listed(positions, rows, copies, len(ends))
+        if not is_ordered.any():
+            return self._best_of_all(touched)
+        ends = np.minimum(sizes[is_ordered], self.spec.rank_end)
+        positions, rows = self._table.order.between(touched[is_ordered], np.zeros_like(ends), ends)
+        copies = np.clip(self._rows.counts[rows], 0, self.spec.rank_end)
+        parts = [(is_ordered, self._listed(positions, rows, copies, len(ends)))]
         if not is_ordered.all():
-            lists[~is_ordered] = self._best_of_all(touched[~is_ordered])
+            parts.append((~is_ordered, self._best_of_all(touched[~is_ordered])))
+        lists = np.full((len(touched), max(p.shape[1] for _, p in parts)), NO_ROW, dtype=np.int64)
+        for of_part, part in parts:
+            lists[of_part, : part.shape[1]] = part
         return lists
 
     def _best_of_all(self, touched: Array) -> Array:
@@ -177,13 +190,19 @@ class RetractableRank(Operator[RankSpec]):
         return positions[order], rows, np.clip(self._rows.counts[rows], 0, self.spec.rank_end)
 
     def _listed(self, positions: Array, rows: Array, copies: Array, count: int) -> Array:
-        """int64[count, rank_end]: the first ids of each position, NO_ROW where there are fewer."""
+        """int64[count, longest list]: the first ids of each position, NO_ROW where there are fewer."""
         ids = np.repeat(rows << _COPY_BITS, copies)
         ids += np.arange(len(ids)) - np.repeat(np.cumsum(copies) - copies, copies)
         positions = np.repeat(positions, copies)
         ranks = np.empty(len(ids), dtype=np.int64)
         rank_within(ranks, positions, count)
         kept = ranks <= self.spec.rank_end
-        lists = np.full((count, self.spec.rank_end), NO_ROW, dtype=np.int64)
+        lists = np.full((count, int(ranks[kept].max(initial=0))), NO_ROW, dtype=np.int64)
         lists[positions[kept], ranks[kept] - 1] = ids[kept]
         return lists
+
+
+def _widened(lists: Array, width: int) -> Array:
+    """The lists with NO_ROW in further columns, up to `width` of them."""
+    missing = width - lists.shape[1]
+    return lists if missing <= 0 else np.pad(lists, ((0, 0), (0, missing)), constant_values=NO_ROW)
