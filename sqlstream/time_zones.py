@@ -22,7 +22,8 @@ def check_time_zone(time_zone: str) -> str:
     import pyarrow.compute as pc
 
     try:
-        pc.local_timestamp(pa.array([0]).view(pa.timestamp("ms", tz=zone)))
+        # Not `local_timestamp`, which takes points without a zone, those of the zone "", as they are.
+        pc.assume_timezone(pa.array([0]).view(pa.timestamp("ms")), zone)
     except pa.ArrowInvalid as error:
         raise UserError(
             "SS4020",

@@ -41,6 +41,7 @@ from sqlstream.arrow import to_arrow_schema
 from sqlstream.batch_plan import CHANGE_COLUMNS
 from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogTable, SessionCatalog
 from sqlstream.changelog import RowKind
+from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.schema import Schema
 from sqlstream.specs.hosted_function import HostedFunction
@@ -53,6 +54,7 @@ text."""
 TIMEOUT_S = 60
 COLLECT = {"connector": "collect"}
 LATE = "numLateRecordsDropped"
+ENCODINGS = ("KEY_BYTES", "FIRST_VALUE")
 
 
 class ChangedRows(list[Row]):
@@ -243,7 +245,14 @@ class Differential:
             batch = self._engine.compile(statement)
         for plan in (batch.relational[0], batch.optimised[0]):
             hosted = HostedFunctions()
-            lowered = lower_duckdb(plan, {name: name for name in arrow}, self._engine.time_zone, hosted)
+            tables_of_engine = {name: name for name in arrow}
+            try:
+                lowered = lower_duckdb(plan, tables_of_engine, self._engine.time_zone, hosted)
+            except UserError as error:
+                # The plan of a stream has encodings in place of nested keys, which no engine has.
+                if plan is batch.relational[0] or not error.message.startswith(ENCODINGS):
+                    raise
+                continue
             expected = duckdb_answer(lowered, found.schema, arrow, hosted.found)
             assert_same_rows(actual, expected, is_ordered=found.is_ordered)
         assert found.metrics.get(LATE, 0) == 0, "rows were late: the batch answer counts them"

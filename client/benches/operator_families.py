@@ -13,6 +13,8 @@ CREATE TABLE versions (k BIGINT, v BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS 
   WITH ('connector' = 'filesystem', 'path' = 'versions', 'format' = 'json');
 CREATE TABLE changes (id BIGINT, k BIGINT, v BIGINT, s STRING, ts TIMESTAMP(3))
   WITH ('connector' = 'filesystem', 'path' = 'changes', 'format' = 'debezium-json');
+CREATE TABLE endless_changes (id BIGINT, k BIGINT, v BIGINT, s STRING, ts TIMESTAMP(3))
+  WITH ('connector' = 'filesystem', 'path' = 'changes', 'format' = 'debezium-json', 'source.monitor-interval' = '1 s');
 """
 
 _WINDOW = "FROM TABLE(TUMBLE(TABLE rows_in, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY k, window_start, window_end"
@@ -51,6 +53,8 @@ FAMILIES: dict[str, Family] = {
     "max": Family("SELECT k, MIN(v), MAX(v) FROM rows_in GROUP BY k"),
     "max-retract": Family("SELECT k, MAX(v) FROM changes GROUP BY k"),
     "max-text-retract": Family("SELECT k, MAX(s) FROM changes GROUP BY k"),
+    "first-value-retract": Family("SELECT k, FIRST_VALUE(v) FROM changes GROUP BY k"),
+    "last-value-text-retract": Family("SELECT k, LAST_VALUE(s) FROM changes GROUP BY k"),
     "distinct": Family("SELECT k, COUNT(DISTINCT v) FROM rows_in GROUP BY k"),
     "distinct-retract": Family("SELECT k, COUNT(DISTINCT v) FROM changes GROUP BY k"),
     "listagg-retract": Family("SELECT k, LISTAGG(s) FROM changes GROUP BY k"),
@@ -89,6 +93,13 @@ FAMILIES: dict[str, Family] = {
         "SELECT id, SUM(v) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 10 PRECEDING AND CURRENT ROW) FROM rows_in"
     ),
     "over-running": Family("SELECT id, SUM(v) OVER (PARTITION BY k ORDER BY ts) FROM rows_in"),
+    "over-retract": Family(
+        "SELECT id, SUM(v) OVER (PARTITION BY k ORDER BY id ROWS BETWEEN 10 PRECEDING AND CURRENT ROW) FROM endless_changes"
+    ),
+    "over-running-retract": Family(
+        "SELECT id, SUM(v) OVER (PARTITION BY k ORDER BY id) FROM endless_changes"
+    ),
+    "over-rank-retract": Family("SELECT id, RANK() OVER (PARTITION BY k ORDER BY v) FROM endless_changes"),
     "top": Family(_top("rows_in", "v DESC", 10), rows_per_key=2),
     "top-retract": Family(_top("changes", "v DESC", 10)),
     "deduplicate-first": Family(_top("rows_in", "ts", 1)),

@@ -11,14 +11,17 @@ from planner.bind.column_aliases import column_aliases
 from planner.bind.from_item import FromItem
 from planner.bind.namespace import Namespace
 from planner.bind.over import append_columns
+from planner.bind.row_joins import bind_row_join
 from planner.bind.scalar import ScalarBinder
 from planner.bind.scope import Scope, ScopeColumn
 from planner.bind.user_functions import FunctionCatalog, bind_user_call, user_function
 from planner.dialect import nodes
 from planner.dialect.habits import foreign_table_function, unknown_table_function
-from planner.relational.nodes import Filter, Unnest
+from planner.relational.nodes import Unnest
 from sqlstream.errors import UserError
 from sqlstream.function_ref import FunctionKind
+
+_OUTER_HINT = "compute the condition in the function, or filter its rows in a CROSS JOIN"
 
 
 def is_table_function(node: exp.Expr) -> bool:
@@ -75,29 +78,4 @@ def _unknown(call: nodes.FunctionCall, namespace: Namespace) -> UserError:
 
 def bind_join_table_function(left: FromItem, join: exp.Join, namespace: Namespace) -> FromItem:
     """`left` joined with LATERAL TABLE(f(…)). UserError SS3442 for a join that has no meaning so."""
-    side, on = join.args.get("side"), join.args.get("on")
-    kind = side or join.args.get("kind") or "INNER"
-    if kind in ("RIGHT", "FULL", "SEMI", "ANTI") or join.args.get("using") or join.args.get("method"):
-        written = "NATURAL" if join.args.get("method") else "USING" if join.args.get("using") else kind
-        raise UserError(
-            "SS3442",
-            f"LATERAL TABLE takes no {written} join: its rows belong to the rows before it",
-            span=namespace.span(join),
-            hint="write CROSS JOIN LATERAL TABLE(…) or LEFT JOIN LATERAL TABLE(…) ON TRUE",
-        )
-    is_always = on is None or (isinstance(on, exp.Boolean) and bool(on.this))
-    if side == "LEFT" and not is_always:
-        message = "LEFT JOIN LATERAL TABLE takes ON TRUE alone"
-        hint = "compute the condition in the function, or filter its rows in a CROSS JOIN"
-        raise UserError("SS3442", message, span=namespace.span(on), hint=hint)
-    qualifiers = {q[-1] for q in left.scope.qualifiers if q}
-    alias = join.this.args.get("alias")
-    if alias is not None and str(alias.this.name) in qualifiers:
-        name, hint = str(alias.this.name), "give one of them another name with AS"
-        raise UserError("SS2012", f'"{name}" is named twice in FROM', span=namespace.span(alias), hint=hint)
-    item = bind_table_function(join.this, left, side == "LEFT", namespace)
-    if is_always or on is None:
-        return item
-    condition = ScalarBinder(namespace, item.scope, "ON").bind_condition(on)
-    filtered = Filter(input=item.node, condition=condition, schema=item.node.schema, span=namespace.span(on))
-    return FromItem(filtered, item.scope)
+    return bind_row_join(left, join, namespace, bind_table_function, "LATERAL TABLE", "rows", _OUTER_HINT)

@@ -9,9 +9,10 @@ from planner.bind.column_aliases import column_aliases
 from planner.bind.from_item import FromItem
 from planner.bind.namespace import Namespace
 from planner.bind.over import append_columns
+from planner.bind.row_joins import bind_row_join
 from planner.bind.scalar import ScalarBinder
 from planner.bind.scope import Scope, ScopeColumn
-from planner.relational.nodes import Filter, Unnest
+from planner.relational.nodes import Unnest
 from planner.relational.unnest import ORDINALITY
 from sqlstream.errors import UserError
 from sqlstream.expressions import Expression
@@ -37,33 +38,7 @@ def bind_unnest(node: exp.Unnest, left: FromItem, is_outer: bool, namespace: Nam
 
 def bind_join_unnest(left: FromItem, join: exp.Join, namespace: Namespace) -> FromItem:
     """`left` joined with UNNEST of a value of its rows. UserError SS3442 for a join that has no meaning so."""
-    node = join.this
-    side, on = join.args.get("side"), join.args.get("on")
-    kind = side or join.args.get("kind") or "INNER"
-    if kind in ("RIGHT", "FULL", "SEMI", "ANTI") or join.args.get("using") or join.args.get("method"):
-        written = "NATURAL" if join.args.get("method") else "USING" if join.args.get("using") else kind
-        raise UserError(
-            "SS3442",
-            f"UNNEST takes no {written} join: its elements belong to the rows before it",
-            span=namespace.span(join),
-            hint="write CROSS JOIN UNNEST(…) or LEFT JOIN UNNEST(…) ON TRUE",
-        )
-    is_outer = side == "LEFT"
-    is_always = on is None or (isinstance(on, exp.Boolean) and bool(on.this))
-    if is_outer and not is_always:
-        message = "LEFT JOIN UNNEST takes ON TRUE alone"
-        raise UserError("SS3442", message, span=namespace.span(on), hint=_OUTER_HINT)
-    qualifiers = {q[-1] for q in left.scope.qualifiers if q}
-    alias = node.args.get("alias")
-    if alias is not None and str(alias.this.name) in qualifiers:
-        name, hint = str(alias.this.name), "give one of them another name with AS"
-        raise UserError("SS2012", f'"{name}" is named twice in FROM', span=namespace.span(node), hint=hint)
-    item = bind_unnest(node, left, is_outer, namespace)
-    if is_always or on is None:
-        return item
-    condition = ScalarBinder(namespace, item.scope, "ON").bind_condition(on)
-    filtered = Filter(input=item.node, condition=condition, schema=item.node.schema, span=namespace.span(on))
-    return FromItem(filtered, item.scope)
+    return bind_row_join(left, join, namespace, bind_unnest, "UNNEST", "elements", _OUTER_HINT)
 
 
 def _collection(node: exp.Unnest, scope: Scope, namespace: Namespace) -> Expression:

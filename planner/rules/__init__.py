@@ -15,6 +15,7 @@ from planner.rules.filter_merge import merge_filters
 from planner.rules.filter_push_down import push_filters_down
 from planner.rules.join_condition import simplify_join_condition
 from planner.rules.join_keys import project_join_keys
+from planner.rules.join_order import join_equated_first
 from planner.rules.join_right_to_left import turn_right_join
 from planner.rules.limit_push_down import push_limit_down
 from planner.rules.nested_keys import encode_nested_keys
@@ -37,6 +38,7 @@ RULES: tuple[Rule, ...] = (
     turn_row_number_into_rank,
     push_filters_down,
     simplify_join_condition,
+    join_equated_first,
     project_join_keys,
     pull_window_filter_up,
     push_project_below_window_tvf,

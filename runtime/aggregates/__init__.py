@@ -10,7 +10,8 @@ from runtime.aggregates.bitmap_aggregate import BITMAP_FUNCTIONS, BitmapAggregat
 from runtime.aggregates.count import Count
 from runtime.aggregates.distinct import Distinct
 from runtime.aggregates.extreme import Extreme, RetractableExtreme
-from runtime.aggregates.kept_list import KeptCounts, KeptOrder, KeptTexts
+from runtime.aggregates.kept_list import KeptCounts, KeptTexts
+from runtime.aggregates.kept_order import KeptOrder
 from runtime.aggregates.list_aggregate import ListAggregate
 from runtime.aggregates.multiset import Collect, Percentile
 from runtime.aggregates.ordered import OrderedValue

@@ -1,4 +1,4 @@
-"""Functions of a list of all values: FIRST_VALUE, LAST_VALUE and LISTAGG over retracted rows, and COLLECT of nested values."""
+"""Functions of a list of all values: LISTAGG over retracted rows, and COLLECT of nested values."""
 
 from __future__ import annotations
 
@@ -49,15 +49,6 @@ class KeptList(ArrayAggregate):
     @abstractmethod
     def _of_lists(self, lists: Lists) -> pa.Array:
         """The result of each list; NULL where it has no element."""
-
-
-class KeptOrder(KeptList):
-    """FIRST_VALUE or LAST_VALUE (Flink: FirstValueWithRetract, LastValueWithRetract)."""
-
-    def _of_lists(self, lists: Lists) -> pa.Array:
-        is_first = self.call.function == "FIRST_VALUE"
-        places = lists.starts if is_first else lists.starts + lists.lengths - 1
-        return lists.values.take(pa.array(places, mask=lists.lengths == 0))
 
 
 class KeptCounts(KeptList):

@@ -15,13 +15,13 @@ from runtime.evaluate.kernel import (
     Builder,
     Kernel,
     Values,
-    as_arrays,
     is_literal,
     literal_of,
     null_mask,
     numbers,
     rows_of,
     with_int_parameters,
+    with_target,
 )
 from runtime.evaluate.lists import (
     Elements,
@@ -40,16 +40,6 @@ from runtime.evaluate.ordered_lists import ordered_array, ordered_list
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
-
-
-def _making(kernel: Callable[..., pa.Array]) -> Builder:
-    """`kernel(target, *columns)`, where `target` is the Arrow type of the result."""
-
-    def build(call: Call, context: EvaluationContext) -> Kernel:
-        target = to_arrow_type(call.type)
-        return lambda *args: kernel(target, *as_arrays(*args))
-
-    return build
 
 
 def _of_lists(kernel: Callable[..., pa.Array]) -> Builder:
@@ -242,24 +232,24 @@ def _split(call: Call, context: EvaluationContext) -> Kernel:
 
 
 BUILDERS: dict[str, Builder] = {
-    "ARRAY_APPEND": _making(_append),
-    "ARRAY_PREPEND": _making(_prepend),
+    "ARRAY_APPEND": with_target(_append),
+    "ARRAY_PREPEND": with_target(_prepend),
     "ARRAY_CONCAT": _of_lists(_concat),
-    "ARRAY_CONTAINS": _making(_contains),
-    "ARRAY_POSITION": _making(_position),
-    "ARRAY_REMOVE": _making(_remove),
+    "ARRAY_CONTAINS": with_target(_contains),
+    "ARRAY_POSITION": with_target(_position),
+    "ARRAY_REMOVE": with_target(_remove),
     "ARRAY_DISTINCT": _of_lists(_distinct),
     "ARRAY_UNION": _of_lists(_union),
     "ARRAY_EXCEPT": _of_lists(functools.partial(_against, keeps_common=False)),
     "ARRAY_INTERSECT": _of_lists(functools.partial(_against, keeps_common=True)),
-    "ARRAY_REVERSE": _making(_reverse),
-    "ARRAY_SLICE": with_int_parameters(_making(_slice)),
-    "ARRAY_SORT": _making(_sort),
+    "ARRAY_REVERSE": with_target(_reverse),
+    "ARRAY_SLICE": with_int_parameters(with_target(_slice)),
+    "ARRAY_SORT": with_target(_sort),
     "ORDERED_ARRAY": ordered_array,
     "ORDERED_LIST": ordered_list,
-    "ARRAY_MAX": _making(functools.partial(_extreme, is_least=False)),
-    "ARRAY_MIN": _making(functools.partial(_extreme, is_least=True)),
-    "ARRAY_JOIN": _making(_join),
-    "ELEMENT": _making(_only_element),
+    "ARRAY_MAX": with_target(functools.partial(_extreme, is_least=False)),
+    "ARRAY_MIN": with_target(functools.partial(_extreme, is_least=True)),
+    "ARRAY_JOIN": with_target(_join),
+    "ELEMENT": with_target(_only_element),
     "SPLIT": _split,
 }

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from runtime.evaluate.context import EvaluationContext
 from runtime.kernels.buffers import valid_mask
+from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call, Expression, Literal
 from sqlstream.functions.checks import not_constant
@@ -49,6 +50,16 @@ _WORDS = {32: np.uint32, 64: np.uint64}
 def plain(kernel: Kernel) -> Builder:
     """A kernel that is the same for every call."""
     return lambda call, context: kernel
+
+
+def with_target(kernel: Callable[..., pa.Array]) -> Builder:
+    """A builder of `kernel(target, *columns)`, where `target` is the Arrow type of the result."""
+
+    def build(call: Call, context: EvaluationContext) -> Kernel:
+        target = to_arrow_type(call.type)
+        return lambda *args: kernel(target, *as_arrays(*args))
+
+    return build
 
 
 def rows_of(*args: Datum) -> int:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from runtime.evaluate.by_parameter import by_parameter
 from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.kernel import Builder, Kernel, as_arrays, is_literal, literal_of
+from runtime.evaluate.kernel import Builder, Kernel, is_literal, literal_of, with_target
 from runtime.evaluate.lists import (
     Lists,
     joined_nulls,
@@ -25,14 +25,6 @@ from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
 from sqlstream.regular_expressions import checked_regex
-
-
-def _making(kernel: Callable[..., pa.Array]) -> Builder:
-    def build(call: Call, context: EvaluationContext) -> Kernel:
-        target = to_arrow_type(call.type)
-        return lambda *args: kernel(target, *as_arrays(*args))
-
-    return build
 
 
 def _keys(target: pa.DataType, column: pa.Array) -> pa.Array:
@@ -124,10 +116,10 @@ def _pairs_of(target: pa.DataType, between_pairs: str = ",", between_parts: str 
 
 
 BUILDERS: dict[str, Builder] = {
-    "MAP_KEYS": _making(_keys),
-    "MAP_VALUES": _making(_values),
-    "MAP_ENTRIES": _making(_entries),
-    "MAP_FROM_ARRAYS": _making(_from_arrays),
-    "MAP_UNION": _making(_union),
+    "MAP_KEYS": with_target(_keys),
+    "MAP_VALUES": with_target(_values),
+    "MAP_ENTRIES": with_target(_entries),
+    "MAP_FROM_ARRAYS": with_target(_from_arrays),
+    "MAP_UNION": with_target(_union),
     "STR_TO_MAP": _from_text,
 }

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from runtime.kernels.intrinsics import load_8, load_32, load_64, store_8, store_32, store_64
+from runtime.kernels.intrinsics import load_8, load_32, load_64, lowest_bit, store_8, store_32, store_64
 from runtime.native.kernel import always_inlined, inlined, instruction, kernel
 
 # The entries of a column.
@@ -94,12 +94,6 @@ def _copy_64(ir: Any, builder: Any, target: Any, source: Any) -> None:
     _copied(ir, builder, target, source)
 
 
-@instruction("uint64(uint64)")
-def _trailing_zeros(ir: Any, builder: Any, word: Any) -> Any:
-    """The position of the lowest bit that is 1 of a uint64 other than 0."""
-    return builder.cttz(word, ir.Constant(ir.IntType(1), 1))
-
-
 @always_inlined
 def _digits(number):  # type: ignore[no-untyped-def]
     """The eight decimal digits of a number below 10^8, one a byte, the first in the lowest.
@@ -118,9 +112,9 @@ def _digits(number):  # type: ignore[no-untyped-def]
 def _write_small(at, number):  # type: ignore[no-untyped-def]
     """Write a number below 10^8 without leading zeros; returns the address behind it."""
     word = _digits(number)
-    skipped = _trailing_zeros(word | (_ONE << np.uint64(56))) >> np.uint64(3)
-    store_64(at, (word | _ASCII_ZEROS) >> (skipped << np.uint64(3)))
-    return at + 8 - np.int64(skipped)
+    skipped = lowest_bit(word | (_ONE << np.uint64(56))) >> 3
+    store_64(at, (word | _ASCII_ZEROS) >> np.uint64(skipped << 3))
+    return at + 8 - skipped
 
 
 @always_inlined

@@ -35,6 +35,7 @@ MODULES = (
     "runtime.kernels.records",
     "runtime.kernels.remainder",
     "runtime.kernels.replace",
+    "runtime.kernels.row_order",
     "runtime.kernels.runs",
     "runtime.kernels.sha2",
     "runtime.kernels.split",

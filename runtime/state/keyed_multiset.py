@@ -8,9 +8,9 @@ import pyarrow as pa
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.chains import Chains
 from runtime.kernels.index import KeyIndex
-from runtime.memory.array_memory import memory_in_force
-from runtime.state.arrays import Array, grown
+from runtime.state.arrays import Array
 from runtime.state.current_rows import FIXED_COLUMNS
+from runtime.state.id_lists import IdLists
 from runtime.state.key_group_column import slot_key_groups
 from runtime.state.operator_state import StateScope
 from runtime.state.row_multiset import Arrival, RowMultiset
@@ -18,15 +18,13 @@ from runtime.state.saved_changes import SavedByChanges
 from runtime.state.snapshot import SavedTables
 from runtime.state.state_ttl import TOUCHED_COLUMN, StateTtl
 
-NO_NUMBER = -1
-
 
 class KeyedMultiset(SavedByChanges):
-    """Distinct rows with counts under their keys, and per key a list of numbers that the operator derives from its rows.
+    """Distinct rows with counts under their keys, and per key a list of ids that the operator derives from its rows.
 
     `keys` are columns of the rows; without any all rows have one key, with slot 0. `rows` are numbered by row slots, keys by key
-    slots; `lists` is int64[key slots, list_length], NO_NUMBER where there is none. The lists are not saved: the operator
-    makes them again from the rows.
+    slots; `lists` has at most `list_length` ids per key slot. The lists are not saved: the operator makes them again from the
+    rows.
     State: all rows with a count, by key, and the lists. A row is forgotten when its count is zero, a key with its last row or
     `ttl_ms` (0: never) after it was last written.
     """
@@ -44,8 +42,7 @@ class KeyedMultiset(SavedByChanges):
     ) -> None:
         self.name = name
         self.rows = RowMultiset(schema, source=self, arrival=arrival)
-        self._memory = memory_in_force()
-        self.lists: Array = np.full((0, list_length), NO_NUMBER, dtype=np.int64)
+        self.lists = IdLists(list_length, 0)
         self._keys = keys
         self._scope = scope
         self._index = KeyIndex([schema.field(k).type for k in keys]) if keys else None
@@ -74,6 +71,10 @@ class KeyedMultiset(SavedByChanges):
     def match(self, keys: Array) -> tuple[Array, Array]:
         """(positions int64[m], row slots int64[m]): all rows of these keys, by position in `keys`, then by age."""
         return self._chains.match(keys)
+
+    def keys_of(self, row_slots: Array) -> Array:
+        """int64[n]: the key slot of each row."""
+        return self._chains.slots_of(row_slots)
 
     def sweep(self, row_slots: Array) -> None:
         """Forget the rows among these whose count is zero, and the keys that have no row left."""
@@ -106,11 +107,11 @@ class KeyedMultiset(SavedByChanges):
             keys = np.zeros(rows, dtype=np.int64)
         else:
             keys, _ = self._index.get_or_insert(columns)
-        self.lists = grown(self.lists, int(keys.max(initial=0)) + 1, NO_NUMBER, self._memory)
+        self.lists.resize(int(keys.max(initial=0)) + 1)
         return keys
 
     def _delete(self, keys: Array) -> None:
-        self.lists[keys] = NO_NUMBER
+        self.lists.clear(keys)
         if self._index is not None:
             self._index.delete(keys)
 
@@ -132,7 +133,9 @@ class KeyedMultiset(SavedByChanges):
 
     def nbytes(self) -> int:
         index = 0 if self._index is None else int(self._index.nbytes)
-        return index + self.rows.nbytes() + self._ttl.nbytes() + int(self.lists.nbytes + self._chains.nbytes)
+        return (
+            index + self.rows.nbytes() + self._ttl.nbytes() + self.lists.nbytes() + int(self._chains.nbytes)
+        )
 
     @property
     def next_sweep_ms(self) -> int | None:

@@ -68,6 +68,11 @@ class RowMultiset(SavedByChanges, NeverExpires):
         super().__init__({name: self.changes})
 
     @property
+    def index(self) -> KeyIndex:
+        """The rows by slot; a nested column is its encoding."""
+        return self._index
+
+    @property
     def next_sequence(self) -> int:
         """What no slot's `sequence` has reached yet: those that the next batch changes will be at least this."""
         return self._next_sequence

@@ -36,6 +36,7 @@ from differential.random_vocabulary import (
     KINDS,
     LITERALS,
     LOOKED_UP,
+    MOMENTS,
     OF_ANY_KIND,
     OTHER,
     OTHER_COLUMNS,
@@ -46,6 +47,7 @@ from differential.random_vocabulary import (
     STREAM_ONLY,
     TIMES,
     WORDS,
+    ZONES,
     Relation,
 )
 from oracle import ChangedRows, LookedUpRows, Row, Tables
@@ -59,12 +61,18 @@ def function_statements(sql: str) -> list[str]:
     return [f"SET 'python.files' = '{module}'", *made] if made else []
 
 
+_TYPES = {"int": "INT", "str": "STRING", "ltz": "TIMESTAMP_LTZ(3)", "dec": "DECIMAL(30, 6)"}
+
+
 class RandomQuery(StreamOnlyShapes):
     """One query over tables `t`, `u`, `w` and `l`: `sql`, which a stream answers, and `batch_sql`, a statement with the same rows
     that batch engines answer too. State: the random numbers, and how many names are taken."""
 
-    def __init__(self, seed: int, *, is_plain: bool = False, is_for_both: bool = False) -> None:
-        """`is_plain`: with functions of every batch engine; `is_for_both`: `sql` itself may run as a batch."""
+    def __init__(
+        self, seed: int, *, is_plain: bool = False, is_for_both: bool = False, is_keyed: bool = False
+    ) -> None:
+        """`is_plain`: with functions of every batch engine; `is_for_both`: `sql` itself may run as a batch; `is_keyed`: `keys`
+        are the columns that tell the rows apart, and are never NULL."""
         self._random = random.Random(seed)
         self._is_plain = is_plain
         self._shapes = SHAPES if is_for_both else {**SHAPES, **STREAM_ONLY}
@@ -73,7 +81,8 @@ class RandomQuery(StreamOnlyShapes):
         self._is_in_order = self._random.random() < 0.5
         self._views: list[str] = []
         self._cache = self._random.choice(CACHES)
-        script = self._script()
+        self.keys: tuple[str, ...] = ()
+        script = self._keyed() if is_keyed else self._script()
         self.sql = ";\n".join((*self._settings(), *self._views, written(script, 1)))
         self.batch_sql = written(script, 2)
         self.tables = self._tables()
@@ -146,6 +155,7 @@ class RandomQuery(StreamOnlyShapes):
             pick(WORDS),
             pick((True, False)),
             datetime.date(1970, 1, 1) + datetime.timedelta(days=pick((0, -1, 19782, whole(-9999, 19999)))),
+            pick(MOMENTS),
         )
         return (*(None if self._random.random() < 0.2 else v for v in values), self._time())
 
@@ -157,9 +167,10 @@ class RandomQuery(StreamOnlyShapes):
             Decimal(pick((0, 12500, 5000, whole(-10000, 10000)))) / 10000,
             pick(WORDS)[:3],
             pick(("a ", "  ", "ab", "ä ")),
+            pick(MOMENTS),
         )
-        a, h, p, v, w = (None if self._random.random() < 0.2 else x for x in values)
-        return a, h, pick((0, 1, 2, -5, 7)), p, v, w, self._time()
+        a, h, p, v, w, z = (None if self._random.random() < 0.2 else x for x in values)
+        return a, h, pick((0, 1, 2, -5, 7)), p, v, w, z, self._time()
 
     def _time(self) -> datetime.datetime:
         whole = self._random.randrange
@@ -208,9 +219,26 @@ class RandomQuery(StreamOnlyShapes):
                 query += f" LIMIT {self._random.randrange(1, 8)} OFFSET {self._random.randrange(4)}"
         return query
 
+    def _keyed(self) -> str:
+        """A row for each key, whose other values change."""
+        while not (keys := self._keys((source := self._relation(2)).columns)):
+            pass
+        calls = [c for c in self._calls(source.columns) if c[1] != "approximate"]
+        by = ", ".join(name for name, _ in keys)
+        relation = self._select(
+            [*keys, *calls], f"{source.sql}{self._where(source.columns)} GROUP BY {by}", 20
+        )
+        names = [name for name, _ in relation.columns]
+        self.keys = tuple(names[: len(keys)])
+        present = " AND ".join(f"{key} IS NOT NULL" for key in self.keys)
+        return f"SELECT {', '.join(names)} FROM {relation.sql} WHERE {present}"
+
     def _settings(self) -> list[str]:
         """Settings that leave the rows as they are."""
-        return [f"SET '{key}' = '{value}'" for key, value in SETTINGS if self._random.random() < 0.1]
+        zones = [("table.local-time-zone", zone) for zone in ZONES] if not self._is_plain else []
+        return [
+            f"SET '{key}' = '{value}'" for key, value in (*SETTINGS, *zones) if self._random.random() < 0.1
+        ]
 
     def _direction(self) -> str:
         return self._random.choice(("", " ASC", " DESC", " DESC NULLS LAST", " NULLS FIRST", " NULLS LAST"))
@@ -582,6 +610,66 @@ class RandomQuery(StreamOnlyShapes):
         right = self._name()
         rest = f"t {join} {view} FOR SYSTEM_TIME AS OF t.ts AS {right} ON t.c = {right}.h"
         return self._select([("t.c", "big"), ("t.b", "int"), ("t.ts", "ts"), (f"{right}.ts", "ts")], rest, 20)
+
+    # -- nested keys -------------------------------------------------------------------------------
+
+    def _with_key(self, depth: int) -> tuple[str, str, list[tuple[str, str]], tuple[str, str]] | None:
+        """A relation with a nested column beside another: its text, the name of the column, its parts, and the other column."""
+        source = self._relation(depth)
+        exact = [c for c in source.columns if c[1] in KEY_KINDS]
+        if not exact:
+            return None
+        key, other = self._name(), self._name()
+        (first, kind), (last, last_kind), (shown, shown_kind) = (self._random.choice(exact) for _ in range(3))
+        second = self._random.choice([n for n, k in exact if k == kind])
+        value, parts = self._random.choice(
+            (
+                (f"ARRAY[{first}, {second}]", [(f"{key}[1]", kind), (f"{key}[2]", kind)]),
+                (f"ARRAY[{first}]", [(f"{key}[1]", kind), (f"CARDINALITY({key})", "int")]),
+                (f"ROW({first}, {last})", [(f"{key}.`EXPR$0`", kind), (f"{key}.`EXPR$1`", last_kind)]),
+                (
+                    f"ARRAY[ROW({first}, {last})]",
+                    [(f"{key}[1].`EXPR$0`", kind), (f"{key}[1].`EXPR$1`", last_kind)],
+                ),
+            )
+        )
+        where = self._where(source.columns)
+        sql = f"(SELECT {value} AS {key}, {shown} AS {other} FROM {source.sql}{where}) AS {self._name()}"
+        return sql, key, parts, (other, shown_kind)
+
+    def _nested_keys(self, depth: int) -> Relation:
+        """Groups, distinct values or numbered rows by an array or a row."""
+        made = self._with_key(depth - 1)
+        if made is None:
+            return self._table(depth)
+        sql, key, parts, (other, kind) = made
+        form = self._random.choice(("group", "distinct", "top"))
+        if form == "distinct":
+            return self._select(parts, f"(SELECT DISTINCT {key} FROM {sql}) AS {self._name()}", 20)
+        if form == "group" or kind == "bool":
+            calls = [("COUNT(*)", "big"), (f"COUNT(DISTINCT {other})", "big")]
+            return self._select([*parts, *calls], f"{sql} GROUP BY {key}", 20)
+        number = f"ROW_NUMBER() OVER (PARTITION BY {key} ORDER BY {other}{self._direction()})"
+        return self._select([*parts, (other, kind)], f"{sql} QUALIFY {number} <= 2", 20)
+
+    def _nested_join(self, depth: int) -> Relation:
+        """A join by arrays or rows of one type."""
+        left, right = self._name(), self._name()
+        kind = self._random.choice(("int", "str", "ltz", "dec"))
+        sides = []
+        for name, (table, columns) in zip(
+            (left, right), (("t", BASE_COLUMNS), ("u", OTHER_COLUMNS)), strict=True
+        ):
+            first, second = (self._expression(kind, columns, 1) for _ in range(2))
+            sides.append(
+                f"(SELECT CAST(ARRAY[{first}, {second}] AS ARRAY<{_TYPES[kind]}>) AS {name}_k, ts FROM {table}) AS {name}"
+            )
+        operator = self._random.choice(("=", "IS NOT DISTINCT FROM"))
+        join = self._random.choice(JOINS)
+        shown = [(f"{left}_k[1]", kind), (f"{left}.ts", "ts")]
+        if join not in HALF_JOINS:
+            shown += [(f"{right}_k[2]", kind), (f"{right}.ts", "ts")]
+        return self._select(shown, f"{sides[0]} {join} {sides[1]} ON {left}_k {operator} {right}_k", 60)
 
     # -- windows -----------------------------------------------------------------------------------
 

@@ -316,3 +316,54 @@ class StreamOnlyShapes:
             batch += f" UNION ALL SELECT {key[0]}, MIN({name}) AS {element} FROM {rows} {without}"
         rest = both(stream, f"({batch}) AS {self._name()}")
         return self._select([key, (element, kind)], rest, source.size)
+
+    # -- JSON and maps -----------------------------------------------------------------------------
+
+    def _in_json(self, depth: int) -> Relation:
+        """Groups as JSON: of one value each, whose order is fixed, or how many values there are."""
+        source = self._relation(depth - 1)
+        keys = [c for c in source.columns if c[1] in KEY_KINDS]
+        numbers = [n for n, k in source.columns if k in ("small", "int", "big")]
+        if not keys or not numbers:
+            return source
+        (key, kind), number, name = self._random.choice(keys), self._random.choice(numbers), self._name()
+        keeps, where = self._random.random() < 0.5, self._where(source.columns)
+        on_null = "NULL ON NULL" if keeps else "ABSENT ON NULL"
+        if self._random.random() < 0.4:
+            stream = f"CAST(JSON_LENGTH(JSON_ARRAYAGG({number} {on_null})) AS BIGINT)"
+            counted = both(stream, "COUNT(*)" if keeps else f"COUNT({number})")
+            return self._select(
+                [(key, kind), (counted, "big")], f"{source.sql}{where} GROUP BY {key}", source.size
+            )
+        inner = f"(SELECT {key}, MAX({number}) AS {name} FROM {source.sql}{where} GROUP BY {key}) AS {self._name()}"
+        form, begin, end = self._random.choice(
+            (
+                (f"JSON_OBJECTAGG(KEY 'n' VALUE {name} {on_null})", '{"n":', "}"),
+                (f"JSON_ARRAYAGG({name} {on_null})", "[", "]"),
+            )
+        )
+        empty = f"{begin}null{end}" if keeps else begin[0] + end
+        text = (
+            f"CASE WHEN {name} IS NULL THEN '{empty}' ELSE '{begin}' || CAST({name} AS STRING) || '{end}' END"
+        )
+        stream, batch = (
+            f"(SELECT {key}, {value} AS json FROM {inner}{by})"
+            for value, by in ((form, f" GROUP BY {key}"), (text, ""))
+        )
+        return self._select(
+            [(key, kind), ("json", "str")], f"{both(stream, batch)} AS {self._name()}", source.size
+        )
+
+    def _mapped(self, depth: int) -> Relation:
+        """A join by maps, which are equal where their values are, or both NULL."""
+        left, right = self._named(self._relation(depth - 1)), self._named(self._relation(0))
+        pairs = [(a, b, k) for a, k in left.columns for b, m in right.columns if k == m and k in KEY_KINDS]
+        if not pairs:
+            return left
+        a, b, kind = self._random.choice(pairs)
+        first, second = self._random.sample(["'x'", "'y'"], 2)
+        entries = (f"MAP[{first}, {a}, {second}, {a}]", f"MAP['x', {b}, 'y', {b}]")
+        condition = both(" = ".join(entries), f"{a} IS NOT DISTINCT FROM {b}")
+        join = self._random.choice(("JOIN", "LEFT JOIN", "FULL JOIN"))
+        rest = f"{left.sql} {join} {right.sql} ON {condition}"
+        return self._select([(a, kind), *left.columns[:2], (b, kind)], rest, left.size * 4)

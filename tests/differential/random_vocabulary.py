@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 import datetime
 
-KINDS = ("small", "int", "big", "dec", "double", "str", "bool", "date", "ts")
-KEY_KINDS = ("small", "int", "big", "dec", "str", "bool", "date", "ts")
+KINDS = ("small", "int", "big", "dec", "double", "str", "bool", "date", "ts", "ltz")
+KEY_KINDS = ("small", "int", "big", "dec", "str", "bool", "date", "ts", "ltz")
 
-BASE = "a TINYINT, b INT, c BIGINT, d DECIMAL(8, 2), x DOUBLE, s STRING, o BOOLEAN, y DATE, ts TIMESTAMP(3)"
+BASE = "a TINYINT, b INT, c BIGINT, d DECIMAL(8, 2), x DOUBLE, s STRING, o BOOLEAN, y DATE, z TIMESTAMP_LTZ(3), ts TIMESTAMP(3)"
 BASE_COLUMNS = (
     *(("a", "small"), ("b", "int"), ("c", "big"), ("d", "dec"), ("x", "double"), ("s", "str")),
-    *(("o", "bool"), ("y", "date"), ("ts", "ts")),
+    *(("o", "bool"), ("y", "date"), ("z", "ltz"), ("ts", "ts")),
 )
-OTHER = "g SMALLINT, h BIGINT, m INT NOT NULL, p DECIMAL(12, 4), v VARCHAR(3), w CHAR(2), ts TIMESTAMP(3)"
+OTHER = "g SMALLINT, h BIGINT, m INT NOT NULL, p DECIMAL(12, 4), v VARCHAR(3), w CHAR(2), z TIMESTAMP_LTZ(3), ts TIMESTAMP(3)"
 OTHER_COLUMNS = (
     ("g", "small"),
     ("h", "big"),
@@ -21,6 +21,7 @@ OTHER_COLUMNS = (
     ("p", "dec"),
     ("v", "str"),
     ("w", "str"),
+    ("z", "ltz"),
     ("ts", "ts"),
 )
 
@@ -41,6 +42,10 @@ LITERALS: dict[str, tuple[str, ...]] = {
     "str": ("''", "'a'", "'ab'", "'ä'", "CAST(NULL AS STRING)"),
     "bool": ("TRUE", "FALSE", "CAST(NULL AS BOOLEAN)"),
     "date": ("DATE '1969-12-31'", "DATE '2024-02-29'"),
+    "ltz": (
+        "CAST(TIMESTAMP '1970-01-01 00:00:00' AS TIMESTAMP_LTZ(3))",
+        "TO_TIMESTAMP_LTZ(1709251199999, 3)",
+    ),
     "ts": ("TIMESTAMP '1970-01-01 00:00:00'", "TIMESTAMP '2024-02-29 23:59:59.999'"),
 }
 EXPRESSIONS: dict[str, tuple[str, ...]] = {
@@ -61,7 +66,7 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
     "big": (
         "({big} + {int})", "CAST({int} AS BIGINT)", "EXTRACT(YEAR FROM {ts})", "DAYOFWEEK({date})", "QUARTER({date})",
         "HOUR({ts})", "EXTRACT(WEEK FROM {date})", "({big} / 7)", "MOD({big}, 5)", "TIMESTAMPDIFF(DAY, {ts}, {ts})",
-        "TIMESTAMPDIFF(MONTH, {date}, {date})",
+        "TIMESTAMPDIFF(MONTH, {date}, {date})", "EXTRACT(HOUR FROM {ltz})", "TIMESTAMPDIFF(MINUTE, {ltz}, {ltz})",
     ),
     "dec": (
         "({dec} + {dec})", "({dec} * {small})", "({dec} - {int})", "({dec} / 4)", "({dec} * 0.25)", "ROUND({dec}, 1)",
@@ -76,6 +81,7 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
         "CAST({bool} AS STRING)", "CAST({date} AS STRING)", "CAST({ts} AS STRING)", "DATE_FORMAT({ts}, 'yyyy-MM-dd HH:mm')",
         "TRANSLATE({str}, 'ab', 'x')", "OVERLAY({str} PLACING 'zz' FROM 2)", "INITCAP({str})",
         "REGEXP_REPLACE({str}, 'a|b', '<$0>')", "ARRAY[{str}, 'x'][1]",
+        "CAST({ltz} AS STRING)", "DATE_FORMAT({ltz}, 'yyyy-MM-dd HH:mm:ss')",
         "DATE_FORMAT({ts}, 'EEE d MMM yy, h:m a')", "MD5({str})", "HEX({int})", "REPEAT({str}, SIGN({int}))",
         "SPLIT_INDEX({str}, ',', 1)", "CAST({str} AS CHAR(2))", "CAST({str} AS VARCHAR(1))", "REGEXP_EXTRACT({str}, '[a-z]')",
         "CAST(ROW({int}, {str}) AS ROW<f INT, g STRING>).g",
@@ -84,7 +90,8 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
     ),
     "bool": (
         "({int} {cmp} {small})", "({big} {cmp} {int})", "({dec} {cmp} {int})", "({dec} {cmp} {dec})", "({double} {cmp} {int})",
-        "({str} {cmp} {str})", "({date} {cmp} {date})", "({ts} {cmp} {ts})", "({ts} {cmp} {date})", "({bool} AND {bool})",
+        "({str} {cmp} {str})", "({date} {cmp} {date})", "({ts} {cmp} {ts})", "({ts} {cmp} {date})",
+        "({ltz} {cmp} {ltz})", "({bool} AND {bool})",
         "({bool} OR {bool})", "(NOT {bool})", "({bool} IS TRUE)", "({bool} IS NOT FALSE)", "({bool} IS UNKNOWN)",
         "({int} IS NULL)", "({str} IS NOT NULL)", "({int} IN (1, 2, {small}))", "({int} NOT IN (0, NULL))",
         "({str} IN ('a', '', {str}))", "({dec} BETWEEN {int} AND {dec})", "({int} NOT BETWEEN {small} AND {int})",
@@ -95,13 +102,18 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
     "date": (
         "CAST({ts} AS DATE)", "({date} + INTERVAL '1' MONTH)", "({date} - INTERVAL '3' DAY)", "FLOOR({date} TO MONTH)",
         "FLOOR({date} TO YEAR)", "TO_DATE(CAST({date} AS STRING))",
-        "CEIL({date} TO MONTH)", "FLOOR({date} TO WEEK)", "TRY_CAST({str} AS DATE)",
+        "CAST({ltz} AS DATE)", "CEIL({date} TO MONTH)", "FLOOR({date} TO WEEK)", "TRY_CAST({str} AS DATE)",
     ),
     "ts": (
         "CAST({date} AS TIMESTAMP(3))", "({ts} + INTERVAL '90' MINUTE)", "({ts} - INTERVAL '1' MONTH)", "FLOOR({ts} TO HOUR)",
         "FLOOR({ts} TO DAY)", "TIMESTAMPADD(DAY, {small}, {ts})", "CAST({ts} AS TIMESTAMP(0))",
         "CEIL({ts} TO HOUR)", "FLOOR({ts} TO WEEK)", "TO_TIMESTAMP(CAST({ts} AS STRING), 'yyyy-MM-dd HH:mm:ss.SSS')",
-        "CAST(CAST({ts} AS TIMESTAMP_LTZ(3)) AS TIMESTAMP(3))",
+        "CAST(CAST({ts} AS TIMESTAMP_LTZ(3)) AS TIMESTAMP(3))", "CAST({ltz} AS TIMESTAMP(3))",
+    ),
+    "ltz": (
+        "CAST({ts} AS TIMESTAMP_LTZ(3))", "CAST({date} AS TIMESTAMP_LTZ(3))", "({ltz} + INTERVAL '90' MINUTE)",
+        "({ltz} - INTERVAL '3' DAY)", "TO_TIMESTAMP_LTZ({int}, 3)", "FLOOR({ltz} TO HOUR)", "CEIL({ltz} TO DAY)",
+        "TIMESTAMPADD(HOUR, {small}, {ltz})",
     ),
 }  # fmt: skip
 OF_ANY_KIND = (
@@ -136,6 +148,13 @@ AGGREGATES: dict[str, tuple[tuple[str, str], ...]] = {
     "double": (("SUM({c})", "double"), ("AVG({c})", "approximate"), ("STDDEV_SAMP({c})", "approximate")),
     "bool": (("COUNT({c})", "big"),),
 }
+MOMENTS = (
+    datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC),
+    datetime.datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=datetime.UTC),
+    datetime.datetime(2024, 2, 29, 23, 30, tzinfo=datetime.UTC),
+    datetime.datetime(2024, 7, 1, 12, 0, 0, 5_000, tzinfo=datetime.UTC),
+)
+ZONES = ("Asia/Kolkata", "America/New_York", "Europe/Rome")
 TIMES = (
     datetime.datetime(2024, 2, 29, 23, 59, 30),
     datetime.datetime(1969, 12, 31, 23, 59, 40),
@@ -157,8 +176,9 @@ SHAPES: dict[str, int] = {
     "window_joined": 1, "window_top": 1, "interval_joined": 1, "twice": 1, "unnested": 2,
     "over": 4, "compared": 4, "counted": 2, "pivoted": 1, "unpivoted": 1, "qualified": 2, "lateral": 2, "natural": 1, "listed": 1,
     "group_windowed": 2, "versioned": 1, "looked_up": 2,
+    "nested_keys": 2, "nested_join": 1,
 }  # fmt: skip
-STREAM_ONLY = {"matched": 3, "logged": 2, "collected": 1}
+STREAM_ONLY = {"matched": 3, "logged": 2, "collected": 1, "in_json": 2, "mapped": 1}
 """Shapes that a batch engine has no word for: another text stands for their rows."""
 SETTINGS = (
     ("table.exec.mini-batch.enabled", "true"),

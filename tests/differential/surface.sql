@@ -221,3 +221,6 @@ SELECT dept, LISTAGG(name, '-' ORDER BY salary DESC, name) FILTER (WHERE id < 6)
 SELECT id, LAST_VALUE(mgr IGNORE NULLS) OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING EXCLUDE NO OTHERS) FROM emp
 SELECT id, 'a' = ANY(pages), 'b' <> ANY(pages), 'b' > ALL(pages), who.name = ANY(pages) FROM visits -- duckdb: SELECT id, 'a' = ANY(SELECT UNNEST(pages)), 'b' <> ANY(SELECT UNNEST(pages)), 'b' > ALL(SELECT UNNEST(pages)), who.name = ANY(SELECT UNNEST(pages)) FROM visits WHERE pages IS NOT NULL UNION ALL SELECT id, NULL, NULL, NULL, NULL FROM visits WHERE pages IS NULL
 SELECT id, g = ANY(ARRAY[id, dept, NULL]), g <> ALL(ARRAY[id, 3]), g <= ANY(a), g >= ALL(a), g <> ALL(a), g = SOME(a) FROM (SELECT e.id, dept, t.g, ARRAY[t.g, e.id, e.mgr] AS a FROM emp e, t) -- duckdb: SELECT id, g = id OR g = dept OR g = NULL, g <> id AND g <> 3, g <= g OR g <= id OR g <= mgr, g >= g AND g >= id AND g >= mgr, g <> g AND g <> id AND g <> mgr, g = g OR g = id OR g = mgr FROM (SELECT e.id, dept, t.g, e.mgr FROM emp e, t)
+SELECT e.name, t.k, d.dname FROM emp e, t, dept d WHERE e.dept = d.id AND t.k * 10 = d.id
+SELECT t.k, d.city, e.name, m.name FROM t CROSS JOIN dept d JOIN emp e ON e.dept = d.id AND t.k = e.mgr, emp m WHERE m.id = t.k AND m.salary > 900
+SELECT * FROM t, (SELECT COUNT(*) AS n FROM dept) c, emp e WHERE e.id = t.k AND e.salary > c.n * 100

@@ -5,12 +5,16 @@ A seed that fails is a query to keep: reduce it and add it to test_queries.py.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from differential.random_query import RandomQuery, function_statements
-from oracle import Differential, Engine
+from oracle import Differential, Engine, assert_same_rows, duckdb_answer, rows_of
 
 from client.session import Text
 from planner.dialect.parser import parse_statements
+from planner.lower.duckdb import lower_duckdb
+from planner.lower.hosting import HostedFunctions
 
 SEEDS_A_TEST = 10
 SEEDS = 60
@@ -50,3 +54,45 @@ def test_a_random_query_has_the_batch_answer(first: int, engine: Engine) -> None
 def test_more_random_queries_have_the_batch_answer(first: int, engine: Engine) -> None:
     for seed in range(first, first + SEEDS_A_TEST):
         answers_alike(engine, seed)
+
+
+def keeps_the_rows(engine: Engine, directory: Path, seed: int) -> None:
+    """A table with a primary key holds the rows of the query that writes it, which change before they are final."""
+    query = RandomQuery(seed, is_keyed=True)
+    *before, select = query.sql.split(";\n")
+    place = (
+        f"'duckdb', 'path' = '{directory}/{seed}.duckdb', 'table-name' = 'k'",
+        f"'filesystem', 'path' = '{directory}/{seed}', 'format' = 'parquet', 'changelog.mode' = 'compacted'",
+    )[seed % 2]
+    key = f"PRIMARY KEY ({', '.join(query.keys)}) NOT ENFORCED"
+    made = f"CREATE TABLE keyed ({key}) WITH ('connector' = {place}) AS {select}"
+    try:
+        engine.configure(2, 3)
+        arrow = {
+            name: engine.create(name, columns, rows, 2) for name, (columns, rows) in query.tables.items()
+        }
+        *_, found = [
+            *engine.run(";\n".join([*function_statements(query.sql), *before, made])),
+            *engine.run("SELECT * FROM keyed"),
+        ]
+        (statement,) = parse_statements(query.batch_sql)
+        hosted = HostedFunctions()
+        plan = engine.compile(statement).relational[0]
+        lowered = lower_duckdb(plan, {name: name for name in arrow}, engine.time_zone, hosted)
+        assert_same_rows(rows_of(found.table), duckdb_answer(lowered, found.schema, arrow, hosted.found))
+    except Exception as error:
+        raise AssertionError(f"seed {seed}: {made}\n{query.sql}\n{query.tables}") from error
+
+
+def test_a_table_with_a_key_keeps_the_rows_of_a_random_query(engine: Engine, tmp_path: Path) -> None:
+    for seed in range(6):
+        keeps_the_rows(engine, tmp_path, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(100, 300, 20))
+def test_more_tables_with_a_key_keep_the_rows_of_random_queries(
+    first: int, engine: Engine, tmp_path: Path
+) -> None:
+    for seed in range(first, first + 20):
+        keeps_the_rows(engine, tmp_path, seed)

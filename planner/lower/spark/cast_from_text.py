@@ -12,6 +12,7 @@ from planner.lower.spark.scope import fail, let, refuse
 from planner.lower.spark.types import BOOLEAN, DATE, INT, spark_type, text, whole
 from sqlstream import types as sql
 from sqlstream.time_units import DAY_MS
+from sqlstream.time_zones import is_utc
 from sqlstream.types import LogicalType, TypeRoot
 
 _SPACES = " \t\r\n"
@@ -87,6 +88,6 @@ def _time(value: exp.Expr, target: LogicalType, time_zone: str) -> exp.Expr:
         raise refuse(f"CAST of text to {target.with_nullable(True)}")
     local = parsed(value, sql_timestamps())
     moved = points.from_local(local, target, time_zone)
-    if target.root is TypeRoot.TIMESTAMP_LTZ and not points.is_utc(time_zone):
+    if target.root is TypeRoot.TIMESTAMP_LTZ and not is_utc(time_zone):
         moved = points.within_range(points.micros_of(moved), is_error=False)
     return points.cut_off(moved, target.precision)

@@ -14,6 +14,7 @@ from planner.lower.wider import is_wider
 from sqlstream import types as sql
 from sqlstream.expressions import Call
 from sqlstream.time_units import DAY_MS
+from sqlstream.time_zones import is_utc
 from sqlstream.types import LogicalType, TypeRoot
 
 _NUMBERS = (TypeRoot.BOOLEAN, TypeRoot.DECIMAL, *sql.INTEGER_ROOTS, *sql.APPROXIMATE_ROOTS)
@@ -70,7 +71,7 @@ def _to_timestamp(
     if source.root is TypeRoot.TIME and target.precision < 3:
         local = points.cut_off(local, target.precision)
     moved = points.from_local(local, target, time_zone)
-    if points.is_utc(time_zone) or TypeRoot.TIMESTAMP_LTZ not in (source.root, target.root):
+    if is_utc(time_zone) or TypeRoot.TIMESTAMP_LTZ not in (source.root, target.root):
         return moved
     return points.within_range(points.micros_of(moved), is_error=not is_try)
 
@@ -82,7 +83,7 @@ def _from_timestamp(
     if target.root is TypeRoot.TIME:
         return tree.cast(tree.call("pmod", tree.call("unix_millis", local), whole(DAY_MS)), INT)
     day = tree.cast(local, DATE)
-    if points.is_utc(time_zone) or source.root is not TypeRoot.TIMESTAMP_LTZ:
+    if is_utc(time_zone) or source.root is not TypeRoot.TIMESTAMP_LTZ:
         return day
     return points.date_within_range(tree.cast(tree.call("unix_date", day), BIGINT), is_error=not is_try)
 

@@ -29,6 +29,7 @@ from sqlstream.expressions import AggregateCall, Call, Literal
 from sqlstream.functions import bitmap, json
 from sqlstream.schema import Schema
 from sqlstream.specs.window import WindowKind
+from sqlstream.time_zones import is_utc
 from sqlstream.types import LogicalType, TypeRoot
 
 _LISTED_STEPS_MAX = 256
@@ -129,7 +130,7 @@ class SparkDialect:
 
     def window_tvf(self, node: WindowTvf, source: exp.Expr) -> exp.Expr:
         zone, t = node.window.time_zone, node.input.schema.types[node.time_column]
-        is_local = t.root is TypeRoot.TIMESTAMP_LTZ and not points.is_utc(zone)
+        is_local = t.root is TypeRoot.TIMESTAMP_LTZ and not is_utc(zone)
         if is_local and node.window.kind is WindowKind.SESSION:
             # A session may lie on both sides of a change of the clock.
             raise refuse(f'a SESSION window of TIMESTAMP_LTZ in time zone "{zone}"')

@@ -14,6 +14,7 @@ from sqlstream import types as sql
 from sqlstream.expressions import Call, Expression, Literal
 from sqlstream.time_range import DATE_MAX, DATE_MIN, timestamp_bounds
 from sqlstream.time_units import DAY_MS, UNIT_MONTHS, UNIT_MS
+from sqlstream.time_zones import is_utc
 from sqlstream.types import LogicalType, TypeRoot
 
 _SPAN_MS = 20_000 * 366 * DAY_MS
@@ -46,10 +47,6 @@ _PARTS = {
 EXTRACTED = (*_PARTS, "ISODOW", "ISOYEAR")
 _TIME_UNITS = ("HOUR", "MINUTE", "SECOND", "MILLISECOND")
 _ROUNDED_TO = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", *_TIME_UNITS)
-
-
-def is_utc(time_zone: str) -> bool:
-    return time_zone.upper() in ("UTC", "Z", "ETC/UTC", "GMT", "UTC+0", "+00:00")
 
 
 def to_local(value: exp.Expr, t: LogicalType, time_zone: str) -> exp.Expr:

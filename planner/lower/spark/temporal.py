@@ -21,6 +21,7 @@ from planner.lower.spark.types import BIGINT, DATE, TIMESTAMP, spark_type, whole
 from sqlstream import types as sql
 from sqlstream.expressions import Call, Literal
 from sqlstream.time_range import timestamp_bounds
+from sqlstream.time_zones import is_utc
 
 _USUAL = "yyyy-MM-dd HH:mm:ss"
 
@@ -73,7 +74,7 @@ def _to_timestamp_ltz(call: Call, args: list[exp.Expr], time_zone: str) -> exp.E
         zone = constant_text(call, 2, ENGINE) if len(args) == 3 else "UTC"
         local = parsed(args[0], _forms(call))
         instant = local
-        if not points.is_utc(zone):
+        if not is_utc(zone):
             moved = points.from_local(local, call.type, zone)
             instant = points.within_range(points.micros_of(moved), is_error=False)
         return points.cut_off(instant, call.type.precision)

@@ -65,7 +65,7 @@ class _OrderValues:
     def __init__(self, rows: SortedRows, key: SortKey) -> None:
         column = rows.batch.column(key.column)
         self._rows = rows
-        self._per_unit, values = _comparable(column)
+        self._per_unit, values = order_values(column)
         self._is_apart = ~present_rows(column)
         if values.dtype == np.float64:
             self._is_apart |= np.isnan(values)
@@ -93,8 +93,8 @@ class _OrderValues:
         return np.where(self._is_apart, self._last if is_end else self._first, found)
 
 
-def _comparable(column: pa.Array) -> tuple[float, Array]:
-    """(what a unit of the frame's offset is in the values, the values as int64 or float64)."""
+def order_values(column: pa.Array) -> tuple[float, Array]:
+    """(what a unit of a frame's offset is in the values, the values of the column as int64 or float64)."""
     t = column.type
     if pa.types.is_timestamp(t):
         return _UNITS_PER_MS[t.unit], view_values(column, np.int64)

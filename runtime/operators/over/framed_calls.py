@@ -70,7 +70,7 @@ class FramedCalls:
             if call.skips_nulls:
                 takes_part &= present_rows(arguments[0])
             found = value_at(call, arguments[0], takes_part, *bounds)
-            return found if prior is None else _with_prior(call, found, prior[0], rows)
+            return found if prior is None else _with_prior(call, found, prior, rows)
         if call.ref is not None and not call.is_distinct:
             from runtime.operators.over.user_framed import user_framed
 
@@ -98,9 +98,13 @@ def _filtered(call: OverCall, rows: SortedRows) -> Array:
     return np.array(pc.fill_null(condition, False).to_numpy(zero_copy_only=False), dtype=bool)
 
 
-def _with_prior(call: OverCall, found: pa.Array, prior: pa.Array, rows: SortedRows) -> pa.Array:
-    """The value that is first, or last, of the one before these rows and of the one in them."""
-    earlier = prior.cast(found.type).take(pa.array(rows.partitions))
+def _with_prior(call: OverCall, found: pa.Array, prior: list[pa.Array], rows: SortedRows) -> pa.Array:
+    """The value that is first, or last, of the one before these rows and of the one in them. Where NULLs are values, `prior` is
+    the first value and whether there is one."""
+    owners = pa.array(rows.partitions)
+    earlier = prior[0].cast(found.type).take(owners)
+    if not call.skips_nulls:
+        return pc.if_else(prior[1].take(owners), earlier, found)
     both = (earlier, found) if call.function == "FIRST_VALUE" else (found, earlier)
     return pc.coalesce(*both)
 

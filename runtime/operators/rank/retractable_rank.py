@@ -20,6 +20,8 @@ from sqlstream.specs.rank import RankSpec, Ties
 _ARRIVALS = {Ties.ANY: Arrival.OF_ENTRY, Ties.LONGEST: Arrival.SINCE, Ties.LAST: Arrival.LAST}
 _COPY_BITS = 16
 """An id in a list is `row slot << _COPY_BITS | copy`: equal rows share a slot and differ in `copy`."""
+_KEYS_AT_ONCE = 4_096
+"""Of so many keys the lists are computed together, each as long as the longest among them."""
 
 
 class RetractableRank(Operator[RankSpec]):
@@ -57,15 +59,18 @@ class RetractableRank(Operator[RankSpec]):
         keys, row_slots = self._table.apply(batch)
         touched = np.unique(keys)
         self._table.writing(touched)
-        before = self._table.lists[touched]
+        before = self._table.lists.lists(touched)
         after = self._corrected(touched, before, keys, row_slots, first_sequence)
-        self._table.lists[touched] = after
-        self._changes.emit(before, after, self, output)
+        self._table.lists.set(touched, after)
+        width = max(before.shape[1], after.shape[1])
+        self._changes.emit(_widened(before, width), _widened(after, width), self, output)
         self._table.sweep(row_slots)
 
     def on_restored(self) -> None:
         keys = self._table.key_slots()
-        self._table.lists[keys] = self._best(keys)
+        for first in range(0, len(keys), _KEYS_AT_ONCE):
+            part = keys[first : first + _KEYS_AT_ONCE]
+            self._table.lists.set(part, self._best(part))
 
     def gather(self, row_ids: Array) -> pa.RecordBatch:
         """The rows of ids from a list."""
@@ -87,7 +92,10 @@ class RetractableRank(Operator[RankSpec]):
         by_age = self._by_age(rows)
         positions, rows, copies = self._sorted(positions[first][by_age], rows[by_age])
         is_decided = np.ones(len(touched), dtype=bool)
-        is_last = rows == before[positions, -1] >> _COPY_BITS
+        if before.shape[1] == self.spec.rank_end:
+            is_last = rows == before[positions, -1] >> _COPY_BITS
+        else:
+            is_last = np.zeros(len(rows), dtype=bool)
         totals = np.bincount(positions, weights=copies, minlength=len(touched)).astype(np.int64)
         up_to = np.cumsum(copies) - (np.cumsum(totals) - totals)[positions]
         is_decided[positions[is_last]] = up_to[is_last] >= self.spec.rank_end
@@ -95,7 +103,9 @@ class RetractableRank(Operator[RankSpec]):
             is_decided[positions[is_last & (self._rows.sequence[rows] >= first_sequence)]] = False
         lists = self._listed(positions, rows, copies, len(touched))
         if not is_decided.all():
-            lists[~is_decided] = self._best(touched[~is_decided])
+            best = self._best(touched[~is_decided])
+            lists = _widened(lists, best.shape[1])
+            lists[~is_decided] = _widened(best, lists.shape[1])
         return lists
 
     def _best(self, touched: Array) -> Array:
@@ -124,13 +134,19 @@ class RetractableRank(Operator[RankSpec]):
         return positions[order], rows, np.clip(self._rows.counts[rows], 0, self.spec.rank_end)
 
     def _listed(self, positions: Array, rows: Array, copies: Array, count: int) -> Array:
-        """int64[count, rank_end]: the first ids of each position, NO_ROW where there are fewer."""
+        """int64[count, longest list]: the first ids of each position, NO_ROW where there are fewer."""
         ids = np.repeat(rows << _COPY_BITS, copies)
         ids += np.arange(len(ids)) - np.repeat(np.cumsum(copies) - copies, copies)
         positions = np.repeat(positions, copies)
         ranks = np.empty(len(ids), dtype=np.int64)
         rank_within(ranks, positions, count)
         kept = ranks <= self.spec.rank_end
-        lists = np.full((count, self.spec.rank_end), NO_ROW, dtype=np.int64)
+        lists = np.full((count, int(ranks[kept].max(initial=0))), NO_ROW, dtype=np.int64)
         lists[positions[kept], ranks[kept] - 1] = ids[kept]
         return lists
+
+
+def _widened(lists: Array, width: int) -> Array:
+    """The lists with NO_ROW in further columns, up to `width` of them."""
+    missing = width - lists.shape[1]
+    return lists if missing <= 0 else np.pad(lists, ((0, 0), (0, missing)), constant_values=NO_ROW)

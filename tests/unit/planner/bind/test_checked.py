@@ -37,6 +37,7 @@ REFUSED: list[tuple[str, str, str, str]] = [
     ("TO_TIMESTAMP_LTZ", "TO_TIMESTAMP_LTZ(i, 3 + 7)", "SS3102", "with precision 10"),
     ("TO_TIMESTAMP_LTZ", "TO_TIMESTAMP_LTZ(s, 'yyyy', 'Mars')", "SS4020", '"Mars" does not exist'),
     ("CONVERT_TZ", "CONVERT_TZ(s, 'UTC', 'Mars')", "SS4020", '"Mars" does not exist'),
+    ("CONVERT_TZ", "CONVERT_TZ(s, '', 'UTC')", "SS4020", '"" does not exist'),
     ("CEILING", "CEILING(ts, 'FORTNIGHT')", "SS3102", "to FORTNIGHT"),
     ("FLOOR", "FLOOR(h TO DAY)", "SS3102", "of a TIME to DAY"),
     ("CEIL", "CEIL(h TO YEAR)", "SS3102", "of a TIME to YEAR"),

@@ -116,6 +116,25 @@ def test_an_interval_join_has_the_moved_time_as_key_where_it_has_no_other() -> N
         assert "60000 ms <= ts - ts <= 60000 ms" in text
 
 
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT a.k, x.d FROM a, b, a AS x WHERE a.k = x.k AND b.s = x.s", ["s = s |", "k = k |"]),
+        ("SELECT a.k, x.d FROM a, b, a AS x WHERE b.k = x.k + 1", ["|", "k = $key0 |"]),
+        (
+            "SELECT a.k FROM a, b, a AS x, b AS y WHERE a.k = x.k AND b.s = y.s AND x.d = y.d",
+            ["s = s |", "d = d |", "k = k |"],
+        ),
+        # Neither is all pairs of two, nor are the rows of an outer join chosen by what comes later.
+        ("SELECT a.k FROM a JOIN b ON a.d < b.d JOIN a AS x ON a.k = x.k", ["k = k |", "| (d < d)"]),
+        ("SELECT a.k FROM (a CROSS JOIN b) LEFT JOIN a AS x ON a.k = x.k", ["k = k |", "|"]),
+        ("SELECT a.k FROM a, b, a AS x WHERE a.k + b.k = x.k", ["$key0 = k |", "|"]),
+    ],
+)
+def test_tables_that_are_equated_are_joined_first(sql: str, expected: list[str]) -> None:
+    assert joins(sql) == expected
+
+
 def test_moved_times_are_keys_of_lookups_and_of_versions() -> None:
     tables = """
         CREATE TABLE o (day TIMESTAMP(6), ts TIMESTAMP(3), p AS PROCTIME(), WATERMARK FOR ts AS ts) WITH ('connector' = 'table');

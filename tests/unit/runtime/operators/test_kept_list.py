@@ -108,6 +108,33 @@ def test_the_first_and_the_last_of_the_values_that_are_left(
         accumulator = moved(accumulator) if is_moved else accumulator
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_each_retracted_row_takes_away_the_oldest_of_the_equal_values(is_first: bool) -> None:
+    accumulator = made("FIRST_VALUE" if is_first else "LAST_VALUE", sql.DOUBLE)
+    apply(
+        accumulator,
+        [(0, 0.0, 1), (1, 5.0, 1), *[(0, v, 1) for v in (-0.0, 2.0, 0.0, float("nan"), -0.0, 0.0)]],
+    )
+    # Those of one batch, and more than there are.
+    apply(accumulator, [(0, -0.0, -1), (0, 0.0, -1), (0, 0.0, -1), (0, 7.0, -1), (2, 0.0, -1)])
+    assert str(results(accumulator)[0]) == ("2.0" if is_first else "0.0")
+    apply(accumulator, [(0, 2.0, -1), *[(0, 0.0, -1)] * 9, (1, 4.0, 1)])
+    assert [str(v) for v in results(accumulator)] == ["nan", "5.0" if is_first else "4.0", "None", "None"]
+    apply(accumulator, [(0, float("nan"), -1), (1, 5.0, -1), (0, -0.0, 1)])
+    assert [str(v) for v in results(accumulator)] == ["-0.0", "4.0", "None", "None"]
+
+
+def test_values_cost_no_more_memory_for_having_come_and_gone() -> None:
+    accumulator = made("LAST_VALUE", sql.STRING)
+    sizes = []
+    for number in range(40):
+        apply(accumulator, [(0, f"a text of some length {number} {n}", 1) for n in range(200)])
+        apply(accumulator, [(0, f"a text of some length {number} {n}", -1) for n in range(200)])
+        sizes.append(accumulator.nbytes())
+    assert results(accumulator)[0] is None
+    assert sizes[-1] == sizes[8]
+
+
 @pytest.mark.parametrize("function", ["FIRST_VALUE", "LAST_VALUE", "LISTAGG"])
 def test_a_slot_that_was_reset_is_empty(function: str) -> None:
     accumulator = made(function, sql.STRING)

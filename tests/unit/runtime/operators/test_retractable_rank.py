@@ -195,6 +195,16 @@ def test_a_key_is_forgotten_with_its_last_row() -> None:
     assert sizes[-1] == sizes[100]
 
 
+def test_a_list_takes_as_much_memory_as_its_rows_however_many_ranks_there_may_be() -> None:
+    sizes = []
+    for ranks in (10, 10_000):
+        spec = RankSpec((0,), ASCENDING, 1, ranks, True, is_retracting=True)
+        operator = make_operator(spec, context_of(spec, RETRACT))
+        feed(operator, [[("+I", f"key {n}", 1, "x") for n in range(100)]], Collected())
+        sizes.append(operator.context.state.nbytes())
+    assert sizes[0] == sizes[1]
+
+
 def test_a_key_untouched_for_its_ttl_starts_anew() -> None:
     spec = RankSpec((0,), ASCENDING, 1, 3, True, is_retracting=True, state_ttl_ms=100)
     context = dataclasses.replace(context_of(spec, RETRACT), now_ms=ManualClock(1_000))

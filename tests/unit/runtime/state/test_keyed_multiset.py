@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from operator_harness import ManualClock, batch, share_of
 
-from runtime.state.keyed_multiset import NO_NUMBER, KeyedMultiset
+from runtime.state.keyed_multiset import KeyedMultiset
 from runtime.state.operator_state import StateScope
 from runtime.state.snapshot import OperatorSnapshot
 from sqlstream import types as sql
@@ -26,11 +26,11 @@ def multiset(
 
 
 def change(rows: KeyedMultiset, *changes: tuple[Any, ...]) -> np.ndarray[Any, Any]:
-    """Apply as a Top-N does; every written key gets the list (7, NO_NUMBER). Returns the keys."""
+    """Apply as a Top-N does; every written key gets the list (7). Returns the keys."""
     keys, row_slots = rows.apply(batch(ROWS, changes, ChangelogMode.RETRACT))
     touched = np.unique(keys)
     rows.writing(touched)
-    rows.lists[touched, 0] = 7
+    rows.lists.set(touched, np.full((len(touched), 1), 7))
     rows.sweep(row_slots)
     return touched
 
@@ -58,7 +58,7 @@ def test_rows_keep_their_counts_also_those_below_zero_in_whichever_subtask_they_
     for subtask in range(3):
         part = multiset()
         part.load(share_of([snapshot], subtask, 3, 128))
-        assert (part.lists[part.key_slots()] == NO_NUMBER).all()
+        assert part.lists.lists(part.key_slots()).shape[1] == 0
         parts += contents(part)
     assert sorted(parts, key=repr) == LEFT
 
@@ -68,7 +68,7 @@ def test_a_key_that_loses_its_last_row_leaves_no_list_for_the_next_key_in_its_sl
     (first,) = change(rows, ("+I", "a", 1))
     change(rows, ("-D", "a", 1))
     keys, _ = rows.apply(batch(ROWS, [("+I", "b", 1)], ChangelogMode.RETRACT))
-    assert (keys[0], rows.lists[first].tolist()) == (first, [NO_NUMBER, NO_NUMBER])
+    assert (keys[0], rows.lists.lists(keys).tolist()) == (first, [[]])
 
 
 def test_a_key_expires_with_its_rows_and_its_list_after_its_last_change() -> None:
@@ -79,7 +79,7 @@ def test_a_key_expires_with_its_rows_and_its_list_after_its_last_change() -> Non
     change(rows, ("+I", "b", 1))
     clock.now_ms = 100
     assert (rows.expire(), contents(rows)) == (1, [("b", 1, 1)])
-    assert rows.lists[expiring].tolist() == [NO_NUMBER, NO_NUMBER]
+    assert rows.lists.lists(np.array([expiring])).tolist() == [[]]
     assert rows.next_sweep_ms is not None
     clock.now_ms = 160
     assert (rows.expire(), contents(rows), rows.next_sweep_ms) == (1, [], None)
