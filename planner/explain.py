@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+from planner.physical.description import watermark_columns
 from planner.physical.node import PhysicalInput, PhysicalNode
 from planner.relational.explain import explain_relation
 from planner.relational.nodes import RelationalNode, Sink, TableScan
@@ -107,7 +108,7 @@ class _PhysicalPrinter:
 
     def _watermark(self, node: PhysicalNode) -> str:
         if isinstance(node.spec, WatermarkAssignerSpec):
-            return f"from {node.schema.names[node.spec.rowtime_column]}"
+            return f"from {', '.join(watermark_columns(node.spec, node.schema))}"
         if id(node) not in self._watermarks:
             inherited = {self._watermark(i.node) for i in node.inputs} - {"none"}
             found = inherited.pop() if len(inherited) == 1 else "least of inputs" if inherited else "none"

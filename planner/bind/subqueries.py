@@ -42,14 +42,14 @@ from sqlstream.expressions import (
 from sqlstream.functions import AGGREGATE_FUNCTIONS
 from sqlstream.functions.comparison import NESTED
 from sqlstream.schema import Field, Schema
-from sqlstream.types import BIGINT, BOOLEAN, LogicalType, TypeRoot
+from sqlstream.types import BOOLEAN, LogicalType
 
 if TYPE_CHECKING:
     from planner.bind.scalar import ScalarBinder
 
 PLACEHOLDER = "SUBQUERY"
 _NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
-_COUNT = BIGINT.not_null()
+_ONE, _NONE = Literal(1, sql.INT.not_null()), Literal(0, sql.INT.not_null())
 _TRUE, _FALSE = Literal(True, BOOLEAN.not_null()), Literal(False, BOOLEAN.not_null())
 _UNKNOWN = Literal(None, BOOLEAN)
 
@@ -242,8 +242,7 @@ class _Attaching:
             case _Kind.SCALAR:
                 return self._scalar()
             case _Kind.EXISTS:
-                (count,) = self._aggregated(self._query, ("COUNT", ()))
-                return self._call(">", count, _zero(count))
+                return self._has_rows(self._query)
             case _Kind.IN:
                 return self._in()
             case _Kind.ANY:
@@ -314,21 +313,34 @@ class _Attaching:
         equalities = _equalities(tuple(operands), self._query, span, 0)
         if self._subquery.is_nullable and len(operands) > 1:
             return self._in_rows(equalities)
-        matching = _filter(self._query, conjunction(equalities), span)
-        (matches,) = self._aggregated(matching, ("COUNT", ()))
-        is_found = self._call(">", matches, _zero(matches))
+        is_found = self._has_rows(_filter(self._query, conjunction(equalities), span))
         if not self._subquery.is_nullable:
             return is_found
-        rows, known = self._aggregated(self._query, ("COUNT", ()), ("COUNT", (0,)))
-        return self._three_valued(is_found, rows, known)
+        (has_null,) = self._aggregated(self._marked(), ("MAX", (0,)))
+        return self._three_valued(is_found, has_null)
 
-    def _three_valued(self, is_found: Expression, rows: Expression, known: Expression) -> Expression:
-        """TRUE where found; else FALSE over no rows, and UNKNOWN where a NULL was compared."""
+    def _has_rows(self, query: RelationalNode) -> Expression:
+        """Whether the query has a row. A count would change with every row, and all results that it is a part of."""
+        one = Project(
+            input=query, expressions=(_ONE,), schema=Schema.of(("$one", _ONE.type)), span=query.span
+        )
+        (found,) = self._aggregated(one, ("MAX", (0,)))
+        return self._call("IS NOT NULL", found)
+
+    def _marked(self) -> RelationalNode:
+        """The rows of the query, of one column, and behind it 1 where that is NULL, else 0."""
+        value = InputRef(0, self._query.schema.types[0])
+        mark = self._call("CASE", self._call("IS NULL", value), _ONE, _NONE)
+        schema = Schema.of(("$null", mark.type), (self._query.schema.names[0], value.type))
+        return Project(input=self._query, expressions=(mark, value), schema=schema, span=self._query.span)
+
+    def _three_valued(self, is_found: Expression, has_null: Expression) -> Expression:
+        """TRUE where found; else FALSE over no rows, and UNKNOWN where a NULL was compared. `has_null` is NULL over no rows."""
         (operand,) = self._subquery.operands
-        is_unknown = self._call("<", known, rows)
+        is_unknown = self._call("=", has_null, _ONE)
         if operand.type.nullable:
             is_unknown = self._call("OR", self._call("IS NULL", operand), is_unknown)
-        is_empty = self._call("=", rows, _zero(rows))
+        is_empty = self._call("IS NULL", has_null)
         return self._call("CASE", is_found, _TRUE, is_empty, _FALSE, is_unknown, _UNKNOWN, _FALSE)
 
     def _in_rows(self, equalities: list[Expression]) -> Expression:
@@ -350,14 +362,14 @@ class _Attaching:
     def _any(self) -> Expression:
         """A comparison holds for any row if it does for the least or the greatest."""
         (operand,), operator = self._subquery.operands, self._subquery.operator
-        least, greatest, rows, known = self._aggregated(
-            self._query, ("MIN", (0,)), ("MAX", (0,)), ("COUNT", ()), ("COUNT", (0,))
+        least, greatest, has_null = self._aggregated(
+            self._marked(), ("MIN", (1,)), ("MAX", (1,)), ("MAX", (0,))
         )
         if operator == "<>":
             is_found = self._call("OR", self._call("<>", operand, least), self._call("<>", operand, greatest))
         else:
             is_found = self._call(operator, operand, greatest if operator in ("<", "<=") else least)
-        return self._three_valued(is_found, rows, known)
+        return self._three_valued(is_found, has_null)
 
 
 def has_subquery(expression: Expression) -> bool:
@@ -407,11 +419,6 @@ def _unordered(query: RelationalNode) -> RelationalNode:
         return query.with_inputs((_unordered(query.input),))
     is_sort = isinstance(query, Sort) and query.fetch < 0 and query.offset == 0
     return query.inputs[0] if is_sort else query
-
-
-def _zero(number: Expression) -> Literal:
-    assert number.type.root is TypeRoot.BIGINT
-    return Literal(0, _COUNT)
 
 
 def _filter(node: RelationalNode, condition: Expression | None, span: Span | None) -> RelationalNode:

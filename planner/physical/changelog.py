@@ -26,6 +26,7 @@ from sqlstream.specs import (
     SinkSpec,
     SourceSpec,
     ToChangelogSpec,
+    WatermarkAssignerSpec,
     WindowAggregateSpec,
 )
 from sqlstream.spi.connector import ConnectorDescriptor
@@ -81,7 +82,7 @@ def can_leave_out_update_before(nodes: list[PhysicalNode]) -> dict[int, bool]:
                 can[id(node)] = node.traits.is_insert_only or node.traits.is_by_key
             case CalcSpec() if not _keeps_updates(node):
                 can[id(node)] = node.traits.is_insert_only
-            case CalcSpec() | SinkSpec() | None:
+            case CalcSpec() | WatermarkAssignerSpec() | SinkSpec() | None:
                 can[id(node)] = all(can[id(i.node)] for i in node.inputs if not i.node.traits.is_insert_only)
             case _:
                 can[id(node)] = node.traits.is_insert_only
@@ -104,7 +105,7 @@ def _needs_update_before(
     match node.spec:
         case SinkSpec() as spec:
             return needs_update_before(spec, connectors[spec.connector], node.traits.keys)
-        case None:
+        case None | WatermarkAssignerSpec():
             return mode is ChangelogMode.RETRACT
         case CalcSpec() if _keeps_updates(node):
             return mode is ChangelogMode.RETRACT
@@ -123,5 +124,7 @@ def _settle(nodes: list[PhysicalNode], modes: _Modes) -> None:
         below = [modes[id(i.node)] for i in node.inputs]
         if isinstance(node.spec, SinkSpec):
             modes[id(node)] = below[0]
-        elif (node.spec is None or isinstance(node.spec, CalcSpec)) and ChangelogMode.RETRACT in below:
+        elif (
+            node.spec is None or isinstance(node.spec, CalcSpec | WatermarkAssignerSpec)
+        ) and ChangelogMode.RETRACT in below:
             modes[id(node)] = ChangelogMode.RETRACT

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 
-from sqlstream.expressions import AggregateCall, Call, Expression, InputRef, Literal, SortKey
+from sqlstream.expressions import AggregateCall, Call, Expression, InputRef, Literal, SortKey, inputs_of
 from sqlstream.schema import Schema
+from sqlstream.specs.watermark import WatermarkAssignerSpec
 from sqlstream.types import TIMESTAMP_ROOTS, TypeRoot
 
 _INFIX = frozenset({"=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "AND", "OR", "||", "LIKE"})
@@ -52,6 +53,12 @@ def _describe_call(call: Call, args: list[str]) -> str:
     if call.function in _POSTFIX and len(args) == 1:
         return f"{args[0]} {call.function}"
     return f"{call.function}({', '.join(args)})"
+
+
+def watermark_columns(spec: WatermarkAssignerSpec, schema: Schema) -> list[str]:
+    """The row time that a watermark follows, or the columns that it is computed of."""
+    columns = sorted(inputs_of(spec.expression)) if spec.rowtime_column < 0 else [spec.rowtime_column]
+    return [schema.names[column] for column in columns]
 
 
 def describe_columns(columns: tuple[int, ...] | frozenset[int], schema: Schema) -> str:

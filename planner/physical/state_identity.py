@@ -19,6 +19,7 @@ from planner.physical.row_meanings import (
 from planner.physical.state_title import state_title
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span
+from sqlstream.expressions import inputs_of
 from sqlstream.functions.aggregates import accumulator_fields
 from sqlstream.graph.state_identity import KeptRows, StateIdentity
 from sqlstream.secrets import masked
@@ -155,6 +156,9 @@ def _state_id(node: PhysicalNode, own: Meaning, inputs: list[Meaning]) -> str:
             return digest_of("sink", spec.table, spec.connector)
         case WatermarkAssignerSpec() as spec:
             # A later watermark of the same rows, or of more of them, only follows an earlier one.
+            if spec.rowtime_column < 0:
+                reads = sorted(inputs[0].of(inputs_of(spec.expression)))
+                return digest_of("watermark of changes", inputs[0].base, reads)
             return digest_of("watermark", inputs[0].base, inputs[0].columns[spec.rowtime_column])
         case GroupAggregateSpec() | WindowAggregateSpec():
             return _aggregate_id(node, inputs[0])

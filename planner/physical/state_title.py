@@ -6,7 +6,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from planner.physical.description import describe_calls, describe_columns, describe_expression, describe_order
+from planner.physical.description import (
+    describe_calls,
+    describe_columns,
+    describe_expression,
+    describe_order,
+    watermark_columns,
+)
 from planner.physical.node import PhysicalNode
 from planner.physical.over import call_in_words
 from planner.physical.row_meanings import reading_spec
@@ -50,7 +56,7 @@ def _title(node: PhysicalNode) -> str:
         case SinkSpec() as spec:
             return f"the rows of table {spec.table}"
         case WatermarkAssignerSpec() as spec:
-            return f"WATERMARK FOR {node.schema.names[spec.rowtime_column]} of table {_table(node)}"
+            return f"WATERMARK FOR {', '.join(watermark_columns(spec, node.schema))} of table {_table(node)}"
         case GroupAggregateSpec() | WindowAggregateSpec():
             return _aggregate(node)
         case JoinSpec() | IntervalJoinSpec() | WindowJoinSpec() | TemporalJoinSpec() as spec:

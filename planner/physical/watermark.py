@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 
+from planner.physical.changelog_normalize import normalized
 from planner.physical.description import describe, describe_expression
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning, over
 from planner.relational.nodes import Project, TableScan, Watermark
+from sqlstream.expressions import inputs_of, substitute
+from sqlstream.functions.determinism import is_deterministic
 from sqlstream.schema import Field, Schema
+from sqlstream.specs import CalcSpec, ChangelogNormalizeSpec
 from sqlstream.specs.watermark import ROW_WATERMARK_COLUMN, EmitStrategy, WatermarkAssignerSpec
 from sqlstream.types import BIGINT
 
@@ -24,12 +28,15 @@ def plan_watermark(
     read it.
     """
     is_exact = needs_row_watermark and node.emit_strategy is EmitStrategy.ON_EVENT
+    made = None if is_exact else _made_before_keys(planning, source, node)
+    source = made or source
+    idle_timeout_ms = 0 if made else node.idle_timeout_ms
     spec = WatermarkAssignerSpec(
         rowtime_column=node.column,
         expression=node.expression,
         emit_strategy=EmitStrategy.ON_EVENT if is_exact else EmitStrategy.ON_PERIODIC,
-        idle_timeout_ms=node.idle_timeout_ms,
-        is_by_source=_is_by_source(node),
+        idle_timeout_ms=idle_timeout_ms,
+        is_by_source=made is not None or _is_by_source(node),
     )
     schema = node.schema
     traits = dataclasses.replace(
@@ -43,10 +50,45 @@ def plan_watermark(
         rowtime=f"[{node.schema.fields[node.column].name}]",
         watermark=f"[{describe_expression(node.expression, source.schema)}]",
         emit=spec.emit_strategy.value if is_exact else "",
-        idle=f"{node.idle_timeout_ms} ms" if node.idle_timeout_ms else "",
+        idle=f"{idle_timeout_ms} ms" if idle_timeout_ms else "",
         by="source" if spec.is_by_source else "",
     )
     return planning.node("WatermarkAssigner", spec, over(source), schema, traits, description, node.span)
+
+
+def _made_before_keys(planning: Planning, source: PhysicalNode, node: Watermark) -> PhysicalNode | None:
+    """`source` with its watermark made of the changes as they come, before ChangelogNormalize distributes them by key (Flink:
+    WatermarkAssignerChangelogNormalizeTransposeRule): a subtask that gets no key would hold it back for ever. None for other
+    sources. The assigner above stays, to check the row time, which a deletion by key alone does not have."""
+    calc = source if isinstance(source.spec, CalcSpec) else None
+    normalize = source if calc is None else calc.inputs[0].node
+    if not isinstance(normalize.spec, ChangelogNormalizeSpec):
+        return None
+    expression = node.expression
+    if calc is not None:
+        assert isinstance(calc.spec, CalcSpec)
+        expression = substitute(expression, calc.spec.projections)
+    if not inputs_of(expression) or not is_deterministic(expression):
+        return None
+    changes = normalize.inputs[0].node
+    spec = WatermarkAssignerSpec(
+        rowtime_column=-1, expression=expression, idle_timeout_ms=node.idle_timeout_ms
+    )
+    description = describe(
+        "WatermarkAssigner",
+        watermark=f"[{describe_expression(expression, changes.schema)}]",
+        idle=f"{node.idle_timeout_ms} ms" if node.idle_timeout_ms else "",
+    )
+    assigner = planning.node(
+        "WatermarkAssigner", spec, over(changes), changes.schema, changes.traits, description, node.span
+    )
+    keys, values = normalize.spec.keys, normalize.spec.values
+    made = normalized(planning, assigner, keys, values, normalize.span)
+    if calc is None:
+        return made
+    return planning.node(
+        calc.name, calc.spec, over(made), calc.schema, calc.traits, calc.description, calc.span
+    )
 
 
 def _is_by_source(node: Watermark) -> bool:

@@ -12,7 +12,7 @@ from runtime.evaluate import EvaluationContext, compile_expression
 from runtime.evaluate.intervals import milliseconds_of
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.state.combined_watermark import CombinedWatermark
-from sqlstream.arrow import is_changelog, to_arrow_schema
+from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.errors import UserError
 from sqlstream.specs.watermark import EmitStrategy, WatermarkAssignerSpec
@@ -43,7 +43,7 @@ class WatermarkAssigner(Operator[WatermarkAssignerSpec]):
         if self.spec.is_by_source:
             output.emit(self._without_unread_watermarks(batch))
             return
-        candidates = milliseconds_of(self._evaluate(batch))
+        candidates = milliseconds_of(self._evaluate(self._with_times(batch)))
         before_ms = self._watermark.value_ms
         if self._is_per_row:
             batch = self._with_watermarks(batch, candidates)
@@ -54,8 +54,14 @@ class WatermarkAssigner(Operator[WatermarkAssignerSpec]):
         if self._watermark.value_ms > before_ms:
             output.emit_watermark(self._watermark.value_ms)
 
+    def _with_times(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows whose time counts: a deletion by key may have nothing but the key."""
+        if self.spec.rowtime_column >= 0 or not is_changelog(batch):
+            return batch
+        return batch.filter(pa.array(is_accumulate(row_kinds(batch))))
+
     def _check_rowtime(self, batch: pa.RecordBatch) -> None:
-        if batch.column(self.spec.rowtime_column).null_count:
+        if self.spec.rowtime_column >= 0 and batch.column(self.spec.rowtime_column).null_count:
             name = self.context.input_schemas[0].names[self.spec.rowtime_column]
             raise UserError(
                 "SS5104",

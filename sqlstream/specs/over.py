@@ -45,6 +45,10 @@ def _bound(offset: int | float | None, unbounded: str) -> str:
 RANKING = frozenset({"ROW_NUMBER", "RANK", "DENSE_RANK"})
 WHOLE_PARTITION_RANKING = frozenset({"NTILE", "CUME_DIST", "PERCENT_RANK"})
 NEIGHBOURS = frozenset({"LAG", "LEAD"})
+_WITH_DISTINCT = frozenset(
+    {"COUNT", "SUM", "AVG", "VAR_POP", "VAR_SAMP", "VARIANCE", "STDDEV_POP", "STDDEV_SAMP"}
+)
+"""Aggregates that read the values of a frame in no order."""
 
 
 class OverCall(msgspec.Struct, frozen=True):
@@ -74,6 +78,18 @@ class OverCall(msgspec.Struct, frozen=True):
     def has_frame(self) -> bool:
         """Whether the frame decides which rows it reads."""
         return self.function not in (*RANKING, *WHOLE_PARTITION_RANKING, *NEIGHBOURS)
+
+    @property
+    def needs_all_before(self) -> bool:
+        """Whether any row before it may decide what a later row reads: not where a few rows of a partition do (the first or last
+        ones, the first of equal ones), and rows are not counted to the end of the frame."""
+        if self.function in NEIGHBOURS:
+            return False
+        if self.frame.start is not None or self.frame.end != 0:
+            return True
+        if self.is_distinct:
+            return self.function not in _WITH_DISTINCT
+        return self.function not in ("FIRST_VALUE", "LAST_VALUE", "NTH_VALUE")
 
     def columns(self) -> frozenset[int]:
         """The columns that it reads."""
@@ -124,7 +140,15 @@ class OverSpec(OperatorSpec, frozen=True, tag="over"):
 
     @property
     def keeps_all_rows(self) -> bool:
-        return self.timing in (OverTiming.AT_END, OverTiming.ON_CHANGE) or self.rows_before < 0
+        is_late = self.timing in (OverTiming.AT_END, OverTiming.ON_CHANGE)
+        return is_late or (self.rows_before < 0 and not self.keeps_needed_rows)
+
+    @property
+    def keeps_needed_rows(self) -> bool:
+        """Whether, of all rows before, only those are kept that decide results of later rows. With a time to live any may be the
+        first that is left."""
+        reaches_on = self.rows_after or self.ms_before or self.ms_after or self.state_ttl_ms
+        return self.rows_before < 0 and not reaches_on and not any(c.needs_all_before for c in self.calls)
 
     def kept_state(self) -> str:
         if self.timing is OverTiming.AT_END:
@@ -135,6 +159,9 @@ class OverSpec(OperatorSpec, frozen=True, tag="over"):
     def _kept(self) -> str:
         if self.keeps_all_rows:
             return "all rows"
+        if self.keeps_needed_rows:
+            is_by_value = any(c.is_distinct for c in self.calls)
+            return "a row of each distinct value" if is_by_value else "the rows that later ones read"
         if self.ms_before or self.ms_after:
             return f"the rows of {self.ms_before + self.ms_after} ms"
         rows = self.rows_before + self.rows_after
@@ -145,6 +172,8 @@ class OverSpec(OperatorSpec, frozen=True, tag="over"):
             return StateBound("the number of rows of the input", True)
         if self.keeps_all_rows:
             return StateBound("the number of rows", False)
+        if self.keeps_needed_rows and any(c.is_distinct for c in self.calls):
+            return StateBound("the number of distinct values", False)
         if self.ms_before and self.timing is OverTiming.ROW_TIME:
             return StateBound("the watermark, which passes the frames of rows", True)
         return keys_or_ttl(bool(self.partition_keys), self.state_ttl_ms)

@@ -65,7 +65,7 @@ class FramedCalls:
         if call.function in NEIGHBOURS:
             return lag_or_lead(call, rows)
         arguments = [rows.batch.column(a) for a in call.args]
-        takes_part = _filtered(call, rows)
+        takes_part = filtered(call, rows)
         if call.function in ("FIRST_VALUE", "LAST_VALUE", "NTH_VALUE"):
             if call.skips_nulls:
                 takes_part &= present_rows(arguments[0])
@@ -80,7 +80,7 @@ class FramedCalls:
             for argument in arguments:
                 takes_part &= present_rows(argument)
             if call.is_distinct and call.function not in ("MIN", "MAX"):
-                takes_part = _first_of_equals(arguments, takes_part, rows)
+                takes_part = first_of_equals(arguments, takes_part, rows)
             found = framed_aggregate(call, arguments, types, Framed(rows, takes_part, *bounds, prior))
         else:
             found = _laid_out(call, types, rows, *bounds)
@@ -91,7 +91,7 @@ _WITHOUT_FRAME = RANKING | WHOLE_PARTITION_RANKING | NEIGHBOURS
 _NO_BOUNDS = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
-def _filtered(call: OverCall, rows: SortedRows) -> Array:
+def filtered(call: OverCall, rows: SortedRows) -> Array:
     if call.filter < 0:
         return np.ones(len(rows), dtype=bool)
     condition = rows.batch.column(call.filter)
@@ -109,7 +109,7 @@ def _with_prior(call: OverCall, found: pa.Array, prior: list[pa.Array], rows: So
     return pc.coalesce(*both)
 
 
-def _first_of_equals(arguments: list[pa.Array], takes_part: Array, rows: SortedRows) -> Array:
+def first_of_equals(arguments: list[pa.Array], takes_part: Array, rows: SortedRows) -> Array:
     """Of the rows of a partition that take part and have equal arguments, the first."""
     chosen = np.flatnonzero(takes_part)
     _, first = group([pa.array(rows.partitions[chosen]), *(a.take(pa.array(chosen)) for a in arguments)])

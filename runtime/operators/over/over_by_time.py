@@ -12,6 +12,7 @@ from runtime.operators.batch_groups import batch_groups
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.order.ordering import sort_indices
 from runtime.operators.over.framed_calls import FramedCalls, Prior, carried_call
+from runtime.operators.over.needed_rows import needed_rows
 from runtime.operators.over.over_at_end import OverAtEnd
 from runtime.operators.over.over_on_change import OverOnChange
 from runtime.operators.over.reached_rows import ReachedRows
@@ -175,7 +176,9 @@ class OverByTime(Operator[OverSpec]):
         """The rows that later rows reach, and those that are not emitted, are kept; the others are forgotten."""
         assert self._reached is not None
         is_kept = np.ones(len(rows), dtype=bool)
-        if self.spec.rows_before >= 0 and not self.spec.ms_before:
+        if self.spec.keeps_needed_rows:
+            is_kept = needed_rows(self.spec.calls, rows)
+        elif self.spec.rows_before >= 0 and not self.spec.ms_before:
             reach = self.spec.rows_before + self.spec.rows_after
             is_kept = rows.last - rows.numbers <= reach
         gone = order[~is_kept & (order < before)]

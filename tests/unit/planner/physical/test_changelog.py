@@ -6,8 +6,10 @@ import pytest
 from plan_harness import compile_script
 
 from planner.physical.node import walk_plan
+from runtime import connectors, formats
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
+from sqlstream.specs import WatermarkAssignerSpec
 
 DDL = """
 CREATE TABLE s (k BIGINT, v BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'stream');
@@ -157,3 +159,23 @@ def test_the_numbers_of_rows_that_change_are_no_key_to_write_by() -> None:
         modes(f"INSERT INTO totals {number}")
     assert caught.value.code == "SS3016"
     assert "SinkMaterializer" in modes(f"INSERT INTO totals {number} ON CONFLICT DO DEDUPLICATE")
+
+
+@pytest.mark.parametrize("time", ["ts TIMESTAMP(3)", "t STRING, ts AS TO_TIMESTAMP(t)"])
+def test_the_watermark_of_changes_by_key_is_made_before_they_are_distributed_by_key(time: str) -> None:
+    (plan,) = compile_script(
+        f"CREATE TABLE c (k BIGINT, v BIGINT, {time}, WATERMARK FOR ts AS ts - INTERVAL '1' SECOND,"
+        " PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'filesystem', 'path' = '/c', 'format' = 'json',"
+        " 'changelog.mode' = 'upsert', 'changelog.op-column' = 'op', 'source.monitor-interval' = '1 s');"
+        "SELECT window_start, SUM(v) FROM TUMBLE(TABLE c, DESCRIPTOR(ts), INTERVAL '1' HOUR) GROUP BY window_start, window_end",
+        connectors=dict(connectors.descriptors()),
+        formats=dict(formats.descriptors()),
+    )
+    names = [n.name.split("[")[0] for n in plan.stream_graph.nodes]
+    assert names[1:3] == ["WatermarkAssigner", "ChangelogNormalize"]
+    by_source = [
+        n.spec.is_by_source for n in plan.stream_graph.nodes if isinstance(n.spec, WatermarkAssignerSpec)
+    ]
+    assert by_source == [False, True]
+    # Changes by key stay changes by key on their way.
+    assert [n.output_mode for n in plan.stream_graph.nodes][:3] == [UPSERT, UPSERT, RETRACT]

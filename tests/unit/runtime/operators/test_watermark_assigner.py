@@ -13,8 +13,10 @@ from operator_harness import Clock, Collected, ManualClock, feed, operator_conte
 
 from runtime.operators import make_operator
 from sqlstream import types as sql
+from sqlstream.changelog import ChangelogMode
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN, Watermark, WatermarkStatus
 from sqlstream.errors import UserError
+from sqlstream.expressions import Call
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import EmitStrategy, WatermarkAssignerSpec
 from sqlstream.specs.watermark import ROW_WATERMARK_COLUMN
@@ -217,3 +219,14 @@ def test_a_subtask_without_rows_that_is_not_idle_holds_the_watermark_back() -> N
     output = Collected()
     feed(restored(ON_EVENT, context, snapshots, 0, 1), [[(20,)]], output)
     assert output.rows == [(20, WATERMARK_MIN)]
+
+
+def test_the_watermark_of_changes_by_key_is_not_computed_of_deletions() -> None:
+    schema = Schema.of(("k", sql.BIGINT), ("t", sql.STRING))
+    spec = WatermarkAssignerSpec(-1, Call("CAST", (col(1, sql.STRING),), TS))
+    context = operator_context(
+        [schema], schema, input_modes=[ChangelogMode.UPSERT], output_mode=ChangelogMode.UPSERT
+    )
+    rows = [("+I", 1, "1970-01-01 00:00:01"), ("-D", 1, "")]
+    output = run_operator(spec, context, [rows, [("-D", 2, None)]])
+    assert output.watermarks == [1_000, WATERMARK_MAX]

@@ -53,12 +53,21 @@ ALL_ROWS = (
     OverCall("LISTAGG", (TEXT,), sql.STRING),
     OverCall("SUM", (VALUE,), sql.BIGINT, Frame(True, None, 2)),
 )
+NEEDED = (
+    OverCall("COUNT", (VALUE,), sql.BIGINT, is_distinct=True),
+    OverCall("SUM", (VALUE,), sql.BIGINT, Frame(False), is_distinct=True),
+    OverCall("LAG", (VALUE,), sql.BIGINT, number=2, skips_nulls=True),
+    OverCall("FIRST_VALUE", (TEXT,), sql.STRING),
+    OverCall("LAST_VALUE", (TEXT,), sql.STRING, Frame(False)),
+    OverCall("NTH_VALUE", (VALUE,), sql.BIGINT, number=2, skips_nulls=True),
+)
 REACHES: list[tuple[tuple[OverCall, ...], dict[str, int]]] = [
     (RUNNING, {}),
     (ROWS, {"rows_before": 2}),
     (FOLLOWING, {"rows_before": 1, "rows_after": 2}),
     (RANGE, {"ms_before": 3, "ms_after": 2}),
     (ALL_ROWS, {"rows_before": -1, "ms_after": 2}),
+    (NEEDED, {"rows_before": -1}),
 ]
 ROW = st.tuples(
     st.integers(0, 2) | st.none(),
@@ -127,7 +136,7 @@ def test_rows_in_order_of_time_have_the_results_of_their_frames(rows: Any, sizes
 @given(st.lists(ROW, max_size=16), CUTS)
 @settings(max_examples=50, deadline=None)
 def test_rows_by_arrival_are_emitted_at_once_and_have_no_peers(rows: Any, sizes: Any) -> None:
-    for calls, limits in (REACHES[0], REACHES[1], (ALL_ROWS[:2], {"rows_before": -1})):
+    for calls, limits in (REACHES[0], REACHES[1], (ALL_ROWS[:2], {"rows_before": -1}), REACHES[-1]):
         output = Collected()
         spec = OverSpec((KEY,), (SortKey(TIME),), calls, OverTiming.ARRIVAL, **limits)
         operator = make_operator(spec, operator_context([SCHEMA], _output(calls)))
@@ -237,3 +246,12 @@ def test_a_watermark_that_comes_again_does_not_pass_rows_that_wait_for_it() -> N
     # As of restored state, whose watermark the sources reach anew.
     assert [operator.on_watermark(ms, output) for ms in (10, 9, 10)] == [5, 4, 5]
     assert output.rows == []
+
+
+def test_of_rows_before_those_are_kept_that_decide_results_of_later_rows() -> None:
+    rows = [(1, at, at % 3 if at % 7 else None, "a") for at in range(500)]
+    for calls, kept_max in ((NEEDED[:2], 3), (NEEDED[2:3], 2), (NEEDED[3:], 4)):
+        spec = OverSpec((KEY,), (SortKey(TIME),), calls, OverTiming.ROW_TIME, TIME, rows_before=-1)
+        operator = make_operator(spec, operator_context([SCHEMA], _output(calls)))
+        feed(operator, [rows, Watermark(400), Watermark(499)], Collected())
+        assert operator.context.state.snapshot().whole_rows("rows") <= kept_max
