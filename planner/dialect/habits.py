@@ -383,7 +383,7 @@ def _literal_hint(tokens: Tokens, expected: str) -> str:
 
 
 _STATEMENTS = {
-    "FROM": "write SELECT * FROM …",
+    "FROM": "write SELECT * FROM …; the columns come first",
     "PIVOT": "write SELECT * FROM t PIVOT (SUM(x) FOR column IN (value, …))",
     "UNPIVOT": "write SELECT * FROM t UNPIVOT (value FOR name IN (a, b))",
     **dict.fromkeys(
