@@ -109,6 +109,7 @@ FOREIGN_FUNCTIONS: dict[str, tuple[str, str]] = {
     "COUNTIF": ("condition", "COUNT(*) FILTER (WHERE condition)"),
     "SUM_IF": ("value, condition", "SUM(value) FILTER (WHERE condition)"),
     "SUMIF": ("value, condition", "SUM(value) FILTER (WHERE condition)"),
+    "MODE": ("value", "QUALIFY ROW_NUMBER() OVER (ORDER BY COUNT(*) DESC) = 1, with GROUP BY value"),
     "MEDIAN": ("value", "PERCENTILE(value, 0.5)"),
     "QUANTILE": ("value, fraction", "PERCENTILE(value, fraction)"),
     "PERCENTILE_CONT": ("fraction, value", "PERCENTILE(value, fraction)"),

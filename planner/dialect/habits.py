@@ -239,7 +239,8 @@ def _place_hint(tokens: Tokens, text: str, two: str, expected: str, previous: st
     ):
         return f"write = ANY({tokens.source(tokens.peek(0).start, tokens.peek(0).end + 1)}) for an array, or IN (1, 2)"
     if text == "TABLE" and tokens.peek(1).token_type in (TokenType.VAR, TokenType.IDENTIFIER):
-        return "leave TABLE out"
+        name = tokens.source(tokens.peek(1).start, tokens.peek(1).end + 1)
+        return f"write SELECT * FROM {name}" if expected in ("a statement", "a query") else "leave TABLE out"
     if text == "INTO" and previous == "REPLACE":
         return _REPLACE
     if text == "INTO" and previous == "OVERWRITE":
@@ -382,7 +383,7 @@ def _literal_hint(tokens: Tokens, expected: str) -> str:
 
 
 _STATEMENTS = {
-    "FROM": "write SELECT * FROM …",
+    "FROM": "write SELECT * FROM …; the columns come first",
     "PIVOT": "write SELECT * FROM t PIVOT (SUM(x) FOR column IN (value, …))",
     "UNPIVOT": "write SELECT * FROM t UNPIVOT (value FOR name IN (a, b))",
     **dict.fromkeys(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from planner.lower import tree
 from planner.lower.lowering import numbered
 from planner.relational.injective import cast_column
-from planner.relational.node import Key, RelationalNode, SingleInputNode
+from planner.relational.node import Key, RelationalNode, SameColumnsNode, SingleInputNode
 from planner.relational.scan import TableScan
 from planner.relational.tracing import Condition
 from planner.relational.trimming import Columns, Pruning, over_input, places_of, reads_watermark
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Filter(SingleInputNode):
+class Filter(SameColumnsNode):
     condition: Expression
 
     def describe(self) -> str:
@@ -42,15 +42,9 @@ class Filter(SingleInputNode):
             return inputs[0]
         return tree.select_all(inputs[0], where=tree.all_of([lowering.expression(part) for part in parts]))
 
-    def result_keys(self) -> tuple[Key, ...]:
-        return self.input.result_keys()
-
     def passed(self, conditions: tuple[Condition, ...]) -> list[list[Condition]]:
         own = [Condition(part, False) for part in conjuncts(self.condition) if is_deterministic(part)]
         return [[*conditions, *own]]
-
-    def origin(self, column: int) -> tuple[RelationalNode, int] | None:
-        return self.input, column
 
     def scalar_expressions(self) -> tuple[Expression, ...]:
         return (self.condition,)

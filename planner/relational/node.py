@@ -117,6 +117,20 @@ class SingleInputNode(RelationalNode):
         return (self.input, column) if column < len(self.input.schema) else None
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class SameColumnsNode(SingleInputNode):
+    """A node that passes on the columns of its input, and makes none."""
+
+    def result_keys(self) -> tuple[Key, ...]:
+        return self.input.result_keys()
+
+    def passed(self, conditions: tuple[Condition, ...]) -> list[list[Condition]]:
+        return [[*conditions]]
+
+    def origin(self, column: int) -> tuple[RelationalNode, int] | None:
+        return self.input, column
+
+
 def _compared(kind: type[RelationalNode]) -> tuple[str, ...]:
     found = _COMPARED.get(kind.__name__)
     if found is None:

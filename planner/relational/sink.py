@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from planner.relational.node import Key, RelationalNode, SingleInputNode
-from planner.relational.tracing import Condition
+from planner.relational.node import SameColumnsNode
 from planner.relational.trimming import Columns, Pruning, places_of
 from sqlstream.catalog import CatalogTable
 from sqlstream.changelog import ChangelogMode
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Sink(SingleInputNode):
+class Sink(SameColumnsNode):
     """Write to a table; the input's columns are the table's writable columns in order, cast to their types.
 
     The table of a SELECT is that of `collect_table` (connector "collect"). `format_mode`: the widest changelog that the table's
@@ -43,12 +42,3 @@ class Sink(SingleInputNode):
         every = tuple(range(len(self.input.schema)))
         trimmed = dataclasses.replace(self, input=pruning.exactly(self.input, frozenset(every), time))
         return trimmed, places_of(every)
-
-    def result_keys(self) -> tuple[Key, ...]:
-        return self.input.result_keys()
-
-    def passed(self, conditions: tuple[Condition, ...]) -> list[list[Condition]]:
-        return [[*conditions]]
-
-    def origin(self, column: int) -> tuple[RelationalNode, int] | None:
-        return self.input, column

@@ -9,8 +9,7 @@ from sqlglot import exp
 
 from planner.lower import tree
 from planner.lower.lowering import ordered
-from planner.relational.node import Key, RelationalNode, SingleInputNode
-from planner.relational.tracing import Condition
+from planner.relational.node import SameColumnsNode
 from planner.relational.trimming import Columns, Pruning, moved_order, over_input, places_of
 from planner.relational.wording import join_parts, order_text
 from sqlstream.expressions import SortKey
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Sort(SingleInputNode):
+class Sort(SameColumnsNode):
     """ORDER BY with OFFSET and FETCH (< 0: all). Without `order` it is a plain LIMIT."""
 
     order: tuple[SortKey, ...]
@@ -67,12 +66,3 @@ class Sort(SingleInputNode):
         if self.offset:
             made.set("offset", exp.Offset(expression=tree.number(self.offset)))
         return made
-
-    def result_keys(self) -> tuple[Key, ...]:
-        return self.input.result_keys()
-
-    def passed(self, conditions: tuple[Condition, ...]) -> list[list[Condition]]:
-        return [[*conditions]]
-
-    def origin(self, column: int) -> tuple[RelationalNode, int] | None:
-        return self.input, column

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from planner.lower import tree
 from planner.relational.calc import Project
-from planner.relational.node import Key, RelationalNode, SingleInputNode
+from planner.relational.node import RelationalNode, SameColumnsNode
 from planner.relational.scan import TableScan
-from planner.relational.tracing import Condition
 from planner.relational.trimming import Columns, Pruning, marked
 from planner.relational.wording import join_parts
 from sqlstream.expressions import Expression, InputRef, inputs_of, remap
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Watermark(SingleInputNode):
+class Watermark(SameColumnsNode):
     """WATERMARK FOR `column` AS `expression`; the schema marks the column as ROWTIME."""
 
     column: int
@@ -70,15 +69,6 @@ class Watermark(SingleInputNode):
         fail = lowering.engine.failure(f'rowtime "{field.name}" is null', BOOLEAN)
         is_null = tree.is_null(tree.input_column(self.column))
         return tree.select_all(inputs[0], where=tree.case([(is_null, fail)], tree.boolean(True)))
-
-    def result_keys(self) -> tuple[Key, ...]:
-        return self.input.result_keys()
-
-    def passed(self, conditions: tuple[Condition, ...]) -> list[list[Condition]]:
-        return [[*conditions]]
-
-    def origin(self, column: int) -> tuple[RelationalNode, int] | None:
-        return self.input, column
 
 
 def _marked_source(node: RelationalNode, column: int, time: LogicalType) -> RelationalNode:

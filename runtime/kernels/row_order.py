@@ -63,6 +63,7 @@ class RowOrder:
 
     def sizes(self, keys: Array) -> Array:
         """int64[n]: the number of rows of each key."""
+        self._roots.reserve(int(keys.max(initial=-1)) + 1)
         found: Array = self._links.values[self._roots.values[keys], _SIZE].astype(np.int64)
         return found
 

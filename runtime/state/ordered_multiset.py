@@ -10,6 +10,7 @@ from runtime.kernels.row_order import RowOrder
 from runtime.state.arrays import Array
 from runtime.state.keyed_multiset import KeyedMultiset
 from runtime.state.operator_state import StateScope
+from runtime.state.row_multiset import Arrival
 from runtime.state.snapshot import SavedTables
 from sqlstream.expressions import SortKey
 
@@ -18,7 +19,7 @@ class OrderedMultiset(KeyedMultiset):
     """A KeyedMultiset whose rows have places under their keys: by `order`, then by arrival.
 
     A row has a place from `enter` until `leave`, or until its key is forgotten: the operator calls them as the count of the row
-    comes above zero and falls to it.
+    comes above zero and falls to it. With `is_on_demand` it may leave out keys, for the rows of which `arrange` makes up.
     State: as of KeyedMultiset, and a tree per key, which is made again from the rows and not saved.
     """
 
@@ -32,8 +33,11 @@ class OrderedMultiset(KeyedMultiset):
         *,
         list_length: int,
         ttl_ms: int = 0,
+        arrival: Arrival = Arrival.OF_ENTRY,
+        is_on_demand: bool = False,
     ) -> None:
-        super().__init__(name, schema, keys, scope, list_length=list_length, ttl_ms=ttl_ms)
+        super().__init__(name, schema, keys, scope, list_length=list_length, ttl_ms=ttl_ms, arrival=arrival)
+        self._is_on_demand = is_on_demand
         self.order = RowOrder(self.rows.index, [(k.column, k.is_descending, k.is_nulls_first) for k in order])
 
     def enter(self, row_slots: Array) -> None:
@@ -44,10 +48,15 @@ class OrderedMultiset(KeyedMultiset):
         """Take the places of rows."""
         self.order.remove(self.keys_of(row_slots), row_slots)
 
+    def arrange(self, keys: Array) -> None:
+        """Give places to all rows of keys of which none has one."""
+        _, rows = self.match(keys)
+        self.enter(rows[self.rows.counts[rows] > 0])
+
     def load(self, saved: SavedTables) -> None:
         super().load(saved)
-        rows = self.rows.slots()
-        self.enter(rows[self.rows.counts[rows] > 0])
+        if not self._is_on_demand:
+            self.arrange(self.key_slots())
 
     def nbytes(self) -> int:
         return super().nbytes() + self.order.nbytes

@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from runtime.kernels.growing import GrowingArray
 from runtime.kernels.rank import rank_within
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.order.ordering import sort_indices
 from runtime.operators.rank.rank_changes import RankChanges
 from runtime.state.arrays import Array
 from runtime.state.id_lists import NO_ROW
-from runtime.state.keyed_multiset import KeyedMultiset
+from runtime.state.ordered_multiset import OrderedMultiset
 from runtime.state.row_multiset import Arrival
-from sqlstream.arrow import to_arrow_schema
+from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema
 from sqlstream.errors import UserError
 from sqlstream.specs.rank import RankSpec, Ties
 
@@ -24,13 +25,21 @@ _KEYS_AT_ONCE = 4_096
 """Of so many keys the lists are computed together, each as long as the longest among them."""
 
 
+_MANY_ROWS = 4_096
+"""A key with fewer rows reads them all."""
+_ROWS_READ_FOR_A_PLACE = 50
+"""How many rows of a key are read in the time in which one that comes or goes gets its place."""
+_NEVER = -1
+
+
 class RetractableRank(Operator[RankSpec]):
     """Keeps every row, because the next best row replaces a retracted one in the list of its key.
 
     The cost of a batch is its own rows and the lists of its keys. All rows of a key are read, at most once per batch, only when
-    a row of its full list is retracted and no equally good row of the batch replaces it.
-    State: all rows with their counts, by key, and the list of ids of each key. A row is forgotten when its count is zero, a key
-    with its last row or `state_ttl_ms` after it last received one.
+    a row of its full list is retracted and no equally good row of the batch replaces it. A key of many rows that this happens to
+    again after few changes gets its rows in order, which every later row costs a little, and none reads all rows again.
+    State: all rows with their counts, by key, and the list of ids of each key; not saved, the order of such keys. A row is
+    forgotten when its count is zero, a key with its last row or `state_ttl_ms` after it last received one.
     """
 
     def __init__(self, spec: RankSpec, context: OperatorContext) -> None:
@@ -41,16 +50,22 @@ class RetractableRank(Operator[RankSpec]):
             )
         schema = to_arrow_schema(context.input_schemas[0])
         self._table = context.state.add(
-            KeyedMultiset(
+            OrderedMultiset(
                 "rows",
                 schema,
                 spec.partition_keys,
                 context.state.scope,
+                spec.order,
                 list_length=spec.rank_end,
                 ttl_ms=spec.state_ttl_ms,
                 arrival=_ARRIVALS[spec.ties],
+                is_on_demand=True,
             )
         )
+        # By key the number of rows that had come when all its rows were last read.
+        self._last_read = GrowingArray(np.int64, fill=_NEVER)
+        # Whether a key ever got its rows in order.
+        self._has_order = False
         self._rows = self._table.rows
         self._changes = RankChanges(spec, context)
 
@@ -59,6 +74,7 @@ class RetractableRank(Operator[RankSpec]):
         keys, row_slots = self._table.apply(batch)
         touched = np.unique(keys)
         self._table.writing(touched)
+        self._keep_order(batch, keys, row_slots)
         before = self._table.lists.lists(touched)
         after = self._corrected(touched, before, keys, row_slots, first_sequence)
         self._table.lists.set(touched, after)
@@ -108,15 +124,55 @@ class RetractableRank(Operator[RankSpec]):
             lists[~is_decided] = _widened(best, lists.shape[1])
         return lists
 
+    def _keep_order(self, batch: pa.RecordBatch, keys: Array, row_slots: Array) -> None:
+        """Give and take the places of rows whose keys have their rows in order."""
+        if not self._has_order:
+            return
+        chosen = np.flatnonzero(self._table.order.sizes(keys))
+        signs = np.where(is_accumulate(row_kinds(batch)), 1, -1)[chosen]
+        rows, positions = np.unique(row_slots[chosen], return_inverse=True)
+        after = self._rows.counts[rows]
+        before = after - np.bincount(positions, weights=signs, minlength=len(rows)).astype(np.int64)
+        self._table.enter(rows[(before <= 0) & (after > 0)])
+        self._table.leave(rows[(before > 0) & (after <= 0)])
+
     def _best(self, touched: Array) -> Array:
-        """The lists of these keys from all their rows."""
+        """The lists of these keys from all their rows, or from those in order."""
+        sizes = self._table.order.sizes(touched)
+        is_ordered = sizes > 0
+        if not is_ordered.any():
+            return self._best_of_all(touched)
+        ends = np.minimum(sizes[is_ordered], self.spec.rank_end)
+        positions, rows = self._table.order.between(touched[is_ordered], np.zeros_like(ends), ends)
+        copies = np.clip(self._rows.counts[rows], 0, self.spec.rank_end)
+        parts = [(is_ordered, self._listed(positions, rows, copies, len(ends)))]
+        if not is_ordered.all():
+            parts.append((~is_ordered, self._best_of_all(touched[~is_ordered])))
+        lists = np.full((len(touched), max(p.shape[1] for _, p in parts)), NO_ROW, dtype=np.int64)
+        for of_part, part in parts:
+            lists[of_part, : part.shape[1]] = part
+        return lists
+
+    def _best_of_all(self, touched: Array) -> Array:
         positions, rows = self._table.match(touched)
+        if self.spec.ties is Ties.ANY:
+            self._arrange(touched, np.bincount(positions, minlength=len(touched)))
         is_there = self._rows.counts[rows] > 0
         positions, rows = positions[is_there], rows[is_there]
         if self.spec.ties is not Ties.ANY:
             by_age = self._by_age(rows)
             positions, rows = positions[by_age], rows[by_age]
         return self._listed(*self._sorted(positions, rows), len(touched))
+
+    def _arrange(self, keys: Array, sizes: Array) -> None:
+        """Get the rows of keys in order whose rows are read more often than it costs to keep them so."""
+        self._last_read.reserve(int(keys.max()) + 1)
+        last, now = self._last_read.values[keys], self._rows.next_sequence
+        is_often = (sizes >= _MANY_ROWS) & (last != _NEVER) & ((now - last) * _ROWS_READ_FOR_A_PLACE <= sizes)
+        if is_often.any():
+            self._has_order = True
+            self._table.arrange(keys[is_often])
+        self._last_read.values[keys] = now
 
     def _by_age(self, rows: Array) -> Array:
         """The order in which rows of equal rank follow each other."""

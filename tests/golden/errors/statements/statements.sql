@@ -62,3 +62,5 @@ SET 'state.backend' = 'hashmap'
 SET 'execution.min-idle-state-retention' = '1 h'
 -- instead: SET 'table.exec.state.ttl' = '1 h'
 SET 'table.planner' = 'blink'
+-- instead: SELECT * FROM emp
+TABLE emp

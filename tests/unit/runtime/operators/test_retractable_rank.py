@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from operator_harness import Clock, Collected, ManualClock, Row, feed, operator_context, restore, run_operator
 
 from runtime.operators import make_operator
+from runtime.operators.rank import retractable_rank
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
@@ -108,7 +109,12 @@ ASCENDING = (SortKey(1, False, False),)
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_lists_are_right_after_every_batch_however_their_rows_come_and_go(seed: int) -> None:
+@pytest.mark.parametrize("rows_in_order_from", [retractable_rank._MANY_ROWS, 0, 7])
+def test_lists_are_right_after_every_batch_however_their_rows_come_and_go(
+    seed: int, rows_in_order_from: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retractable_rank, "_MANY_ROWS", rows_in_order_from)
+    monkeypatch.setattr(retractable_rank, "_ROWS_READ_FOR_A_PLACE", 0)
     rng = random.Random(seed)
     spec = RankSpec((0,), ASCENDING, 1, 3, True, is_retracting=True)
     operator, output = make_operator(spec, context_of(spec, RETRACT)), Collected()
@@ -126,6 +132,27 @@ def test_lists_are_right_after_every_batch_however_their_rows_come_and_go(seed: 
                 log.append(("+I", *live[-1]))
         feed(operator, [log] if log else [], output)
         assert seen(spec, output.table()) == reference(spec, live)
+        if rng.random() < 0.1:
+            snapshot = operator.context.state.snapshot()
+            operator = make_operator(spec, context_of(spec, RETRACT))
+            restore(operator, snapshot)
+
+
+def test_a_key_whose_best_rows_go_one_after_the_other_reads_all_its_rows_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spec = RankSpec((0,), ASCENDING, 1, 3, True, is_retracting=True)
+    operator, output = make_operator(spec, context_of(spec, RETRACT)), Collected()
+    live = [("a", n, "x") for n in range(10_000)]
+    feed(operator, [[("+I", *row) for row in live]], output)
+    read: list[int] = []
+    match = operator._table.match  # type: ignore[attr-defined]
+    monkeypatch.setattr(operator._table, "match", lambda keys: (read.append(len(keys)), match(keys))[1])  # type: ignore[attr-defined]
+    for row in live[:20]:
+        feed(operator, [[("-D", *row)]], output)
+    assert seen(spec, output.table()) == reference(spec, live[20:])
+    # Once more to put them in order.
+    assert len(read) == 3
 
 
 @example(
