@@ -102,6 +102,8 @@ def udf(
 
     def decorate(target: Callable[..., Any]) -> UserFunction:
         mode = _mode(target, func_type)
+        if inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target):
+            raise DeclarationError("a generator makes rows, and a scalar function one value: write @udtf")
         if mode is FunctionMode.ARROW and _is_async(target):
             raise DeclarationError("an arrow function cannot be async: leave out func_type or async")
         hints = {} if mode is FunctionMode.ARROW else _hints(target)

@@ -7,6 +7,8 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
+
 from sqlstream import AggregateFunction, udaf, udf, udtf
 
 WAITING = {"now": 0, "most": 0}
@@ -95,6 +97,16 @@ def failing(n: int) -> int:
 @udf(result_type="INT")
 def mistyped(n):
     return 1.5 if n == 2 else n
+
+
+@udf(result_type="VARCHAR(3)")
+def too_long(n):
+    return "ab" if n == 1 else "äbcd"
+
+
+@udf(result_type="VARBINARY(3)", func_type="arrow")
+def too_long_batch(n):
+    return pa.array([b"abcd"] * len(n))
 
 
 @udf(result_type="BIGNUM")

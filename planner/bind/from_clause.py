@@ -32,7 +32,7 @@ from planner.bind.windows import bind_window_tvf
 from planner.dialect import nodes
 from planner.relational.nodes import RelationalNode, Values
 from sqlstream import types as sql
-from sqlstream.errors import Span, UserError
+from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.schema import Schema
 from sqlstream.types import TypeRoot
 
@@ -44,6 +44,7 @@ def bind_from(select: exp.Select, namespace: Namespace, lifetimes: StateTtl) -> 
     clause = select.args.get("from_")
     if clause is None:
         check_hints_used(read_lookup_hints(select), select)
+        _check_join_hints(select, Scope())
         return FromItem(single_row(namespace.span(select)), Scope())
     hints = read_lookup_hints(select)
     refuse_system_time(clause.this, namespace)
@@ -52,7 +53,25 @@ def bind_from(select: exp.Select, namespace: Namespace, lifetimes: StateTtl) -> 
         item = _bind_join(item, join, hints, namespace, lifetimes)
     # Last: a table that does not exist is the reason why a hint finds none.
     check_hints_used(hints, select)
+    _check_join_hints(select, item.scope)
     return item
+
+
+def _check_join_hints(select: exp.Select, scope: Scope) -> None:
+    """UserError SS4003 for a hint on joins that names no table of FROM."""
+    names = {column.qualifier[-1] for column in scope.columns if column.qualifier}
+    # Tables whose columns are left out behind SEMI and ANTI are in no scope.
+    for part in (select.args.get("from_"), *(select.args.get("joins") or ())):
+        for node in nodes.walk_level(part) if part is not None else ():
+            names |= {str(node.alias), str(node.name) if isinstance(node, exp.Table) else ""}
+    for hint, table in nodes.join_hints(select):
+        if table.parts[-1] not in names:
+            raise UserError(
+                "SS4003",
+                f'the hint {hint} names "{table.parts[-1]}", which is no table of this FROM',
+                span=table.span,
+                hint=did_you_mean(table.parts[-1], sorted(names - {""})) or "name the alias of the table",
+            )
 
 
 def _bind_join(

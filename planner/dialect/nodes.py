@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from sqlglot import exp
 
-from planner.dialect.statements import Option
+from planner.dialect.statements import Identifier, Option
 from sqlstream.errors import Span
 from sqlstream.types import LogicalType
 
@@ -212,7 +212,7 @@ class JoinedTables(exp.Expression):
 
 
 class QueryHints(exp.Expression):
-    """The hints of a SELECT; `lookup_hints` and `state_ttl_hints` return them."""
+    """The hints of a SELECT; `lookup_hints`, `state_ttl_hints` and `join_hints` return them."""
 
     arg_types = {}
 
@@ -237,6 +237,13 @@ def state_ttl_hints(select: exp.Expr) -> tuple[Option, ...]:
     """What the STATE_TTL hints of a SELECT say: names of tables, and for how long their rows are kept."""
     hints = select.args.get("hint")
     found: tuple[Option, ...] = () if hints is None else hints.meta_get("state_ttl", ())
+    return found
+
+
+def join_hints(select: exp.Expr) -> tuple[tuple[str, Identifier], ...]:
+    """The hints of a SELECT how its joins are computed: the name of the hint, and a table."""
+    hints = select.args.get("hint")
+    found: tuple[tuple[str, Identifier], ...] = () if hints is None else hints.meta_get("joins", ())
     return found
 
 

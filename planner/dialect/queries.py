@@ -9,7 +9,7 @@ from sqlglot import Token, TokenType, exp
 from planner.dialect.nodes import FunctionCall, OverClause, QueryHints, span_of
 from planner.dialect.options import option_list
 from planner.dialect.relations import JOIN_WORDS, RelationParser
-from planner.dialect.statements import Option
+from planner.dialect.statements import Identifier, Option
 from planner.dialect.strictness import checked
 from planner.dialect.tokens import is_word, span, word
 from sqlstream.errors import Span, UserError
@@ -19,6 +19,7 @@ _CLAUSES = ("where", "group", "having", "windows", "qualify")
 _TAIL = ("order", "limit", "offset", "with_")
 
 _SHARE_HINT = "write QUALIFY PERCENT_RANK() OVER (ORDER BY column) < 0.1 for a tenth of the rows"
+_HINTS = "LOOKUP(…), STATE_TTL(…), join hints such as BROADCAST(t), and OPTIONS(…) behind a table's name"
 _JOIN_HINTS = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "MULTI_JOIN")
 
 
@@ -140,13 +141,16 @@ class QueryParser(RelationParser):
         token = self.advance()
         lookups: list[tuple[Option, ...]] = []
         lifetimes: list[Option] = []
+        joined: list[tuple[str, Identifier]] = []
+        if self.at("*/"):
+            raise self.unexpected("a hint", "remove it; there are " + _HINTS)
         while True:
             if self.accept("LOOKUP"):
                 lookups.append(option_list(self))
             elif self.accept("STATE_TTL"):
                 lifetimes += option_list(self)
-            elif self.accept_any(*_JOIN_HINTS) is not None:
-                self._tables_of_hint()
+            elif (join := self.accept_any(*_JOIN_HINTS)) is not None:
+                joined += [(join, table) for table in self._tables_of_hint()]
             else:
                 raise self._unknown_hint(token)
             # Commas between hints may be left out.
@@ -156,6 +160,7 @@ class QueryParser(RelationParser):
         hints = self.mark(QueryHints(), token.start)
         hints.meta["lookups"] = tuple(lookups)
         hints.meta["state_ttl"] = tuple(lifetimes)
+        hints.meta["joins"] = tuple(joined)
         return hints
 
     def _parse_into(self) -> None:
@@ -205,26 +210,24 @@ class QueryParser(RelationParser):
         is_several = is_row and isinstance(value, FunctionCall) and value.this == "ROW"
         return self.mark(exp.Tuple(expressions=value.expressions if is_several else [value]), start)
 
-    def _tables_of_hint(self) -> None:
-        """Read the tables of a hint how a batch join is computed. A streaming join is computed in one way, so that they say
-        nothing, as in Flink."""
+    def _tables_of_hint(self) -> list[Identifier]:
+        """Read the tables of a hint how a batch join is computed. A streaming join is computed in one way, so that it has no
+        effect, as in Flink; but it must name tables."""
         self.expect("(")
-        while True:
-            self.qualified_name("a table name")
-            if not self.accept(","):
-                break
+        tables = [self.qualified_name("a table name")]
+        while self.accept(","):
+            tables.append(self.qualified_name("a table name"))
         self.expect(")")
+        return tables
 
     def _unknown_hint(self, token: Token) -> UserError:
         name = self.token.text
         while not self.at("*/") and not self.at_end():
             self.advance()
         self.advance()
-        hint = (
-            "remove the hint; there are LOOKUP(…), STATE_TTL(…), join hints such as BROADCAST(t), and OPTIONS(…) behind a table's"
-            " name"
+        return self.refusal(
+            f'the query hint "{name}" is not supported yet', token, f"remove the hint; there are {_HINTS}"
         )
-        return self.refusal(f'the query hint "{name}" is not supported yet', token, hint)
 
     def _select_item(self) -> exp.Expression:
         start = self.token.start

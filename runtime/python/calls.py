@@ -14,7 +14,7 @@ from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.kernel import Datum, Kernel, as_array, null_mask
 from runtime.python.loading import install_hint, load_target, raise_interrupt
 from runtime.python.traceback_text import user_traceback
-from runtime.python.values import arrow_values, python_values, shown
+from runtime.python.values import arrow_values, check_length, python_values, shown
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
@@ -147,6 +147,12 @@ def _by_batch(ref: FunctionRef, target: Callable[..., Any], result: LogicalType)
                 raise _wrong(
                     ref, f"returned an array of {found.type} for {result.with_nullable(True)}", str(error)
                 ) from error
+        try:
+            check_length(found, result)
+        except ValueError as error:
+            raise _wrong(
+                ref, f"returned a value that does not fit {result.with_nullable(True)}", str(error)
+            ) from error
         if not result.nullable and found.null_count:
             raise _wrong(ref, f"returned NULL for {result}")
         return found

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
-from sqlstream.types import INTEGER_ROOTS, LogicalType, TypeRoot
+from sqlstream.types import INTEGER_ROOTS, STRING_ROOTS, LogicalType, TypeRoot
 
 SHOWN_MAX = 200
 """Characters of a value in an error."""
@@ -56,7 +56,22 @@ def _convert(values: Sequence[Any], declared: LogicalType, target: pa.DataType) 
     elif declared.root in _NESTED:
         for value in values:
             _check_integers(value, declared)
-    return pa.array(values, target)
+    found = pa.array(values, target)
+    check_length(found, declared)
+    return found
+
+
+def check_length(found: pa.Array, declared: LogicalType) -> None:
+    """ValueError for texts and bytes that are longer than their type allows."""
+    if declared.root in STRING_ROOTS:
+        lengths = pc.utf8_length(found)
+    elif declared.root in (TypeRoot.BINARY, TypeRoot.VARBINARY):
+        lengths = pc.binary_length(found)
+    else:
+        return
+    longest = pc.max(lengths).as_py() or 0
+    if longest > declared.length:
+        raise ValueError(f"a length of {longest} is more than {declared.length}")
 
 
 _NESTED = (TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.ROW, TypeRoot.MULTISET)

@@ -24,19 +24,19 @@ STATEMENTS_MIN = 500
 
 TABLES = """
 CREATE TABLE emp (id INT, name STRING, dept INT, salary INT, mgr INT, hired DATE)
-  WITH ('connector' = 'filesystem', 'path' = '/nowhere/emp', 'format' = 'json');
+  WITH ('connector' = 'filesystem', 'path' = 'nowhere/emp', 'format' = 'json');
 CREATE TABLE dept (id INT, dname STRING, city STRING)
-  WITH ('connector' = 'filesystem', 'path' = '/nowhere/dept', 'format' = 'json');
+  WITH ('connector' = 'filesystem', 'path' = 'nowhere/dept', 'format' = 'json');
 CREATE TABLE t (k INT, g INT, s STRING)
-  WITH ('connector' = 'filesystem', 'path' = '/nowhere/t', 'format' = 'json');
+  WITH ('connector' = 'filesystem', 'path' = 'nowhere/t', 'format' = 'json');
 CREATE TABLE orders (
   id INT, item STRING, price DECIMAL(10, 2), qty INT, tags ARRAY<STRING>, attrs MAP<STRING, STRING>, ts TIMESTAMP(3),
   p AS PROCTIME(), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND
-) WITH ('connector' = 'filesystem', 'path' = '/nowhere/orders', 'format' = 'json');
+) WITH ('connector' = 'filesystem', 'path' = 'nowhere/orders', 'format' = 'json');
 CREATE TABLE sink (a INT, b BIGINT NOT NULL, s STRING) WITH ('connector' = 'blackhole');
 CREATE TABLE keyed (id INT, n BIGINT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = 'print');
 CREATE TABLE filesink (id INT, s STRING)
-  WITH ('connector' = 'filesystem', 'path' = '/nowhere/out', 'format' = 'json');
+  WITH ('connector' = 'filesystem', 'path' = 'nowhere/out', 'format' = 'json');
 CREATE VIEW v AS SELECT id, name FROM emp;
 """
 
@@ -46,6 +46,12 @@ def clusters() -> Iterator[LocalClusterClient]:
     client = LocalClusterClient()
     yield client
     client.close()
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """UPDATE and DELETE run."""
+    monkeypatch.chdir(tmp_path)
 
 
 def session_of(clusters: LocalClusterClient) -> Session:

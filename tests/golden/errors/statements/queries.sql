@@ -204,3 +204,6 @@ SELECT id::STRNG FROM emp
 SELECT id:: FROM emp
 SELECT name, COUNT(*) FROM emp GROUP BY ALL, name
 SELECT name NOT ILIKE FROM emp
+SELECT /*+ BROADCAST(d) */ name FROM emp
+SELECT /*+ SHUFFLE_HASH(emp, dpt) */ e.name FROM emp e JOIN dept ON e.dept = dept.id
+SELECT /*+ */ name FROM emp

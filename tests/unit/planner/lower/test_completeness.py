@@ -96,7 +96,7 @@ def test_each_aggregate_function_is_lowered_or_refused_with_a_reason(engine: str
 def test_each_node_of_the_relational_plan_is_lowered(engine: str) -> None:
     *_, lower = ENGINES[engine]
     plain = planner()
-    abstract = {nodes.RelationalNode, nodes.SingleInputNode, nodes.TwoInputNode}
+    abstract = {nodes.RelationalNode, nodes.SingleInputNode, nodes.SameColumnsNode, nodes.TwoInputNode}
     refused = {nodes.MatchRecognize, nodes.FromChangelog, nodes.ToChangelog, nodes.LateRows}
     assert QUERIES.keys() | abstract | refused | {nodes.Rank, nodes.Sink} == classes(nodes.RelationalNode)
     for kind, query in QUERIES.items():

@@ -96,6 +96,13 @@ def test_values_are_those_of_python() -> None:
         ("failing", [5, 3], "SS5130", "Python function failing failed for (3): ZeroDivisionError"),
         ("mistyped", [1, 2], "SS5131", "Python function mistyped returned 1.5 (float) for INT"),
         ("too_few", [1, 2], "SS5131", "Python function too_few returned 1 values for 2 rows"),
+        ("too_long", [1, 2], "SS5131", "Python function too_long returned 'äbcd' (str) for VARCHAR(3)"),
+        (
+            "too_long_batch",
+            [1],
+            "SS5131",
+            "Python function too_long_batch returned a value that does not fit VARBINARY(3)",
+        ),
         ("never", [1], "SS5133", "Python function never took longer than 0.02 s"),
     ],
 )

@@ -56,8 +56,11 @@ def test_packages_that_are_missing_or_of_another_version_are_named(task: TaskCon
     ]
 
 
-def test_an_executor_that_may_not_enter_the_directory_of_sockets_says_so(task: TaskContext) -> None:
-    error = launched(needed_packages())["error"]
+def test_an_executor_that_may_not_enter_the_directory_of_sockets_says_so(
+    task: TaskContext, tmp_path: Path
+) -> None:
+    options = msgspec.structs.replace(OPTIONS, job_manager_address=f"unix:{tmp_path}/gone/a")
+    error = launched(needed_packages(), options)["error"]
     assert isinstance(error, dict)
     assert (error["code"], error["reason"]) == ("SS6072", "NO_RESOURCES")
     assert "jobmanager.rpc.address" in error["hint"]
