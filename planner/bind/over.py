@@ -246,7 +246,8 @@ class _OverBinder:
                 hint=f"write {self._usage()} OVER (PARTITION BY key ORDER BY column)",
             )
         if self.over.args.get("frame") is not None:
-            raise UserError("SS3004", f"{self.name}() takes no frame", span=place)
+            hint = f"write {self._usage()} OVER (PARTITION BY key ORDER BY column), in a window without ROWS or RANGE"
+            raise UserError("SS3004", f"{self.name}() takes no frame", span=place, hint=hint)
 
     def _usage(self) -> str:
         return _USAGE.get(self.name, f"{self.name}()")

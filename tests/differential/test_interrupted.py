@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from differential.combined_queries import COMBINED
+from differential.combined_queries import TABLES as COMBINED_TABLES
 from differential.nexmark_batch import BATCH_SQL, COMPARED_COLUMNS, batch_answer
 from differential.random_query import RandomQuery, function_statements
 from differential.test_nexmark import create_tables
@@ -14,7 +16,7 @@ from differential.test_queries import QUERIES, TABLES
 from golden.test_results import RESULTS, SCRIPTS, printed
 from interrupted_connectors import register
 from interrupted_engine import HASHMAP, MAPPED, InterruptedEngine
-from oracle import Differential, assert_same_rows, rows_of
+from oracle import Differential, Engine, Finished, assert_same_rows, rows_of
 
 from runtime.connectors import CONNECTORS, connector
 from runtime.connectors.nexmark_config import NexmarkConfig
@@ -23,7 +25,7 @@ SEED = 7
 CHILDREN = Path(__file__).parents[1] / "children"
 EVENTS = 40_000
 RATE = 1000
-ALWAYS = {"top_n", "q5", "q18"}
+ALWAYS = {"top_n", "q5", "q18", "match_behind_temporal_join"}
 """These run in make test, the others in make test-all."""
 TO_MAPPED = HASHMAP, MAPPED
 TO_HASHMAP = MAPPED, HASHMAP
@@ -107,6 +109,28 @@ def test_a_query_has_the_batch_answer(
     tables = {name: table for name, table in TABLES.items() if name in QUERIES[query]}
     interrupted.pause_ms = 200
     Differential(interrupted)(QUERIES[query], tables, parallelism=3, batch_rows=1)
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+@pytest.mark.parametrize(("query", "backends"), share(sorted(COMBINED)))
+def test_a_job_of_several_kinds_of_state_has_the_rows_of_one_that_runs_through(
+    query: str, backends: tuple[str, str], parallelism: int, interrupted: InterruptedEngine, tmp_path: Path
+) -> None:
+    interrupted.backends = backends
+    interrupted.pause_ms = 20
+
+    def run(engine: Engine, parallelism: int, batch_rows: int) -> Finished:
+        engine.configure(parallelism, batch_rows)
+        for name, (columns, rows) in COMBINED_TABLES.items():
+            engine.create(name, columns, rows, files=2 if name == "bids" else 1)
+        (finished,) = engine.run(COMBINED[query])
+        return finished
+
+    through = Engine(tmp_path)
+    wanted = rows_of(run(through, 1, 100).table)
+    through.close()
+    assert len(wanted) > 3
+    assert_same_rows(rows_of(run(interrupted, parallelism, 7).table), wanted)
 
 
 @pytest.mark.slow

@@ -207,3 +207,5 @@ SELECT name NOT ILIKE FROM emp
 SELECT /*+ BROADCAST(d) */ name FROM emp
 SELECT /*+ SHUFFLE_HASH(emp, dpt) */ e.name FROM emp e JOIN dept ON e.dept = dept.id
 SELECT /*+ */ name FROM emp
+SELECT LAG(salary) OVER (PARTITION BY dept ORDER BY orders.ts ROWS 5 PRECEDING) FROM emp, orders
+-- instead: SELECT LAG(salary) OVER (PARTITION BY dept ORDER BY orders.ts) FROM emp, orders

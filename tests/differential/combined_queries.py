@@ -1,0 +1,100 @@
+"""Queries of several kinds of state in one job, for which no other engine has an answer, and tables in which no row is late."""
+
+from __future__ import annotations
+
+import random
+
+from oracle import ChangedRows, Row, Tables
+
+ROWS = 600
+CHANGES = 500
+STEP_S = 0.7
+"""Between two rows."""
+
+
+def _at(seconds: float) -> str:
+    return f"2024-01-01 00:{int(seconds) // 60:02d}:{seconds % 60:06.3f}"
+
+
+def _changes(fate: random.Random) -> ChangedRows:
+    """Rows that come and go again within a time that the watermark waits."""
+    made: list[Row] = []
+    there: dict[int, tuple[int, Row]] = {}
+    for place in range(CHANGES):
+        key = fate.randrange(60)
+        born, row = there.get(key, (place, ()))
+        if row and place - born <= 110:
+            if fate.random() < 0.6:
+                del there[key]
+                made.append(("-D", *row))
+            continue
+        row = (key, fate.randrange(100), f"g{key % 4}", _at(place * STEP_S))
+        there[key] = place, row
+        made.append(("+I", *row))
+    return ChangedRows(made, "retract")
+
+
+def _tables() -> Tables:
+    fate = random.Random(5)
+    bids: list[Row] = [
+        (i, f"c{fate.randrange(6)}", fate.randrange(100), fate.choice("ABC"), _at(i * STEP_S + fate.random()))
+        for i in range(ROWS)
+    ]
+    times = sorted(_at(fate.random() * 400) for _ in range(60))
+    rates: list[Row] = [(fate.choice("ABC"), fate.randrange(1, 9), time) for time in times]
+    return {
+        "bids": (
+            "id INT, who STRING, amount INT, currency STRING, ts TIMESTAMP(3),"
+            " WATERMARK FOR ts AS ts - INTERVAL '2' SECOND",
+            bids,
+        ),
+        "rates": (
+            "currency STRING, rate INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND,"
+            " PRIMARY KEY (currency) NOT ENFORCED",
+            rates,
+        ),
+        "changes": (
+            "k INT, v INT, g STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '100' SECOND",
+            _changes(fate),
+        ),
+    }
+
+
+TABLES = _tables()
+
+_CONVERTED = (
+    "(SELECT b.id, b.who, b.amount * r.rate AS v, b.ts AS ts FROM bids b"
+    " JOIN rates FOR SYSTEM_TIME AS OF b.ts AS r ON b.currency = r.currency)"
+)
+
+COMBINED: dict[str, str] = {
+    "match_behind_temporal_join": f"""
+        SELECT * FROM {_CONVERTED} MATCH_RECOGNIZE (
+          PARTITION BY who ORDER BY ts
+          MEASURES A.id AS a, LAST(B.id) AS b, C.v AS v, COUNT(B.id) AS n
+          ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW
+          PATTERN (A B+ C) DEFINE B AS B.v < A.v, C AS C.v >= A.v)""",
+    "over_behind_temporal_join": f"""
+        SELECT id, who, SUM(v) OVER (PARTITION BY who ORDER BY ts ROWS 5 PRECEDING) AS s,
+          LAG(v, 2) OVER (PARTITION BY who ORDER BY ts) AS l
+        FROM {_CONVERTED}""",
+    "window_top_n_of_changes": """
+        SELECT * FROM (
+          SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY s DESC, g) AS n FROM (
+            SELECT window_start, window_end, g, SUM(v) AS s
+            FROM TABLE(TUMBLE(TABLE changes, DESCRIPTOR(ts), INTERVAL '30' SECOND))
+            GROUP BY window_start, window_end, g)
+        ) WHERE n <= 2""",
+    "sessions_of_changes": """
+        SELECT window_start, window_end, g, COUNT(*) AS c, SUM(v) AS s
+        FROM TABLE(SESSION(TABLE changes PARTITION BY g, DESCRIPTOR(ts), INTERVAL '4' SECOND))
+        GROUP BY window_start, window_end, g""",
+    "over_of_changes": """
+        SELECT k, g, v, SUM(v) OVER (PARTITION BY g ORDER BY v, k) AS s, RANK() OVER (PARTITION BY g ORDER BY v) AS r,
+          SUM(v) OVER (PARTITION BY g ORDER BY v, k ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS w
+        FROM changes""",
+    "aggregates_of_changes": """
+        SELECT g, FIRST_VALUE(v) AS f, LAST_VALUE(v) AS l, MIN(v) AS m, COUNT(DISTINCT v) AS d FROM changes GROUP BY g""",
+    "subqueries_of_changes": """
+        SELECT id, amount NOT IN (SELECT v FROM changes) AS x, EXISTS (SELECT 1 FROM changes WHERE v = amount) AS e FROM bids""",
+}
