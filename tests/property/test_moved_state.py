@@ -468,6 +468,12 @@ def test_a_job_with_several_checkpoints_at_once_commits_the_rows_of_one_that_is_
     assert figures["begun beside another"], figures
 
 
+def test_rows_that_are_emitted_at_the_end_are_in_a_checkpoint_that_is_still_being_written(
+    tmp_path: Path,
+) -> None:
+    check_killed("ranks of retracted rows", 25, tmp_path, concurrent_max=3)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", QUERIES)

@@ -62,8 +62,7 @@ class OverAtEnd(Operator[OverSpec]):
         rows = self._rows.rows
         batch = rows.rows()
         if len(slots := rows.slots()):
-            rows.counts[slots] = 0
-            self._rows.sweep(slots)
+            self._rows.forget(slots)
         return batch
 
     def _emit(self, batch: pa.RecordBatch, output: Output) -> None:
