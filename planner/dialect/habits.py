@@ -25,7 +25,7 @@ _ZONE = (
     " TO_TIMESTAMP(CONVERT_TZ(DATE_FORMAT(ts, 'yyyy-MM-dd HH:mm:ss'), 'UTC', 'Europe/Rome'))"
 )
 SAMPLE = "write WHERE RAND() < 0.1 for a tenth of the rows, or ORDER BY RAND() LIMIT 10 for ten"
-_SHARE = "write QUALIFY PERCENT_RANK() OVER (ORDER BY column) < 0.1 for a tenth of the rows"
+SHARE = "write QUALIFY PERCENT_RANK() OVER (ORDER BY column) < 0.1 for a tenth of the rows"
 _PATTERNS = "write LIKE for each pattern, with OR (ANY) or AND (ALL) between them"
 _CONNECTOR = "say where the rows are by WITH ('connector' = '…', …)"
 
@@ -188,7 +188,7 @@ def _end_hint(tokens: Tokens, text: str, two: str, previous: str) -> str:
     before = _before(tokens, 1)
     is_number = before is not None and before.token_type is TokenType.NUMBER
     if is_number and previous_word(tokens) in ("LIMIT", "OFFSET"):
-        return _SHARE if text in ("%", "PERCENT") else "write a whole number of rows, such as 10"
+        return SHARE if text in ("%", "PERCENT") else "write a whole number of rows, such as 10"
     if text == "NOT" and previous == "IF":
         return "write IF NOT EXISTS"
     if text in ("LIKE", "ILIKE", "SIMILAR") and previous == "*":
@@ -230,14 +230,6 @@ def _place_hint(tokens: Tokens, text: str, two: str, expected: str, previous: st
         return _PATTERNS
     if previous == "COLUMNS" or (text == "*" and open_parenthesis(tokens).upper() == "COLUMNS("):
         return "write the columns, or * EXCLUDE (column, …); a call is written for each column"
-    if text == "UNNEST" and previous == "IN":
-        return "write value = ANY(array)"
-    if (
-        previous == "IN"
-        and expected == '"("'
-        and tokens.peek(0).token_type in (TokenType.VAR, TokenType.IDENTIFIER)
-    ):
-        return f"write = ANY({tokens.source(tokens.peek(0).start, tokens.peek(0).end + 1)}) for an array, or IN (1, 2)"
     if text == "TABLE" and tokens.peek(1).token_type in (TokenType.VAR, TokenType.IDENTIFIER):
         name = tokens.source(tokens.peek(1).start, tokens.peek(1).end + 1)
         return f"write SELECT * FROM {name}" if expected in ("a statement", "a query") else "leave TABLE out"

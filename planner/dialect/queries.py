@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from sqlglot import Token, TokenType, exp
 
+from planner.dialect.habits import SHARE
 from planner.dialect.nodes import FunctionCall, OverClause, QueryHints, span_of
 from planner.dialect.options import option_list
 from planner.dialect.relations import JOIN_WORDS, RelationParser
@@ -18,7 +19,6 @@ _QUERY_WORDS = ("SELECT", "VALUES", "(")
 _CLAUSES = ("where", "group", "having", "windows", "qualify")
 _TAIL = ("order", "limit", "offset", "with_")
 
-_SHARE_HINT = "write QUALIFY PERCENT_RANK() OVER (ORDER BY column) < 0.1 for a tenth of the rows"
 _HINTS = "LOOKUP(…), STATE_TTL(…), join hints such as BROADCAST(t), and OPTIONS(…) behind a table's name"
 _JOIN_HINTS = ("BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "MULTI_JOIN")
 
@@ -366,7 +366,7 @@ class QueryParser(RelationParser):
         if not self.at_any("ROW", "ROWS"):
             count = self._count()
         if self.accept_any("ROW", "ROWS") is None:
-            raise self.unexpected("ROWS", _SHARE_HINT if self.at("PERCENT") else "")
+            raise self.unexpected("ROWS", SHARE if self.at("PERCENT") else "")
         self.expect("ONLY")
         body.set("limit", self.mark(exp.Limit(expression=count), start))
 
