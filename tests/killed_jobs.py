@@ -19,6 +19,7 @@ from moved_jobs import Deployment, Script, States, Tape, at_backend, at_parallel
 from simulated_tasks import SimulatedExchange, SimulatedTask
 
 from runtime.checkpoint.checkpoint_files import checkpoint_files
+from runtime.jobmanager.checkpoints.task_share import share_of
 from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport, CheckpointTaken
 from runtime.taskmanager.checkpoints.task_checkpoints import ALIGNED_TIMEOUT, CONCURRENT_MAX, UNALIGNED
 from runtime.taskmanager.events import CheckpointMessage, TaskStateChanged
@@ -124,7 +125,11 @@ class KilledDeployment(Deployment):
             return {}
         id = task.vertex.id
         states, is_finished = completed.states[id], all(completed.finished[id])
-        restore = TaskRestore(completed.checkpoint_id, completed.directory, states, is_finished)
+        has_in_flight = any(state.in_flight for of_vertex in completed.states.values() for state in of_vertex)
+        restore = TaskRestore(
+            completed.checkpoint_id, completed.directory, states, is_finished, has_in_flight
+        )
+        restore = share_of(restore, task.vertex, task.subtask)
         saved = [state.splits for state in states if state.splits is not None]
         if not saved:
             return {"restore": restore}

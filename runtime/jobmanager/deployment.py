@@ -68,7 +68,7 @@ class Deployment:
         if self.restored is None:
             return None
         restore = self.restored.restore_of(subtask.vertex.id, subtask.subtask)
-        return share_of(restore, subtask) if restore is not None else None
+        return share_of(restore, subtask.vertex, subtask.subtask) if restore is not None else None
 
 
 def describe_tasks(

@@ -226,7 +226,10 @@ class TaskOpening:
         task, vertex = self._descriptor, self._descriptor.vertex
         files = self._surroundings.state_files(restore.directory, task.config)
         reader = StateReader(files, restore, self._copies_read(), self._surroundings.state_figures)
-        key_groups = key_groups_of(task.subtask, vertex.parallelism, vertex.max_parallelism)
+        # Rows that may be in any subtask are saved under key groups of all of them.
+        parallelism = 1 if restore.has_in_flight else vertex.parallelism
+        subtask = 0 if restore.has_in_flight else task.subtask
+        key_groups = key_groups_of(subtask, parallelism, vertex.max_parallelism)
         for node in self._chain.nodes:
             saved = reader.operator(node.chained.id, key_groups)
             if saved is not None:

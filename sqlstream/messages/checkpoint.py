@@ -108,9 +108,11 @@ class TaskRestore(msgspec.Struct, frozen=True):
 
     `states` are those of all subtasks that the vertex had, in their order, as far as the attempt needs them: it loads the key
     groups of its own from each, and the whole of their shared tables. `is_finished`: its subtask had finished, and only passes on
-    the end of its input."""
+    the end of its input. `has_in_flight`: items were under way in channels of the job, so that its subtasks had come to different
+    places in event time, and each loads all that it has saved itself and nothing of the others."""
 
     checkpoint_id: int
     directory: str
     states: tuple[SubtaskState, ...]
     is_finished: bool = False
+    has_in_flight: bool = False

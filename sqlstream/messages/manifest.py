@@ -82,6 +82,11 @@ class CheckpointManifest(msgspec.Struct, frozen=True):
     config: dict[str, str] = {}
     version: int = MANIFEST_VERSION
 
+    @property
+    def has_in_flight(self) -> bool:
+        """Whether items that were sent had not arrived: then the state behind them is not that of the manifest alone."""
+        return any(state.in_flight for vertex in self.vertices for state in vertex.subtasks)
+
     def paths(self) -> frozenset[str]:
         """The files of state that it refers to."""
         return paths_of(state for vertex in self.vertices for state in vertex.subtasks)

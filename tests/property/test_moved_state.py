@@ -468,6 +468,22 @@ def test_a_job_with_several_checkpoints_at_once_commits_the_rows_of_one_that_is_
     assert figures["begun beside another"], figures
 
 
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [
+        ("aggregate of a user, by window", 12),
+        ("aggregate of a user, by window", 21),
+        ("broadcast window join", 33),
+        ("broadcast interval join", 9),
+        ("broadcast interval join", 24),
+    ],
+)
+def test_subtasks_that_had_come_to_different_places_in_event_time_go_on_from_their_own(
+    name: str, seed: int, tmp_path: Path
+) -> None:
+    check_killed(name, seed, tmp_path, is_unaligned=True, aligned_timeout_ms=20 * (seed % 4))
+
+
 def test_rows_that_are_emitted_at_the_end_are_in_a_checkpoint_that_is_still_being_written(
     tmp_path: Path,
 ) -> None:

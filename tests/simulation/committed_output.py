@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from simulated_story import checkpoint
 from simulated_tasks import Disk, Row, all_rows
-from simulation.consistent_cuts import has_in_flight, output_behind, read_rows
+from simulation.consistent_cuts import output_behind, read_rows
 
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
@@ -95,7 +95,7 @@ class CommittedOutput:
         newest = self.newest(job_id)
         if self.newest_begun(job_id) > newest:
             return  # Some files of the next commit may be visible: it has failed, and is repeated after this one.
-        if newest not in (0, LAST_CHECKPOINT_ID) and has_in_flight(self.manifest(job_id, newest)):
+        if newest not in (0, LAST_CHECKPOINT_ID) and self.manifest(job_id, newest).has_in_flight:
             return
         found, wanted = self._disk.changes(job_id), self._at(self.jobs[job_id], newest)
         assert found == wanted, f"behind {checkpoint(newest)} {job_id} shows {_difference(found, wanted)}"

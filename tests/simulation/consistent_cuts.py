@@ -40,15 +40,10 @@ def output_behind(job: JobGraph, read: dict[int, int]) -> dict[Row, int]:
     return dict(Counter(rows_behind(job, read)))
 
 
-def has_in_flight(manifest: CheckpointManifest) -> bool:
-    """Whether rows that were read had not arrived: then the state behind them is not that of the manifest alone."""
-    return any(state.in_flight for v in manifest.vertices for state in v.subtasks)
-
-
 def check_state(job: JobGraph, manifest: CheckpointManifest, files: Files, directory: str) -> None:
     """The saved counts are those of the rows that were read."""
     counting = count_vertex(job)
-    if counting is None or has_in_flight(manifest):
+    if counting is None or manifest.has_in_flight:
         return
     saved = next(v for v in manifest.vertices if v.vertex_id == counting.id)
     restore = TaskRestore(manifest.checkpoint_id, directory, saved.subtasks)
@@ -68,7 +63,7 @@ def check_state(job: JobGraph, manifest: CheckpointManifest, files: Files, direc
 def check_restored(job: JobGraph, manifest: CheckpointManifest, chain: OperatorChain) -> None:
     """What a task has loaded is of the checkpoint that it goes on from."""
     counting = count_vertex(job)
-    if counting is None or has_in_flight(manifest):
+    if counting is None or manifest.has_in_flight:
         return
     wanted = counts(job, read_rows(job, manifest))
     for node in chain.nodes:

@@ -46,7 +46,13 @@ class CompletedCheckpoint:
         vertex = self.vertices.get(vertex_id)
         if vertex is None:
             return None
-        return TaskRestore(self.checkpoint_id, self.directory, vertex.states, vertex.finished[subtask])
+        return TaskRestore(
+            self.checkpoint_id,
+            self.directory,
+            vertex.states,
+            vertex.finished[subtask],
+            self.manifest.has_in_flight,
+        )
 
     def positions_of(self, vertex_id: str, subtask: int) -> Positions | None:
         vertex = self.vertices.get(vertex_id)

@@ -141,7 +141,7 @@ def _check_key_groups(vertex: JobVertex, saved: Iterable[VertexState], path: str
 
 def _check_in_flight(manifest: CheckpointManifest, job: JobGraph, path: str) -> None:
     """Items in flight belong to channels, which are there again only between the same subtasks of the same vertices."""
-    if not any(state.in_flight for v in manifest.vertices for state in v.subtasks):
+    if not manifest.has_in_flight:
         return
     saved = [(v.parallelism, [o.uid for o in v.operators]) for v in manifest.vertices]
     if saved != [(v.parallelism, [o.uid for o in v.operators]) for v in job.vertices]:

@@ -4,30 +4,38 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from runtime.jobmanager.execution_graph import ExecutionVertex
+from sqlstream.graph.job_graph import JobVertex
 from sqlstream.graph.key_groups import key_groups_of
 from sqlstream.messages.checkpoint import SavedOperator, SubtaskState, TableState, TaskRestore
 from sqlstream.specs import ValuesSpec
 
 
-def share_of(restore: TaskRestore, subtask: ExecutionVertex) -> TaskRestore:
+def share_of(restore: TaskRestore, vertex: JobVertex, subtask: int) -> TaskRestore:
     """The same with only those segments that may have key groups of the subtask, shared tables, and the items that were in flight
-    to and from it; an attempt that only passes on the end of its input loads nothing."""
+    to and from it; an attempt that only passes on the end of its input loads nothing. Where items were in flight, only what it
+    has saved itself."""
     if restore.is_finished:
         return replace(restore, states=())
-    vertex = subtask.vertex
-    key_groups = key_groups_of(subtask.subtask, vertex.parallelism, vertex.max_parallelism)
+    key_groups = key_groups_of(subtask, vertex.parallelism, vertex.max_parallelism)
     # Rows that are part of the statement have no splits that could be assigned: each reader leaves out what any has read.
     needs_splits = isinstance(vertex.operators[0].spec, ValuesSpec)
     states = tuple(
         SubtaskState(
-            operators=tuple(_operator(o, key_groups) for o in state.operators),
+            operators=_operators(state, key_groups, is_own=n == subtask, has_in_flight=restore.has_in_flight),
             splits=state.splits if needs_splits else None,
-            in_flight=state.in_flight if n == subtask.subtask else (),
+            in_flight=state.in_flight if n == subtask else (),
         )
         for n, state in enumerate(restore.states)
     )
     return replace(restore, states=states)
+
+
+def _operators(
+    state: SubtaskState, key_groups: range, *, is_own: bool, has_in_flight: bool
+) -> tuple[SavedOperator, ...]:
+    if has_in_flight:
+        return state.operators if is_own else ()
+    return tuple(_operator(o, key_groups) for o in state.operators)
 
 
 def _operator(operator: SavedOperator, key_groups: range) -> SavedOperator:

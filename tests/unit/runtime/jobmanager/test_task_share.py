@@ -54,7 +54,7 @@ def test_each_task_gets_its_key_groups_all_shared_tables_and_its_own_items_in_fl
     make_job: MakeJob,
 ) -> None:
     restore = TaskRestore(1, "/chk", (of_old(0, 0, 63), of_old(1, 64, 127)))
-    shares = [share_of(restore, s) for s in subtasks(make_job("j", 2, 1))]
+    shares = [share_of(restore, s.vertex, s.subtask) for s in subtasks(make_job("j", 2, 1))]
     assert [loaded(share, "t") for share in shares] == [
         [["shared/keyed0-1.arrow"], []],
         [[], ["shared/keyed1-1.arrow"]],
@@ -69,9 +69,21 @@ def test_at_another_parallelism_a_task_gets_all_that_its_key_groups_are_spread_o
     make_job: MakeJob,
 ) -> None:
     restore = TaskRestore(1, "/chk", (of_old(0, 0, 63), of_old(1, 64, 127)))
-    shares = [share_of(restore, s) for s in subtasks(make_job("j", 3, 1))]
+    shares = [share_of(restore, s.vertex, s.subtask) for s in subtasks(make_job("j", 3, 1))]
     found = [[bool(paths) for paths in loaded(share, "t")] for share in shares]
     assert found == [[True, False], [True, True], [False, True]]
+
+
+def test_where_items_were_in_flight_a_task_gets_all_that_its_subtask_has_saved_and_nothing_of_others(
+    make_job: MakeJob,
+) -> None:
+    states = (of_old(0, 0, 127), of_old(1, 0, 127))
+    restore = TaskRestore(1, "/chk", states, has_in_flight=True)
+    shares = [share_of(restore, s.vertex, s.subtask) for s in subtasks(make_job("j", 2, 1))]
+    assert [[state.operators for state in share.states] for share in shares] == [
+        [states[0].operators, ()],
+        [(), states[1].operators],
+    ]
 
 
 def test_readers_of_the_statements_own_rows_learn_what_all_have_read(make_job: MakeJob) -> None:
@@ -80,10 +92,10 @@ def test_readers_of_the_statements_own_rows_learn_what_all_have_read(make_job: M
     values = replace(source.operators[0], spec=ValuesSpec(()))
     job = replace(job, vertices=(replace(source, operators=(values,)), *job.vertices[1:]))
     restore = TaskRestore(1, "/chk", (of_old(0, 0, 63), of_old(1, 64, 127)))
-    assert [s.splits for s in share_of(restore, subtasks(job)[1]).states] == [READ, READ]
+    assert [s.splits for s in share_of(restore, job.vertices[0], 1).states] == [READ, READ]
 
 
 @pytest.mark.parametrize("is_finished", [True, False])
 def test_a_task_that_had_finished_loads_nothing(make_job: MakeJob, is_finished: bool) -> None:
     restore = TaskRestore(1, "/chk", (of_old(0, 0, 127),), is_finished)
-    assert bool(share_of(restore, subtasks(make_job("j", 1, 1))[0]).states) is not is_finished
+    assert bool(share_of(restore, make_job("j", 1, 1).vertices[0], 0).states) is not is_finished
