@@ -1,5 +1,5 @@
-"""The few machine operations that kernels share: 128-bit multiply, unaligned loads, a search for a byte, prefetch, byte compare
-and the mixers.
+"""The few machine operations that kernels share: 128-bit multiply, unaligned loads, a search for a byte, prefetch, the mixers,
+and the comparison of bytes and of values.
 
 The only file that other kernel files may inline from (see the package's docstring). Functions here carry no
 signature: they compile as part of their callers and are cached with them. Addresses are int64; loads are
@@ -25,9 +25,11 @@ NULL_HASH = np.uint64(0x5D3C8A91E6F40B27)
 
 #: Marks a long value's place in an arena, so that no stored word equals the address of a value in a batch.
 IN_ARENA = np.uint64(1 << 63)
+#: How the values of a column are compared (see `compared_values`).
+INTEGER_ORDER, FLOAT_ORDER, DECIMAL_ORDER, BYTES_ORDER = 0, 1, 2, 3
 
 _S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
-_ONE = np.uint64(1)
+_SIGN = np.uint64(1 << 63)
 _VECTOR_BYTES = 64
 
 
@@ -235,3 +237,44 @@ def is_same_row(left, right, arena, payloads, width):  # type: ignore[no-untyped
             if length <= 8 or not equal_bytes(np.int64(a), place, length):
                 return False
     return True
+
+
+@inlined
+def _signed(x, y):  # type: ignore[no-untyped-def]
+    return 0 if x == y else (-1 if x < y else 1)
+
+
+@inlined
+def _bytes_at(value, arena):  # type: ignore[no-untyped-def]
+    """The address of a value's bytes: at most eight are in the row."""
+    if np.int64(load_64(value)) <= 8:
+        return value + 8
+    return arena + np.int64(load_64(value + 8) & ~IN_ARENA)
+
+
+@inlined
+def _compared_bytes(left, left_length, right, right_length):  # type: ignore[no-untyped-def]
+    shorter = min(left_length, right_length)
+    for at in range(shorter):
+        x, y = load_8(left + at), load_8(right + at)
+        if x != y:
+            return -1 if x < y else 1
+    return _signed(left_length, right_length)
+
+
+@inlined
+def compared_values(left, right, arena, order):  # type: ignore[no-untyped-def]
+    """Negative, 0 or positive: the order of the values at two addresses, each as a row of words has it; `order` is that of their
+    column. NaN is greater than every number."""
+    x, y = load_64(left), load_64(right)
+    if order == INTEGER_ORDER:
+        return _signed(np.int64(x), np.int64(y))
+    if order == FLOAT_ORDER:
+        # The bits of a positive double are in its order, those of a negative one in reverse; the one NaN is above infinity.
+        x = ~x if x & _SIGN else x | _SIGN
+        y = ~y if y & _SIGN else y | _SIGN
+        return 0 if x == y else (-1 if x < y else 1)
+    if order == DECIMAL_ORDER:
+        high = _signed(np.int64(load_64(left + 8)), np.int64(load_64(right + 8)))
+        return high if high != 0 else (0 if x == y else (-1 if x < y else 1))
+    return _compared_bytes(_bytes_at(left, arena), np.int64(x), _bytes_at(right, arena), np.int64(y))

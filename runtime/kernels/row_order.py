@@ -6,20 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from runtime.kernels.growing import GrowingArray
 from runtime.kernels.index import KeyIndex
-from runtime.kernels.intrinsics import IN_ARENA, NULL_HASH, load_8, load_64, mix
-from runtime.kernels.words import is_bytes_type
+from runtime.kernels.intrinsics import NULL_HASH, compared_values, load_64, mix
+from runtime.kernels.words import order_of
 from runtime.native.kernel import inlined, kernel
 
 _LEFT, _RIGHT, _PARENT, _SIZE = 0, 1, 2, 3
 _PLACE, _KIND, _NULL_BIT, _DESCENDING, _NULLS_FIRST = 0, 1, 2, 3, 4
-_INTEGER, _FLOAT, _DECIMAL, _BYTES = 0, 1, 2, 3
 _SINGLE = -1
 """As the bit of NULL: a row of one word has none, its hash tells."""
-_SIGN = np.uint64(1 << 63)
 _ONE = np.uint64(1)
 
 Array = np.ndarray[Any, Any]
@@ -99,63 +96,12 @@ class RowOrder:
         rows, arena, order = self._index.stored(0)[0], self._index.stored(0)[1], []
         is_single = rows.shape[1] == 2
         for column, is_descending, is_nulls_first in self._order:
-            kind = _kind_of(self._index.types[column])
+            kind = order_of(self._index.types[column])
             null_bit = _SINGLE if is_single else column
             order.append(
                 (self._index.stored(column)[2], kind, null_bit, int(is_descending), int(is_nulls_first))
             )
         return rows, arena, np.array(order, dtype=np.int64).reshape(-1, 5)
-
-
-def _kind_of(value_type: pa.DataType) -> int:
-    if is_bytes_type(value_type):
-        return _BYTES
-    if pa.types.is_decimal(value_type):
-        return _DECIMAL
-    return _FLOAT if pa.types.is_floating(value_type) else _INTEGER
-
-
-# The comparison is that of value_heaps.py: kernels share no code but that of intrinsics.py.
-
-
-@inlined
-def _signed(x, y):  # type: ignore[no-untyped-def]
-    return 0 if x == y else (-1 if x < y else 1)
-
-
-@inlined
-def _bytes_at(value, arena):  # type: ignore[no-untyped-def]
-    """The address of a value's bytes: at most eight are in the row."""
-    if np.int64(load_64(value)) <= 8:
-        return value + 8
-    return arena + np.int64(load_64(value + 8) & ~IN_ARENA)
-
-
-@inlined
-def _compared_bytes(left, left_length, right, right_length):  # type: ignore[no-untyped-def]
-    shorter = min(left_length, right_length)
-    for at in range(shorter):
-        x, y = load_8(left + at), load_8(right + at)
-        if x != y:
-            return -1 if x < y else 1
-    return _signed(left_length, right_length)
-
-
-@inlined
-def _compared_values(a, b, arena, kind):  # type: ignore[no-untyped-def]
-    """Negative, 0 or positive: the order of the values at two addresses, each as a row of words has it."""
-    x, y = load_64(a), load_64(b)
-    if kind == _INTEGER:
-        return _signed(np.int64(x), np.int64(y))
-    if kind == _FLOAT:
-        # The bits of a positive double are in its order, those of a negative one in reverse; the one NaN is above infinity.
-        x = ~x if x & _SIGN else x | _SIGN
-        y = ~y if y & _SIGN else y | _SIGN
-        return 0 if x == y else (-1 if x < y else 1)
-    if kind == _DECIMAL:
-        high = _signed(np.int64(load_64(a + 8)), np.int64(load_64(b + 8)))
-        return high if high != 0 else (0 if x == y else (-1 if x < y else 1))
-    return _compared_bytes(_bytes_at(a, arena), np.int64(x), _bytes_at(b, arena), np.int64(y))
 
 
 @inlined
@@ -176,7 +122,7 @@ def _compared(stored, stride, arena, order, one, other):  # type: ignore[no-unty
                 continue
             return -1 if a_null == (order[k, _NULLS_FIRST] != 0) else 1
         at = order[k, _PLACE] * 8
-        found = _compared_values(a + at, b + at, arena, order[k, _KIND])
+        found = compared_values(a + at, b + at, arena, order[k, _KIND])
         if found != 0:
             return -found if order[k, _DESCENDING] else found
     return 0

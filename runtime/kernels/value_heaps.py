@@ -6,17 +6,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from runtime.kernels.growing import GrowingArray
 from runtime.kernels.index import KeyIndex
-from runtime.kernels.intrinsics import IN_ARENA, load_8, load_64
-from runtime.kernels.words import is_bytes_type
+from runtime.kernels.intrinsics import compared_values
+from runtime.kernels.words import order_of
 from runtime.native.kernel import inlined, kernel
 
 _CHILD, _NEXT, _BEFORE = 0, 1, 2
-_INTEGER, _FLOAT, _DECIMAL, _BYTES = 0, 1, 2, 3
-_SIGN = np.uint64(1 << 63)
 
 Array = np.ndarray[Any, Any]
 
@@ -31,7 +28,7 @@ class ValueHeaps:
 
     def __init__(self, index: KeyIndex, number: int, *, is_min: bool) -> None:
         self._index, self._number, self._is_min = index, number, is_min
-        self._kind = _kind_of(index.types[number])
+        self._kind = order_of(index.types[number])
         # -1: no entry.
         self._roots = GrowingArray(np.int32, fill=-1)
         self._links = GrowingArray(np.int32, 3, fill=-1)
@@ -72,14 +69,6 @@ class ValueHeaps:
         )  # fmt: skip
 
 
-def _kind_of(value_type: pa.DataType) -> int:
-    if is_bytes_type(value_type):
-        return _BYTES
-    if pa.types.is_decimal(value_type):
-        return _DECIMAL
-    return _FLOAT if pa.types.is_floating(value_type) else _INTEGER
-
-
 @inlined
 def _adopt(links, parent, child):  # type: ignore[no-untyped-def]
     """Make a heap the first child of another."""
@@ -92,50 +81,10 @@ def _adopt(links, parent, child):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _signed(x, y):  # type: ignore[no-untyped-def]
-    return 0 if x == y else (-1 if x < y else 1)
-
-
-@inlined
-def _bytes_at(value, arena):  # type: ignore[no-untyped-def]
-    """The address of a value's bytes: at most eight are in the row."""
-    if np.int64(load_64(value)) <= 8:
-        return value + 8
-    return arena + np.int64(load_64(value + 8) & ~IN_ARENA)
-
-
-@inlined
-def _compared_bytes(left, left_length, right, right_length):  # type: ignore[no-untyped-def]
-    shorter = min(left_length, right_length)
-    for at in range(shorter):
-        x, y = load_8(left + at), load_8(right + at)
-        if x != y:
-            return -1 if x < y else 1
-    return _signed(left_length, right_length)
-
-
-@inlined
-def _compared(a, b, arena, kind):  # type: ignore[no-untyped-def]
-    """Negative, 0 or positive: the order of the values at two addresses, each as a row of words has it."""
-    x, y = load_64(a), load_64(b)
-    if kind == _INTEGER:
-        return _signed(np.int64(x), np.int64(y))
-    if kind == _FLOAT:
-        # The bits of a positive double are in its order, those of a negative one in reverse; the one NaN is above infinity.
-        x = ~x if x & _SIGN else x | _SIGN
-        y = ~y if y & _SIGN else y | _SIGN
-        return 0 if x == y else (-1 if x < y else 1)
-    if kind == _DECIMAL:
-        high = _signed(np.int64(load_64(a + 8)), np.int64(load_64(b + 8)))
-        return high if high != 0 else (0 if x == y else (-1 if x < y else 1))
-    return _compared_bytes(_bytes_at(a, arena), np.int64(x), _bytes_at(b, arena), np.int64(y))
-
-
-@inlined
 def _is_better(stored, stride, arena, place, kind, is_min, one, other):  # type: ignore[no-untyped-def]
     a = stored + np.int64(one) * stride + place * 8
     b = stored + np.int64(other) * stride + place * 8
-    order = _compared(a, b, arena, kind)
+    order = compared_values(a, b, arena, kind)
     return order < 0 if is_min else order > 0
 
 

@@ -13,7 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.buffers import to_array, unpack_bits, view_bitmap, view_buffer, view_offsets
-from runtime.kernels.intrinsics import is_set, short_bytes
+from runtime.kernels.intrinsics import (
+    BYTES_ORDER,
+    DECIMAL_ORDER,
+    FLOAT_ORDER,
+    INTEGER_ORDER,
+    is_set,
+    short_bytes,
+)
 from runtime.native.kernel import kernel
 from sqlstream.errors import UserError
 
@@ -100,6 +107,15 @@ def word_count(data_type: pa.DataType) -> int:
 def is_bytes_type(data_type: pa.DataType) -> bool:
     """Whether values of a plain type vary in length."""
     return _is_bytes(data_type)
+
+
+def order_of(data_type: pa.DataType) -> int:
+    """How kernels compare the values of a plain type (see `compared_values`)."""
+    if _is_bytes(data_type):
+        return BYTES_ORDER
+    if pa.types.is_decimal(data_type):
+        return DECIMAL_ORDER
+    return FLOAT_ORDER if pa.types.is_floating(data_type) else INTEGER_ORDER
 
 
 def storage_dtype(data_type: pa.DataType) -> np.dtype[Any]:
