@@ -56,7 +56,7 @@ class JobRegions:
 
     def advance(self, now_ms: int) -> JobPhase:
         """Go on as far as the present state allows; returns the phase of the job that follows from those of the regions."""
-        parts, started = self._parts, 0
+        parts, started = self._parts, list[PipelinedRegion]()
         for region in self.regions:
             if region.phase is RegionPhase.STOPPING and region.are_all_terminal():
                 region.phase = RegionPhase.DELAYED
@@ -64,7 +64,7 @@ class JobRegions:
             is_free = self._going_back_to is None and not self._is_held
             if is_due and is_free and not parts.checkpoints.is_storing:
                 self._start_anew(region, now_ms)
-                started += len(region.subtasks)
+                started.append(region)
             if region.phase is RegionPhase.DEPLOYED and region.are_all(ExecutionState.FINISHED):
                 region.phase = RegionPhase.FINISHED
         if started:
@@ -76,11 +76,15 @@ class JobRegions:
             self._deploy(waiting, now_ms)
         return self._job_phase()
 
-    def _note_start(self, tasks: int) -> None:
+    def _share_of(self, regions: list[PipelinedRegion]) -> str:
+        tasks, all_tasks = (sum(len(r.subtasks) for r in found) for found in (regions, self.regions))
+        return f"{tasks} of {all_tasks} tasks"
+
+    def _note_start(self, started: list[PipelinedRegion]) -> None:
         checkpoint = self._parts.checkpoints.completed.newest
         origin = f"go on from checkpoint {checkpoint.checkpoint_id}" if checkpoint else "begin anew"
         job_id = self._parts.progress.job_id
-        self._parts.emit(Noted(f"{tasks} tasks {origin}", job_id, is_warning=False))
+        self._parts.emit(Noted(f"{self._share_of(started)} {origin}", job_id, is_warning=False))
 
     def _job_phase(self) -> JobPhase:
         all_finished = all(r.phase is RegionPhase.FINISHED for r in self.regions)
@@ -208,9 +212,8 @@ class JobRegions:
             f"job {parts.progress.job_id} restarts {len(hit)} of {len(self.regions)} regions in {delay_ms} ms: "
             f"{error.code} {error.message}",
         )
-        tasks = sum(len(region.subtasks) for region in hit)
         cause = f'task "{task}" has failed: {error.line}' if task else error.line
-        restart = f"{tasks} tasks restart in {delay_ms / 1000:g} s: {cause}"
+        restart = f"{self._share_of(hit)} restart in {delay_ms / 1000:g} s: {cause}"
         parts.emit(Noted(restart, parts.progress.job_id))
         self.history.add(error, task, now_ms)
         parts.checkpoints.break_off("a task has failed", now_ms)
@@ -257,7 +260,7 @@ class JobRegions:
         self._restore_sources(older)
         for region in hit:
             self._start_anew(region, now_ms)
-        self._note_start(sum(len(region.subtasks) for region in hit))
+        self._note_start(hit)
         for enumerator in self._parts.sources.start():
             self._parts.emit(enumerator)
 

@@ -158,13 +158,13 @@ def test_only_the_region_that_failed_is_restarted_with_its_next_attempt(make_job
     out = report(master, "j1-0-0-0", FAILED, 1000, BROKEN)
     assert [m.execution_id for m in sent(out, CancelTask)] == ["j1-1-0-0"]
     cause = 'task "bids (1/2)" has failed: error[SS5002]: bad row'
-    assert notes(out) == [Noted(f"2 tasks restart in 0.1 s: {cause}", "j1")]
+    assert notes(out) == [Noted(f"2 of 4 tasks restart in 0.1 s: {cause}", "j1")]
     assert (master.phase, master.status) == (JobPhase.RESTARTING, JobStatus.RESTARTING)
     report(master, "j1-1-0-0", CANCELED, 1050)
     assert deployed(master.handle(Tick(), 1099)) == []
     out = master.handle(Tick(), 1100)
     assert deployed(out) == ["j1-0-0-1", "j1-1-0-1"]
-    assert notes(out) == [Noted("2 tasks begin anew", "j1", is_warning=False)]
+    assert notes(out) == [Noted("2 of 4 tasks begin anew", "j1", is_warning=False)]
     assert (master.phase, master.status) == (JobPhase.DEPLOYING, JobStatus.RUNNING)
     assert states(master) == {
         "j1-0-0-1": "DEPLOYING",
