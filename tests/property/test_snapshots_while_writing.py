@@ -580,11 +580,12 @@ def test_a_log_is_measured_while_another_thread_collects_it() -> None:
     class Measured(dict[Any, Any]):
         def values(self) -> Any:
             for value in super().values():
-                wait([collecting_thread.submit(log.begin(2, is_full=True).collect)], BLOCKED_S)
+                wait([collecting_thread.submit(pending.collect)], BLOCKED_S)
                 yield value
 
     with ThreadPoolExecutor(1) as collecting_thread:
         log.begin(1, is_full=True).collect()
         changes._key_groups = Measured(changes._key_groups)
         log.append(batch_of([("b", 1)]).columns)
+        pending = log.begin(2, is_full=True)
         assert log.nbytes() > 0
