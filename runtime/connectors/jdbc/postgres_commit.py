@@ -29,7 +29,8 @@ _WRITER_TIMEOUT = "2s"
 """How long a writer is waited for that has died, and whose connection may live: its rows are removed when the job ends, too."""
 
 _STAGED = """
-SELECT c.relname::text AS name, obj_description(c.oid, 'pg_class') AS comment FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+SELECT c.relname::text AS name, obj_description(c.oid, 'pg_class') AS comment
+FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE n.nspname = {schema} AND c.relkind = 'r' AND starts_with(c.relname, {prefix})
   AND substr(c.relname, length({prefix}) + 1) ~ '^[0-9a-f]{{12}}$'
 """
