@@ -49,8 +49,8 @@ def _nested(column: pa.Array, field: pa.Field) -> pa.Array:
     wanted = field.type
     mask = column.is_null() if column.null_count else None
     if pa.types.is_struct(wanted):
-        given = [column.field(i) for i in range(wanted.num_fields)]
-        parts = [cast_column(part, f) for part, f in zip(given, wanted, strict=True)]
+        # Of a row that is NULL each part is.
+        parts = [cast_column(part, f) for part, f in zip(column.flatten(), wanted, strict=True)]
         return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=mask)
     lists = Lists.of(column)
     offsets, elements = pa.array(lists.bounds(), pa.int32()), lists.elements()
