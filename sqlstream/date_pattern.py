@@ -69,7 +69,8 @@ def format_tokens(pattern: str) -> tuple[Token, ...]:
 
 
 _WRITTEN_WIDTH_MAX = {**dict.fromkeys("GMLQqE", 5), "D": 3, "a": 1, **dict.fromkeys("dHhkKms", 2)}
-"""How often a letter may stand in a row where times are written, as in Java's DateTimeFormatter; digits of a second beyond the ninth are zeros."""
+"""How often a letter may stand in a row where times are written, as in Java's DateTimeFormatter. Digits of a second beyond the
+ninth are zeros."""
 
 
 _WIDTH_MAX = {"y": 9, "u": 9, "M": 4, "S": 9, "X": 3}
