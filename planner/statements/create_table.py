@@ -149,6 +149,7 @@ def _table(
         options=options,
         watermark=watermark,
         primary_key=_primary_key(statement),
+        key_name=statement.key_name,
         comment=statement.comment,
         is_temporary=statement.is_temporary,
     )

@@ -83,15 +83,23 @@ def test_an_unbounded_table_is_refused_in_batch_and_streams_when_automatic(sessi
     in_batch(session, "SELECT auction FROM bids")
 
 
-def test_what_no_engine_answers_exactly_is_refused_in_batch_and_streams_when_automatic(
+def test_what_no_engine_answers_exactly_streams_unless_an_engine_is_named_or_updates_cannot_be_written(
     session: Session,
 ) -> None:
     text = "SELECT auction, LISTAGG(CAST(price AS STRING)) FROM bids GROUP BY auction"
-    error = refusal(session, text)
-    assert error.code == "SS3301"
-    assert error.span is not None
+    streamed = compiled(session, text)
+    assert isinstance(streamed, CompiledPlan)
+    assert streamed.reason.startswith("no batch engine answers it exactly: LISTAGG")
+    updates = "INSERT INTO sums SELECT 1, FIRST_VALUE(price) FROM bids"
+    error = refusal(session, updates)
+    assert (error.code, error.span is not None) == ("SS3301", True)
     put(session, "execution.runtime-mode", "AUTOMATIC")
     assert isinstance(compiled(session, text), CompiledPlan)
+    assert refusal(session, updates).code == "SS3015"
+    put(session, "execution.runtime-mode", "BATCH")
+    put(session, "execution.batch.engine", "duckdb")
+    error = refusal(session, text)
+    assert (error.code, error.span is not None) == ("SS3301", True)
 
 
 def test_a_query_over_literals_alone_needs_no_engine(session: Session) -> None:
