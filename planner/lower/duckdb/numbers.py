@@ -253,7 +253,8 @@ def _rounded_integer(value: exp.Expr, zeros: int, call: Call) -> exp.Expr:
 
 def _negated(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
     # DuckDB takes the least number of a type for a wider one when it is a constant.
-    return in_type(exp.Paren(this=exp.Neg(this=exp.Paren(this=args[0]))), call.type)
+    negative = exp.Paren(this=exp.Neg(this=exp.Paren(this=args[0])))
+    return in_type(negative, call.type) if sql.is_integer(call.type) else negative
 
 
 def _logarithm(value: exp.Expr, argument: exp.Expr | None = None) -> exp.Expr:
