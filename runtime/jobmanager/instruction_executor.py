@@ -29,6 +29,7 @@ from runtime.jobmanager.events import (
     JobManagerInstruction,
     JobStored,
     JobStoreFailed,
+    Noted,
     ReleaseTaskManager,
     RemoveAborted,
     RemoveCheckpoints,
@@ -123,6 +124,9 @@ class InstructionExecutor:
                     )
                 else:
                     logger.warning("%s", error.message, extra=of_job(job_id))
+            case Noted(text, job_id, is_warning):
+                level = logging.WARNING if is_warning else logging.INFO
+                logger.log(level, "%s", text, extra=of_job(job_id) if job_id else None)
             case RemoveJob():
                 self._store_thread.submit(self._remove_job, instruction).add_done_callback(_log_error)
             case StartEnumerator():

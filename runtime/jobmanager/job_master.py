@@ -23,6 +23,7 @@ from runtime.jobmanager.events import (
     MetricsReceived,
     MetricsRequested,
     NoTaskManagerLeft,
+    Noted,
     RescaleRequested,
     SavepointRequested,
     SinksAborted,
@@ -208,6 +209,7 @@ class JobMaster:
         self._regions.restore_all(restored)
         self.checkpoints.restored(restored, now_ms)
         self.story.add(now_ms, f"job {self.job_id} goes on from {restored.path}")
+        self._emit(Noted(f"the job goes on from {restored.path}", self.job_id, is_warning=False))
 
     def _on_slots_offered(self, event: SlotsOffered, now_ms: int) -> None:
         self._parts.tasks.take_slots(event)

@@ -24,6 +24,7 @@ from runtime.jobmanager.events import (
     CheckpointStoreFailed,
     DiscardCheckpoint,
     JobMasterInstruction,
+    Noted,
     RemoveAborted,
     RemoveCheckpoints,
     SavepointRequested,
@@ -367,7 +368,10 @@ class JobCheckpoints:
         failed_task: str = "",
         is_counted: bool = True,
     ) -> ErrorInfo | None:
-        checkpoint_id = pending.checkpoint_id
+        checkpoint_id, job_id = pending.checkpoint_id, self._graph.job_graph.job_id
+        if is_counted:
+            cause = f'{error.line} (task "{failed_task}")' if failed_task else error.line
+            self._emit(Noted(f"{pending.kind.value.lower()} {checkpoint_id} has failed: {cause}", job_id))
         if not self.settings.is_enabled:
             self._on_aborted_out_of_turn(error, now_ms, is_counted)
             # A job that takes none by itself does not fail for one that somebody asked for.

@@ -24,6 +24,7 @@ from runtime.jobmanager.events import (
     DiscardCheckpoint,
     JobFinished,
     MetricsReceived,
+    Noted,
     RemoveAborted,
     RemoveCheckpoints,
     RemoveStagedRows,
@@ -178,6 +179,9 @@ def test_one_failure_too_many_in_a_row_restarts_the_job_from_the_last_checkpoint
     job.not_stored(5)
     assert job.master.phase is JobPhase.RESTARTING
     assert job.master.restarts.records[0].error.message == "a checkpoint failed: disk full"
+    failed, restarts = [note.text for note in job.taken(Noted)][-2:]
+    assert failed.startswith("checkpoint 5 has failed: error[SS5001]: disk full")
+    assert restarts.startswith("2 of 2 tasks restart in 0.1 s: ")
 
 
 def test_a_checkpoint_that_takes_too_long_names_the_task_that_it_waits_for(make_job: MakeJob) -> None:
