@@ -74,3 +74,7 @@ RESET table.local-time-zone pipeline.name;
 SHOW PARTITIONS t PARTITION (d);
 SHOW PARTITIONS t PARTITION (d = CURRENT_DATE);
 SELECT N'ä''b';
+SET 'table.sql-dialect' = 'DEFAULT';
+SET 'table.sql-dialect' = 'hive';
+SET 'execution.batch-shuffle-mode' = 'ALL_EXCHANGES_PIPELINED';
+SET 'table.dynamic-table-options.enabled' = 'false';
