@@ -77,6 +77,10 @@ class InFlightItems(msgspec.Struct, frozen=True):
     items: tuple[int | Element, ...]
     segments: tuple[StateSegment, ...] = ()
 
+    @property
+    def rows(self) -> int:
+        return sum(item for item in self.items if isinstance(item, int))
+
 
 class SubtaskState(msgspec.Struct, frozen=True):
     """What one subtask has saved. `splits` are the positions of its source's reader, and `assignment` the number of the last
@@ -96,6 +100,10 @@ class SubtaskState(msgspec.Struct, frozen=True):
                 yield from table.segments
         for items in self.in_flight:
             yield from items.segments
+
+    @property
+    def in_flight_rows(self) -> int:
+        return sum(items.rows for items in self.in_flight)
 
     @property
     def bytes(self) -> int:

@@ -283,16 +283,18 @@ class TaskCheckpoints:
         is_savepoint = bool(begun.barrier.directory)
         if is_savepoint:
             self._savepoints.add(begun.barrier.checkpoint_id)
+        in_flight = {**in_flight, **begun.passed}
         figures = CheckpointFigures(
             alignment_ms=max(arrivals.values(), default=0),
             sync_ms=begun.sync_ms,
             flush_ms=begun.flush_ms,
             late_channels=late_channels(self._descriptor, arrivals),
+            is_unaligned=begun.barrier.is_unaligned or any(in_flight.values()),
         )
         taken = TakenState(
             dataclasses.replace(begun.report, figures=figures),
             begun.snapshots,
-            {**in_flight, **begun.passed},
+            in_flight,
             begun.base,
             None if is_savepoint else self._chains,
         )
