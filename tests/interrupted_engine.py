@@ -38,9 +38,9 @@ SETTINGS = {
 UNALIGNED = {
     "execution.checkpointing.unaligned.enabled": "true",
     "taskmanager.network.memory.max-buffered-bytes": "64 kb",
-    SINK_PAUSE_MS: "20",
+    SINK_PAUSE_MS: "40",
 }
-"""Sinks are slower than sources, so that rows wait between tasks."""
+"""Some sinks are slower than sources, so that rows wait between tasks."""
 
 IN_FLIGHT_WAIT_S = 1.0
 """How long to wait for a checkpoint with rows in flight: a query with few rows may have none."""

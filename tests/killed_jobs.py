@@ -127,10 +127,8 @@ class KilledDeployment(Deployment):
             return {}
         id = task.vertex.id
         states, is_finished = completed.states[id], all(completed.finished[id])
-        has_in_flight = any(state.in_flight for of_vertex in completed.states.values() for state in of_vertex)
-        restore = TaskRestore(
-            completed.checkpoint_id, completed.directory, states, is_finished, has_in_flight
-        )
+        is_own = len(states) == task.vertex.parallelism
+        restore = TaskRestore(completed.checkpoint_id, completed.directory, states, is_finished, is_own)
         restore = share_of(restore, task.vertex, task.subtask)
         saved = [state.splits for state in states if state.splits is not None]
         if not saved:

@@ -77,6 +77,10 @@ EVENT_TIME: dict[str, str] = {
           FROM TABLE(HOP(TABLE clicks, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '15' SECOND))
           GROUP BY who, window_start, window_end)
         GROUP BY window_start, window_end""",
+    "hops": """
+        SELECT window_start, window_end, who, COUNT(*) AS c, MIN(n) AS m
+        FROM TABLE(HOP(TABLE clicks, DESCRIPTOR(ts), INTERVAL '2' SECOND, INTERVAL '20' SECOND))
+        GROUP BY who, window_start, window_end""",
     "windows_of_several_tables": """
         SELECT window_start, window_end, who, COUNT(*) AS c, SUM(v) AS s FROM TABLE(CUMULATE(
           (SELECT who, n AS v, ts FROM clicks UNION ALL SELECT who, amount AS v, ts FROM bids),

@@ -226,6 +226,9 @@ class TaskCheckpoints:
         try:
             open_writer = self._writer_of(barrier)
             state = msgspec.structs.replace(opened.loop.input.position(), counted=opened.counted())
+            if not (barrier.is_unaligned or barrier.overtakes_at_ms):
+                # Nothing is in flight, so all subtasks have come as far, and producers begin again with event time.
+                state = msgspec.structs.replace(state, channels=())
             snapshots = self._begin_snapshots(barrier)
             base = self._chains.base()
         except Exception as error:  # whatever it is: the barrier is sent, and the task goes on
