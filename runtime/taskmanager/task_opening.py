@@ -339,8 +339,10 @@ class TaskOpening:
         """Event time of the channels that the subtask read, as elements that each would have brought."""
         restore, subtask = self._descriptor.restore, self._descriptor.subtask
         for channel in restore.states[subtask].channels if restore is not None and restore.is_own else ():
-            watermarks = (Watermark(channel.watermark_ms),) if channel.watermark_ms != WATERMARK_MIN else ()
-            yield (*watermarks, WatermarkStatus(True)) if channel.is_idle else watermarks
+            status = (WatermarkStatus(True),) if channel.is_idle else ()
+            is_known = channel.watermark_ms != WATERMARK_MIN
+            # Idleness first: its watermark must not hold that of the others back.
+            yield (*status, Watermark(channel.watermark_ms)) if is_known else status
 
     def _open_gate(self) -> InputGate:
         inputs, job_id = self._descriptor.inputs, self._descriptor.job_id

@@ -3,6 +3,7 @@
 import threading
 import time
 
+import pytest
 from expression_harness import call, col, lit
 
 from runtime.checkpoint.state_reader import StateReader
@@ -15,7 +16,7 @@ from sqlstream.elements import WATERMARK_MAX, CheckpointBarrier, EndOfInput, Wat
 from sqlstream.errors import FailureReason, Span
 from sqlstream.expressions import InputRef
 from sqlstream.graph.stream_graph import ExchangeKind
-from sqlstream.messages.checkpoint import SubtaskState, TaskRestore
+from sqlstream.messages.checkpoint import ChannelTime, SubtaskState, TaskRestore
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import CheckpointCompleted
 from sqlstream.schema import Schema
@@ -319,6 +320,19 @@ def test_items_in_flight_are_sent_first_and_belong_to_their_parallelism(job, sta
     (failed,) = rescaled.wait(ExecutionState.FAILED, "source-0")
     assert failed.error.code == "SS9001"
     assert "goes on from items in flight to 2 subtasks" in failed.error.message
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_event_time_of_channels_goes_on_with_as_many_subtasks(relay, tmp_path, is_own):
+    state = SubtaskState(channels=(ChannelTime(20, False), ChannelTime(7, True)))
+    restore = TaskRestore(3, str(tmp_path), (state,), is_own=is_own)
+    running = relay(CalcSpec((InputRef(0, sql.STRING), InputRef(1, sql.BIGINT))), restore=restore)
+    if not is_own:
+        running.put(1, Watermark(7), WatermarkStatus(True))
+        running.put(0, Watermark(20))
+    assert running.take(1) == [Watermark(20)]
+    running.put(0, Watermark(30))
+    assert running.take(1) == [Watermark(30)]
 
 
 def test_idleness_passes_through_a_task(relay):
