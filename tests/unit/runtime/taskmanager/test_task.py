@@ -3,7 +3,6 @@
 import threading
 import time
 
-import pytest
 from expression_harness import call, col, lit
 
 from runtime.checkpoint.state_reader import StateReader
@@ -322,14 +321,10 @@ def test_items_in_flight_are_sent_first_and_belong_to_their_parallelism(job, sta
     assert "goes on from items in flight to 2 subtasks" in failed.error.message
 
 
-@pytest.mark.parametrize("is_own", [True, False])
-def test_event_time_of_channels_goes_on_with_as_many_subtasks(relay, tmp_path, is_own):
+def test_event_time_of_channels_goes_on_with_as_many_subtasks(relay, tmp_path):
     state = SubtaskState(channels=(ChannelTime(20, False), ChannelTime(7, True)))
-    restore = TaskRestore(3, str(tmp_path), (state,), is_own=is_own)
+    restore = TaskRestore(3, str(tmp_path), (state,), is_own=True)
     running = relay(CalcSpec((InputRef(0, sql.STRING), InputRef(1, sql.BIGINT))), restore=restore)
-    if not is_own:
-        running.put(1, Watermark(7), WatermarkStatus(True))
-        running.put(0, Watermark(20))
     assert running.take(1) == [Watermark(20)]
     running.put(0, Watermark(30))
     assert running.take(1) == [Watermark(30)]
