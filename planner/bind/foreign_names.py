@@ -190,6 +190,9 @@ def function_rewrite(name: str, arguments: Sequence[str] | None) -> str:
     if arguments is None or len(arguments) != len(names):
         return rewrite
     written = dict(zip(names, arguments, strict=True))
+    if "days" in written and written["days"].upper().startswith("INTERVAL "):
+        # DATE_ADD(date, INTERVAL 1 DAY) of MySQL.
+        return f"{written['date']} {'-' if name == 'DATE_SUB' else '+'} {written['days']}"
     if "unit" in written:
         written["unit"] = written["unit"].strip("'").upper()
     if not written or any(len(text) > 60 for text in written.values()):

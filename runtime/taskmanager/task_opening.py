@@ -23,13 +23,17 @@ from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport
 from runtime.taskmanager.checkpoints.task_checkpoints import CheckpointSurroundings, TaskCheckpoints
 from runtime.taskmanager.checkpoints.unaligned_capture import UnalignedCapture
 from runtime.taskmanager.input_gate import InputGate
+from runtime.taskmanager.inputs.finished_input import FinishedInput
+from runtime.taskmanager.inputs.network_input import NetworkInput
+from runtime.taskmanager.inputs.source_input import SourceInput
+from runtime.taskmanager.inputs.task_input import TaskInput
 from runtime.taskmanager.mailbox import Mailbox
 from runtime.taskmanager.metrics import OperatorCounters, TaskTimes
 from runtime.taskmanager.operator_chain import ChainPosition, OperatorChain, TimedPosition
 from runtime.taskmanager.result_partition import ResultPartition, splitter
 from runtime.taskmanager.split_requests import SplitsRequested
 from runtime.taskmanager.split_source import SplitSource
-from runtime.taskmanager.task_loop import FinishedInput, NetworkInput, SourceInput, TaskInput, TaskLoop
+from runtime.taskmanager.task_loop import TaskLoop
 from sqlstream import config
 from sqlstream.elements import WATERMARK_MIN, Watermark, WatermarkStatus
 from sqlstream.errors import InternalError

@@ -44,7 +44,7 @@ from sqlstream.errors import UserError
         "$1",
         "@a",
         ":a",
-        "INTERVAL 1 DAY",
+        "INTERVAL 1",
         "a.b.c.f(b)",
         "()",
         "CAST(a, INT)",

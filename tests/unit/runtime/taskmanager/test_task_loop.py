@@ -13,20 +13,15 @@ from runtime.net.channels import Channel
 from runtime.taskmanager.checkpoints.barrier_aligner import BarrierAligner
 from runtime.taskmanager.checkpoints.unaligned_capture import UnalignedCapture
 from runtime.taskmanager.input_gate import InputGate
+from runtime.taskmanager.inputs.finished_input import FinishedInput
+from runtime.taskmanager.inputs.network_input import NetworkInput
+from runtime.taskmanager.inputs.source_input import SourceInput, poll_pause_s
+from runtime.taskmanager.inputs.task_input import NO_PAUSE, UNTIL_INPUT, UNTIL_ROOM
 from runtime.taskmanager.mailbox import Mailbox
 from runtime.taskmanager.metrics import TaskTimes
 from runtime.taskmanager.operator_chain import ChainPosition
 from runtime.taskmanager.result_partition import ResultPartition, splitter
-from runtime.taskmanager.task_loop import (
-    NO_PAUSE,
-    UNTIL_INPUT,
-    UNTIL_ROOM,
-    FinishedInput,
-    NetworkInput,
-    SourceInput,
-    TaskLoop,
-    poll_pause_s,
-)
+from runtime.taskmanager.task_loop import TaskLoop
 from runtime.taskmanager.timers import ProcessingTimers
 from sqlstream.elements import (
     WATERMARK_MAX,
