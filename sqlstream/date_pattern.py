@@ -10,7 +10,7 @@ from sqlstream.errors import UserError
 PARSED_LETTERS = "yuMdHmsS"
 """The letters that text can be read by; here also X, the distance to UTC."""
 
-_FORMATTED_LETTERS = "yuMLdDHhkKmsSEa"
+_FORMATTED_LETTERS = "GyuQqMLdDEaHhkKmsSnAN"
 
 SHORT_YEARS = 2000
 """The first of the years that text names by two digits, as in Java."""
@@ -57,7 +57,20 @@ def read_pattern(pattern: str) -> tuple[Token, ...] | None:
 
 def format_tokens(pattern: str) -> tuple[Token, ...]:
     """The parts of a pattern that times are written by. UserError SS3105 for another pattern."""
-    return _tokens(pattern, _FORMATTED_LETTERS, "formatting")
+    tokens = _tokens(pattern, _FORMATTED_LETTERS, "formatting")
+    wide = next((t for t in tokens if t.width > _WRITTEN_WIDTH_MAX.get(t.letter, t.width)), None)
+    if wide is not None:
+        raise UserError(
+            "SS3105",
+            f'"{wide.text}" of date pattern "{pattern}" is not supported in formatting',
+            hint=f"write the letter {wide.letter} at most {_WRITTEN_WIDTH_MAX[wide.letter]} times in a row",
+        )
+    return tokens
+
+
+_WRITTEN_WIDTH_MAX = {**dict.fromkeys("GMLQqE", 5), "D": 3, "a": 1, **dict.fromkeys("dHhkKms", 2)}
+"""How often a letter may stand in a row where times are written, as in Java's DateTimeFormatter. Digits of a second beyond the
+ninth are zeros."""
 
 
 _WIDTH_MAX = {"y": 9, "u": 9, "M": 4, "S": 9, "X": 3}

@@ -194,6 +194,11 @@ class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
             fields["retry"] = error.retry
         return ErrorInfo(**fields)
 
+    @property
+    def line(self) -> str:
+        """For a log, which says nothing of where it was."""
+        return f"error[{self.code}]: {self.message}" + (f": {self.detail}" if self.detail else "")
+
     def to_error(self) -> SqlStreamError:
         """The exception for the caller of the process that raised it, by who can fix it."""
         if self.code == "SS9001":

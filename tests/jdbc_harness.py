@@ -28,10 +28,12 @@ def context(
     job_id: str = "job",
     now_ms: Callable[[], int] = lambda: 0,
     on_cancel: Callable[[Callable[[], None]], None] = lambda interrupt: None,
+    writer_name: str = "",
 ) -> ConnectorContext:
     return ConnectorContext(
         *(job_id, "vertex", subtask, parallelism, 0, batch_rows, {}, now_ms, lambda name, n: None, files),
         on_cancel=on_cancel,
+        writer_name=writer_name,
     )
 
 

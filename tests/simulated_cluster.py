@@ -35,6 +35,7 @@ from runtime.jobmanager.events import (
     JobStoreFailed,
     MessageReceived,
     MetricsRequested,
+    Noted,
     ReleaseTaskManager,
     RemoveJob,
     RequestTaskManagers,
@@ -340,6 +341,10 @@ class Cluster:
             return
         self.has_changed = True
         for instruction in self.job_manager.handle(event, self.clock_ms(f"{JOB_MANAGER}.{self.life}")):
+            if isinstance(instruction, Noted):
+                # To die before a line of the log or behind it is the same.
+                self.say(f"JobManager: {told(instruction)}")
+                continue
             if not self.job_manager_goes_on():
                 return
             self.carry_out(instruction)

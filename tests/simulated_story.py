@@ -9,6 +9,7 @@ from runtime.jobmanager.events import (
     GiveBackSplits,
     JobFinished,
     JobManagerInstruction,
+    Noted,
     ReleaseTaskManager,
     RemoveAborted,
     RemoveCheckpoints,
@@ -32,6 +33,8 @@ def told(instruction: JobManagerInstruction) -> str:
             return f"{job.job_id} is to be kept, with the parallelism {widths}"
         case RescaleEnded(job_id, parallelism, error):
             return f"{job_id} is rescaled to {parallelism}" if error is None else f"{job_id}: {error.message}"
+        case Noted(text, job_id):
+            return f"{job_id}: {text}" if job_id else text
         case RemoveJob(job_id):
             return f"{job_id} has ended, and is to be kept no longer"
         case JobFinished(job_id, status, error):

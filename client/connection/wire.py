@@ -172,7 +172,9 @@ def _unexpected(status: int, text: str, url: str) -> SqlStreamError:
     message = f"{url} answered {status}{': ' + said if said else ''}"
     if status in _STATUS_HINTS:
         return UserError("SS4043", message, hint=_STATUS_HINTS[status])
-    return ExternalError("SS5041", message, hint="look at the server's log")
+    # A refusal says itself what is wrong.
+    hint = "look at the server's log" if status >= 500 else ""
+    return ExternalError("SS5041", message, hint=hint)
 
 
 def _span(error: Mapping[str, Any]) -> Span | None:

@@ -87,7 +87,7 @@ def _add_views(router: APIRouter, view: ClusterView) -> None:
         record = _record(view, job_id, checkpoint_id)
         for vertex in record.vertices:
             if vertex.vertex_id == id:
-                return json_answer(vertex_body(record, vertex, view.graph(job_id).config))
+                return json_answer(vertex_body(record, vertex))
         raise RestError(NOT_FOUND, f"There is no checkpoint statistics for task {id}.")
 
 
@@ -218,4 +218,6 @@ def _trigger_id(given: str | None) -> str:
 def _check_format(given: str | None) -> None:
     """Savepoints have one format, which stands for both of Flink's."""
     if given is not None and given not in _FORMATS:
-        raise RestError(BAD_REQUEST, f'"{given[:100]}" is no format of savepoints: give one of {_FORMATS}.')
+        raise RestError(
+            BAD_REQUEST, f'"{given[:100]}" is no format of savepoints: give {" or ".join(_FORMATS)}.'
+        )

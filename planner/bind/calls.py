@@ -16,7 +16,7 @@ from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
 from sqlstream.functions.comparison import NESTED
 from sqlstream.functions.rewritten import REWRITTEN
 from sqlstream.functions.signature import AggregateFunction, ScalarFunction
-from sqlstream.time_units import DAY_MS
+from sqlstream.time_units import DAY_MS, UNIT_MS
 from sqlstream.types import LogicalType, TypeRoot
 
 
@@ -27,6 +27,10 @@ def bind_call(name: str, args: tuple[Expression, ...], span: Span | None) -> Exp
     check_argument_count(function, len(args), span)
     if name in ("+", "-"):
         args = _with_time_of_day(args, span)
+    elif name == "TIMESTAMPADD" and (moved := _moved_time_of_day(args, span)) is not None:
+        return bind_call("+", moved, span)
+    elif name == "TIMESTAMPDIFF":
+        args = _as_points_of_one_day(args, span)
     result, wanted = resolve_types(function, args, span)
     convert = try_cast_text_to if function.tries_text else cast_to
     cast = tuple(convert(a, t, span) for a, t in zip(args, wanted, strict=True))
@@ -39,6 +43,33 @@ def _with_time_of_day(args: tuple[Expression, ...], span: Span | None) -> tuple[
     if not any(_has_part_of_day(a) for a in args):
         return args
     return tuple(cast_to(a, sql.timestamp(6), span) if a.type.root is TypeRoot.DATE else a for a in args)
+
+
+def _moved_time_of_day(
+    args: tuple[Expression, ...], span: Span | None
+) -> tuple[Expression, Expression] | None:
+    """The time of day and the interval that TIMESTAMPADD(unit, count, time) adds to it; None for other arguments."""
+    unit, count, moved = args
+    length = _PARTS_OF_DAY.get(str(unit.value)) if isinstance(unit, Literal) else None
+    if moved.type.root is not TypeRoot.TIME or length is None:
+        return None
+    if length < UNIT_MS["SECOND"]:
+        moved = cast_to(moved, sql.time(3), span)
+    if count.type.root is TypeRoot.NULL:
+        count = cast_to(count, sql.INT, span)
+    return moved, bind_call("*", (Literal(length, sql.INTERVAL_DAY_TIME.not_null()), count), span)
+
+
+def _as_points_of_one_day(args: tuple[Expression, ...], span: Span | None) -> tuple[Expression, ...]:
+    """The arguments of TIMESTAMPDIFF; two times of day are those of the first day, and have no difference in days."""
+    unit, *times = args
+    is_part = isinstance(unit, Literal) and str(unit.value) in _PARTS_OF_DAY
+    if not is_part or not times or any(t.type.root is not TypeRoot.TIME for t in times):
+        return args
+    return (unit, *(cast_to(t, sql.timestamp(3), span) for t in times))
+
+
+_PARTS_OF_DAY = {unit: ms for unit, ms in UNIT_MS.items() if ms < DAY_MS}
 
 
 def _has_part_of_day(expression: Expression) -> bool:

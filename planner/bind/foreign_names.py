@@ -115,7 +115,6 @@ FOREIGN_FUNCTIONS: dict[str, tuple[str, str]] = {
     "PERCENTILE_CONT": ("fraction, value", "PERCENTILE(value, fraction)"),
     "PERCENTILE_DISC": ("fraction, value", "PERCENTILE(value, fraction)"),
     "APPROX_PERCENTILE": ("value, fraction", "PERCENTILE(value, fraction)"),
-    "STDDEV": ("value", "STDDEV_SAMP(value)"),
     "STDEV": ("value", "STDDEV_SAMP(value)"),
     "MAX_BY": ("value, order", "QUALIFY ROW_NUMBER() OVER (PARTITION BY key ORDER BY order DESC) = 1"),
     "ARG_MAX": ("value, order", "QUALIFY ROW_NUMBER() OVER (PARTITION BY key ORDER BY order DESC) = 1"),
@@ -190,6 +189,9 @@ def function_rewrite(name: str, arguments: Sequence[str] | None) -> str:
     if arguments is None or len(arguments) != len(names):
         return rewrite
     written = dict(zip(names, arguments, strict=True))
+    if "days" in written and written["days"].upper().startswith("INTERVAL "):
+        # DATE_ADD(date, INTERVAL 1 DAY) of MySQL.
+        return f"{written['date']} {'-' if name == 'DATE_SUB' else '+'} {written['days']}"
     if "unit" in written:
         written["unit"] = written["unit"].strip("'").upper()
     if not written or any(len(text) > 60 for text in written.values()):

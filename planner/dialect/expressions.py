@@ -378,14 +378,19 @@ class ExpressionParser(Reader):
         self._advance()
         return unit
 
-    def _interval(self) -> IntervalLiteral:
+    def _interval(self) -> exp.Expr:
+        """Read an interval: a text or a number and its unit, or a value that counts units, in parentheses or a column."""
         start = self.expect("INTERVAL").start
         sign = self.accept_any("-", "+")
-        hint = "an interval is a quoted number and a unit, such as INTERVAL '10' MINUTE"
-        following = _PLURALS.get(word(self._next), word(self._next))
-        if self._curr.token_type is TokenType.NUMBER and following in UNITS:
-            hint = f"write INTERVAL '{self._curr.text}' {following}"
-        text = self.string("a string in single quotes", hint).text
+        if self.at("(") or (self.at_name() and self._next.token_type is not TokenType.STRING):
+            count = self._parse_paren() if self.at("(") else self.name_path()
+            one = IntervalLiteral(this="1", unit=self._interval_unit(), to=None, is_negative=sign == "-")
+            return exp.Mul(this=exp.Paren(this=count), expression=self.mark(one, start))
+        if self._curr.token_type is TokenType.NUMBER:
+            text = self.advance().text
+        else:
+            hint = "an interval is a quoted number and a unit, such as INTERVAL '10' MINUTE"
+            text = self.string("a string in single quotes", hint).text
         if (whole := _UNIT_IN_TEXT.fullmatch(text)) and self._interval_unit_at(word(self.token)) is None:
             unit = str(self._interval_unit_at(whole[2].upper()) or "")
             if unit:

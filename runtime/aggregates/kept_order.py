@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pyarrow as pa
 
@@ -36,6 +38,8 @@ class KeptOrder(Accumulator):
         self._values = RowStore(self._schema.remove(0))
         self._index = KeyIndex(identity_types(self._schema))
         self._of_slot, self._of_equal = Chains(), Chains()
+        # An operator writes while another thread collects a snapshot, which must not see a chain's arrays while they grow.
+        self._lock = threading.Lock()
 
     def resize(self, capacity: int) -> None:
         """All state is kept by value."""
@@ -54,7 +58,8 @@ class KeptOrder(Accumulator):
 
     def _append(self, slots: Array, values: pa.Array) -> None:
         entries = self._values.append(pa.RecordBatch.from_arrays([values], schema=self._values.schema))
-        self._of_slot.append(slots, entries)
+        with self._lock:
+            self._of_slot.append(slots, entries)
         self._of_equal.append(self._index.get_or_insert(self._keys(slots, values))[0], entries)
 
     def _retract(self, slots: Array, values: pa.Array) -> None:
@@ -80,7 +85,8 @@ class KeptOrder(Accumulator):
             self._append(slots[lists.owners()], lists.elements())
 
     def columns(self, slots: Array) -> list[pa.Array]:
-        positions, entries = self._of_slot.match(slots)
+        with self._lock:
+            positions, entries = self._of_slot.match(slots)
         lengths = np.bincount(positions, minlength=len(slots))
         return [list_column(self._type, lengths, self._get(entries), lengths == 0)]
 

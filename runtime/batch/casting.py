@@ -25,6 +25,8 @@ def cast_column(column: pa.Array, field: pa.Field) -> pa.Array:
     if pa.types.is_null(wanted) and column.null_count == len(column):
         # An engine gives a NULL without a type a type of its own.
         return pa.nulls(len(column))
+    if pa.types.is_nested(wanted) and _has_null_type(wanted):
+        return _nested(column, field)
     try:
         if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(wanted):
             return _cast_timestamp(column, wanted)
@@ -33,6 +35,32 @@ def cast_column(column: pa.Array, field: pa.Field) -> pa.Array:
         return pc.cast(column, wanted, safe=True)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InternalError(f'column "{field.name}" came as {column.type}, not {wanted}: {error}') from error
+
+
+def _has_null_type(t: pa.DataType) -> bool:
+    """Whether values in a type have none of their own, such as the elements of ARRAY[] and the values of MAP['a', NULL]."""
+    return pa.types.is_null(t) or any(_has_null_type(t.field(i).type) for i in range(t.num_fields))
+
+
+def _nested(column: pa.Array, field: pa.Field) -> pa.Array:
+    """Rows, lists and maps, part by part: Arrow casts nothing to the type of NULL."""
+    from runtime.evaluate.lists import Lists
+
+    wanted = field.type
+    mask = column.is_null() if column.null_count else None
+    if pa.types.is_struct(wanted):
+        # Of a row that is NULL each part is.
+        parts = [cast_column(part, f) for part, f in zip(column.flatten(), wanted, strict=True)]
+        return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=mask)
+    lists = Lists.of(column)
+    offsets, elements = pa.array(lists.bounds(), pa.int32()), lists.elements()
+    if pa.types.is_map(wanted):
+        keys = cast_column(elements.field(0), wanted.key_field)
+        items = cast_column(elements.field(1), wanted.item_field)
+        return pa.MapArray.from_arrays(offsets, keys, items, type=wanted, mask=mask)
+    return pa.ListArray.from_arrays(
+        offsets, cast_column(elements, wanted.value_field), type=wanted, mask=mask
+    )
 
 
 def _cast_timestamp(column: pa.Array, wanted: pa.DataType) -> pa.Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
 import re
 import secrets
@@ -22,6 +23,8 @@ _DRAFT = "._metadata"
 _CHECKPOINT = re.compile(r"chk-(\d{1,18})")
 _METADATA_BYTES_MAX = 1 << 28
 _NAMES_MAX = 1 << 20
+_NAMES_LOOKED_AT_MAX = 1000
+"""For a hint, which is no reason to ask a store for long."""
 
 
 @dataclass(frozen=True)
@@ -227,11 +230,29 @@ def _is_of(path: str, checkpoint_id: int) -> bool:
 
 
 def _hint(files: Files, place: str) -> str:
-    """What to name instead: the newest checkpoint below the path."""
-    retained: tuple[StoredCheckpoint, ...] = ()
-    # Of a path that is a file there is nothing to list.
-    with contextlib.suppress(ExternalError):
-        retained = CheckpointDirectory(files, place).retained().checkpoints
-    if retained:
-        return f'write "{retained[0].path}"'
-    return "name the directory of a checkpoint (…/chk-12) or of a savepoint"
+    """What to name instead: the newest checkpoint or savepoint below the path, else the one beside it whose name is most like."""
+    near = ""
+    # Of a path that is a file there is nothing to list, and directories above it may be none of ours.
+    with contextlib.suppress(SqlStreamError):
+        if retained := CheckpointDirectory(files, place).retained().checkpoints:
+            near = retained[0].path
+        elif below := _checkpoints_in(files, place):
+            near = max(below, key=lambda path: below[path])
+    with contextlib.suppress(SqlStreamError):
+        beside = (
+            []
+            if near
+            else difflib.get_close_matches(place, _checkpoints_in(files, os.path.dirname(place)), 1)
+        )
+        near = beside[0] if beside else near
+    return f'write "{near}"' if near else "name the directory of a checkpoint (…/chk-12) or of a savepoint"
+
+
+def _checkpoints_in(files: Files, directory: str) -> dict[str, int]:
+    """Checkpoints and savepoints in a directory, and when they were complete."""
+    if files.status(directory) is None:
+        return {}
+    names = files.list_names(directory, _NAMES_LOOKED_AT_MAX)
+    paths = [f"{directory}/{name}" for name, is_directory in names if is_directory]
+    found = ((path, files.status(f"{path}/{METADATA}")) for path in paths)
+    return {path: status.modified_ms for path, status in found if status is not None}

@@ -45,8 +45,11 @@ REPLACED = ".replaced-"
 
 _decode = msgspec.json.Decoder(list[Move]).decode
 
-_HIDDEN = re.compile(r"\.staging-([^/\0]+)-([0-9a-f]{12,20})/(part-\2-[^/\0]+)")
+_HIDDEN = re.compile(r"\.staging-([^/\0]+)-([0-9a-f]{12,20})/(part-\2-[^/\0]+?)(?:\.staged)?")
 """The directory of a job's writer, and in it a file that bears the writer's id."""
+
+STAGED = ".staged"
+"""Ends the names of staged files: a glob such as `*/*.parquet` of other readers also looks into hidden directories."""
 
 _JOURNAL = re.compile(r"\.(?:commit|replaced)-(.+)-([1-9][0-9]{0,18})-([0-9a-f]{12,20})", re.DOTALL)
 """The commit of a job's checkpoint, which one of its writers names."""

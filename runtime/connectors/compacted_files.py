@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.connectors.commit_journal import Move
+from runtime.connectors.commit_journal import STAGED, Move
 from runtime.connectors.file_paths import find_files
 from runtime.connectors.replacing_commit import commit_replacing, is_replaced
 from runtime.formats import format_of, format_options
@@ -109,7 +109,7 @@ class _Merger:
         first = self._first
         name = f"part-{first.writer_id}-{first.checkpoint_id}-{number}{self._format.descriptor.file_suffix}"
         staging = f".staging-{first.job_id}-{first.writer_id}"
-        hidden = os.path.join(self._path, staging, name)
+        hidden = os.path.join(self._path, staging, name + STAGED)
         written = 0
         stream = self._files.open_write(hidden)
         try:
@@ -130,7 +130,7 @@ class _Merger:
         if not written:
             self._files.remove(hidden)
             return None
-        return Move(os.path.join(staging, name), os.path.join(directory, name))
+        return Move(os.path.join(staging, name + STAGED), os.path.join(directory, name))
 
     def _last_changes(self, changes: list[str]) -> tuple[pa.RecordBatch, Any, KeyIndex | None]:
         """The last change of each key, whether it is a deletion, and the keys that change: None for all."""

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.connectors.commit_journal import staging_directory, undo_broken_commits
+from runtime.connectors.commit_journal import STAGED, staging_directory, undo_broken_commits
 from runtime.connectors.compacted_files import change_writer, merges
 from runtime.connectors.file_options import FileOptions
 from runtime.connectors.file_paths import partition_directory
@@ -214,7 +214,7 @@ class FileSinkWriter:
         name = f"part-{self._id}-{self._context.subtask}-{number}{suffix}"
         self._check_lengths(directory, name)
         self._file_count += 1
-        hidden = os.path.join(self._staging, name)
+        hidden = os.path.join(self._staging, name + STAGED)
         final = os.path.join(self._path, directory, name)
         # Noted first, so that `abort` finds it.
         self._staged.append(hidden)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from runtime.connectors.commit_journal import Move
+from runtime.connectors.commit_journal import STAGED, Move
 from runtime.formats import format_of, format_options
 from runtime.host.files import file_error
 from sqlstream.schema import Schema
@@ -58,10 +58,11 @@ def _joined(path: str, group: list[dict[str, Any]]) -> JoinedFile:
     if len(group) == 1:
         return JoinedFile(first, ())
     # part-<writer>-… becomes part-<writer>-joined-…: it is that writer's, and no other file of it is called so.
-    directory, name = os.path.split(first.hidden)
+    directory, name = os.path.split(first.final)
     writer = "-".join(name.split("-")[:2])
     name = f"{writer}-joined{name.removeprefix(writer)}"
-    move = Move(os.path.join(directory, name), os.path.join(os.path.dirname(first.final), name))
+    hidden = os.path.join(os.path.dirname(first.hidden), name + STAGED)
+    move = Move(hidden, os.path.join(directory, name))
     return JoinedFile(move, tuple(os.path.relpath(file["hidden"], path) for file in group))
 
 

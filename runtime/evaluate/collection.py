@@ -53,6 +53,9 @@ def _offsets(rows: int, width: int) -> pa.Array:
 
 def _array(call: Call, context: EvaluationContext) -> Kernel:
     target = to_arrow_type(call.type)
+    if not call.args:
+        empty = pa.scalar([], target)
+        return lambda rows: as_array(empty, rows)
 
     def kernel(*args: Datum) -> pa.Array:
         rows = rows_of(*args)

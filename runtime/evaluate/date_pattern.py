@@ -26,6 +26,8 @@ _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
 )
+_QUARTERS = ("1st quarter", "2nd quarter", "3rd quarter", "4th quarter")
+_NANOSECONDS = 1_000_000_000
 _BUCKETS_MAX = 65_536
 _ROWS_PER_BUCKET = 8
 """Rows of one value of the finest unit, from where a text is rather copied than written."""
@@ -94,6 +96,10 @@ class TimestampFormat:
         for token in self._tokens:
             if token.letter == "S":
                 steps.append(max(per_second // 10**token.width, 1))
+            elif token.letter in ("n", "N"):
+                steps.append(1)
+            elif token.letter == "A":
+                steps.append(max(per_second // 1000, 1))
             elif token.letter in _STEP_S and token.letter:
                 steps.append(_STEP_S[token.letter] * per_second)
         return min(steps)
@@ -119,6 +125,17 @@ def _format_token(token: Token, timestamps: pa.Array) -> Any:
                 _padded(pc.month(timestamps), width)
                 if width < 3
                 else _named(_MONTHS, pc.month(timestamps), width)
+            )
+        case "Q" | "q":
+            return _quarter(pc.quarter(timestamps), width)
+        case "G":
+            # No year before the first has a TIMESTAMP.
+            return pa.scalar("AD" if width < 4 else "Anno Domini" if width == 4 else "A")
+        case "n":
+            return _padded(pa.array(_nanoseconds(timestamps) % _NANOSECONDS), width)
+        case "A" | "N":
+            return _padded(
+                pa.array(_nanoseconds(timestamps) // (1 if token.letter == "N" else 1_000_000)), width
             )
         case "E":
             return _named(_DAYS, pc.day_of_week(timestamps, count_from_zero=False), width)
@@ -152,8 +169,21 @@ def _padded(values: Any, width: int) -> pa.Array:
     return pc.utf8_lpad(pc.cast(values, pa.string()), width, "0")
 
 
+def _nanoseconds(timestamps: pa.Array) -> Values:
+    """Nanoseconds since midnight."""
+    per_second = PER_SECOND[timestamps.type.unit]
+    return numbers(timestamps, np.int64) % (DAY_S * per_second) * (_NANOSECONDS // per_second)
+
+
+def _quarter(quarters: pa.Array, width: int) -> pa.Array:
+    if width in (1, 2, 5):
+        return _padded(quarters, 2 if width == 2 else 1)
+    names = ("Q1", "Q2", "Q3", "Q4") if width == 3 else _QUARTERS
+    return pa.array(names).take(pc.subtract(quarters, 1))
+
+
 def _named(names: tuple[str, ...], numbers_from_one: pa.Array, width: int) -> pa.Array:
-    texts = pa.array([n if width > 3 else n[:3] for n in names])
+    texts = pa.array([n[0] if width == 5 else n if width > 3 else n[:3] for n in names])
     return texts.take(pc.subtract(numbers_from_one, 1))
 
 

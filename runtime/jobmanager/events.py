@@ -514,6 +514,15 @@ class JobFinished:
 
 
 @dataclass(frozen=True)
+class Noted:
+    """A line for the log: what has happened to the job, or to the cluster when `job_id` is empty."""
+
+    text: str
+    job_id: str = ""
+    is_warning: bool = True
+
+
+@dataclass(frozen=True)
 class RequestTaskManagers:
     """Start one TaskManager under each of these resource ids; TaskManagerExited has to follow for each that ends, or cannot
     be started."""
@@ -549,6 +558,7 @@ JobMasterInstruction = (
     | RemoveAborted
     | RemoveCheckpoints
     | RescaleEnded
+    | Noted
     | JobFinished
 )
 ResourceManagerInstruction = (
@@ -569,6 +579,7 @@ JobManagerInstruction = (
     | RemoveAborted
     | RemoveCheckpoints
     | RescaleEnded
+    | Noted
     | JobFinished
     | RequestTaskManagers
     | ReleaseTaskManager

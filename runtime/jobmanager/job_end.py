@@ -6,6 +6,7 @@ from runtime.jobmanager.events import (
     CancelRequested,
     JobFinished,
     JobStoreFailed,
+    Noted,
     ReleaseSlots,
     SinksAborted,
     SinksCommitFailed,
@@ -102,6 +103,8 @@ class JobEnd:
         delay_ms = None if is_given_up else self._regions.strategy.restart_after_ms(event.error, now_ms)
         if delay_ms is not None:
             self._parts.story.add(now_ms, f"the commit of {event.checkpoint_id} is repeated in {delay_ms} ms")
+            repeated = f"a commit has failed, and is repeated in {delay_ms / 1000:g} s: {event.error.line}"
+            self._parts.emit(Noted(repeated, self._progress.job_id))
             self._regions.history.add(event.error, "", now_ms)
             self._output.retry_ms, self._output.retry_error = now_ms + delay_ms, event.error
             return

@@ -27,6 +27,7 @@ from runtime.jobmanager.events import (
     MetricsReceived,
     MetricsRequested,
     NoTaskManagerLeft,
+    Noted,
     ReleaseSlots,
     RemoveCheckpoints,
     RemoveJob,
@@ -176,9 +177,11 @@ class JobManager:
                 return list(self.resource_manager.on_release_slots(job_id, now_ms))
             case GiveUpTaskManager(task_manager_id):
                 return list(self.resource_manager.on_given_up(task_manager_id, now_ms))
-            case TaskManagerLost(task_manager_id, _):
+            case TaskManagerLost(task_manager_id, error):
                 self._metrics_sequence.pop(task_manager_id, None)
-                return self._tell_masters(instruction, now_ms)
+                # One that no job has used for long was released.
+                noted = Noted(error.line, is_warning=error.code != "SS6051")
+                return [noted, *self._tell_masters(instruction, now_ms)]
             case NoTaskManagerLeft():
                 return self._tell_masters(instruction, now_ms)
             case JobFinished():

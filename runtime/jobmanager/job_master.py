@@ -23,6 +23,7 @@ from runtime.jobmanager.events import (
     MetricsReceived,
     MetricsRequested,
     NoTaskManagerLeft,
+    Noted,
     RescaleRequested,
     SavepointRequested,
     SinksAborted,
@@ -208,6 +209,7 @@ class JobMaster:
         self._regions.restore_all(restored)
         self.checkpoints.restored(restored, now_ms)
         self.story.add(now_ms, f"job {self.job_id} goes on from {restored.path}")
+        self._emit(Noted(f"the job goes on from {restored.path}", self.job_id, is_warning=False))
 
     def _on_slots_offered(self, event: SlotsOffered, now_ms: int) -> None:
         self._parts.tasks.take_slots(event)
@@ -258,7 +260,7 @@ class JobMaster:
         self._after_checkpoint(self.checkpoints.on_store_failed(event, now_ms), now_ms)
 
     def _on_savepoint_requested(self, event: SavepointRequested, now_ms: int) -> None:
-        self.checkpoints.requests.add(event)
+        self.checkpoints.requests.add(event, now_ms)
 
     def _after_checkpoint(self, failure: ErrorInfo | None, now_ms: int) -> None:
         """Too many checkpoints have failed: the job starts again from the last that has not."""

@@ -9,6 +9,7 @@ from runtime.jobmanager.checkpoints.counted_before import counted_before
 from runtime.jobmanager.checkpoints.pending_checkpoint import task_name
 from runtime.jobmanager.checkpoints.restored_state import sources_of
 from runtime.jobmanager.deployment import Deployment
+from runtime.jobmanager.events import Noted
 from runtime.jobmanager.execution_graph import Execution, ExecutionVertex
 from runtime.jobmanager.job_parts import JobParts
 from runtime.jobmanager.job_phase import ACTIVE, JobPhase
@@ -55,7 +56,7 @@ class JobRegions:
 
     def advance(self, now_ms: int) -> JobPhase:
         """Go on as far as the present state allows; returns the phase of the job that follows from those of the regions."""
-        parts = self._parts
+        parts, started = self._parts, list[PipelinedRegion]()
         for region in self.regions:
             if region.phase is RegionPhase.STOPPING and region.are_all_terminal():
                 region.phase = RegionPhase.DELAYED
@@ -63,14 +64,27 @@ class JobRegions:
             is_free = self._going_back_to is None and not self._is_held
             if is_due and is_free and not parts.checkpoints.is_storing:
                 self._start_anew(region, now_ms)
+                started.append(region)
             if region.phase is RegionPhase.DEPLOYED and region.are_all(ExecutionState.FINISHED):
                 region.phase = RegionPhase.FINISHED
+        if started:
+            self._note_start(started)
         if self._going_back_to is not None and not self._is_held:
             self._go_back(self._going_back_to, now_ms)
         waiting = self.waiting()
         if waiting and parts.tasks.slots.is_complete and parts.sources.are_discovered:
             self._deploy(waiting, now_ms)
         return self._job_phase()
+
+    def _share_of(self, regions: list[PipelinedRegion]) -> str:
+        tasks, all_tasks = (sum(len(r.subtasks) for r in found) for found in (regions, self.regions))
+        return f"{tasks} of {all_tasks} tasks"
+
+    def _note_start(self, started: list[PipelinedRegion]) -> None:
+        checkpoint = self._parts.checkpoints.completed.newest
+        origin = f"go on from checkpoint {checkpoint.checkpoint_id}" if checkpoint else "begin anew"
+        job_id = self._parts.progress.job_id
+        self._parts.emit(Noted(f"{self._share_of(started)} {origin}", job_id, is_warning=False))
 
     def _job_phase(self) -> JobPhase:
         all_finished = all(r.phase is RegionPhase.FINISHED for r in self.regions)
@@ -198,6 +212,9 @@ class JobRegions:
             f"job {parts.progress.job_id} restarts {len(hit)} of {len(self.regions)} regions in {delay_ms} ms: "
             f"{error.code} {error.message}",
         )
+        cause = f'task "{task}" has failed: {error.line}' if task else error.line
+        restart = f"{self._share_of(hit)} restart in {delay_ms / 1000:g} s: {cause}"
+        parts.emit(Noted(restart, parts.progress.job_id))
         self.history.add(error, task, now_ms)
         parts.checkpoints.break_off("a task has failed", now_ms)
         if parts.progress.phase is not JobPhase.RESTARTING:
@@ -243,6 +260,7 @@ class JobRegions:
         self._restore_sources(older)
         for region in hit:
             self._start_anew(region, now_ms)
+        self._note_start(hit)
         for enumerator in self._parts.sources.start():
             self._parts.emit(enumerator)
 

@@ -455,5 +455,5 @@ def _answer_with(answer: Future[Any], ask: Callable[[], Any]) -> None:
 
 
 def _log_end(end: JobFinished) -> None:
-    cause = f": error[{end.error.code}]: {end.error.message}" if end.error is not None else ""
+    cause = f": {end.error.line}" if end.error is not None else ""
     logger.info("the job is %s%s", end.status.value, cause, extra=of_job(end.job_id))

@@ -33,7 +33,8 @@ class WatermarkAssigner(Operator[WatermarkAssignerSpec]):
         self._is_per_row = spec.emit_strategy is EmitStrategy.ON_EVENT
         self._schema = to_arrow_schema(context.output_schema, context.output_mode)
         self._watermark = context.state.add(CombinedWatermark("watermark_ms"))
-        self._active_ms = context.now_ms()
+        # Since when no row came; None until the task runs, as its opening and its restore may take long.
+        self._active_ms: int | None = None
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         if batch.num_rows == 0:
@@ -119,6 +120,8 @@ class WatermarkAssigner(Operator[WatermarkAssignerSpec]):
             or self._watermark.value_ms == WATERMARK_MAX
         ):
             return None
+        if self._active_ms is None:
+            self._active_ms = self.context.now_ms()
         return self._active_ms + self.spec.idle_timeout_ms
 
     def on_held_back(self, now_ms: int) -> None:

@@ -62,15 +62,19 @@ class ChunkChanges:
     def completed(self, checkpoint_id: int) -> None:
         with self._lock:
             self._chain.completed(checkpoint_id)
-            pending = self._chain.pending
-            # What a pending one follows may be in the chain no more, as a later one has been completed.
-            bases = [base for link in pending for base in link.before[-1:]]
-            held = {item for link in (*self._chain.links, *pending, *bases) for item in link.mark.items()}
-            self._key_groups = {key: groups for key, groups in self._key_groups.items() if key in held}
+            self._forget_unheld()
 
     def aborted(self, checkpoint_id: int) -> None:
         with self._lock:
             self._chain.aborted(checkpoint_id)
+            self._forget_unheld()
+
+    def _forget_unheld(self) -> None:
+        pending = self._chain.pending
+        # What a pending one follows may be in the chain no more, as a later one has been completed.
+        bases = [base for link in pending for base in link.before[-1:]]
+        held = {item for link in (*self._chain.links, *pending, *bases) for item in link.mark.items()}
+        self._key_groups = {key: groups for key, groups in self._key_groups.items() if key in held}
 
     def saved(self, chunk: ChunkCopy, batch: pa.RecordBatch) -> None:
         """A collection has copied a chunk."""
@@ -86,7 +90,9 @@ class ChunkChanges:
     @property
     def nbytes(self) -> int:
         """Memory held, in bytes."""
-        return sum(groups.nbytes for groups in self._key_groups.values())
+        # Another thread adds to them as it collects.
+        with self._lock:
+            return sum(groups.nbytes for groups in self._key_groups.values())
 
 
 class ChunkCollection:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,9 +27,12 @@ class _Chunks:
     def __init__(self, columns: int) -> None:
         self._rows = RowStore(pa.schema([(f"f{n}", pa.large_binary()) for n in range(columns)]))
         self._chains = ChunkChains()
+        # An operator writes while another thread collects a snapshot, which must not see arrays that are growing.
+        self._lock = threading.Lock()
 
     def resize(self, slots: int) -> None:
-        self._chains.resize(slots)
+        with self._lock:
+            self._chains.resize(slots)
 
     def is_present(self, slots: Array) -> Array:
         """bool[n]: whether anything was appended to the slot since it was emptied."""
@@ -35,8 +40,11 @@ class _Chunks:
 
     def append(self, slots: Array, pieces: list[pa.Array]) -> None:
         """Append a piece to each of the distinct slots, in every column."""
-        if len(slots) == 0:
-            return
+        if len(slots):
+            with self._lock:
+                self._append(slots, pieces)
+
+    def _append(self, slots: Array, pieces: list[pa.Array]) -> None:
         before = self._chains.tails(slots)
         is_open = before >= 0
         is_open[is_open] = self._chains.bytes_of(before[is_open]) < _OPEN_BYTES_MAX
@@ -56,9 +64,11 @@ class _Chunks:
 
     def read(self, slots: Array) -> list[tuple[Bytes, Array]]:
         """(bytes of all slots, int64[n + 1] where those of each begin and end) by column."""
-        bounds, chunks = self._chains.of(slots)
+        with self._lock:
+            bounds, chunks = self._chains.of(slots)
+            columns = self._rows.columns(chunks, range(len(self._rows.schema)))
         found = []
-        for column in self._rows.columns(chunks, range(len(self._rows.schema))):
+        for column in columns:
             _, offsets, data = column.buffers()
             ends = np.frombuffer(offsets, np.int64, len(chunks) + 1) if len(chunks) else np.zeros(1, np.int64)
             held = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
@@ -67,8 +77,9 @@ class _Chunks:
 
     def empty(self, slots: Array) -> None:
         """Forget what the slots have."""
-        self._rows.delete(self._chains.of(slots)[1])
-        self._chains.empty(slots)
+        with self._lock:
+            self._rows.delete(self._chains.of(slots)[1])
+            self._chains.empty(slots)
 
     @property
     def nbytes(self) -> int:

@@ -236,7 +236,7 @@ class KeyedRows(SavedByChanges):
 
     def expire(self) -> int:
         with self._changes.lock:
-            row_ids = self._ttl.take_expired(self._changes.forgetting)
+            row_ids = self._ttl.take_expired(self._changes.writing)
             self._forget(row_ids)
             return len(row_ids)
 

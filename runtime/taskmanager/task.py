@@ -22,10 +22,10 @@ from runtime.net.channels import ChannelClosed
 from runtime.net.exchange import DataExchange
 from runtime.taskmanager.cancellation import TaskCancellation
 from runtime.taskmanager.events import CheckpointMessage, TaskReport, TaskStateChanged
+from runtime.taskmanager.inputs.task_input import NO_PAUSE, UNTIL_ROOM, Pause
 from runtime.taskmanager.mailbox import Mailbox
 from runtime.taskmanager.metrics import TaskTimes
 from runtime.taskmanager.task_figures import TaskFigures
-from runtime.taskmanager.task_loop import NO_PAUSE, UNTIL_ROOM, Pause
 from runtime.taskmanager.task_opening import OpenedTask, TaskOpening, TaskSurroundings
 from runtime.taskmanager.turns import Turns
 from sqlstream.errors import ErrorInfo, FailureReason, JobError, SqlStreamError

@@ -42,7 +42,7 @@ def _same_elements(types: Types) -> Types | None:
 
 def _array(types: Types) -> LogicalType | None:
     element = common_type(types)
-    return None if element is None or element.root is TypeRoot.NULL else sql.array(element).not_null()
+    return None if element is None else sql.array(element).not_null()
 
 
 def _same_entries(types: Types) -> Types | None:
@@ -54,7 +54,7 @@ def _same_entries(types: Types) -> Types | None:
 
 def _map(types: Types) -> LogicalType | None:
     key, value = common_type(types[0::2]), common_type(types[1::2])
-    if key is None or value is None or TypeRoot.NULL in (key.root, value.root):
+    if key is None or value is None or key.root is TypeRoot.NULL:
         return None
     return sql.map_of(key, value).not_null()
 
@@ -93,7 +93,7 @@ def _check_position(call: Call) -> None:
 FUNCTIONS: tuple[ScalarFunction, ...] = (
     ScalarFunction("FIELD", "row.field", 2, 2, _field, refine=_field_at),
     ScalarFunction("ROW", "ROW(value1 [, value2]*)", 1, _MANY, _row),
-    ScalarFunction("ARRAY", "ARRAY[value1 [, value2]*]", 1, _MANY, _array, _same_elements),
+    ScalarFunction("ARRAY", "ARRAY[value1 [, value2]*]", 0, _MANY, _array, _same_elements),
     ScalarFunction(
         "MAP", "MAP[key1, value1 [, key2, value2]*]", 2, _MANY, _map, _same_entries, check=_check_keys
     ),

@@ -45,7 +45,7 @@ def _entries(types: Types) -> LogicalType | None:
 
 def _of_arrays(types: Types) -> LogicalType | None:
     keys, values = types[0].element, types[1].element
-    if keys is None or values is None or not has_equality(keys) or keys.root is TypeRoot.ROW:
+    if keys is None or values is None or not has_equality(keys) or keys.root in (TypeRoot.ROW, TypeRoot.NULL):
         return None
     return sql.map_of(keys, values).with_nullable(is_any_nullable(types))
 

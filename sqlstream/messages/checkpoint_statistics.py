@@ -75,6 +75,15 @@ class CheckpointRecord(msgspec.Struct, frozen=True):
         """What was written for it: less than its state where files of earlier ones are used again."""
         return sum(s.figures.written_bytes for v in self.vertices for s in v.subtasks)
 
+    @property
+    def has_in_flight(self) -> bool:
+        """Whether it stores what was under way between tasks: then it goes on with the same parallelism only."""
+        return any(s.figures.in_flight_items for v in self.vertices for s in v.subtasks)
+
+    @property
+    def in_flight_rows(self) -> int:
+        return sum(s.figures.in_flight_rows for v in self.vertices for s in v.subtasks)
+
 
 class RestoredCheckpoint(msgspec.Struct, frozen=True):
     """The checkpoint that the job, or a region of it, last went on from. `local_bytes` and `store_bytes` are what its attempts
@@ -101,7 +110,8 @@ class CheckpointCounts(msgspec.Struct, frozen=True):
 class CheckpointStatistics(msgspec.Struct, frozen=True):
     """`interval_ms` is 0 for a job that takes no checkpoints by itself. `history` holds the newest HISTORY_MAX, newest first; the
     latest of each kind are kept beside it for ever. Of a job that began with the state of another one, `left_out` names the
-    operators of that whose state it does not take, and `begun_empty` its own for which there was none."""
+    operators of that whose state it does not take, and `begun_empty` its own for which there was none;
+    `is_drained` when time had passed to its end in it."""
 
     job_id: str
     interval_ms: int = 0
@@ -113,3 +123,4 @@ class CheckpointStatistics(msgspec.Struct, frozen=True):
     history: tuple[CheckpointRecord, ...] = ()
     left_out: tuple[str, ...] = ()
     begun_empty: tuple[str, ...] = ()
+    is_drained: bool = False

@@ -455,6 +455,34 @@ def test_what_a_job_that_died_has_staged_is_removed_and_nothing_else(out: Postgr
     assert staged[0] not in tables(out)
 
 
+def test_what_dead_writers_of_a_job_have_staged_goes_before_its_end(out: Postgres) -> None:
+    target = sink(out.options("w.out"), OUT)
+
+    def writer(name: str) -> Any:
+        return connector("jdbc").sink(target, ChangelogMode.INSERT_ONLY, context(writer_name=name))
+
+    dead, living, locked = writer("a1/e0/1"), writer("a1/e1/1"), writer("a1/e2/1")
+    for one in (dead, living):
+        one.write(batch(OUT, [(1, "a")]))
+        one.prepare_commit(1)
+        one.write(batch(OUT, [(2, "b")]))
+        one._flush()
+    locked._connecting.connection.run("BEGIN")
+    locked._connecting.connection.run(f"LOCK TABLE w.{locked._staging.name}")
+    dead._connecting.close()
+    assert len(tables(out)) == 6
+    connector("jdbc").remove_staged(target, "job", ["a1/e0/1", "a1/e2/1", "a9/e9/9"], FILES)  # type: ignore[attr-defined]
+    names = out.sql("SELECT relname FROM pg_class WHERE relnamespace = 'w'::regnamespace AND relkind = 'r'")
+    left = {living._staging.name, locked._staging.name}
+    assert left < set(names.split("\n"))
+    assert len(tables(out)) == 4
+    connector("jdbc").remove_staged(target, "other", ["a1/e1/1"], FILES)  # type: ignore[attr-defined]
+    living.abort()
+    locked._connecting.close()
+    abort(target, [])
+    assert tables(out) == ["out"]
+
+
 def test_tables_of_others_stay_whatever_their_names(out: Postgres) -> None:
     target, shape = sink(out.options("w.out"), OUT), f"{'d' * 32}_{'0' * 12}"
     connector("jdbc").sink(target, ChangelogMode.INSERT_ONLY, context(job_id="d" * 32))._connecting.close()  # type: ignore[attr-defined]

@@ -87,7 +87,16 @@ MORE: dict[str, tuple[str, ...]] = {
     ),
     "UPPER": ("UPPER('µ é ß ŉ ǰ ΐ ﬁ')", "UPPER('straße ﬀ ᾳ')", "UPPER('ⱡ 𐐨 €')"),
     "LOWER": ("LOWER('ΑΣ ΑΣΑ Σ')", "LOWER('İ Ⱡ 𐐀 Å €')", "LOWER('ŻÓŁĆ')"),
-    "*": ("d * CAST(NULL AS INT)", "n * d", "i * CAST(2 AS DECIMAL(3, 1))", "l * l", "g * g", "d * g * d"),
+    "*": (
+        *(
+            "INTERVAL 5 DAY",
+            "INTERVAL -1.5 SECONDS",
+            "CAST(INTERVAL (i + 1) MONTH AS STRING)",
+            "CAST(INTERVAL i HOUR AS STRING)",
+            "CAST(INTERVAL - (i) WEEK AS STRING)",
+        ),
+        *("d * CAST(NULL AS INT)", "n * d", "i * CAST(2 AS DECIMAL(3, 1))", "l * l", "g * g", "d * g * d"),
+    ),
     "+": ("l + i + d", "d + x + i", "g + 1 + n", "d + CAST(NULL AS INT)", "n + n + n"),
     "IN": ("i IN (1, 2)", "COALESCE(i, 0) IN (0, 1)", "COALESCE(s, '') IN ('', 'a', NULL)", "o IN (TRUE)"),
     "ITEM": ("m['zz']", "MAP['a', i, 'b', j, 'a', n]['a']", "ARRAY[i, j, n][2]", "ARRAY[i][0 + 2]"),
@@ -122,17 +131,58 @@ MORE: dict[str, tuple[str, ...]] = {
         ),
     ),
     "CEIL": tuple(f"CEIL({p} TO {u})" for p in ("ts", "y") for u in ("DECADE", "CENTURY", "MILLENNIUM")),
-    "DATE_FORMAT": ("DATE_FORMAT(ts, 'yyyy' || CASE WHEN o THEN '-MM' ELSE '' END)",),
-    "TIMESTAMPDIFF": tuple(
-        f"TIMESTAMPDIFF({unit}, {points})"
-        for unit in ("MONTH", "DAY", "QUARTER", "YEAR")
-        for points in (
-            "TIMESTAMP '2024-01-31 12:00:00', TIMESTAMP '2024-02-29 12:00:00'",
-            "TIMESTAMP '2024-03-31 12:00:00', TIMESTAMP '2024-02-29 12:00:00'",
-            "TIMESTAMP '2023-03-01 12:00:00', TIMESTAMP '2024-03-01 11:59:59'",
-            "TIMESTAMP '2024-03-01 12:00:00', TIMESTAMP '2024-03-01 12:00:00'",
-            "TIMESTAMP '2024-03-01 11:59:59', TIMESTAMP '2023-03-01 12:00:00'",
-        )
+    "DATE_FORMAT": (
+        "DATE_FORMAT(ts, 'yyyy' || CASE WHEN o THEN '-MM' ELSE '' END)",
+        *("DATE_FORMAT(ts, 'yyyy-QQQ Q QQ QQQQ')", "DATE_FORMAT(ts, 'G GGGG GGGGG MMMMM EEEEE qq')"),
+        *(
+            "DATE_FORMAT(us, 'n')",
+            "DATE_FORMAT(us, 'AAA N')",
+            "DATE_FORMAT(TIMESTAMP '1969-12-31 23:59:59.9', 'n A')",
+        ),
+    ),
+    "TIMESTAMPADD": (
+        *(f"TIMESTAMPADD({unit}, i, h)" for unit in ("HOUR", "MINUTE", "SECOND", "MILLISECOND")),
+        *("TIMESTAMPADD(HOUR, NULL, h)", "TIMESTAMPADD(HOUR, 25, TIME '10:00:00')"),
+    ),
+    "ARRAY": (
+        *(
+            "ARRAY[]",
+            "ARRAY[NULL]",
+            "ARRAY[ARRAY[], ARRAY[i]]",
+            "CAST(ARRAY[] AS ARRAY<INT>)",
+            "CARDINALITY(ARRAY[])",
+        ),
+        *(
+            "COALESCE(CAST(NULL AS ARRAY<INT>), ARRAY[])",
+            "CASE WHEN o THEN ARRAY[] ELSE ARRAY[i] END",
+            "ARRAY[] = ARRAY[i]",
+        ),
+        *(
+            "ARRAY_APPEND(ARRAY[], i)",
+            "ARRAY_CONCAT(ARRAY[NULL], ARRAY[s])",
+            "ARRAY[][1]",
+            "JSON_STRING(ARRAY[])",
+        ),
+    ),
+    "MAP": (
+        "MAP['a', NULL]",
+        "MAP['a', NULL, 'b', i]",
+        "MAP_UNION(MAP['a', NULL], MAP['a', i])",
+        "MAP['a', ARRAY[]]",
+    ),
+    "TIMESTAMPDIFF": (
+        *(f"TIMESTAMPDIFF({unit}, TIME '10:00:00', h)" for unit in ("HOUR", "SECOND", "MILLISECOND")),
+        *(
+            f"TIMESTAMPDIFF({unit}, {points})"
+            for unit in ("MONTH", "DAY", "QUARTER", "YEAR")
+            for points in (
+                "TIMESTAMP '2024-01-31 12:00:00', TIMESTAMP '2024-02-29 12:00:00'",
+                "TIMESTAMP '2024-03-31 12:00:00', TIMESTAMP '2024-02-29 12:00:00'",
+                "TIMESTAMP '2023-03-01 12:00:00', TIMESTAMP '2024-03-01 11:59:59'",
+                "TIMESTAMP '2024-03-01 12:00:00', TIMESTAMP '2024-03-01 12:00:00'",
+                "TIMESTAMP '2024-03-01 11:59:59', TIMESTAMP '2023-03-01 12:00:00'",
+            )
+        ),
     ),
 }
 """Further examples, of boundaries that only our own code has."""

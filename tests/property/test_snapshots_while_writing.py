@@ -7,7 +7,8 @@ import contextlib
 import dataclasses
 import random
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,10 @@ import pytest
 from operator_harness import ManualClock, share_of
 
 from runtime.aggregates.accumulator import NO_WEIGHTS
+from runtime.aggregates.accumulator_set import AccumulatorSet
 from runtime.aggregates.value_counts import ValueCounts
 from runtime.kernels.buffers import view_values
+from runtime.kernels.growing import GrowingArray
 from runtime.state.columns import VarColumn
 from runtime.state.keyed_multiset import KeyedMultiset
 from runtime.state.keyed_rows import KeyedRows
@@ -31,7 +34,9 @@ from runtime.state.saved_changes import CollectedTables
 from runtime.state.slice_log import SliceColumns, SliceLog
 from runtime.state.slot_columns import NumberColumn, RowColumn
 from runtime.state.snapshot import OperatorSnapshot, SavedTables, SnapshotAborted
+from sqlstream import types as sql
 from sqlstream.arrow import ROW_KIND_COLUMN
+from sqlstream.expressions import AggregateCall
 
 SEEDS = 4
 STEPS = 100
@@ -451,6 +456,8 @@ def test_a_snapshot_is_the_state_at_its_begin(
     monkeypatch.setattr("runtime.state.collection._PAUSE_S", 0)
     monkeypatch.setattr("runtime.state.slice_log._SMALL_CHUNKS_MAX", 6)
     monkeypatch.setattr("runtime.state.row_log._SMALL_CHUNKS_MAX", 6)
+    if ttl_ms:
+        monkeypatch.setattr("runtime.state.changes._GONE_SPARE", 20)
     checked = increments = 0
     for seed in range(SEEDS):
         clock = ManualClock(1_000)
@@ -462,6 +469,29 @@ def test_a_snapshot_is_the_state_at_its_begin(
         increments += checkpoints.increments
     assert checked > 2 * SEEDS
     assert increments > 0 or kind in (OnlyEntry, LoggedAnywhere)
+
+
+def test_forgotten_entries_take_bounded_memory_between_two_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.state.changes._GONE_SPARE", 100)
+    table = KeyedTable("t", KEY, [], StateScope(max_parallelism=MAX_PARALLELISM))
+
+    def write(first: int) -> np.ndarray:
+        slots, _ = table.get_or_create([pa.array([f"{n}" for n in range(first, first + 10)])])
+        table.writing(slots)
+        return slots
+
+    write(0)
+    table.begin(1, is_full=False).collect()
+    table.completed(1)
+    held = []
+    for round_ in range(1, 100):
+        table.forget(write(10 * round_))
+        held.append(table._changes.nbytes)
+    assert max(held[50:]) <= max(held[:50])
+    write(5_000)
+    saved = table.begin(2, is_full=False).collect()
+    assert not saved.increments
+    assert saved.keyed["t"].num_rows == 20
 
 
 @pytest.mark.parametrize("kind", [Entries, RetractingJoinRows, Lists])
@@ -503,3 +533,84 @@ class Done:
 
     def collect(self) -> SavedTables:
         return self.saved
+
+
+CALLS: dict[str, tuple[AggregateCall, bool, Callable[[Any], GrowingArray]]] = {
+    "LISTAGG": (
+        AggregateCall("LISTAGG", (0,), sql.STRING),
+        False,
+        lambda texts: texts._texts._chunks._chains._links,  # type: ignore[no-any-return]
+    ),
+    "ARRAY_AGG": (
+        AggregateCall("ARRAY_AGG", (0,), sql.array(sql.STRING)),
+        False,
+        lambda lists: lists._arrays._chunks._chains._links,  # type: ignore[no-any-return]
+    ),
+    "LAST_VALUE": (
+        AggregateCall("LAST_VALUE", (0,), sql.STRING),
+        True,
+        lambda kept: kept._of_slot._links,  # type: ignore[no-any-return]
+    ),
+}
+"""By function: whether its input retracts, and an array that another thread reads."""
+BLOCKED_S = 0.05
+"""A thread that has not gone on for so long waits for a lock."""
+
+
+@pytest.mark.parametrize("function", CALLS)
+def test_another_thread_reads_no_array_that_grows(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An array is moved in the system's page tables as it grows, and has no items meanwhile."""
+    monkeypatch.setattr("runtime.state.growing_lists._OPEN_BYTES_MAX", 0)
+    call, is_retracting, read_of = CALLS[function]
+    values = AccumulatorSet((call,), ((sql.STRING,),), is_retracting, ["value"])
+    table = KeyedTable("t", KEY, [values], StateScope(max_parallelism=MAX_PARALLELISM), parts=values.parts)
+
+    def write(first: int, end: int) -> None:
+        names = pa.array([f"{n}" for n in range(first, end)], pa.string())
+        slots, _ = table.get_or_create([names])
+        table.writing(slots)
+        values.accumulate(slots, pa.RecordBatch.from_arrays([names], names=["text"]))
+
+    write(0, 40)
+    write(0, 40)
+    expected = content(table)
+    snapshot = table.begin(1, is_full=True)
+    collecting: list[Future[SavedTables]] = []
+    grow = GrowingArray._grow
+
+    def grow_slowly(array: GrowingArray, capacity: int) -> None:
+        if array is read_of(values.accumulators[0]):
+            held, array.values = array.values, np.full_like(array.values, -1)
+            if not collecting:
+                collecting.append(writing_thread.submit(snapshot.collect))
+            wait(collecting, BLOCKED_S)
+            array.values = held
+        grow(array, capacity)
+
+    with ThreadPoolExecutor(1) as writing_thread:
+        monkeypatch.setattr(GrowingArray, "_grow", grow_slowly)
+        write(40, 400)
+        saved = collecting[0].result(60)
+    other = AccumulatorSet((call,), ((sql.STRING,),), is_retracting, ["value"])
+    restored = KeyedTable("t", KEY, [other], StateScope(max_parallelism=MAX_PARALLELISM), parts=other.parts)
+    restored.load(saved)
+    assert content(restored) == expected
+
+
+def test_a_log_is_measured_while_another_thread_collects_it() -> None:
+    log = SliceLog("t", SliceColumns(("k", "n"), keys=(0,), end=1), StateScope())
+    changes = log._changes
+    log.append(batch_of([("a", 1)]).columns)
+
+    class Measured(dict[Any, Any]):
+        def values(self) -> Any:
+            for value in super().values():
+                wait([collecting_thread.submit(pending.collect)], BLOCKED_S)
+                yield value
+
+    with ThreadPoolExecutor(1) as collecting_thread:
+        log.begin(1, is_full=True).collect()
+        changes._key_groups = Measured(changes._key_groups)
+        log.append(batch_of([("b", 1)]).columns)
+        pending = log.begin(2, is_full=True)
+        assert log.nbytes() > 0

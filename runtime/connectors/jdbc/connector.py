@@ -137,12 +137,15 @@ class Jdbc:
             remove_staging(options.database.address, job_id, files)
 
     def remove_staged(self, spec: SinkSpec, job_id: str, writer_names: Sequence[str], files: Files) -> None:
-        """Those in a server's database stay there until the job ends."""
-        from runtime.connectors.staged_rows import remove_staged_by
+        options = read_options(spec.options)
+        if options.database.is_server:
+            from runtime.connectors.jdbc.postgres_commit import remove_staged_in_postgres
 
-        database = read_options(spec.options).database
-        if not database.is_server:
-            remove_staged_by(database.address, job_id, writer_names, files)
+            remove_staged_in_postgres(options, job_id, writer_names, files)
+        else:
+            from runtime.connectors.staged_rows import remove_staged_by
+
+            remove_staged_by(options.database.address, job_id, writer_names, files)
 
     def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str:
         from runtime.connectors.staged_rows import staging_directory

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from runtime.connectors.commit_notes import JOURNAL, JOURNAL_DAYS, CommitJournal
 from runtime.connectors.jdbc.driver import Connection, connect, transaction
 from runtime.connectors.jdbc.options import JdbcOptions
 from runtime.connectors.jdbc.postgres import Postgres
-from runtime.connectors.jdbc.postgres_sink import staging_prefix, staging_table
+from runtime.connectors.jdbc.postgres_sink import staging_prefix, staging_table, writer_of
 from runtime.connectors.jdbc.postgres_types import is_as_text
 from runtime.connectors.jdbc.publication import publish
 from runtime.connectors.jdbc.retries import tried
 from runtime.connectors.jdbc.stored_table import StoredTable
 from runtime.connectors.sql_filters import quote, text
+from runtime.connectors.writer_ids import digits_of
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import Committable, in_order
 from sqlstream.spi.files import Files
 
+logger = logging.getLogger(__name__)
+
 _LOCK_TIMEOUT = "30s"
 """How long a commit or an abort waits for another transaction that has locked the table."""
+_WRITER_TIMEOUT = "2s"
+"""How long a writer is waited for that has died, and whose connection may live: its rows are removed when the job ends, too."""
 
 _STAGED = """
-SELECT c.relname::text AS name FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+SELECT c.relname::text AS name, obj_description(c.oid, 'pg_class') AS comment
+FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE n.nspname = {schema} AND c.relkind = 'r' AND starts_with(c.relname, {prefix})
   AND substr(c.relname, length({prefix}) + 1) ~ '^[0-9a-f]{{12}}$'
 """
@@ -55,10 +62,36 @@ def abort_postgres(options: JdbcOptions, job_id: str, files: Files) -> None:
         connection.close()
 
 
-def _connected(options: JdbcOptions, files: Files) -> Connection:
+def remove_staged_in_postgres(
+    options: JdbcOptions, job_id: str, writer_names: Sequence[str], files: Files
+) -> None:
+    """Remove the staged rows of these writers of a job, but those that one of them still has locked."""
+    writers = {digits_of(name) for name in writer_names}
+    connection = _connected(options, files, _WRITER_TIMEOUT)
+    try:
+        schema = Postgres().find_table(connection, options.table).schema
+        query = _STAGED.format(schema=text(schema), prefix=text(staging_prefix(job_id)))
+        for table in connection.rows(query).to_pylist():
+            if writer_of(table["comment"] or "") in writers:
+                _remove_unless_locked(connection, staging_table(schema, table["name"]))
+    except UserError:
+        # There is no such table any more: what stays beside it goes with the job.
+        return
+    finally:
+        connection.close()
+
+
+def _remove_unless_locked(connection: Connection, table: str) -> None:
+    try:
+        connection.run(f"DROP TABLE IF EXISTS {table}")
+    except ExternalError as error:
+        logger.warning("staged rows stay in table %s until their job ends: %s", table, error.message)
+
+
+def _connected(options: JdbcOptions, files: Files, lock_timeout: str = _LOCK_TIMEOUT) -> Connection:
     connection = connect(options.database, files)
     try:
-        connection.rows(f"SELECT set_config('lock_timeout', '{_LOCK_TIMEOUT}', false) AS timeout")
+        connection.rows(f"SELECT set_config('lock_timeout', '{lock_timeout}', false) AS timeout")
     except BaseException:
         connection.close()
         raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from runtime.connectors.jdbc.retries import tried
 from runtime.connectors.jdbc.stored_table import StoredTable, check_columns
 from runtime.connectors.sql_filters import quote, text
 from runtime.connectors.staged_rows import KIND_COLUMN
+from runtime.connectors.writer_ids import new_writer_id
 from sqlstream.arrow import row_kinds, without_row_kinds
 from sqlstream.errors import ExternalError, SqlStreamError
 from sqlstream.specs import SinkSpec
@@ -41,6 +43,8 @@ _BUFFER_ROWS_MAX = 1_000_000
 _LEFTOVERS_MAX = 100
 _LEFTOVER_DAYS = 30
 _NUMBERS_PER_SUBTASK = 1 << 44
+_WRITER = ", by writer ([0-9a-f]{32})"
+"""What follows in the comment of a staging table, as a regular expression."""
 
 _PRIVILEGES = """
 SELECT has_schema_privilege({schema}, 'CREATE') AS "CREATE in the schema", {others}
@@ -49,7 +53,7 @@ _LEFTOVERS = """
 SELECT c.relname::text AS name FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE n.nspname = {schema} AND c.relkind = 'r' AND NOT starts_with(c.relname, {own}) AND pg_has_role(c.relowner, 'USAGE')
   AND c.relname ~ '^{staging}[0-9a-f]{{32}}_[0-9a-f]{{12}}$' AND CASE
-    WHEN obj_description(c.oid, 'pg_class') = {writing} THEN true
+    WHEN obj_description(c.oid, 'pg_class') ~ {writing} THEN true
     WHEN obj_description(c.oid, 'pg_class') ~ {finished}
       THEN to_timestamp(substring(obj_description(c.oid, 'pg_class') FROM '[0-9]+$')::float8) < now() - INTERVAL '{days} days'
     ELSE false END
@@ -65,6 +69,12 @@ def staging_table(schema: str, name: str) -> str:
 def staging_prefix(job_id: str) -> str:
     """What the names of the staging tables of all writers of a job begin with."""
     return f"{STAGING}{job_id}_"
+
+
+def writer_of(comment: str) -> str | None:
+    """The id of the writer of a staging table with this comment."""
+    found = re.match(f"(?:{_WRITING}|{_FINISHED}){_WRITER}", comment)
+    return found[1] if found else None
 
 
 @dataclass
@@ -94,7 +104,7 @@ class PostgresSinkWriter:
         self._spec = spec
         self._options = options
         self._context = context
-        self._id = uuid.uuid4().hex
+        self._id = new_writer_id(context)
         # Named before it is made, so that one whose making failed half-way is made again or removed.
         self._staging: _Staging | None = self._next_staging()
         self._waiting: list[pa.RecordBatch] = []
@@ -139,7 +149,7 @@ class PostgresSinkWriter:
                 f"CREATE TABLE IF NOT EXISTS {staging}"
                 f" ({', '.join(columns)}, {quote(KIND_COLUMN)} int2, {quote(NUMBER_COLUMN)} int8)"
             )
-            connection.run(f"COMMENT ON TABLE {staging} IS {text(_WRITING)}")
+            connection.run(f"COMMENT ON TABLE {staging} IS {text(f'{_WRITING}, by writer {self._id}')}")
         made.is_made = True
 
     def _connected(self) -> Connection:
@@ -216,7 +226,7 @@ class PostgresSinkWriter:
         return committables
 
     def _finish(self, staging: _Staging) -> None:
-        finished = f"{_FINISHED} {self._context.now_ms() // 1000}"
+        finished = f"{_FINISHED}, by writer {self._id}, since {self._context.now_ms() // 1000}"
         try:
             table = staging_table(self._target.schema, staging.name)
             self._connected().run(f"COMMENT ON TABLE {table} IS {text(finished)}")
@@ -260,8 +270,8 @@ def _remove_leftovers(connection: Connection, schema: str, job_id: str) -> None:
     query = _LEFTOVERS.format(
         schema=text(schema),
         staging=STAGING,
-        writing=text(_WRITING),
-        finished=text(f"^{_FINISHED} [0-9]{{1,12}}$"),
+        writing=text(f"^{_WRITING}{_WRITER}$"),
+        finished=text(f"^{_FINISHED}{_WRITER}, since [0-9]{{1,12}}$"),
         own=text(staging_prefix(job_id)),
         days=_LEFTOVER_DAYS,
         most=_LEFTOVERS_MAX,

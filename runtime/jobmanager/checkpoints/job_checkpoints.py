@@ -13,6 +13,7 @@ from runtime.jobmanager.checkpoints.checkpoint_coordinator import (
     CheckpointCoordinator,
     broken_off,
     expired_error,
+    not_begun_error,
 )
 from runtime.jobmanager.checkpoints.checkpoint_settings import CheckpointSettings
 from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint, CompletedCheckpoints
@@ -24,6 +25,7 @@ from runtime.jobmanager.events import (
     CheckpointStoreFailed,
     DiscardCheckpoint,
     JobMasterInstruction,
+    Noted,
     RemoveAborted,
     RemoveCheckpoints,
     SavepointRequested,
@@ -83,6 +85,7 @@ class JobCheckpoints:
         self._restored_from = newest.path if newest else ""
         self._left_out = newest.left_out if newest else ()
         self._begun_empty = newest.begun_empty if newest else ()
+        self._is_drained = newest is not None and newest.manifest.is_drained
         self._storing: dict[int, CheckpointManifest] = {}
         # The last REMOVED_MAX files, without which a checkpoint that refers to them is worth nothing.
         self._removed: dict[str, None] = {}
@@ -336,10 +339,19 @@ class JobCheckpoints:
 
     def expire(self, now_ms: int) -> ErrorInfo | None:
         failure = None
+        for request in self.requests.overdue(now_ms - self.settings.timeout_ms):
+            self.requests.failed(request.trigger_id, self._not_begun(request.kind))
         for pending in self.coordinator.expired(now_ms):
             error = expired_error(pending, self.settings.timeout_ms)
             failure = self.abort(pending, error, now_ms, pending.first_missing()) or failure
         return failure
+
+    def _not_begun(self, kind: CheckpointKind) -> ErrorInfo:
+        if self._commits.open:
+            cause = "the commit of an earlier one is not done"
+        else:
+            cause = "an earlier one was not complete" if self.is_pending else "not all tasks of the job ran"
+        return not_begun_error(kind, self.settings.timeout_ms, cause)
 
     def break_off(self, cause: str, now_ms: int) -> None:
         """Something else has ended all pending checkpoints, but those that are being stored."""
@@ -367,7 +379,10 @@ class JobCheckpoints:
         failed_task: str = "",
         is_counted: bool = True,
     ) -> ErrorInfo | None:
-        checkpoint_id = pending.checkpoint_id
+        checkpoint_id, job_id = pending.checkpoint_id, self._graph.job_graph.job_id
+        if is_counted:
+            cause = f'{error.line} (task "{failed_task}")' if failed_task else error.line
+            self._emit(Noted(f"{pending.kind.value.lower()} {checkpoint_id} has failed: {cause}", job_id))
         if not self.settings.is_enabled:
             self._on_aborted_out_of_turn(error, now_ms, is_counted)
             # A job that takes none by itself does not fail for one that somebody asked for.
@@ -439,7 +454,9 @@ class JobCheckpoints:
         found = coordinator.history.statistics(
             job_id, self.settings.interval_ms, coordinator.pending.values()
         )
-        found = replace(found, left_out=self._left_out, begun_empty=self._begun_empty)
+        found = replace(
+            found, left_out=self._left_out, begun_empty=self._begun_empty, is_drained=self._is_drained
+        )
         if found.latest_restored is None:
             return found
         return replace(found, latest_restored=self._with_bytes_read(found.latest_restored))

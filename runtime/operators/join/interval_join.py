@@ -58,7 +58,9 @@ class IntervalJoin(Operator[IntervalJoinSpec]):
     def _times(self, batch: pa.RecordBatch, side: int) -> Array:
         if self.spec.is_event_time:
             return times_ms(batch.column(self._time_columns[side]))
-        return np.full(batch.num_rows, self.context.now_ms(), dtype=np.int64)
+        # The clock may be set back, or be that of another machine after a restart: no row comes before those that are there.
+        now_ms = max(self.context.now_ms(), self._watermark_ms.value + 1)
+        return np.full(batch.num_rows, now_ms, dtype=np.int64)
 
     def _can_meet(self, times: Array, chunk: Chunk, side: int) -> bool:
         least, greatest = int(times.min(initial=WATERMARK_MAX)), int(times.max(initial=WATERMARK_MIN))
@@ -169,7 +171,7 @@ class IntervalJoin(Operator[IntervalJoinSpec]):
 
     def on_processing_time(self, now_ms: int, output: Output) -> None:
         if not self.spec.is_event_time:
-            self._advance(now_ms - 1, output)
+            self._advance(max(now_ms - 1, self._watermark_ms.value), output)
 
     def on_finish(self, output: Output) -> None:
         self._advance(WATERMARK_MAX, output)

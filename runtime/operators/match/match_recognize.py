@@ -32,8 +32,8 @@ from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.specs.match_recognize import MatchRecognizeSpec
 
 _OWN_COLUMNS = ("$time", "$sequence", "$place")
-_PAST, _COVERED = 1, 2
-"""Flags of a kept row: no match can begin at it; it belongs to a match already."""
+_PAST, _COVERED, _FREE = 1, 2, 4
+"""Flags of a kept row: no match can begin at it; it belongs to a match already; an output row to come is later than it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,7 +213,8 @@ class MatchRecognize(Operator[MatchRecognizeSpec]):
         start_of, covered_of = np.repeat(starts, lengths), np.repeat(covered, lengths)
         is_kept = place >= start_of - self.spec.looks_back
         chosen = np.flatnonzero(is_kept)
-        flags = (place < start_of) * _PAST + (place < covered_of) * _COVERED
+        is_free = ~np.repeat(undecided.holds, lengths)
+        flags = (place < start_of) * _PAST + (place < covered_of) * _COVERED + is_free * _FREE
         kept = rows.batch.take(to_array(pa.int64(), chosen))
         kept = kept.set_column(
             kept.num_columns - 1,
@@ -247,8 +248,9 @@ class MatchRecognize(Operator[MatchRecognizeSpec]):
         first = kept.take(to_array(pa.int64(), order))
         _, first_rows = batch_groups([first.column(k) for k in self.spec.partition_keys], len(order))
         if len(order):
+            found = order[first_rows]
             times = view_values(first.column(width), np.int64)[first_rows]
-            self._wait(ids[order[first_rows]], times, np.ones(len(first_rows), dtype=bool))
+            self._wait(ids[found], times, (flags[found] & _FREE) == 0)
 
     # -- numbers of matches ------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ class OverByTime(Operator[OverSpec]):
     and counted.
 
     State: rows that wait for the watermark; the rows that frames of later rows reach, or, where all frames begin with the
-    partition and end with the current row, accumulators by key; and the watermark.
+    partition and end with the current row, accumulators by key; and the watermark, or the time of the last row that arrived.
     """
 
     def __init__(self, spec: OverSpec, context: OperatorContext) -> None:
@@ -65,7 +65,9 @@ class OverByTime(Operator[OverSpec]):
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         if self._is_by_arrival:
-            now = np.full(batch.num_rows, self.context.now_ms(), dtype=np.int64)
+            # The clock may be set back, or be that of another machine after a restart: rows stay in order of arrival.
+            self._closed_ms.value = max(self.context.now_ms(), self._closed_ms.value)
+            now = np.full(batch.num_rows, self._closed_ms.value, dtype=np.int64)
             if self._reached is not None and self.spec.ms_before:
                 self._reached.drop_until(int(now[0]) - self.spec.ms_before - 1)
             self._emit(batch, now, batch.slice(0, 0), output)

@@ -38,7 +38,7 @@ class RowSlicer:
 
     def partials(self, batch: pa.RecordBatch, closed_ms: int) -> list[pa.Array]:
         """Key columns, partials, slice ends [, window starts]; rows late for the watermark `closed_ms` are dropped."""
-        end = self._common_slice_end(batch)
+        end = self._common_slice_end(batch, closed_ms)
         if end is not None and last_window_ends(self._spec.window, end) - 1 > closed_ms:
             return self._folded(batch, end)
         ends = self._slice_ends(batch)
@@ -69,13 +69,15 @@ class RowSlicer:
         partials = self._form.from_rows(batch, groups, len(first_rows))
         return [*columns[: len(keys)], *partials, *columns[len(keys) :]]
 
-    def _common_slice_end(self, batch: pa.RecordBatch) -> int | None:
+    def _common_slice_end(self, batch: pa.RecordBatch, closed_ms: int) -> int | None:
         """End of the slice that holds all rows of the batch, the usual case; None when a cheap check cannot show one."""
         spec = self._spec
         if self._is_attached or spec.row_watermark_column >= 0 or batch.num_rows == 0:
             return None
         if not spec.window.is_event_time:
-            return slice_end(spec.window, self._clock.now_ms(self._context.now_ms()))
+            # The clock may be set back, or be that of another machine after a restart: what has closed stays so.
+            now_ms = max(self._clock.now_ms(self._context.now_ms()), closed_ms + 1)
+            return slice_end(spec.window, now_ms)
         earliest, latest = extent(self._times(batch))
         end = slice_end(spec.window, int(earliest))
         return end if int(latest) < end else None

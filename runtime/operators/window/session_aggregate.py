@@ -72,7 +72,9 @@ class SessionAggregate(ClosingOperator):
     def _times(self, batch: pa.RecordBatch) -> Array:
         if self.spec.window.is_event_time:
             return self.clock.local_ms(times_ms(batch.column(self.spec.time_column)))
-        return np.repeat(np.int64(self.clock.now_ms(self.context.now_ms())), batch.num_rows)
+        # The clock may be set back, or be that of another machine after a restart: no row is late for it.
+        now_ms = max(self.clock.now_ms(self.context.now_ms()), self.closed_ms + 1)
+        return np.repeat(np.int64(now_ms), batch.num_rows)
 
     def _partials(self, batch: pa.RecordBatch, times: Array) -> list[pa.Array]:
         """The batch as one partial per key and session within the batch, or as its rows."""

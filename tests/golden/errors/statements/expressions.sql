@@ -4,8 +4,8 @@ SELECT INTERVAL '1 day'
 -- instead: SELECT INTERVAL '1' DAY
 SELECT hired + INTERVAL '1 day' FROM emp
 -- instead: SELECT hired + INTERVAL '1' DAY FROM emp
-SELECT hired + INTERVAL 1 DAY FROM emp
--- instead: SELECT hired + INTERVAL '1' DAY FROM emp
+SELECT hired + INTERVAL 1.5 DAY FROM emp
+-- instead: SELECT CAST(hired AS TIMESTAMP(3)) + INTERVAL 36 HOUR FROM emp
 SELECT hired + 1 FROM emp
 -- instead: SELECT hired + INTERVAL '1' DAY, TIMESTAMPADD(DAY, 1, hired) FROM emp
 SELECT name FROM emp WERE id = 1

@@ -80,6 +80,7 @@ def test_an_error_in_words_alone_is_read_from_them() -> None:
     [
         (401, b'{"errors":["no token"]}', "SS4043", "http://h:1 answered 401: no token"),
         (404, b"<html>\n not here</html>", "SS4043", "http://h:1 answered 404: <html> not here</html>"),
+        (409, b'{"errors":["has ended"]}', "SS5041", "http://h:1 answered 409: has ended"),
         (502, b"", "SS5041", "http://h:1 answered 502"),
         (500, b"[1]", "SS5041", "http://h:1 answered 500: [1]"),
         (500, b"\xff" * 5000, "SS5041", "http://h:1 answered 500: " + "\ufffd" * 500),
@@ -88,7 +89,7 @@ def test_an_error_in_words_alone_is_read_from_them() -> None:
 def test_other_answers_are_shown_with_the_url(status: int, body: bytes, code: str, said: str) -> None:
     error = answered_error(status, body, URL)
     assert (error.code, error.message) == (code, said)
-    assert error.hint
+    assert bool(error.hint) is (status != 409), "a refusal says itself what is wrong"
     assert isinstance(error, UserError if code == "SS4043" else ExternalError)
 
 

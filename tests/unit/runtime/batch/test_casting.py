@@ -36,6 +36,21 @@ def cast(values: list[Any], given: pa.DataType, wanted: pa.DataType) -> pa.Array
         ([MOMENT], pa.timestamp("us"), pa.timestamp("us", "UTC"), [IN_UTC]),
         ([IN_UTC], pa.timestamp("us", "Europe/Berlin"), pa.timestamp("us"), [MOMENT]),
         ([IN_UTC], pa.timestamp("us", "UTC"), pa.timestamp("ms"), [MOMENT.replace(microsecond=789_000)]),
+        ([None], pa.int32(), pa.null(), [None]),
+        ([[], None, [None]], pa.list_(pa.int32()), pa.list_(pa.null()), [[], None, [None]]),
+        ([[[None]], []], pa.list_(pa.list_(pa.int32())), pa.list_(pa.list_(pa.null())), [[[None]], []]),
+        (
+            [[("a", None)], None],
+            pa.map_(pa.string(), pa.int32()),
+            pa.map_(pa.string(), pa.null()),
+            [[("a", None)], None],
+        ),
+        (
+            [{"x": None, "y": 1}, None],
+            pa.struct([("x", pa.int32()), ("y", pa.int64())]),
+            pa.struct([("x", pa.null()), ("y", pa.int32())]),
+            [{"x": None, "y": 1}, None],
+        ),
         (
             [IN_UTC],
             pa.timestamp("us", "Europe/Berlin"),

@@ -274,9 +274,18 @@ def test_a_path_without_a_checkpoint_is_named_with_what_lies_below(tmp_path: Pat
     with pytest.raises(UserError, match="there is no checkpoint"):
         load_checkpoint(FILES, str(tmp_path / "query.sql"))
     path = CheckpointDirectory(*place).store(manifest(1, saved(place, 1, 1)))
-    with pytest.raises(UserError) as raised:
-        load_checkpoint(FILES, place[1])
-    assert raised.value.hint == f'write "{path}"'
+    (tmp_path / "savepoints").mkdir()
+    for name in ("savepoint-4f1c2b-0a1b2c3d4e5f", "savepoint-91d0aa-77aa00ffee12"):
+        os.symlink(path, savepoint := tmp_path / "savepoints" / name)
+    os.utime(f"{path}/_metadata")
+    for near, wrong in (
+        (path, place[1]),
+        (path, f"{place[1]}/chk-2"),
+        (savepoint, f"{tmp_path}/savepoints/savepoint-91d0aa-77aa00ffee21"),
+    ):
+        with pytest.raises(UserError) as raised:
+            load_checkpoint(FILES, wrong)
+        assert raised.value.hint == f'write "{near}"'
 
 
 class Failing(PrivateFiles):

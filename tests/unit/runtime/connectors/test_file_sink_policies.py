@@ -230,6 +230,9 @@ def test_the_files_of_a_checkpoint_are_joined_up_to_a_size(tmp_path: Path, forma
             rows = {"v": [f"{checkpoint_id}-{subtask}-{n}" for n in range(3)], "p": ["x", "x", "y"]}
             writer.write(pa.RecordBatch.from_pydict(rows, schema=to_arrow_schema(schema)))
             committables += writer.prepare_commit(checkpoint_id)
+        # Other readers' globs, such as DuckDB's */*.parquet, look into hidden directories as well.
+        staged = list((tmp_path / "t").rglob(".staging-*/part-*"))
+        assert {path.suffix for path in staged} == {".staged"}
         for _ in range(2):
             CONNECTOR.commit(spec, checkpoint_id, committables, LocalFiles())
         # One for each partition and checkpoint.

@@ -24,6 +24,7 @@ from runtime.jobmanager.events import (
     DiscardCheckpoint,
     JobFinished,
     MetricsReceived,
+    Noted,
     RemoveAborted,
     RemoveCheckpoints,
     RemoveStagedRows,
@@ -178,6 +179,9 @@ def test_one_failure_too_many_in_a_row_restarts_the_job_from_the_last_checkpoint
     job.not_stored(5)
     assert job.master.phase is JobPhase.RESTARTING
     assert job.master.restarts.records[0].error.message == "a checkpoint failed: disk full"
+    failed, restarts = [note.text for note in job.taken(Noted)][-2:]
+    assert failed.startswith("checkpoint 5 has failed: error[SS5001]: disk full")
+    assert restarts.startswith("2 of 2 tasks restart in 0.1 s: ")
 
 
 def test_a_checkpoint_that_takes_too_long_names_the_task_that_it_waits_for(make_job: MakeJob) -> None:
@@ -645,6 +649,23 @@ def test_a_savepoint_without_rows_to_commit_is_done_once_it_is_stored(make_job: 
     job.stored(1)
     (status,) = job.master.checkpoints.requests.known()
     assert status.is_done
+
+
+def test_a_savepoint_that_cannot_begin_fails_after_the_timeout_with_the_cause(make_job: MakeJob) -> None:
+    job = Master(with_config(make_job("j1", 1, 1), timeout="3 s"), restarts=9)
+    job.tick(1000)
+    job.acknowledge_all(1)
+    job.stored(1)
+    job.handle(SinksCommitFailed("j1", 1, DISK_FULL))
+    job.handle(SavepointRequested("j1", "t1", CheckpointKind.SAVEPOINT, "/sp/a"))
+    job.tick(2999)
+    (status,) = job.master.checkpoints.requests.known()
+    assert not status.is_done
+    job.tick(1)
+    (status,) = job.master.checkpoints.requests.known()
+    assert status.error is not None
+    expected = "the savepoint did not begin within 3 s: the commit of an earlier one is not done"
+    assert (status.error.code, status.error.message) == ("SS6201", expected)
 
 
 def test_a_savepoint_whose_rows_a_restart_discards_has_failed(make_job: MakeJob) -> None:

@@ -11,6 +11,7 @@ from runtime.jobmanager.events import (
     CancelRequested,
     JobStored,
     MessageReceived,
+    Noted,
     RemoveCheckpoints,
     RemoveJob,
     Send,
@@ -164,7 +165,8 @@ def test_figures_count_once_and_those_that_come_late_are_dropped(make_job: MakeJ
 def test_the_loss_of_a_task_manager_reaches_the_jobs_that_ran_there(make_job: MakeJob) -> None:
     manager = running(with_task_manager(1_000, 3_000), make_job("j1"))
     assert [m for m in messages(manager.handle(Tick(), 2_999)) if isinstance(m, CancelTask)] == []
-    manager.handle(Tick(), 3_001)
+    out = manager.handle(Tick(), 3_001)
+    assert Noted("error[SS6001]: TaskManager a#0 at a:1 sent nothing for 3 s") in out
     error = manager.dispatcher.details("j1").error
     assert error is not None
     assert (error.code, error.message) == ("SS6001", "TaskManager a#0 at a:1 sent nothing for 3 s")

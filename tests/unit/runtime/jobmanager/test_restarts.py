@@ -22,6 +22,7 @@ from runtime.jobmanager.events import (
     MetricsReceived,
     MetricsRequested,
     NoTaskManagerLeft,
+    Noted,
     ReleaseSlots,
     RequestSlots,
     Send,
@@ -123,6 +124,10 @@ def deployed(instructions: list[Any]) -> list[str]:
     return [m.descriptor.execution_id for m in sent(instructions, DeployTask)]
 
 
+def notes(instructions: list[Any]) -> list[Noted]:
+    return [i for i in instructions if isinstance(i, Noted)]
+
+
 def states(master: JobMaster) -> dict[str, str]:
     return {e.execution_id: e.state.value for e in master.graph.executions()}
 
@@ -152,10 +157,14 @@ def test_only_the_region_that_failed_is_restarted_with_its_next_attempt(make_job
     master = running(make_job("j1", 2, 2, ExchangeKind.FORWARD), restarts)
     out = report(master, "j1-0-0-0", FAILED, 1000, BROKEN)
     assert [m.execution_id for m in sent(out, CancelTask)] == ["j1-1-0-0"]
+    cause = 'task "bids (1/2)" has failed: error[SS5002]: bad row'
+    assert notes(out) == [Noted(f"2 of 4 tasks restart in 0.1 s: {cause}", "j1")]
     assert (master.phase, master.status) == (JobPhase.RESTARTING, JobStatus.RESTARTING)
     report(master, "j1-1-0-0", CANCELED, 1050)
     assert deployed(master.handle(Tick(), 1099)) == []
-    assert deployed(master.handle(Tick(), 1100)) == ["j1-0-0-1", "j1-1-0-1"]
+    out = master.handle(Tick(), 1100)
+    assert deployed(out) == ["j1-0-0-1", "j1-1-0-1"]
+    assert notes(out) == [Noted("2 of 4 tasks begin anew", "j1", is_warning=False)]
     assert (master.phase, master.status) == (JobPhase.DEPLOYING, JobStatus.RUNNING)
     assert states(master) == {
         "j1-0-0-1": "DEPLOYING",

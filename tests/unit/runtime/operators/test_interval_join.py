@@ -249,6 +249,17 @@ def test_by_processing_time_a_row_without_a_match_goes_out_when_the_clock_passes
     assert operator.next_processing_time_ms() is None
 
 
+def test_by_processing_time_rows_meet_although_the_clock_is_behind_that_of_the_rows_before() -> None:
+    clock = ManualClock(100)
+    context = dataclasses.replace(CONTEXT, now_ms=clock)
+    operator, output = make_operator(interval(LEFT, -10, 0, is_event_time=False), context), Collected()
+    feed(operator, [(0, [("a", 1, 0)]), (0, Clock(200)), (0, [("c", 3, 0)]), (0, Clock(400))], output)
+    assert len(output.rows) == 2
+    clock.now_ms = 50
+    feed(operator, [(0, [("b", 2, 0)]), (1, [(0, 5, "b")])], output)
+    assert output.rows[2:] == [("b", 2, 0, 0, 5, "b")]
+
+
 @pytest.mark.parametrize("size", [1, 40, 500])
 def test_many_small_batches_of_state_are_probed_all(size: int) -> None:
     left = [("a", n, n) for n in range(size)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from moved_jobs import plan_job
-from operator_harness import Clock, Collected, ManualClock, feed, finish, operator_context
+from operator_harness import Clock, Collected, ManualClock, feed, finish, operator_context, restore
 
 from runtime.operators import make_operator
 from runtime.operators.match.match_recognize import MatchRecognize
@@ -99,6 +99,19 @@ def test_the_watermark_does_not_wait_for_a_match_that_ends_with_a_row_to_come() 
     feed(fixed, [[("x", 0, 3), ("x", 1, 4)], Watermark(9), [("x", -1, 10)], Watermark(10)], output)
     assert output.rows == [("x", 10)]
     assert output.watermarks == [9, 10]
+
+
+@pytest.mark.parametrize(("pattern", "forwarded_ms"), [("a b+ c", 12), ("a b+", 2)])
+def test_a_restored_match_holds_the_watermark_back_as_before(pattern: str, forwarded_ms: int) -> None:
+    clauses = (
+        f"PARTITION BY k ORDER BY rt MEASURES MATCH_ROWTIME() AS t PATTERN ({pattern})"
+        " DEFINE a AS v = 0, b AS b.v > LAST(a.v)"
+    )
+    operator, moved, output = operator_of(clauses), operator_of(clauses), Collected()
+    feed(operator, [[("x", 0, 3), ("x", 1, 4)], Watermark(9)], Collected())
+    restore(moved, operator.context.state.snapshot())
+    feed(moved, [Watermark(10), [("y", 1, 12)], Watermark(12)], output)
+    assert output.watermarks[-1] == forwarded_ms
 
 
 def test_within_ends_a_match_of_processing_time_by_the_clock() -> None:

@@ -179,6 +179,17 @@ def test_without_an_idle_timeout_or_after_the_end_nothing_turns_idle() -> None:
     assert statuses_by_time(ManualClock(), [[(1,)], Watermark(WATERMARK_MAX), Clock(10**9)]) == []
 
 
+def test_the_idle_timeout_does_not_begin_before_the_task_runs() -> None:
+    """The restore of other operators' state may take longer."""
+    clock = ManualClock()
+    spec = msgspec.structs.replace(PERIODIC, idle_timeout_ms=100)
+    operator = make_operator(spec, operator_context([INPUT], INPUT, now_ms=clock))
+    clock.now_ms = 500
+    assert [operator.next_processing_time_ms(), operator.next_processing_time_ms()] == [600, 600]
+    clock.now_ms = 550
+    assert operator.next_processing_time_ms() == 600
+
+
 def test_idleness_of_the_source_is_handed_on() -> None:
     items = [WatermarkStatus(True), WatermarkStatus(True), [(5,)]]
     output = run_operator(PERIODIC, operator_context([INPUT], INPUT), items, ends=False)

@@ -359,6 +359,28 @@ def test_windows_by_processing_time_wake_where_they_are_restored(window: WindowS
     assert set(output.rows) == reference(window, [("a", 5, 2)])
 
 
+@pytest.mark.parametrize("window", [TUMBLE, HOP, CUMULATE, SESSION], ids=str)
+def test_rows_by_processing_time_come_after_closed_windows_although_the_clock_is_behind(
+    window: WindowSpec,
+) -> None:
+    """That of the machine where the job goes on."""
+    spec = spec_of(msgspec.structs.replace(window, is_event_time=False))
+    clock = ManualClock(32)
+    first, output = make_operator(spec, operator_context([ROWS], RESULT, now_ms=clock)), Collected()
+    feed(first, [[("a", 5, 0)], Clock(70)], output)
+    closed = set(output.rows)
+    assert closed == reference(window, [("a", 5, 32)])
+    closed_ms = max(row[6] for row in closed) - 1
+    behind = operator_context([ROWS], RESULT, now_ms=ManualClock(3))
+    moved = restored(spec, behind, [first.context.state.snapshot()], 0, 1)
+    feed(moved, [[("a", 7, 0)], Clock(8), [("b", 1, 0)]], output)
+    assert set(output.rows) == closed
+    feed(moved, [Clock(90)], output)
+    later = reference(window, [("a", 7, closed_ms + 1), ("b", 1, closed_ms + 1)])
+    assert len(output.rows) == len(closed) + len(later)
+    assert set(output.rows) == closed | later
+
+
 def test_partials_by_processing_time_do_not_wait_for_a_watermark() -> None:
     accumulators = [f for c in CALLS for f in accumulator_fields(c, ROWS) or ()]
     partial = Schema((ROWS.fields[0], *accumulators, Field("$slice_end", sql.BIGINT)))

@@ -13,20 +13,15 @@ from runtime.net.channels import Channel
 from runtime.taskmanager.checkpoints.barrier_aligner import BarrierAligner
 from runtime.taskmanager.checkpoints.unaligned_capture import UnalignedCapture
 from runtime.taskmanager.input_gate import InputGate
+from runtime.taskmanager.inputs.finished_input import FinishedInput
+from runtime.taskmanager.inputs.network_input import NetworkInput
+from runtime.taskmanager.inputs.source_input import SourceInput, poll_pause_s
+from runtime.taskmanager.inputs.task_input import NO_PAUSE, UNTIL_INPUT, UNTIL_ROOM
 from runtime.taskmanager.mailbox import Mailbox
 from runtime.taskmanager.metrics import TaskTimes
 from runtime.taskmanager.operator_chain import ChainPosition
 from runtime.taskmanager.result_partition import ResultPartition, splitter
-from runtime.taskmanager.task_loop import (
-    NO_PAUSE,
-    UNTIL_INPUT,
-    UNTIL_ROOM,
-    FinishedInput,
-    NetworkInput,
-    SourceInput,
-    TaskLoop,
-    poll_pause_s,
-)
+from runtime.taskmanager.task_loop import TaskLoop
 from runtime.taskmanager.timers import ProcessingTimers
 from sqlstream.elements import (
     WATERMARK_MAX,
@@ -38,7 +33,7 @@ from sqlstream.elements import (
 )
 from sqlstream.errors import JobError
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
-from sqlstream.messages.checkpoint import SubtaskState
+from sqlstream.messages.checkpoint import ChannelTime, SubtaskState
 from sqlstream.spi.connector import SourceStatus
 
 ROWS = pa.record_batch({"v": [1, 2, 3]})
@@ -177,6 +172,8 @@ def test_items_of_channels_mean_what_all_channels_together_say() -> None:
         made.on_item(channel, item)
         assert log.taken() == expected, item
     assert (made.watermark_ms, made.is_finished) == (40, False)
+    times = (ChannelTime(WATERMARK_MAX, False), ChannelTime(WATERMARK_MAX, False), ChannelTime(9, False))
+    assert made.position() == SubtaskState(channels=times)
     made.on_item(other, EndOfInput())
     assert log.taken()[-1] == ("on_end_of_input", 1)
     assert made.is_finished

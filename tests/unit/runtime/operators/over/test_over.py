@@ -159,6 +159,16 @@ def test_a_frame_of_processing_time_forgets_rows_that_are_too_old() -> None:
     assert [r[-1] for r in output.rows] == [1, 2, 3, 3, 1]
 
 
+def test_rows_by_arrival_stay_in_their_order_when_the_clock_is_set_back() -> None:
+    calls = (OverCall("LAG", (VALUE,), sql.BIGINT, number=1),)
+    spec = OverSpec((), (SortKey(TIME),), calls, OverTiming.ARRIVAL, rows_before=1)
+    clock, output = ManualClock(50), Collected()
+    operator = make_operator(spec, operator_context([SCHEMA], _output(calls), now_ms=clock))
+    for value, clock.now_ms in ((1, 50), (2, 40), (3, 45)):
+        feed(operator, [[(1, 0, value, "a")]], output)
+    assert [r[-1] for r in output.rows] == [None, 1, 2]
+
+
 CHANGE_CALLS = (
     OverCall("SUM", (VALUE,), sql.BIGINT),
     OverCall("RANK", (), sql.BIGINT),

@@ -1,0 +1,130 @@
+"""The reader of a source as the input of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from runtime.taskmanager.checkpoints.barrier_round import Arrivals
+from runtime.taskmanager.inputs.task_input import NO_PAUSE, UNTIL_INPUT, Pause
+from runtime.taskmanager.operator_chain import ChainOutput, ChainPosition
+from runtime.taskmanager.split_source import SplitSource
+from sqlstream.elements import WATERMARK_MIN, CheckpointBarrier
+from sqlstream.errors import FailureReason, JobError
+from sqlstream.graph.job_graph import ChainedOperator
+from sqlstream.messages.checkpoint import SubtaskState
+from sqlstream.spi.connector import AssignedSplits, MakesWatermarks, SourceReader, SourceStatus
+
+POLL_GRID_MS = 10
+"""A source task without rows polls its reader again when the clock shows a multiple of this. All tasks then wake at the same
+times, one directly after the other: a task that wakes alone finds no processor cache of use, and costs several times as much."""
+
+POLL_PAUSE_MAX_S = 1.0
+"""How long a source task waits at most: the reader's clock may be set forward meanwhile."""
+
+
+def poll_pause_s(due_ms: int | None, now_ms: int) -> float:
+    """How long to wait until a reader that has rows at `due_ms` (None: at any time) is polled.
+
+    >>> poll_pause_s(1_015, now_ms=1_001), poll_pause_s(None, now_ms=1_001), poll_pause_s(9_000, now_ms=1_001)
+    (0.019, 0.009, 1.0)
+    """
+    earliest_ms = now_ms + 1 if due_ms is None else max(due_ms, now_ms + 1)
+    on_grid_ms = -(-earliest_ms // POLL_GRID_MS) * POLL_GRID_MS
+    return min((on_grid_ms - now_ms) / 1000, POLL_PAUSE_MAX_S)
+
+
+class SourceInput:
+    """A reader that is polled. `assignment` is the number of the splits that came with the deployment, -1 if none did;
+    `take_checkpoint` is called with the barrier of a checkpoint between two polls.
+
+    A drained reader is not polled again: event time has ended, and its job ends with the savepoint, or this task fails with it.
+    One that was stopped is polled again when the checkpoint is aborted.
+    State: that of the reader, whether it has ended, and the checkpoints for which it was drained or stopped."""
+
+    def __init__(
+        self,
+        chained: ChainedOperator,
+        reader: SourceReader,
+        output: ChainOutput,
+        count_rows: Callable[[int], None],
+        position: ChainPosition,
+        now_ms: Callable[[], int],
+        splits: SplitSource | None = None,
+        assignment: int = -1,
+        take_checkpoint: Callable[[CheckpointBarrier, Arrivals], None] = lambda barrier, arrivals: None,
+    ) -> None:
+        self._assignment = assignment
+        self._take_checkpoint = take_checkpoint
+        self._drained_for = self._stopped_for = 0
+        self._chained = chained
+        self._splits = splits
+        self._reader = reader
+        self._timed = reader if isinstance(reader, MakesWatermarks) else None
+        self._output = output
+        self._count_rows = count_rows
+        self._position = position
+        self._now_ms = now_ms
+        self.is_finished = False
+        self.watermark_ms = WATERMARK_MIN
+        self.bytes_in = 0
+
+    def open(self) -> None:
+        return None
+
+    def take(self) -> Pause:
+        if self._drained_for or self._stopped_for:
+            return UNTIL_INPUT
+        self._position.current = self._chained
+        polled = self._reader.poll()
+        if self._splits is not None:
+            self._splits.request_when_wanted()
+        if polled is SourceStatus.END:
+            self.is_finished = True
+            return NO_PAUSE
+        if polled is not SourceStatus.NOTHING_YET:
+            self._count_rows(polled.num_rows)
+            self._output.emit(polled)
+        if self._timed is not None:
+            self._output.emit_watermark(self._timed.watermark_ms())
+        if polled is not SourceStatus.NOTHING_YET:
+            return NO_PAUSE
+        return Pause(poll_pause_s(self._reader.next_poll_ms(), self._now_ms()))
+
+    def on_trigger(self, barrier: CheckpointBarrier) -> None:
+        if not self.is_finished and not self._drained_for:
+            self._drained_for = barrier.checkpoint_id if barrier.is_drain else 0
+            if barrier.is_last:
+                self._stopped_for = barrier.checkpoint_id
+            self._take_checkpoint(barrier, {})
+
+    def on_checkpoint_aborted(self, checkpoint_id: int, still_pending: Collection[int] = ()) -> None:
+        if self._drained_for and self._drained_for <= checkpoint_id:
+            raise JobError(
+                "SS6221",
+                f"savepoint {self._drained_for} has failed after event time was ended for it",
+                reason=FailureReason.CHECKPOINT_FAILED,
+            )
+        if self._stopped_for <= checkpoint_id:
+            self._stopped_for = 0
+
+    def wait_s(self, longest_s: float | None) -> float | None:
+        return longest_s
+
+    def fire_timers(self) -> None:
+        return None
+
+    def position(self) -> SubtaskState:
+        number = self._assignment if self._splits is None else self._splits.number
+        return SubtaskState(splits=tuple(self._reader.snapshot()), assignment=number)
+
+    def on_assigned(self, number: int, assigned: AssignedSplits) -> None:
+        """Further splits have come."""
+        assert self._splits is not None
+        self._position.current = self._chained
+        self._splits.on_assigned(number, assigned)
+
+    def finish(self, now_ms: int) -> None:
+        self._output.finish(now_ms)
+
+    def close(self) -> None:
+        self._reader.close()

@@ -1,0 +1,64 @@
+"""Where the rows of a task come from, and what follows when there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+from sqlstream.elements import CheckpointBarrier
+from sqlstream.messages.checkpoint import SubtaskState
+
+
+class Pause:
+    """What a task does next: go on at once (`NO_PAUSE`), or wait for mail, input or a timer, for `longest_s` at most (None: for
+    as long as it takes)."""
+
+    __slots__ = ("longest_s",)
+
+    def __init__(self, longest_s: float | None) -> None:
+        self.longest_s = longest_s
+
+
+NO_PAUSE = Pause(0.0)
+UNTIL_INPUT = Pause(None)
+UNTIL_ROOM = Pause(None)
+"""No input is taken until all outputs have room."""
+
+
+class TaskInput(Protocol):
+    """Where the rows of a task come from."""
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all has been taken."""
+
+    @property
+    def watermark_ms(self) -> int:
+        """That of the network's inputs; WATERMARK_MIN as long as there is none, and for a source."""
+
+    @property
+    def bytes_in(self) -> int: ...
+
+    def open(self) -> None: ...
+
+    def take(self) -> Pause:
+        """Take in the next thing there is, and hand it to the operators; what follows when there is nothing."""
+
+    def on_trigger(self, barrier: CheckpointBarrier) -> None:
+        """The JobMaster has begun a checkpoint."""
+
+    def on_checkpoint_aborted(self, checkpoint_id: int, still_pending: Collection[int] = ()) -> None:
+        """All before this one are decided too, but for those that are still pending."""
+
+    def wait_s(self, longest_s: float | None) -> float | None:
+        """How long the task may wait for what this input waits for."""
+
+    def fire_timers(self) -> None: ...
+
+    def position(self) -> SubtaskState:
+        """What it saves of itself in a checkpoint."""
+
+    def finish(self, now_ms: int) -> None:
+        """Every row was taken: let the operators end, the first first."""
+
+    def close(self) -> None: ...
