@@ -140,6 +140,19 @@ MORE: dict[str, tuple[str, ...]] = {
             "DATE_FORMAT(TIMESTAMP '1969-12-31 23:59:59.9', 'n A')",
         ),
     ),
+    "CONVERT_TZ": tuple(
+        f"CONVERT_TZ('2024-07-01 12:00:00', '{zone}', 'Asia/Kathmandu')"
+        for zone in ("PST", "EST", "JST", "GMT+8", "UTC-3", "+0530", "+7", "Australia/Lord_Howe")
+    ),
+    "TO_TIMESTAMP_LTZ": (
+        "TO_TIMESTAMP_LTZ('2024-07-01 12:00:00', 'yyyy-MM-dd HH:mm:ss', 'PST')",
+        "TO_TIMESTAMP_LTZ('2024-07-01 12:00:00', 'yyyy-MM-dd HH:mm:ss', 'GMT-3')",
+    ),
+    "GREATEST": tuple(
+        f"{name}({values})"
+        for name in ("GREATEST", "LEAST")
+        for values in ("CAST('NaN' AS DOUBLE), 1", "1, CAST('NaN' AS DOUBLE)", "1, 2, NULL")
+    ),
     "TIMESTAMPADD": (
         *(f"TIMESTAMPADD({unit}, i, h)" for unit in ("HOUR", "MINUTE", "SECOND", "MILLISECOND")),
         *("TIMESTAMPADD(HOUR, NULL, h)", "TIMESTAMPADD(HOUR, 25, TIME '10:00:00')"),
