@@ -21,7 +21,8 @@ _CHECKPOINTS = (
                  "before the first then starts from its beginning, if restart-strategy.type restarts it.", minimum=0),
     ConfigOption("execution.checkpointing.min-pause", _D, "0 ms",
                  "The least time between the end of one checkpoint and the beginning of the next.", minimum=0),
-    ConfigOption("execution.checkpointing.timeout", _D, "10 min", "A checkpoint that takes longer is given up.",
+    ConfigOption("execution.checkpointing.timeout", _D, "10 min",
+                 "A checkpoint that takes longer is given up, and so is a savepoint that cannot begin for so long.",
                  minimum=INTERVAL_MS_MIN),
     ConfigOption("execution.checkpointing.max-concurrent-checkpoints", _I, "1",
                  "How many checkpoints of a job may be in progress at once; with execution.checkpointing.min-pause, and with "

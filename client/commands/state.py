@@ -16,7 +16,8 @@ examples:
   sqlstream state diff chk-11 chk-12
 
 CHECKPOINT is the directory of a checkpoint (chk-12) or of a savepoint, or the _metadata in it, on this machine or as
-s3://bucket/…, for which -D gives s3.endpoint, s3.access-key and s3.secret-key. No cluster is needed, and nothing is changed.
+s3://bucket/…, for which -D gives s3.endpoint, s3.access-key and s3.secret-key. The directory of a job's checkpoints stands for
+the newest. No cluster is needed, and nothing is changed.
 
 `sqlstream state ACTION --help` has the details.
 """

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from client.arguments import add_configuration_arguments
+from sqlstream.errors import UserError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,7 +20,9 @@ def add_checkpoint_arguments(parser: argparse.ArgumentParser, *names: str) -> No
     """Arguments for checkpoints of these names, and for the settings of the command."""
     for name in names:
         parser.add_argument(
-            name, metavar=name.upper(), help="the directory of a checkpoint or savepoint, or its _metadata"
+            name,
+            metavar=name.upper(),
+            help="the directory of a checkpoint or savepoint, or its _metadata; of a job's checkpoints the newest",
         )
     add_configuration_arguments(parser)
 
@@ -34,15 +37,22 @@ def settings_of(arguments: argparse.Namespace) -> Mapping[str, str]:
 
 
 def open_checkpoint(path: str, settings: Mapping[str, str]) -> SavedTables:
-    """UserError SS6212 for a path without a checkpoint, ExternalError SS6210 for a torn one."""
-    from runtime.checkpoint.checkpoint_directory import load_checkpoint
+    """Of a job's directory the newest one, which a job that runs replaces all the time. UserError SS6212 for a path without a
+    checkpoint, ExternalError SS6210 for a torn one."""
+    from runtime.checkpoint.checkpoint_directory import CheckpointDirectory, load_checkpoint
     from runtime.checkpoint.checkpoint_files import checkpoint_files
     from runtime.checkpoint.saved_tables import SavedTables
     from runtime.connectors.file_paths import table_path
 
     place = table_path(path)
     files = checkpoint_files(place, settings)
-    return SavedTables(files, load_checkpoint(files, place))
+    try:
+        return SavedTables(files, load_checkpoint(files, place))
+    except UserError as error:
+        retained = CheckpointDirectory(files, place).retained().checkpoints if error.code == "SS6212" else ()
+        if not retained:
+            raise
+        return SavedTables(files, retained[0])
 
 
 def write_rows(batches: Any, schema: pa.Schema, format_name: str) -> None:

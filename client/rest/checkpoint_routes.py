@@ -218,4 +218,6 @@ def _trigger_id(given: str | None) -> str:
 def _check_format(given: str | None) -> None:
     """Savepoints have one format, which stands for both of Flink's."""
     if given is not None and given not in _FORMATS:
-        raise RestError(BAD_REQUEST, f'"{given[:100]}" is no format of savepoints: give one of {_FORMATS}.')
+        raise RestError(
+            BAD_REQUEST, f'"{given[:100]}" is no format of savepoints: give {" or ".join(_FORMATS)}.'
+        )

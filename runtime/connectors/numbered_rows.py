@@ -75,6 +75,7 @@ class NumberedRows:
         self._splits = [split for split in own if split.position < self._end]
         self._first_due = min((s.reached for s in self._splits), default=0) + at_once
         self._origin_ms: int | None = None
+        self._last_ms = 0
 
     def take(self, limit: int = _NO_END) -> tuple[int, int] | SourceStatus:
         """The first and one more than the last of the next rows, at most `limit`."""
@@ -108,6 +109,10 @@ class NumberedRows:
         now_ms = self._now_ms()
         if self._origin_ms is None:
             self._origin_ms = _next_tick(now_ms) if self._rate <= SLOW_RATE_MAX else now_ms
+        elif now_ms < self._last_ms:
+            # The clock was set back: rows do not wait until it shows that time again.
+            self._origin_ms -= self._last_ms - now_ms
+        self._last_ms = now_ms
         return min(self._end, self._first_due + max(0, now_ms - self._origin_ms) * self._rate // 1000)
 
 

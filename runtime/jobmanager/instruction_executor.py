@@ -56,6 +56,11 @@ from sqlstream.messages.rpc import TriggerCheckpoint
 
 logger = logging.getLogger(__name__)
 
+notes = logging.getLogger("runtime.jobmanager.notes")
+"""Has a handler of its own, as a process without a log, such as that of a command, would print warnings: it tells of restarts in
+its own way."""
+notes.addHandler(logging.NullHandler())
+
 
 class InstructionExecutor:
     """Carries out instructions in their order, without waiting; `report` is called with what comes of them, from any thread.
@@ -126,7 +131,7 @@ class InstructionExecutor:
                     logger.warning("%s", error.message, extra=of_job(job_id))
             case Noted(text, job_id, is_warning):
                 level = logging.WARNING if is_warning else logging.INFO
-                logger.log(level, "%s", text, extra=of_job(job_id) if job_id else None)
+                notes.log(level, "%s", text, extra=of_job(job_id) if job_id else None)
             case RemoveJob():
                 self._store_thread.submit(self._remove_job, instruction).add_done_callback(_log_error)
             case StartEnumerator():

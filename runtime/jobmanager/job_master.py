@@ -260,7 +260,7 @@ class JobMaster:
         self._after_checkpoint(self.checkpoints.on_store_failed(event, now_ms), now_ms)
 
     def _on_savepoint_requested(self, event: SavepointRequested, now_ms: int) -> None:
-        self.checkpoints.requests.add(event)
+        self.checkpoints.requests.add(event, now_ms)
 
     def _after_checkpoint(self, failure: ErrorInfo | None, now_ms: int) -> None:
         """Too many checkpoints have failed: the job starts again from the last that has not."""

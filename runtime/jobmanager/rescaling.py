@@ -140,7 +140,8 @@ class JobRescaling:
                     present.checkpoint_trigger_id,
                     CheckpointKind.CHECKPOINT,
                     is_last=True,
-                )
+                ),
+                now_ms,
             )
         elif self._is_short():
             self._end(_slots_lost(), now_ms)

@@ -22,8 +22,8 @@ class GrowingArray:
     """A numpy array, `values`, whose first `count` items (along its first axis) are in use; what is not yet written is `fill`.
 
     `reserve` may move the items: take `values` anew after it. A view of `values` that still exists then keeps its memory and
-    turns the growth into a copy. State: the items, with room for as many again, in `memory` (None: that in force). It never
-    shrinks.
+    turns the growth into a copy. For one thread: while they are moved, another one would find none. State: the items, with room
+    for as many again, in `memory` (None: that in force). It never shrinks.
     """
 
     def __init__(self, dtype: Any, width: int = 0, fill: Any = 0, memory: ArrayMemory | None = None) -> None:

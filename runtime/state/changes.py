@@ -19,7 +19,7 @@ from runtime.state.snapshot_chain import SnapshotChain
 _EPOCH_MAX = 255
 _GONE_SPARE = 1 << 16
 """With more forgotten entries than rows in the last whole copy, and this many more, the next snapshot is whole, and they are no
-longer kept."""
+longer kept, however long that snapshot is in coming."""
 
 
 TableLock = AbstractContextManager[Any]
@@ -50,6 +50,7 @@ class Changes:
         self._unread: weakref.WeakSet[Collection] = weakref.WeakSet()
         self._chain: SnapshotChain[int] = SnapshotChain()
         self._gone: list[GoneEntries] = []
+        self._gone_count = 0
 
     @property
     def _source(self) -> ChangeSource:
@@ -93,6 +94,8 @@ class Changes:
         if self._chain.links or self._chain.pending:
             groups = self._source.key_groups(slots)
             self._gone.append(GoneEntries(self._epoch, slots.astype(np.int32), groups))
+            self._gone_count += len(slots)
+            self._forget_chain_if_long()
 
     @property
     def nbytes(self) -> int:
@@ -128,13 +131,23 @@ class Changes:
             return collection
 
     def _forget_chain_if_due(self) -> None:
-        links, gone = self._chain.links, sum(len(g.slots) for g in self._gone)
         if self._epoch == _EPOCH_MAX:
             self._epochs, self._epoch = None, 0
-        elif not links or gone <= links[0].rows + _GONE_SPARE:
-            return
+            self._forget_chain()
+        else:
+            self._forget_chain_if_long()
+
+    def _forget_chain_if_long(self) -> None:
+        links = self._chain.links
+        if links and self._gone_count > links[0].rows + _GONE_SPARE:
+            self._forget_chain()
+
+    def _forget_chain(self) -> None:
         self._chain.forget()
-        self._gone = []
+        self._keep_gone([])
+
+    def _keep_gone(self, gone: list[GoneEntries]) -> None:
+        self._gone, self._gone_count = gone, sum(len(g.slots) for g in gone)
 
     def ended(self, collection: Collection) -> None:
         """Called by a collection that has read its last piece, or is given up."""
@@ -146,11 +159,12 @@ class Changes:
         with self.lock:
             self._chain.completed(checkpoint_id)
             if self._chain.links:
-                self._gone = [gone for gone in self._gone if gone.epoch > self._chain.links[0].mark]
+                first = self._chain.links[0].mark
+                self._keep_gone([gone for gone in self._gone if gone.epoch > first])
 
     def aborted(self, checkpoint_id: int) -> None:
         """No increment will follow this snapshot, and nobody needs what it collects."""
         with self.lock:
             self._chain.aborted(checkpoint_id)
             if not self._chain.links and not self._chain.pending:
-                self._gone = []
+                self._keep_gone([])

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 
 class SlotColumn(Protocol):
-    """Values by slot, saved as one or more Arrow columns (`fields`). A slot is empty until it is written or loaded."""
+    """Values by slot, saved as one or more Arrow columns (`fields`). A slot is empty until it is written or loaded.
+
+    A thread that collects a snapshot calls `columns` of other slots than those that the operator's thread writes meanwhile. It
+    holds the table's lock, as `resize` and `reset` do; arrays that grow as slots are written need a lock of their own, because
+    they are empty for a moment."""
 
     @property
     def fields(self) -> list[pa.Field]: ...

@@ -240,6 +240,10 @@ QUERIES = {
           MEASURES FIRST(id) AS f, LAST(UP.id) AS l, SUM(UP.v) AS s, MATCH_NUMBER() AS n, PREV(FIRST(id)) AS p
           PATTERN (DOWN+? UP{1,3}) WITHIN INTERVAL '8' SECOND
           DEFINE DOWN AS v < 4 OR COUNT(DOWN.*) > 1, UP AS UP.v > LAST(DOWN.v))""",
+    "matches in windows": """
+        SELECT k, window_end, COUNT(*), SUM(n) FROM TABLE(TUMBLE((SELECT * FROM bids MATCH_RECOGNIZE (
+          PARTITION BY k ORDER BY rt, id MEASURES MATCH_ROWTIME() AS mt, COUNT(*) AS n PATTERN (A B+) DEFINE B AS v > PREV(v))),
+          DESCRIPTOR(mt), INTERVAL '2' SECOND)) GROUP BY k, window_start, window_end""",
     "rows of matches by arrival": """
         SELECT id, k, c, n FROM line MATCH_RECOGNIZE (PARTITION BY k ORDER BY p
           MEASURES CLASSIFIER() AS c, COUNT(*) AS n ALL ROWS PER MATCH WITH UNMATCHED ROWS AFTER MATCH SKIP TO LAST B

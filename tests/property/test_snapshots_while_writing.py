@@ -456,6 +456,8 @@ def test_a_snapshot_is_the_state_at_its_begin(
     monkeypatch.setattr("runtime.state.collection._PAUSE_S", 0)
     monkeypatch.setattr("runtime.state.slice_log._SMALL_CHUNKS_MAX", 6)
     monkeypatch.setattr("runtime.state.row_log._SMALL_CHUNKS_MAX", 6)
+    if ttl_ms:
+        monkeypatch.setattr("runtime.state.changes._GONE_SPARE", 20)
     checked = increments = 0
     for seed in range(SEEDS):
         clock = ManualClock(1_000)
@@ -467,6 +469,29 @@ def test_a_snapshot_is_the_state_at_its_begin(
         increments += checkpoints.increments
     assert checked > 2 * SEEDS
     assert increments > 0 or kind in (OnlyEntry, LoggedAnywhere)
+
+
+def test_forgotten_entries_take_bounded_memory_between_two_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.state.changes._GONE_SPARE", 100)
+    table = KeyedTable("t", KEY, [], StateScope(max_parallelism=MAX_PARALLELISM))
+
+    def write(first: int) -> np.ndarray:
+        slots, _ = table.get_or_create([pa.array([f"{n}" for n in range(first, first + 10)])])
+        table.writing(slots)
+        return slots
+
+    write(0)
+    table.begin(1, is_full=False).collect()
+    table.completed(1)
+    held = []
+    for round_ in range(1, 100):
+        table.forget(write(10 * round_))
+        held.append(table._changes.nbytes)
+    assert max(held[50:]) <= max(held[:50])
+    write(5_000)
+    saved = table.begin(2, is_full=False).collect()
+    assert not saved.increments
+    assert saved.keyed["t"].num_rows == 20
 
 
 @pytest.mark.parametrize("kind", [Entries, RetractingJoinRows, Lists])

@@ -13,6 +13,7 @@ from runtime.jobmanager.checkpoints.checkpoint_coordinator import (
     CheckpointCoordinator,
     broken_off,
     expired_error,
+    not_begun_error,
 )
 from runtime.jobmanager.checkpoints.checkpoint_settings import CheckpointSettings
 from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint, CompletedCheckpoints
@@ -337,10 +338,19 @@ class JobCheckpoints:
 
     def expire(self, now_ms: int) -> ErrorInfo | None:
         failure = None
+        for request in self.requests.overdue(now_ms - self.settings.timeout_ms):
+            self.requests.failed(request.trigger_id, self._not_begun(request.kind))
         for pending in self.coordinator.expired(now_ms):
             error = expired_error(pending, self.settings.timeout_ms)
             failure = self.abort(pending, error, now_ms, pending.first_missing()) or failure
         return failure
+
+    def _not_begun(self, kind: CheckpointKind) -> ErrorInfo:
+        if self._commits.open:
+            cause = "the commit of an earlier one is not done"
+        else:
+            cause = "an earlier one was not complete" if self.is_pending else "not all tasks of the job ran"
+        return not_begun_error(kind, self.settings.timeout_ms, cause)
 
     def break_off(self, cause: str, now_ms: int) -> None:
         """Something else has ended all pending checkpoints, but those that are being stored."""

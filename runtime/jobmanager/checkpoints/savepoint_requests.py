@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -17,6 +18,12 @@ OPEN_MAX = 100
 """How many may wait, for their turn or their commit, at a time."""
 
 
+@dataclass(frozen=True)
+class _Waiting:
+    request: SavepointRequested
+    asked_ms: int
+
+
 class SavepointRequests:
     """A savepoint is done once what it has to commit is committed: before, the end of its job would remove those rows.
     One that is not done is remembered; when OPEN_MAX are not, others are refused.
@@ -24,10 +31,10 @@ class SavepointRequests:
 
     def __init__(self) -> None:
         self._uncommitted: dict[str, tuple[int, str]] = {}
-        self._waiting: deque[SavepointRequested] = deque()
+        self._waiting: deque[_Waiting] = deque()
         self._status: dict[str, SavepointStatusReply] = {}
 
-    def add(self, request: SavepointRequested) -> None:
+    def add(self, request: SavepointRequested, now_ms: int) -> None:
         """A repetition changes nothing."""
         if request.trigger_id in self._status:
             return
@@ -36,25 +43,32 @@ class SavepointRequests:
         if is_refused:
             self.failed(request.trigger_id, _too_many())
         else:
-            self._waiting.append(request)
+            self._waiting.append(_Waiting(request, now_ms))
         done = [trigger_id for trigger_id, status in self._status.items() if status.is_done]
         for forgotten in done[:-REMEMBERED_MAX]:
             del self._status[forgotten]
 
     def withdraw(self, trigger_id: str) -> bool:
         """Nobody awaits this one any more. False when it has begun."""
-        waiting = [request for request in self._waiting if request.trigger_id != trigger_id]
+        waiting = [w for w in self._waiting if w.request.trigger_id != trigger_id]
         is_withdrawn = len(waiting) < len(self._waiting)
         self._waiting = deque(waiting)
         if is_withdrawn:
             self._status.pop(trigger_id, None)
         return is_withdrawn
 
+    def overdue(self, asked_ms: int) -> list[SavepointRequested]:
+        """Those that were asked for by then, and wait for their turn no longer."""
+        found = []
+        while self._waiting and self._waiting[0].asked_ms <= asked_ms:
+            found.append(self._waiting.popleft().request)
+        return found
+
     def status(self, trigger_id: str) -> SavepointStatusReply | None:
         return self._status.get(trigger_id)
 
     def next(self) -> SavepointRequested | None:
-        return self._waiting.popleft() if self._waiting else None
+        return self._waiting.popleft().request if self._waiting else None
 
     @property
     def are_waiting(self) -> bool:

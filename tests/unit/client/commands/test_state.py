@@ -213,11 +213,19 @@ def test_diff_shows_a_table_that_only_one_has(tmp_path: Path, capsys: pytest.Cap
     assert found["group_aggregate.fresh"]["added"] == 2
 
 
+def test_the_directory_of_a_job_stands_for_its_newest_checkpoint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(tmp_path, 2, [("a", 1)])
+    stored(tmp_path, 12, [("a", 7)])
+    assert '"n":7' in run(capsys, "sql", "--json", str(tmp_path), "SELECT n FROM groups").replace(" ", "")
+
+
 def test_a_wrong_path_and_a_wrong_table_say_what_there_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = stored(tmp_path, 12, [("a", 1)])
-    assert main(["state", "ls", str(tmp_path)]) == 2
+    assert main(["state", "ls", str(tmp_path / "chk-11")]) == 2
     assert f'hint: write "{path}"' in capsys.readouterr().err
     assert main(["state", "show", path, "group"]) == 2
     assert 'has no table "group"' in capsys.readouterr().err

@@ -170,6 +170,18 @@ def test_rows_come_at_their_rate() -> None:
     assert 900 <= seen <= 920
 
 
+def test_rows_go_on_at_their_rate_when_the_clock_is_set_back() -> None:
+    clock, polled, before = Clock(), 0, 0
+    made = reader(Schema.of(("v", sql.INT)), {"rows-per-second": "1000"}, clock=clock)
+    for now in (100_000, 101_000, 1_000, 2_000):
+        clock.now = now
+        while isinstance(rows := made.poll(), pa.RecordBatch):
+            polled += rows.num_rows
+        if now == 101_000:
+            before = polled
+    assert polled - before == 1_000
+
+
 def test_timestamps_lie_in_the_past_that_is_allowed() -> None:
     schema = Schema.of(("a", sql.timestamp_ltz(3)), ("b", sql.timestamp_ltz(3)))
     rows = all_rows(schema, {"number-of-rows": "100", "fields.b.max-past": "10 s"})

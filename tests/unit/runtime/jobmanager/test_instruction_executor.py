@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from runtime.jobmanager.events import (
     JobFinished,
     JobStored,
     JobStoreFailed,
+    Noted,
     ReleaseTaskManager,
     RemoveCheckpoints,
     RequestTaskManagers,
@@ -135,6 +137,21 @@ def wait_for(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline_s
         time.sleep(0.001)
+
+
+def test_what_has_happened_is_logged_and_a_process_without_a_log_prints_nothing(
+    executor: InstructionExecutor, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO"):
+        executor.carry_out(Noted("1 of 2 tasks restart in 1 s", "j1"))
+        executor.carry_out(Noted("2 tasks begin anew", is_warning=False))
+    assert [(r.levelname, r.message) for r in caplog.records] == [
+        ("WARNING", "1 of 2 tasks restart in 1 s"),
+        ("INFO", "2 tasks begin anew"),
+    ]
+    assert logging.getLogger("runtime.jobmanager.notes").handlers, (
+        "logging prints warnings that nobody handles"
+    )
 
 
 def test_each_outcome_is_reported(

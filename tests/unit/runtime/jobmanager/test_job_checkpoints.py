@@ -651,6 +651,23 @@ def test_a_savepoint_without_rows_to_commit_is_done_once_it_is_stored(make_job: 
     assert status.is_done
 
 
+def test_a_savepoint_that_cannot_begin_fails_after_the_timeout_with_the_cause(make_job: MakeJob) -> None:
+    job = Master(with_config(make_job("j1", 1, 1), timeout="3 s"), restarts=9)
+    job.tick(1000)
+    job.acknowledge_all(1)
+    job.stored(1)
+    job.handle(SinksCommitFailed("j1", 1, DISK_FULL))
+    job.handle(SavepointRequested("j1", "t1", CheckpointKind.SAVEPOINT, "/sp/a"))
+    job.tick(2999)
+    (status,) = job.master.checkpoints.requests.known()
+    assert not status.is_done
+    job.tick(1)
+    (status,) = job.master.checkpoints.requests.known()
+    assert status.error is not None
+    expected = "the savepoint did not begin within 3 s: the commit of an earlier one is not done"
+    assert (status.error.code, status.error.message) == ("SS6201", expected)
+
+
 def test_a_savepoint_whose_rows_a_restart_discards_has_failed(make_job: MakeJob) -> None:
     job = Master(with_config(make_job("j1", 1, 1)))
     job.handle(SavepointRequested("j1", "t1", CheckpointKind.SAVEPOINT, "/sp/a"))
