@@ -98,7 +98,11 @@ MORE: dict[str, tuple[str, ...]] = {
         *("d * CAST(NULL AS INT)", "n * d", "i * CAST(2 AS DECIMAL(3, 1))", "l * l", "g * g", "d * g * d"),
     ),
     "+": ("l + i + d", "d + x + i", "g + 1 + n", "d + CAST(NULL AS INT)", "n + n + n"),
-    "IN": ("i IN (1, 2)", "COALESCE(i, 0) IN (0, 1)", "COALESCE(s, '') IN ('', 'a', NULL)", "o IN (TRUE)"),
+    "IN": (
+        *("i IN (1, 2)", "COALESCE(i, 0) IN (0, 1)", "COALESCE(s, '') IN ('', 'a', NULL)", "o IN (TRUE)"),
+        *("ARRAY[1] IN (ARRAY[i], ARRAY[2])", "ARRAY[i] IN (ARRAY[1], ARRAY[n])"),
+    ),
+    "NULLIF": ("NULLIF(ARRAY[i], ARRAY[1])", "NULLIF(ROW(i, 'a'), ROW(1, 'a'))", "NULLIF(m, MAP['a', 1])"),
     "ITEM": ("m['zz']", "MAP['a', i, 'b', j, 'a', n]['a']", "ARRAY[i, j, n][2]", "ARRAY[i][0 + 2]"),
     "CARDINALITY": (
         "CARDINALITY(ARRAY[i, j])",
