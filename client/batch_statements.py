@@ -53,10 +53,12 @@ class EngineChoice:
 def compile_in_mode(
     sinks: tuple[Sink, ...], context: BindContext, job_id: str, files: LocalFiles
 ) -> CompiledPlan | CompiledBatch:
-    """The job of a statement under BATCH or AUTOMATIC, which runs as a stream what reads an unbounded table or what no engine can
-    answer exactly. A query over literals alone needs no engine. Only `files` are measured.
+    """The job of a statement under BATCH or AUTOMATIC. What no engine can answer exactly runs as a stream, which ends with its
+    tables and gives the same final rows, unless BATCH goes with an engine by name; AUTOMATIC does so with unbounded tables too.
+    A query over literals alone needs no engine. Only `files` are measured.
 
-    UserError SS3302 for an unbounded table under BATCH, SS3301 for what the engine cannot answer exactly."""
+    UserError SS3302 for an unbounded table under BATCH, SS3301 for what the named engine cannot answer exactly, or neither an
+    engine nor a stream can."""
     from client.session import literal_rows
 
     def as_stream(reason: str) -> CompiledPlan:
@@ -74,9 +76,14 @@ def compile_in_mode(
     try:
         return _compile(plan, context, job_id, files)
     except UserError as error:
-        if is_automatic and error.code == NO_EXACT_ANSWER:
+        is_named = not is_automatic and options.get(context.config, ENGINE) != "auto"
+        if error.code != NO_EXACT_ANSWER or is_named:
+            raise
+        try:
             return as_stream(f"no batch engine answers it exactly: {error.message}")
-        raise
+        except UserError as of_stream:
+            # Under BATCH the user asked for final rows, so what a stream of updates cannot do is no answer.
+            raise of_stream if is_automatic else error from of_stream
 
 
 def _passes_literals(sinks: tuple[Sink, ...]) -> bool:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from client.job_statements import SAVEPOINT_DIRECTORY, STATUS_INTERVAL_S, known_job
-from planner.dialect.statements import Argument, CallProcedure
+from planner.bind.names import database_path
+from planner.dialect.statements import Argument, CallProcedure, Identifier
 from planner.translate.rescale import rescaled_job_graph
 from sqlstream import types as sql
 from sqlstream.cancellation import check_not_given_up
@@ -19,6 +20,7 @@ from sqlstream.schema import Schema
 if TYPE_CHECKING:
     from client.cluster_client import ClusterClient
     from client.session import Rows
+    from planner.bind.context import BindContext
 
 SCHEMA = "sys"
 """What a procedure's name may begin with, as in Flink's catalogs."""
@@ -134,6 +136,9 @@ PROCEDURES: dict[str, Procedure] = {
 }
 
 
-def procedure_names() -> list[str]:
-    """As they are called."""
+def procedure_names(database: Identifier | None, context: BindContext) -> list[str]:
+    """As they are called; none are in another `database` than theirs. UserError SS2014 for one that is not there."""
+    if database is not None and database.parts[-1] != SCHEMA:
+        database_path(database.parts, context, database.span)
+        return []
     return [f"{SCHEMA}.{name}" for name in PROCEDURES]

@@ -298,7 +298,8 @@ class Session:
         if statement.kind is ShowKind.PARTITIONS:
             return show_partitions(statement, self)
         if statement.kind is ShowKind.PROCEDURES:
-            return self._rows_of(filtered_names(statement, "procedure name", procedure_names()))
+            names = procedure_names(statement.name, self.bind_context())
+            return self._rows_of(filtered_names(statement, "procedure name", names))
         return None
 
     def _started(self, plan: CompiledPlan | CompiledBatch) -> Job:

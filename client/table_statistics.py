@@ -90,6 +90,7 @@ def show_partitions(statement: Show, session: Session) -> Rows:
     """The partitions that are there, as `key=value/…`. UserError SS2011 for a table without."""
     from client.session import Rows, literal_batches
     from runtime.connectors import connector
+    from runtime.connectors.file_paths import partition_directory
 
     assert statement.name is not None
     context = session.bind_context()
@@ -104,5 +105,12 @@ def show_partitions(statement: Show, session: Session) -> Rows:
             hint="tables of connector 'filesystem' are, with PARTITIONED BY (…)",
         )
     names = list(lister.partitions(table.options, table.partition_keys, session.files()))
+    for column, value in statement.partition:
+        key = column.parts[-1]
+        if key not in table.partition_keys:
+            message = f'"{key}" is no partition column of table "{table.path.name}"'
+            hint = suggest(key, list(table.partition_keys), "partition columns")
+            raise UserError("SS2011", message, span=column.span, hint=hint)
+        names = [name for name in names if partition_directory(key, value) in name.split("/")]
     result = filtered_names(statement, "partition name", names)
     return Rows(result.schema, literal_batches(result.schema, result.rows))

@@ -123,6 +123,8 @@ OPTIONS: dict[str, ConfigOption] = {
                      choices=("ERROR", "DROP")),
         ConfigOption("table.exec.sink.require-on-conflict", _B, "true",
                      "Refuse an upsert whose key is not the sink's primary key.", scope=Scope.SESSION),
+        ConfigOption("table.dynamic-table-options.enabled", _B, "true",
+                     "Whether OPTIONS hints may change the options of a table.", scope=Scope.SESSION),
         ConfigOption("table.exec.sink.upsert-materialize", _E, "AUTO",
                      "Whether all rows of an updating query are kept by the primary key of its sink, so that the one that was "
                      "added last stays: where the query's key is another one, never, or always.",

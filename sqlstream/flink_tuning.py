@@ -39,6 +39,8 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
         "of asynchronous operators there are Python functions alone",
         (
             ("table.exec.async-lookup.buffer-capacity", _I, "100"),
+            ("table.exec.async-lookup.key-ordered-enabled", _B, "false"),
+            ("table.exec.async-lookup.output-mode", _S, "ORDERED"),
             ("table.exec.async-table.max-concurrent-operations", _I, "10"),
             ("table.exec.async-state.enabled", _B, "false"),
         ),
@@ -73,6 +75,9 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
             ("table.exec.sort.max-num-file-handles", _I, "128"),
             ("table.exec.spill-compression.enabled", _B, "true"),
             ("table.exec.spill-compression.block-size", _M, "64 kb"),
+            ("pipeline.cep.sharedbuffer.cache.entry-slots", _I, "1024"),
+            ("pipeline.cep.sharedbuffer.cache.event-slots", _I, "1024"),
+            ("pipeline.cep.sharedbuffer.cache.statistics-interval", _D, "30 min"),
         ),
     ),
     (
@@ -92,8 +97,40 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
         ),
     ),
     (
+        "joins keep the rows of both inputs: no delta join asks a store for them",
+        (
+            ("table.optimizer.delta-join.strategy", _S, "AUTO"),
+            ("table.exec.delta-join.cache-enabled", _B, "true"),
+            ("table.exec.delta-join.left.cache-size", _I, "10000"),
+            ("table.exec.delta-join.right.cache-size", _I, "10000"),
+        ),
+    ),
+    (
+        "OVER has one implementation",
+        (("table.exec.unbounded-over.version", _I, "2"),),
+    ),
+    (
+        "names and descriptions of vertices have one form",
+        (
+            ("table.exec.simplify-operator-name-enabled", _B, "true"),
+            ("pipeline.vertex-description-mode", _S, "TREE"),
+            ("pipeline.vertex-name-include-index-prefix", _B, "false"),
+        ),
+    ),
+    (
         "it tunes Flink's batch execution",
         (
+            ("execution.batch-shuffle-mode", _S, "ALL_EXCHANGES_BLOCKING"),
+            ("execution.batch.adaptive.auto-parallelism.enabled", _B, "true"),
+            ("execution.batch.adaptive.auto-parallelism.min-parallelism", _I, "1"),
+            ("execution.batch.adaptive.auto-parallelism.max-parallelism", _I, "128"),
+            ("execution.batch.adaptive.auto-parallelism.avg-data-volume-per-task", _M, "16 mb"),
+            ("execution.batch.speculative.enabled", _B, "false"),
+            ("execution.sort-partition.memory", _M, "128 mb"),
+            ("execution.sort-keyed-partition.memory", _M, "128 mb"),
+            ("table.exec.disabled-operators", _S, ""),
+            ("table.optimizer.adaptive-broadcast-join.strategy", _S, "auto"),
+            ("table.optimizer.skewed-join-optimization.strategy", _S, "auto"),
             ("table.optimizer.dynamic-filtering.enabled", _B, "true"),
             ("table.optimizer.join.broadcast-threshold", _I, "1048576"),
             ("table.optimizer.runtime-filter.enabled", _B, "false"),
@@ -152,7 +189,14 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
     ),
     (
         "no JVM runs jobs of streams",
-        (("env.java.opts.all", _S, ""), ("env.java.home", _S, "")),
+        (
+            ("env.java.opts.all", _S, ""),
+            ("env.java.home", _S, ""),
+            ("pipeline.closure-cleaner-level", _S, "RECURSIVE"),
+            ("pipeline.force-avro", _B, "false"),
+            ("pipeline.force-kryo", _B, "false"),
+            ("pipeline.generic-types", _B, "true"),
+        ),
     ),
 )  # fmt: skip
 
@@ -160,6 +204,15 @@ TUNING: dict[str, ConfigOption] = {
     key: ConfigOption(key, kind, default, reason) for reason, keys in _GROUPS for key, kind, default in keys
 }
 """By key; the description says why it has no effect."""
+
+TUNING["table.sql-dialect"] = ConfigOption(
+    "table.sql-dialect",
+    ConfigType.ENUM,
+    "default",
+    "statements are written in Flink's default dialect",
+    choices=("default",),
+    refused=("hive",),
+)
 
 
 def tuning_note(key: str) -> str:

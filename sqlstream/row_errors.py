@@ -16,6 +16,7 @@ RAISED_CHARACTERS = SHOWN_CHARACTERS + 1
 
 _FINE_TIMESTAMP = re.compile(r"(TIMESTAMP(?:_LTZ)?)\([789]\)")
 RAISED_DIVISION = "SS5101: division by zero"
+_RAISED_ROWS = re.compile(r"SS5102: a subquery that is used as a value has (\d+|several) rows")
 _RAISED_CAST = re.compile(r'SS5102: cannot cast "(.*)" to ([A-Z_]+(?:\(\d+(?:, \d+)?\))?)', re.DOTALL)
 
 
@@ -34,6 +35,20 @@ def division_by_zero() -> UserError:
     return UserError("SS5101", "division by zero", hint="guard the divisor: x / NULLIF(y, 0)")
 
 
+def too_many_rows(count: str) -> UserError:
+    """SS5102, to be raised."""
+    return UserError(
+        "SS5102",
+        f"a subquery that is used as a value has {count} rows",
+        hint="make it return one row, by an aggregate or LIMIT 1, or use IN (SELECT …)",
+    )
+
+
+def raised_rows(count: str) -> str:
+    """What SQL raises for `too_many_rows`."""
+    return f"SS5102: a subquery that is used as a value has {count} rows"
+
+
 def raised_cast(type_name: str) -> tuple[str, str]:
     """What SQL raises before and behind the text that cannot be cast."""
     return 'SS5102: cannot cast "', f'" to {type_name}'
@@ -49,5 +64,7 @@ def raised_error(text: str) -> UserError | None:
     """
     if text == RAISED_DIVISION:
         return division_by_zero()
+    if (of_rows := _RAISED_ROWS.fullmatch(text)) is not None:
+        return too_many_rows(of_rows[1])
     found = _RAISED_CAST.fullmatch(text)
     return cannot_cast(found[1], found[2]) if found is not None else None

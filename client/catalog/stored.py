@@ -46,6 +46,7 @@ class StoredTable(
     primary_key: tuple[str, ...] = ()
     partition_keys: tuple[str, ...] = ()
     comment: str = ""
+    key_name: str = ""
 
 
 class StoredView(
@@ -115,6 +116,7 @@ def encode_object(entry: CatalogObject) -> bytes:
             entry.primary_key,
             entry.partition_keys,
             entry.comment,
+            entry.key_name,
         )
     else:
         stored = StoredView(
@@ -142,6 +144,7 @@ def decode_object(content: bytes, path: ObjectPath) -> CatalogObject:
             stored.primary_key,
             stored.partition_keys,
             stored.comment,
+            key_name=stored.key_name,
         )
     assert isinstance(stored, StoredView)
     return CatalogView(

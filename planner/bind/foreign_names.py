@@ -115,7 +115,6 @@ FOREIGN_FUNCTIONS: dict[str, tuple[str, str]] = {
     "PERCENTILE_CONT": ("fraction, value", "PERCENTILE(value, fraction)"),
     "PERCENTILE_DISC": ("fraction, value", "PERCENTILE(value, fraction)"),
     "APPROX_PERCENTILE": ("value, fraction", "PERCENTILE(value, fraction)"),
-    "STDDEV": ("value", "STDDEV_SAMP(value)"),
     "STDEV": ("value", "STDDEV_SAMP(value)"),
     "MAX_BY": ("value, order", "QUALIFY ROW_NUMBER() OVER (PARTITION BY key ORDER BY order DESC) = 1"),
     "ARG_MAX": ("value, order", "QUALIFY ROW_NUMBER() OVER (PARTITION BY key ORDER BY order DESC) = 1"),

@@ -12,6 +12,7 @@ import msgspec
 from planner.bind.context import BindContext
 from planner.bind.table_changes import check_changes
 from planner.dialect.statements import Option
+from sqlstream import config
 from sqlstream.catalog import CatalogTable
 from sqlstream.deprecated_keys import table_hint
 from sqlstream.errors import Span, UserError, did_you_mean
@@ -96,6 +97,9 @@ def check_hints(table: CatalogTable, hints: tuple[Option, ...], context: BindCon
     """The options of an OPTIONS hint, checked with those of their table."""
     if not hints:
         return {}
+    if not config.get(context.config, "table.dynamic-table-options.enabled"):
+        hint = "write the options into the table, or SET 'table.dynamic-table-options.enabled' = 'true'"
+        raise UserError("SS4003", "OPTIONS hints are switched off", span=hints[0].key_span, hint=hint)
     overrides = written_options(hints)
     spans = _Spans(
         {o.key: o.key_span for o in hints}, {o.key: o.value_span for o in hints}, hints[0].key_span

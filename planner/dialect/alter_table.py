@@ -60,7 +60,7 @@ def _element(parser: QueryParser, is_new: bool) -> tuple[TableChange, ...]:
     table_element(parser, body)
     if body.watermark is not None:
         return (PutWatermark(body.watermark, is_new),)
-    key = (PutPrimaryKey(body.primary_key, is_new),) if body.primary_key else ()
+    key = (PutPrimaryKey(body.primary_key, is_new, body.key_name),) if body.primary_key else ()
     if not body.columns:
         if body.names:
             raise parser.unexpected("the type of the column")
@@ -80,8 +80,8 @@ def _drop(parser: QueryParser) -> tuple[TableChange, ...]:
         return (DropPrimaryKey(Span(token.start, parser.previous_end)),)
     if parser.at("CONSTRAINT") and word(parser.peek(2)) in ("", ";"):
         parser.advance()
-        parser.name("the name of the constraint")
-        return (DropPrimaryKey(Span(token.start, parser.previous_end)),)
+        name = parser.name("the name of the constraint").name
+        return (DropPrimaryKey(Span(token.start, parser.previous_end), name),)
     if parser.at("WATERMARK") and word(parser.peek(1)) in ("", ";"):
         parser.advance()
         return (DropWatermark(Span(token.start, parser.previous_end)),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 
 from sqlglot import Token, TokenType, exp
@@ -21,6 +22,7 @@ from planner.dialect.statements import (
     Explain,
     Identifier,
     Insert,
+    Option,
     Query,
     ResetOption,
     SetOption,
@@ -292,35 +294,48 @@ def _set(parser: QueryParser) -> SetOption:
     first = parser.expect("SET")
     if parser.at_end():
         return SetOption(*extent(parser, first), option=None)
-    if not parser.at_string():
-        start = parser.token.start
-        while not parser.at("=") and not parser.at_end():
-            parser.advance()
-        span = Span(start, max(parser.previous_end, start))
-        key = parser.source(span.start, span.end).strip("`")
-        hint = f"write SET '{key}' = '{_bare_value(parser)}'"
-        raise UserError("SS1001", "the key and the value of SET must be quoted", span=span, hint=hint)
-    option = read_option(parser)
+    option = read_option(parser) if parser.at_string() else _bare_option(parser)
     return SetOption(*extent(parser, first), option=option)
 
 
-def _bare_value(parser: QueryParser) -> str:
-    """The text after the equals sign, without its quotes."""
-    if not parser.accept("=") or parser.at_end():
-        return "value"
+def _bare_option(parser: QueryParser) -> Option:
+    """Read `key = value` as Flink does (ExtendedParser): the key without quotes, the value with or without, and neither with a
+    gap inside."""
+    key, key_span = _bare_text(parser, until="=")
+    if not key or not parser.accept("=") or parser.at_end():
+        hint = f"write SET '{key or 'key'}' = 'value'"
+        raise UserError("SS1001", "SET needs a key and a value", span=key_span, hint=hint)
     if parser.at_string():
-        return parser.token.text
+        value = parser.advance()
+        return Option(key, value.text, key_span, token_span(value))
+    text, span = _bare_text(parser)
+    if not text:
+        words = parser.source(span.start, span.end)
+        hint = f"write SET '{key}' = '{words}'"
+        raise UserError("SS1001", "a value of several words must be quoted", span=span, hint=hint)
+    return Option(key, text, key_span, span)
+
+
+def _bare_text(parser: QueryParser, until: str = "") -> tuple[str, Span]:
+    """The text up to a token or the end, and its place; empty when quotes or a gap are in it."""
     start = parser.token.start
-    while not parser.at_end():
+    while not parser.at_end() and not (until and parser.at(until)):
         parser.advance()
-    return parser.source(start, parser.previous_end)
+    span = Span(start, max(parser.previous_end, start))
+    text = parser.source(span.start, span.end)
+    return ("" if re.search(r"[\s'`]", text) else text), span
 
 
 def _reset(parser: QueryParser) -> ResetOption:
     first = parser.expect("RESET")
     if parser.at_end():
         return ResetOption(*extent(parser, first), key=None)
-    key = parser.string("an option key in single quotes", "quote the key: RESET 'key'").text
+    if parser.at_string():
+        key = parser.advance().text
+    else:
+        key, span = _bare_text(parser)
+        if not key:
+            raise UserError("SS1001", "RESET takes one key", span=span, hint="write RESET 'key'")
     return ResetOption(*extent(parser, first), key=key)
 
 

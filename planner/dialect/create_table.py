@@ -50,6 +50,7 @@ class TableBody:
     columns: list[ColumnDef] = dataclasses.field(default_factory=list)
     watermark: WatermarkDef | None = None
     primary_key: tuple[Identifier, ...] = ()
+    key_name: str = ""
     names: list[Identifier] = dataclasses.field(default_factory=list)
 
 
@@ -86,6 +87,7 @@ def create_table(parser: QueryParser, first: Token, is_temporary: bool, is_repla
         is_replacing=is_replacing,
         query=query,
         query_columns=tuple(body.names),
+        key_name=body.key_name,
     )
 
 
@@ -159,7 +161,7 @@ def table_element(parser: QueryParser, body: TableBody) -> None:
         return
     if parser.at("CONSTRAINT") and word(parser.peek(2)) in ("PRIMARY", "UNIQUE"):
         parser.advance()
-        parser.name("a constraint name")
+        body.key_name = parser.name("a constraint name").name
     if parser.at("UNIQUE", "("):
         raise _unique_refusal(parser)
     if parser.at("FOREIGN", "KEY") or parser.at("CHECK", "("):
@@ -175,7 +177,7 @@ def table_element(parser: QueryParser, body: TableBody) -> None:
     if word(parser.peek(1)) in (",", ")") and parser.at_name():
         body.names.append(parser.simple_name("a column name"))
         return
-    column = column_definition(parser)
+    column = column_definition(parser, body)
     body.columns.append(column)
     if column.is_primary_key:
         _set_primary_key(body, (Identifier((column.name,), column.span),), column.span)
@@ -230,8 +232,8 @@ def _watermark(parser: QueryParser) -> WatermarkDef:
     return WatermarkDef(column, expression, Span(start, parser.previous_end))
 
 
-def column_definition(parser: QueryParser) -> ColumnDef:
-    """Read a column with its type or expression, its constraints and its comment."""
+def column_definition(parser: QueryParser, body: TableBody) -> ColumnDef:
+    """Read a column with its type or expression, its constraints and its comment; `body` takes the name of its key."""
     start = parser.token.start
     name = parser.simple_name("a column name")
     if parser.accept("AS"):
@@ -248,7 +250,7 @@ def column_definition(parser: QueryParser) -> ColumnDef:
         if parser.accept("FROM"):
             metadata_key = parser.string("the metadata key in single quotes").text
         is_virtual = parser.accept("VIRTUAL")
-    is_primary_key = _column_constraints(parser)
+    is_primary_key = _column_constraints(parser, body)
     comment = read_comment(parser)
     return ColumnDef(
         name.parts[0],
@@ -262,10 +264,10 @@ def column_definition(parser: QueryParser) -> ColumnDef:
     )
 
 
-def _column_constraints(parser: QueryParser) -> bool:
+def _column_constraints(parser: QueryParser, body: TableBody) -> bool:
     token = parser.token
     if parser.accept("CONSTRAINT"):
-        parser.name("a constraint name")
+        body.key_name = parser.name("a constraint name").name
     if parser.accept("PRIMARY"):
         parser.expect("KEY")
         _not_enforced(parser, token)

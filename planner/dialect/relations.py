@@ -342,9 +342,12 @@ class RelationParser(PivotParser):
         while count == 0 or self.accept(","):
             token = self.token
             if is_named:
-                if word(token) not in names:
+                # OFFSET is a reserved word, so Flink has it in backticks.
+                written = token.text.upper() if token.token_type is TokenType.IDENTIFIER else word(token)
+                if written not in names:
                     raise self.unexpected("one of " + ", ".join(names))
-                key = names[word(self.advance())]
+                self.advance()
+                key = names[written]
                 self.expect("=>")
             else:
                 if count >= len(positional):

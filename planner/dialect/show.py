@@ -30,7 +30,8 @@ def show(parser: QueryParser) -> Show | ShowCheckpoints:
     if parser.accept("CHECKPOINTS"):
         return show_checkpoints(parser, first)
     kind = _show_kind(parser, first)
-    name = None
+    name: Identifier | None = None
+    partition: tuple[tuple[Identifier, str], ...] = ()
     if kind is ShowKind.COLUMNS:
         if parser.accept_any("FROM", "IN") is None:
             raise parser.unexpected("FROM and a table name")
@@ -43,6 +44,7 @@ def show(parser: QueryParser) -> Show | ShowCheckpoints:
         name = database_name(parser)
     elif kind is ShowKind.PARTITIONS:
         name = parser.qualified_name("a table name")
+        partition = _partition(parser) if parser.at("PARTITION") else ()
     elif kind is ShowKind.DATABASES and parser.accept_any("FROM", "IN"):
         name = parser.simple_name("a catalog name")
     elif parser.at_any("FROM", "IN"):
@@ -58,7 +60,13 @@ def show(parser: QueryParser) -> Show | ShowCheckpoints:
         hint = f"write '{parser.token.text}'" if parser.at_name() else ""
         like = parser.string("a pattern in single quotes", hint).text
     return Show(
-        *extent(parser, first), kind=kind, name=name, like=like, is_ilike=is_ilike, is_negated=is_negated
+        *extent(parser, first),
+        kind=kind,
+        name=name,
+        like=like,
+        is_ilike=is_ilike,
+        is_negated=is_negated,
+        partition=partition,
     )
 
 
@@ -68,7 +76,25 @@ _FILTERED = (
     *(ShowKind.CONNECTORS, ShowKind.FORMATS),
     *(ShowKind.PROCEDURES, ShowKind.PARTITIONS),
 )
-_OF_DATABASE = (ShowKind.TABLES, ShowKind.VIEWS, ShowKind.FUNCTIONS, ShowKind.USER_FUNCTIONS)
+_OF_DATABASE = (
+    *(ShowKind.TABLES, ShowKind.VIEWS, ShowKind.FUNCTIONS, ShowKind.USER_FUNCTIONS),
+    ShowKind.PROCEDURES,
+)
+
+
+def _partition(parser: QueryParser) -> tuple[tuple[Identifier, str], ...]:
+    """Read PARTITION (column = value, …)."""
+    parser.expect("PARTITION")
+    parser.expect("(")
+    values: list[tuple[Identifier, str]] = []
+    while not values or parser.accept(","):
+        key = parser.simple_name("a partition column")
+        parser.expect("=")
+        if parser.token.token_type not in (TokenType.STRING, TokenType.NUMBER):
+            raise parser.unexpected("a text in single quotes or a number")
+        values.append((key, parser.advance().text))
+    parser.expect(")")
+    return tuple(values)
 
 
 def _show_kind(parser: QueryParser, first: Token) -> ShowKind:

@@ -120,6 +120,8 @@ class CreateTable(Statement):
     is_replacing: bool = False
     query: exp.Expression | None = None
     query_columns: tuple[Identifier, ...] = ()
+    key_name: str = ""
+    """The name of the primary key's constraint; empty for that which it has by its columns."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,6 +186,7 @@ class PutWatermark:
 class PutPrimaryKey:
     columns: tuple[Identifier, ...]
     is_new: bool
+    name: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,7 +202,10 @@ class RenameColumn:
 
 @dataclasses.dataclass(frozen=True)
 class DropPrimaryKey:
+    """`name` is that of its constraint, where the statement has one."""
+
     span: Span
+    name: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -364,7 +370,7 @@ class Show(Statement):
     """SHOW … [[NOT] LIKE | ILIKE pattern].
 
     `name` is the object of COLUMNS and CREATE …, the database of TABLES and VIEWS, the catalog of DATABASES. `like` filters,
-    `is_ilike` folds case, `is_negated` inverts.
+    `is_ilike` folds case, `is_negated` inverts. `partition` are the columns and values that partitions have.
     """
 
     kind: ShowKind
@@ -372,6 +378,7 @@ class Show(Statement):
     like: str | None = None
     is_ilike: bool = False
     is_negated: bool = False
+    partition: tuple[tuple[Identifier, str], ...] = ()
 
 
 class ModuleAction(enum.Enum):

@@ -241,6 +241,8 @@ def _checked(text: str, token: Token, offset: int, in_pattern: bool) -> Token:
             raise UserError("SS1001", message, span=place, hint="a DECIMAL has 38 digits at most")
     elif kind is TokenType.HEX_STRING:
         value = _checked_hex(raw[2:-1], place)
+    elif kind is TokenType.NATIONAL_STRING:  # Every text is Unicode.
+        kind = TokenType.STRING
     elif kind is TokenType.UNICODE_STRING:
         kind, value = TokenType.STRING, _decode_unicode(raw, place.start)
     elif kind is _FOREIGN_CHARACTER and not (in_pattern and raw in _PATTERN_CHARACTERS):

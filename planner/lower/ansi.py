@@ -41,7 +41,7 @@ AGGREGATES = {
     "MIN": "min",
     "MAX": "max",
     "STDDEV_POP": "stddev_pop",
-    "STDDEV_SAMP": "stddev_samp",
+    **dict.fromkeys(("STDDEV", "STDDEV_SAMP"), "stddev_samp"),
     "VAR_POP": "var_pop",
     "VAR_SAMP": "var_samp",
     "VARIANCE": "var_samp",

@@ -110,5 +110,17 @@ def _is_carried(call: OverCall) -> bool:
 
 
 _FRAMED = frozenset(
-    ("COUNT", "SUM", "AVG", "MIN", "MAX", "VAR_POP", "VAR_SAMP", "VARIANCE", "STDDEV_POP", "STDDEV_SAMP")
+    (
+        "COUNT",
+        "SUM",
+        "AVG",
+        "MIN",
+        "MAX",
+        "VAR_POP",
+        "VAR_SAMP",
+        "VARIANCE",
+        "STDDEV",
+        "STDDEV_POP",
+        "STDDEV_SAMP",
+    )
 )

@@ -26,6 +26,7 @@ from planner.dialect.statements import (
 from planner.statements.create_table import apply_create_table
 from planner.statements.declared import declared
 from planner.statements.result import DdlResult
+from planner.statements.show_create import constraint_name
 from sqlstream.catalog import CatalogTable, PutObject
 from sqlstream.errors import Span, UserError
 
@@ -53,12 +54,16 @@ def _changed(table: CreateTable, change: TableChange) -> CreateTable:
         case DropWatermark(span):
             _check_put("watermark", table.watermark is not None, False, span)
             return dataclasses.replace(table, watermark=None)
-        case PutPrimaryKey(columns, is_new):
+        case PutPrimaryKey(columns, is_new, name):
             _check_put("primary key", bool(table.primary_key), is_new, columns[0].span)
-            return dataclasses.replace(table, primary_key=columns)
-        case DropPrimaryKey(span):
+            return dataclasses.replace(table, primary_key=columns, key_name=name)
+        case DropPrimaryKey(span, name):
             _check_put("primary key", bool(table.primary_key), False, span)
-            return dataclasses.replace(table, primary_key=())
+            actual = constraint_name(table.key_name, tuple(k.parts[0] for k in table.primary_key))
+            if name and name != actual:
+                hint = f'its only constraint is "{actual}"'
+                raise UserError("SS2011", f'the table has no constraint "{name}"', span=span, hint=hint)
+            return dataclasses.replace(table, primary_key=(), key_name="")
 
 
 def _check_put(what: str, is_there: bool, is_new: bool, span: Span) -> None:

@@ -26,6 +26,7 @@ from planner.dialect import statements
 from planner.dialect.nodes import span_of
 from planner.dialect.statements import ColumnDef, CreateTable, Identifier, LikeFiles, LikeTable
 from planner.statements.result import DdlResult
+from planner.statements.show_create import constraint_name
 from planner.statements.table_like import like_table
 from sqlstream import types as sql
 from sqlstream.catalog import CatalogTable, Column, ColumnKind, PutObject, WatermarkDefinition
@@ -143,12 +144,14 @@ def _table(
     """The table with these columns, and the key and watermark that the statement declares."""
     columns = _with_primary_key(statement, columns)
     watermark, columns = _with_watermark(statement, columns, context)
+    key = _primary_key(statement)
     return CatalogTable(
         path=object_path(statement.name.parts, context, statement.name.span),
         columns=columns,
         options=options,
         watermark=watermark,
-        primary_key=_primary_key(statement),
+        primary_key=key,
+        key_name="" if statement.key_name == constraint_name("", key) else statement.key_name,
         comment=statement.comment,
         is_temporary=statement.is_temporary,
     )

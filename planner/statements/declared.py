@@ -29,6 +29,7 @@ def declared(table: CatalogTable, name: Identifier, text: str, span: Span) -> Cr
             watermark.expression,
         ),
         primary_key=keys,
+        key_name=table.key_name,
         partition_keys=tuple(Identifier((key,), place) for key in table.partition_keys),
         options=written_options(table.options, place),
         is_temporary=table.is_temporary,

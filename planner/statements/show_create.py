@@ -16,9 +16,8 @@ def show_create_table(table: CatalogTable) -> str:
         lines.append(f"  WATERMARK FOR {quoted(table.watermark.column)} AS {table.watermark.expression}")
     if table.primary_key:
         keys = ", ".join(quoted(k) for k in table.primary_key)
-        lines.append(
-            f"  CONSTRAINT {quoted('PK_' + '_'.join(table.primary_key))} PRIMARY KEY ({keys}) NOT ENFORCED"
-        )
+        name = constraint_name(table.key_name, table.primary_key)
+        lines.append(f"  CONSTRAINT {quoted(name)} PRIMARY KEY ({keys}) NOT ENFORCED")
     temporary = "TEMPORARY " if table.is_temporary else ""
     name = literal(table.path.name) if table.is_anonymous else str(table.path)
     text = f"CREATE {temporary}TABLE {name} (\n" + ",\n".join(lines) + "\n)\n"
@@ -30,6 +29,11 @@ def show_create_table(table: CatalogTable) -> str:
         f"  {literal(k)} = {literal(masked(k, v))}" for k, v in sorted(table.options.items())
     )
     return f"{text}WITH (\n{options}\n)\n"
+
+
+def constraint_name(given: str, columns: tuple[str, ...]) -> str:
+    """The name of a primary key: that which it was given, else Flink's."""
+    return given or "PK_" + "_".join(columns)
 
 
 def show_create_view(view: CatalogView) -> str:

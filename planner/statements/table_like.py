@@ -40,6 +40,7 @@ def like_table(statement: CreateTable, like: LikeTable, context: BindContext) ->
         columns=columns,
         watermark=statement.watermark or watermark,
         primary_key=statement.primary_key or key,
+        key_name=other.key_name if key else statement.key_name,
         partition_keys=statement.partition_keys or partitions,
         options=_options(statement.options, other.options, strategies["OPTIONS"]),
         comment=statement.comment or other.comment,

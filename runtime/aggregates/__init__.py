@@ -29,6 +29,7 @@ _SIMPLE: dict[str, type[Accumulator]] = {
     "SUM": Sum,
     "AVG": Average,
     "STDDEV_POP": Variance,
+    "STDDEV": Variance,
     "STDDEV_SAMP": Variance,
     "VAR_POP": Variance,
     "VAR_SAMP": Variance,

@@ -26,7 +26,7 @@ class Variance(Accumulator):
         self._counts = GrowingArray(np.int64)
         self._means = GrowingArray(np.float64)
         self._squares = GrowingArray(np.float64)
-        self._is_sample = call.function in ("VAR_SAMP", "VARIANCE", "STDDEV_SAMP")
+        self._is_sample = call.function in ("VAR_SAMP", "VARIANCE", "STDDEV", "STDDEV_SAMP")
         self._is_deviation = call.function.startswith("STDDEV")
 
     def resize(self, capacity: int) -> None:

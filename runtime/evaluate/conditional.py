@@ -13,7 +13,7 @@ from runtime.evaluate.kernel import Builder, Datum, as_array, as_arrays, plain, 
 from runtime.evaluate.nested_keys import encoded
 from runtime.kernels.buffers import unpack_bits, valid_mask, view_buffer
 from runtime.kernels.text_scan import choose_texts
-from sqlstream.errors import UserError
+from sqlstream.row_errors import too_many_rows
 
 
 def _case(*args: Datum) -> Datum:
@@ -95,11 +95,7 @@ def _single_row(value: Datum, count: Datum) -> Datum:
     """`value`, the one value of a subquery of `count` rows."""
     most = pc.max(count).as_py() or 0
     if most > 1:
-        raise UserError(
-            "SS5102",
-            f"a subquery that is used as a value has {most} rows",
-            hint="make it return one row, by an aggregate or LIMIT 1, or use IN (SELECT …)",
-        )
+        raise too_many_rows(str(most))
     return value
 
 

@@ -67,7 +67,8 @@ class FileDefinition(msgspec.Struct, frozen=True):
 class CatalogTable(msgspec.Struct, frozen=True):
     """A table as its DDL resolved it. `columns` carry declared types: the watermark's column is a ROWTIME, PROCTIME() is one.
 
-    `is_anonymous`: the table is in no catalog. It is what was inferred from files in FROM, and its name is their path.
+    `key_name` is the name that the constraint of the primary key was given. `is_anonymous`: the table is in no catalog. It is
+    what was inferred from files in FROM, and its name is their path.
     """
 
     path: ObjectPath
@@ -79,6 +80,7 @@ class CatalogTable(msgspec.Struct, frozen=True):
     comment: str = ""
     is_temporary: bool = False
     is_anonymous: bool = False
+    key_name: str = ""
 
     def __hash__(self) -> int:
         # Options are a dict; equal tables have equal paths, and plans that hold tables are found by hash.

@@ -141,7 +141,7 @@ FUNCTIONS: tuple[AggregateFunction, ...] = (
     AggregateFunction("AVG", "AVG(numeric)", 1, 1, _average, _sum_accumulator, coerce=convert_each(NUMBER)),
     _extreme("MIN"),
     _extreme("MAX"),
-    *(_variance(name) for name in ("STDDEV_POP", "STDDEV_SAMP", "VAR_POP", "VAR_SAMP", "VARIANCE")),
+    *(_variance(name) for name in ("STDDEV", "STDDEV_POP", "STDDEV_SAMP", "VAR_POP", "VAR_SAMP", "VARIANCE")),
     _ordered("FIRST_VALUE"),
     _ordered("LAST_VALUE"),
     AggregateFunction(

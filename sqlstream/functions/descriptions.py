@@ -473,6 +473,7 @@ DESCRIPTIONS: dict[str, FunctionDescription] = {
     "AVG": _described("The mean of the values that are not NULL; of whole numbers it is whole."),
     "MIN": _described("The least value that is not NULL."),
     "MAX": _described("The greatest value that is not NULL."),
+    "STDDEV": _described("The standard deviation of a sample, as STDDEV_SAMP."),
     "STDDEV_POP": _described("The standard deviation of a whole population."),
     "STDDEV_SAMP": _described("The standard deviation of a sample."),
     "VAR_POP": _described("The variance of a whole population."),

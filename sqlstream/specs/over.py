@@ -46,7 +46,7 @@ RANKING = frozenset({"ROW_NUMBER", "RANK", "DENSE_RANK"})
 WHOLE_PARTITION_RANKING = frozenset({"NTILE", "CUME_DIST", "PERCENT_RANK"})
 NEIGHBOURS = frozenset({"LAG", "LEAD"})
 _WITH_DISTINCT = frozenset(
-    {"COUNT", "SUM", "AVG", "VAR_POP", "VAR_SAMP", "VARIANCE", "STDDEV_POP", "STDDEV_SAMP"}
+    {"COUNT", "SUM", "AVG", "VAR_POP", "VAR_SAMP", "VARIANCE", "STDDEV", "STDDEV_POP", "STDDEV_SAMP"}
 )
 """Aggregates that read the values of a frame in no order."""
 

@@ -113,6 +113,8 @@ USE MODULES core;
 EXPLAIN ANALYZE SELECT dept, COUNT(*) FROM emp GROUP BY dept;
 -- : SHOW MODULES
 SHOW MODULES;
+-- : SET, RESET without quotes
+SET parallelism.default = 2; RESET parallelism.default;
 -- : SET, RESET
 SET 'parallelism.default' = '2'; RESET 'parallelism.default';
 -- : ADD JAR
@@ -127,6 +129,11 @@ SHOW FUNCTIONS LIKE 'upp%';
 CREATE VIEW w AS SELECT 1 AS a; SHOW CREATE VIEW w;
 -- : SHOW PARTITIONS
 CREATE TABLE parts (id INT, d INT) PARTITIONED BY (d) WITH ('connector' = 'filesystem', 'path' = 'parts', 'format' = 'json'); INSERT INTO parts VALUES (1, 10), (2, 20); SHOW PARTITIONS parts;
+-- : SHOW PARTITIONS … PARTITION
+CREATE TABLE parts (id INT, d INT, e STRING) PARTITIONED BY (d, e) WITH ('connector' = 'filesystem', 'path' = 'parts', 'format' = 'json');
+INSERT INTO parts VALUES (1, 10, 'x'), (2, 20, 'y'), (3, 10, 'z'); SHOW PARTITIONS parts PARTITION (d = 10);
+-- : SHOW PROCEDURES FROM
+SHOW PROCEDURES FROM sys LIKE '%rescale%';
 -- : SHOW PROCEDURES
 SHOW PROCEDURES;
 -- : SHOW MODELS

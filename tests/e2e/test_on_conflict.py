@@ -59,7 +59,7 @@ def test_the_first_row_of_a_key_stays_when_nothing_is_done(session: Session, tmp
 
 
 def test_the_first_row_is_nobody_knows_which_in_batch(session: Session) -> None:
-    session.config["execution.runtime-mode"] = "BATCH"
+    session.config |= {"execution.runtime-mode": "BATCH", "execution.batch.engine": "duckdb"}
     with pytest.raises(UserError, match="rows of a batch have no order") as caught:
         run(session, f"{COUNTS} ON CONFLICT DO NOTHING")
     assert (caught.value.code, caught.value.span is not None) == ("SS3301", True)

@@ -208,8 +208,12 @@ def _written(value: exp.Expr, source: LogicalType, time_zone: str, is_try: bool)
         return tree.cast(value, TEXT)
     if source.root is TypeRoot.BOOLEAN:
         return tree.call("upper", tree.cast(value, TEXT))
-    if source.root in sql.APPROXIMATE_ROOTS:
-        return bound(value, _written_float)
+    if source.root is TypeRoot.DOUBLE:
+        return bound(value, _written_double)
+    if source.root is TypeRoot.FLOAT:
+        raise refuse(
+            "text of FLOAT", hint="CAST it to DOUBLE first"
+        )  # DuckDB writes more digits than it takes.
     if source.root in sql.BINARY_ROOTS:
         return tree.call("try", tree.call("decode", value)) if is_try else tree.call("decode", value)
     if sql.is_timestamp(source):
@@ -263,9 +267,7 @@ def _written_year_month(value: exp.Expr) -> exp.Expr:
     return tree.case([(tree.is_not_null(value), text)])
 
 
-def _written_float(value: exp.Expr) -> exp.Expr:
-    # Beyond these bounds Java writes an exponent in a form of its own.
-    fail = failure("text of this number has no exact counterpart in DuckDB", TEXT)
+def _written_double(value: exp.Expr) -> exp.Expr:
     size = tree.call("abs", value)
     is_plain = tree.any_of(
         [
@@ -279,7 +281,44 @@ def _written_float(value: exp.Expr) -> exp.Expr:
             ),
         ]
     )
-    return tree.case([(is_plain, tree.cast(value, TEXT))], fail)
+    special = [
+        (tree.call("isnan", value), tree.text("NaN")),
+        (tree.call("isinf", value), tree.operate(exp.DPipe, _minus(value), tree.text("Infinity"))),
+    ]
+    return tree.case(
+        [(is_plain, tree.cast(value, TEXT)), *special],
+        tree.operate(exp.DPipe, _minus(value), bound(tree.cast(size, TEXT), _with_exponent)),
+    )
+
+
+def _minus(value: exp.Expr) -> exp.Expr:
+    return tree.case([(tree.operate(exp.LT, value, tree.number(0)), tree.text("-"))], tree.text(""))
+
+
+def _with_exponent(written: exp.Expr) -> exp.Expr:
+    """A positive number as Java writes the small and the large ones: 1.25E-7. DuckDB has the same digits in other forms."""
+    zero, one = tree.text("0"), tree.number(1)
+    mantissa = tree.call("split_part", written, tree.text("e"), one)
+    exponent = tree.try_cast(tree.call("split_part", written, tree.text("e"), tree.number(2)), BIGINT)
+    whole = tree.call("split_part", mantissa, tree.text("."), one)
+
+    def joined(significant: exp.Expr) -> exp.Expr:
+        """`significant`: the digits from the first that is no zero on."""
+        digits = tree.call("rtrim", significant, zero)
+        # Of texts: what is there comes behind "0", unless it is empty.
+        behind = tree.call("greatest", tree.call("substr", digits, tree.number(2)), zero)
+        zeros = tree.operate(
+            exp.Sub,
+            tree.call("length", tree.call("replace", mantissa, tree.text("."), tree.text(""))),
+            tree.call("length", significant),
+        )
+        shift = tree.operate(exp.Sub, tree.operate(exp.Sub, tree.call("length", whole), zeros), one)
+        power = tree.operate(exp.Add, tree.call("coalesce", exponent, tree.number(0)), shift)
+        first = tree.call("substr", digits, one, one)
+        return tree.operate(exp.DPipe, first, tree.text("."), behind, tree.text("E"), tree.cast(power, TEXT))
+
+    all_digits = tree.call("replace", mantissa, tree.text("."), tree.text(""))
+    return bound(tree.call("ltrim", all_digits, zero), joined)
 
 
 def _from_text(value: exp.Expr, target: LogicalType, time_zone: str, is_try: bool) -> exp.Expr:

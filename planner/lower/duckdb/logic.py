@@ -7,8 +7,9 @@ from sqlglot import exp
 from planner.lower import tree
 from planner.lower.ansi import OPERATORS, operated
 from planner.lower.duckdb.handler import Handler, named, of_arguments
-from planner.lower.duckdb.types import failure, type_
+from planner.lower.duckdb.types import TEXT, failure, type_
 from sqlstream.expressions import Call
+from sqlstream.row_errors import raised_rows
 
 
 def _operator(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
@@ -25,7 +26,8 @@ def _case(*args: exp.Expr) -> exp.Expr:
 
 def _single_row(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
     is_many = tree.operate(exp.GT, args[1], tree.number(1))
-    many = failure("a subquery that is used as a value has several rows", type_(call.type))
+    before, behind = (tree.text(part) for part in raised_rows("#").split("#"))
+    many = failure(tree.operate(exp.DPipe, before, tree.cast(args[1], TEXT), behind), type_(call.type))
     return tree.case([(is_many, many)], args[0])
 
 

@@ -251,6 +251,12 @@ def _rounded_integer(value: exp.Expr, zeros: int, call: Call) -> exp.Expr:
     return bound(wide, to_unit)
 
 
+def _negated(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    # DuckDB takes the least number of a type for a wider one when it is a constant.
+    negative = exp.Paren(this=exp.Neg(this=exp.Paren(this=args[0])))
+    return in_type(negative, call.type) if sql.is_integer(call.type) else negative
+
+
 def _logarithm(value: exp.Expr, argument: exp.Expr | None = None) -> exp.Expr:
     """LOG([base,] number)."""
     if argument is None:
@@ -296,7 +302,7 @@ HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(("ROUND", "TRUNCATE"), _rounded),
     **dict.fromkeys(("FLOOR", "CEIL", "CEILING"), _floor_or_ceil),
     **dict.fromkeys(("GREATEST", "LEAST"), _extreme),
-    "NEGATE": of_arguments(lambda value: exp.Paren(this=exp.Neg(this=exp.Paren(this=value)))),
+    "NEGATE": _negated,
     **{
         name: named(name.lower())
         for name in (

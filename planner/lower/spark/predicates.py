@@ -10,6 +10,7 @@ from planner.lower.constants import constant_number
 from planner.lower.spark.scope import ENGINE, Builder, fail, let_all, refuse
 from planner.lower.spark.types import INT, spark_type
 from sqlstream.expressions import Call
+from sqlstream.row_errors import raised_rows
 from sqlstream.types import TypeRoot
 
 
@@ -91,7 +92,7 @@ def _cardinality(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
 
 def _single_row(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
     is_many = tree.operate(exp.GT, args[1], tree.number(1))
-    many = fail("a subquery that is used as a value has several rows", spark_type(call.type))
+    many = fail(raised_rows("several"), spark_type(call.type))
     return tree.case([(is_many, many)], args[0])
 
 

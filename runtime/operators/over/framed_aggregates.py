@@ -19,7 +19,7 @@ from sqlstream.expressions import AggregateCall
 from sqlstream.specs.over import OverCall
 from sqlstream.types import LogicalType
 
-VARIANCES = frozenset({"VAR_POP", "VAR_SAMP", "VARIANCE", "STDDEV_POP", "STDDEV_SAMP"})
+VARIANCES = frozenset({"VAR_POP", "VAR_SAMP", "VARIANCE", "STDDEV", "STDDEV_POP", "STDDEV_SAMP"})
 FRAMED = frozenset({"COUNT", "SUM", "AVG", "MIN", "MAX"}) | VARIANCES
 _LIMB = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 import threading
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 
 from client.batch_statements import explain_batch, is_spark_there
 from client.local_session import local_session
+from client.rendering.render import final_rows
 from client.session import Job, Session, Text
 from planner.batch import CompiledBatch, explaining_job
 from planner.compile import CompiledPlan
@@ -83,15 +85,51 @@ def test_an_unbounded_table_is_refused_in_batch_and_streams_when_automatic(sessi
     in_batch(session, "SELECT auction FROM bids")
 
 
-def test_what_no_engine_answers_exactly_is_refused_in_batch_and_streams_when_automatic(
+def test_what_no_engine_answers_exactly_streams_unless_an_engine_is_named_or_updates_cannot_be_written(
     session: Session,
 ) -> None:
     text = "SELECT auction, LISTAGG(CAST(price AS STRING)) FROM bids GROUP BY auction"
-    error = refusal(session, text)
-    assert error.code == "SS3301"
-    assert error.span is not None
+    streamed = compiled(session, text)
+    assert isinstance(streamed, CompiledPlan)
+    assert streamed.reason.startswith("no batch engine answers it exactly: LISTAGG")
+    updates = "INSERT INTO sums SELECT 1, FIRST_VALUE(price) FROM bids"
+    error = refusal(session, updates)
+    assert (error.code, error.span is not None) == ("SS3301", True)
     put(session, "execution.runtime-mode", "AUTOMATIC")
     assert isinstance(compiled(session, text), CompiledPlan)
+    assert refusal(session, updates).code == "SS3015"
+    put(session, "execution.runtime-mode", "BATCH")
+    put(session, "execution.batch.engine", "duckdb")
+    error = refusal(session, text)
+    assert (error.code, error.span is not None) == ("SS3301", True)
+
+
+def test_floats_are_written_alike_at_every_size(session: Session) -> None:
+    dealt = random.Random(7)
+    values = ["0.001", "9999999.0", "1e7", "9.99e-4", "1.2345678e-300", "NaN", "Infinity"]
+    values += [repr(dealt.uniform(-1, 1) * 10.0 ** dealt.randint(-36, 36)) for _ in range(300)]
+    rows = ", ".join(f"({i}, CAST('{value}' AS DOUBLE))" for i, value in enumerate(values))
+    text = (
+        f"SELECT i, CAST(d AS STRING), CAST(CAST(d AS FLOAT) AS STRING), CAST(-d AS STRING) FROM (VALUES {rows}) "
+        "AS t(i, d) JOIN (SELECT MIN(auction) AS a FROM bids) AS b ON i >= 0 OR a = 0"
+    )
+    found = []
+    for mode in ("STREAMING", "BATCH"):
+        put(session, "execution.runtime-mode", mode)
+        job = session.execute(parse_statement(text))
+        assert isinstance(job, Job)
+        assert job.schema is not None
+        batches = final_rows(job.schema, job.results())
+        found.append(sorted(tuple(row.values()) for batch in batches for row in batch.to_pylist()))
+        assert job.wait() == (JobStatus.FINISHED, None)
+    assert found[0] == found[1]
+    assert found[1][2:7] == [
+        (2, "1.0E7", "1.0E7", "-1.0E7"),
+        (3, "9.99E-4", "9.99E-4", "-9.99E-4"),
+        (4, "1.2345678E-300", "0.0", "-1.2345678E-300"),
+        (5, "NaN", "NaN", "NaN"),
+        (6, "Infinity", "Infinity", "-Infinity"),
+    ]
 
 
 def test_a_query_over_literals_alone_needs_no_engine(session: Session) -> None:

@@ -226,7 +226,8 @@ def create(name: str, more: str = "") -> str:
         ),
         ("SET 'python.requirements' = 'r.txt'", "SS4003", "", "'python.requirements'"),
         (
-            "SET 'execution.runtime-mode' = 'batch'; SELECT mean(n, 1) FROM (VALUES 1) AS t(n)",
+            "SET 'execution.runtime-mode' = 'batch'; SET 'execution.batch.engine' = 'duckdb'; "
+            "SELECT mean(n, 1) FROM (VALUES 1) AS t(n)",
             "SS3301",
             "Python aggregate mean has no exact counterpart",
             "SELECT",

@@ -45,6 +45,7 @@ def error_of(session: Session, query: str, mode: str) -> tuple[str, str, str]:
         (" 99999999999999999999.5", "CAST(s AS BIGINT)", 'cannot cast " 99999999999999999999.5" to BIGINT'),
         ("300", "CAST(s AS TINYINT)", 'cannot cast "300" to TINYINT'),
         ("0", "1 / CAST(s AS INT)", "division by zero"),
+        ("0", "(SELECT v FROM (VALUES 1, 2) AS t(v))", "a subquery that is used as a value has 2 rows"),
     ],
 )
 def test_a_value_that_fails_is_told_alike(

@@ -4,15 +4,14 @@ FROM emp
 SELCT name FROM emp
 CRATE TABLE x (a INT)
 SET x = 1
--- instead: SET 'parallelism.default' = '1'
 SET 'parallelism.defalt' = '2'
 SET 'parallelism.default' = 'two'
 SET 'parallelism.default' = 2
-SET parallelism.default = 2
--- instead: SET 'parallelism.default' = '2'
+SET pipeline.name = my job
+-- instead: SET 'pipeline.name' = 'my job'
 SET 'parallelism.default'
 RESET 'parallelism.defalt'
-RESET parallelism.default
+RESET parallelism.default now
 SHOW TABELS
 SHOW COLUMNS
 SHOW COLUMNS FROM nosuch

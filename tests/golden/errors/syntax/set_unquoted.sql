@@ -1,1 +1,1 @@
-SET table.exec.mini-batch.enabled = true
+SET table.exec.mini-batch.enabled = true today

@@ -7,6 +7,8 @@ from textwrap import dedent
 import pytest
 from planner_harness import Planner
 
+from sqlstream.errors import UserError
+
 
 def tree(text: str) -> str:
     return dedent(text).strip("\n").rstrip()
@@ -43,6 +45,11 @@ def test_watermark_options_come_from_the_table_and_the_session(planner: Planner)
     assert "emit=[on-event], idle_timeout=[3000 ms]" in planner.plan(f"SELECT id FROM e {hint}")
     hint = "/*+ OPTIONS('scan.watermark.idle-timeout' = '1 s') */"
     assert "idle_timeout=[1000 ms]" in planner.plan(f"SELECT id FROM e {hint}")
+    planner.set("table.dynamic-table-options.enabled", "false")
+    with pytest.raises(UserError, match="OPTIONS hints are switched off") as caught:
+        planner.plan(f"SELECT id FROM e {hint}")
+    assert caught.value.span is not None
+    assert planner.plan("SELECT id FROM e")
 
 
 def test_a_view_is_bound_anew(planner: Planner) -> None:

@@ -28,7 +28,6 @@ from sqlstream.errors import UserError
         "a LIKE ANY ('x')",
         "a DIV b",
         "'x' 'y'",
-        "n'x'",
         "0x1F",
         "1_000",
         "[1, 2]",
