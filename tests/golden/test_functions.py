@@ -102,6 +102,18 @@ MORE: dict[str, tuple[str, ...]] = {
         *("i IN (1, 2)", "COALESCE(i, 0) IN (0, 1)", "COALESCE(s, '') IN ('', 'a', NULL)", "o IN (TRUE)"),
         *("ARRAY[1] IN (ARRAY[i], ARRAY[2])", "ARRAY[i] IN (ARRAY[1], ARRAY[n])"),
     ),
+    "SIMILAR TO": (
+        *(
+            "s SIMILAR TO '[[:ALPHA:]]+'",
+            "s SIMILAR TO '[_[:digit:].-]*'",
+            "'a_%' SIMILAR TO 'a[%_]{2}'",
+            "s SIMILAR TO '[:a]%'",
+        ),
+        *(
+            "'a b' SIMILAR TO 'a[[:SPACE:]]b'",
+            "'aZ9' SIMILAR TO '[[:lower:]][[:UPPER:]][^[:alpha:]]'",
+        ),
+    ),
     "NULLIF": ("NULLIF(ARRAY[i], ARRAY[1])", "NULLIF(ROW(i, 'a'), ROW(1, 'a'))", "NULLIF(m, MAP['a', 1])"),
     "ITEM": ("m['zz']", "MAP['a', i, 'b', j, 'a', n]['a']", "ARRAY[i, j, n][2]", "ARRAY[i][0 + 2]"),
     "CARDINALITY": (
