@@ -31,6 +31,9 @@ PAUSE_MS = "test.source.pause-ms"
 """In the job's settings: how long a reader waits after each batch."""
 GATE = "test.source.gate"
 """In the job's settings: a path; no reader ends before there is a file, so that a job cannot end before it is interrupted."""
+SINK_PAUSE_MS = "test.sink.pause-ms"
+"""In the job's settings: how long each other subtask of the sink takes for a batch, so that rows wait before it and it is behind
+the others in event time."""
 
 _ADDED = (int(RowKind.INSERT), int(RowKind.UPDATE_AFTER))
 
@@ -98,7 +101,16 @@ class KeptChanges(SinkOnlyConnector):
     )
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
-        return StagedRowsWriter(spec, os.path.join(spec.options["path"], "staged"), context)
+        writer = StagedRowsWriter(spec, os.path.join(spec.options["path"], "staged"), context)
+        pause_s = context.subtask % 2 * int(context.config.get(SINK_PAUSE_MS, "0")) / 1000
+        write = writer.write
+
+        def write_slowly(batch: pa.RecordBatch) -> None:
+            time.sleep(pause_s)
+            write(batch)
+
+        writer.write = write_slowly  # type: ignore[method-assign]
+        return writer
 
     def commit(
         self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Files

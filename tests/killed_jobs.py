@@ -43,13 +43,16 @@ STEPS_MAX = 200_000
 
 @dataclasses.dataclass
 class Completed:
-    """A completed checkpoint: the state of all subtasks by vertex, those that had finished, and what these have prepared."""
+    """A completed checkpoint: the state of all subtasks by vertex, those that had finished, and what these have prepared.
+    `is_unaligned`: items may be in flight in it. `is_same` says of vertices of another job whether they have as many subtasks."""
 
     checkpoint_id: int
     directory: str
     states: dict[str, tuple[SubtaskState, ...]]
     finished: dict[str, tuple[bool, ...]]
     finished_committables: tuple[SinkCommittables, ...]
+    is_unaligned: bool = False
+    is_same: Mapping[str, bool] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass
@@ -64,7 +67,7 @@ class Pending:
 
 @dataclasses.dataclass
 class Story:
-    """What outlives a kill. `figures` count what has happened."""
+    """What outlives a kill. `is_unaligned`: of the present life. `figures` count what has happened."""
 
     directory: Path
     is_unaligned: bool
@@ -125,17 +128,15 @@ class KilledDeployment(Deployment):
             return {}
         id = task.vertex.id
         states, is_finished = completed.states[id], all(completed.finished[id])
-        has_in_flight = any(state.in_flight for of_vertex in completed.states.values() for state in of_vertex)
-        restore = TaskRestore(
-            completed.checkpoint_id, completed.directory, states, is_finished, has_in_flight
-        )
+        is_own = completed.is_same.get(id, len(states) == task.vertex.parallelism)
+        restore = TaskRestore(completed.checkpoint_id, completed.directory, states, is_finished, is_own)
         restore = share_of(restore, task.vertex, task.subtask)
         saved = [state.splits for state in states if state.splits is not None]
         if not saved:
             return {"restore": restore}
         positions = [position for splits in saved for position in splits]
         mine = tuple(positions[task.subtask :: task.vertex.parallelism])
-        if self.story.is_unaligned:
+        if completed.is_unaligned:
             # Rows of its splits, and watermarks behind them, may be under way from each reader.
             mine = states[task.subtask].splits or ()
         return {"restore": restore, "splits": AssignedSplits(mine, is_last=True)}
@@ -235,7 +236,8 @@ class KilledDeployment(Deployment):
         late = tuple(c for e, change in ended.items() if e not in reports for c in change.committables)
         kept = (*before, *(c for c in late if c not in before))
         directory = pending.savepoint or str(self.story.directory)
-        self.story.completed = Completed(id, directory, states, finished, kept)
+        is_unaligned = self.story.is_unaligned and not pending.savepoint
+        self.story.completed = Completed(id, directory, states, finished, kept, is_unaligned)
         for report in reports.values():
             self.story.commit(report.committables, self.tape)
         if not pending.savepoint:
@@ -296,16 +298,18 @@ def run_killed_job(
     backends: Sequence[str] = ("hashmap",),
 ) -> list[pa.RecordBatch]:
     """What the sink has committed of a job that is killed once in each life but its last; each life has its parallelism, and in
-    turn one of `backends`."""
+    turn one of `backends`. `is_unaligned`: but for lives before one at another parallelism."""
     fate, now_ms = random.Random(seed), 1_000
     with registered():
         tape = tape_of(graph, scripts, fate)
         story = Story(directory, is_unaligned, aligned_timeout_ms, concurrent_max)
+        parallelisms = tuple(parallelisms)
         if figures is not None:
             story.figures = figures
         for number, parallelism in enumerate(parallelisms, 1):
             tape = tape_of(graph, scripts, fate) if story.completed is None else tape
             planned = at_backend(at_parallelism(graph, parallelism), backends[(number - 1) % len(backends)])
+            story.is_unaligned = is_unaligned and parallelisms[number : number + 1] in ((), (parallelism,))
             life = KilledDeployment(planned, tape, story, now_ms)
             has_ended = life.run_until_killed(is_last=number == len(parallelisms))
             now_ms = life.now_ms

@@ -39,6 +39,10 @@ def execute(arguments: argparse.Namespace) -> int:
         print_json([{**facts, **_details(saved, t)} for facts, t in zip(found, saved.tables, strict=True)])
     else:
         print_table(_COLUMNS, [tuple(facts[name] for name in _COLUMNS) for facts in found])
+        if saved.stored.manifest.has_in_flight:
+            print(
+                "rows that were under way between tasks are in no table: `sqlstream state show` counts them"
+            )
     return 0
 
 

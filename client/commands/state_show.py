@@ -23,7 +23,8 @@ examples:
   sqlstream state show chk-12 groups --limit 5
 
 Without TABLE: the job, its vertices with the state of their subtasks, the positions of its sources, and what its sinks had to
-commit. TABLE is a name that `sqlstream state ls` lists; --json prints one object per row.
+commit. Rows in flight are those that an unaligned checkpoint found under way to and from a vertex. TABLE is a name that
+`sqlstream state ls` lists; --json prints one object per row.
 """
 
 _COLUMNS = ("vertex", "parallelism", "finished", "splits", "bytes")
@@ -66,6 +67,7 @@ def describe(stored: StoredCheckpoint) -> dict[str, Any]:
         "completed_ms": manifest.completed_ms,
         "restored_from": manifest.restored_from,
         "bytes": sum(subtask.bytes for vertex in manifest.vertices for subtask in vertex.subtasks),
+        "has_in_flight": manifest.has_in_flight,
         "files": len(manifest.paths()),
         "vertices": [
             {
@@ -76,6 +78,7 @@ def describe(stored: StoredCheckpoint) -> dict[str, Any]:
                 "finished": sum(vertex.finished),
                 "splits": sum(len(subtask.splits or ()) for subtask in vertex.subtasks),
                 "bytes": sum(subtask.bytes for subtask in vertex.subtasks),
+                "rows_in_flight": sum(subtask.in_flight_rows for subtask in vertex.subtasks),
             }
             for vertex in manifest.vertices
         ],
@@ -114,7 +117,13 @@ def _print(facts: dict[str, Any]) -> None:
     for name, value in lines.items():
         if value:
             print(f"{name:<15}{shown(value)}")
-    print_table(_COLUMNS, [tuple(vertex[name] for name in _COLUMNS) for vertex in facts["vertices"]])
+    columns: tuple[str, ...] = _COLUMNS
+    if facts["has_in_flight"]:
+        rows = sum(vertex["rows_in_flight"] for vertex in facts["vertices"])
+        print(f"{'unaligned':<15}{rows:,} rows were under way, so it goes on with the same parallelism only")
+        columns = (*_COLUMNS, "rows_in_flight")
+    titles = tuple(name.replace("_", " ") for name in columns)
+    print_table(titles, [tuple(vertex[name] for name in columns) for vertex in facts["vertices"]])
     for commit in facts["commits"]:
         print(
             f'checkpoint {commit["checkpoint"]} commits {commit["parts"]} parts to "{shown(commit["table"])}" '

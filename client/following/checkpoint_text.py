@@ -18,14 +18,14 @@ LONG_WAIT_MS = 1000
 
 def remark_on(record: CheckpointRecord) -> str:
     """Why a checkpoint failed and which subtask was the cause, which subtasks one in progress waits for, or that it is
-    removed, or which barrier came so late that a subtask waited long."""
+    removed, or which barrier came so late that a subtask waited long, and that it stores rows that were under way."""
     if record.error is not None:
         task = f"{record.failed_task}: " if record.failed_task else ""
         return f"{task}{record.error.message}"
     if record.is_discarded:
         return "removed"
     if record.status is CheckpointStatus.COMPLETED:
-        return _longest_wait(record)
+        return "; ".join(text for text in (_longest_wait(record), _in_flight(record)) if text)
     awaited = awaited_tasks(record) if record.status is CheckpointStatus.IN_PROGRESS else []
     if not awaited:
         return ""
@@ -47,6 +47,12 @@ def _longest_wait(record: CheckpointRecord) -> str:
     producer = next((v for v in record.vertices if v.vertex_id == late.vertex_id), None)
     awaited = _task(producer, late.subtask) if producer is not None else "an input that has finished"
     return f"{_task(vertex, subtask.subtask)} waited {after_ms / 1000:.1f} s for the barrier of {awaited}"
+
+
+def _in_flight(record: CheckpointRecord) -> str:
+    if not record.has_in_flight:
+        return ""
+    return f"unaligned: {record.in_flight_rows:,} rows were under way, so it goes on with the same parallelism only"
 
 
 def _task(vertex: VertexCheckpoint, subtask: int) -> str:

@@ -87,7 +87,7 @@ def _add_views(router: APIRouter, view: ClusterView) -> None:
         record = _record(view, job_id, checkpoint_id)
         for vertex in record.vertices:
             if vertex.vertex_id == id:
-                return json_answer(vertex_body(record, vertex, view.graph(job_id).config))
+                return json_answer(vertex_body(record, vertex))
         raise RestError(NOT_FOUND, f"There is no checkpoint statistics for task {id}.")
 
 

@@ -47,7 +47,7 @@ def checkpoint_config(config: Mapping[str, str]) -> Body:
         "checkpoint_storage": "FileSystemCheckpointStorage",
         "unaligned_checkpoints": setting("unaligned.enabled"),
         "tolerable_failed_checkpoints": setting("tolerable-failed-checkpoints"),
-        "aligned_checkpoint_timeout": 0,
+        "aligned_checkpoint_timeout": setting("aligned-checkpoint-timeout"),
         "checkpoints_after_tasks_finish": True,
         "state_changelog_enabled": False,
         "changelog_periodic_materialization_interval": _LONG_MAX,
@@ -71,7 +71,9 @@ def checkpoint_statistics(found: CheckpointStatistics) -> Body:
             "checkpointed_size": _summary(record.written_bytes for record in completed),
             "state_size": _summary(record.state_bytes for record in completed),
             "end_to_end_duration": _summary(record.ended_ms - record.triggered_ms for record in completed),
-            **{name: _summary(0 for _ in completed) for name in _IN_FLIGHT},
+            "alignment_buffered": _summary(0 for _ in completed),
+            "processed_data": _summary(0 for _ in completed),
+            "persisted_data": _summary(_in_flight_bytes(_subtasks(record)) for record in completed),
         },
         "latest": {
             "completed": _if_there(found.latest_completed),
@@ -83,8 +85,13 @@ def checkpoint_statistics(found: CheckpointStatistics) -> Body:
     }
 
 
-_IN_FLIGHT = ("alignment_buffered", "processed_data", "persisted_data")
-"""Figures of unaligned checkpoints."""
+def _subtasks(record: CheckpointRecord) -> list[SubtaskCheckpoint]:
+    return [subtask for vertex in record.vertices for subtask in vertex.subtasks]
+
+
+def _in_flight_bytes(subtasks: Iterable[SubtaskCheckpoint]) -> int:
+    """The rows that the barriers of an unaligned checkpoint have passed."""
+    return sum(subtask.figures.in_flight_bytes for subtask in subtasks)
 
 
 def _if_there(record: CheckpointRecord | None) -> Body | None:
@@ -104,7 +111,6 @@ def _restored(found: RestoredCheckpoint | None) -> Body | None:
 
 def checkpoint_body(record: CheckpointRecord, has_tasks: bool) -> Body:
     """One checkpoint; `has_tasks`: with its vertices by id."""
-    subtasks = [subtask for vertex in record.vertices for subtask in vertex.subtasks]
     body: Body = {
         "className": record.status.value.lower(),
         "id": record.id,
@@ -112,7 +118,7 @@ def checkpoint_body(record: CheckpointRecord, has_tasks: bool) -> Body:
         "is_savepoint": record.kind.is_savepoint,
         "savepointFormat": "CANONICAL" if record.kind.is_savepoint else None,
         "trigger_timestamp": record.triggered_ms,
-        **_figures(record, subtasks),
+        **_figures(record, _subtasks(record)),
         "checkpoint_type": record.kind.value,
         "tasks": {v.vertex_id: _vertex_body(record, v) for v in record.vertices} if has_tasks else {},
     }
@@ -138,16 +144,16 @@ def _figures(record: CheckpointRecord, subtasks: Sequence[SubtaskCheckpoint]) ->
         "checkpointed_size": sum(subtask.figures.written_bytes for subtask in subtasks),
         "state_size": sum(subtask.figures.state_bytes for subtask in subtasks),
         "end_to_end_duration": max(0, latest_ms - record.triggered_ms) if acknowledged else -1,
-        **dict.fromkeys(_IN_FLIGHT, 0),
+        "alignment_buffered": 0,
+        "processed_data": 0,
+        "persisted_data": _in_flight_bytes(subtasks),
         "num_subtasks": len(subtasks),
         "num_acknowledged_subtasks": len(acknowledged),
     }
 
 
-def vertex_body(record: CheckpointRecord, vertex: VertexCheckpoint, config: Mapping[str, str]) -> Body:
-    """One vertex in a checkpoint, with each of its subtasks and figures over those that have acknowledged it. `config` are the
-    settings of the job."""
-    is_unaligned = not record.kind.is_savepoint and options.get(config, _PREFIX + "unaligned.enabled")
+def vertex_body(record: CheckpointRecord, vertex: VertexCheckpoint) -> Body:
+    """One vertex in a checkpoint, with each of its subtasks and figures over those that have acknowledged it."""
     acknowledged = [subtask for subtask in vertex.subtasks if subtask.acknowledged_ms >= 0]
 
     def summary(figure: Callable[[SubtaskCheckpoint], int]) -> Body:
@@ -164,16 +170,18 @@ def vertex_body(record: CheckpointRecord, vertex: VertexCheckpoint, config: Mapp
                 "async": summary(lambda s: s.figures.async_ms),
             },
             "alignment": {
-                **{name: summary(lambda _: 0) for name in ("buffered", "processed", "persisted")},
+                "buffered": summary(lambda _: 0),
+                "processed": summary(lambda _: 0),
+                "persisted": summary(lambda s: s.figures.in_flight_bytes),
                 "duration": summary(lambda s: s.figures.alignment_ms),
             },
             "start_delay": summary(lambda s: _start_delay_ms(record, s)),
         },
-        "subtasks": [_subtask_body(record, subtask, is_unaligned) for subtask in vertex.subtasks],
+        "subtasks": [_subtask_body(record, subtask) for subtask in vertex.subtasks],
     }
 
 
-def _subtask_body(record: CheckpointRecord, subtask: SubtaskCheckpoint, is_unaligned: bool) -> Body:
+def _subtask_body(record: CheckpointRecord, subtask: SubtaskCheckpoint) -> Body:
     if subtask.acknowledged_ms < 0:
         return {"className": "pending", "index": subtask.subtask, "status": "pending_or_failed"}
     figures = subtask.figures
@@ -189,7 +197,7 @@ def _subtask_body(record: CheckpointRecord, subtask: SubtaskCheckpoint, is_unali
         "alignment": {
             "buffered": 0,
             "processed": 0,
-            "persisted": 0,
+            "persisted": figures.in_flight_bytes,
             "duration": figures.alignment_ms,
             "late_channels": [
                 {"vertex-id": late.vertex_id, "subtask": late.subtask, "duration": late.after_ms}
@@ -197,7 +205,7 @@ def _subtask_body(record: CheckpointRecord, subtask: SubtaskCheckpoint, is_unali
             ],
         },
         "start_delay": _start_delay_ms(record, subtask),
-        "unaligned_checkpoint": is_unaligned,
+        "unaligned_checkpoint": figures.is_unaligned,
         "aborted": False,
     }
 

@@ -21,6 +21,7 @@ from client.server.kept_file import (
     unsealed,
     write_file,
 )
+from client.server.masked_job import without_secrets
 from runtime.jobmanager.collaborators import Committer
 from runtime.jobmanager.events import EndedJob, SinkCommit, StagedRows
 from sqlstream.errors import ErrorInfo, InternalError
@@ -180,7 +181,9 @@ class FileJobStore:
         if ended.job_graph.is_for_planning:
             return
         path = os.path.join(self._ended_directory, _checked(ended.details.job_id) + _GRAPH)
-        write_file(path, _encode(_StoredEnd(FORMAT_VERSION, self._now_ms(), ended)), is_durable=False)
+        # It connects to nothing any more.
+        kept = dataclasses.replace(ended, job_graph=without_secrets(ended.job_graph))
+        write_file(path, _encode(_StoredEnd(FORMAT_VERSION, self._now_ms(), kept)), is_durable=False)
         paths = sorted(self._paths(self._ended_directory, _GRAPH), key=os.path.getmtime)
         for old in paths[: -self._ended_max]:
             remove_file(old)

@@ -48,7 +48,7 @@ class RootedFiles(LocalFiles):
         if not self._places.has_database_servers:
             raise UserError(
                 "SS5031",
-                "this server connects to no database servers for tables",
+                "this server connects to no database servers and stores for tables and checkpoints",
                 hint="start it with sqlstream.server.database-servers.enabled = true",
             )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
 from runtime.jobmanager.checkpoints.task_share import share_of
 from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
-from sqlstream.graph.job_graph import JobEdge, JobGraph
+from sqlstream.graph.job_graph import JobEdge
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.checkpoint import TaskRestore
 from sqlstream.messages.rpc import (
@@ -19,8 +19,6 @@ from sqlstream.messages.rpc import (
     TaskDeploymentDescriptor,
 )
 from sqlstream.spi.connector import AssignedSplits
-
-_UNALIGNED = "execution.checkpointing.unaligned.enabled"
 
 
 def consumers_of(kind: ExchangeKind, producer: int, producers: int, consumers: int) -> tuple[int, ...]:
@@ -76,7 +74,6 @@ def describe_tasks(
 ) -> dict[str, TaskDeploymentDescriptor]:
     """The descriptors by execution id. These subtasks, and all at the other ends of their channels, must have their slots."""
     job = graph.job_graph
-    config = _task_config(job)
     return {
         s.execution.execution_id: TaskDeploymentDescriptor(
             job_id=job.job_id,
@@ -89,7 +86,7 @@ def describe_tasks(
             inputs=tuple(_input_gate(graph, edge, s.subtask) for edge in job.inputs_of(s.vertex.id)),
             outputs=tuple(_result_partition(graph, edge, s) for edge in job.outputs_of(s.vertex.id)),
             result_address=deployment.result_address,
-            config=config,
+            config=job.config,
             splits=deployment.splits_of(s),
             checkpoint_directory=deployment.checkpoint_directory,
             restore=deployment.restore_of(s),
@@ -97,14 +94,6 @@ def describe_tasks(
         )
         for s in subtasks
     }
-
-
-def _task_config(job: JobGraph) -> dict[str, str]:
-    """The settings of the job's tasks. With a BROADCAST edge all checkpoints are aligned: a row in flight has reached some of the
-    subtasks that hold the same state and not others, and their states would not be alike after a restore."""
-    if all(edge.exchange.kind is not ExchangeKind.BROADCAST for edge in job.edges):
-        return job.config
-    return {key: value for key, value in job.config.items() if key != _UNALIGNED}
 
 
 def _input_gate(graph: ExecutionGraph, edge: JobEdge, subtask: int) -> InputGateDescriptor:

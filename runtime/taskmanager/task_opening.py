@@ -35,6 +35,7 @@ from runtime.taskmanager.split_requests import SplitsRequested
 from runtime.taskmanager.split_source import SplitSource
 from runtime.taskmanager.task_loop import TaskLoop
 from sqlstream import config
+from sqlstream.elements import WATERMARK_MIN, Watermark, WatermarkStatus
 from sqlstream.errors import InternalError
 from sqlstream.graph.job_graph import ChainedOperator
 from sqlstream.graph.key_groups import key_groups_of
@@ -231,8 +232,7 @@ class TaskOpening:
         files = self._surroundings.state_files(restore.directory, task.config)
         reader = StateReader(files, restore, self._copies_read(), self._surroundings.state_figures)
         # Rows that may be in any subtask are saved under key groups of all of them.
-        parallelism = 1 if restore.has_in_flight else vertex.parallelism
-        subtask = 0 if restore.has_in_flight else task.subtask
+        parallelism, subtask = (1, 0) if restore.is_own else (vertex.parallelism, task.subtask)
         key_groups = key_groups_of(subtask, parallelism, vertex.max_parallelism)
         for node in self._chain.nodes:
             saved = reader.operator(node.chained.id, key_groups)
@@ -329,7 +329,8 @@ class TaskOpening:
             steady_ms,
             self._checkpoint_timeout_ms(),
         )
-        restored = [
+        restored = [(gate.channels[n], mark) for n, marks in enumerate(self._marks()) for mark in marks]
+        restored += [
             (gate.channels[stored.channel], item)
             for stored, items in self._in_flight
             if not stored.is_output
@@ -337,6 +338,15 @@ class TaskOpening:
         ]
         take_readable = self._surroundings.mailbox.take_readable
         self._set_input(NetworkInput(gate, take_readable, self._chain, aligner, capture, restored))
+
+    def _marks(self) -> Iterator[tuple[StreamItem, ...]]:
+        """Event time of the channels that the subtask read, as elements that each would have brought."""
+        restore, subtask = self._descriptor.restore, self._descriptor.subtask
+        for channel in restore.states[subtask].channels if restore is not None and restore.is_own else ():
+            status = (WatermarkStatus(True),) if channel.is_idle else ()
+            is_known = channel.watermark_ms != WATERMARK_MIN
+            # Idleness first: its watermark must not hold that of the others back.
+            yield (*status, Watermark(channel.watermark_ms)) if is_known else status
 
     def _open_gate(self) -> InputGate:
         inputs, job_id = self._descriptor.inputs, self._descriptor.job_id

@@ -30,6 +30,10 @@ class WatermarkMinimum:
         self.watermark_ms = WATERMARK_MIN
         self.is_idle = False
 
+    def part(self, part: int) -> tuple[int, bool]:
+        known = self._parts[part]
+        return known.watermark_ms, known.is_idle
+
     def on_watermark(self, part: int, watermark_ms: int) -> bool:
         """Set a part's watermark; returns whether the combined one rose."""
         known = self._parts[part]
@@ -75,6 +79,10 @@ class TaskWatermarks:
     @property
     def watermark_ms(self) -> int:
         return self._all.watermark_ms
+
+    def channel(self, input_index: int, channel: int) -> tuple[int, bool]:
+        """The last watermark of a channel, and whether it is idle."""
+        return self._inputs[input_index].part(channel)
 
     def on_watermark(self, input_index: int, channel: int, watermark_ms: int) -> int | None:
         rose = self._inputs[input_index].on_watermark(channel, watermark_ms)

@@ -77,17 +77,30 @@ class InFlightItems(msgspec.Struct, frozen=True):
     items: tuple[int | Element, ...]
     segments: tuple[StateSegment, ...] = ()
 
+    @property
+    def rows(self) -> int:
+        return sum(item for item in self.items if isinstance(item, int))
+
+
+class ChannelTime(msgspec.Struct, frozen=True):
+    """Event time of one input channel of a task, as far as the task has come."""
+
+    watermark_ms: int
+    is_idle: bool
+
 
 class SubtaskState(msgspec.Struct, frozen=True):
     """What one subtask has saved. `splits` are the positions of its source's reader, and `assignment` the number of the last
     assignment of splits that the reader had got; None and -1 for a task that reads the network. `counted` are the counters of its
-    operators, by id, at the barrier: in a manifest those of the job since it began, otherwise those of the attempt."""
+    operators, by id, at the barrier: in a manifest those of the job since it began, otherwise those of the attempt. `channels`:
+    how far each input channel had come, where the barrier might pass rows; a producer does not send its last watermark again."""
 
     operators: tuple[SavedOperator, ...] = ()
     splits: tuple[dict[str, Any], ...] | None = None
     assignment: int = -1
     in_flight: tuple[InFlightItems, ...] = ()
     counted: dict[int, dict[str, int | float]] = {}
+    channels: tuple[ChannelTime, ...] = ()
 
     def segments(self) -> Iterator[StateSegment]:
         """All that it refers to, those of earlier checkpoints included."""
@@ -96,6 +109,10 @@ class SubtaskState(msgspec.Struct, frozen=True):
                 yield from table.segments
         for items in self.in_flight:
             yield from items.segments
+
+    @property
+    def in_flight_rows(self) -> int:
+        return sum(items.rows for items in self.in_flight)
 
     @property
     def bytes(self) -> int:
@@ -108,11 +125,11 @@ class TaskRestore(msgspec.Struct, frozen=True):
 
     `states` are those of all subtasks that the vertex had, in their order, as far as the attempt needs them: it loads the key
     groups of its own from each, and the whole of their shared tables. `is_finished`: its subtask had finished, and only passes on
-    the end of its input. `has_in_flight`: items were under way in channels of the job, so that its subtasks had come to different
-    places in event time, and each loads all that it has saved itself and nothing of the others."""
+    the end of its input. `is_own`: the vertex has as many subtasks as it had, and each loads all that it has saved itself and
+    nothing of the others, which may have come to other places in event time."""
 
     checkpoint_id: int
     directory: str
     states: tuple[SubtaskState, ...]
     is_finished: bool = False
-    has_in_flight: bool = False
+    is_own: bool = False

@@ -75,6 +75,15 @@ class CheckpointRecord(msgspec.Struct, frozen=True):
         """What was written for it: less than its state where files of earlier ones are used again."""
         return sum(s.figures.written_bytes for v in self.vertices for s in v.subtasks)
 
+    @property
+    def has_in_flight(self) -> bool:
+        """Whether it stores what was under way between tasks: then it goes on with the same parallelism only."""
+        return any(s.figures.in_flight_items for v in self.vertices for s in v.subtasks)
+
+    @property
+    def in_flight_rows(self) -> int:
+        return sum(s.figures.in_flight_rows for v in self.vertices for s in v.subtasks)
+
 
 class RestoredCheckpoint(msgspec.Struct, frozen=True):
     """The checkpoint that the job, or a region of it, last went on from. `local_bytes` and `store_bytes` are what its attempts

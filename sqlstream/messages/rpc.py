@@ -276,7 +276,8 @@ class CheckpointFigures(msgspec.Struct, frozen=True):
     """How one subtask took a checkpoint: the wait from its first barrier to its last, the time in which it took no input, that of
     writing beside its work, the bytes that it wrote, and those of all its state. `flush_ms` is the part of `sync_ms` in which
     operators emitted what they held back: that is only earlier than it would have been. `late_channels` are those that made the
-    wait so long, the latest first, LATE_CHANNELS_MAX at most."""
+    wait so long, the latest first, LATE_CHANNELS_MAX at most. `is_unaligned`: the barrier passed what waited before it; that are
+    `in_flight_items`, with so many rows, whose bytes are among those that were written."""
 
     alignment_ms: int = 0
     sync_ms: int = 0
@@ -285,6 +286,10 @@ class CheckpointFigures(msgspec.Struct, frozen=True):
     state_bytes: int = 0
     flush_ms: int = 0
     late_channels: tuple[LateChannel, ...] = ()
+    is_unaligned: bool = False
+    in_flight_items: int = 0
+    in_flight_rows: int = 0
+    in_flight_bytes: int = 0
 
 
 class AcknowledgeCheckpoint(RpcMessage, frozen=True):

@@ -420,8 +420,8 @@ def check_killed(
     played = scripts(seed, BATCHES_OF_KILLED)
     expected = final_table(run_job(planned(name), played, [1], seed), has_pairs=False)
     figures: dict[str, int] = {}
-    # Items in flight belong to their channels, which must be there again.
-    lives = (2, 2, 2) if is_unaligned else PARALLELISMS
+    # Items in flight belong to their channels, which must be there again until an aligned checkpoint.
+    lives = (2, 2, 2, 3) if is_unaligned else PARALLELISMS
     killed = run_killed_job(
         planned(name),
         played,

@@ -16,11 +16,12 @@ Positions = tuple[dict[str, Any], ...]
 class RestorableVertex:
     """What the attempts of one vertex go on from. `states` are those of all subtasks that the vertex had. The others are of its
     present subtasks: `positions` of their sources' readers (None for tasks that read the network), and `finished` says which had
-    finished."""
+    finished. `is_same`: there were as many."""
 
     states: tuple[SubtaskState, ...]
     positions: tuple[Positions | None, ...]
     finished: tuple[bool, ...]
+    is_same: bool = True
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class CompletedCheckpoint:
             self.directory,
             vertex.states,
             vertex.finished[subtask],
-            self.manifest.has_in_flight,
+            vertex.is_same,
         )
 
     def positions_of(self, vertex_id: str, subtask: int) -> Positions | None:

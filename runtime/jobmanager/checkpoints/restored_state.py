@@ -47,7 +47,7 @@ def restorable_checkpoint(
         found = [(claims[o.id], o) for o in vertex.operators if o.id in claims]
         if found:
             _check_key_groups(vertex, [claim.vertex for claim, _ in found], loaded.path)
-            vertices[vertex.id] = _restorable_vertex(vertex, found)
+            vertices[vertex.id] = _restorable_vertex(vertex, found, manifest)
     return CompletedCheckpoint(
         manifest, loaded.directory, loaded.path, vertices, is_owned, left_out=unclaimed, begun_empty=empty
     )
@@ -83,18 +83,23 @@ def commits_by_checkpoint(manifest: CheckpointManifest, job: JobGraph) -> dict[i
     return found
 
 
-def _restorable_vertex(vertex: JobVertex, found: list[tuple[Claim, ChainedOperator]]) -> RestorableVertex:
+def _restorable_vertex(
+    vertex: JobVertex, found: list[tuple[Claim, ChainedOperator]], manifest: CheckpointManifest
+) -> RestorableVertex:
     olds = list({c.vertex.vertex_id: c.vertex for c, _ in found}.values())
     taken = {c.operator.id: (c.operator, operator) for c, operator in found}
     count = max(len(v.subtasks) for v in olds)
     states = tuple(_merged([v.subtasks[i] for v in olds if i < len(v.subtasks)], taken) for i in range(count))
+    if not manifest.has_in_flight:
+        # The job may have other channels.
+        states = tuple(replace(state, channels=()) for state in states)
     is_same = all(v.parallelism == vertex.parallelism for v in olds)
     if is_same:
         finished = tuple(all(v.finished[i] for v in olds) for i in range(vertex.parallelism))
     else:
         finished = (all(all(v.finished) for v in olds),) * vertex.parallelism
     head = next((v for v in olds if v.operators[0].id in taken), None)
-    return RestorableVertex(states, _positions(vertex, head), finished)
+    return RestorableVertex(states, _positions(vertex, head), finished, is_same)
 
 
 def _merged(
@@ -103,7 +108,9 @@ def _merged(
     operators = (o for state in states for o in state.operators if o.operator_id in taken)
     # Only a job of the same vertices goes on from items in flight.
     in_flight = tuple(items for state in states for items in state.in_flight)
-    return SubtaskState(tuple(_renamed(o, *taken[o.operator_id]) for o in operators), in_flight=in_flight)
+    channels = next((state.channels for state in states if state.channels), ())
+    renamed = tuple(_renamed(o, *taken[o.operator_id]) for o in operators)
+    return SubtaskState(renamed, in_flight=in_flight, channels=channels)
 
 
 def _renamed(saved: SavedOperator, old: OperatorIdentity, new: ChainedOperator) -> SavedOperator:

@@ -12,8 +12,8 @@ from sqlstream.specs import ValuesSpec
 
 def share_of(restore: TaskRestore, vertex: JobVertex, subtask: int) -> TaskRestore:
     """The same with only those segments that may have key groups of the subtask, shared tables, and the items that were in flight
-    to and from it; an attempt that only passes on the end of its input loads nothing. Where items were in flight, only what it
-    has saved itself."""
+    to and from it; an attempt that only passes on the end of its input loads nothing. Of as many subtasks as there were each gets
+    only what it has saved itself."""
     if restore.is_finished:
         return replace(restore, states=())
     key_groups = key_groups_of(subtask, vertex.parallelism, vertex.max_parallelism)
@@ -21,9 +21,12 @@ def share_of(restore: TaskRestore, vertex: JobVertex, subtask: int) -> TaskResto
     needs_splits = isinstance(vertex.operators[0].spec, ValuesSpec)
     states = tuple(
         SubtaskState(
-            operators=_operators(state, key_groups, is_own=n == subtask, has_in_flight=restore.has_in_flight),
+            operators=_operators(
+                state, key_groups, is_loaded=not restore.is_own or n == subtask, is_whole=restore.is_own
+            ),
             splits=state.splits if needs_splits else None,
             in_flight=state.in_flight if n == subtask else (),
+            channels=state.channels if restore.is_own and n == subtask else (),
         )
         for n, state in enumerate(restore.states)
     )
@@ -31,11 +34,11 @@ def share_of(restore: TaskRestore, vertex: JobVertex, subtask: int) -> TaskResto
 
 
 def _operators(
-    state: SubtaskState, key_groups: range, *, is_own: bool, has_in_flight: bool
+    state: SubtaskState, key_groups: range, *, is_loaded: bool, is_whole: bool
 ) -> tuple[SavedOperator, ...]:
-    if has_in_flight:
-        return state.operators if is_own else ()
-    return tuple(_operator(o, key_groups) for o in state.operators)
+    if not is_loaded:
+        return ()
+    return state.operators if is_whole else tuple(_operator(o, key_groups) for o in state.operators)
 
 
 def _operator(operator: SavedOperator, key_groups: range) -> SavedOperator:

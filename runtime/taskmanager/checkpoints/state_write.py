@@ -116,6 +116,9 @@ class StateWrite:
             async_ms=steady_ms() - since_ms,
             written_bytes=written_bytes,
             state_bytes=state.bytes,
+            in_flight_items=sum(len(items.items) for items in in_flight),
+            in_flight_rows=state.in_flight_rows,
+            in_flight_bytes=sum(segment.length for items in in_flight for segment in items.segments),
         )
         return dataclasses.replace(report, state=state, figures=figures)
 

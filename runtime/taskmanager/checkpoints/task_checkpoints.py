@@ -226,6 +226,9 @@ class TaskCheckpoints:
         try:
             open_writer = self._writer_of(barrier)
             state = msgspec.structs.replace(opened.loop.input.position(), counted=opened.counted())
+            if not (barrier.is_unaligned or barrier.overtakes_at_ms):
+                # Nothing is in flight, so all subtasks have come as far, and producers begin again with event time.
+                state = msgspec.structs.replace(state, channels=())
             snapshots = self._begin_snapshots(barrier)
             base = self._chains.base()
         except Exception as error:  # whatever it is: the barrier is sent, and the task goes on
@@ -283,16 +286,18 @@ class TaskCheckpoints:
         is_savepoint = bool(begun.barrier.directory)
         if is_savepoint:
             self._savepoints.add(begun.barrier.checkpoint_id)
+        in_flight = {**in_flight, **begun.passed}
         figures = CheckpointFigures(
             alignment_ms=max(arrivals.values(), default=0),
             sync_ms=begun.sync_ms,
             flush_ms=begun.flush_ms,
             late_channels=late_channels(self._descriptor, arrivals),
+            is_unaligned=begun.barrier.is_unaligned or any(in_flight.values()),
         )
         taken = TakenState(
             dataclasses.replace(begun.report, figures=figures),
             begun.snapshots,
-            {**in_flight, **begun.passed},
+            in_flight,
             begun.base,
             None if is_savepoint else self._chains,
         )

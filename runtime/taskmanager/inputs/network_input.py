@@ -23,7 +23,7 @@ from sqlstream.elements import (
     Watermark,
     WatermarkStatus,
 )
-from sqlstream.messages.checkpoint import SubtaskState
+from sqlstream.messages.checkpoint import ChannelTime, SubtaskState
 
 
 class NetworkInput:
@@ -168,7 +168,8 @@ class NetworkInput:
         self._capture.give_up_when_due()
 
     def position(self) -> SubtaskState:
-        return SubtaskState()
+        times = (self._marks.channel(c.input_index, c.position) for c in self._gate.channels)
+        return SubtaskState(channels=tuple(ChannelTime(*time) for time in times))
 
     def _advance(self, watermark_ms: int | None, is_idle: bool | None) -> None:
         head = self._chain.head

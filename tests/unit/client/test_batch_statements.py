@@ -107,7 +107,12 @@ def test_what_no_engine_answers_exactly_streams_unless_an_engine_is_named_or_upd
 def test_floats_are_written_alike_at_every_size(session: Session) -> None:
     dealt = random.Random(7)
     values = ["0.001", "9999999.0", "1e7", "9.99e-4", "1.2345678e-300", "NaN", "Infinity"]
-    values += [repr(dealt.uniform(-1, 1) * 10.0 ** dealt.randint(-36, 36)) for _ in range(300)]
+    values += [repr(dealt.uniform(-1, 1) * 10.0 ** dealt.randint(-44, 42)) for _ in range(300)]
+    values += [
+        f"{sign}3.402823{digits}e38"
+        for sign in ("", "-")
+        for digits in (4663852886, 5, 5677973365, 5677973366, 6)
+    ]
     rows = ", ".join(f"({i}, CAST('{value}' AS DOUBLE))" for i, value in enumerate(values))
     text = (
         f"SELECT i, CAST(d AS STRING), CAST(CAST(d AS FLOAT) AS STRING), CAST(-d AS STRING) FROM (VALUES {rows}) "

@@ -137,6 +137,17 @@ def test_a_checkpoint_whose_barriers_came_far_apart_says_which_was_late(
     )
 
 
+def test_a_checkpoint_with_rows_in_flight_says_how_many_and_what_follows() -> None:
+    figures = CheckpointFigures(in_flight_items=3, in_flight_rows=1200), CheckpointFigures(in_flight_items=1)
+    subtasks = tuple(SubtaskCheckpoint(n, 4000, f) for n, f in enumerate(figures))
+    join = VertexCheckpoint("v", "join", 2, subtasks)
+    found = CheckpointRecord(1, CheckpointKind.CHECKPOINT, CheckpointStatus.COMPLETED, 0, 1, (join,))
+    assert (
+        remark_on(found)
+        == "unaligned: 1,200 rows were under way, so it goes on with the same parallelism only"
+    )
+
+
 def test_a_job_that_restarts_says_since_when_and_why(run: Any) -> None:
     running, restarting = run("SHOW JOBS", Literal())
     assert (running[2], running[4]) == ("RUNNING", None)

@@ -19,7 +19,8 @@ from runtime.checkpoint.checkpoint_directory import CheckpointDirectory
 from runtime.checkpoint.state_writer import StateWriter, state_name
 from runtime.host.private_files import PrivateFiles
 from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
-from sqlstream.messages.checkpoint import SubtaskState
+from sqlstream.elements import Watermark
+from sqlstream.messages.checkpoint import InFlightItems, SubtaskState
 
 FILES = PrivateFiles()
 Row = tuple[str, int]
@@ -87,6 +88,17 @@ def test_show_says_what_a_checkpoint_is_of(tmp_path: Path, capsys: pytest.Captur
     text = run(capsys, "show", path)
     assert "checkpoint 12" in text
     assert 'commits 1 parts to "t" (filesystem)' in text
+
+
+def test_what_was_in_flight_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    items = (InFlightItems(True, 0, 1, (3, Watermark(5), 4)), InFlightItems(False, 0, 0, (2,)))
+    found = manifest(12, SubtaskState(in_flight=items), SubtaskState())
+    path = CheckpointDirectory(FILES, str(tmp_path)).store(found)
+    text = run(capsys, "show", path)
+    assert "unaligned      9 rows were under way, so it goes on with the same parallelism only" in text
+    assert "rows in flight" in text
+    assert json.loads(run(capsys, "show", "--json", path))["vertices"][0]["rows_in_flight"] == 9
+    assert "rows that were under way between tasks are in no table" in run(capsys, "ls", path)
 
 
 def test_show_prints_rows_of_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -129,7 +129,7 @@ COMPLETED = CheckpointRecord(
             2,
             (
                 in_checkpoint(0, START_MS + 1100, 0, 1, 9, 100, 400),
-                in_checkpoint(1, START_MS + 1200, 0, 2, 10, 300, 500),
+                in_checkpoint(1, START_MS + 1200, 0, 2, 10, 300, 500, 0, (), True, 3, 40, 128),
             ),
         ),
         VertexCheckpoint(

@@ -49,12 +49,13 @@ def test_details_have_the_figures_of_vertices_and_subtasks(rest):
         2,
     )
     assert vertex["summary"]["checkpoint_duration"]["async"]["max"] == 10
+    assert vertex["summary"]["alignment"]["persisted"]["max"] == vertex["persisted_data"] == 128
     assert vertex["subtasks"][1] == {
         "className": "completed", "index": 1, "status": "completed", "ack_timestamp": START_MS + 1200,
         "end_to_end_duration": 200, "checkpointed_size": 300, "state_size": 500,
         "checkpoint": {"sync": 2, "async": 10},
-        "alignment": {"buffered": 0, "processed": 0, "persisted": 0, "duration": 0, "late_channels": []},
-        "start_delay": 188, "unaligned_checkpoint": False, "aborted": False,
+        "alignment": {"buffered": 0, "processed": 0, "persisted": 128, "duration": 0, "late_channels": []},
+        "start_delay": 188, "unaligned_checkpoint": True, "aborted": False,
     }  # fmt: skip
 
 

@@ -158,6 +158,26 @@ def test_the_newest_ended_jobs_are_kept(tmp_path: Path, make_ended: MakeEnded) -
     assert [job.details.job_id for job in store.ended()] == [f"j{n}" for n in range(3, ENDED_MAX + 3)]
 
 
+def test_what_is_kept_of_a_job_that_has_ended_holds_no_password(
+    tmp_path: Path, make_ended: MakeEnded
+) -> None:
+    ended = make_ended("j1")
+    *others, vertex = ended.job_graph.vertices
+    sink = SinkSpec("t", "jdbc", {"password": "hunter2", "path": "/t"}, Schema(()))
+    operator = msgspec.structs.replace(vertex.operators[-1], spec=sink)
+    vertex = msgspec.structs.replace(vertex, operators=(operator,))
+    graph = msgspec.structs.replace(
+        ended.job_graph, vertices=(*others, vertex), config={"s3.secret-key": "hunter2"}
+    )
+    store = store_in(tmp_path / "jobs")
+    store.put_ended(dataclasses.replace(ended, job_graph=graph))
+    assert b"hunter2" not in (tmp_path / "jobs" / "ended" / "j1.job").read_bytes()
+    (kept,) = store.ended()
+    assert kept.job_graph.config == {"s3.secret-key": "******"}
+    (operator,) = kept.job_graph.vertices[-1].operators
+    assert operator.spec.options == {"password": "******", "path": "/t"}
+
+
 def test_the_end_of_what_a_statement_asked_while_it_was_planned_is_not_kept(
     tmp_path: Path, make_ended: MakeEnded
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
 import pytest
 
 from runtime.jobmanager.deployment import Deployment, consumers_of, describe_tasks
@@ -65,16 +64,3 @@ def test_forward_stays_with_its_subtask(make_job: MakeJob) -> None:
     tasks = describe_tasks(graph, graph.subtasks(), Deployment("", lambda s: None))
     assert [c.subtask for c in tasks["j-1-1-0"].inputs[0].channels] == [1]
     assert tasks["j-0-1-0"].outputs[0].subpartitions == 1
-
-
-@pytest.mark.parametrize(
-    ("exchange", "is_unaligned"), [(ExchangeKind.HASH, True), (ExchangeKind.BROADCAST, False)]
-)
-def test_a_job_that_broadcasts_rows_takes_aligned_checkpoints(
-    make_job: MakeJob, exchange: ExchangeKind, is_unaligned: bool
-) -> None:
-    key = "execution.checkpointing.unaligned.enabled"
-    job = msgspec.structs.replace(make_job("j", 1, 2, exchange), config={key: "true", "a": "b"})
-    graph = ExecutionGraph(job, 0, Story())
-    tasks = describe_tasks(graph, graph.subtasks(), Deployment("", lambda s: None))
-    assert [t.config for t in tasks.values()] == [{"a": "b"} | ({key: "true"} if is_unaligned else {})] * 3

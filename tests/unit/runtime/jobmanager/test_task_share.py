@@ -74,11 +74,11 @@ def test_at_another_parallelism_a_task_gets_all_that_its_key_groups_are_spread_o
     assert found == [[True, False], [True, True], [False, True]]
 
 
-def test_where_items_were_in_flight_a_task_gets_all_that_its_subtask_has_saved_and_nothing_of_others(
+def test_one_of_as_many_subtasks_gets_all_that_it_has_saved_and_nothing_of_others(
     make_job: MakeJob,
 ) -> None:
     states = (of_old(0, 0, 127), of_old(1, 0, 127))
-    restore = TaskRestore(1, "/chk", states, has_in_flight=True)
+    restore = TaskRestore(1, "/chk", states, is_own=True)
     shares = [share_of(restore, s.vertex, s.subtask) for s in subtasks(make_job("j", 2, 1))]
     assert [[state.operators for state in share.states] for share in shares] == [
         [states[0].operators, ()],

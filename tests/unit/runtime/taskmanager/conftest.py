@@ -27,6 +27,7 @@ from sqlstream.errors import Span
 from sqlstream.expressions import Expression, InputRef
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobEdge, JobVertex
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
+from sqlstream.messages.checkpoint import TaskRestore
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import (
     ConsumerDescriptor,
@@ -247,7 +248,9 @@ def _descriptors(
 class Relay:
     """One task with one operator; the test writes into its two input channels and reads what it sends."""
 
-    def __init__(self, spec: Any, schema: Schema, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, spec: Any, schema: Schema, now_ms: Callable[[], int], restore: TaskRestore | None = None
+    ) -> None:
         operator = ChainedOperator(
             0, "a", "Relay", spec, NETWORK_INPUT, (schema,), (INSERT_ONLY,), schema, INSERT_ONLY
         )
@@ -258,7 +261,7 @@ class Relay:
         descriptor = TaskDeploymentDescriptor(
             "job", "job", _vertex("r", (operator,), 1), 0, 0, "relay-0", "slot",
             (InputGateDescriptor(edge, channels),),
-            (ResultPartitionDescriptor("q", onward, (consumer,)),), "client", {},
+            (ResultPartitionDescriptor("q", onward, (consumer,)),), "client", {}, restore=restore,
         )  # fmt: skip
         store = ResultStore(1 << 20, lambda job_id, lines, is_error: None)
         exchange = LocalExchange(PartitionTable(), store)
@@ -288,8 +291,13 @@ class Relay:
 def relay() -> Any:
     made: list[Relay] = []
 
-    def make(spec: Any, schema: Schema = SCHEMA, now_ms: Callable[[], int] = lambda: 1000) -> Relay:
-        made.append(Relay(spec, schema, now_ms))
+    def make(
+        spec: Any,
+        schema: Schema = SCHEMA,
+        now_ms: Callable[[], int] = lambda: 1000,
+        restore: TaskRestore | None = None,
+    ) -> Relay:
+        made.append(Relay(spec, schema, now_ms, restore))
         return made[-1]
 
     yield make

@@ -15,7 +15,7 @@ from sqlstream.elements import WATERMARK_MAX, CheckpointBarrier, EndOfInput, Wat
 from sqlstream.errors import FailureReason, Span
 from sqlstream.expressions import InputRef
 from sqlstream.graph.stream_graph import ExchangeKind
-from sqlstream.messages.checkpoint import SubtaskState, TaskRestore
+from sqlstream.messages.checkpoint import ChannelTime, SubtaskState, TaskRestore
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import CheckpointCompleted
 from sqlstream.schema import Schema
@@ -319,6 +319,15 @@ def test_items_in_flight_are_sent_first_and_belong_to_their_parallelism(job, sta
     (failed,) = rescaled.wait(ExecutionState.FAILED, "source-0")
     assert failed.error.code == "SS9001"
     assert "goes on from items in flight to 2 subtasks" in failed.error.message
+
+
+def test_event_time_of_channels_goes_on_with_as_many_subtasks(relay, tmp_path):
+    state = SubtaskState(channels=(ChannelTime(20, False), ChannelTime(7, True)))
+    restore = TaskRestore(3, str(tmp_path), (state,), is_own=True)
+    running = relay(CalcSpec((InputRef(0, sql.STRING), InputRef(1, sql.BIGINT))), restore=restore)
+    assert running.take(1) == [Watermark(20)]
+    running.put(0, Watermark(30))
+    assert running.take(1) == [Watermark(30)]
 
 
 def test_idleness_passes_through_a_task(relay):

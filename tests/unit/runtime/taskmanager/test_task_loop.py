@@ -33,7 +33,7 @@ from sqlstream.elements import (
 )
 from sqlstream.errors import JobError
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
-from sqlstream.messages.checkpoint import SubtaskState
+from sqlstream.messages.checkpoint import ChannelTime, SubtaskState
 from sqlstream.spi.connector import SourceStatus
 
 ROWS = pa.record_batch({"v": [1, 2, 3]})
@@ -172,6 +172,8 @@ def test_items_of_channels_mean_what_all_channels_together_say() -> None:
         made.on_item(channel, item)
         assert log.taken() == expected, item
     assert (made.watermark_ms, made.is_finished) == (40, False)
+    times = (ChannelTime(WATERMARK_MAX, False), ChannelTime(WATERMARK_MAX, False), ChannelTime(9, False))
+    assert made.position() == SubtaskState(channels=times)
     made.on_item(other, EndOfInput())
     assert log.taken()[-1] == ("on_end_of_input", 1)
     assert made.is_finished
