@@ -64,7 +64,7 @@ def similar_regex(pattern: str, escape: str | None = None) -> str:
     for character in characters:
         if len(character) > 1:
             written.append(_named_characters(character, pattern) if is_set else character)
-        elif character == escape:
+        elif escape is not None and character == escape:
             written.append(_escaped(next(characters, ""), pattern, escape))
         elif character in "%_" and not is_set:
             written.append(".*" if character == "%" else ".")
