@@ -6,6 +6,8 @@ from client.cluster_client import ClusterClient
 from sqlstream import config as options
 from sqlstream.errors import SqlStreamError
 from sqlstream.graph.job_graph import JobGraph, written_tables
+from sqlstream.secrets import masked
+from sqlstream.specs import SinkSpec
 
 LOOKED_AT_MAX = 100
 """How many of the cluster's newest jobs are looked at."""
@@ -15,7 +17,7 @@ NAMED_MAX = 3
 def notes_of_followers(graph: JobGraph, path: str, cluster: ClusterClient) -> list[str]:
     """For each other job of the cluster that has gone on from `path` and writes a table of this one: its rows behind it stand
     beside those that this job writes."""
-    own = {(spec.connector, *sorted(spec.options.items())): spec.table for _, spec in written_tables(graph)}
+    own = {_place(spec): spec.table for _, spec in written_tables(graph)}
     notes = []
     newest = sorted(cluster.jobs(), key=lambda entry: -entry.start_ms)
     for entry in (e for e in newest[:LOOKED_AT_MAX] if e.job_id != graph.job_id):
@@ -26,7 +28,7 @@ def notes_of_followers(graph: JobGraph, path: str, cluster: ClusterClient) -> li
             continue
         if options.get(other.config, "execution.state-recovery.path") != path:
             continue
-        written = [(spec.connector, *sorted(spec.options.items())) for _, spec in written_tables(other)]
+        written = [_place(spec) for _, spec in written_tables(other)]
         tables = dict.fromkeys(f'"{own[place]}"' for place in written if place in own)
         if tables:
             notes.append(
@@ -35,3 +37,8 @@ def notes_of_followers(graph: JobGraph, path: str, cluster: ClusterClient) -> li
             )
     more = [f"and so have {len(notes) - NAMED_MAX} other jobs"] if len(notes) > NAMED_MAX else []
     return notes[:NAMED_MAX] + more
+
+
+def _place(spec: SinkSpec) -> tuple[object, ...]:
+    """Where the rows go. Passwords of jobs that have ended are not known any more."""
+    return (spec.connector, *sorted((key, masked(key, value)) for key, value in spec.options.items()))

@@ -674,6 +674,10 @@ def recovery_note(graph: JobGraph, cluster: ClusterClient) -> str:
         notes.append(f"state is left out: {'; '.join(found.left_out)}")
     if found.begun_empty:
         notes.append(f"begins without state: {'; '.join(found.begun_empty)}")
+    if found.is_drained:
+        notes.append(
+            "the savepoint was taken WITH DRAIN: its windows have fired, and rows of event time are late"
+        )
     notes += notes_of_followers(graph, path, cluster)
     return "\n".join(f"note: {note}" for note in notes)
 

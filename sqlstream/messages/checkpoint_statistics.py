@@ -110,7 +110,8 @@ class CheckpointCounts(msgspec.Struct, frozen=True):
 class CheckpointStatistics(msgspec.Struct, frozen=True):
     """`interval_ms` is 0 for a job that takes no checkpoints by itself. `history` holds the newest HISTORY_MAX, newest first; the
     latest of each kind are kept beside it for ever. Of a job that began with the state of another one, `left_out` names the
-    operators of that whose state it does not take, and `begun_empty` its own for which there was none."""
+    operators of that whose state it does not take, and `begun_empty` its own for which there was none;
+    `is_drained` when time had passed to its end in it."""
 
     job_id: str
     interval_ms: int = 0
@@ -122,3 +123,4 @@ class CheckpointStatistics(msgspec.Struct, frozen=True):
     history: tuple[CheckpointRecord, ...] = ()
     left_out: tuple[str, ...] = ()
     begun_empty: tuple[str, ...] = ()
+    is_drained: bool = False

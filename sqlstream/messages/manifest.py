@@ -67,7 +67,7 @@ class SavedCommit(msgspec.Struct, frozen=True):
 class CheckpointManifest(msgspec.Struct, frozen=True):
     """A completed checkpoint or savepoint. Paths of segments are relative to the directory of the job's checkpoints, and in a
     savepoint to its own. `enumerators` by vertex id: what no reader had got. `restored_from` is the path that the job began with,
-    `config` its settings. Times are of the wall clock."""
+    `config` its settings; `is_drained` when time has passed to its end before it. Times are of the wall clock."""
 
     job_id: str
     job_name: str
@@ -81,6 +81,7 @@ class CheckpointManifest(msgspec.Struct, frozen=True):
     restored_from: str = ""
     config: dict[str, str] = {}
     version: int = MANIFEST_VERSION
+    is_drained: bool = False
 
     @property
     def has_in_flight(self) -> bool:

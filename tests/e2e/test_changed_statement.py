@@ -79,4 +79,12 @@ def test_what_a_changed_statement_cannot_keep_is_told(session: Session, tmp_path
     )
     again = 'has gone on from it too: what it writes to "totals" is written by this job again'
     assert f"note: job {kept.id} (CANCELED) {again}" in begun.note
-    session.cluster.cancel(begun.id)
+    assert "WITH DRAIN" not in begun.note
+
+    (drained,) = execute(session, f"STOP JOB '{begun.id}' WITH SAVEPOINT WITH DRAIN")
+    assert isinstance(drained, Rows)
+    ((path,),) = (batch.to_pydict().values() for batch in drained.batches)
+    _, late = execute(session, f"SET 'execution.state-recovery.path' = '{path[0]}'; {changed}")
+    assert isinstance(late, Job)
+    assert "note: the savepoint was taken WITH DRAIN" in late.note
+    session.cluster.cancel(late.id)

@@ -40,6 +40,9 @@ _FALSE = ("f", "false", "n", "no", "0")
 _BIGINT_DIGITS = 18
 """Every whole number of so many digits is a BIGINT."""
 
+_FLOAT_MAX, _FLOAT_BOUND = "3.4028234663852886e38", "3.4028235677973366e38"
+"""The greatest FLOAT, and the least number that is rounded to infinity."""
+
 _NUMBERS = (TypeRoot.BOOLEAN, TypeRoot.DECIMAL, *sql.INTEGER_ROOTS, *sql.APPROXIMATE_ROOTS)
 _DATETIME = (TypeRoot.DATE, TypeRoot.TIME, *sql.TIMESTAMP_ROOTS)
 
@@ -69,6 +72,8 @@ def cast(
         return _to_decimal(value, source, made)
     if sql.is_integer(target) and source.root in _NUMBERS:
         return _to_integer(value, source, target)
+    if (source.root, target.root) == (TypeRoot.DOUBLE, TypeRoot.FLOAT):
+        return bound(value, lambda v: _narrowed(v, made))
     if source.root in _NUMBERS and target.root in _NUMBERS:
         return tree.cast(value, made)
     if sql.is_interval(source) and sql.is_integer(target):
@@ -108,6 +113,26 @@ def _saturated(value: exp.Expr, target: LogicalType) -> exp.Expr:
         tree.cast(tree.call("trunc", value), wide),
     )
     return whole if is_long else wrapped(whole, target.root)
+
+
+def _narrowed(value: exp.Expr, made: exp.DataType) -> exp.Expr:
+    """A DOUBLE as FLOAT; DuckDB fails where it is beyond the greatest one, instead of rounding to that or to infinity."""
+    size = tree.call("abs", value)
+    sign = tree.call("sign", value)
+
+    def signed(size: str) -> exp.Expr:
+        return tree.cast(tree.operate(exp.Mul, sign, tree.cast(tree.text(size), DOUBLE)), made)
+
+    is_infinite = tree.operate(exp.GTE, size, tree.cast(tree.text(_FLOAT_BOUND), DOUBLE))
+    is_beyond = tree.operate(exp.GT, size, tree.cast(tree.text(_FLOAT_MAX), DOUBLE))
+    return tree.case(
+        [
+            (tree.call("isnan", value), tree.cast(value, made)),
+            (is_infinite, signed("Infinity")),
+            (is_beyond, signed(_FLOAT_MAX)),
+        ],
+        tree.cast(value, made),
+    )
 
 
 def _to_bytes(value: exp.Expr, source: LogicalType, target: LogicalType) -> exp.Expr:

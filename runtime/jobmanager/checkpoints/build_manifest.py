@@ -46,6 +46,7 @@ def build_manifest(
         tuple(saved for n, of_checkpoint in commits.items() for saved in _saved(n, of_checkpoint)),
         restored_from,
         job.config,
+        is_drained=pending.is_drain,
     )
 
 

@@ -85,6 +85,7 @@ class JobCheckpoints:
         self._restored_from = newest.path if newest else ""
         self._left_out = newest.left_out if newest else ()
         self._begun_empty = newest.begun_empty if newest else ()
+        self._is_drained = newest is not None and newest.manifest.is_drained
         self._storing: dict[int, CheckpointManifest] = {}
         # The last REMOVED_MAX files, without which a checkpoint that refers to them is worth nothing.
         self._removed: dict[str, None] = {}
@@ -453,7 +454,9 @@ class JobCheckpoints:
         found = coordinator.history.statistics(
             job_id, self.settings.interval_ms, coordinator.pending.values()
         )
-        found = replace(found, left_out=self._left_out, begun_empty=self._begun_empty)
+        found = replace(
+            found, left_out=self._left_out, begun_empty=self._begun_empty, is_drained=self._is_drained
+        )
         if found.latest_restored is None:
             return found
         return replace(found, latest_restored=self._with_bytes_read(found.latest_restored))
