@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from sqlstream.errors import UserError
 
 
@@ -44,25 +46,55 @@ _SIMILAR_SPECIALS = frozenset("[]()|^-+*_%?{}")
 
 def similar_regex(pattern: str, escape: str | None = None) -> str:
     r"""The pattern of SIMILAR TO as a regular expression for the whole text: % and _ are as in LIKE, a backslash and a dollar
-    sign stand for themselves, the rest is as usual.
+    sign stand for themselves, `[[:DIGIT:]]` names characters as in SQL, the rest is as usual.
 
     UserError SS3103 for an escape that is not one character, or that stands before another one than a special one and itself.
 
     >>> similar_regex("(a|b)%!%$", "!")
     '(a|b).*%\\$'
+    >>> similar_regex("[_[:DIGIT:]]%")
+    '[_0-9].*'
     """
     if escape is not None and len(escape) != 1:
         raise UserError("SS3103", f'the escape "{escape}" of SIMILAR TO is not one character')
     written: list[str] = []
-    characters = iter(pattern)
+    within = re.split(r"(?i)(\[:[a-z]+:\])", pattern)
+    is_set = False
+    characters = iter(c for i, part in enumerate(within) for c in ((part,) if i % 2 else part))
     for character in characters:
-        if character == escape:
+        if len(character) > 1:
+            written.append(_named_characters(character, pattern) if is_set else character)
+        elif escape is not None and character == escape:
             written.append(_escaped(next(characters, ""), pattern, escape))
-        elif character in "%_":
+        elif character in "%_" and not is_set:
             written.append(".*" if character == "%" else ".")
         else:
+            is_set = character == "[" or (is_set and character != "]")
             written.append(f"\\{character}" if character in "\\$" else character)
     return "".join(written)
+
+
+_NAMED = {
+    "ALPHA": "a-zA-Z",
+    "UPPER": "A-Z",
+    "LOWER": "a-z",
+    "DIGIT": "0-9",
+    "ALNUM": "a-zA-Z0-9",
+    "SPACE": " ",
+    "WHITESPACE": r" \t\n\x0B\f\r",
+}
+"""What `[:name:]` stands for between the brackets of a set, as in Calcite."""
+
+
+def _named_characters(name: str, pattern: str) -> str:
+    found = _NAMED.get(name[2:-2].upper())
+    if found is None:
+        raise UserError(
+            "SS3103",
+            f'the SIMILAR TO pattern "{pattern}" has "{name}"',
+            hint=f"write [[:DIGIT:]]; the names are {', '.join(_NAMED)}",
+        )
+    return found
 
 
 def _escaped(character: str, pattern: str, escape: str) -> str:

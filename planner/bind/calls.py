@@ -25,6 +25,9 @@ def bind_call(name: str, args: tuple[Expression, ...], span: Span | None) -> Exp
     that does not type-check, and for one that no row could make work."""
     function = scalar_function(name, span)
     check_argument_count(function, len(args), span)
+    if name == "NULLIF" and args[0].type.root in NESTED:
+        is_equal = bind_call("=", args, span)
+        return bind_call("CASE", (is_equal, Literal(None, sql.NULL), args[0]), span)
     if name in ("+", "-"):
         args = _with_time_of_day(args, span)
     elif name == "TIMESTAMPADD" and (moved := _moved_time_of_day(args, span)) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -38,7 +39,7 @@ def _in(value: Datum, *candidates: Datum) -> Any:
     is_listed = isinstance(value, pa.Array) and all(isinstance(c, pa.Scalar) for c in candidates)
     # Arrow's look-up distinguishes -0.0 from 0.0 and finds NaN equal to NaN; `=` does neither.
     if not is_listed or pa.types.is_floating(value.type) or pa.types.is_nested(value.type):
-        return _in_any(value, *candidates)
+        return _in_any(value, candidates)
     # Scalars stay scalars: Python's datetime does not hold nanoseconds.
     known = pa.array([c for c in candidates if c.is_valid], value.type)
     if pa.types.is_string(value.type) and len(known) == len(candidates) <= _COMPARED_MAX:
@@ -51,7 +52,10 @@ def _in(value: Datum, *candidates: Datum) -> Any:
     return pc.if_else(unknown, pa.scalar(None, pa.bool_()), found)
 
 
-def _in_any(value: Datum, *candidates: Datum) -> Any:
+def _in_any(value: Datum, candidates: Sequence[Datum]) -> Any:
+    if pa.types.is_nested(value.type):
+        # The value and one of the candidates may both be constants.
+        value, *candidates = as_arrays(value, *candidates)
     result = _equal(value, candidates[0])
     for candidate in candidates[1:]:
         result = pc.or_kleene(result, _equal(value, candidate))

@@ -82,10 +82,11 @@ def _extreme(is_greatest: bool, *args: Datum) -> Datum:
     if pa.types.is_null(args[0].type):
         # NULLs without types: Arrow cannot compare these.
         return args[0]
-    is_wanted = pc.greater_equal if is_greatest else pc.less_equal
+    is_better = pc.greater if is_greatest else pc.less
 
     def better(a: Datum, b: Datum) -> Datum:
-        return pc.if_else(is_wanted(a, b), a, b)
+        # As in Flink the first of two values stays that are equal, or of which one is NaN.
+        return pc.if_else(is_better(b, a), b, a)
 
     return reduce(better, args)
 

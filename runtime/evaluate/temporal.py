@@ -46,7 +46,7 @@ from sqlstream.functions.checks import word_among
 from sqlstream.functions.temporal import EXTRACTED_UNITS, MOVED_UNITS, check_epoch_digits
 from sqlstream.time_range import timestamp_bounds
 from sqlstream.time_units import DAY_MS, UNIT_MONTHS, UNIT_MS, UNIT_NS
-from sqlstream.time_zones import check_time_zone
+from sqlstream.time_zones import time_zone_of
 from sqlstream.types import TypeRoot
 
 _EXTRACT: dict[str, Callable[[Any], Any]] = {
@@ -200,7 +200,7 @@ def _to_timestamp_ltz(call: Call, context: EvaluationContext) -> Kernel:
     zone = literal_of(call, 2) if len(call.args) == 3 else "UTC"
     if parse is None or zone is None:
         return _nulls(call)
-    zone, precision = check_time_zone(zone), call.type.precision
+    zone, precision = time_zone_of(zone), call.type.precision
 
     def kernel(text: pa.Array, *_: Datum) -> pa.Array:
         return null_beyond_range(cut_off(parse(text).instants(target.unit, zone), precision))
@@ -256,7 +256,7 @@ def _convert_tz(call: Call, context: EvaluationContext) -> Kernel:
     zones = [literal_of(call, place) for place in (1, 2)]
     if None in zones:
         return _nulls(call)
-    source, target = (check_time_zone(zone) for zone in zones)
+    source, target = (time_zone_of(zone) for zone in zones)
     parser, form = TimestampParser.of_sql_timestamp(), TimestampFormat(_DEFAULT_PATTERN)
     instant = pa.timestamp("s", tz="UTC")
 

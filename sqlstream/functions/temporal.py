@@ -26,7 +26,7 @@ from sqlstream.functions.arguments import (
 from sqlstream.functions.checks import one_of, parameters, unsupported
 from sqlstream.functions.signature import ScalarFunction
 from sqlstream.time_units import UNIT_MONTHS, UNIT_MS, UNIT_NS
-from sqlstream.time_zones import check_time_zone
+from sqlstream.time_zones import time_zone_of
 from sqlstream.types import BIGINT, DATE, INT, STRING, LogicalType, TypeRoot, timestamp, timestamp_ltz
 
 Types = tuple[LogicalType, ...]
@@ -146,7 +146,7 @@ def _check_to_instant(call: Call) -> None:
     elif first is not None:
         parse_tokens(str(first))
         if zone is not None:
-            check_time_zone(str(zone))
+            time_zone_of(str(zone))
 
 
 def check_epoch_digits(call: Call, digits: int) -> None:
@@ -160,7 +160,7 @@ def _check_zones(call: Call) -> None:
     zones = parameters(call) or ()
     if None not in zones:
         for zone in zones:
-            check_time_zone(str(zone))
+            time_zone_of(str(zone))
 
 
 _PARTS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAYOFYEAR", "DAYOFMONTH", "DAYOFWEEK")

@@ -54,7 +54,7 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Interrupte
         assert engine.kills >= engine.jobs // 2, ran
         assert engine.restores >= engine.jobs // 2, ran
         unaligned = f"{engine.went_on_in_flight} of {engine.unaligned_jobs} jobs went on with rows in flight"
-        assert engine.went_on_in_flight >= engine.unaligned_jobs // 2, unaligned
+        assert 4 * engine.went_on_in_flight >= engine.unaligned_jobs, unaligned
     connector.cache_clear()
 
 

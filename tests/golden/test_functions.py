@@ -98,7 +98,23 @@ MORE: dict[str, tuple[str, ...]] = {
         *("d * CAST(NULL AS INT)", "n * d", "i * CAST(2 AS DECIMAL(3, 1))", "l * l", "g * g", "d * g * d"),
     ),
     "+": ("l + i + d", "d + x + i", "g + 1 + n", "d + CAST(NULL AS INT)", "n + n + n"),
-    "IN": ("i IN (1, 2)", "COALESCE(i, 0) IN (0, 1)", "COALESCE(s, '') IN ('', 'a', NULL)", "o IN (TRUE)"),
+    "IN": (
+        *("i IN (1, 2)", "COALESCE(i, 0) IN (0, 1)", "COALESCE(s, '') IN ('', 'a', NULL)", "o IN (TRUE)"),
+        *("ARRAY[1] IN (ARRAY[i], ARRAY[2])", "ARRAY[i] IN (ARRAY[1], ARRAY[n])"),
+    ),
+    "SIMILAR TO": (
+        *(
+            "s SIMILAR TO '[[:ALPHA:]]+'",
+            "s SIMILAR TO '[_[:digit:].-]*'",
+            "'a_%' SIMILAR TO 'a[%_]{2}'",
+            "s SIMILAR TO '[:a]%'",
+        ),
+        *(
+            "'a b' SIMILAR TO 'a[[:SPACE:]]b'",
+            "'aZ9' SIMILAR TO '[[:lower:]][[:UPPER:]][^[:alpha:]]'",
+        ),
+    ),
+    "NULLIF": ("NULLIF(ARRAY[i], ARRAY[1])", "NULLIF(ROW(i, 'a'), ROW(1, 'a'))", "NULLIF(m, MAP['a', 1])"),
     "ITEM": ("m['zz']", "MAP['a', i, 'b', j, 'a', n]['a']", "ARRAY[i, j, n][2]", "ARRAY[i][0 + 2]"),
     "CARDINALITY": (
         "CARDINALITY(ARRAY[i, j])",
@@ -139,6 +155,19 @@ MORE: dict[str, tuple[str, ...]] = {
             "DATE_FORMAT(us, 'AAA N')",
             "DATE_FORMAT(TIMESTAMP '1969-12-31 23:59:59.9', 'n A')",
         ),
+    ),
+    "CONVERT_TZ": tuple(
+        f"CONVERT_TZ('2024-07-01 12:00:00', '{zone}', 'Asia/Kathmandu')"
+        for zone in ("PST", "EST", "JST", "GMT+8", "UTC-3", "+0530", "+7", "Australia/Lord_Howe")
+    ),
+    "TO_TIMESTAMP_LTZ": (
+        "TO_TIMESTAMP_LTZ('2024-07-01 12:00:00', 'yyyy-MM-dd HH:mm:ss', 'PST')",
+        "TO_TIMESTAMP_LTZ('2024-07-01 12:00:00', 'yyyy-MM-dd HH:mm:ss', 'GMT-3')",
+    ),
+    "GREATEST": tuple(
+        f"{name}({values})"
+        for name in ("GREATEST", "LEAST")
+        for values in ("CAST('NaN' AS DOUBLE), 1", "1, CAST('NaN' AS DOUBLE)", "1, 2, NULL")
     ),
     "TIMESTAMPADD": (
         *(f"TIMESTAMPADD({unit}, i, h)" for unit in ("HOUR", "MINUTE", "SECOND", "MILLISECOND")),

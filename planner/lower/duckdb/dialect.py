@@ -12,6 +12,7 @@ from planner.lower.duckdb.aggregates import aggregated, lower_aggregate
 from planner.lower.duckdb.functions import HANDLERS, REFUSED
 from planner.lower.duckdb.local_time import from_local, is_utc
 from planner.lower.duckdb.refusals import ENGINE, refuse
+from planner.lower.duckdb.strings import in_case
 from planner.lower.duckdb.times import local, milliseconds_of
 from planner.lower.hosting import Hosted, HostedFunctions
 from planner.lower.refusals import PYTHON_HINT
@@ -49,6 +50,10 @@ class DuckDbDialect:
     def call(self, call: Call, args: list[exp.Expr]) -> exp.Expr:
         if call.ref is not None:
             raise refuse(f"Python function {call.function}", hint=PYTHON_HINT, span=call.span)
+        if call.function in ("UPPER", "LOWER") and (found := self.hosted(call)):
+            if found.arguments != call.args:
+                raise refuse(f"{call.function} of a constant")
+            return in_case(call.function.lower(), args[0], lambda value: tree.call(found.name, value))
         handler = HANDLERS.get(call.function)
         if handler is None:
             raise refuse(call.function, hint=REFUSED.get(call.function, ""))

@@ -206,19 +206,26 @@ def _locate(search: exp.Expr, value: exp.Expr, start: exp.Expr | None = None) ->
 
 
 def _in_case(function: str) -> Handler:
-    """UPPER and LOWER by Unicode's full mapping, as in Java; DuckDB maps letter by letter, so other text fails."""
+    """UPPER and LOWER without the stream's own functions: text with unusual letters fails."""
+    fail = failure(f"{function} of these letters has no exact counterpart in DuckDB", TEXT)
+    return of_arguments(lambda value: in_case(function, value, lambda _: fail))
+
+
+def in_case(function: str, value: exp.Expr, otherwise: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+    """`upper` and `lower` by Unicode's full mapping, as in Java; DuckDB maps letter by letter. `otherwise` is for text with
+    letters that DuckDB maps otherwise."""
     unusual = _UNUSUAL_LETTERS[function]
 
     def mapped(value: exp.Expr) -> exp.Expr:
         is_ascii = tree.operate(exp.EQ, tree.call("strlen", value), tree.call("length", value))
         is_unusual = tree.call("regexp_matches", value, tree.text(unusual))
-        fail = failure(f"{function} of these letters has no exact counterpart in DuckDB", TEXT)
         usual = value if function == "lower" else tree.call("replace", value, tree.text("ß"), tree.text("SS"))
         return tree.case(
-            [(is_ascii, tree.call(function, value)), (is_unusual, fail)], tree.call(function, usual)
+            [(is_ascii, tree.call(function, value)), (is_unusual, otherwise(value))],
+            tree.call(function, usual),
         )
 
-    return of_arguments(lambda value: bound(value, mapped))
+    return bound(value, mapped)
 
 
 def _reverse(value: exp.Expr) -> exp.Expr:

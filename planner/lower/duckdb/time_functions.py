@@ -15,6 +15,7 @@ from planner.lower.java_pattern import SQL_DATE, SQL_FALLBACK, SQL_TIMESTAMP, Ti
 from sqlstream import types as sql
 from sqlstream.expressions import Call, Literal
 from sqlstream.time_range import timestamp_bounds
+from sqlstream.time_zones import time_zone_of
 from sqlstream.types import TypeRoot
 
 _USUAL = "yyyy-MM-dd HH:mm:ss"
@@ -51,7 +52,7 @@ def read_ltz(call: Call, args: list[exp.Expr]) -> exp.Expr:
     """TO_TIMESTAMP_LTZ(text[, pattern[, time zone]])."""
     if _has_null(call, 1) or _has_null(call, 2):
         return tree.cast(tree.null(), TIMESTAMP)
-    zone = constant_text(call, 2) if len(args) == 3 else "UTC"
+    zone = time_zone_of(constant_text(call, 2)) if len(args) == 3 else "UTC"
     local = cut_off(read_timestamp(args[0], *_forms(call)), call.type.precision)
     return within_years(from_local(local, zone), is_required=False)
 

@@ -21,7 +21,7 @@ from planner.lower.spark.types import BIGINT, DATE, TIMESTAMP, spark_type, whole
 from sqlstream import types as sql
 from sqlstream.expressions import Call, Literal
 from sqlstream.time_range import timestamp_bounds
-from sqlstream.time_zones import is_utc
+from sqlstream.time_zones import is_utc, time_zone_of
 
 _USUAL = "yyyy-MM-dd HH:mm:ss"
 
@@ -71,7 +71,7 @@ def _to_timestamp_ltz(call: Call, args: list[exp.Expr], time_zone: str) -> exp.E
         return _null(call)
     t = call.args[0].type
     if sql.is_string(t):
-        zone = constant_text(call, 2, ENGINE) if len(args) == 3 else "UTC"
+        zone = time_zone_of(constant_text(call, 2, ENGINE)) if len(args) == 3 else "UTC"
         local = parsed(args[0], _forms(call))
         instant = local
         if not is_utc(zone):

@@ -27,6 +27,7 @@ REFUSED: list[tuple[str, str, str, str]] = [
     ("STR_TO_MAP", "STR_TO_MAP(s, ',', '(')", "SS3104", "is malformed"),
     ("PARSE_URL", "PARSE_URL(s, 'QUERY', '(?!a)')", "SS3104", "uses look-ahead"),
     ("DATE_FORMAT", "DATE_FORMAT(ts, 'yyyy-ww')", "SS3105", 'letter "w"'),
+    ("SIMILAR TO", "s SIMILAR TO '[[:foo:]]'", "SS3103", 'has "[:foo:]"'),
     ("FROM_UNIXTIME", "FROM_UNIXTIME(i, '''')", "SS3105", "a quote without its end"),
     ("TO_TIMESTAMP", "TO_TIMESTAMP(s, 'YYYY')", "SS3105", "is not supported in parsing"),
     ("TO_DATE", "TO_DATE(s, 'uuuu-dd yyyy')", "SS3105", 'twice, by "y"'),

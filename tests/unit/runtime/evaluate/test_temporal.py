@@ -220,6 +220,8 @@ def test_a_date_may_lack_its_day_and_its_month() -> None:
 def test_an_unknown_time_zone_is_named() -> None:
     with pytest.raises(UserError, match='time zone "Mars/Base" does not exist'):
         evaluate(call("TO_TIMESTAMP_LTZ", col(0, STRING), s("yyyy"), s("Mars/Base")), [("1970",)])
+    with pytest.raises(UserError, match=r'time zone "GMT\+25" does not exist'):
+        evaluate(call("CONVERT_TZ", col(0, STRING), s("UTC"), s("GMT+25")), [("1970",)])
     no_zone = call("TO_TIMESTAMP_LTZ", col(0, STRING), s("yyyy"), lit(None, STRING))
     assert evaluate(no_zone, [("1970",)]) == [None]
 
