@@ -26,7 +26,7 @@ from runtime.jobmanager.deployment import describe_tasks
 from runtime.jobmanager.execution_graph import ExecutionGraph
 from runtime.operators.operator import Operator
 from runtime.state.operator_state import OperatorState, PendingSnapshot
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.snapshots.snapshot import OperatorSnapshot
 from runtime.story import Story
 from runtime.taskmanager.events import TaskStateChanged
 from sqlstream.changelog import ChangelogMode

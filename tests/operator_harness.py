@@ -23,7 +23,7 @@ import pyarrow as pa
 from runtime.operators import make_operator
 from runtime.operators.deferred_rows import DeferredRows, RowsOfBatch
 from runtime.operators.operator import Operator, OperatorContext
-from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
+from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from runtime.taskmanager.timers import next_due_ms
 from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema, without_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind

@@ -17,7 +17,7 @@ from committable_harness import file_of
 
 from runtime.memory.managed_memory import ManagedMemory
 from runtime.net.channels import ChannelClosed, QueuedItem
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.snapshots.snapshot import OperatorSnapshot
 from runtime.taskmanager.cancellation import TaskCancellation, TaskCancelled
 from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport
 from runtime.taskmanager.events import CheckpointMessage, TaskStateChanged

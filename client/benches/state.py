@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.accumulate import add_into
-from runtime.state.keyed_table import KeyedTable
 from runtime.state.operator_state import StateScope
-from runtime.state.slot_columns import NumberColumn
+from runtime.state.storage.slot_columns import NumberColumn
+from runtime.state.tables.keyed_table import KeyedTable
 
 BATCH_ROWS = 65_536
 TTL_MS = 3_600_000

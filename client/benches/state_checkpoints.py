@@ -12,7 +12,7 @@ import numpy as np
 
 from client.benches.state import BATCH_ROWS, StateBench
 from runtime.state.operator_state import PendingTables
-from runtime.state.snapshot import SavedTables
+from runtime.state.snapshots.snapshot import SavedTables
 
 _MIN_BATCHES = 50
 _HOT_RATIO = 100

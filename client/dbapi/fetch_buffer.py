@@ -12,7 +12,7 @@ from sqlstream.arrow import is_changelog, to_arrow_schema
 from sqlstream.schema import Schema
 
 if TYPE_CHECKING:
-    from runtime.state.row_multiset import RowMultiset
+    from runtime.state.tables.row_multiset import RowMultiset
 
 SLICE_ROWS = 8192
 """Rows that become Python objects at once."""
@@ -47,7 +47,7 @@ class FetchBuffer:
                 self._batches.append(batch)
             return
         if self._folded is None:
-            from runtime.state.row_multiset import RowMultiset
+            from runtime.state.tables.row_multiset import RowMultiset
 
             self._folded = RowMultiset(self.arrow_schema)
         self._folded.sweep(self._folded.apply(batch)[0])

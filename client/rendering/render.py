@@ -167,7 +167,7 @@ def final_rows(schema: Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
             yield batch
             continue
         if folded is None:
-            from runtime.state.row_multiset import RowMultiset
+            from runtime.state.tables.row_multiset import RowMultiset
 
             folded = RowMultiset(to_arrow_schema(schema))
         folded.sweep(folded.apply(batch)[0])

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.buffers import valid_mask
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream.expressions import AggregateCall
 from sqlstream.types import LogicalType
 

@@ -12,7 +12,7 @@ from runtime.aggregates.accumulator import NO_WEIGHTS, Accumulator
 from runtime.aggregates.distinct import Distinct
 from runtime.aggregates.value_counts import ValueCounts
 from runtime.kernels.buffers import unpack_bits, view_bitmap, view_buffer
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions import signature_of

@@ -10,8 +10,8 @@ from runtime.aggregates.accumulator import Accumulator
 from runtime.evaluate.lists import Lists
 from runtime.evaluate.nested_keys import encoded
 from runtime.kernels.chunk_chains import drop_first_equal
-from runtime.state.arrays import Array
-from runtime.state.growing_lists import GrowingLists
+from runtime.state.storage.arrays import Array
+from runtime.state.storage.growing_lists import GrowingLists
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall

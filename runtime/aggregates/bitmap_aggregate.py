@@ -11,7 +11,7 @@ from runtime.evaluate.bitmap_columns import Bitmaps
 from runtime.kernels.accumulate import add_into, count_into
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.growing import GrowingArray
-from runtime.state.arrays import Array, picked
+from runtime.state.storage.arrays import Array, picked
 from sqlstream.expressions import AggregateCall
 from sqlstream.types import LogicalType
 

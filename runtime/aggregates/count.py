@@ -9,7 +9,7 @@ from runtime.aggregates.accumulator import Accumulator, present
 from runtime.kernels.accumulate import add_into, count_into
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.growing import GrowingArray
-from runtime.state.arrays import Array, picked
+from runtime.state.storage.arrays import Array, picked
 from sqlstream.expressions import AggregateCall
 from sqlstream.types import LogicalType
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from runtime.aggregates.accumulator import Accumulator, present
 from runtime.aggregates.value_counts import ValueCounts
 from runtime.evaluate.nested_keys import identities, identity_types
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
 from sqlstream.types import LogicalType

@@ -21,7 +21,7 @@ from runtime.kernels.buffers import to_array
 from runtime.kernels.group import group
 from runtime.kernels.growing import GrowingArray
 from runtime.kernels.text_extremes import extreme_rows
-from runtime.state.arrays import Array, picked
+from runtime.state.storage.arrays import Array, picked
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
 from sqlstream.types import LogicalType

@@ -12,7 +12,7 @@ from runtime.aggregates.accumulator import present
 from runtime.aggregates.array_aggregate import ArrayAggregate
 from runtime.evaluate.lists import Lists, codes_of, list_column, offsets_of
 from runtime.evaluate.nested_keys import encoded
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall

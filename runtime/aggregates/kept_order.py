@@ -13,8 +13,8 @@ from runtime.evaluate.nested_keys import identities, identity_types
 from runtime.kernels.buffers import to_array
 from runtime.kernels.chains import Chains
 from runtime.kernels.index import KeyIndex
-from runtime.state.arrays import Array
-from runtime.state.columns import RowStore
+from runtime.state.storage.arrays import Array
+from runtime.state.storage.columns import RowStore
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall

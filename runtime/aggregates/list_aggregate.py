@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.aggregates.accumulator import Accumulator, present
-from runtime.state.arrays import Array
-from runtime.state.growing_lists import GrowingTexts
+from runtime.state.storage.arrays import Array
+from runtime.state.storage.growing_lists import GrowingTexts
 from sqlstream.expressions import AggregateCall
 from sqlstream.types import LogicalType
 

@@ -11,7 +11,7 @@ from runtime.aggregates.slot_values import SlotValues
 from runtime.aggregates.value_counts import ValueCounts
 from runtime.evaluate.lists import Lists, list_column
 from runtime.kernels.buffers import view_values
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from runtime.kernels.buffers import to_array, valid_mask, view_buffer, view_values
 from runtime.kernels.growing import GrowingArray
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream.types import APPROXIMATE_ROOTS, BINARY_ROOTS, STRING_ROOTS, LogicalType, TypeRoot
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from runtime.aggregates.accumulator import NO_WEIGHTS, Accumulator, present
 from runtime.aggregates.slot_values import SlotValues
 from runtime.kernels.accumulate import first_row_into, last_row_into
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream.expressions import AggregateCall
 from sqlstream.types import LogicalType
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from runtime.aggregates.accumulator_set import AccumulatorSet, accumulator_width, row_argument_types
 from runtime.kernels.buffers import to_array, view_values
-from runtime.state.arrays import Array, first_slots
+from runtime.state.storage.arrays import Array, first_slots
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions import signature_of

@@ -13,8 +13,8 @@ from runtime.aggregates.numbers import (
     present_rows,
 )
 from runtime.kernels.growing import GrowingArray
-from runtime.state.arrays import Array
-from runtime.state.columns import VarColumn
+from runtime.state.storage.arrays import Array
+from runtime.state.storage.columns import VarColumn
 from sqlstream.arrow import to_arrow_type
 from sqlstream.types import LogicalType
 

@@ -25,7 +25,7 @@ from runtime.kernels.accumulate import (
 )
 from runtime.kernels.buffers import to_array
 from runtime.kernels.growing import GrowingArray
-from runtime.state.arrays import Array, picked
+from runtime.state.storage.arrays import Array, picked
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions import AGGREGATE_FUNCTIONS

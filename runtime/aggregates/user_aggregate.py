@@ -13,7 +13,7 @@ from runtime.aggregates.accumulator import Accumulator, present
 from runtime.python.calls import failed
 from runtime.python.loading import load_target
 from runtime.python.values import arrow_values, python_values
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream.expressions import AggregateCall
 from sqlstream.types import LogicalType, TypeRoot
 

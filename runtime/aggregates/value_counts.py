@@ -14,8 +14,8 @@ from runtime.kernels.group import group
 from runtime.kernels.growing import GrowingArray
 from runtime.kernels.index import KeyIndex
 from runtime.kernels.value_heaps import ValueHeaps
-from runtime.state.arrays import Array
-from runtime.state.changes import Changes, TableLock
+from runtime.state.snapshots.changes import Changes, TableLock
+from runtime.state.storage.arrays import Array
 
 _NONE: Array = np.empty(0, dtype=np.int64)
 

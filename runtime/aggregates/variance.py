@@ -10,7 +10,7 @@ from runtime.aggregates.numbers import NumberClass, as_numbers, from_numbers
 from runtime.kernels.accumulate import merge_variance_into, variance_into
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.growing import GrowingArray
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
 from sqlstream.types import LogicalType

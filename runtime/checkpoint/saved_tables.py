@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from runtime.checkpoint.checkpoint_directory import StoredCheckpoint
 from runtime.checkpoint.state_reader import SegmentReader
-from runtime.state.current_rows import VERSION_COLUMN, current_rows
+from runtime.state.snapshots.current_rows import VERSION_COLUMN, current_rows
 from sqlstream.errors import UserError, did_you_mean
 from sqlstream.messages.checkpoint import StateSegment, TableState
 from sqlstream.messages.manifest import OperatorIdentity, VertexState

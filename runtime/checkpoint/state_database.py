@@ -12,7 +12,7 @@ import pyarrow as pa
 from runtime.batch.duckdb import BATCH_ROWS, database_config
 from runtime.checkpoint.saved_tables import SavedTable, SavedTables
 from runtime.host.spill_directory import spill_directory
-from runtime.state.snapshot import KEY_GROUP_COLUMN
+from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN
 from sqlstream.errors import UserError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from runtime.checkpoint.corrupt import corrupt_checkpoint
 from runtime.checkpoint.local_copies import SubtaskCopies
 from runtime.checkpoint.state_figures import StateFigures
 from runtime.host.files import LocalFiles, file_error
-from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
+from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.errors import ExternalError, SqlStreamError
 from sqlstream.messages.checkpoint import SavedOperator, StateSegment, TableState, TaskRestore
 from sqlstream.spi.files import Files

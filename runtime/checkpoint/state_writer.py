@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from runtime.checkpoint.copying_files import StateFiles
 from runtime.host.files import file_error
-from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
+from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.errors import ExternalError
 from sqlstream.messages.checkpoint import (
     STATE_DIRECTORY,

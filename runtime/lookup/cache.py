@@ -13,7 +13,7 @@ from runtime.kernels.group import group
 from runtime.lookup.fetcher import Fetcher
 from runtime.lookup.rows_by_key import RowsByKey
 from runtime.operators.join.equal_pairs import complete_rows
-from runtime.state.arrays import Array, grown
+from runtime.state.storage.arrays import Array, grown
 from sqlstream.spi.lookup import CacheKind, LookupOptions
 
 

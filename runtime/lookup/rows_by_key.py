@@ -11,8 +11,8 @@ from runtime.kernels.buffers import to_array
 from runtime.kernels.chains import Chains
 from runtime.kernels.index import KeyIndex
 from runtime.operators.join.equal_pairs import complete_rows
-from runtime.state.arrays import Array
-from runtime.state.columns import RowStore
+from runtime.state.storage.arrays import Array
+from runtime.state.storage.columns import RowStore
 
 
 class RowsByKey:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.group import group
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 
 
 def batch_groups(keys: list[pa.Array], rows: int) -> tuple[Array, Array]:

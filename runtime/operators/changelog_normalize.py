@@ -10,9 +10,9 @@ from runtime.kernels.buffers import to_array
 from runtime.operators.batch_groups import batch_groups
 from runtime.operators.equal_values import equal_values
 from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.state.arrays import Array
-from runtime.state.keyed_table import KeyedTable
-from runtime.state.slot_columns import RowColumn
+from runtime.state.storage.arrays import Array
+from runtime.state.storage.slot_columns import RowColumn
+from runtime.state.tables.keyed_table import KeyedTable
 from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema, without_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.specs.changelog_normalize import ChangelogNormalizeSpec

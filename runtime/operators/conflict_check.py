@@ -9,9 +9,9 @@ from runtime.formats.rejection import quoted
 from runtime.kernels.buffers import to_array
 from runtime.operators.batch_groups import batch_groups
 from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.state.arrays import Array
-from runtime.state.keyed_table import KeyedTable
-from runtime.state.slot_columns import NumberColumn
+from runtime.state.storage.arrays import Array
+from runtime.state.storage.slot_columns import NumberColumn
+from runtime.state.tables.keyed_table import KeyedTable
 from sqlstream import config
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema
 from sqlstream.errors import UserError

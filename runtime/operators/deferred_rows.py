@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.take import take_rows
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 
 
 class Rows(Protocol):

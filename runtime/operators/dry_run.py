@@ -12,8 +12,8 @@ import pyarrow as pa
 from runtime.operators import make_operator
 from runtime.operators.deferred_rows import DeferredRows
 from runtime.operators.operator import Operator, OperatorContext
-from runtime.state.current_rows import SLOT_COLUMN, VERSION_COLUMN
-from runtime.state.snapshot import KEY_GROUP_COLUMN
+from runtime.state.snapshots.current_rows import SLOT_COLUMN, VERSION_COLUMN
+from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN
 from sqlstream.arrow import to_arrow_schema, with_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.errors import InternalError

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from runtime.state.operator_state import NeverExpires, SavedWhole
-from runtime.state.snapshot import SavedTables
+from runtime.state.snapshots.snapshot import SavedTables
 
 
 class HeldRows(SavedWhole, NeverExpires):

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
-from runtime.state.snapshot import OperatorSnapshot, SavedTables
+from runtime.state.snapshots.snapshot import OperatorSnapshot, SavedTables
 from sqlstream.errors import InternalError
 
 EXPIRED = "numStateEntriesExpired"

@@ -9,7 +9,7 @@ import numpy as np
 from runtime.kernels.growing import GrowingArray
 from runtime.kernels.touch import load_into, touch_into
 from runtime.memory.array_memory import ArrayMemory, memory_in_force
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 
 TOUCHED_COLUMN = "$touched_ms"
 """The last touch of an entry in a saved table."""

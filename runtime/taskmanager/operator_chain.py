@@ -13,7 +13,7 @@ import pyarrow as pa
 from runtime.host.clock import thread_cpu_ns
 from runtime.memory.array_memory import in_force, memory_in_force
 from runtime.operators.operator import Operator
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.snapshots.snapshot import OperatorSnapshot
 from runtime.taskmanager.metrics import OperatorCounters
 from runtime.taskmanager.result_partition import ResultPartition
 from runtime.taskmanager.timers import ProcessingTimers

@@ -18,7 +18,7 @@ from runtime.checkpoint.checkpoint_files import checkpoint_files
 from runtime.checkpoint.checkpoint_store import CheckpointStore
 from runtime.checkpoint.state_reader import StateReader
 from runtime.checkpoint.state_writer import StateWriter, state_name
-from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
+from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.errors import ExternalError, FailureReason, UserError
 from sqlstream.messages.checkpoint import SubtaskState, TaskRestore
 

@@ -14,7 +14,7 @@ from runtime.checkpoint.local_copies import LocalCopies
 from runtime.checkpoint.state_figures import StateFigures
 from runtime.checkpoint.state_writer import StateWriter, state_name
 from runtime.host.private_files import PrivateFiles
-from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
+from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from runtime.taskmanager.checkpoints.segment_chains import SegmentChains, behind
 from sqlstream.messages.checkpoint import SavedOperator, SubtaskState
 

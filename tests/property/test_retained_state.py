@@ -15,7 +15,7 @@ from runtime.checkpoint.state_reader import StateReader
 from runtime.checkpoint.state_writer import StateWriter, state_name
 from runtime.host.private_files import PrivateFiles
 from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint, CompletedCheckpoints
-from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
+from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.messages.checkpoint import SavedOperator, SubtaskState, TableState, TaskRestore
 
 SUBTASKS = 2

@@ -8,7 +8,7 @@ from typing import Any
 from simulated_tasks import Row, count_vertex, counted_rows, part_rows, parts_of, rows_behind
 
 from runtime.checkpoint.state_reader import StateReader
-from runtime.state.current_rows import FIXED_COLUMNS
+from runtime.state.snapshots.current_rows import FIXED_COLUMNS
 from runtime.taskmanager.operator_chain import OperatorChain
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint import TaskRestore

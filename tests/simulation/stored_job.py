@@ -13,7 +13,7 @@ from runtime.checkpoint.state_reader import StateReader
 from runtime.checkpoint.state_writer import StateWriter, state_name
 from runtime.connectors.commit_journal import uncommitted_files
 from runtime.connectors.filesystem import Filesystem
-from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
+from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode

@@ -17,10 +17,10 @@ from runtime.operators.aggregate.result_changes import result_changes
 from runtime.operators.batch_groups import batch_groups
 from runtime.operators.deferred_rows import DeferredRows
 from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.state.arrays import Array, first_slots
 from runtime.state.broadcast import Broadcast
-from runtime.state.keyed_table import KeyedTable
-from runtime.state.slot_columns import NumberColumn
+from runtime.state.storage.arrays import Array, first_slots
+from runtime.state.storage.slot_columns import NumberColumn
+from runtime.state.tables.keyed_table import KeyedTable
 from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema
 from sqlstream.changelog import ChangelogMode
 from sqlstream.specs.aggregate import AggregatePhase, GroupAggregateSpec

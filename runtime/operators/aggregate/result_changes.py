@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from runtime.kernels.buffers import to_array
 from runtime.operators.equal_values import equal_values
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream.changelog import ChangelogMode, RowKind
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from runtime.kernels.buffers import to_array
 from runtime.kernels.index import KeyIndex
 from runtime.operators.join.equal_pairs import complete_rows, portions
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 
 
 class ChunkIndex:

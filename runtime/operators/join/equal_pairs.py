@@ -12,7 +12,7 @@ from runtime.aggregates.numbers import present_rows
 from runtime.kernels.buffers import to_array
 from runtime.kernels.index import KeyIndex
 from runtime.kernels.ordering import argsort_stable_by
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 
 PAIRS_MAX = 1 << 16
 """Pairs built at once: bounds memory, and the time until a task notices a cancellation, when many rows match many."""

@@ -12,9 +12,9 @@ from runtime.operators.join.joined import JoinedRows
 from runtime.operators.join.side_logs import declare_sides
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.window.windowing import times_ms
-from runtime.state.arrays import Array
 from runtime.state.broadcast import Broadcast
-from runtime.state.row_log import Chunk
+from runtime.state.logs.row_log import Chunk
+from runtime.state.storage.arrays import Array
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.specs.join import IntervalJoinSpec, JoinKind
 

@@ -14,8 +14,8 @@ from runtime.operators.deferred_rows import DeferredRows, Rows, RowsOfBatch, Row
 from runtime.operators.join.equal_pairs import complete_rows, portions
 from runtime.operators.join.joined import JoinedRows
 from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.state.arrays import Array
-from runtime.state.keyed_rows import KeyedRows
+from runtime.state.storage.arrays import Array
+from runtime.state.tables.keyed_rows import KeyedRows
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema, with_row_kinds, without_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.specs.join import JoinKind, JoinSpec

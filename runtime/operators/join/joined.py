@@ -10,7 +10,7 @@ from runtime.evaluate import EvaluationContext, compile_condition
 from runtime.kernels.buffers import view_values
 from runtime.operators.deferred_rows import DeferredRows, Rows, RowsOfBatch
 from runtime.operators.operator import OperatorContext
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream.arrow import to_arrow_schema, without_row_kinds
 from sqlstream.expressions import Expression, inputs_of, remap
 from sqlstream.specs.join import JoinKind

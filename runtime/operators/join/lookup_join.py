@@ -13,7 +13,7 @@ from runtime.lookup.fetcher import Fetcher
 from runtime.operators.join.equal_pairs import portions
 from runtime.operators.join.joined import JoinedRows
 from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream.arrow import row_kinds, with_row_kinds, without_row_kinds
 from sqlstream.specs.join import JoinKind
 from sqlstream.specs.lookup_join import LookupJoinSpec

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runtime.operators.operator import OperatorContext
-from runtime.state.row_log import RowLog, Spread
+from runtime.state.logs.row_log import RowLog, Spread
 from sqlstream.arrow import to_arrow_schema
 
 _SIDES = ("left", "right")

@@ -11,9 +11,9 @@ from runtime.operators.join.joined import JoinedRows
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.window.closing import closed_ms, drop_late
 from runtime.operators.window.windowing import times_ms
-from runtime.state.arrays import Array
-from runtime.state.keyed_rows import KeyedRows
-from runtime.state.row_log import RowLog
+from runtime.state.logs.row_log import RowLog
+from runtime.state.storage.arrays import Array
+from runtime.state.tables.keyed_rows import KeyedRows
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.specs.temporal_join import TemporalJoinSpec
 

@@ -14,7 +14,7 @@ from runtime.kernels.buffers import valid_mask
 from runtime.kernels.match import ALWAYS, BY_CODE, BY_MATCH, BY_ROW, CODE, LOAD
 from runtime.operators.match.condition_code import ConditionCode, Way, comparable_keys, compile_condition_code
 from runtime.operators.match.values import operand_types
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
 from sqlstream.schema import Field, Schema

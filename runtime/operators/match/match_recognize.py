@@ -21,12 +21,12 @@ from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.order.ordering import sort_indices
 from runtime.operators.window.closing import LATE
 from runtime.operators.window.windowing import times_ms
-from runtime.state.arrays import Array
 from runtime.state.broadcast import Broadcast
-from runtime.state.keyed_rows import KeyedRows
-from runtime.state.keyed_table import KeyedTable
-from runtime.state.row_log import RowLog, concat_batches
-from runtime.state.slot_columns import NumberColumn, unique_names
+from runtime.state.logs.row_log import RowLog, concat_batches
+from runtime.state.storage.arrays import Array
+from runtime.state.storage.slot_columns import NumberColumn, unique_names
+from runtime.state.tables.keyed_rows import KeyedRows
+from runtime.state.tables.keyed_table import KeyedTable
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.specs.match_recognize import MatchRecognizeSpec

@@ -10,7 +10,7 @@ from runtime.kernels.buffers import to_array
 from runtime.kernels.match import UNMATCHED
 from runtime.operators.match.matcher import Found, Segments
 from runtime.operators.match.values import MatchedRows, MatchValues, ranges
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.schema import Schema
 from sqlstream.specs.match_recognize import MatchRecognizeSpec, RowsPerMatch

@@ -38,7 +38,7 @@ from runtime.kernels.match import (
 from runtime.operators.match.condition_code import DEPTH_MAX
 from runtime.operators.match.conditions import Conditions, Partitions, PreparedConditions
 from runtime.operators.match.values import MatchedRows, MatchValues, ranges
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.specs.match_recognize import SPLIT, AfterMatch, MatchRecognizeSpec, RowsPerMatch

@@ -12,8 +12,8 @@ from runtime.kernels.ordering import argsort_stable_by
 from runtime.operators.batch_groups import batch_groups
 from runtime.operators.match.condition_code import DEPTH_MAX
 from runtime.operators.match.conditions import Conditions, Partitions
-from runtime.state.arrays import Array
-from runtime.state.keyed_rows import KeyedRows
+from runtime.state.storage.arrays import Array
+from runtime.state.tables.keyed_rows import KeyedRows
 from sqlstream.specs.match_recognize import SPLIT, MatchRecognizeSpec
 
 _ROWS_MIN = 64

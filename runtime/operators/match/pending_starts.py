@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from runtime.kernels.growing import GrowingArray
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream.elements import WATERMARK_MAX
 
 

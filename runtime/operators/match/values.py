@@ -12,7 +12,7 @@ import pyarrow as pa
 from runtime.aggregates.accumulator_set import AccumulatorSet
 from runtime.evaluate import EvaluationContext, compile_expression, compile_projections
 from runtime.kernels.buffers import to_array
-from runtime.state.arrays import Array, first_slots
+from runtime.state.storage.arrays import Array, first_slots
 from sqlstream.arrow import to_arrow_schema, to_arrow_type
 from sqlstream.expressions import AggregateCall, InputRef, walk
 from sqlstream.schema import Field, Schema

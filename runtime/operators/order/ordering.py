@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from runtime.aggregates.numbers import NumberClass, as_numbers, number_class
 from runtime.kernels.buffers import to_array, valid_mask, view_values
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream.expressions import SortKey
 from sqlstream.types import LogicalType
 

@@ -7,9 +7,9 @@ import pyarrow as pa
 
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.order.ordering import sort_indices
-from runtime.state.arrays import Array
-from runtime.state.row_list import RowList
-from runtime.state.row_multiset import RowMultiset
+from runtime.state.logs.row_list import RowList
+from runtime.state.storage.arrays import Array
+from runtime.state.tables.row_multiset import RowMultiset
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.specs.rank import SortSpec
 

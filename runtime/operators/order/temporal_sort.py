@@ -8,7 +8,7 @@ from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.order.ordering import sort_indices
 from runtime.operators.window.closing import closed_ms, drop_late
 from runtime.operators.window.windowing import times_ms
-from runtime.state.row_log import RowLog, concat_batches
+from runtime.state.logs.row_log import RowLog, concat_batches
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
 from sqlstream.specs.rank import TemporalSortSpec

@@ -8,8 +8,8 @@ import numpy as np
 
 from runtime.operators.over.frame_bounds import order_values
 from runtime.operators.over.reach import Reach
-from runtime.state.arrays import Array
-from runtime.state.ordered_multiset import OrderedMultiset
+from runtime.state.storage.arrays import Array
+from runtime.state.tables.ordered_multiset import OrderedMultiset
 from sqlstream.expressions import SortKey
 
 

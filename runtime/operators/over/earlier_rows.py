@@ -10,9 +10,9 @@ from runtime.kernels.buffers import to_array
 from runtime.kernels.group import group
 from runtime.operators.over.framed_calls import Prior, carried_call
 from runtime.operators.over.reach import is_carried, is_first_value
-from runtime.state.arrays import Array, first_slots
-from runtime.state.id_lists import NO_ROW
-from runtime.state.ordered_multiset import OrderedMultiset
+from runtime.state.storage.arrays import Array, first_slots
+from runtime.state.storage.id_lists import NO_ROW
+from runtime.state.tables.ordered_multiset import OrderedMultiset
 from sqlstream.schema import Schema
 from sqlstream.specs.over import OverSpec
 

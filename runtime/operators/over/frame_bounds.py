@@ -11,7 +11,7 @@ from runtime.aggregates.numbers import present_rows
 from runtime.kernels.buffers import view_values
 from runtime.kernels.frames import bounds_by_value
 from runtime.operators.over.sorted_rows import SortedRows
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream.expressions import SortKey
 from sqlstream.specs.over import Frame
 

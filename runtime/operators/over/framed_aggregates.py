@@ -13,7 +13,7 @@ from runtime.kernels.frames import framed_least, framed_moments, framed_sums, ru
 from runtime.operators.order.ordering import float_keys
 from runtime.operators.over.neighbours import taken
 from runtime.operators.over.sorted_rows import SortedRows
-from runtime.state.arrays import Array, first_slots
+from runtime.state.storage.arrays import Array, first_slots
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
 from sqlstream.specs.over import OverCall

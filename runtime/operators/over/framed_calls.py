@@ -15,7 +15,7 @@ from runtime.operators.over.framed_aggregates import FRAMED, Framed, framed_aggr
 from runtime.operators.over.neighbours import lag_or_lead, value_at
 from runtime.operators.over.ranking import ranking
 from runtime.operators.over.sorted_rows import SortedRows
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
 from sqlstream.schema import Schema

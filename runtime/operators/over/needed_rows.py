@@ -7,7 +7,7 @@ import numpy as np
 from runtime.aggregates.numbers import present_rows
 from runtime.operators.over.framed_calls import filtered, first_of_equals
 from runtime.operators.over.sorted_rows import SortedRows
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream.specs.over import NEIGHBOURS, OverCall
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from runtime.aggregates.numbers import present_rows
 from runtime.kernels.buffers import to_array
 from runtime.operators.over.sorted_rows import SortedRows
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream.specs.over import OverCall
 
 

@@ -10,8 +10,8 @@ from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.order.ordering import sort_indices
 from runtime.operators.over.framed_calls import FramedCalls
 from runtime.operators.over.sorted_rows import SortedRows
-from runtime.state.keyed_multiset import KeyedMultiset
-from runtime.state.row_log import RowLog, concat_batches
+from runtime.state.logs.row_log import RowLog, concat_batches
+from runtime.state.tables.keyed_multiset import KeyedMultiset
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX
 from sqlstream.specs.over import OverSpec

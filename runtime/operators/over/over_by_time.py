@@ -19,9 +19,9 @@ from runtime.operators.over.reached_rows import ReachedRows
 from runtime.operators.over.sorted_rows import SortedRows
 from runtime.operators.window.closing import closed_ms, drop_late
 from runtime.operators.window.windowing import times_ms
-from runtime.state.arrays import Array
-from runtime.state.keyed_table import KeyedTable
-from runtime.state.row_log import RowLog, concat_batches
+from runtime.state.logs.row_log import RowLog, concat_batches
+from runtime.state.storage.arrays import Array
+from runtime.state.tables.keyed_table import KeyedTable
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.schema import Schema

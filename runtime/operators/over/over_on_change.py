@@ -17,8 +17,8 @@ from runtime.operators.over.earlier_rows import EarlierRows
 from runtime.operators.over.framed_calls import FramedCalls, Prior
 from runtime.operators.over.reach import Reach
 from runtime.operators.over.sorted_rows import SortedRows
-from runtime.state.arrays import Array
-from runtime.state.ordered_multiset import OrderedMultiset
+from runtime.state.storage.arrays import Array
+from runtime.state.tables.ordered_multiset import OrderedMultiset
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema
 from sqlstream.changelog import RowKind
 from sqlstream.specs.over import OverSpec

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from runtime.operators.over.sorted_rows import SortedRows
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream.specs.over import OverCall
 
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from runtime.kernels.buffers import to_array, view_values
 from runtime.operators.operator import OperatorContext
-from runtime.state.arrays import Array
 from runtime.state.broadcast import Broadcast
-from runtime.state.keyed_rows import KeyedRows
+from runtime.state.storage.arrays import Array
+from runtime.state.tables.keyed_rows import KeyedRows
 from sqlstream.specs.over import OverSpec
 
 

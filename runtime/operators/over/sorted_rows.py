@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.group import group
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream.expressions import SortKey
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from runtime.aggregates.user_aggregate import UserAggregate
 from runtime.operators.over.sorted_rows import SortedRows
 from runtime.python.values import arrow_values
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream.expressions import AggregateCall
 from sqlstream.specs.over import OverCall
 from sqlstream.types import LogicalType

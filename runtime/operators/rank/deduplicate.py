@@ -12,10 +12,10 @@ from runtime.operators.batch_groups import batch_groups
 from runtime.operators.deferred_rows import DeferredRows
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.window.windowing import times_ms
-from runtime.state.arrays import Array
 from runtime.state.broadcast import Broadcast
-from runtime.state.keyed_table import KeyedTable
-from runtime.state.slot_columns import NumberColumn, RowColumn
+from runtime.state.storage.arrays import Array
+from runtime.state.storage.slot_columns import NumberColumn, RowColumn
+from runtime.state.tables.keyed_table import KeyedTable
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.specs.rank import DeduplicateSpec, Keep, RankPhase

@@ -13,9 +13,9 @@ from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.rank.rank_changes import RankChanges
 from runtime.operators.rank.retractable_rank import RetractableRank
 from runtime.operators.rank.top_lists import TopLists, key_width
-from runtime.state.arrays import Array, grown
-from runtime.state.id_lists import NO_ROW, IdLists
-from runtime.state.row_lists import RowLists
+from runtime.state.storage.arrays import Array, grown
+from runtime.state.storage.id_lists import NO_ROW, IdLists
+from runtime.state.tables.row_lists import RowLists
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.specs.rank import RankPhase, RankSpec
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 from runtime.kernels.buffers import to_array
 from runtime.kernels.rank import missing_in_row, rank_changes_into
 from runtime.operators.operator import OperatorContext, Output
-from runtime.state.arrays import Array
-from runtime.state.id_lists import NO_ROW
+from runtime.state.storage.arrays import Array
+from runtime.state.storage.id_lists import NO_ROW
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.specs.rank import RankSpec

@@ -10,10 +10,10 @@ from runtime.kernels.rank import rank_within
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.order.ordering import sort_indices
 from runtime.operators.rank.rank_changes import RankChanges
-from runtime.state.arrays import Array
-from runtime.state.id_lists import NO_ROW
-from runtime.state.ordered_multiset import OrderedMultiset
-from runtime.state.row_multiset import Arrival
+from runtime.state.storage.arrays import Array
+from runtime.state.storage.id_lists import NO_ROW
+from runtime.state.tables.ordered_multiset import OrderedMultiset
+from runtime.state.tables.row_multiset import Arrival
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema
 from sqlstream.errors import UserError
 from sqlstream.specs.rank import RankSpec, Ties

@@ -9,10 +9,10 @@ from runtime.kernels.rank import rank_within
 from runtime.operators.deferred_rows import DeferredRows
 from runtime.operators.operator import OperatorContext
 from runtime.operators.order.ordering import are_numbers, sort_indices, sort_keys
-from runtime.state.arrays import Array
-from runtime.state.columns import RowStore
-from runtime.state.id_lists import NO_ROW, IdLists
-from runtime.state.row_lists import RowLists
+from runtime.state.storage.arrays import Array
+from runtime.state.storage.columns import RowStore
+from runtime.state.storage.id_lists import NO_ROW, IdLists
+from runtime.state.tables.row_lists import RowLists
 from sqlstream.specs.rank import RankSpec
 
 

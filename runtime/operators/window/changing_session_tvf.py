@@ -12,8 +12,8 @@ from runtime.operators.operator import OperatorContext, Output
 from runtime.operators.window.closing import LATE, ClosingOperator
 from runtime.operators.window.session_aggregate import Sessions, find_sessions
 from runtime.operators.window.windowing import times_ms, window_batch
-from runtime.state.arrays import Array
-from runtime.state.keyed_multiset import KeyedMultiset
+from runtime.state.storage.arrays import Array
+from runtime.state.tables.keyed_multiset import KeyedMultiset
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.specs.aggregate import WindowAggregateSpec

@@ -10,8 +10,8 @@ import pyarrow as pa
 from runtime.kernels.buffers import to_array
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.window.window_clock import WindowClock
-from runtime.state.arrays import Array
 from runtime.state.broadcast import Broadcast
+from runtime.state.storage.arrays import Array
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.specs.aggregate import WindowAggregateSpec
 

@@ -6,7 +6,7 @@ import bisect
 
 import numpy as np
 
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream.elements import WATERMARK_MAX
 from sqlstream.specs.aggregate import EmitSpec
 

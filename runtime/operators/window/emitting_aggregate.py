@@ -23,9 +23,9 @@ from runtime.operators.window.windowing import (
     window_batch,
     windows_of_slices,
 )
-from runtime.state.arrays import Array
-from runtime.state.keyed_table import KeyedTable
-from runtime.state.slot_columns import NumberColumn, RowColumn
+from runtime.state.storage.arrays import Array
+from runtime.state.storage.slot_columns import NumberColumn, RowColumn
+from runtime.state.tables.keyed_table import KeyedTable
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX
 from sqlstream.specs.aggregate import AggregatePhase, EmitSpec, WindowAggregateSpec

@@ -12,8 +12,8 @@ from runtime.operators.aggregate.result_changes import result_changes
 from runtime.operators.operator import OperatorContext, Output
 from runtime.operators.window.session_aggregate import SessionAggregate, Sessions
 from runtime.operators.window.windowing import window_batch
-from runtime.state.arrays import Array
-from runtime.state.slice_log import SliceColumns, SliceLog, concat
+from runtime.state.logs.slice_log import SliceColumns, SliceLog, concat
+from runtime.state.storage.arrays import Array
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX
 from sqlstream.specs.aggregate import EmitSpec, WindowAggregateSpec

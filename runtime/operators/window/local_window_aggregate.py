@@ -10,7 +10,7 @@ from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.window.row_slicer import RowSlicer
 from runtime.operators.window.window_clock import WindowClock
 from runtime.operators.window.windowing import greatest_end
-from runtime.state.slice_log import SliceColumns, SliceLog
+from runtime.state.logs.slice_log import SliceColumns, SliceLog
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.specs.aggregate import WindowAggregateSpec

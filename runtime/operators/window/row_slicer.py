@@ -13,7 +13,7 @@ from runtime.operators.operator import OperatorContext
 from runtime.operators.window.closing import LATE
 from runtime.operators.window.window_clock import WindowClock
 from runtime.operators.window.windowing import last_window_ends, slice_end, slice_ends, times_ms
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.specs.aggregate import SLICE_END_COLUMN, WINDOW_START_COLUMN, WindowAggregateSpec
 from sqlstream.specs.window import WindowKind

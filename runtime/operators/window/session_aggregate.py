@@ -16,8 +16,8 @@ from runtime.kernels.windows import follow_sessions_into, merge_sessions_into
 from runtime.operators.operator import OperatorContext, Output
 from runtime.operators.window.closing import LATE, ClosingOperator
 from runtime.operators.window.windowing import times_ms, window_batch
-from runtime.state.arrays import Array, first_slots
-from runtime.state.slice_log import SliceChunk, SliceColumns, SliceLog, concat
+from runtime.state.logs.slice_log import SliceChunk, SliceColumns, SliceLog, concat
+from runtime.state.storage.arrays import Array, first_slots
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX
 from sqlstream.schema import Schema

@@ -30,8 +30,8 @@ from runtime.operators.window.windowing import (
     window_batch,
     window_starts,
 )
-from runtime.state.arrays import Array, first_slots
-from runtime.state.slice_log import SliceChunk, SliceColumns, SliceLog, concat
+from runtime.state.logs.slice_log import SliceChunk, SliceColumns, SliceLog, concat
+from runtime.state.storage.arrays import Array, first_slots
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.specs.aggregate import AggregatePhase, WindowAggregateSpec

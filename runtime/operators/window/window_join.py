@@ -17,8 +17,8 @@ from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.window.closing import closed_ms, drop_late
 from runtime.operators.window.window_clock import WindowClock
 from runtime.operators.window.windowing import times_ms
-from runtime.state.arrays import Array
-from runtime.state.row_log import Chunk, concat_batches
+from runtime.state.logs.row_log import Chunk, concat_batches
+from runtime.state.storage.arrays import Array
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX
 from sqlstream.specs.join import JoinKind, WindowJoinSpec

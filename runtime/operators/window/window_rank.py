@@ -13,8 +13,8 @@ from runtime.operators.order.ordering import sort_indices
 from runtime.operators.window.closing import closed_ms, drop_late
 from runtime.operators.window.window_clock import WindowClock
 from runtime.operators.window.windowing import times_ms
-from runtime.state.arrays import Array
-from runtime.state.slice_log import SliceColumns, SliceLog, concat
+from runtime.state.logs.slice_log import SliceColumns, SliceLog, concat
+from runtime.state.storage.arrays import Array
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX
 from sqlstream.specs.rank import WindowRankSpec

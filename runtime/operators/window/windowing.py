@@ -12,7 +12,7 @@ from runtime.evaluate.time_range import require_range
 from runtime.kernels.buffers import to_array, view_values
 from runtime.kernels.windows import slice_ends_into
 from runtime.operators.window.window_clock import WindowClock
-from runtime.state.arrays import Array
+from runtime.state.storage.arrays import Array
 from sqlstream.specs.window import WindowKind, WindowSpec
 
 Times = TypeVar("Times", int, Array)

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from runtime.checkpoint.state_reader import SegmentReader
 from runtime.net.channels import StreamItem
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.snapshots.snapshot import OperatorSnapshot
 from sqlstream.messages.checkpoint import InFlightItems, SavedOperator
 
 IN_FLIGHT = -1

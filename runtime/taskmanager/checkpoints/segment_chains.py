@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.snapshots.snapshot import OperatorSnapshot
 from sqlstream.errors import InternalError
 from sqlstream.messages.checkpoint import SavedOperator, StateSegment, TableState, checkpoint_of_path
 

@@ -18,7 +18,7 @@ from client.main import main
 from runtime.checkpoint.checkpoint_directory import CheckpointDirectory
 from runtime.checkpoint.state_writer import StateWriter, state_name
 from runtime.host.private_files import PrivateFiles
-from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
+from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.elements import Watermark
 from sqlstream.messages.checkpoint import InFlightItems, SubtaskState
 

@@ -18,7 +18,7 @@ from runtime.checkpoint.checkpoint_directory import CheckpointDirectory, load_ch
 from runtime.checkpoint.state_reader import StateReader
 from runtime.checkpoint.state_writer import StateWriter, state_name
 from runtime.host.private_files import PrivateFiles
-from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
+from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.errors import ExternalError, FailureReason, UserError
 from sqlstream.messages.checkpoint import SavedOperator, SubtaskState, TaskRestore
 from sqlstream.messages.checkpoint_statistics import CheckpointKind

@@ -20,7 +20,7 @@ from runtime.checkpoint.state_reader import StateReader
 from runtime.checkpoint.state_writer import StateWriter
 from runtime.host import process_directory
 from runtime.host.private_files import PrivateFiles
-from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
+from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.errors import ExternalError, InternalError
 from sqlstream.messages.checkpoint import SubtaskState, TaskRestore
 from sqlstream.spi.files import FileStatus

@@ -18,7 +18,7 @@ import pytest
 from runtime.checkpoint.state_reader import StateReader
 from runtime.checkpoint.state_writer import PIECE_BYTES_MAX, StateWriter, pieces_of
 from runtime.host.private_files import PrivateFiles
-from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot, SnapshotAborted
+from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot, SnapshotAborted
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason
 from sqlstream.messages.checkpoint import SubtaskState, TaskRestore, checkpoint_of_path
 

@@ -13,7 +13,7 @@ from expression_harness import call, col, evaluate
 
 from runtime.aggregates import make_accumulator
 from runtime.evaluate.bitmap_columns import Bitmaps, cardinalities
-from runtime.state.arrays import first_slots
+from runtime.state.storage.arrays import first_slots
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.expressions import AggregateCall

@@ -17,8 +17,8 @@ from runtime.kernels.growing import GrowingArray
 from runtime.kernels.index import KeyIndex
 from runtime.memory.array_memory import in_force
 from runtime.memory.mapped_memory import REGION_BYTES, MappedMemory
-from runtime.state.arrays import grown
-from runtime.state.segments import Segments
+from runtime.state.storage.arrays import grown
+from runtime.state.storage.segments import Segments
 from sqlstream.errors import ExternalError
 
 

@@ -18,7 +18,7 @@ from runtime.aggregates import Accumulator, make_accumulator
 from runtime.aggregates.accumulator import NO_WEIGHTS
 from runtime.aggregates.accumulator_set import AccumulatorSet
 from runtime.aggregates.value_counts import ValueCounts
-from runtime.state.arrays import first_slots
+from runtime.state.storage.arrays import first_slots
 from sqlstream import types as sql
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions import AGGREGATE_FUNCTIONS

@@ -12,7 +12,7 @@ import pytest
 
 from runtime.aggregates import Accumulator, make_accumulator
 from runtime.aggregates.accumulator import NO_WEIGHTS
-from runtime.state.arrays import first_slots
+from runtime.state.storage.arrays import first_slots
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall

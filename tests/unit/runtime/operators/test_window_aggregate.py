@@ -25,7 +25,7 @@ from operator_harness import (
 
 from runtime.operators import make_operator
 from runtime.operators.window import window_aggregate
-from runtime.state import slice_log
+from runtime.state.logs import slice_log
 from sqlstream import types as sql
 from sqlstream.elements import WATERMARK_MAX, Watermark, WatermarkStatus
 from sqlstream.expressions import AggregateCall

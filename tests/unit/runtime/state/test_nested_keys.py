@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from runtime.evaluate.nested_keys import encoded
-from runtime.state.row_multiset import RowMultiset
+from runtime.state.tables.row_multiset import RowMultiset
 from sqlstream.changelog import ROW_KIND_COLUMN
 
 VALUES: list[tuple[pa.DataType, list[Any]]] = [

@@ -12,7 +12,7 @@ from operator_harness import ManualClock, operator_context, restore
 from runtime.operators.operator import Operator
 from runtime.state.broadcast import Broadcast
 from runtime.state.operator_state import EXPIRED, OperatorState, SavedWhole, StateScope
-from runtime.state.snapshot import KEY_GROUP_COLUMN, SavedTables
+from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, SavedTables
 from runtime.taskmanager.timers import ProcessingTimers
 from sqlstream.errors import InternalError
 from sqlstream.schema import Schema

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.state.snapshot import OperatorSnapshot
+from runtime.state.snapshots.snapshot import OperatorSnapshot
 from runtime.taskmanager.checkpoints.segment_chains import SegmentChains, behind
 from sqlstream.errors import InternalError
 from sqlstream.messages.checkpoint import SavedOperator, StateSegment, TableState

@@ -15,7 +15,7 @@ import pytest
 from runtime.checkpoint.state_reader import SegmentReader, StateReader
 from runtime.checkpoint.state_writer import StateWriter
 from runtime.host.private_files import PrivateFiles
-from runtime.state.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot, SnapshotAborted
+from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot, SnapshotAborted
 from runtime.taskmanager.checkpoints.checkpoint_reports import (
     CheckpointRefused,
     CheckpointReport,

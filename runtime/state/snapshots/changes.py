@@ -1,0 +1,170 @@
+"""Which entries of a table have changed since which snapshot, so that one copies only these, in pieces, while they change on."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from runtime.kernels.changes import mark, mark_uncollected
+from runtime.kernels.growing import GrowingArray
+from runtime.memory.array_memory import memory_in_force
+from runtime.state.snapshots.collection import ChangeSource, Collection, GoneEntries
+from runtime.state.snapshots.snapshot_chain import SnapshotChain
+from runtime.state.storage.arrays import Array
+
+_EPOCH_MAX = 255
+_GONE_SPARE = 1 << 16
+"""With more forgotten entries than rows in the last whole copy, and this many more, the next snapshot is whole, and they are no
+longer kept, however long that snapshot is in coming."""
+
+
+TableLock = AbstractContextManager[Any]
+"""What keeps the thread that collects from seeing a table in the middle of a change: an RLock."""
+
+
+class Changes:
+    """The changed slots of one table, and the copy of it that is being collected.
+
+    A slot is the number of an entry of `source`. The table calls, on the operator's thread and holding `lock`: `created` after
+    entries were made, `writing` before entries are changed, `forgetting` before they are forgotten. The first snapshot begins
+    the counting; before it all three do nothing.
+    An interval between two snapshots is an epoch, and each slot has a byte with the epoch of its last change. `begin` begins the
+    next epoch and copies nothing. A collection then reads piece after piece, holding `lock`; an entry that changes before its
+    piece is read is copied by the operator's thread first. So a piece never sees a half-written entry.
+    An increment follows a completed snapshot (`SnapshotChain`), whose mark is its epoch.
+    State: the bytes; the chain; slot and key group of each entry forgotten since its first link; the collections that are alive.
+    """
+
+    def __init__(self, source: ChangeSource, lock: TableLock | None = None) -> None:
+        self.lock: TableLock = threading.RLock() if lock is None else lock
+        # The table holds its changes: a reference back would keep both until the garbage collector comes.
+        self._source_of = weakref.ref(source)
+        self._memory = memory_in_force()
+        self._epochs: GrowingArray | None = None
+        self._epoch = 0
+        self._collection: Collection | None = None
+        self._unread: weakref.WeakSet[Collection] = weakref.WeakSet()
+        self._chain: SnapshotChain[int] = SnapshotChain()
+        self._gone: list[GoneEntries] = []
+        self._gone_count = 0
+
+    @property
+    def _source(self) -> ChangeSource:
+        source = self._source_of()
+        assert source is not None
+        return source
+
+    @property
+    def is_counting(self) -> bool:
+        """Whether a snapshot has begun: before it nothing is counted."""
+        return self._epochs is not None
+
+    # -- what the table calls ------------------------------------------------------------------------
+
+    def created(self, slots: Array) -> None:
+        """These slots hold entries from here on."""
+        if self._epochs is not None and len(slots):
+            self._epochs.reserve(self._source.slot_count)
+            mark(self._epochs.values, slots, self._epoch)
+
+    def writing(self, slots: Array) -> None:
+        """The entries of these slots are about to change."""
+        if self._epochs is None or len(slots) == 0:
+            return
+        collection = self._collection
+        if collection is None:
+            mark(self._epochs.values, slots, self._epoch)
+            return
+        found = np.empty(len(slots), dtype=np.int64)
+        count = mark_uncollected(
+            self._epochs.values, slots, self._epoch, collection.after, collection.next, collection.end, found
+        )
+        if count:
+            collection.keep(found[:count])
+
+    def forgetting(self, slots: Array) -> None:
+        """The entries of these distinct slots are about to be forgotten."""
+        if self._epochs is None or len(slots) == 0:
+            return
+        self.writing(slots)
+        if self._chain.links or self._chain.pending:
+            groups = self._source.key_groups(slots)
+            self._gone.append(GoneEntries(self._epoch, slots.astype(np.int32), groups))
+            self._gone_count += len(slots)
+            self._forget_chain_if_long()
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, in bytes, that of copies which no snapshot has read yet too."""
+        gone = sum(g.slots.nbytes + g.key_groups.nbytes for g in self._gone)
+        unread = sum(collection.held_bytes for collection in self._unread)
+        return gone + unread + (0 if self._epochs is None else self._epochs.nbytes)
+
+    # -- snapshots -----------------------------------------------------------------------------------
+
+    def begin(self, checkpoint_id: int, *, is_full: bool) -> Collection:
+        """What the table holds at this moment, to be collected. `is_full`: whole, whatever was saved before."""
+        with self.lock:
+            if self._collection is not None:
+                # Two copies at once would need two bytes per slot.
+                self._collection.finish()
+            self._forget_chain_if_due()
+            if self._epochs is None:
+                self._epochs = GrowingArray(np.uint8, memory=self._memory)
+            self._epochs.reserve(self._source.slot_count)
+            link = self._chain.begin(checkpoint_id, self._epoch, self._source.row_count, is_full=is_full)
+            base = link.before[-1] if link.before else None
+            collection = Collection(
+                self, self._source, self._epochs, checkpoint_id, self._epoch,
+                base_until=base.mark if base else None,
+                base_id=base.checkpoint_id if base else None,
+                gone=[g for g in self._gone if base and base.mark < g.epoch],
+            )  # fmt: skip
+            link.collected = collection
+            self._epoch += 1
+            self._collection = collection
+            self._unread.add(collection)
+            return collection
+
+    def _forget_chain_if_due(self) -> None:
+        if self._epoch == _EPOCH_MAX:
+            self._epochs, self._epoch = None, 0
+            self._forget_chain()
+        else:
+            self._forget_chain_if_long()
+
+    def _forget_chain_if_long(self) -> None:
+        links = self._chain.links
+        if links and self._gone_count > links[0].rows + _GONE_SPARE:
+            self._forget_chain()
+
+    def _forget_chain(self) -> None:
+        self._chain.forget()
+        self._keep_gone([])
+
+    def _keep_gone(self, gone: list[GoneEntries]) -> None:
+        self._gone, self._gone_count = gone, sum(len(g.slots) for g in gone)
+
+    def ended(self, collection: Collection) -> None:
+        """Called by a collection that has read its last piece, or is given up."""
+        if self._collection is collection:
+            self._collection = None
+
+    def completed(self, checkpoint_id: int) -> None:
+        """Increments may follow this snapshot, and none that is older."""
+        with self.lock:
+            self._chain.completed(checkpoint_id)
+            if self._chain.links:
+                first = self._chain.links[0].mark
+                self._keep_gone([gone for gone in self._gone if gone.epoch > first])
+
+    def aborted(self, checkpoint_id: int) -> None:
+        """No increment will follow this snapshot, and nobody needs what it collects."""
+        with self.lock:
+            self._chain.aborted(checkpoint_id)
+            if not self._chain.links and not self._chain.pending:
+                self._keep_gone([])

@@ -1,0 +1,174 @@
+"""The rows that a changelog leaves, by key: the state of a Top-N over rows that may be retracted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.kernels.buffers import to_array, view_values
+from runtime.kernels.chains import Chains
+from runtime.kernels.index import KeyIndex
+from runtime.state.operator_state import StateScope
+from runtime.state.snapshots.current_rows import FIXED_COLUMNS
+from runtime.state.snapshots.key_group_column import slot_key_groups
+from runtime.state.snapshots.saved_changes import SavedByChanges
+from runtime.state.snapshots.snapshot import SavedTables
+from runtime.state.state_ttl import TOUCHED_COLUMN, StateTtl
+from runtime.state.storage.arrays import Array
+from runtime.state.storage.id_lists import IdLists
+from runtime.state.tables.row_multiset import Arrival, RowMultiset
+
+
+class KeyedMultiset(SavedByChanges):
+    """Distinct rows with counts under their keys, and per key a list of ids that the operator derives from its rows.
+
+    `keys` are columns of the rows; without any all rows have one key, with slot 0. `rows` are numbered by row slots, keys by key
+    slots; `lists` has at most `list_length` ids per key slot. The lists are not saved: the operator makes them again from the
+    rows.
+    State: all rows with a count, by key, and the lists. A row is forgotten when its count is zero, a key with its last row or
+    `ttl_ms` (0: never) after it was last written.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        schema: pa.Schema,
+        keys: tuple[int, ...],
+        scope: StateScope,
+        *,
+        list_length: int,
+        ttl_ms: int = 0,
+        arrival: Arrival = Arrival.OF_ENTRY,
+    ) -> None:
+        self.name = name
+        self.rows = RowMultiset(schema, source=self, arrival=arrival)
+        self.lists = IdLists(list_length, 0)
+        self._keys = keys
+        self._scope = scope
+        self._index = KeyIndex([schema.field(k).type for k in keys]) if keys else None
+        self._chains = Chains()
+        self._has_ttl = ttl_ms > 0
+        self._ttl = StateTtl(ttl_ms, scope.now_ms)
+        self._changes = self.rows.changes
+        super().__init__({name: self._changes})
+
+    # -- what operators call -------------------------------------------------------------------------
+
+    def apply(self, batch: pa.RecordBatch) -> tuple[Array, Array]:
+        """Add and retract the batch's rows; returns the key slot and the row slot of each. Rows of count zero remain until
+        `sweep`."""
+        with self._changes.lock:
+            keys = self._key_slots([batch.column(k) for k in self._keys], batch.num_rows)
+            row_slots, new_rows = self.rows.apply(batch)
+            self._chains.append(keys[new_rows], row_slots[new_rows])
+            return keys, row_slots
+
+    def writing(self, keys: Array) -> None:
+        """Call this once per batch for the distinct key slots that it changes."""
+        with self._changes.lock:
+            self._ttl.touch(keys)
+
+    def match(self, keys: Array) -> tuple[Array, Array]:
+        """(positions int64[m], row slots int64[m]): all rows of these keys, by position in `keys`, then by age."""
+        return self._chains.match(keys)
+
+    def keys_of(self, row_slots: Array) -> Array:
+        """int64[n]: the key slot of each row."""
+        return self._chains.slots_of(row_slots)
+
+    def sweep(self, row_slots: Array) -> None:
+        """Forget the rows among these whose count is zero, and the keys that have no row left."""
+        with self._changes.lock:
+            self._removed(self.rows.sweep(row_slots))
+
+    def forget(self, row_slots: Array) -> None:
+        """Forget these distinct rows, whatever their counts, and the keys that have no row left."""
+        with self._changes.lock:
+            self.rows.delete(row_slots)
+            self._removed(row_slots)
+
+    def _removed(self, row_slots: Array) -> None:
+        keys = np.unique(self._chains.slots_of(row_slots))
+        emptied = self._chains.remove(row_slots)
+        if self._has_ttl:
+            # The last touch of a key is saved with its rows, and the rows that it came with are gone.
+            self._changes.writing(self._chains.first_rows(np.setdiff1d(keys, emptied)))
+        self._ttl.forget(emptied)
+        self._delete(emptied)
+
+    def key_slots(self) -> Array:
+        """The slots of all keys."""
+        if self._index is not None:
+            return self._index.slots()
+        return np.arange(1 if len(self._chains) else 0)
+
+    def _key_slots(self, columns: list[pa.Array], rows: int) -> Array:
+        if self._index is None:
+            keys = np.zeros(rows, dtype=np.int64)
+        else:
+            keys, _ = self._index.get_or_insert(columns)
+        self.lists.resize(int(keys.max(initial=0)) + 1)
+        return keys
+
+    def _delete(self, keys: Array) -> None:
+        self.lists.clear(keys)
+        if self._index is not None:
+            self._index.delete(keys)
+
+    # -- what the runtime calls ----------------------------------------------------------------------
+
+    def load(self, saved: SavedTables) -> None:
+        loaded = [self._load_part(batch) for batch in saved.batches(self.name)]
+        if loaded:
+            keys, row_slots = (np.concatenate(arrays) for arrays in zip(*loaded, strict=True))
+            by_age = np.argsort(self.rows.sequence[row_slots], kind="stable")
+            self._chains.append(keys[by_age], row_slots[by_age])
+
+    def _load_part(self, part: pa.RecordBatch) -> tuple[Array, Array]:
+        first = FIXED_COLUMNS
+        batch, row_slots = self.rows.load_part(part.columns[first + 1 :])
+        keys = self._key_slots([batch.column(k) for k in self._keys], batch.num_rows)
+        self._ttl.load(keys, view_values(part.column(first), np.int64))
+        return keys, row_slots
+
+    def nbytes(self) -> int:
+        index = 0 if self._index is None else int(self._index.nbytes)
+        return (
+            index + self.rows.nbytes() + self._ttl.nbytes() + self.lists.nbytes() + int(self._chains.nbytes)
+        )
+
+    @property
+    def next_sweep_ms(self) -> int | None:
+        return self._ttl.next_sweep_ms
+
+    def expire(self) -> int:
+        with self._changes.lock:
+            keys = self._ttl.take_expired(lambda keys: self.rows.delete(self._chains.match(keys)[1]))
+            _, row_slots = self._chains.match(keys)
+            self._chains.remove(row_slots)
+            self._delete(keys)
+            return len(keys)
+
+    # -- what its changes read, by row slot: implements `ChangeSource` ---------------------------------
+
+    @property
+    def slot_count(self) -> int:
+        return self.rows.slot_count
+
+    @property
+    def row_count(self) -> int:
+        return self.rows.row_count
+
+    def is_live(self, slots: Array) -> Array:
+        return self.rows.is_live(slots)
+
+    def key_groups(self, slots: Array) -> Array:
+        return slot_key_groups(self._index, self._chains.slots_of(slots), self._scope.max_parallelism)
+
+    @property
+    def saved_names(self) -> list[str]:
+        return [TOUCHED_COLUMN, *self.rows.saved_names]
+
+    def saved(self, slots: Array) -> tuple[Array, list[pa.Array]]:
+        touched_ms = self._ttl.touched_ms(self._chains.slots_of(slots))
+        return slots, [to_array(pa.int64(), touched_ms), *self.rows.saved(slots)[1]]
