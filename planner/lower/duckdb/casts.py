@@ -236,9 +236,8 @@ def _written(value: exp.Expr, source: LogicalType, time_zone: str, is_try: bool)
     if source.root is TypeRoot.DOUBLE:
         return bound(value, _written_double)
     if source.root is TypeRoot.FLOAT:
-        raise refuse(
-            "text of FLOAT", hint="CAST it to DOUBLE first"
-        )  # DuckDB writes more digits than it takes.
+        # DuckDB writes more digits than it takes.
+        raise refuse("text of FLOAT", hint="CAST it to DOUBLE first")
     if source.root in sql.BINARY_ROOTS:
         return tree.call("try", tree.call("decode", value)) if is_try else tree.call("decode", value)
     if sql.is_timestamp(source):
