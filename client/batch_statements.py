@@ -61,10 +61,14 @@ def compile_in_mode(
     engine nor a stream can."""
     from client.session import literal_rows
 
-    def as_stream(reason: str) -> CompiledPlan:
-        return dataclasses.replace(compile_statements(sinks, context, job_id), reason=reason)
-
     is_automatic = options.get(context.config, "execution.runtime-mode") == "AUTOMATIC"
+    # The final rows of a batch are those of all its input, so that no state expires.
+    kept = context.config if is_automatic else {**context.config, "table.exec.state.ttl": "0 ms"}
+    streaming = dataclasses.replace(context, config=kept)
+
+    def as_stream(reason: str) -> CompiledPlan:
+        return dataclasses.replace(compile_statements(sinks, streaming, job_id), reason=reason)
+
     endless = [scan.table.path.name for sink in sinks for scan in scans_of(sink) if not scan.is_bounded]
     if is_automatic and endless:
         return as_stream(f'table "{endless[0]}" never ends')

@@ -58,7 +58,9 @@ def similar_regex(pattern: str, escape: str | None = None) -> str:
     if escape is not None and len(escape) != 1:
         raise UserError("SS3103", f'the escape "{escape}" of SIMILAR TO is not one character')
     written: list[str] = []
-    within = re.split(r"(?i)(\[:[a-z]+:\])", pattern)
+    # A bracket behind the escape begins no name.
+    unescaped = f"(?<!{re.escape(escape)})" if escape is not None else ""
+    within = re.split(rf"(?i)({unescaped}\[:[a-z]+:\])", pattern)
     is_set = False
     characters = iter(c for i, part in enumerate(within) for c in ((part,) if i % 2 else part))
     for character in characters:

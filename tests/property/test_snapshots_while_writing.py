@@ -494,6 +494,24 @@ def test_forgotten_entries_take_bounded_memory_between_two_snapshots(monkeypatch
     assert saved.keyed["t"].num_rows == 20
 
 
+def test_an_aborted_snapshot_of_a_chain_that_was_forgotten_meanwhile_copies_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("runtime.state.snapshots.changes._GONE_SPARE", 0)
+    table = KeyedTable("t", KEY, [], StateScope(max_parallelism=MAX_PARALLELISM))
+    slots, _ = table.get_or_create([pa.array(["a"])])
+    table.begin(1, is_full=False).collect()
+    table.completed(1)
+    pending = table.begin(2, is_full=False)
+    for gone in ("b", "c"):
+        table.forget(table.get_or_create([pa.array([gone])])[0])
+    table.aborted(2)
+    with pytest.raises(SnapshotAborted):
+        pending.collect()
+    table.writing(slots)
+    assert table._changes._collection is None
+
+
 @pytest.mark.parametrize("kind", [Entries, RetractingJoinRows, Lists])
 def test_another_thread_collects_while_the_operator_writes(
     kind: type[Driver], monkeypatch: pytest.MonkeyPatch

@@ -166,5 +166,8 @@ class Changes:
         """No increment will follow this snapshot, and nobody needs what it collects."""
         with self.lock:
             self._chain.aborted(checkpoint_id)
+            # The chain may have been forgotten since it began.
+            for collection in [c for c in self._unread if c.checkpoint_id == checkpoint_id]:
+                collection.give_up()
             if not self._chain.links and not self._chain.pending:
                 self._keep_gone([])

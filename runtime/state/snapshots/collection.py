@@ -82,6 +82,7 @@ class Collection:
         base_id: int | None,
         gone: list[GoneEntries],
     ) -> None:
+        self.checkpoint_id = checkpoint_id
         self.base_id = base_id
         self.after = -1 if base_until is None else base_until
         self.next = 0

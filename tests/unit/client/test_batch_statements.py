@@ -26,6 +26,7 @@ from sqlstream.errors import JobError, Span, UserError
 from sqlstream.graph.job_graph import decode_job_graph, encode_job_graph
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.specs import BatchQuerySpec, SinkSpec, SourceSpec
+from sqlstream.specs.aggregate import GroupAggregateSpec
 
 TABLES = """
 CREATE TABLE bids (auction BIGINT, price BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND)
@@ -103,6 +104,20 @@ def test_what_no_engine_answers_exactly_streams_unless_an_engine_is_named_or_upd
     put(session, "execution.batch.engine", "duckdb")
     error = refusal(session, text)
     assert (error.code, error.span is not None) == ("SS3301", True)
+
+
+def test_a_batch_that_runs_as_a_stream_forgets_no_state(session: Session) -> None:
+    put(session, "table.exec.state.ttl", "1 ms")
+    text = "SELECT auction, LISTAGG(CAST(price AS STRING)) FROM bids GROUP BY auction"
+    assert state_ttl_ms(compiled(session, text)) == 0
+    put(session, "execution.runtime-mode", "AUTOMATIC")
+    assert state_ttl_ms(compiled(session, text)) == 1
+
+
+def state_ttl_ms(plan: CompiledPlan | CompiledBatch) -> int:
+    operators = (o.spec for vertex in plan.job_graph.vertices for o in vertex.operators)
+    (aggregate,) = (spec for spec in operators if isinstance(spec, GroupAggregateSpec))
+    return aggregate.state_ttl_ms
 
 
 def test_floats_are_written_alike_at_every_size(session: Session) -> None:

@@ -93,6 +93,7 @@ def value_of(expression: str, row: dict[str, Any] | None = None) -> Any:
         ),
         ("'a.c' SIMILAR TO 'a!.c' ESCAPE '!'", None),
         ("'a%c' SIMILAR TO 'a!%c' ESCAPE '!'", True),
+        ("'[:a:]' SIMILAR TO '![:a:]' ESCAPE '!'", True),
         ("'abc' SIMILAR TO 'a!%c' ESCAPE '!'", False),
         ("'a$' SIMILAR TO 'a$'", True),
         ("5 BETWEEN SYMMETRIC 7 AND 3", True),
