@@ -266,7 +266,8 @@ def column_definition(parser: QueryParser, body: TableBody) -> ColumnDef:
 
 def _column_constraints(parser: QueryParser, body: TableBody) -> bool:
     token = parser.token
-    if parser.accept("CONSTRAINT"):
+    is_named = parser.accept("CONSTRAINT")
+    if is_named:
         body.key_name = parser.name("a constraint name").name
     if parser.accept("PRIMARY"):
         parser.expect("KEY")
@@ -274,6 +275,8 @@ def _column_constraints(parser: QueryParser, body: TableBody) -> bool:
         return True
     if parser.at("UNIQUE"):
         raise _unique_refusal(parser)
+    if is_named:
+        raise parser.unexpected("PRIMARY KEY")
     if parser.at("DEFAULT"):
         token = parser.advance()
         raise parser.refusal(

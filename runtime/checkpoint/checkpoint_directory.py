@@ -23,7 +23,7 @@ _DRAFT = "._metadata"
 _CHECKPOINT = re.compile(r"chk-(\d{1,18})")
 _METADATA_BYTES_MAX = 1 << 28
 _NAMES_MAX = 1 << 20
-_NAMES_LOOKED_AT_MAX = 1000
+_NAMES_LOOKED_AT_MAX = 50
 """For a hint, which is no reason to ask a store for long."""
 
 
@@ -239,12 +239,10 @@ def _hint(files: Files, place: str) -> str:
         elif below := _checkpoints_in(files, place):
             near = max(below, key=lambda path: below[path])
     with contextlib.suppress(SqlStreamError):
-        beside = (
-            []
-            if near
-            else difflib.get_close_matches(place, _checkpoints_in(files, os.path.dirname(place)), 1)
-        )
-        near = beside[0] if beside else near
+        if not near:
+            by_name = {os.path.basename(p): p for p in _checkpoints_in(files, os.path.dirname(place))}
+            like = difflib.get_close_matches(os.path.basename(place), by_name, 1)
+            near = by_name[like[0]] if like else ""
     return f'write "{near}"' if near else "name the directory of a checkpoint (…/chk-12) or of a savepoint"
 
 

@@ -72,11 +72,15 @@ class ChainOutput:
     """Where one operator's rows go: the operators after it in the chain, and result partitions. Implements
     `Output`.
 
+    `has_time_at_end`: the only watermark is the last one, at the end of input.
     State: the last watermark and status sent, so that watermarks only rise and no status is sent twice.
     """
 
-    def __init__(self, counters: OperatorCounters, check_cancelled: Callable[[], None]) -> None:
+    def __init__(
+        self, counters: OperatorCounters, check_cancelled: Callable[[], None], *, has_time_at_end: bool
+    ) -> None:
         self._counters = counters
+        self._has_time_at_end = has_time_at_end
         self._check_cancelled = check_cancelled
         self._nodes: list[OperatorNode] = []
         self._partitions: list[ResultPartition] = []
@@ -129,7 +133,8 @@ class ChainOutput:
                 node.on_deferred(rows)
 
     def emit_watermark(self, timestamp_ms: int) -> None:
-        if timestamp_ms <= self._counters.watermark_ms:
+        is_held = self._has_time_at_end and timestamp_ms != WATERMARK_MAX
+        if is_held or timestamp_ms <= self._counters.watermark_ms:
             return
         self._counters.watermark_ms = timestamp_ms
         for node in self._nodes:
@@ -267,7 +272,7 @@ class OperatorChain:
     """All operators of a task, built head first: each is appended to the output of the operator that it reads.
 
     `head_output` belongs to a source; `head` to a task that reads the network. `check_cancelled` raises when the task
-    is to end.
+    is to end; `has_time_at_end` as of its outputs.
     State: that of the operators; `update_state_bytes` measures it and `close` releases it.
     """
 
@@ -276,8 +281,11 @@ class OperatorChain:
         position: ChainPosition,
         now_ms: Callable[[], int],
         check_cancelled: Callable[[], None] = lambda: None,
+        *,
+        has_time_at_end: bool = False,
     ) -> None:
         self.position = position
+        self._has_time_at_end = has_time_at_end
         self._check_cancelled = check_cancelled
         self.timers = ProcessingTimers(now_ms)
         self.nodes: list[OperatorNode] = []
@@ -294,9 +302,12 @@ class OperatorChain:
     def add_source(self, chained: ChainedOperator) -> tuple[ChainOutput, OperatorCounters]:
         """The output of a source head, which is no operator: the task polls its reader."""
         counters = self.counters[chained.id] = OperatorCounters()
-        output = self._outputs[chained.id] = ChainOutput(counters, self._check_cancelled)
+        output = self._outputs[chained.id] = self._output(counters)
         self._source_output = output
         return output, counters
+
+    def _output(self, counters: OperatorCounters) -> ChainOutput:
+        return ChainOutput(counters, self._check_cancelled, has_time_at_end=self._has_time_at_end)
 
     def add_table(self, chained: ChainedOperator) -> None:
         """The counters of a table that the head reads by itself."""
@@ -308,7 +319,7 @@ class OperatorChain:
         """Append an operator below the one it reads (`chained.input`), or as the head."""
         self.position.current = chained
         counters = self.counters[chained.id] = OperatorCounters()
-        output = self._outputs[chained.id] = ChainOutput(counters, self._check_cancelled)
+        output = self._outputs[chained.id] = self._output(counters)
         node = OperatorNode(chained, make(counters), output, counters, self.position)
         self.nodes.append(node)
         self.timers.add(node.operator, node.on_processing_time)

@@ -110,7 +110,14 @@ class OpenedTask:
     def __init__(self, descriptor: TaskDeploymentDescriptor, surroundings: TaskSurroundings) -> None:
         is_timed = bool(config.get(descriptor.config, OPERATOR_CPU))
         self.position = TimedPosition() if is_timed else ChainPosition()
-        self.chain = OperatorChain(self.position, surroundings.now_ms, surroundings.cancellation.check)
+        # What runs in batch mode counts every row, whatever its time: none is late before the end.
+        is_batch = config.get(descriptor.config, "execution.runtime-mode") == "BATCH"
+        self.chain = OperatorChain(
+            self.position,
+            surroundings.now_ms,
+            surroundings.cancellation.check,
+            has_time_at_end=is_batch,
+        )
         self.partitions: list[ResultPartition] = []
         no_input = FinishedInput(InputGate((), (), surroundings.mailbox), lambda: None, self.partitions)
         self.checkpoints = TaskCheckpoints(

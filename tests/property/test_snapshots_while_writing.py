@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import random
+import threading
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -594,13 +595,18 @@ def test_another_thread_reads_no_array_that_grows(function: str, monkeypatch: py
     expected = content(table)
     snapshot = table.begin(1, is_full=True)
     collecting: list[Future[SavedTables]] = []
-    grow = GrowingArray._grow
+    grow, has_begun = GrowingArray._grow, threading.Event()
+
+    def collect() -> SavedTables:
+        has_begun.set()
+        return snapshot.collect()
 
     def grow_slowly(array: GrowingArray, capacity: int) -> None:
         if array is read_of(values.accumulators[0]):
             held, array.values = array.values, np.full_like(array.values, -1)
             if not collecting:
-                collecting.append(writing_thread.submit(snapshot.collect))
+                collecting.append(writing_thread.submit(collect))
+                assert has_begun.wait(60)
             wait(collecting, BLOCKED_S)
             array.values = held
         grow(array, capacity)

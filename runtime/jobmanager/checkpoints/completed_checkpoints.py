@@ -16,12 +16,12 @@ Positions = tuple[dict[str, Any], ...]
 class RestorableVertex:
     """What the attempts of one vertex go on from. `states` are those of all subtasks that the vertex had. The others are of its
     present subtasks: `positions` of their sources' readers (None for tasks that read the network), and `finished` says which had
-    finished. `is_same`: there were as many."""
+    finished. `is_own`: there were as many, and each goes on with what it has saved itself."""
 
     states: tuple[SubtaskState, ...]
     positions: tuple[Positions | None, ...]
     finished: tuple[bool, ...]
-    is_same: bool = True
+    is_own: bool = True
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class CompletedCheckpoint:
             self.directory,
             vertex.states,
             vertex.finished[subtask],
-            vertex.is_same,
+            vertex.is_own,
         )
 
     def positions_of(self, vertex_id: str, subtask: int) -> Positions | None:

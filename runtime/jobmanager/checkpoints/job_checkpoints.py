@@ -338,12 +338,14 @@ class JobCheckpoints:
     # --- abortion
 
     def expire(self, now_ms: int) -> ErrorInfo | None:
-        failure = None
-        for request in self.requests.overdue(now_ms - self.settings.timeout_ms):
-            self.requests.failed(request.trigger_id, self._not_begun(request.kind))
-        for pending in self.coordinator.expired(now_ms):
+        failure, overdue_ms = None, now_ms - self.settings.timeout_ms
+        expired = self.coordinator.expired(now_ms)
+        for pending in expired:
             error = expired_error(pending, self.settings.timeout_ms)
             failure = self.abort(pending, error, now_ms, pending.first_missing()) or failure
+        # A request that waited for one of those can begin now.
+        for request in () if expired else self.requests.overdue(overdue_ms):
+            self.requests.failed(request.trigger_id, self._not_begun(request.kind))
         return failure
 
     def _not_begun(self, kind: CheckpointKind) -> ErrorInfo:

@@ -93,13 +93,13 @@ def _restorable_vertex(
     if not manifest.has_in_flight:
         # The job may have other channels.
         states = tuple(replace(state, channels=()) for state in states)
-    is_same = all(v.parallelism == vertex.parallelism for v in olds)
-    if is_same:
+    is_own = all(v.parallelism == vertex.parallelism for v in olds)
+    if is_own:
         finished = tuple(all(v.finished[i] for v in olds) for i in range(vertex.parallelism))
     else:
         finished = (all(all(v.finished) for v in olds),) * vertex.parallelism
     head = next((v for v in olds if v.operators[0].id in taken), None)
-    return RestorableVertex(states, _positions(vertex, head), finished, is_same)
+    return RestorableVertex(states, _positions(vertex, head), finished, is_own)
 
 
 def _merged(

@@ -114,6 +114,28 @@ def test_a_batch_that_runs_as_a_stream_forgets_no_state(session: Session) -> Non
     assert state_ttl_ms(compiled(session, text)) == 1
 
 
+def test_a_batch_that_runs_as_a_stream_counts_rows_that_would_be_late(
+    session: Session, tmp_path: Path
+) -> None:
+    (tmp_path / "jumps.csv").write_text("2026-01-01 00:10:00\n2026-01-01 02:00:00\n2026-01-01 00:10:20\n")
+    session.execute(
+        parse_statement(
+            "CREATE TABLE jumps (ts TIMESTAMP(3), WATERMARK FOR ts AS ts) "
+            f"WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/jumps.csv', 'format' = 'csv')"
+        )
+    )
+    put(session, "execution.batch-rows", "1")
+    query = (
+        "SELECT COUNT(*), FIRST_VALUE(MINUTE(ts)) FROM TUMBLE(TABLE jumps, DESCRIPTOR(ts), INTERVAL '1' MINUTE) "
+        "GROUP BY window_start, window_end"
+    )
+    job = session.execute(parse_statement(query))
+    assert isinstance(job, Job)
+    assert job.schema is not None
+    rows = [tuple(row.values()) for b in final_rows(job.schema, job.results()) for row in b.to_pylist()]
+    assert sorted(rows) == [(1, 0), (2, 10)]
+
+
 def state_ttl_ms(plan: CompiledPlan | CompiledBatch) -> int:
     operators = (o.spec for vertex in plan.job_graph.vertices for o in vertex.operators)
     (aggregate,) = (spec for spec in operators if isinstance(spec, GroupAggregateSpec))

@@ -110,3 +110,13 @@ def test_drop_keeps_its_words(text: str, is_view: bool, is_temporary: bool, if_e
     assert isinstance(found, DropObject)
     assert (found.is_view, found.is_temporary, found.if_exists) == (is_view, is_temporary, if_exists)
     assert found.name.parts == ("t",)
+
+
+def test_a_name_of_a_constraint_needs_a_constraint() -> None:
+    text = "CREATE TABLE t (a INT CONSTRAINT c, PRIMARY KEY (a) NOT ENFORCED) WITH ('connector' = 'datagen')"
+    with pytest.raises(UserError) as raised:
+        parse_statement(text)
+    error = raised.value
+    assert error.code == "SS1001"
+    assert error.span is not None
+    assert text[error.span.start] == ","
