@@ -223,5 +223,5 @@ def _completed(graph: JobGraph, restored: CompletedCheckpoint) -> Completed:
         if is_source:
             first = msgspec.structs.replace(first, splits=tuple(positions))
         states[vertex.id], finished[vertex.id] = (first, *others), found.finished
-    is_same = {id: vertex.is_same for id, vertex in restored.vertices.items()}
-    return Completed(restored.checkpoint_id, restored.directory, states, finished, (), is_same=is_same)
+    is_own = {id: vertex.is_own for id, vertex in restored.vertices.items()}
+    return Completed(restored.checkpoint_id, restored.directory, states, finished, (), is_own=is_own)

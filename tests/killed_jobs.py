@@ -44,7 +44,8 @@ STEPS_MAX = 200_000
 @dataclasses.dataclass
 class Completed:
     """A completed checkpoint: the state of all subtasks by vertex, those that had finished, and what these have prepared.
-    `is_unaligned`: items may be in flight in it. `is_same` says of vertices of another job whether they have as many subtasks."""
+    `is_unaligned`: items may be in flight in it. `is_own` says of vertices of another job whether their subtasks go on
+    with what each has saved."""
 
     checkpoint_id: int
     directory: str
@@ -52,7 +53,7 @@ class Completed:
     finished: dict[str, tuple[bool, ...]]
     finished_committables: tuple[SinkCommittables, ...]
     is_unaligned: bool = False
-    is_same: Mapping[str, bool] = dataclasses.field(default_factory=dict)
+    is_own: Mapping[str, bool] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass
@@ -128,7 +129,7 @@ class KilledDeployment(Deployment):
             return {}
         id = task.vertex.id
         states, is_finished = completed.states[id], all(completed.finished[id])
-        is_own = completed.is_same.get(id, len(states) == task.vertex.parallelism)
+        is_own = completed.is_own.get(id, len(states) == task.vertex.parallelism)
         restore = TaskRestore(completed.checkpoint_id, completed.directory, states, is_finished, is_own)
         restore = share_of(restore, task.vertex, task.subtask)
         saved = [state.splits for state in states if state.splits is not None]
