@@ -39,14 +39,18 @@ def too_many_rows(count: str) -> UserError:
     """SS5102, to be raised."""
     return UserError(
         "SS5102",
-        f"a subquery that is used as a value has {count} rows",
+        _too_many_rows_text(count),
         hint="make it return one row, by an aggregate or LIMIT 1, or use IN (SELECT …)",
     )
 
 
 def raised_rows(count: str) -> str:
     """What SQL raises for `too_many_rows`."""
-    return f"SS5102: a subquery that is used as a value has {count} rows"
+    return f"SS5102: {_too_many_rows_text(count)}"
+
+
+def _too_many_rows_text(count: str) -> str:
+    return f"a subquery that is used as a value has {count} rows"
 
 
 def raised_cast(type_name: str) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from client.commands.state_checkpoint import (
     settings_of,
     write_rows,
 )
+from client.following.checkpoint_text import in_flight_text
 
 if TYPE_CHECKING:
     from runtime.checkpoint.checkpoint_directory import StoredCheckpoint
@@ -120,7 +121,7 @@ def _print(facts: dict[str, Any]) -> None:
     columns: tuple[str, ...] = _COLUMNS
     if facts["has_in_flight"]:
         rows = sum(vertex["rows_in_flight"] for vertex in facts["vertices"])
-        print(f"{'unaligned':<15}{rows:,} rows were under way, so it goes on with the same parallelism only")
+        print(f"{'unaligned':<15}{in_flight_text(rows)}")
         columns = (*_COLUMNS, "rows_in_flight")
     titles = tuple(name.replace("_", " ") for name in columns)
     print_table(titles, [tuple(vertex[name] for name in columns) for vertex in facts["vertices"]])

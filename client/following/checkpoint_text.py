@@ -52,7 +52,12 @@ def _longest_wait(record: CheckpointRecord) -> str:
 def _in_flight(record: CheckpointRecord) -> str:
     if not record.has_in_flight:
         return ""
-    return f"unaligned: {record.in_flight_rows:,} rows were under way, so it goes on with the same parallelism only"
+    return f"unaligned: {in_flight_text(record.in_flight_rows)}"
+
+
+def in_flight_text(rows: int) -> str:
+    """What an unaligned checkpoint with so many rows in flight is good for."""
+    return f"{rows:,} rows were under way, so it goes on with the same parallelism only"
 
 
 def _task(vertex: VertexCheckpoint, subtask: int) -> str:
