@@ -114,6 +114,7 @@ def _is_configuration(statement: Statement) -> bool:
         kinds.AlterTableOptions,
         kinds.AlterView,
         kinds.AlterDatabase,
+        kinds.AlterCatalog,
         kinds.RenameObject,
     )
     dropping = (kinds.DropObject, kinds.DropDatabase, kinds.DropCatalog)
