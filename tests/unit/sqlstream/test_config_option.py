@@ -124,8 +124,8 @@ ENUM = ConfigOption("x.y", ConfigType.ENUM, "A", "About it.", choices=("A", "B")
         (ENUM, "d", 'option "x.y" cannot be "d"', "choose one of A, B"),
         (ENUM, " c", 'option "x.y" cannot be " c", which is not supported yet', "choose one of A, B"),
         (
-            ConfigOption("x.y", ConfigType.ENUM, "A", "", choices=("A",)), "d", 'option "x.y" cannot be "d"',
-            "leave it at A",
+            ConfigOption("x.y", ConfigType.ENUM, "A", "why", choices=("A",)), "d", 'option "x.y" cannot be "d"',
+            "leave it at A: why",
         ),
     ],
 )  # fmt: skip
