@@ -10,7 +10,7 @@ from client.arguments import add_configuration_arguments, add_script_arguments, 
 from sqlstream.errors import UserError, line_and_column, render_error
 
 if TYPE_CHECKING:
-    from client.session import Session
+    from client.sessions.session import Session
 
 EPILOG = """\
 examples:
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """0, or 2 for a wrong statement."""
     from client.commands.run import scripts_of
-    from client.local_session import local_session
+    from client.sessions.local_session import local_session
 
     texts = scripts_of(arguments)
     with local_session(configuration_of(arguments).for_jobs) as session:
@@ -52,7 +52,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _explain(text: str, session: Session, is_of_state: bool) -> None:
     from client.script_text import parsed
-    from client.session import Rows, Text
+    from client.sessions.outcomes import Rows, Text
     from planner.dialect.statements import (
         AnalyzeTable,
         CallProcedure,

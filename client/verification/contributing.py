@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from client.batch_statements import compile_in_batch
+from client.statements.batch import compile_in_batch
 from client.verification.outcome import ContributingTable, shown_rows
 from client.verification.run import run_to_end
 from planner.bind.sink import collecting_sink
@@ -22,7 +22,7 @@ from sqlstream.expressions import Literal, conjunction
 from sqlstream.types import BINARY_ROOTS, LogicalType, TypeRoot
 
 if TYPE_CHECKING:
-    from client.session import Session
+    from client.sessions.session import Session
     from planner.bind.context import BindContext
 
 ENGINE = "execution.batch.engine"

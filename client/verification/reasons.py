@@ -17,7 +17,7 @@ from sqlstream.schema import Field, Schema
 from sqlstream.types import BOOLEAN
 
 if TYPE_CHECKING:
-    from client.session import Session
+    from client.sessions.session import Session
     from planner.bind.context import BindContext
     from sqlstream.messages.rpc import JobMetrics
 

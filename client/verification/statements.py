@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from client.job_statements import known_job
+from client.statements.jobs import known_job
 from client.verification.outcome import Verification, verification_text
 from client.verification.verify import verify_sinks
 from planner.bind.sink import bind_sinks
@@ -13,12 +13,13 @@ from planner.dialect.statements import Verify, VerifyJob
 from sqlstream.errors import UserError
 
 if TYPE_CHECKING:
-    from client.session import Session, Text
+    from client.sessions.outcomes import Text
+    from client.sessions.session import Session
 
 
 def execute_verify(statement: Verify | VerifyJob, session: Session) -> Text:
     """The answer as text, for each INSERT of a statement set. It is a failure when there is a difference."""
-    from client.session import Text
+    from client.sessions.outcomes import Text
 
     found = verifications(statement, session)
     texts = [verification_text(each) for each in found]

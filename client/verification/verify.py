@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from client.batch_statements import compile_in_batch
+from client.statements.batch import compile_in_batch
 from client.verification.contributing import Tracer
 from client.verification.found_rows import FoundRows, found_rows
 from client.verification.outcome import Difference, Reason, Verification, shown_rows
@@ -28,7 +28,7 @@ from sqlstream.specs.compare_rows import EXPLAINED_BY_FLOATS, ComparisonReport
 from sqlstream.specs.sink import COLLECT
 
 if TYPE_CHECKING:
-    from client.session import Session
+    from client.sessions.session import Session
     from planner.bind.context import BindContext
     from runtime.host.files import LocalFiles
     from sqlstream.messages.rpc import JobMetrics

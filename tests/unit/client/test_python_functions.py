@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from client.catalog.file_catalog import open_file_catalog
-from client.local_cluster import LocalClusterClient
-from client.session import Job, Rows, Session
+from client.clusters.local_cluster import LocalClusterClient
+from client.sessions.outcomes import Job, Rows
+from client.sessions.session import Session
 from planner.dialect.parser import parse_statements
 from sqlstream.arrow import is_changelog
 from sqlstream.catalog import CatalogManager
