@@ -115,6 +115,7 @@ def _is_configuration(statement: Statement) -> bool:
         kinds.AlterTableOptions,
         kinds.AlterView,
         kinds.AlterDatabase,
+        kinds.AlterCatalog,
         kinds.RenameObject,
     )
     dropping = (kinds.DropObject, kinds.DropDatabase, kinds.DropCatalog)

@@ -429,6 +429,26 @@ def test_catalogs_of_a_server_are_there_after_it_starts_again(tmp_path: Path) ->
         again.apply(PutCatalog("m", file))
 
 
+def test_another_definition_of_a_catalog_keeps_its_tables_and_survives(tmp_path: Path) -> None:
+    manager = kept_catalogs(str(tmp_path / "state"))
+    manager.apply(PutCatalog("c", CatalogDefinition({"type": "file", "path": str(tmp_path / "c")})))
+    entry = replace(table("t"), path=ObjectPath("c", DEFAULT_DATABASE, "t"))
+    manager.apply(PutObject(entry))
+    before = manager.catalogs()["c"].definition
+    other = CatalogDefinition({**before.options, "default-database": "d"}, "mine")
+    manager.apply(PutCatalog("c", other, before))
+    with pytest.raises(CatalogConflict):
+        manager.apply(PutCatalog("c", before, before))
+    manager.close()
+    again = kept_catalogs(str(tmp_path / "state"))
+    seen = CatalogSnapshot(again.catalogs())
+    assert seen.definition("c") == other
+    assert (seen.get(entry.path), seen.databases("c")) == (entry, ("d", DEFAULT_DATABASE))
+    moved = CatalogDefinition({**other.options, "path": str(tmp_path / "e")})
+    again.apply(PutCatalog("c", moved, other))
+    assert CatalogSnapshot(again.catalogs()).databases("c") == ("d",)
+
+
 def test_a_catalog_that_cannot_be_opened_costs_only_itself(tmp_path: Path) -> None:
     manager = kept_catalogs(str(tmp_path / "state"))
     manager.apply(PutCatalog("c", CatalogDefinition({"type": "file", "path": str(tmp_path / "c")})))
