@@ -32,8 +32,8 @@ STORE_RETRY_MS = 1000
 @dataclass
 class _Rescale:
     """The one that is under way. `target` is the graph that the job gets next, `origin` the one that it has until then.
-    `deadline_ms`: until when its slots are awaited. `store_retry_ms`: when it is stored with `target` again; None while an answer of the store is due. `store_error`: why it was
-    not stored with `target`; from then on it is stored as it is."""
+    `deadline_ms`: until when its slots are awaited. `store_retry_ms`: when it is stored with `target` again; None while an answer
+    of the store is due. `store_error`: why it was not stored with `target`; from then on it is stored as it is."""
 
     trigger_id: str
     target: JobGraph
