@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from client.catalog.catalogs import kept_catalogs
 from client.catalog.definition_files import file_name, sql_name
 from client.catalog.file_catalog import FileCatalog, open_file_catalog
-from client.local_cluster import LocalClusterClient
-from client.session import Rows, Session
+from client.clusters.local_cluster import LocalClusterClient
+from client.sessions.outcomes import Rows
+from client.sessions.session import Session
 from planner.dialect.parser import parse_statement
 from sqlstream import types as sql
 from sqlstream.catalog import (
