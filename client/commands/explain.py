@@ -53,6 +53,7 @@ def execute(arguments: argparse.Namespace) -> int:
 def _explain(text: str, session: Session, is_of_state: bool) -> None:
     from client.script_text import parsed
     from client.sessions.outcomes import Rows, Text
+    from client.statements.explain import explain_plan_of, explain_state_of
     from planner.dialect.statements import (
         AnalyzeTable,
         CallProcedure,
@@ -68,7 +69,7 @@ def _explain(text: str, session: Session, is_of_state: bool) -> None:
     for statement in parsed(text):
         if isinstance(statement, WritingStatement):
             line, _ = line_and_column(text, statement.span.start)
-            explained = session.explain_state(statement) if is_of_state else session.explain(statement)
+            explained = (explain_state_of if is_of_state else explain_plan_of)(statement, session)
             print(f"-- statement at line {line}\n{explained}\n")
             continue
         is_run = isinstance(statement, CompilePlan | ExecutePlan) and not (

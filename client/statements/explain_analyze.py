@@ -18,14 +18,14 @@ from sqlstream.errors import UserError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from client.sessions.session import Session
+    from client.sessions.planning import PlanningSession
     from planner.dialect.statements import Statement
     from sqlstream.messages.rpc import Metrics
 
 OPERATOR_CPU = "sqlstream.metrics.operator-cpu"
 
 
-def explain_analyze(statement: Statement, session: Session) -> str:
+def explain_analyze(statement: Statement, session: PlanningSession) -> str:
     """Run a statement to its end, and drop the rows of a query. UserError SS3523 for one without an end; the job's error when it
     fails."""
     from client.sessions.submission import is_bounded

@@ -19,7 +19,7 @@ from sqlstream.graph.plan_file import PLAN_BYTES_MAX, decode_plan, encode_plan
 
 if TYPE_CHECKING:
     from client.sessions.outcomes import Job, Outcome
-    from client.sessions.session import Session
+    from client.sessions.planning import PlanningSession
     from sqlstream.errors import Span
 
 Result = TypeVar("Result")
@@ -29,7 +29,7 @@ _OF_THE_PLAN = "table."
 """Settings that begin so say what rows mean: they stay those under which the plan was compiled."""
 
 
-def compile_plan(statement: CompilePlan, session: Session) -> Outcome:
+def compile_plan(statement: CompilePlan, session: PlanningSession) -> Outcome:
     """Plan a statement and write its plan, unless there is one and that may be. UserError SS3522 for a file that is there."""
     from client.sessions.outcomes import Rows, literal_batches
     from sqlstream import types as sql
@@ -57,7 +57,7 @@ def compile_plan(statement: CompilePlan, session: Session) -> Outcome:
     return Rows(schema, literal_batches(schema, (("OK",),)), done)
 
 
-def execute_plan(statement: ExecutePlan, session: Session) -> Outcome:
+def execute_plan(statement: ExecutePlan, session: PlanningSession) -> Outcome:
     """Start the job of a plan, or tell what it does. UserError SS3521 for a file that is no plan."""
     from client.sessions.outcomes import Text
 
@@ -67,7 +67,7 @@ def execute_plan(statement: ExecutePlan, session: Session) -> Outcome:
     return Text(f"== Compiled Statement ==\n{text}\n\n== Job Graph ==\n{explain_job_graph(graph)}\n")
 
 
-def _started(path: str, span: Span, session: Session) -> Job:
+def _started(path: str, span: Span, session: PlanningSession) -> Job:
     graph, _ = _read(path, span, session)
     return session.submit_graph(_for_session(graph, session.config))
 
@@ -91,7 +91,7 @@ def _for_session(graph: JobGraph, settings: Mapping[str, str]) -> JobGraph:
         raise
 
 
-def _read(path: str, span: Span, session: Session) -> tuple[JobGraph, str]:
+def _read(path: str, span: Span, session: PlanningSession) -> tuple[JobGraph, str]:
     def read() -> bytes:
         with session.files().open_read(path) as stream:
             return stream.read(PLAN_BYTES_MAX + 1)
@@ -105,7 +105,7 @@ def _read(path: str, span: Span, session: Session) -> tuple[JobGraph, str]:
         raise error.at(span) from None
 
 
-def _write(statement: CompilePlan, data: bytes, session: Session) -> None:
+def _write(statement: CompilePlan, data: bytes, session: PlanningSession) -> None:
     """Options of tables may be secrets: only the user can read the file. It is there whole or not at all."""
     from runtime.host.private_files import PrivateFiles
 

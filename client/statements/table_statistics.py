@@ -22,10 +22,10 @@ from sqlstream.spi.connector import ListsPartitions
 
 if TYPE_CHECKING:
     from client.sessions.outcomes import Rows
-    from client.sessions.session import Session
+    from client.sessions.planning import PlanningSession
 
 
-def analyze_table(statement: AnalyzeTable, session: Session) -> Rows:
+def analyze_table(statement: AnalyzeTable, session: PlanningSession) -> Rows:
     """Count the rows of a table, and of columns the different values and the NULLs. Later statements of the session are
     estimated by them. UserError SS3523 for a table without an end."""
     from client.sessions.outcomes import Rows, literal_batches
@@ -88,7 +88,7 @@ def _last_row(schema: Schema, batches: list[pa.RecordBatch]) -> list[Any]:
     return list(row.values())
 
 
-def show_partitions(statement: Show, session: Session) -> Rows:
+def show_partitions(statement: Show, session: PlanningSession) -> Rows:
     """The partitions that are there, as `key=value/…`. UserError SS2011 for a table without."""
     from client.sessions.outcomes import Rows, literal_batches
     from runtime.connectors import connector

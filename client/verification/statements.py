@@ -14,10 +14,10 @@ from sqlstream.errors import UserError
 
 if TYPE_CHECKING:
     from client.sessions.outcomes import Text
-    from client.sessions.session import Session
+    from client.sessions.planning import PlanningSession
 
 
-def execute_verify(statement: Verify | VerifyJob, session: Session) -> Text:
+def execute_verify(statement: Verify | VerifyJob, session: PlanningSession) -> Text:
     """The answer as text, for each INSERT of a statement set. It is a failure when there is a difference."""
     from client.sessions.outcomes import Text
 
@@ -28,7 +28,7 @@ def execute_verify(statement: Verify | VerifyJob, session: Session) -> Text:
     return Text("\n\n".join(texts), is_failure=not all(each.is_equal for each in found))
 
 
-def verifications(statement: Verify | VerifyJob, session: Session) -> list[Verification]:
+def verifications(statement: Verify | VerifyJob, session: PlanningSession) -> list[Verification]:
     """What VERIFY has found, for each sink of the statement. UserError SS6009 for an unknown job, SS6039 for one that another
     session has submitted, and what `verify_sinks` raises."""
     context = session.bind_context()
