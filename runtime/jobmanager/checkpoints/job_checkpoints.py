@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
-from runtime.jobmanager.checkpoints.awaited_executions import awaited_executions
+from runtime.jobmanager.checkpoints.awaited_executions import awaited_executions, obstacle
 from runtime.jobmanager.checkpoints.build_manifest import build_manifest, restorable_vertices
 from runtime.jobmanager.checkpoints.checkpoint_coordinator import (
     CheckpointCoordinator,
@@ -351,9 +351,13 @@ class JobCheckpoints:
     def _not_begun(self, kind: CheckpointKind) -> ErrorInfo:
         if self._commits.open:
             cause = "the commit of an earlier one is not done"
+            hint = "look at the failures of the job for what its sinks cannot commit, and ask again once they can"
+        elif self.is_pending:
+            cause = "an earlier one was not complete"
+            hint = "look for the slow task in SHOW CHECKPOINTS, and ask again once that one is complete"
         else:
-            cause = "an earlier one was not complete" if self.is_pending else "not all tasks of the job ran"
-        return not_begun_error(kind, self.settings.timeout_ms, cause)
+            cause, hint = obstacle(self._graph)
+        return not_begun_error(kind, self.settings.timeout_ms, cause, hint)
 
     def break_off(self, cause: str, now_ms: int) -> None:
         """Something else has ended all pending checkpoints, but those that are being stored."""

@@ -677,6 +677,29 @@ def test_a_savepoint_that_cannot_begin_fails_after_the_timeout_with_the_cause(ma
     assert status.error is not None
     expected = "the savepoint did not begin within 3 s: the commit of an earlier one is not done"
     assert (status.error.code, status.error.message) == ("SS6201", expected)
+    assert "what its sinks cannot commit" in status.error.hint
+
+
+@pytest.mark.parametrize(
+    ("ended", "cause", "hint"),
+    [
+        (("j1-0-0-0", "j1-0-1-0"), "its sources have read all that there is", "wait for the end of the job"),
+        (("j1-0-0-0", "j1-1-0-0"), '1 of 2 subtasks of "{sink}" have finished', "its other subtasks"),
+    ],
+)
+def test_a_savepoint_that_finished_tasks_keep_from_beginning_fails_with_the_cause(
+    make_job: MakeJob, ended: tuple[str, ...], cause: str, hint: str
+) -> None:
+    graph = with_config(make_job("j1", 2, 2), timeout="3 s")
+    job = Master(graph)
+    for execution_id in ended:
+        job.report(execution_id, ExecutionState.FINISHED)
+    job.handle(SavepointRequested("j1", "t1", CheckpointKind.SAVEPOINT, "/sp/a"))
+    job.tick(3000)
+    (status,) = job.master.checkpoints.requests.known()
+    assert status.error is not None
+    assert status.error.message.endswith(f": {cause.format(sink=graph.vertices[1].name)}")
+    assert hint in status.error.hint
 
 
 def test_a_savepoint_whose_rows_a_restart_discards_has_failed(make_job: MakeJob) -> None:

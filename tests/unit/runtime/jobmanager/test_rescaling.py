@@ -291,6 +291,13 @@ def test_a_checkpoint_that_cannot_begin_is_not_awaited_for_ever(make_job: MakeJo
     job.tick(1)
     assert step(job) == (DONE, "SS6234")
     assert job.master.phase is JobPhase.RUNNING
+    error = job.master.rescaling.known()[0].error
+    assert error is not None
+    assert error.message == (
+        "the job was not rescaled, since its checkpoint failed: the checkpoint did not begin within 20 s: "
+        "its sources have read all that there is"
+    )
+    assert error.hint == "wait for the end of the job"
 
 
 def test_the_checkpoint_of_a_rescale_is_not_forgotten_for_later_savepoints(make_job: MakeJob) -> None:
