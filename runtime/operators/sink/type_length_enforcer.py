@@ -19,7 +19,7 @@ ENFORCER = "table.exec.sink.type-length-enforcer"
 
 
 class _Column(NamedTuple):
-    index: int
+    place: int
     name: str
     type: LogicalType
 
@@ -66,13 +66,13 @@ class TypeLengthEnforcer:
     def enforce(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows to write. UserError SS5017 for a value that does not fit."""
         for column in self._columns:
-            values = batch.column(column.index)
+            values = batch.column(column.place)
             misfits = column.misfits(values)
             if not misfits.true_count:
                 continue
             if self._fits:
-                field = batch.schema.field(column.index)
-                batch = batch.set_column(column.index, field, column.fitted(values).cast(field.type))
+                field = batch.schema.field(column.place)
+                batch = batch.set_column(column.place, field, column.fitted(values).cast(field.type))
             else:
                 self._fail(column, misfits, batch)
         return batch
@@ -82,7 +82,7 @@ class TypeLengthEnforcer:
             misfits = pc.and_(misfits, pa.array(is_accumulate(row_kinds(batch))))
         if not misfits.true_count:
             return
-        first = batch.column(column.index).filter(misfits).slice(0, 1)
+        first = batch.column(column.place).filter(misfits).slice(0, 1)
         unit = "character" if is_string(column.type) else "byte"
         length = (pc.utf8_length if is_string(column.type) else pc.binary_length)(first)[0].as_py()
         raise UserError(
