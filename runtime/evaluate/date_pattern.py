@@ -241,8 +241,8 @@ class Parsed:
 
 
 class TimestampParser:
-    """Text to points in time, by a regular expression with the groups y (or Y, of two digits) M d H m s S, and h with a for H; most
-    become a program. A month is a number or a name.
+    """Text to points in time, by a regular expression with the groups y (or Y, of two digits) M d H (or h and a) m s S;
+    most become a program. A month is a number or a name.
     """
 
     def __init__(self, regex: str) -> None:
