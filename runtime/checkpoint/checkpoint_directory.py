@@ -128,7 +128,7 @@ class CheckpointDirectory:
         """All complete checkpoints of the job, also those of JobManagers that have died."""
         checkpoints: list[StoredCheckpoint] = []
         faults: list[DamagedCheckpoint] = []
-        for number in sorted(self._numbers(), reverse=True):
+        for number in sorted(self.numbers(), reverse=True):
             path = f"{self._directory}/chk-{number}"
             if self._files.status(f"{path}/{METADATA}") is None:
                 continue
@@ -151,7 +151,7 @@ class CheckpointDirectory:
             # A store that publishes by a copy may have both.
             self._files.remove(f"{stored.path}/{_DRAFT}")
         complete = {stored.manifest.checkpoint_id for stored in retained.checkpoints}
-        for number in self._numbers() - complete:
+        for number in self.numbers() - complete:
             self._files.remove(f"{self._directory}/chk-{number}")
         needed = {path for stored in retained.checkpoints for path in stored.manifest.paths()}
         self._remove_state(self._state_paths() - needed)
@@ -162,7 +162,7 @@ class CheckpointDirectory:
             return self._directory
         return f"{self._directory}/chk-{manifest.checkpoint_id}"
 
-    def _numbers(self) -> set[int]:
+    def numbers(self) -> set[int]:
         """The ids of the directories chk-<id>."""
         if self._files.status(self._directory) is None:
             return set()
@@ -203,6 +203,15 @@ def load_checkpoint(files: Files, path: str) -> StoredCheckpoint:
     manifest = _read(files, place)
     directory = place if manifest.kind.is_savepoint else os.path.dirname(place)
     return StoredCheckpoint(place, directory, manifest)
+
+
+def is_away(files: Files, directory: str) -> bool:
+    """Whether a directory out of which a checkpoint is read has none that is complete: its volume is not mounted, say, or it was
+    moved. Of a file that is missing there nothing follows."""
+    if files.status(f"{directory}/{METADATA}") is not None:
+        return False
+    numbers = CheckpointDirectory(files, directory).numbers()
+    return all(files.status(f"{directory}/chk-{number}/{METADATA}") is None for number in numbers)
 
 
 def savepoint_directory(directory: str, job_id: str) -> str:
