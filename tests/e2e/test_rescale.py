@@ -32,8 +32,8 @@ BEST = """
 
 
 def begin(server: RunningServer, directory: Path) -> str:
-    """A job of a window, a join and a Top-N that runs until `finish`. Its source has one split, so that it reads 1, 2, 3 and so on
-    at any parallelism."""
+    """A job of a window, a join and a Top-N that runs until `finish`. Its source has one split, so that it reads 1, 2, 3 and
+    so on at any parallelism."""
     session = server.open_session()
     tables = {
         "windowed": "k BIGINT, s STRING, c BIGINT, t BIGINT",
