@@ -64,7 +64,7 @@ class TypeLengthEnforcer:
         ]
 
     def enforce(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows to write. UserError SS5017 for a value that does not fit."""
+        """The rows to write. UserError SS5027 for a value that does not fit."""
         for column in self._columns:
             values = batch.column(column.place)
             misfits = column.misfits(values)
@@ -86,7 +86,7 @@ class TypeLengthEnforcer:
         unit = "character" if is_string(column.type) else "byte"
         length = (pc.utf8_length if is_string(column.type) else pc.binary_length)(first)[0].as_py()
         raise UserError(
-            "SS5017",
+            "SS5027",
             f'column "{column.name}" of table "{self._table}" is {column.type.with_nullable(True)}, '
             f"but a value of {length} {unit}{'' if length == 1 else 's'} was written into it",
             hint=f"CAST it to that type, or SET '{ENFORCER}' = 'TRIM_PAD' to cut and pad such values",
