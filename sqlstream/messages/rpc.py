@@ -277,8 +277,8 @@ class CheckpointFigures(msgspec.Struct, frozen=True):
 
     * `alignment_ms`: the wait from its first barrier to its last. `late_channels` are those that made it so long, the latest
       first, LATE_CHANNELS_MAX at most.
-    * `sync_ms`: the time in which it took no input. In `flush_ms` of them operators emitted what they held back, earlier than they
-      would have otherwise.
+    * `sync_ms`: the time in which it took no input. In `flush_ms` of it operators emitted what they held back, earlier than
+      they would have otherwise.
     * `async_ms`: the time of writing beside its work.
     * `written_bytes`: what it wrote; `state_bytes`: the size of all its state.
     * `is_unaligned`: the barrier passed what waited before it in channels. `in_flight_items` counts that, batches and watermarks
