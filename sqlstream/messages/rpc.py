@@ -428,12 +428,14 @@ class CheckpointCompleted(RpcMessage, frozen=True):
 
 class CheckpointAborted(RpcMessage, frozen=True):
     """This checkpoint will not be completed. What changed since the last completed one is saved again by the next.
-    `still_pending` are the earlier ones that may be: all others before it are decided."""
+    `still_pending` are the earlier ones that may be: all others before it are decided. `is_base_gone`: files of the last
+    completed one are gone, so that the next one is whole."""
 
     task_manager_id: str
     execution_id: str
     checkpoint_id: int
     still_pending: tuple[int, ...] = ()
+    is_base_gone: bool = False
 
 
 class TaskStateAck(RpcMessage, frozen=True):
