@@ -76,7 +76,9 @@ class CheckpointDirectory:
 
     def store(self, manifest: CheckpointManifest) -> str:
         """Make a checkpoint complete, durably; returns its path, by which `load_checkpoint` finds it. After a failure the
-        manifest may be there all the same, if the store does not remove it either: `remove_aborted` then does, first of all."""
+        manifest may be there all the same, if the store does not remove it either: `remove_aborted` then does, first of all.
+        ExternalError SS6210 when a file is gone that it refers to: one look at their directory finds it."""
+        self._check_files(manifest)
         path = self._place(manifest)
         draft = f"{path}/{_DRAFT}"
         stream = self._files.open_write(draft)
@@ -96,6 +98,12 @@ class CheckpointDirectory:
             raise
         return path
 
+    def _check_files(self, manifest: CheckpointManifest) -> None:
+        """Somebody may have removed files of the checkpoints that its increments follow, or their volume may be away."""
+        paths = manifest.paths()
+        if paths and (gone := paths - self._state_paths()):
+            raise corrupt_checkpoint(f"{self._directory}/{min(gone)}", "there is no such file")
+
     def discard(self, manifest: CheckpointManifest, still_needed: frozenset[str] | None) -> None:
         """Remove a checkpoint with its files, but for those that others need. None: whoever removes it does not know which others
         there are, and the directory, which is not the caller's, goes with the last one. Harmless when repeated."""
@@ -107,7 +115,11 @@ class CheckpointDirectory:
         else:
             retained = self.retained()
             # What one that cannot be read refers to is not known.
-            if not retained.faults:
+            if not retained.faults and not retained.checkpoints:
+                # Nobody goes on from here: what a job has left that was killed while it took a checkpoint goes too. One that
+                # still runs finds its files gone when it stores its manifest.
+                self.sweep()
+            elif not retained.faults:
                 needed = {path for stored in retained.checkpoints for path in stored.manifest.paths()}
                 self._remove_state(manifest.paths() - needed)
         if not manifest.kind.is_savepoint:

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from runtime.jobmanager.events import (
     CancelRequested,
     CheckpointStored,
+    CheckpointStoreFailed,
     CommitSinks,
     DiscardCheckpoint,
     JobFinished,
@@ -43,6 +44,7 @@ from sqlstream.messages.rpc import (
     RESTORED_FROM_STORE,
     RESTORED_LOCALLY,
     CancelTask,
+    CheckpointAborted,
     TaskMetrics,
     TriggerCheckpoint,
 )
@@ -467,6 +469,29 @@ def test_a_checkpoint_that_refers_to_a_removed_file_is_aborted(make_job: MakeJob
     assert job.history[0] == (3, "FAILED", f'it refers to a file that was removed: "shared/{SOURCE}-1.arrow"')
     job.complete(4)
     assert job.history[0][:2] == (4, "COMPLETED")
+
+
+def test_a_checkpoint_whose_earlier_files_are_gone_is_followed_soon_by_a_whole_one(make_job: MakeJob) -> None:
+    """A restart would need those files: the job runs on, although no failed checkpoint is tolerated."""
+    job = Master(with_config(make_job("j1", 1, 1)))
+    job.complete(1)
+    job.tick(1000)
+    job.acknowledge_all(2)
+    job.out = []
+    job.handle(CheckpointStoreFailed("j1", 2, TORN))
+    said = [i.text for i in job.out if isinstance(i, Noted)]
+    assert said == ["checkpoint 2 is given up, and the next one is whole: error[SS6210]: torn"]
+    aborted = job.taken(CheckpointAborted)
+    assert {(m.execution_id, m.checkpoint_id, m.is_base_gone) for m in aborted} == {
+        (n, 2, True) for n in (SOURCE, SINK)
+    }
+    assert job.history[0] == (2, "FAILED", "torn")
+    job.tick(1)
+    assert {n for _, n in job.triggered()} == {3}
+    job.acknowledge_all(3)
+    job.stored(3)
+    assert job.master.phase is JobPhase.RUNNING
+    assert job.history[0][:2] == (3, "COMPLETED")
 
 
 def test_a_torn_checkpoint_is_left_for_the_one_before_when_nothing_was_committed_since(
