@@ -181,6 +181,7 @@ class Server:
             self._break_off,
             lambda message, job_id: self._audit.control(message, job_id),
             directory,
+            self._store.mark_saved,
         )
         settings = {
             **self._configuration.for_jobs,
