@@ -214,7 +214,7 @@ def test_a_job_that_cannot_be_rescaled_runs_on_and_the_reason_is_said(tmp_path: 
 
         wait_for_rows(server, job_id, 1)
         ended = sqlstream("rescale", job_id[:8], "--parallelism", "5", "--server", server.gateway)
-        assert (ended.returncode != 0, "SS6003" in ended.stderr) == (True, True)
+        assert (ended.returncode, "SS6233" in ended.stderr) == (2, True)
         path = f"/jobs/{job_id}/resource-requirements"
         wanted = server.get(path)
         assert {v["parallelism"]["upperBound"] for v in wanted.values()} == {1}
