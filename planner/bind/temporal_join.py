@@ -37,7 +37,7 @@ def bind_temporal_join(
             "SS3411", f'"{name}" has no versions to be joined as of a row time', span=span, hint=_HINT
         )
     if _reads_changes(versions.node):
-        hint = "declare a table of the same rows that only inserts: with a primary key and a watermark each of its rows is a version"
+        hint = "declare a table of the same rows that only inserts: by primary key and watermark each of its rows is a version"
         message = f'"{name}" is read as changes, of which a join as of a row time cannot tell all versions'
         raise UserError("SS3411", message, span=span, hint=hint)
     if not isinstance(as_of, InputRef):
