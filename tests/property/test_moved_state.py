@@ -290,6 +290,7 @@ STATELESS = {
     "ToChangelog",
     "SinkOperator",
     "NotNullEnforcer",
+    "TypeLengthEnforcer",
     "LookupJoin",
 }
 """What `flush` sends on is no state, and a lookup join may lose its cache."""
