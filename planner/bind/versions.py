@@ -16,7 +16,7 @@ class Versions:
 
     A table or view has the columns `expressions` of the versions that fulfil `conditions`: a version that does not leaves its
     key without a row until the next one. `is_numbered`: the columns of `node` are followed by a row number, which is not yet
-    known to be 1.
+    known to be 1. `is_table`: they are rows of a table, each as it came, and not of a query.
     """
 
     node: RelationalNode
@@ -25,6 +25,7 @@ class Versions:
     expressions: tuple[Expression, ...]
     conditions: tuple[Expression, ...] = ()
     is_numbered: bool = False
+    is_table: bool = False
 
 
 def versions_of(node: RelationalNode) -> Versions | None:
@@ -65,7 +66,7 @@ def _of_table(node: Watermark) -> Versions | None:
         return None
     names = node.schema.names
     keys = tuple(names.index(name) for name in scan.table.primary_key)
-    return Versions(node, keys, node.column, _columns(node))
+    return Versions(node, keys, node.column, _columns(node), is_table=True)
 
 
 def _columns(node: RelationalNode) -> tuple[Expression, ...]:

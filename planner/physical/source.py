@@ -67,6 +67,8 @@ def plan_source(planning: Planning, node: TableScan) -> PhysicalNode:
         # Changes of a row are applied in the order in which they stand.
         parallelism=1 if holds_changes else parallelism,
     )
+    if node.keeps_events:
+        return source
     if normalizes(planning, node):
         return plan_changelog_normalize(planning, source, node)
     return filtered_by_key(planning, source, node) if holds_changes else source

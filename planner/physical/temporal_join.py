@@ -18,8 +18,7 @@ from planner.relational.nodes import RelationalNode, TemporalJoin
 from sqlstream.specs import JoinKind, TemporalJoinSpec
 
 _VERSIONED = (
-    "join a table of rows that are only inserted, without 'changelog.mode': with a primary key and a watermark each of its rows "
-    "is a version"
+    "join a table, of rows or of changes: with a primary key and a watermark each of its rows is a version"
 )
 
 
@@ -42,6 +41,7 @@ def plan_temporal_join(
         right_time_column=node.right_time,
         condition=node.condition,
         right_ttl_ms=planning.state_ttl_ms,
+        right_valid_column=node.right_valid,
     )
     keys = [hash_or_singleton(keys) for keys in (node.left_keys, node.right_keys)]
     return planning.node(

@@ -38,7 +38,8 @@ class TableScan(RelationalNode):
 
     `filters`, `limit` and `watermark` are filled by push-down rules (see SourceSpec). `mode`: the changelog that the rows of the
     table make; one that is not INSERT_ONLY is read by one subtask, in the order of its changes, and only filters by the primary
-    key are pushed down: they drop all changes of a row or none.
+    key are pushed down: they drop all changes of a row or none. `keeps_events`: its changes are read as they came, as versions of
+    rows, and not made a changelog of whole rows.
     """
 
     table: CatalogTable
@@ -50,6 +51,7 @@ class TableScan(RelationalNode):
     is_bounded: bool = True
     watermark: SourceWatermark | None = None
     mode: ChangelogMode = ChangelogMode.INSERT_ONLY
+    keeps_events: bool = False
 
     def describe(self) -> str:
         path = self.table.path
@@ -61,6 +63,7 @@ class TableScan(RelationalNode):
             f"limit=[{self.limit}]" if self.limit >= 0 else "",
             f"watermark=[{self.watermark.expression}]" if self.watermark is not None else "",
             "" if self.mode.is_insert_only else f"changelog={self.mode}",
+            "events" if self.keeps_events else "",
         )
 
     def trim(self, pruning: Pruning, wanted: Columns, time: bool) -> Trimmed:
@@ -89,6 +92,8 @@ class TableScan(RelationalNode):
 
     def lower(self, lowering: Lowering, inputs: list[exp.Expr]) -> exp.Expr:
         engine, relation = lowering.engine, lowering.relation_of(self)
+        if self.keeps_events:
+            raise refuse(engine.title, "FOR SYSTEM_TIME AS OF with a table of changes", span=self.span)
         if relation is None:
             raise refuse(engine.title, f'table "{self.table.path.name}"')
         names = (*self.columns, *(field.name for field in self.metadata))

@@ -25,6 +25,7 @@ class TemporalJoin(TwoInputNode):
     `right` are versions: each is valid from `right_time` until the next one with the same `right_keys`.
 
     `condition` ranges over left then right columns and is asked of the valid version; None is TRUE. INNER or LEFT.
+    A version matches only where the column `right_valid` is TRUE, as `condition` says too; -1: each one may.
     """
 
     kind: RelationalJoinKind
@@ -33,6 +34,7 @@ class TemporalJoin(TwoInputNode):
     left_time: int
     right_time: int
     condition: Expression | None
+    right_valid: int = -1
 
     def describe(self) -> str:
         keys = ", ".join(
@@ -47,7 +49,8 @@ class TemporalJoin(TwoInputNode):
         split = len(self.left.schema)
         columns = wanted | (inputs_of(self.condition) if self.condition is not None else frozenset())
         left_columns = {c for c in columns if c < split} | {*self.left_keys, self.left_time}
-        right_columns = {c - split for c in columns if c >= split} | {*self.right_keys, self.right_time}
+        own = {*self.right_keys, self.right_time} | ({self.right_valid} if self.right_valid >= 0 else set())
+        right_columns = {c - split for c in columns if c >= split} | own
         kept = tuple(sorted(left_columns)) + tuple(split + c for c in sorted(right_columns))
         places = places_of(kept)
         right_places = places_of(tuple(sorted(right_columns)))
@@ -59,6 +62,7 @@ class TemporalJoin(TwoInputNode):
             right_keys=tuple(right_places[k] for k in self.right_keys),
             left_time=places[self.left_time],
             right_time=right_places[self.right_time],
+            right_valid=right_places.get(self.right_valid, -1),
             condition=None if self.condition is None else remap(self.condition, places),
             schema=self.schema.select(kept),
         )

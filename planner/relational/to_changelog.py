@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from planner.lower.refusals import refuse
 from planner.relational.node import SingleInputNode
-from planner.relational.trimming import Columns, Pruning, over_input
+from planner.relational.scan import TableScan
+from planner.relational.trimming import Columns, Pruning, one_column, over_input, places_of
 from planner.relational.wording import columns_text, join_parts
 from sqlstream.changelog import RowKind
 from sqlstream.schema import Schema
@@ -39,9 +40,26 @@ class ToChangelog(SingleInputNode):
         raise refuse(lowering.engine.title, "TO_CHANGELOG, as a batch has no changes", span=self.span)
 
     def trim(self, pruning: Pruning, wanted: Columns, time: bool) -> Trimmed:
+        if isinstance(self.input, TableScan) and self.input.keeps_events:
+            return self._of_events(pruning, wanted, time)
         # Which changes there are depends on all columns, whether they are read or not.
         every = frozenset(range(len(self.input.schema)))
         source = pruning.exactly(self.input, every, time)
         names = (self.schema.fields[0], *self.schema.fields[1:])
         made = over_input(self, source, schema=Schema(names))
         return made, {i: i for i in range(len(self.schema))}
+
+    def _of_events(self, pruning: Pruning, wanted: Columns, time: bool) -> Trimmed:
+        """Of a source that has the changes as they are: the columns that are read."""
+        read = frozenset(column - 1 for column in wanted if column) | frozenset(self.keys)
+        read = read or one_column(self.input.schema)
+        source = pruning.exactly(self.input, read, time)
+        kept = tuple(sorted(read))
+        inner = places_of(kept)
+        node = dataclasses.replace(
+            self,
+            input=source,
+            schema=self.schema.select((0, *(column + 1 for column in kept))),
+            keys=tuple(inner[key] for key in self.keys),
+        )
+        return node, {0: 0} | {column + 1: place + 1 for column, place in inner.items()}

@@ -15,7 +15,9 @@ class TemporalJoinSpec(OperatorSpec, frozen=True, tag="temporal_join"):
     version; of versions with one time the last one counts. A left row waits until the watermark has passed its time. It
     matches the version whose key is equal (NULL equals nothing) if `condition` over the joined row is TRUE; LEFT
     outputs it with NULLs otherwise. A left row behind the watermark is dropped and counted. A version is forgotten
-    when the watermark has passed the time of a later one, or `right_ttl_ms` (0: never) after it came.
+    when the watermark has passed the time of a later one, or `right_ttl_ms` (0: never) after it came. Where
+    the BOOLEAN `right_valid_column` (-1: none) is not TRUE, a version ends the one before and matches nothing, as `condition` asks;
+    it is forgotten once the watermark has passed it.
     """
 
     kind: JoinKind
@@ -25,6 +27,7 @@ class TemporalJoinSpec(OperatorSpec, frozen=True, tag="temporal_join"):
     right_time_column: int
     condition: Expression | None = None
     right_ttl_ms: int = 0
+    right_valid_column: int = -1
 
     def kept_state(self) -> str:
         ttl = "" if not self.right_ttl_ms else f", or {until_ttl(self.right_ttl_ms)}"

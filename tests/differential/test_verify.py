@@ -24,6 +24,7 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "json": ("ARRAY_AGG", "ARRAY_AGG", "TRY_PARSE_JSON"),
     "match_recognize": ("MATCH_RECOGNIZE",) * 3,
     "ordered_aggregates": ("FIRST_VALUE",),
+    "versions_of_changes": ("FOR SYSTEM_TIME AS OF",) * 5,
 }
 """What DuckDB does not answer exactly, by script."""
 

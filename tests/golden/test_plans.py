@@ -26,7 +26,7 @@ QUERIES = sorted(NEXMARK.glob("*.sql"))
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=[s.stem for s in SCRIPTS])
 def test_a_script_has_the_plans_in_its_golden_file(script: Path, golden: Callable[[Path, str], None]) -> None:
-    plans = compile_script(script.read_text())
+    plans = compile_script(script.read_text(), None, CONNECTORS, FORMATS)
     golden(script.with_suffix(".out"), "\n\n".join(explain(p) for p in plans))
 
 

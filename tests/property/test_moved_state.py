@@ -54,6 +54,7 @@ CREATE VIEW hops AS SELECT * FROM TABLE(HOP(TABLE asks, DESCRIPTOR(rt), INTERVAL
 CREATE VIEW tumbles AS SELECT * FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(rt), INTERVAL '2' SECOND));
 CREATE VIEW versioned AS SELECT k, MOD(v, 5) AS v, id, rt FROM (
     SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY rt DESC) AS n FROM line) WHERE n = 1;
+CREATE VIEW ending AS SELECT * FROM versioned WHERE v > 1;
 CREATE TEMPORARY FUNCTION mean AS 'python_functions.Mean' LANGUAGE PYTHON;
 CREATE TEMPORARY FUNCTION seen AS 'python_functions.Seen' LANGUAGE PYTHON;
 CREATE VIEW highs AS SELECT window_start, window_end, MAX(v) AS high FROM tumbles GROUP BY window_start, window_end;
@@ -121,6 +122,8 @@ QUERIES = {
         ON b.window_start = a.window_start AND b.window_end = a.window_end AND b.k = a.k""",
     "temporal join": """
         SELECT b.id, a.id, a.v FROM bids b LEFT JOIN versioned FOR SYSTEM_TIME AS OF b.rt AS a ON b.k = a.k""",
+    "temporal join with versions that end": """
+        SELECT b.id, a.id, a.v FROM bids b LEFT JOIN ending FOR SYSTEM_TIME AS OF b.rt AS a ON b.k = a.k""",
     "interval join": """
         SELECT b.id, a.id FROM bids b JOIN asks a ON b.k = a.k
         AND a.rt BETWEEN b.rt - INTERVAL '2' SECOND AND b.rt + INTERVAL '3' SECOND""",

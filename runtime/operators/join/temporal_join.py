@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from runtime.kernels.buffers import to_array, view_values
 from runtime.operators.join.equal_pairs import PAIRS_MAX, complete_rows
@@ -25,8 +26,9 @@ class TemporalJoin(Operator[TemporalJoinSpec]):
     """Emits a left row when the watermark passes its time, with the version that was valid then; the output is insert-only.
 
     State: the left rows that wait, and the versions of each key: those later than the watermark, and the last one before. A
-    version is forgotten when the watermark passes the time of the next one, or `right_ttl_ms` after it came. `_unsettled` follows
-    from the state: the versions that the watermark has not passed.
+    version is forgotten when the watermark passes the time of the next one, or `right_ttl_ms` after it came; one that is not valid,
+    such as the end of a key, when the watermark passes its own. `_unsettled` follows from the state: the versions that the
+    watermark has not passed.
     """
 
     def __init__(self, spec: TemporalJoinSpec, context: OperatorContext) -> None:
@@ -118,7 +120,8 @@ class TemporalJoin(Operator[TemporalJoinSpec]):
         slots = np.unique(slots[slots >= 0])
         for start in range(0, len(slots), PAIRS_MAX):
             numbers, found = self._versions.match(slots[start : start + PAIRS_MAX])
-            column = self._versions.gather(found).column(self.spec.right_time_column)
+            rows = self._versions.gather(found)
+            column = rows.column(self.spec.right_time_column)
             times = self._times(column)
             order = np.lexsort((times, numbers))
             numbers, found, times, rounded = (
@@ -128,7 +131,13 @@ class TemporalJoin(Operator[TemporalJoinSpec]):
                 times_ms(column)[order],
             )
             is_replaced = (rounded[1:] <= watermark_ms) | (times[1:] == times[:-1])
-            self._versions.remove(found[:-1][is_replaced & (numbers[:-1] == numbers[1:])])
+            is_forgotten = np.zeros(len(found), dtype=bool)
+            is_forgotten[:-1] = is_replaced & (numbers[:-1] == numbers[1:])
+            if self.spec.right_valid_column >= 0:
+                # The newest version at or below the watermark matches nothing: as good as none.
+                valid = pc.fill_null(rows.column(self.spec.right_valid_column), False)
+                is_forgotten |= (rounded <= watermark_ms) & ~valid.to_numpy(zero_copy_only=False)[order]
+            self._versions.remove(found[is_forgotten])
 
     def prepare_snapshot(self, output: Output) -> None:
         # Versions are restored in any order: of those with one time, the last one is saved alone.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from plan_harness import compile_script
 
-from planner.physical.node import walk_plan
+from planner.physical.node import PhysicalNode, walk_plan
+from runtime import connectors, formats
 from sqlstream.errors import UserError
 from sqlstream.specs import TemporalJoinSpec
 
@@ -92,6 +93,56 @@ def test_a_filter_of_a_view_does_not_drop_versions() -> None:
 def test_what_has_no_versions_or_no_whole_key_is_refused(query: str, code: str, words: str) -> None:
     with pytest.raises(UserError) as failure:
         compile_script(DDL + query)
+    assert (failure.value.code, failure.value.span is not None) == (code, True)
+    assert words in failure.value.message
+
+
+CHANGES = DDL + """
+CREATE TABLE changed (k INT, region STRING, v INT, ts TIMESTAMP(3), wide AS v + 1, WATERMARK FOR ts AS ts,
+  PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'filesystem', 'path' = '/c', 'format' = 'json',
+  'changelog.mode' = 'upsert', 'changelog.op-column' = 'op', 'source.monitor-interval' = '1 s');
+CREATE TABLE bare (k INT, v INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts, PRIMARY KEY (k) NOT ENFORCED) WITH (
+  'connector' = 'filesystem', 'path' = '/c', 'format' = 'json', 'changelog.mode' = 'upsert',
+  'source.monitor-interval' = '1 s');
+CREATE VIEW last_changed AS SELECT k, v FROM (
+  SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS n FROM changed) WHERE n = 1;
+"""
+
+
+def changes_of(query: str, mode: str = "upsert") -> list[PhysicalNode]:
+    (compiled,) = compile_script(
+        CHANGES.replace("'upsert', 'changelog.op", f"'{mode}', 'changelog.op") + query,
+        connectors=dict(connectors.descriptors()),
+        formats=dict(formats.descriptors()),
+    )
+    return list(walk_plan(compiled.physical))
+
+
+@pytest.mark.parametrize("mode", ["upsert", "retract"])
+def test_changes_are_versions_as_they_come_with_the_columns_that_are_needed(mode: str) -> None:
+    nodes = changes_of(
+        "SELECT o.id, r.wide FROM o LEFT JOIN changed FOR SYSTEM_TIME AS OF o.ts AS r ON o.k = r.k WHERE r.wide > 2", mode
+    )
+    (join,) = [n for n in nodes if isinstance(n.spec, TemporalJoinSpec)]
+    assert isinstance(join.spec, TemporalJoinSpec)
+    versions = join.inputs[1].node.schema.names
+    assert (versions, join.spec.right_valid_column) == (("k", "wide", "$version_time", "$is_valid"), 3)
+    assert not any("ChangelogNormalize" in n.name for n in nodes)
+    (source,) = [n for n in nodes if n.name == "Source: changed"]
+    assert (source.schema.names, source.parallelism) == (("k", "v", "ts"), 1)
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "words"),
+    [
+        ("SELECT 1 FROM o JOIN bare FOR SYSTEM_TIME AS OF o.ts AS r ON o.k = r.k", "SS3411", "nothing but its key"),
+        ("SELECT 1 FROM o JOIN last_changed FOR SYSTEM_TIME AS OF o.ts AS r ON o.k = r.k", "SS3411", "take back"),
+        ("SELECT 1 FROM changed AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.k = r.k", "SS3011", "consuming update"),
+    ],
+)  # fmt: skip
+def test_changes_that_do_not_tell_their_versions_are_refused(query: str, code: str, words: str) -> None:
+    with pytest.raises(UserError) as failure:
+        changes_of(query)
     assert (failure.value.code, failure.value.span is not None) == (code, True)
     assert words in failure.value.message
 

@@ -116,6 +116,57 @@ def test_of_versions_of_one_time_the_last_one_counts_also_after_a_restore() -> N
     assert [row[4] for row in output.rows] == [3]
 
 
+ENDING_ROWS = Schema.of(("key", sql.STRING), ("t", sql.timestamp(3)), ("b", sql.BIGINT), ("valid", sql.BOOLEAN))
+ENDING_CONTEXT = operator_context([LEFT_ROWS, ENDING_ROWS], LEFT_ROWS.concat(ENDING_ROWS))
+ending_rows = st.lists(
+    st.tuples(keys, st.integers(0, 20), st.integers(0, 9), st.sampled_from([True, True, False, None])), max_size=25
+)
+IS_VALID = InputRef(6, sql.BOOLEAN)
+
+
+def ending(kind: JoinKind) -> TemporalJoinSpec:
+    return TemporalJoinSpec(kind, (0,), (0,), 2, 1, IS_VALID, right_valid_column=3)
+
+
+@given(st.lists(left_rows, max_size=25), ending_rows, cuts_strategy, kinds, st.integers(0, 20), st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_a_version_that_is_not_valid_ends_the_one_before(
+    left: list[Row], right: list[Row], cuts: list[int], kind: JoinKind, at: int, is_moved: bool
+) -> None:
+    # Versions come in the order of their times, of which many are equal: the later one counts.
+    right = sorted(right, key=lambda row: row[1])
+    expected: Counter[Row] = Counter()
+    for mine in left:
+        found: Row | None = None
+        for version in right:
+            if version[0] is not None and version[0] == mine[0] and version[1] <= mine[2]:
+                found = version
+        if found is not None and found[3]:
+            expected[mine + found] += 1
+        elif kind is JoinKind.LEFT:
+            expected[(*mine, None, None, None, None)] += 1
+    items: list[Any] = [(0, left)]
+    for rows in cut(right, cuts):
+        items += [(1, rows), *([(0, Watermark(rows[-1][1] - 1))] if rows else [])]
+    spec = ending(kind)
+    pairs = (spec.left_keys, spec.right_keys)
+    output = (
+        run_moved(spec, ENDING_CONTEXT, items, at, pairs) if is_moved else run_operator(spec, ENDING_CONTEXT, items)
+    )
+    assert output.table() == expected
+
+
+def test_the_end_of_a_key_is_forgotten_when_the_watermark_has_passed_it() -> None:
+    operator, output = make_operator(ending(JoinKind.LEFT), ENDING_CONTEXT), Collected()
+    versions = [("a", 1, 1, True), ("b", 1, 2, True), ("a", 5, None, False), ("b", 6, None, None), ("b", 9, 3, True)]
+    feed(operator, [(1, versions), (0, Watermark(5))], output)
+    kept = operator.context.state.snapshot().keyed["right"].column("t").cast("int64").to_pylist()
+    assert sorted(kept) == [1, 6, 9]
+    feed(operator, [(0, Watermark(8))], output)
+    kept = operator.context.state.snapshot().keyed["right"].column("t").cast("int64").to_pylist()
+    assert sorted(kept) == [9]
+
+
 def test_late_rows_are_dropped_and_counted_and_late_versions_count_from_then_on() -> None:
     counts: Counter[str] = Counter()
     context = operator_context(
