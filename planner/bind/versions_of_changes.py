@@ -75,8 +75,6 @@ def _over_events(
         schema=Schema((*watermark.input.schema.fields, extra)),
         span=scan.span,
     )
-    node = dataclasses.replace(
-        watermark, input=rows, schema=Schema((*watermark.schema.fields, extra))
-    )
+    node = dataclasses.replace(watermark, input=rows, schema=Schema((*watermark.schema.fields, extra)))
     condition = InputRef(len(watermark.schema), extra.type)
     return dataclasses.replace(versions, node=node, conditions=(*versions.conditions, condition))

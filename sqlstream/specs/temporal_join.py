@@ -16,8 +16,8 @@ class TemporalJoinSpec(OperatorSpec, frozen=True, tag="temporal_join"):
     matches the version whose key is equal (NULL equals nothing) if `condition` over the joined row is TRUE; LEFT
     outputs it with NULLs otherwise. A left row behind the watermark is dropped and counted. A version is forgotten
     when the watermark has passed the time of a later one, or `right_ttl_ms` (0: never) after it came. Where
-    the BOOLEAN `right_valid_column` (-1: none) is not TRUE, a version ends the one before and matches nothing, as `condition` asks;
-    it is forgotten once the watermark has passed it.
+    the BOOLEAN `right_valid_column` (-1: none) is not TRUE, a version ends the one before and matches nothing, as
+    `condition` asks; it is forgotten once the watermark has passed it.
     """
 
     kind: JoinKind

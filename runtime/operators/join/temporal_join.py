@@ -26,9 +26,9 @@ class TemporalJoin(Operator[TemporalJoinSpec]):
     """Emits a left row when the watermark passes its time, with the version that was valid then; the output is insert-only.
 
     State: the left rows that wait, and the versions of each key: those later than the watermark, and the last one before. A
-    version is forgotten when the watermark passes the time of the next one, or `right_ttl_ms` after it came; one that is not valid,
-    such as the end of a key, when the watermark passes its own. `_unsettled` follows from the state: the versions that the
-    watermark has not passed.
+    version is forgotten when the watermark passes the time of the next one, or `right_ttl_ms` after it came; one that is not
+    valid, such as the end of a key, when the watermark passes its own. `_unsettled` follows from the state: the versions that
+    the watermark has not passed.
     """
 
     def __init__(self, spec: TemporalJoinSpec, context: OperatorContext) -> None:

@@ -97,7 +97,9 @@ def test_what_has_no_versions_or_no_whole_key_is_refused(query: str, code: str, 
     assert words in failure.value.message
 
 
-CHANGES = DDL + """
+CHANGES = (
+    DDL
+    + """
 CREATE TABLE changed (k INT, region STRING, v INT, ts TIMESTAMP(3), wide AS v + 1, WATERMARK FOR ts AS ts,
   PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'filesystem', 'path' = '/c', 'format' = 'json',
   'changelog.mode' = 'upsert', 'changelog.op-column' = 'op', 'source.monitor-interval' = '1 s');
@@ -107,6 +109,7 @@ CREATE TABLE bare (k INT, v INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts, PRIMAR
 CREATE VIEW last_changed AS SELECT k, v FROM (
   SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS n FROM changed) WHERE n = 1;
 """
+)
 
 
 def changes_of(query: str, mode: str = "upsert") -> list[PhysicalNode]:
@@ -121,7 +124,8 @@ def changes_of(query: str, mode: str = "upsert") -> list[PhysicalNode]:
 @pytest.mark.parametrize("mode", ["upsert", "retract"])
 def test_changes_are_versions_as_they_come_with_the_columns_that_are_needed(mode: str) -> None:
     nodes = changes_of(
-        "SELECT o.id, r.wide FROM o LEFT JOIN changed FOR SYSTEM_TIME AS OF o.ts AS r ON o.k = r.k WHERE r.wide > 2", mode
+        "SELECT o.id, r.wide FROM o LEFT JOIN changed FOR SYSTEM_TIME AS OF o.ts AS r ON o.k = r.k WHERE r.wide > 2",
+        mode,
     )
     (join,) = [n for n in nodes if isinstance(n.spec, TemporalJoinSpec)]
     assert isinstance(join.spec, TemporalJoinSpec)

@@ -116,10 +116,13 @@ def test_of_versions_of_one_time_the_last_one_counts_also_after_a_restore() -> N
     assert [row[4] for row in output.rows] == [3]
 
 
-ENDING_ROWS = Schema.of(("key", sql.STRING), ("t", sql.timestamp(3)), ("b", sql.BIGINT), ("valid", sql.BOOLEAN))
+ENDING_ROWS = Schema.of(
+    ("key", sql.STRING), ("t", sql.timestamp(3)), ("b", sql.BIGINT), ("valid", sql.BOOLEAN)
+)
 ENDING_CONTEXT = operator_context([LEFT_ROWS, ENDING_ROWS], LEFT_ROWS.concat(ENDING_ROWS))
 ending_rows = st.lists(
-    st.tuples(keys, st.integers(0, 20), st.integers(0, 9), st.sampled_from([True, True, False, None])), max_size=25
+    st.tuples(keys, st.integers(0, 20), st.integers(0, 9), st.sampled_from([True, True, False, None])),
+    max_size=25,
 )
 IS_VALID = InputRef(6, sql.BOOLEAN)
 
@@ -151,14 +154,22 @@ def test_a_version_that_is_not_valid_ends_the_one_before(
     spec = ending(kind)
     pairs = (spec.left_keys, spec.right_keys)
     output = (
-        run_moved(spec, ENDING_CONTEXT, items, at, pairs) if is_moved else run_operator(spec, ENDING_CONTEXT, items)
+        run_moved(spec, ENDING_CONTEXT, items, at, pairs)
+        if is_moved
+        else run_operator(spec, ENDING_CONTEXT, items)
     )
     assert output.table() == expected
 
 
 def test_the_end_of_a_key_is_forgotten_when_the_watermark_has_passed_it() -> None:
     operator, output = make_operator(ending(JoinKind.LEFT), ENDING_CONTEXT), Collected()
-    versions = [("a", 1, 1, True), ("b", 1, 2, True), ("a", 5, None, False), ("b", 6, None, None), ("b", 9, 3, True)]
+    versions = [
+        ("a", 1, 1, True),
+        ("b", 1, 2, True),
+        ("a", 5, None, False),
+        ("b", 6, None, None),
+        ("b", 9, 3, True),
+    ]
     feed(operator, [(1, versions), (0, Watermark(5))], output)
     kept = operator.context.state.snapshot().keyed["right"].column("t").cast("int64").to_pylist()
     assert sorted(kept) == [1, 6, 9]
