@@ -72,7 +72,11 @@ class ClosingOperator(Operator[WindowAggregateSpec]):
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
         if not self.spec.window.is_event_time:
             return watermark_ms
-        self._advance(self.clock.passed_ms(watermark_ms), output)
+        passed_ms = self.clock.passed_ms(watermark_ms)
+        if passed_ms < self.closed_ms:
+            # Channels of a restored task may begin behind the place to which it had come, which those behind it know.
+            return None
+        self._advance(passed_ms, output)
         return self.clock.forwarded_ms(watermark_ms)
 
     def next_processing_time_ms(self) -> int | None:
