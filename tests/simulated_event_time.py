@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 from simulated_jobs import CONFIG, HASH, random_exchange
-from simulated_tasks import BATCH_ROWS, Reader, Row, copies_behind, parts_of, window_name
+from simulated_tasks import Reader, Row, copies_behind, parts_of, window_name
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.elements import WATERMARK_MIN
@@ -32,6 +32,7 @@ COUNTED = Schema.of(
     ("k", STRING), ("v", BIGINT), ("window_start", TIME), ("window_end", TIME), ("window_time", TIME)
 )
 KEYS = 6
+TIMED_BATCH_ROWS = 2
 PAUSE_MS = 6_000
 """How long a part that pauses has no rows, from the first attempt of its job on."""
 IDLE_MS = 1_000
@@ -81,7 +82,7 @@ def windows_of(job: JobGraph) -> list[WindowAggregateSpec]:
 
 def timed_rows(part: int, pauses: str) -> tuple[list[TimedRow], int]:
     """What is in one part, in the order of its times, and how many rows come before it pauses (all, if it does not)."""
-    count = 5 + 4 * part
+    count = 8 + 5 * part
     rows = [(f"k{(i * 5 + part) % KEYS}", 90 * i + 7 * part) for i in range(count)]
     # Of several parts with later rows, those of one might be over before those of another come.
     if not pauses or part % 2 or (part and pauses == LATER):
@@ -140,6 +141,8 @@ class TimedReader(Reader):
     """Makes a watermark for each of its parts, and returns the rows of those that do not pause. State: also how far the
     watermark has come."""
 
+    lasting = 0.05
+
     def __init__(self, spec: SourceSpec, context: ConnectorContext, positions: list[dict[str, Any]]) -> None:
         self._pauses = spec.options["pauses"]
         self._watermark_ms = WATERMARK_MIN
@@ -168,7 +171,7 @@ class TimedReader(Reader):
     def rows_taken(self, part: int, left: list[TimedRow]) -> int:
         rows, place = timed_rows(part, self._pauses)
         done = len(rows) - len(left)
-        return min(BATCH_ROWS, place - done) if done < place else BATCH_ROWS
+        return min(TIMED_BATCH_ROWS, place - done) if done < place else TIMED_BATCH_ROWS
 
     def made(self, rows: list[TimedRow]) -> pa.RecordBatch:
         times = pa.array([t for _, t in rows], pa.timestamp("ms"))

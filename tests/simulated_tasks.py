@@ -195,6 +195,9 @@ class Disk:
 class Reader:
     """Reads the parts that it has, from where its positions say. State: the rows that are left of each part."""
 
+    lasting = 0.2
+    """The share of readers that last longer than any fault."""
+
     def __init__(self, context: ConnectorContext, positions: list[dict[str, Any]]) -> None:
         disk: Disk = context.files
         self._now_ms = disk.now_ms
@@ -204,7 +207,7 @@ class Reader:
         is_calm = disk.is_calm
         # Some sources last longer than any fault: their jobs are there to be cancelled, or to lose a TaskManager. The time of all
         # attempts counts: a job that fails at one of its many checkpoints would last as long again.
-        lasts_ms = 0 if is_calm or self._fate.random() < 0.8 else SOURCE_MAX_MS
+        lasts_ms = 0 if is_calm or self._fate.random() >= self.lasting else SOURCE_MAX_MS
         self._end_ms = disk.first_read_ms(context.job_id) + lasts_ms
         self._fails = not is_calm and self._fate.random() < 0.05
 

@@ -45,7 +45,7 @@ class EventTimeWatch:
                     restore = TaskRestore(manifest.checkpoint_id, directory, (state,))
                     found = StateReader(files, restore).operator(operator.id, range(MAX_PARALLELISM))
                     table = found.shared.get("closed_ms") if found is not None else None
-                    times.append(table.column(0)[0].as_py() if table is not None else WATERMARK_MIN)
+                    times.append(min(table.column(0).to_pylist()) if table is not None else WATERMARK_MIN)
                 saved[operator.id] = times
                 if not manifest.has_in_flight and not may_pause(job):
                     assert len(set(times)) <= 1, (
