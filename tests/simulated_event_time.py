@@ -142,10 +142,14 @@ class TimedReader(Reader):
     watermark has come."""
 
     lasting = 0.05
+    failing = 0.2
+    fails_now = 0.1
 
     def __init__(self, spec: SourceSpec, context: ConnectorContext, positions: list[dict[str, Any]]) -> None:
         self._pauses = spec.options["pauses"]
         self._watermark_ms = WATERMARK_MIN
+        # A reader that has rows is never taken for idle.
+        self.waiting = 0.0 if self._pauses else 0.5
         super().__init__(context, positions)
         self._resumes_ms = context.files.first_read_ms(context.job_id) + PAUSE_MS
 
@@ -159,9 +163,6 @@ class TimedReader(Reader):
             self._parts.rotate(-1)
         else:
             return SourceStatus.NOTHING_YET if self._parts else super().poll()
-        if self._pauses:
-            # A reader that has rows is never taken for idle.
-            return self.next_batch()
         return super().poll()
 
     def _is_paused(self, part: int, left: list[TimedRow]) -> bool:

@@ -197,6 +197,11 @@ class Reader:
 
     lasting = 0.2
     """The share of readers that last longer than any fault."""
+    failing = 0.05
+    """The share of readers that fail, each time that they have rows with a probability of `fails_now`."""
+    fails_now = 0.5
+    waiting = 0.2
+    """The share of polls without rows."""
 
     def __init__(self, context: ConnectorContext, positions: list[dict[str, Any]]) -> None:
         disk: Disk = context.files
@@ -209,7 +214,7 @@ class Reader:
         # attempts counts: a job that fails at one of its many checkpoints would last as long again.
         lasts_ms = 0 if is_calm or self._fate.random() >= self.lasting else SOURCE_MAX_MS
         self._end_ms = disk.first_read_ms(context.job_id) + lasts_ms
-        self._fails = not is_calm and self._fate.random() < 0.05
+        self._fails = not is_calm and self._fate.random() < self.failing
 
     def _read(self, positions: Iterable[dict[str, Any]]) -> None:
         for position in positions:
@@ -220,11 +225,11 @@ class Reader:
         return part_rows(part)
 
     def poll(self) -> pa.RecordBatch | SourceStatus:
-        if self._fate.random() < 0.2 or (not self._parts and self._now_ms() < self._end_ms):
+        if self._fate.random() < self.waiting or (not self._parts and self._now_ms() < self._end_ms):
             return SourceStatus.NOTHING_YET
         if not self._parts:
             return SourceStatus.END
-        if self._fails and self._fate.random() < 0.5:
+        if self._fails and self._fate.random() < self.fails_now:
             raise JobError("SS5002", "no such row", reason=FailureReason.OPERATOR_FAILED)
         return self.next_batch()
 
