@@ -82,7 +82,7 @@ def windows_of(job: JobGraph) -> list[WindowAggregateSpec]:
 
 def timed_rows(part: int, pauses: str) -> tuple[list[TimedRow], int]:
     """What is in one part, in the order of its times, and how many rows come before it pauses (all, if it does not)."""
-    count = 8 + 5 * part
+    count = 14 + 7 * part
     rows = [(f"k{(i * 5 + part) % KEYS}", 90 * i + 7 * part) for i in range(count)]
     # Of several parts with later rows, those of one might be over before those of another come.
     if not pauses or part % 2 or (part and pauses == LATER):
@@ -142,8 +142,8 @@ class TimedReader(Reader):
     watermark has come."""
 
     lasting = 0.05
-    failing = 0.2
-    fails_now = 0.1
+    failing = 0.6
+    fails_now = 0.04
 
     def __init__(self, spec: SourceSpec, context: ConnectorContext, positions: list[dict[str, Any]]) -> None:
         self._pauses = spec.options["pauses"]
@@ -189,9 +189,9 @@ class TimedReader(Reader):
 
 def timed_job(rng: random.Random, number: int) -> JobGraph:
     """A source with watermarks, perhaps an operator without state, one window or a window of windows, and a sink."""
-    widths = [rng.randint(1, 3) for _ in range(4)]
+    widths = [rng.choice([1, 2, 2, 3]) for _ in range(4)]
     pauses = rng.choice(["", "", LATER, EARLY])
-    options = {"parts": str(rng.randint(1, 8) if pauses else rng.randint(2, 6)), "pauses": pauses}
+    options = {"parts": str(rng.randint(2, 5)), "pauses": pauses}
     source = SourceSpec(f"t{number}", "simulated", options, TIMED, TIMED.names)
     assigner = WatermarkAssignerSpec(
         1, InputRef(1, TIME), idle_timeout_ms=IDLE_MS if pauses else 0, is_by_source=True

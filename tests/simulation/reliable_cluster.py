@@ -123,8 +123,10 @@ class ReliableCluster(MortalCluster):
         is_unaligned, is_short = rng.random() < (0.6 if is_timed(job) else 0.25), rng.random() < 0.5
         # Where each row goes to all subtasks, aligned barriers wait behind many: such a job may never have a checkpoint in less.
         is_short = is_short and not self.is_calm and _may_be_wider(job)
+        # What event time has come to is saved often while it passes.
+        intervals_ms = [100, 100, 400] if is_timed(job) else [100, 500, 2000]
         config = {
-            "interval": f"{rng.choice([100, 500, 2000])} ms",
+            "interval": f"{rng.choice(intervals_ms)} ms",
             "min-pause": f"{rng.choice([0, 0, 300])} ms",
             "timeout": f"{1500 if is_short else 6000} ms",
             "tolerable-failed-checkpoints": str(rng.choice([0, 1, 5])),
