@@ -139,7 +139,7 @@ class EmbeddedCluster:
                 pass_on=around.pass_on,
             )
         self._store = ClaimingStore(around.store, files)
-        self._checkpoints = CheckpointStore()
+        self._checkpoints = CheckpointStore(around.on_checkpoint)
         self._shell = JobManagerShell(
             self._job_manager_config(),
             self._task_managers.transport,

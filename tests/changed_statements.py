@@ -64,10 +64,13 @@ class Recorded(Story):
 
 
 class OldLife(KilledDeployment):
-    """Ends as soon as a checkpoint is complete that began when a third of the input was read."""
+    """Ends as soon as a checkpoint is complete that began when a third of the input was read. No split is read to its end before:
+    tasks that run ahead of the others wait for the checkpoint."""
 
     def run_until_saved(self) -> None:
         tasks = [task for subtasks in self.tasks.values() for task in subtasks]
+        for script in self.tape.all_scripts():
+            script.stop = self.tape.fate.randint(len(script.steps) // 2, len(script.steps) - 1)
         for _ in range(STEPS_MAX):
             if self._completed_here:
                 return

@@ -21,7 +21,7 @@ from client.gateway.operations import Operation
 from client.gateway.options import GatewayOptions
 from client.gateway.service import GatewayService
 from client.rest.app import ServerInfo, rest_routes
-from client.session import Session
+from client.sessions.session import Session
 from runtime.embedded import EmbeddedCluster
 from sqlstream.errors import SqlStreamError
 from sqlstream.messages.job_state import JobStatus

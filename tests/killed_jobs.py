@@ -214,7 +214,10 @@ class KilledDeployment(Deployment):
         del self._pending[pending.checkpoint_id]
         earlier = tuple(n for n in self._pending if n < pending.checkpoint_id)
         for execution_id in sorted(set(self._by_execution) - set(self._ended)):
-            self._tell(execution_id, CheckpointAborted("", execution_id, pending.checkpoint_id, earlier))
+            # As if files that increments follow were gone: the next one is whole.
+            is_whole = pending.checkpoint_id % 3 == 0
+            message = CheckpointAborted("", execution_id, pending.checkpoint_id, earlier, is_whole)
+            self._tell(execution_id, message)
 
     def _complete(self, pending: Pending) -> None:
         id, ended, reports = pending.checkpoint_id, self._ended, pending.reports

@@ -24,9 +24,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from client.local_cluster import LocalClusterClient
+from client.clusters.local_cluster import LocalClusterClient
 from client.rendering.render import final_rows
-from client.session import Job, Outcome, Session
+from client.sessions.outcomes import Job, Outcome
+from client.sessions.session import Session
 from planner.batch import CompiledBatch
 from planner.bind.sink import bind_insert
 from planner.compile import CompiledPlan

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from oracle import Engine
 
-from client.local_cluster import LocalClusterClient
-from client.session import Session
+from client.clusters.local_cluster import LocalClusterClient
+from client.sessions.session import Session
 from client.verification.outcome import Verification, verification_text
 from client.verification.statements import verifications
 from planner.dialect.parser import parse_statements

@@ -19,8 +19,8 @@ import msgspec
 
 from client.benches.batch import FLIGHTS, BatchFigure, EngineOrder, EngineStart, query_text
 from client.benches.script import Options, answer_of, nexmark_options, run_script
-from client.local_cluster import LocalClusterClient
-from client.session import Session
+from client.clusters.local_cluster import LocalClusterClient
+from client.sessions.session import Session
 from runtime.batch.engines import batch_engine
 from runtime.host.files import LocalFiles
 from runtime.host.process_tree import forget_tree_peak, tree_cpu_seconds, tree_peak_rss_bytes

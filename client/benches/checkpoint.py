@@ -22,7 +22,8 @@ from sqlstream.messages.checkpoint_statistics import CheckpointRecord, Checkpoin
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 
 if TYPE_CHECKING:
-    from client.session import Job, Session
+    from client.sessions.outcomes import Job
+    from client.sessions.session import Session
     from runtime.embedded import EmbeddedCluster
     from sqlstream.messages.rpc import CheckpointFigures
 
@@ -101,8 +102,8 @@ class CheckpointBench:
     """Measures on a cluster of child processes. State: the cluster, until `close`."""
 
     def __init__(self, parallelism: int, interval_ms: int, settings: dict[str, str]) -> None:
-        from client.local_cluster import LocalClusterClient
-        from client.session import Session
+        from client.clusters.local_cluster import LocalClusterClient
+        from client.sessions.session import Session
 
         self._copies_directory = tempfile.mkdtemp(prefix="sqlstream-bench-")
         self._settings = {
@@ -330,7 +331,7 @@ class CheckpointBench:
 
     def _submit(self, text: str, options_of: Callable[[Any], dict[str, str]]) -> Job:
         """Run a script whose last statement is an INSERT; returns its job."""
-        from client.session import Job
+        from client.sessions.outcomes import Job
         from planner.dialect.parser import parse_script
 
         self._session.catalog = type(self._session.catalog)()

@@ -66,7 +66,7 @@ class NexmarkBench:
     """Measures queries one after the other, each on a cluster of its own. `rate` None makes event time span 10 s."""
 
     def __init__(self, events: int, parallelism: int, rate: int | None, settings: dict[str, str]) -> None:
-        from client.local_cluster import IN_PROCESS_INPUT
+        from client.clusters.local_cluster import IN_PROCESS_INPUT
 
         self._events = events
         self._parallelism = parallelism
@@ -84,8 +84,8 @@ class NexmarkBench:
         """The figures of one query. JobError when its job fails."""
         if query == GENERATOR:
             return self._generate(runs)
-        from client.local_cluster import LocalClusterClient
-        from client.session import Session
+        from client.clusters.local_cluster import LocalClusterClient
+        from client.sessions.session import Session
 
         with contextlib.closing(LocalClusterClient(self._settings)) as clusters:
             session = Session(clusters, self._settings)
@@ -103,7 +103,7 @@ class NexmarkBench:
         them. `net_ns` is the difference: the cost of the query over existing rows, which is what DuckDB's figure is.
         """
         from client.benches.duckdb import answer_in_duckdb
-        from client.local_session import local_session
+        from client.sessions.local_session import local_session
         from runtime.connectors.nexmark_config import NexmarkConfig
 
         with local_session(self._settings) as session:

@@ -24,7 +24,7 @@ from sqlstream.specs.watermark import WatermarkAssignerSpec
 if TYPE_CHECKING:
     import numpy as np
 
-    from client.session import Session
+    from client.sessions.session import Session
 
 KEYS = (100, 10_000, 1_000_000)
 BATCH_ROWS = (1_000, 32_000)
@@ -185,8 +185,8 @@ class _Next:
 @contextlib.contextmanager
 def _session() -> Iterator[Session]:
     """A session of its own, without the settings of this machine."""
-    from client.local_cluster import LocalClusterClient
-    from client.session import Session
+    from client.clusters.local_cluster import LocalClusterClient
+    from client.sessions.session import Session
     from planner.dialect.parser import parse_script
 
     settings = {"parallelism.default": "1"}

@@ -102,6 +102,14 @@ def open_file_catalog(
     return FileCatalog(name, CatalogDefinition(options))
 
 
+def _complete(definition: CatalogDefinition) -> CatalogDefinition:
+    """The definition with the path made absolute and the default database named."""
+    default = definition.options.get("default-database", DEFAULT_DATABASE)
+    path = os.path.abspath(definition.options["path"])
+    options = definition.options | {"path": path, "default-database": default}
+    return msgspec.structs.replace(definition, options=options)
+
+
 class FileCatalog:
     """Keeps definitions in files: a change that `apply` has acknowledged survives the death of the process and of the machine
     at any point, and one that was under way is there whole or not at all.
@@ -114,9 +122,8 @@ class FileCatalog:
     def __init__(self, name: str, definition: CatalogDefinition) -> None:
         """UserError when the directory is no catalog or one of another format; ExternalError when it cannot be used."""
         self._path = os.path.abspath(definition.options["path"])
-        default = definition.options.get("default-database", DEFAULT_DATABASE)
-        options = definition.options | {"path": self._path, "default-database": default}
-        self.definition = msgspec.structs.replace(definition, options=options)
+        self.definition = _complete(definition)
+        default = self.definition.default_database
         self._name = name
         self._lock = threading.Lock()
         self._read: dict[str, tuple[Signature, object]] = {}
@@ -156,6 +163,13 @@ class FileCatalog:
         self._reload()
 
     # -- reading -----------------------------------------------------------------------------------
+
+    def redefine(self, definition: CatalogDefinition) -> bool:
+        completed = _complete(definition)
+        if completed.options["path"] != self._path:
+            return False
+        self.definition = completed
+        return True
 
     def contents(self) -> CatalogContents:
         state = self._state

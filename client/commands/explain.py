@@ -10,7 +10,7 @@ from client.arguments import add_configuration_arguments, add_script_arguments, 
 from sqlstream.errors import UserError, line_and_column, render_error
 
 if TYPE_CHECKING:
-    from client.session import Session
+    from client.sessions.session import Session
 
 EPILOG = """\
 examples:
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """0, or 2 for a wrong statement."""
     from client.commands.run import scripts_of
-    from client.local_session import local_session
+    from client.sessions.local_session import local_session
 
     texts = scripts_of(arguments)
     with local_session(configuration_of(arguments).for_jobs) as session:
@@ -52,7 +52,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _explain(text: str, session: Session, is_of_state: bool) -> None:
     from client.script_text import parsed
-    from client.session import Rows, Text
+    from client.sessions.outcomes import Rows, Text
+    from client.statements.explain import explain_plan_of, explain_state_of
     from planner.dialect.statements import (
         AnalyzeTable,
         CallProcedure,
@@ -68,7 +69,7 @@ def _explain(text: str, session: Session, is_of_state: bool) -> None:
     for statement in parsed(text):
         if isinstance(statement, WritingStatement):
             line, _ = line_and_column(text, statement.span.start)
-            explained = session.explain_state(statement) if is_of_state else session.explain(statement)
+            explained = (explain_state_of if is_of_state else explain_plan_of)(statement, session)
             print(f"-- statement at line {line}\n{explained}\n")
             continue
         is_run = isinstance(statement, CompilePlan | ExecutePlan) and not (

@@ -71,6 +71,8 @@ def execute(arguments: argparse.Namespace) -> int:
                 "seconds": round(seconds, 3),
             }
         )
+    elif done["earlier"] == done["parallelism"]:
+        print(f"job {job_id} runs with parallelism {done['parallelism']} already")
     else:
         print(f"job {job_id} runs with parallelism {done['parallelism']} after {seconds:.1f} s")
     return 0

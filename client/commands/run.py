@@ -18,7 +18,8 @@ from sqlstream.terminal_text import shown
 if TYPE_CHECKING:
     from client.following.followed_job import JobEnd
     from client.rendering.render import Renderer
-    from client.session import Job, Outcome, Session
+    from client.sessions.outcomes import Job, Outcome
+    from client.sessions.session import Session
     from planner.dialect.statements import Statement
     from sqlstream.schema import Schema
 
@@ -74,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when all statements ran, 1 when a job failed or VERIFY has found a difference, 2 for a wrong statement."""
-    from client.target_session import target_session
+    from client.sessions.target_session import target_session
     from sqlstream.flink_tuning import tuning_note
 
     if arguments.format == "arrow" and sys.stdout.isatty():
@@ -149,7 +150,7 @@ def _run_statements(
 def _show(
     outcome: Outcome, text: str, session: Session, arguments: argparse.Namespace, line: LiveLine
 ) -> int:
-    from client.session import Job, Rows, Text
+    from client.sessions.outcomes import Job, Rows, Text
 
     match outcome:
         case Text(text=words):

@@ -52,7 +52,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """0 when the server was stopped, 1 when it broke off, 2 for wrong settings."""
     from client.arguments import configuration_of
     from client.configuration import settings_of_words
-    from client.target_session import refuse_target
+    from client.sessions.target_session import refuse_target
 
     # In a file it is meant for commands that share the file.
     refuse_target(settings_of_words(arguments.settings), "sqlstream server")

@@ -51,8 +51,8 @@ def server_address(arguments: argparse.Namespace, environment: Mapping[str, str]
 
 
 def _data_directory() -> str:
+    from client.clusters.server_file import data_directory
     from client.configuration import load_configuration
-    from client.server_file import data_directory
 
     return data_directory(load_configuration().get("sqlstream.data-dir"))
 

@@ -37,8 +37,8 @@ def settings_of(arguments: argparse.Namespace) -> Mapping[str, str]:
 
 
 def open_checkpoint(path: str, settings: Mapping[str, str]) -> SavedTables:
-    """Of a job's directory the newest one, which a job that runs replaces all the time. UserError SS6212 for a path without a
-    checkpoint, ExternalError SS6210 for a torn one."""
+    """Of a job's directory the newest one, which a job that runs replaces all the time: standard error says which, and what is
+    newer and torn. UserError SS6212 for a path without a checkpoint, ExternalError SS6210 for a torn one."""
     from runtime.checkpoint.checkpoint_directory import CheckpointDirectory, load_checkpoint
     from runtime.checkpoint.checkpoint_files import checkpoint_files
     from runtime.checkpoint.saved_tables import SavedTables
@@ -49,10 +49,19 @@ def open_checkpoint(path: str, settings: Mapping[str, str]) -> SavedTables:
     try:
         return SavedTables(files, load_checkpoint(files, place))
     except UserError as error:
-        retained = CheckpointDirectory(files, place).retained().checkpoints if error.code == "SS6212" else ()
-        if not retained:
+        if error.code != "SS6212":
             raise
-        return SavedTables(files, retained[0])
+        retained = CheckpointDirectory(files, place).retained()
+        if not retained.checkpoints:
+            if retained.faults:
+                raise retained.faults[0].error from error
+            raise
+        newest = retained.checkpoints[0]
+        for fault in retained.faults:
+            if fault.checkpoint_id > newest.manifest.checkpoint_id:
+                print(f"checkpoint {fault.checkpoint_id} is left out: {fault.error.message}", file=sys.stderr)
+        print(f"read: {newest.path}", file=sys.stderr)
+        return SavedTables(files, newest)
 
 
 def write_rows(batches: Any, schema: pa.Schema, format_name: str) -> None:

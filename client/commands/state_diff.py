@@ -28,7 +28,7 @@ examples:
 
 Tables are those of the same operators, found by their meaning: the two may be of different jobs, at other parallelisms. Rows are
 matched by their key: the first columns that identify the rows on both sides. A changed row is shown as -U and +U. Rows of a
-table without a key are only added (+I) and removed (-D).
+table without a key are only added (+I) and removed (-D). Rows in flight are compared when their TABLE is given.
 
 Exit code: 0 all rows are equal, 1 rows differ, 2 a path or table is wrong.
 """
@@ -69,8 +69,10 @@ def _differences(
 ) -> Iterator[TableDifference]:
     """Of every table of either checkpoint; one that only one of them has is empty in the other."""
     wanted = {_found(before, after, name)} if name is not None else None
-    old = {table.identity: table for table in before.tables}
-    new = {table.identity: table for table in after.tables}
+    old, new = (
+        {t.identity: t for t in (*saved.tables, *(saved.in_flight if name else ()))}
+        for saved in (before, after)
+    )
     for identity in old | new:
         if wanted is not None and identity not in wanted:
             continue

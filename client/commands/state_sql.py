@@ -20,7 +20,9 @@ examples:
   sqlstream state sql --json chk-12 'SELECT "$key_group" AS g, count(*) AS n FROM groups GROUP BY g' | jq .n
 
 The query is in DuckDB's SQL, and reads the tables that `sqlstream state ls` lists: by SCHEMA.TABLE, or by TABLE alone where one
-operator only has a table of that name. Columns with $ are the runtime's own: write them in double quotes.
+operator only has a table of that name. Rows that an unaligned checkpoint found under way are in tables in_flight_input and
+in_flight_output of the operators that would read or that sent them. Columns with $ are the runtime's own: write them in double
+quotes.
 """
 
 
@@ -42,7 +44,7 @@ def execute(arguments: argparse.Namespace) -> int:
     settings = settings_of(arguments)
     saved = open_checkpoint(arguments.checkpoint, settings)
     with state_database(settings) as database:
-        database.register(saved, saved.tables)
+        database.register(saved, (*saved.tables, *saved.in_flight))
         database.lock()
         with database.query(arguments.query) as rows:
             write_rows(rows, rows.schema, arguments.format)

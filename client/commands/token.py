@@ -56,8 +56,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _tokens(arguments: argparse.Namespace) -> Tokens:
     from client.arguments import configuration_of
+    from client.clusters.server_file import data_directory
     from client.server.tokens import Tokens
-    from client.server_file import data_directory
 
     given = arguments.data_dir or configuration_of(arguments).get("sqlstream.data-dir")
     return Tokens(data_directory(given))

@@ -11,7 +11,8 @@ from client.exit_codes import EXIT_FAILED, EXIT_OK, exit_code_of
 from sqlstream.errors import SqlStreamError, UserError, line_and_column, render_error
 
 if TYPE_CHECKING:
-    from client.session import Rows, Session
+    from client.sessions.outcomes import Rows
+    from client.sessions.session import Session
     from client.verification.outcome import Verification
     from planner.dialect.statements import Statement
 
@@ -73,7 +74,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _verify_all(texts: list[str], arguments: argparse.Namespace, found: list[Verification]) -> int:
     """Append to `found` until a statement fails; returns the exit code."""
-    from client.target_session import target_session
+    from client.sessions.target_session import target_session
     from sqlstream import config
 
     configuration = configuration_of(arguments)
@@ -102,7 +103,7 @@ def _settings(arguments: argparse.Namespace) -> dict[str, str]:
 
 def _verify(text: str, session: Session, arguments: argparse.Namespace, found: list[Verification]) -> None:
     from client.script_text import parsed
-    from client.session import Rows
+    from client.sessions.outcomes import Rows
 
     for statement in parsed(text):
         try:
@@ -123,7 +124,7 @@ def _verify(text: str, session: Session, arguments: argparse.Namespace, found: l
 
 def _verified(statement: Statement, session: Session, engine: str) -> list[Verification] | Rows | None:
     """What was found of a query, the answer of DDL and SET; None for a statement that is left out."""
-    from client.session import Rows
+    from client.sessions.outcomes import Rows
     from client.verification.statements import verifications
     from planner.dialect import statements as kinds
 

@@ -96,7 +96,7 @@ class _Completion:
             case "catalog_options" if is_inside:
                 self._pairs(inner, _CATALOG_OPTIONS, ())
             case "procedure":
-                from client.procedures import PROCEDURES
+                from client.statements.procedures import PROCEDURES
 
                 self._names(PROCEDURES, CandidateKind.FUNCTION)
             case "assignments" | "condition":

@@ -14,7 +14,7 @@ from sqlstream.config_option import ConfigOption, ConfigType
 from sqlstream.errors import SqlStreamError
 
 if TYPE_CHECKING:
-    from client.session import Session
+    from client.sessions.session import Session
     from sqlstream.spi.connector import OptionDescriptor
 
 _PATH_PARTS = 3

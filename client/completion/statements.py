@@ -34,6 +34,7 @@ PHRASES = (
     "DROP [TEMPORARY [SYSTEM]] FUNCTION [IF EXISTS] <user_function>",
     "DROP DATABASE [IF EXISTS] <database> [RESTRICT | CASCADE]",
     "DROP CATALOG [IF EXISTS] <catalog>",
+    "ALTER CATALOG <catalog> (SET <catalog_options> | RESET <catalog_options> | COMMENT <text>)",
     "ALTER DATABASE <database> SET <database_options>",
     "USE (<database> | CATALOG <catalog>)",
     "SET [<setting> = <value>]",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from client.connection.exit_closing import close_at_exit, forget
 from client.connection.interface import ResultKind
 from client.following.ended_job import ended_error
-from client.session import Job, LiteralJob, Rows, Text
+from client.sessions.outcomes import Job, LiteralJob, Rows, Text
 from sqlstream.cancellation import given_up_by
 from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from client.completion import Candidate
-    from client.session import Outcome, Session
+    from client.sessions.outcomes import Outcome
+    from client.sessions.session import Session
     from runtime.net.results import PrintLines
     from sqlstream.schema import Schema
 
@@ -40,7 +41,7 @@ def embedded_connection(
 ) -> EmbeddedConnection:
     """A connection with a cluster of its own, which ends with it, or with that of a running server, which it leaves; the
     arguments and errors are those of `target_session`."""
-    from client.target_session import server_of, target_session
+    from client.sessions.target_session import server_of, target_session
 
     stack = contextlib.ExitStack()
     session = stack.enter_context(target_session(config, task_managers, print_lines))

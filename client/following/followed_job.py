@@ -10,6 +10,7 @@ from typing import Protocol
 
 from client.following.ended_job import end_text
 from client.following.progress import closing_text
+from client.rendering.terminal import kept_output
 from sqlstream.errors import SqlStreamError, render_error
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobMetrics, JobStatusReply, Metrics
@@ -64,7 +65,7 @@ def follow(
     """Wait for the end of a job while `progress` is shown; `read_rows` takes the rows of a query meanwhile. KeyboardInterrupt
     leaves the job as it is."""
     started = time.monotonic()
-    with progress:
+    with kept_output(), progress:
         if read_rows is not None:
             read_rows()
         reply = job.wait()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from client.gateway.operations import OperationResult, ResultKind, StatementInfo
 from client.gateway.options import GatewayOptions
 from client.gateway.results import ResultPages
-from client.session import Job, LiteralResults, Outcome, Rows, Text, literal_batches
+from client.sessions.outcomes import Job, LiteralResults, Outcome, Rows, Text, literal_batches
 from sqlstream import types as sql
 from sqlstream.schema import Schema
 

@@ -14,7 +14,7 @@ from client.gateway.pages_json import head_json
 from client.gateway.results import Page
 from client.http_api.media import METADATA_KEY
 from client.http_api.types_json import columns_json
-from client.session import LiteralJob
+from client.sessions.outcomes import LiteralJob
 from sqlstream.arrow import is_changelog, to_arrow_schema, with_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
 

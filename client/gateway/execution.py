@@ -14,7 +14,8 @@ from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus
 
 if TYPE_CHECKING:
-    from client.session import Job, Outcome, Session
+    from client.sessions.outcomes import Job, Outcome
+    from client.sessions.session import Session
     from planner.dialect.statements import Statement
     from sqlstream.messages.rpc import JobStatusReply
 
@@ -31,7 +32,7 @@ class Execution:
 
     def execute(self, operation: Operation, done: Callable[[], None]) -> bool:
         """Run one statement. An INSERT is answered at once, or with `table.dml-sync` when its job has ended."""
-        from client.session import Job
+        from client.sessions.outcomes import Job
         from planner.dialect.parser import parse_statement
 
         outcome = self._run(parse_statement(operation.text))
@@ -114,6 +115,7 @@ def _is_configuration(statement: Statement) -> bool:
         kinds.AlterTableOptions,
         kinds.AlterView,
         kinds.AlterDatabase,
+        kinds.AlterCatalog,
         kinds.RenameObject,
     )
     dropping = (kinds.DropObject, kinds.DropDatabase, kinds.DropCatalog)

@@ -13,7 +13,7 @@ from sqlstream.errors import SqlStreamError, UserError
 
 if TYPE_CHECKING:
     from client.gateway.results import ResultPages, Unsubscribe
-    from client.session import Job
+    from client.sessions.outcomes import Job
     from sqlstream.schema import Schema
 
 

@@ -14,7 +14,7 @@ from sqlstream.messages.job_state import JobStatus
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from client.session import Job
+    from client.sessions.outcomes import Job
     from runtime.net.results import JobResults
     from sqlstream.messages.rpc import JobStatusReply
 

@@ -22,7 +22,7 @@ from sqlstream.errors import InternalError, SqlStreamError, UserError
 
 if TYPE_CHECKING:
     from client.completion import Candidate
-    from client.session import Session
+    from client.sessions.session import Session
 
 OpenSession = Callable[[Mapping[str, str]], "Session"]
 """A session of the engine with these settings, on the gateway's cluster and catalogs."""

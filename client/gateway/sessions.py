@@ -18,7 +18,7 @@ from client.gateway.settings import shown_properties
 from sqlstream.errors import SqlStreamError, UserError
 
 if TYPE_CHECKING:
-    from client.session import Session
+    from client.sessions.session import Session
 
 _log = logging.getLogger(__name__)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sys
+from collections.abc import Iterator
 from typing import IO, TextIO, cast
 
 from sqlstream.terminal_text import shown_lines
@@ -63,3 +65,41 @@ def columns_of(stream: IO[str]) -> int | None:
 def unescaped(stream: IO[str]) -> IO[str]:
     """The terminal itself, for callers that draw on it with escape codes."""
     return stream.unescaped if isinstance(stream, EscapedTerminal) else stream
+
+
+@contextlib.contextmanager
+def kept_output(is_echoed: bool = True) -> Iterator[None]:
+    """Ctrl-C leaves what is printed whole: a terminal by default drops all that it has not shown yet, rows and the half of an
+    escape sequence too, which then swallows the text behind it.
+
+    With `is_echoed` False, what is typed meanwhile is not shown either; it waits for the next prompt. Does nothing when standard
+    input is no terminal, or one that this process is in the background of.
+    """
+    import termios
+
+    try:
+        number = sys.stdin.fileno()
+        before = termios.tcgetattr(number)
+        is_ours = _is_in_foreground(number)
+    except (termios.error, OSError, ValueError):
+        is_ours = False
+    if not is_ours:
+        yield
+        return
+    modes = [*before]
+    modes[3] |= termios.NOFLSH
+    if not is_echoed:
+        modes[3] &= ~termios.ECHO
+    termios.tcsetattr(number, termios.TCSANOW, modes)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(termios.error, OSError, ValueError):
+            # Whoever sent this process to the background has given the terminal modes of its own.
+            if _is_in_foreground(number):
+                termios.tcsetattr(number, termios.TCSANOW, before)
+
+
+def _is_in_foreground(terminal: int) -> bool:
+    """Whether this process may set the terminal's modes; one in the background is stopped when it tries."""
+    return os.tcgetpgrp(terminal) == os.getpgrp()

@@ -23,7 +23,7 @@ from client.rest.totals_routes import totals_routes
 from client.rest.vertex_routes import vertex_routes
 
 if TYPE_CHECKING:
-    from client.cluster_client import ServedCluster
+    from client.clusters.cluster_client import ServedCluster
 
 __all__ = ["ServerInfo", "rest_routes"]
 

@@ -19,7 +19,7 @@ from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
 from sqlstream.messages.rpc import JobDetails, Metrics, SubtaskDetails, TaskManagerOverview, VertexDetails
 
 if TYPE_CHECKING:
-    from client.cluster_client import ServedCluster
+    from client.clusters.cluster_client import ServedCluster
 
 _NETWORK_MEMORY = "taskmanager.memory.network.max"
 

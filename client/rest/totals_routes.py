@@ -9,7 +9,7 @@ from client.http_api.answers import json_answer
 from client.rest.cluster_view import ClusterView
 from client.rest.parameters import checked_id
 from client.rest.route import RestRoute
-from client.session import rejected_rows_places
+from client.sessions.submission import rejected_rows_places
 from sqlstream.errors import render_error
 
 

@@ -9,8 +9,8 @@ from types import TracebackType
 
 import msgspec
 
+from client.clusters.server_file import SERVER_FILE, ServerFile
 from client.server.kept_file import make_private_directory, remove_file, write_file
-from client.server_file import SERVER_FILE, ServerFile
 from runtime.host.whole_files import FILE_MODE
 from sqlstream.errors import ExternalError, UserError
 

@@ -25,6 +25,10 @@ class JobCheckpointStores:
         found.sweep()
         return found.retained()
 
+    def directory_of(self, graph: JobGraph) -> str:
+        """Where the checkpoints of the job lie; empty for one that takes none."""
+        return checkpoint_settings(graph, self._directory).directory
+
     def remove(self, graph: JobGraph, end: JobStatus) -> None:
         """Remove all of them, unless the job's settings keep those of one that ends so."""
         found = self._directory_of(graph)

@@ -34,7 +34,7 @@ FORMAT_VERSION = 2
 """Raised when a stored message changes its shape or meaning: files of another version are set aside."""
 
 _JOB_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
-_GRAPH, _COMMITS, _ENDING, _DAMAGED = ".job", ".commits", ".ending", ".damaged"
+_GRAPH, _COMMITS, _ENDING, _SAVED, _DAMAGED = ".job", ".commits", ".ending", ".saved", ".damaged"
 
 
 class _Versioned(msgspec.Struct, frozen=True):
@@ -76,7 +76,8 @@ class KeptJob:
     """A job that had not ended. `commits` are those with which it was about to end, for `checkpoint_id`: this output may be
     visible already, so the job must not run again before they were undone. `is_committed`: all of it is visible, and the job
     does not run again, whatever of its checkpoints is left. `end`: it was about to end so, for `error`, and what it has not
-    committed may be removed already."""
+    committed may be removed already. `saved_mark` is the file that says that it has had a checkpoint of its own, empty when it
+    has not: then it may begin anew without one."""
 
     graph: JobGraph
     submitted_ms: int
@@ -85,13 +86,15 @@ class KeptJob:
     is_committed: bool = False
     end: JobStatus | None = None
     error: ErrorInfo | None = None
+    saved_mark: str = ""
 
 
 class FileJobStore:
     """One file per job below `directory`, written before the job runs and removed when it has ended; the newest
     `ended_max` ended jobs are kept in `ended/`. Implements `JobStore` and has the marks of a `KeptCommitter`.
 
-    A file that cannot be read is renamed and logged, and stops nothing. State: the ids of jobs that are suspended."""
+    A file that cannot be read is renamed and logged, and stops nothing. State: the ids of jobs that are suspended, and of those
+    that are known to have had a checkpoint."""
 
     def __init__(self, directory: str, now_ms: Callable[[], int], ended_max: int) -> None:
         self._ended_max = ended_max
@@ -99,6 +102,7 @@ class FileJobStore:
         self._ended_directory = os.path.join(directory, "ended")
         self._now_ms = now_ms
         self._suspended: frozenset[str] = frozenset()
+        self._saved: set[str] = set()
         for path in (directory, self._ended_directory):
             make_private_directory(path)
             remove_drafts(path)
@@ -119,6 +123,8 @@ class FileJobStore:
         if job_id in self._suspended and ended.details.status is not JobStatus.FINISHED:
             return
         self.put_ended(ended)
+        remove_file(self._path(job_id, _SAVED))
+        self._saved.discard(job_id)
         remove_file(self._path(job_id, _GRAPH))
         remove_file(self._path(job_id, _COMMITS))
         remove_file(self._path(job_id, _ENDING))
@@ -132,6 +138,12 @@ class FileJobStore:
         """A query is lost with its client anyway. One that is suspended runs again: what is removed is hidden."""
         if job_id not in self._suspended and os.path.exists(self._path(job_id, _GRAPH)):
             write_file(self._path(job_id, _ENDING), _encode(_StoredEnding(FORMAT_VERSION, end, error)))
+
+    def mark_saved(self, job_id: str) -> None:
+        """The job has had a checkpoint of its own. Called on any thread, for each of them."""
+        if job_id not in self._saved and os.path.exists(self._path(job_id, _GRAPH)):
+            write_file(self._path(job_id, _SAVED), b"")
+            self._saved.add(job_id)
 
     def mark_committing(self, job_id: str, checkpoint_id: int, commits: tuple[SinkCommit, ...]) -> None:
         """The job ends, and its last output is about to become visible."""
@@ -206,7 +218,9 @@ class FileJobStore:
         except msgspec.DecodeError as error:
             _set_aside(path, str(error))
             return None
-        job = KeptJob(graph, stored.submitted_ms, None)
+        saved_path = self._path(graph.job_id, _SAVED)
+        saved_mark = os.path.abspath(saved_path) if os.path.exists(saved_path) else ""
+        job = KeptJob(graph, stored.submitted_ms, None, saved_mark=saved_mark)
         ending_path = self._path(graph.job_id, _ENDING)
         ending = _read_or_set_aside(ending_path, _StoredEnding) if os.path.exists(ending_path) else None
         if ending is not None:

@@ -13,7 +13,7 @@ from client.server.job_store import FileJobStore, KeptJob
 from runtime.jobmanager.collaborators import Committer
 from runtime.jobmanager.events import EndedJob, SinkCommit
 from runtime.logs import of_job
-from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, SqlStreamError
+from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, Retry, SqlStreamError
 from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rpc import JobDetails, JobMetrics, SubtaskDetails, VertexDetails
@@ -78,8 +78,8 @@ def recover(
     visible already; when that cannot be done, its last output is removed and it runs again, and when that cannot be done either,
     it has failed. Any other job runs again: from its last checkpoint, whose commit its JobMaster repeats, or from its beginning,
     after the hidden files of its last run were removed. A job whose newest checkpoint is damaged has failed: what it committed
-    since an older one would be written again. One whose checkpoints cannot be reached, also after some pauses, is left as it is
-    to the next start."""
+    since an older one would be written again. One whose checkpoints cannot be reached, or that has had some and has none, also
+    after some pauses, is left as it is to the next start."""
     again = []
     pauses = iter(PAUSES_S)
     for job in store.kept():
@@ -152,7 +152,19 @@ def _last_checkpoint(job: KeptJob, checkpoints: JobCheckpointStores) -> str | Er
         newest = checkpoints.retained(job.graph).newest()
     except SqlStreamError as error:
         return Unreachable(error) if _may_pass(error) else ErrorInfo.of(error)
+    if newest is None and job.saved_mark:
+        # To begin anew would write all rows again.
+        return Unreachable(_gone(checkpoints.directory_of(job.graph), job.saved_mark))
     return newest.path if newest is not None else ""
+
+
+def _gone(directory: str, mark: str) -> ExternalError:
+    return ExternalError(
+        "SS5001",
+        f'it has had checkpoints in "{directory}", and none is there: mount their volume or bring them back, or remove "{mark}" '
+        "to run the job from its beginning",
+        retry=Retry.BACKOFF,
+    )
 
 
 def _may_pass(error: SqlStreamError) -> bool:

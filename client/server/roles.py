@@ -48,7 +48,7 @@ _READING_STATEMENTS = frozenset(
 """Names of the statements (planner.dialect.statements) that change nothing but their session. One that is not named here is
 refused."""
 
-_CATALOG_STATEMENTS = frozenset({"CreateCatalog", "DropCatalog"})
+_CATALOG_STATEMENTS = frozenset({"CreateCatalog", "AlterCatalog", "DropCatalog"})
 
 
 def may_request(role: Role, method: str, path: str) -> bool:
@@ -95,7 +95,11 @@ def refused_statement(role: Role, text: str) -> str:
     except SqlStreamError:
         return ""
     if role is Role.OPERATOR:
-        return "making and dropping catalogs needs the role admin" if _CATALOG_STATEMENTS & {*names} else ""
+        return (
+            "making, altering and dropping catalogs needs the role admin"
+            if _CATALOG_STATEMENTS & {*names}
+            else ""
+        )
     if not _READING_STATEMENTS.issuperset(names):
         return "the role read-only runs statements that only read"
     if "/*+" in text and not {"Query", "Explain", "Verify"}.isdisjoint(names):

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from client.catalog.catalogs import kept_catalogs
+from client.clusters.server_file import ServerFile
 from client.configuration import Configuration
 from client.gateway.service import GatewayService
 from client.rest.info import ServerInfo
@@ -31,8 +32,7 @@ from client.server.server_config import ServerConfig, server_config
 from client.server.statement_rules import StatementRules
 from client.server.tokens import Tokens
 from client.server.warm_up import start_warm_up
-from client.server_file import ServerFile
-from client.session import Session
+from client.sessions.session import Session
 from runtime.cluster_surroundings import ClusterSurroundings
 from runtime.host.clock import now_ms
 from runtime.host.rooted_files import FilePlaces, files_at
@@ -181,6 +181,7 @@ class Server:
             self._break_off,
             lambda message, job_id: self._audit.control(message, job_id),
             directory,
+            self._store.mark_saved,
         )
         settings = {
             **self._configuration.for_jobs,

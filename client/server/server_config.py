@@ -7,9 +7,9 @@ import ipaddress
 import os
 import re
 
+from client.clusters.server_file import data_directory
 from client.configuration import Configuration
 from client.gateway.options import GatewayOptions
-from client.server_file import data_directory
 from sqlstream.errors import UserError
 
 _PORT_MAX = 65535

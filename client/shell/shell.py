@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from client.exit_codes import EXIT_FAILED, exit_code_of
+from client.rendering.terminal import kept_output
 from client.shell.commands import Leave, run_command
 from client.shell.display import Display
 from client.shell.input_text import VERTICAL_END, Input, is_command, is_complete, split_input
 from client.shell.opening import OpeningConnection
-from client.shell.terminal_io import without_echo
 from sqlstream.errors import Span, SqlStreamError, UserError, render_error
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Shell:
 
     def run_prompt(self, prompt: Prompt) -> int:
         """Ask until the user leaves; returns the exit code."""
-        with without_echo():
+        with kept_output(is_echoed=False):
             return self._run_prompt(prompt)
 
     def _run_prompt(self, prompt: Prompt) -> int:

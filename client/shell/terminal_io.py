@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, TextIO, cast
 
 from client.rendering.terminal import unescaped
@@ -29,23 +28,3 @@ def terminal_output() -> Output:
 
     with contextlib.redirect_stdout(cast(TextIO, unescaped(sys.__stdout__ or sys.stdout))):
         return get_app_session().output
-
-
-@contextlib.contextmanager
-def without_echo() -> Iterator[None]:
-    """What is typed meanwhile is not shown, so that it does not stand among the rows; it waits for the next prompt."""
-    import termios
-
-    try:
-        number = sys.stdin.fileno()
-        before = termios.tcgetattr(number)
-    except (termios.error, OSError, ValueError):
-        yield
-        return
-    silent = [*before]
-    silent[3] &= ~termios.ECHO
-    termios.tcsetattr(number, termios.TCSADRAIN, silent)
-    try:
-        yield
-    finally:
-        termios.tcsetattr(number, termios.TCSADRAIN, before)

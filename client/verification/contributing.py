@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from client.batch_statements import compile_in_batch
+from client.statements.batch import compile_in_batch
 from client.verification.outcome import ContributingTable, shown_rows
 from client.verification.run import run_to_end
 from planner.bind.sink import collecting_sink
@@ -22,7 +22,7 @@ from sqlstream.expressions import Literal, conjunction
 from sqlstream.types import BINARY_ROOTS, LogicalType, TypeRoot
 
 if TYPE_CHECKING:
-    from client.session import Session
+    from client.sessions.planning import PlanningSession
     from planner.bind.context import BindContext
 
 ENGINE = "execution.batch.engine"
@@ -50,7 +50,7 @@ class ReadRows:
 class Tracer:
     """Finds the rows of the tables that contributed to a row of a result. No state."""
 
-    def __init__(self, session: Session, context: BindContext, rows_max: int) -> None:
+    def __init__(self, session: PlanningSession, context: BindContext, rows_max: int) -> None:
         """`rows_max` bounds the rows of each table; 0 finds none."""
         self._session = session
         # A reader of few rows: DuckDB is there at once.

@@ -17,7 +17,7 @@ from sqlstream.schema import Field, Schema
 from sqlstream.types import BOOLEAN
 
 if TYPE_CHECKING:
-    from client.session import Session
+    from client.sessions.planning import PlanningSession
     from planner.bind.context import BindContext
     from sqlstream.messages.rpc import JobMetrics
 
@@ -66,7 +66,7 @@ def near_reason(count: int, tolerance: float) -> Reason:
     )
 
 
-def plan_reasons(session: Session, sink: plan.Sink, context: BindContext) -> Iterator[Reason]:
+def plan_reasons(session: PlanningSession, sink: plan.Sink, context: BindContext) -> Iterator[Reason]:
     """What the statement leaves open: ties, a LIMIT without an order, and functions with another value in each run."""
     names: dict[str, None] = {}
     for node in _nodes(sink):
@@ -89,7 +89,7 @@ def plan_reasons(session: Session, sink: plan.Sink, context: BindContext) -> Ite
 
 
 def _ties(
-    session: Session, context: BindContext, input: plan.RelationalNode, columns: tuple[int, ...]
+    session: PlanningSession, context: BindContext, input: plan.RelationalNode, columns: tuple[int, ...]
 ) -> Iterator[Reason]:
     """Whether rows are equal in all `columns`, so that any of them may come first."""
     columns = tuple(dict.fromkeys(columns))

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from client.following.ended_job import ended_error
-from client.short_job import JobEnd, awaited_batches
+from client.statements.short_job import JobEnd, awaited_batches
 from sqlstream.messages.job_state import JobStatus
 
 if TYPE_CHECKING:
-    from client.session import Job
+    from client.sessions.outcomes import Job
     from sqlstream.messages.rpc import JobMetrics
 
 

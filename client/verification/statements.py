@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from client.job_statements import known_job
+from client.statements.jobs import known_job
 from client.verification.outcome import Verification, verification_text
 from client.verification.verify import verify_sinks
 from planner.bind.sink import bind_sinks
@@ -13,12 +13,13 @@ from planner.dialect.statements import Verify, VerifyJob
 from sqlstream.errors import UserError
 
 if TYPE_CHECKING:
-    from client.session import Session, Text
+    from client.sessions.outcomes import Text
+    from client.sessions.planning import PlanningSession
 
 
-def execute_verify(statement: Verify | VerifyJob, session: Session) -> Text:
+def execute_verify(statement: Verify | VerifyJob, session: PlanningSession) -> Text:
     """The answer as text, for each INSERT of a statement set. It is a failure when there is a difference."""
-    from client.session import Text
+    from client.sessions.outcomes import Text
 
     found = verifications(statement, session)
     texts = [verification_text(each) for each in found]
@@ -27,7 +28,7 @@ def execute_verify(statement: Verify | VerifyJob, session: Session) -> Text:
     return Text("\n\n".join(texts), is_failure=not all(each.is_equal for each in found))
 
 
-def verifications(statement: Verify | VerifyJob, session: Session) -> list[Verification]:
+def verifications(statement: Verify | VerifyJob, session: PlanningSession) -> list[Verification]:
     """What VERIFY has found, for each sink of the statement. UserError SS6009 for an unknown job, SS6039 for one that another
     session has submitted, and what `verify_sinks` raises."""
     context = session.bind_context()

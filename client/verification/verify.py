@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from client.batch_statements import compile_in_batch
+from client.statements.batch import compile_in_batch
 from client.verification.contributing import Tracer
 from client.verification.found_rows import FoundRows, found_rows
 from client.verification.outcome import Difference, Reason, Verification, shown_rows
@@ -28,7 +28,7 @@ from sqlstream.specs.compare_rows import EXPLAINED_BY_FLOATS, ComparisonReport
 from sqlstream.specs.sink import COLLECT
 
 if TYPE_CHECKING:
-    from client.session import Session
+    from client.sessions.planning import PlanningSession
     from planner.bind.context import BindContext
     from runtime.host.files import LocalFiles
     from sqlstream.messages.rpc import JobMetrics
@@ -40,7 +40,7 @@ TOLERANCE = "sqlstream.verify.float-tolerance"
 
 
 def verify_sinks(
-    session: Session, sinks: Iterable[Sink], context: BindContext, engine: str = ""
+    session: PlanningSession, sinks: Iterable[Sink], context: BindContext, engine: str = ""
 ) -> list[Verification]:
     """Verify the query of each sink; nothing is written. `engine` overrides that of the settings.
 
@@ -51,7 +51,7 @@ def verify_sinks(
     return [_verify(session, sink, context) for sink in sinks]
 
 
-def _verify(session: Session, sink: Sink, context: BindContext) -> Verification:
+def _verify(session: PlanningSession, sink: Sink, context: BindContext) -> Verification:
     _refuse_unbounded(sink)
     collected = _collected(sink, context)
     # Both are planned before either runs, so that what cannot be compared is refused at once.
@@ -121,7 +121,7 @@ def _name(sink: Sink) -> str:
 
 
 def _differences(
-    session: Session,
+    session: PlanningSession,
     batch: CompiledBatch,
     context: BindContext,
     key: tuple[int, ...] | None,
@@ -147,7 +147,7 @@ def _differences(
 
 
 def _reasons(
-    session: Session,
+    session: PlanningSession,
     batch: CompiledBatch,
     context: BindContext,
     metrics: JobMetrics,

@@ -1,17 +1,18 @@
-"""The grammar of ALTER of tables, views and databases."""
+"""The grammar of ALTER of tables, views, databases and catalogs."""
 
 from __future__ import annotations
 
 from sqlglot import Token
 
 from planner.dialect.alter_table import table_changes
-from planner.dialect.catalogs import alter_database
+from planner.dialect.catalogs import alter_catalog, alter_database
 from planner.dialect.ddl import unsupported
 from planner.dialect.extent import extent
 from planner.dialect.functions_ddl import alter_function
-from planner.dialect.options import option_list
+from planner.dialect.options import option_keys, option_list
 from planner.dialect.queries import QueryParser
 from planner.dialect.statements import (
+    AlterCatalog,
     AlterDatabase,
     AlterFunction,
     AlterTable,
@@ -20,13 +21,12 @@ from planner.dialect.statements import (
     Identifier,
     RenameObject,
 )
-from planner.dialect.tokens import span
 
 
 def alter(
     parser: QueryParser,
-) -> RenameObject | AlterTableOptions | AlterTable | AlterView | AlterDatabase | AlterFunction:
-    """Read ALTER TABLE | VIEW | DATABASE, or ALTER [TEMPORARY [SYSTEM]] FUNCTION."""
+) -> RenameObject | AlterTableOptions | AlterTable | AlterView | AlterDatabase | AlterCatalog | AlterFunction:
+    """Read ALTER TABLE | VIEW | DATABASE | CATALOG, or ALTER [TEMPORARY [SYSTEM]] FUNCTION."""
     first = parser.expect("ALTER")
     if parser.accept("TABLE"):
         return _alter_table(parser, first)
@@ -34,6 +34,8 @@ def alter(
         return _alter_view(parser, first)
     if parser.accept("DATABASE"):
         return alter_database(parser, first)
+    if parser.accept("CATALOG"):
+        return alter_catalog(parser, first)
     for words in (("FUNCTION",), ("TEMPORARY", "FUNCTION"), ("TEMPORARY", "SYSTEM", "FUNCTION")):
         if parser.accept(*words):
             return alter_function(parser, first, len(words) > 1, len(words) > 2)
@@ -49,24 +51,13 @@ def _alter_table(parser: QueryParser, first: Token) -> RenameObject | AlterTable
         options = option_list(parser)
         return AlterTableOptions(*extent(parser, first), name=name, options=options, if_exists=if_exists)
     if parser.accept("RESET"):
-        keys = _option_keys(parser)
+        keys = option_keys(parser)
         return AlterTableOptions(*extent(parser, first), name=name, reset=keys, if_exists=if_exists)
     changes = table_changes(parser)
     if changes is not None:
         return AlterTable(*extent(parser, first), name=name, changes=changes, if_exists=if_exists)
     hint = "write MODIFY column type" if parser.at_any("ALTER", "CHANGE") else ""
     raise parser.unexpected("ADD, MODIFY, DROP, RENAME, SET or RESET", hint)
-
-
-def _option_keys(parser: QueryParser) -> tuple[Identifier, ...]:
-    """Read `('key', …)`."""
-    parser.expect("(")
-    keys: list[Identifier] = []
-    while not keys or parser.accept(","):
-        token = parser.string("an option key in single quotes")
-        keys.append(Identifier((token.text,), span(token)))
-    parser.expect(")")
-    return tuple(keys)
 
 
 def _alter_view(parser: QueryParser, first: Token) -> RenameObject | AlterView:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from sqlglot import Token
 
 from planner.dialect.extent import extent, read_comment
-from planner.dialect.options import option_list
+from planner.dialect.options import option_keys, option_list
 from planner.dialect.queries import QueryParser
 from planner.dialect.statements import (
+    AlterCatalog,
     AlterDatabase,
     CreateCatalog,
     CreateDatabase,
@@ -66,6 +67,25 @@ def create_catalog(parser: QueryParser, first: Token) -> CreateCatalog:
     return CreateCatalog(
         *extent(parser, first), name=name, options=options, if_not_exists=if_not_exists, comment=comment
     )
+
+
+def alter_catalog(parser: QueryParser, first: Token) -> AlterCatalog:
+    """Read from behind ALTER CATALOG."""
+    name = parser.simple_name("a catalog name")
+    if parser.at("COMMENT"):
+        comment = read_comment(parser)
+        return AlterCatalog(*extent(parser, first), name=name, comment=comment)
+    if parser.accept("RESET"):
+        keys = option_keys(parser)
+        return AlterCatalog(*extent(parser, first), name=name, reset=keys)
+    hint = "write ALTER CATALOG name SET ('key' = 'value'), RESET ('key') or COMMENT 'text'"
+    if not parser.accept("SET"):
+        raise parser.unexpected("SET, RESET or COMMENT", hint)
+    if parser.at("(", ")"):
+        parser.expect("(")
+        raise parser.unexpected("an option key in single quotes")
+    options = option_list(parser)
+    return AlterCatalog(*extent(parser, first), name=name, options=options)
 
 
 def drop_catalog(parser: QueryParser, first: Token) -> DropCatalog:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import TokenType
 
 from planner.dialect.reading import Reader
-from planner.dialect.statements import Option
+from planner.dialect.statements import Identifier, Option
 from planner.dialect.tokens import is_word, span
 from sqlstream.errors import UserError
 
@@ -41,3 +41,14 @@ def read_option(parser: Reader) -> Option:
     hint = f"quote the value: '{parser.token.text}'" if is_bare else ""
     value = parser.string("an option value in single quotes", hint)
     return Option(key.text, value.text, span(key), span(value))
+
+
+def option_keys(parser: Reader) -> tuple[Identifier, ...]:
+    """Read `('key', …)`."""
+    parser.expect("(")
+    keys: list[Identifier] = []
+    while not keys or parser.accept(","):
+        token = parser.string("an option key in single quotes")
+        keys.append(Identifier((token.text,), span(token)))
+    parser.expect(")")
+    return tuple(keys)

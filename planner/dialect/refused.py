@@ -36,18 +36,12 @@ _REASONS = {
     "MERGE": _FOREIGN,
     "UPSERT": _FOREIGN,
 }
-_ALTER_CATALOG = (
-    "a catalog keeps the options that it was created with",
-    "DROP CATALOG leaves the files of a catalog where they are: CREATE it again with other options",
-)
 _WORDS_MAX = 4
 
 
 def reason_of(parser: QueryParser, begin: tuple[str, ...]) -> tuple[str, str] | None:
     """Why the statement that begins with these words and goes on at the parser's place is refused, and a hint."""
     words = [*begin, *(word(parser.peek(i)) for i in range(_WORDS_MAX - len(begin)))]
-    if words[:2] == ["ALTER", "CATALOG"]:
-        return _ALTER_CATALOG
     # A name comes behind the word that says of what kind the object is.
     for position, found in enumerate(words[:3]):
         if found in _REASONS and (position == 0 or words[position - 1] not in ("TABLE", "VIEW", "FUNCTION")):

@@ -315,6 +315,16 @@ class CreateCatalog(Statement):
 
 
 @dataclasses.dataclass(frozen=True)
+class AlterCatalog(Statement):
+    """ALTER CATALOG name SET (…) | RESET (…) | COMMENT '…': one of them; `comment` is None for the others."""
+
+    name: Identifier
+    options: tuple[Option, ...] = ()
+    reset: tuple[Identifier, ...] = ()
+    comment: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class DropCatalog(Statement):
     name: Identifier
     if_exists: bool = False

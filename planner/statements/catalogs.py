@@ -1,4 +1,4 @@
-"""CREATE, DROP, DESCRIBE and SHOW CREATE of catalogs."""
+"""CREATE, ALTER, DROP, DESCRIBE and SHOW CREATE of catalogs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,19 @@ import dataclasses
 from planner.bind.context import BindContext
 from planner.bind.names import check_catalog, suggest
 from planner.bind.table_options import written_options
-from planner.dialect.statements import CreateCatalog, DescribeNamespace, DropCatalog, Identifier
+from planner.dialect.statements import (
+    AlterCatalog,
+    CreateCatalog,
+    DescribeNamespace,
+    DropCatalog,
+    Identifier,
+    Option,
+)
 from planner.statements.quoting import literal, quoted
 from planner.statements.result import DdlResult
 from sqlstream.catalog import DEFAULT_CATALOG, CatalogDefinition, PutCatalog, RemoveCatalog
 from sqlstream.errors import UserError, did_you_mean
+from sqlstream.excerpt import Span
 from sqlstream.secrets import masked
 
 
@@ -41,33 +49,81 @@ def create_catalog(statement: CreateCatalog, context: BindContext) -> DdlResult:
             span=statement.name.span,
             hint="drop it first, or write CREATE CATALOG IF NOT EXISTS",
         )
-    _check_options(statement)
+    _check_options(statement.options, statement.name)
     definition = CatalogDefinition(written_options(statement.options), statement.comment)
     return DdlResult.ok(PutCatalog(name, definition), done=f'catalog "{name}" created')
 
 
-def _check_options(statement: CreateCatalog) -> None:
-    written = {o.key: o for o in statement.options}
+def alter_catalog(statement: AlterCatalog, context: BindContext) -> DdlResult:
+    """Set or reset options of the catalog, or replace its comment; tables stay where they are (Flink: AlterCatalog*Operation).
+
+    Another `path` makes the catalog one of what is kept there. A default database that is missing is made.
+    """
+    name = statement.name.parts[-1]
+    before = _find(statement.name, context)
+    if name == DEFAULT_CATALOG:
+        detail = "sessions begin in it, and no statement created it"
+        hint = "make a catalog of your own with CREATE CATALOG"
+        message = f'catalog "{name}" cannot be altered'
+        raise UserError("SS2015", message, span=statement.name.span, detail=detail, hint=hint)
+    if statement.comment is not None:
+        options, comment = before.options, statement.comment
+    else:
+        options, comment = _changed_options(statement, before), before.comment
+    change = PutCatalog(name, CatalogDefinition(options, comment), before)
+    return DdlResult.ok(change, done=f'catalog "{name}" altered')
+
+
+def _changed_options(statement: AlterCatalog, before: CatalogDefinition) -> dict[str, str]:
+    fixed = [(o.key, o.key_span) for o in statement.options] + [
+        (key.parts[0], key.span) for key in statement.reset
+    ]
+    for key, span in fixed:
+        if key == "type":
+            hint = "create another catalog of that type"
+            raise UserError("SS4002", "the type of a catalog cannot be altered", span=span, hint=hint)
+    known = _TYPES[before.type]
+    for key, span in fixed:
+        if key not in (*known.required, *known.optional):
+            raise _unknown_option(key, before.type, span, ())
+    for key, span in fixed[len(statement.options) :]:
+        if key in known.required:
+            message = f'catalog type "{before.type}" needs the option "{key}"'
+            raise UserError("SS4005", message, span=span, hint=f"SET ('{key}' = '…') gives it another value")
+    _check_values(statement.options)
+    reset = {key.parts[0] for key in statement.reset}
+    return {k: v for k, v in before.options.items() if k not in reset} | written_options(statement.options)
+
+
+def _unknown_option(key: str, kind: str, span: Span, always: tuple[str, ...] = ("type",)) -> UserError:
+    keys = (*always, *_TYPES[kind].required, *_TYPES[kind].optional)
+    message = f'unknown option "{key}" of catalog type "{kind}"'
+    return UserError("SS4003", message, span=span, hint=suggest(key, list(keys), "options"))
+
+
+def _check_values(options: tuple[Option, ...]) -> None:
+    for option in options:
+        if not option.value:
+            hint = "give it a value, or leave it out"
+            message = f'option "{option.key}" cannot be empty'
+            raise UserError("SS4002", message, span=option.value_span, hint=hint)
+
+
+def _check_options(options: tuple[Option, ...], name: Identifier) -> None:
+    written = {o.key: o for o in options}
     choice = f"one of {', '.join(_TYPES)}"
     kind = written.get("type")
     if kind is None:
         hint = f"add 'type' = '…' to WITH (…), {choice}"
-        raise UserError("SS4005", "the catalog names no type", span=statement.name.span, hint=hint)
+        raise UserError("SS4005", "the catalog names no type", span=name.span, hint=hint)
     if kind.value not in _TYPES:
         hint = did_you_mean(kind.value, list(_TYPES)) or f"choose {choice}"
         raise UserError("SS4004", f'unknown catalog type "{kind.value}"', span=kind.value_span, hint=hint)
     known = _TYPES[kind.value]
-    for option in statement.options:
-        keys = ("type", *known.required, *known.optional)
-        if option.key not in keys:
-            hint = suggest(option.key, list(keys), "options")
-            message = f'unknown option "{option.key}" of catalog type "{kind.value}"'
-            raise UserError("SS4003", message, span=option.key_span, hint=hint)
-        if not option.value:
-            message = f'option "{option.key}" cannot be empty'
-            raise UserError(
-                "SS4002", message, span=option.value_span, hint="give it a value, or leave it out"
-            )
+    for option in options:
+        if option.key not in ("type", *known.required, *known.optional):
+            raise _unknown_option(option.key, kind.value, option.key_span)
+    _check_values(options)
     missing = next((key for key in known.required if key not in written), None)
     if missing is not None:
         message = f'catalog type "{kind.value}" needs the option "{missing}"'

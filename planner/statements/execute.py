@@ -5,6 +5,7 @@ from __future__ import annotations
 from planner.bind.context import BindContext
 from planner.depth import refuse_depth
 from planner.dialect.statements import (
+    AlterCatalog,
     AlterDatabase,
     AlterFunction,
     AlterTable,
@@ -73,6 +74,8 @@ def execute_ddl(statement: Statement, context: BindContext) -> DdlResult:
             return change_modules(statement)
         case CreateCatalog():
             return catalogs.create_catalog(statement, context)
+        case AlterCatalog():
+            return catalogs.alter_catalog(statement, context)
         case DropCatalog():
             return catalogs.drop_catalog(statement, context)
         case DescribeNamespace():

@@ -76,7 +76,9 @@ class CheckpointDirectory:
 
     def store(self, manifest: CheckpointManifest) -> str:
         """Make a checkpoint complete, durably; returns its path, by which `load_checkpoint` finds it. After a failure the
-        manifest may be there all the same, if the store does not remove it either: `remove_aborted` then does, first of all."""
+        manifest may be there all the same, if the store does not remove it either: `remove_aborted` then does, first of all.
+        ExternalError SS6210 when a file is gone that it refers to: one look at their directory finds it."""
+        self._check_files(manifest)
         path = self._place(manifest)
         draft = f"{path}/{_DRAFT}"
         stream = self._files.open_write(draft)
@@ -96,6 +98,12 @@ class CheckpointDirectory:
             raise
         return path
 
+    def _check_files(self, manifest: CheckpointManifest) -> None:
+        """Somebody may have removed files of the checkpoints that its increments follow, or their volume may be away."""
+        paths = manifest.paths()
+        if paths and (gone := paths - self._state_paths()):
+            raise corrupt_checkpoint(f"{self._directory}/{min(gone)}", "there is no such file")
+
     def discard(self, manifest: CheckpointManifest, still_needed: frozenset[str] | None) -> None:
         """Remove a checkpoint with its files, but for those that others need. None: whoever removes it does not know which others
         there are, and the directory, which is not the caller's, goes with the last one. Harmless when repeated."""
@@ -107,7 +115,11 @@ class CheckpointDirectory:
         else:
             retained = self.retained()
             # What one that cannot be read refers to is not known.
-            if not retained.faults:
+            if not retained.faults and not retained.checkpoints:
+                # Nobody goes on from here: what a job has left that was killed while it took a checkpoint goes too. One that
+                # still runs finds its files gone when it stores its manifest.
+                self.sweep()
+            elif not retained.faults:
                 needed = {path for stored in retained.checkpoints for path in stored.manifest.paths()}
                 self._remove_state(manifest.paths() - needed)
         if not manifest.kind.is_savepoint:
@@ -128,7 +140,7 @@ class CheckpointDirectory:
         """All complete checkpoints of the job, also those of JobManagers that have died."""
         checkpoints: list[StoredCheckpoint] = []
         faults: list[DamagedCheckpoint] = []
-        for number in sorted(self._numbers(), reverse=True):
+        for number in sorted(self.numbers(), reverse=True):
             path = f"{self._directory}/chk-{number}"
             if self._files.status(f"{path}/{METADATA}") is None:
                 continue
@@ -151,7 +163,7 @@ class CheckpointDirectory:
             # A store that publishes by a copy may have both.
             self._files.remove(f"{stored.path}/{_DRAFT}")
         complete = {stored.manifest.checkpoint_id for stored in retained.checkpoints}
-        for number in self._numbers() - complete:
+        for number in self.numbers() - complete:
             self._files.remove(f"{self._directory}/chk-{number}")
         needed = {path for stored in retained.checkpoints for path in stored.manifest.paths()}
         self._remove_state(self._state_paths() - needed)
@@ -162,7 +174,7 @@ class CheckpointDirectory:
             return self._directory
         return f"{self._directory}/chk-{manifest.checkpoint_id}"
 
-    def _numbers(self) -> set[int]:
+    def numbers(self) -> set[int]:
         """The ids of the directories chk-<id>."""
         if self._files.status(self._directory) is None:
             return set()
@@ -203,6 +215,15 @@ def load_checkpoint(files: Files, path: str) -> StoredCheckpoint:
     manifest = _read(files, place)
     directory = place if manifest.kind.is_savepoint else os.path.dirname(place)
     return StoredCheckpoint(place, directory, manifest)
+
+
+def is_away(files: Files, directory: str) -> bool:
+    """Whether a directory out of which a checkpoint is read has none that is complete: its volume is not mounted, say, or it was
+    moved. Of a file that is missing there nothing follows."""
+    if files.status(f"{directory}/{METADATA}") is not None:
+        return False
+    numbers = CheckpointDirectory(files, directory).numbers()
+    return all(files.status(f"{directory}/chk-{number}/{METADATA}") is None for number in numbers)
 
 
 def savepoint_directory(directory: str, job_id: str) -> str:

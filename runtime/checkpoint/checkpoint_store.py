@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from runtime.checkpoint.checkpoint_directory import CheckpointDirectory, StoredCheckpoint, load_checkpoint
 from runtime.checkpoint.checkpoint_files import checkpoint_files
@@ -15,13 +15,20 @@ logger = logging.getLogger(__name__)
 
 class CheckpointStore:
     """Stores, loads and removes checkpoints in directories of the local disk or of S3, whichever their paths name; `config` has
-    the settings of the job, by which a store is reached. Errors are SqlStreamError. No state.
+    the settings of the job, by which a store is reached. `on_complete` is called with the id of a job once a checkpoint of it is
+    in the store, which counts only when that returns. Errors are SqlStreamError. No state.
 
     `directory` is that of a job's checkpoints, `<execution.checkpointing.dir>/<job id>`, or a savepoint's own."""
 
+    def __init__(self, on_complete: Callable[[str], None] = lambda job_id: None) -> None:
+        self._on_complete = on_complete
+
     def store(self, directory: str, manifest: CheckpointManifest) -> str:
         """Make a checkpoint complete; returns its path, as users name it. See `CheckpointDirectory.store`."""
-        return _directory(directory, manifest.config).store(manifest)
+        path = _directory(directory, manifest.config).store(manifest)
+        if not manifest.kind.is_savepoint:
+            self._on_complete(manifest.job_id)
+        return path
 
     def load(self, path: str, config: Mapping[str, str]) -> StoredCheckpoint:
         """See `load_checkpoint`."""

@@ -1,8 +1,8 @@
-"""The error of a checkpoint's file that is not as it was written."""
+"""The errors of a checkpoint's file that is not as it was written, and of a whole directory of checkpoints that is away."""
 
 from __future__ import annotations
 
-from sqlstream.errors import ExternalError, FailureReason
+from sqlstream.errors import ExternalError, FailureReason, Retry
 
 
 def corrupt_checkpoint(path: str, problem: str) -> ExternalError:
@@ -12,4 +12,14 @@ def corrupt_checkpoint(path: str, problem: str) -> ExternalError:
         f'could not use the file "{path}" of a checkpoint: {problem}',
         reason=FailureReason.CHECKPOINT_CORRUPT,
         hint="start from another checkpoint or savepoint, and look after the disk",
+    )
+
+
+def checkpoints_away(directory: str) -> ExternalError:
+    """SS5001: a store that may answer later. A restart goes on trying, as its strategy says, and counts no file as damaged."""
+    return ExternalError(
+        "SS5001",
+        f'could not read checkpoints in "{directory}": no complete one is there',
+        retry=Retry.BACKOFF,
+        hint="check that its volume is mounted, or bring the directory back: the job goes on from there",
     )

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.checkpoint.corrupt import corrupt_checkpoint
+from runtime.checkpoint.checkpoint_directory import is_away
+from runtime.checkpoint.corrupt import checkpoints_away, corrupt_checkpoint
 from runtime.checkpoint.local_copies import SubtaskCopies
 from runtime.checkpoint.state_figures import StateFigures
 from runtime.host.files import LocalFiles, file_error
@@ -77,6 +78,10 @@ class _Damaged(Exception):
     """The bytes of a segment are not those that were written."""
 
 
+class _Missing(_Damaged):
+    """There is no such file."""
+
+
 class SegmentReader:
     """Reads segments of files below a directory, or of their `copies`. State: the files that were opened, mapped where the store
     can, and the `figures` of what was read."""
@@ -96,7 +101,7 @@ class SegmentReader:
 
     def batches(self, segment: StateSegment) -> Iterator[pa.RecordBatch]:
         """The rows of a segment, piece by piece; ExternalError SS6210 before the first one if the bytes are not those that were
-        written. What cannot be read at all may be readable later: ExternalError SS5001."""
+        written. What cannot be read at all may be readable later: ExternalError SS5001, also when the whole directory is away."""
         rows = 0
         for batch in self._decoded(segment):
             rows += batch.num_rows
@@ -124,6 +129,10 @@ class SegmentReader:
             return copied
         try:
             data = self._bytes(self._files, self._whole(segment), segment)
+        except _Missing as error:
+            if is_away(self._files, self._directory):
+                raise checkpoints_away(self._directory) from error
+            raise self._corrupt(segment, str(error)) from error
         except _Damaged as error:
             raise self._corrupt(segment, str(error)) from error
         self._figures.store_bytes += segment.length
@@ -160,7 +169,7 @@ class SegmentReader:
     def _file(self, files: Files, path: str) -> pa.NativeFile:
         if path not in self._opened:
             if files.status(path) is None:
-                raise _Damaged("there is no such file")
+                raise _Missing("there is no such file")
             self._opened[path] = files.map_read(path)
         return self._opened[path]
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.connectors.change_order import ORDER_DIGITS, order_behind
 from runtime.connectors.commit_journal import STAGED, staging_directory, undo_broken_commits
 from runtime.connectors.compacted_files import change_writer, merges
 from runtime.connectors.file_options import FileOptions
@@ -89,7 +90,7 @@ class FileSinkWriter:
         self._is_ordered = (
             self._changes.modes is not None or not self._format.descriptor.sink_mode.is_insert_only
         )
-        self._id = _writer_id(context, self._is_ordered)
+        self._id = self._new_id()
         self._staging = staging_directory(path, context.job_id, self._id)
         self._format_options = format_options(identifier, spec.options)
         options = FileOptions.of(spec.options)
@@ -120,6 +121,13 @@ class FileSinkWriter:
             if size >= self._sink_options.file_bytes:
                 self._end(directory)
         self._end_by_time()
+
+    def _new_id(self) -> str:
+        """Of changes it begins with their place behind what is there."""
+        context, digits = self._context, new_writer_id(self._context)
+        if not self._is_ordered:
+            return digits[:ORDER_DIGITS]
+        return f"{order_behind(self._path, context.now_ms(), context.files)}{digits[:8]}"
 
     def on_watermark(self, watermark_ms: int) -> None:
         self._watermark_ms = max(self._watermark_ms, watermark_ms)
@@ -313,17 +321,9 @@ class FileSinkWriter:
             raise file_error("write", file.final, error) from error
 
 
-def _writer_id(context: ConnectorContext, is_ordered: bool) -> str:
-    """Of changes it begins with the time, so that what a later writer adds is read after what is there."""
-    digits = new_writer_id(context)
-    if not is_ordered:
-        return digits[:12]
-    return f"{context.now_ms() & (1 << 48) - 1:012x}{digits[:8]}"
-
-
 def remove_staged_by(path: str, job_id: str, writer_names: Sequence[str], files: Files) -> None:
-    """Remove the directories of these writers (`_writer_id`), whatever they wrote."""
+    """Remove the directories of these writers (`FileSinkWriter._new_id`), whatever they wrote."""
     for digits in map(digits_of, writer_names):
-        for writer_id in (digits[:12], "?" * 12 + digits[:8]):
+        for writer_id in (digits[:ORDER_DIGITS], "?" * ORDER_DIGITS + digits[:8]):
             for directory in files.match_glob(staging_directory(glob.escape(path), job_id, writer_id)):
                 files.remove(directory)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from runtime.connectors.change_order import is_change_file
 from runtime.connectors.commit_journal import STAGED, Move
 from runtime.formats import format_of, format_options
 from runtime.host.files import file_error
@@ -28,11 +29,14 @@ class JoinedFile:
 
 def joined_files(path: str, committables: list[Committable], target_bytes: int) -> list[JoinedFile]:
     """The files of a commit by partition, in their order, each joined with the next ones until it has the target's size. The
-    same in every repetition of the commit. A file of one part alone is that part."""
-    partitions: dict[str, list[dict[str, Any]]] = {}
+    same in every repetition of the commit. A file of one part alone is that part. Files of changes, which are read in the order
+    of their names, are joined with those of the same writer only."""
+    partitions: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for committable in in_order(committables):
         for file in committable.content["files"]:
-            partitions.setdefault(os.path.dirname(file["final"]), []).append(file)
+            directory, name = os.path.split(file["final"])
+            writer = committable.writer_id if is_change_file(name) else ""
+            partitions.setdefault((directory, writer), []).append(file)
     return [
         _joined(path, group)
         for _, written in sorted(partitions.items())
@@ -60,7 +64,12 @@ def _joined(path: str, group: list[dict[str, Any]]) -> JoinedFile:
     # part-<writer>-… becomes part-<writer>-joined-…: it is that writer's, and no other file of it is called so.
     directory, name = os.path.split(first.final)
     writer = "-".join(name.split("-")[:2])
-    name = f"{writer}-joined{name.removeprefix(writer)}"
+    if is_change_file(name):
+        # It is read where its first part would be: behind what the writer wrote before, and before what it writes later.
+        stem, dot, suffix = name.partition(".")
+        name = f"{stem}-joined{dot}{suffix}"
+    else:
+        name = f"{writer}-joined{name.removeprefix(writer)}"
     hidden = os.path.join(os.path.dirname(first.hidden), name + STAGED)
     move = Move(hidden, os.path.join(directory, name))
     return JoinedFile(move, tuple(os.path.relpath(file["hidden"], path) for file in group))

@@ -196,7 +196,7 @@ class Dispatcher:
             )
 
     def check_rescale(self, job_graph: JobGraph, trigger_id: str) -> None:
-        """UserError when the job cannot get this graph; JobError SS6003 when the cluster never has the slots for it."""
+        """UserError when the job cannot get this graph: SS6233 when the cluster never has the slots for it."""
         job_id = job_graph.job_id
         master = self.masters.get(job_id)
         if master is None:
@@ -205,7 +205,13 @@ class Dispatcher:
             return
         check_job_graph(job_graph)
         check_can_be_rescaled(master, job_graph)
-        self._check_slots(job_graph)
+        needed = slots_needed(job_graph)
+        if self._slots_max is not None and needed > self._slots_max:
+            raise UserError(
+                "SS6233",
+                f'job "{job_id}" would need {needed} slots, the cluster has at most {self._slots_max}',
+                hint="give a lower parallelism, or raise slotmanager.number-of-slots.max where the cluster starts",
+            )
 
     def rescale_status(self, job_id: str, trigger_id: str) -> RescaleStatus:
         """UserError SS6236 when nobody has asked for one under this id, or it is forgotten."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
 from runtime.jobmanager.checkpoints.counted_before import counted_before
 from runtime.jobmanager.checkpoints.pending_checkpoint import task_name
@@ -235,7 +237,7 @@ class JobRegions:
         if parts.progress.phase not in ACTIVE or not (is_found or hit):
             return
         if older is None or not self._can_go_back(older):
-            self.fail(error, now_ms)
+            self.fail(_with_what_stays(error, older, parts.checkpoints.settings.directory), now_ms)
             return
         parts.story.add(now_ms, f"job {parts.progress.job_id} goes back to checkpoint {older.checkpoint_id}")
         self._going_back_to = older
@@ -291,3 +293,17 @@ class JobRegions:
             subtask.execution.restored_id = checkpoint.checkpoint_id
             if checkpoint.manifest.job_id == self._parts.progress.job_id:
                 subtask.counted = counted_before(checkpoint.manifest, subtask)
+
+
+def _with_what_stays(error: ErrorInfo, older: CompletedCheckpoint | None, directory: str) -> ErrorInfo:
+    """The error of a damaged checkpoint, with the place of those that the job leaves for it."""
+    if older is not None:
+        hint = (
+            f"its checkpoints stay: SET 'execution.state-recovery.path' = '{older.path}' goes on from the one before, and writes "
+            "rows again that are visible"
+        )
+    elif directory:
+        hint = f'start from another checkpoint or savepoint; what is left of its own stays in "{directory}"'
+    else:
+        return error
+    return replace(error, hint=hint)

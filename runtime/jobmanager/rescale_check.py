@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from runtime.jobmanager.checkpoints.awaited_executions import awaited_executions
+from runtime.jobmanager.checkpoints.awaited_executions import awaited_executions, obstacle
 from runtime.jobmanager.job_master import JobMaster
-from runtime.jobmanager.job_phase import JobPhase
+from runtime.jobmanager.job_phase import ACTIVE, JobPhase
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
 from sqlstream.messages.job_state import JobStatus
@@ -59,13 +59,7 @@ def check_can_be_rescaled(master: JobMaster, job_graph: JobGraph) -> None:
     if master.rescaling.is_under_way:
         raise not_rescaled(master.job_id, "is being rescaled", "rescale it again once its tasks run")
     if master.phase is not JobPhase.RUNNING:
-        raise not_rescaled(
-            master.job_id,
-            f"is {master.status.value}"
-            if master.status is not JobStatus.RUNNING
-            else "is starting or ending",
-            "rescale it once it is RUNNING: sqlstream jobs",
-        )
+        raise _not_running(master)
     if not master.checkpoints.settings.directory:
         raise not_rescaled(
             master.job_id,
@@ -73,11 +67,24 @@ def check_can_be_rescaled(master: JobMaster, job_graph: JobGraph) -> None:
             "SET 'execution.checkpointing.dir' before the job is started",
         )
     if awaited_executions(master.graph) is None:
+        cause, hint = obstacle(master.graph)
         raise not_rescaled(
-            master.job_id,
-            "has finished in part, so that it can take no checkpoint",
-            "wait for its end, which has begun",
+            master.job_id, f"has finished in part, so that it can take no checkpoint: {cause}", hint
         )
+
+
+def _not_running(master: JobMaster) -> UserError:
+    if master.phase not in ACTIVE | {JobPhase.STORING, JobPhase.CREATED}:
+        status = master.status
+        return not_rescaled(
+            master.job_id, "is ending" if status is JobStatus.RUNNING else f"is {status.value}"
+        )
+    is_restarting = master.phase is JobPhase.RESTARTING
+    return not_rescaled(
+        master.job_id,
+        "is RESTARTING" if is_restarting else "is starting",
+        f"rescale it again once all of its tasks run: sqlstream job {master.job_id}",
+    )
 
 
 def _operators(job: JobGraph) -> dict[int, tuple[str, int]]:

@@ -32,8 +32,8 @@ STORE_RETRY_MS = 1000
 @dataclass
 class _Rescale:
     """The one that is under way. `target` is the graph that the job gets next, `origin` the one that it has until then.
-    `store_retry_ms`: when it is stored with `target` again; None while an answer of the store is due. `store_error`: why it was
-    not stored with `target`; from then on it is stored as it is."""
+    `deadline_ms`: until when its slots are awaited. `store_retry_ms`: when it is stored with `target` again; None while an answer
+    of the store is due. `store_error`: why it was not stored with `target`; from then on it is stored as it is."""
 
     trigger_id: str
     target: JobGraph
@@ -132,7 +132,6 @@ class JobRescaling:
     def _await_slots(self, present: _Rescale, now_ms: int) -> None:
         parts = self._parts
         if parts.tasks.slots.has_all and parts.progress.phase is JobPhase.RUNNING:
-            present.deadline_ms = now_ms + parts.checkpoints.settings.timeout_ms
             self._change(present.trigger_id, RescaleStep.CHECKPOINT)
             parts.checkpoints.requests.add(
                 SavepointRequested(
@@ -158,8 +157,6 @@ class JobRescaling:
             self._end(_not_taken(status.error), now_ms)
         elif self._is_short() and requests.withdraw(present.checkpoint_trigger_id):
             self._end(_slots_lost(), now_ms)
-        elif now_ms >= present.deadline_ms and requests.withdraw(present.checkpoint_trigger_id):
-            self._end(_not_begun(self._parts.checkpoints.settings.timeout_ms / 1000), now_ms)
 
     def _is_short(self) -> bool:
         """Whether a restart has to wait for slots: those for the other graph may be more than there are."""
@@ -333,15 +330,6 @@ def _not_taken(cause: ErrorInfo) -> ErrorInfo:
         cause,
         code="SS6234",
         message=f"the job was not rescaled, since its checkpoint failed: {cause.message}",
-    )
-
-
-def _not_begun(seconds: float) -> ErrorInfo:
-    return ErrorInfo(
-        code="SS6234",
-        message=f"the job was not rescaled, since its checkpoint could not begin within {seconds:g} s",
-        reason=FailureReason.CHECKPOINT_FAILED,
-        hint="look at what its tasks and its sinks wait for: SHOW CHECKPOINTS",
     )
 
 

@@ -89,10 +89,11 @@ class RemoveDatabase:
 
 @dataclasses.dataclass(frozen=True)
 class PutCatalog:
-    """Add a catalog."""
+    """Add a catalog, or give one another definition than `expected`; without it there may be no such catalog."""
 
     name: str
     definition: CatalogDefinition
+    expected: CatalogDefinition | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Mapping
@@ -11,13 +12,14 @@ from sqlstream.catalog.changes import (
     CatalogConflict,
     ContentsChange,
     PutCatalog,
+    PutDatabase,
     RemoveCatalog,
     changed_catalog,
 )
 from sqlstream.catalog.contents import CatalogContents
 from sqlstream.catalog.memory import TYPE as IN_MEMORY
 from sqlstream.catalog.memory import MemoryCatalog
-from sqlstream.catalog.objects import DEFAULT_CATALOG, CatalogDefinition
+from sqlstream.catalog.objects import DEFAULT_CATALOG, CatalogDatabase, CatalogDefinition
 from sqlstream.errors import SqlStreamError, UserError
 
 logger = logging.getLogger(__name__)
@@ -35,6 +37,9 @@ class Catalog(Protocol):
     def apply(self, change: ContentsChange) -> None:
         """Make a change, all or none; when this returns, it is kept. CatalogConflict when the catalog has changed since the
         change was planned; ExternalError when it cannot be kept."""
+
+    def redefine(self, definition: CatalogDefinition) -> bool:
+        """Take another definition of the same type. False when its contents lie elsewhere: then it must be opened instead."""
 
     def close(self) -> None: ...
 
@@ -91,8 +96,10 @@ class CatalogManager:
     def apply(self, change: ContentsChange | PutCatalog | RemoveCatalog) -> None:
         """Make a change, all or none. CatalogConflict when it was planned upon another state."""
         match change:
-            case PutCatalog(name, definition):
+            case PutCatalog(name, definition, None):
                 self._create(name, definition)
+            case PutCatalog(name, definition, expected):
+                self._alter(name, definition, expected)
             case RemoveCatalog(name):
                 self._drop(name)
             case _:
@@ -125,6 +132,20 @@ class CatalogManager:
             self.unopened.pop(name, None)
             self._catalogs = {**self._catalogs, name: catalog}
 
+    def _alter(self, name: str, definition: CatalogDefinition, expected: CatalogDefinition | None) -> None:
+        with self._lock:
+            catalog = self._catalogs.get(name)
+            if catalog is None or catalog.definition != expected:
+                raise CatalogConflict
+            if catalog.redefine(definition):
+                _make_default_database(name, catalog)
+            else:
+                # The former one is closed when nobody refers to it, as for DROP.
+                catalog = self._open(name, definition)
+            if self._store is not None:
+                self._store.put(name, catalog.definition)
+            self._catalogs = {**self._catalogs, name: catalog}
+
     def _drop(self, name: str) -> None:
         with self._lock:
             if name not in self._catalogs:
@@ -138,3 +159,11 @@ class CatalogManager:
         with self._lock:
             for catalog in self._catalogs.values():
                 catalog.close()
+
+
+def _make_default_database(name: str, catalog: Catalog) -> None:
+    database = catalog.definition.default_database
+    if database not in catalog.contents().databases:
+        # Another session may make it at the same time.
+        with contextlib.suppress(CatalogConflict):
+            catalog.apply(PutDatabase(name, database, CatalogDatabase()))

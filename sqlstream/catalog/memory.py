@@ -29,5 +29,9 @@ class MemoryCatalog:
         with self._lock:
             self._contents = changed(self._contents, change)
 
+    def redefine(self, definition: CatalogDefinition) -> bool:
+        self.definition = definition
+        return True
+
     def close(self) -> None:
         """Nothing is open."""

@@ -273,11 +273,17 @@ class LateChannel(msgspec.Struct, frozen=True):
 
 
 class CheckpointFigures(msgspec.Struct, frozen=True):
-    """How one subtask took a checkpoint: the wait from its first barrier to its last, the time in which it took no input, that of
-    writing beside its work, the bytes that it wrote, and those of all its state. `flush_ms` is the part of `sync_ms` in which
-    operators emitted what they held back: that is only earlier than it would have been. `late_channels` are those that made the
-    wait so long, the latest first, LATE_CHANNELS_MAX at most. `is_unaligned`: the barrier passed what waited before it; that are
-    `in_flight_items`, with so many rows, whose bytes are among those that were written."""
+    """How one subtask took a checkpoint.
+
+    * `alignment_ms`: the wait from its first barrier to its last. `late_channels` are those that made it so long, the latest
+      first, LATE_CHANNELS_MAX at most.
+    * `sync_ms`: the time in which it took no input. In `flush_ms` of it operators emitted what they held back, earlier than
+      they would have otherwise.
+    * `async_ms`: the time of writing beside its work.
+    * `written_bytes`: what it wrote; `state_bytes`: the size of all its state.
+    * `is_unaligned`: the barrier passed what waited before it in channels. `in_flight_items` counts that, batches and watermarks
+      alike, `in_flight_rows` the rows of these batches, and `in_flight_bytes` is the part of `written_bytes` that they take.
+    """
 
     alignment_ms: int = 0
     sync_ms: int = 0
@@ -422,12 +428,14 @@ class CheckpointCompleted(RpcMessage, frozen=True):
 
 class CheckpointAborted(RpcMessage, frozen=True):
     """This checkpoint will not be completed. What changed since the last completed one is saved again by the next.
-    `still_pending` are the earlier ones that may be: all others before it are decided."""
+    `still_pending` are the earlier ones that may be: all others before it are decided. `is_base_gone`: files of the last
+    completed one are gone, so that the next one is whole."""
 
     task_manager_id: str
     execution_id: str
     checkpoint_id: int
     still_pending: tuple[int, ...] = ()
+    is_base_gone: bool = False
 
 
 class TaskStateAck(RpcMessage, frozen=True):

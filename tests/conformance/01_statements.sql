@@ -58,7 +58,7 @@ CREATE VIEW w AS SELECT 1 AS a; ALTER VIEW w AS SELECT 2 AS a; SELECT * FROM w;
 -- : ALTER DATABASE
 CREATE DATABASE d; ALTER DATABASE d SET ('k' = 'v');
 -- : ALTER CATALOG
-CREATE CATALOG c WITH ('type' = 'generic_in_memory'); ALTER CATALOG c SET ('default-database' = 'd');
+CREATE CATALOG c WITH ('type' = 'generic_in_memory'); ALTER CATALOG c SET ('default-database' = 'd'); ALTER CATALOG c COMMENT 'mine'; DESCRIBE CATALOG EXTENDED c;
 -- : ALTER FUNCTION
 ALTER FUNCTION f AS 'com.example.F';
 -- : DROP TABLE, DROP VIEW

@@ -17,10 +17,11 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from client.local_cluster import LocalClusterClient
+from client.clusters.local_cluster import LocalClusterClient
 from client.rendering.render import final_rows
 from client.rendering.sql_text import sql_texts
-from client.session import Job, Outcome, Rows, Session
+from client.sessions.outcomes import Job, Outcome, Rows
+from client.sessions.session import Session
 from planner.dialect.parser import parse_statements
 from planner.dialect.statements import Show, ShowKind
 from sqlstream.errors import SqlStreamError

@@ -7,7 +7,7 @@ from differential.nexmark_batch import BATCH_SQL, batch_answer
 
 from client.benches.duckdb import BatchAnswer, answer_in_duckdb
 from client.benches.nexmark import NexmarkBench, available_queries
-from client.local_session import local_session
+from client.sessions.local_session import local_session
 from runtime.connectors.checksum import row_checksum
 from runtime.connectors.nexmark_config import NexmarkConfig
 from sqlstream.arrow import to_arrow_schema

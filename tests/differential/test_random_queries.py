@@ -11,7 +11,7 @@ import pytest
 from differential.random_query import RandomQuery, function_statements
 from oracle import Differential, Engine, assert_same_rows, duckdb_answer, rows_of
 
-from client.session import Text
+from client.sessions.outcomes import Text
 from planner.dialect.parser import parse_statements
 from planner.lower.duckdb import lower_duckdb
 from planner.lower.hosting import HostedFunctions

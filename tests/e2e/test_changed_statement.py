@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from client.session import Job, Rows, Session
+from client.sessions.outcomes import Job, Rows
+from client.sessions.session import Session
 from planner.dialect.parser import parse_statements
 from runtime.embedded import EmbeddedCluster
 from sqlstream.errors import UserError

@@ -8,8 +8,9 @@ import pytest
 from postgres_harness import running_postgres, sql_options
 from s3_harness import running_s3
 
-from client.local_session import local_session
-from client.session import Job, Session
+from client.sessions.local_session import local_session
+from client.sessions.outcomes import Job
+from client.sessions.session import Session
 from planner.dialect.parser import parse_statement
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

@@ -16,7 +16,7 @@ from command_harness import SQLSTREAM, environment, run_to_end
 from server_harness import POLL_S, RunningServer
 
 import sqlstream
-from client.target_session import remote_cluster, target_session
+from client.sessions.target_session import remote_cluster, target_session
 from sqlstream import __version__
 from sqlstream.errors import ExternalError, UserError, render_error
 
@@ -262,7 +262,7 @@ def test_a_server_that_cannot_be_used_is_told_before_anything_runs(
 def test_a_client_of_another_release_is_refused(server: RunningServer) -> None:
     from contextlib import closing
 
-    from client.server_file import read_server_file
+    from client.clusters.server_file import read_server_file
     from runtime.net.flight import FlightConnections
     from sqlstream.messages.client_rpc import AttachClient, RequestFailed, decode_client_event
     from sqlstream.messages.rpc import encode_message

@@ -8,7 +8,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from client.session import Job, Session
+from client.sessions.outcomes import Job
+from client.sessions.session import Session
 from planner.dialect.parser import parse_statements
 from runtime.embedded import EmbeddedCluster
 from sqlstream.errors import UserError

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 import pytest
 from pyarrow import flight
 
-from client import remote_cluster
-from client.local_session import local_session
-from client.remote_cluster import RemoteClusterClient
-from client.session import Job, Session
+from client.clusters import remote_cluster
+from client.clusters.remote_cluster import RemoteClusterClient
+from client.sessions.local_session import local_session
+from client.sessions.outcomes import Job
+from client.sessions.session import Session
 from planner.dialect.parser import parse_script
 from runtime.embedded import EmbeddedCluster
 from runtime.net.flight import ATTACH

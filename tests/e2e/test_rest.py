@@ -8,9 +8,10 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from client.local_cluster import LocalClusterClient
+from client.clusters.local_cluster import LocalClusterClient
 from client.rest.app import ServerInfo, rest_routes
-from client.session import Job, Session
+from client.sessions.outcomes import Job
+from client.sessions.session import Session
 from planner.dialect.parser import parse_script
 
 SCRIPT = """

@@ -88,8 +88,16 @@ def test_a_vertical_end_prints_one_line_per_column(shell: ShellOnTerminal) -> No
     ]
 
 
-def test_ctrl_c_cancels_the_query_and_not_the_shell(shell: ShellOnTerminal) -> None:
+@pytest.fixture
+def shell_of_changes(shell: ShellOnTerminal) -> Iterator[ShellOnTerminal]:
     shell.run("SET 'sql-client.execution.result-mode' = 'changelog';")
+    yield shell
+    shell.run("RESET 'sql-client.execution.result-mode';")
+    assert shell.run("SELECT 4 AS still_here;")[3] == "|          4 |"
+
+
+def test_ctrl_c_cancels_the_query_and_not_the_shell(shell_of_changes: ShellOnTerminal) -> None:
+    shell = shell_of_changes
     shell.send("SELECT n FROM ticks;" + ENTER)
     shell.wait(lambda: shell.text.count("| +I |") > 3)
     shell.send(CTRL_C)
@@ -97,8 +105,6 @@ def test_ctrl_c_cancels_the_query_and_not_the_shell(shell: ShellOnTerminal) -> N
     assert re.fullmatch(r"SELECT: job [0-9a-f]{32} was cancelled", shell.lines[-2])
     assert shell.run("SELECT 4 AS still_here;")[3] == "| +I |           4 |"
     assert not [job for job in shell.run("\\jobs") if "RUNNING" in job]
-    shell.run("RESET 'sql-client.execution.result-mode';")
-    assert shell.run("SELECT 4 AS still_here;")[3] == "|          4 |"
 
 
 def test_the_live_table_is_updated_in_place(shell: ShellOnTerminal) -> None:

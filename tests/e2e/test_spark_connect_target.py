@@ -14,8 +14,9 @@ from command_harness import SQLSTREAM, environment
 from spark_connect_harness import ConnectServer
 from spark_harness.processes import descendants, is_gone, wait_until
 
-from client.session import Job, Session
-from client.target_session import target_session
+from client.sessions.outcomes import Job
+from client.sessions.session import Session
+from client.sessions.target_session import target_session
 from planner.dialect.parser import parse_script
 from sqlstream.messages.job_state import JobStatus
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from client.local_cluster import LocalClusterClient
-from client.session import Session
+from client.clusters.local_cluster import LocalClusterClient
+from client.sessions.session import Session
 from planner.dialect.parser import parse_statements
 from planner.dialect.statements import CreateTable, Insert, Query, Statement, StatementSet
 from sqlstream.errors import UserError, render_error

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import batch
 
-from client.local_session import local_session
-from client.session import Session
+from client.sessions.local_session import local_session
+from client.sessions.session import Session
 from planner.dialect.parser import parse_statement
 from runtime.connectors import connector
 from runtime.connectors.duckdb.options import OPTIONS

@@ -472,7 +472,11 @@ def test_a_snapshot_is_the_state_at_its_begin(
     assert increments > 0 or kind in (OnlyEntry, LoggedAnywhere)
 
 
-def test_forgotten_entries_take_bounded_memory_between_two_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_completed", [True, False])
+def test_forgotten_entries_take_bounded_memory_between_two_snapshots(
+    monkeypatch: pytest.MonkeyPatch, is_completed: bool
+) -> None:
+    """Also while the first one is being written for long."""
     monkeypatch.setattr("runtime.state.snapshots.changes._GONE_SPARE", 100)
     table = KeyedTable("t", KEY, [], StateScope(max_parallelism=MAX_PARALLELISM))
 
@@ -482,13 +486,18 @@ def test_forgotten_entries_take_bounded_memory_between_two_snapshots(monkeypatch
         return slots
 
     write(0)
-    table.begin(1, is_full=False).collect()
-    table.completed(1)
+    pending = table.begin(1, is_full=False)
+    if is_completed:
+        pending.collect()
+        table.completed(1)
     held = []
     for round_ in range(1, 100):
         table.forget(write(10 * round_))
         held.append(table._changes.nbytes)
     assert max(held[50:]) <= max(held[:50])
+    if not is_completed:
+        assert pending.collect().keyed["t"].num_rows == 10
+        table.completed(1)
     write(5_000)
     saved = table.begin(2, is_full=False).collect()
     assert not saved.increments

@@ -28,7 +28,7 @@ from statement_pieces import (
     TYPES,
 )
 
-from client.local_session import local_session
+from client.sessions.local_session import local_session
 from planner.bind.calls import callable_names
 from planner.compile import explain
 from planner.dialect.parser import parse_statements

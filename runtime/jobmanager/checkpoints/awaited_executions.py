@@ -26,6 +26,24 @@ def awaited_executions(graph: ExecutionGraph) -> dict[str, ExecutionVertex] | No
     return awaited if has_source else None
 
 
+def obstacle(graph: ExecutionGraph) -> tuple[str, str]:
+    """Why `awaited_executions` finds that there can be no checkpoint, and what to do about it."""
+    vertices = list(graph.vertices.items())
+    finished = ExecutionState.FINISHED
+    if any(
+        s.execution.state not in (ExecutionState.RUNNING, finished) for _, tasks in vertices for s in tasks
+    ):
+        return "not all tasks of the job ran", "look at the failures of the job, and ask again when it runs"
+    ended = [(id, sum(s.execution.state is finished for s in tasks), tasks) for id, tasks in vertices]
+    if all(count == len(tasks) for id, count, tasks in ended if not graph.job_graph.inputs_of(id)):
+        return "its sources have read all that there is", "wait for the end of the job"
+    for id, count, tasks in ended:
+        if graph.job_graph.inputs_of(id) and 0 < count < len(tasks):
+            cause = f'{count} of {len(tasks)} subtasks of "{tasks[0].vertex.name}" have finished'
+            return cause, "ask again once its other subtasks have finished, too"
+    return "some of its tasks are about to finish", "ask again once they have"
+
+
 def _are_fed(graph: ExecutionGraph, subtasks: list[ExecutionVertex]) -> bool:
     """Whether each of these subtasks of one vertex reads a task that has not finished."""
     vertex = subtasks[0].vertex

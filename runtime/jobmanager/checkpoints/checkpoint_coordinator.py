@@ -167,13 +167,13 @@ def expired_error(pending: PendingCheckpoint, timeout_ms: int) -> ErrorInfo:
     )
 
 
-def not_begun_error(kind: CheckpointKind, timeout_ms: int, cause: str) -> ErrorInfo:
+def not_begun_error(kind: CheckpointKind, timeout_ms: int, cause: str, hint: str) -> ErrorInfo:
     return ErrorInfo(
         code="SS6201",
         message=f"the {'savepoint' if kind.is_savepoint else 'checkpoint'} did not begin within "
         f"{timeout_ms / 1000:g} s: {cause}",
         reason=FailureReason.CHECKPOINT_FAILED,
-        hint="look at the failures of the job, and ask again when it runs",
+        hint=hint,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
-from runtime.jobmanager.checkpoints.awaited_executions import awaited_executions
+from runtime.jobmanager.checkpoints.awaited_executions import awaited_executions, obstacle
 from runtime.jobmanager.checkpoints.build_manifest import build_manifest, restorable_vertices
 from runtime.jobmanager.checkpoints.checkpoint_coordinator import (
     CheckpointCoordinator,
@@ -209,13 +209,18 @@ class JobCheckpoints:
             self._tell(execution, CheckpointAborted, checkpoint_id)
 
     def _tell(
-        self, execution: Execution, kind: type[CheckpointCompleted | CheckpointAborted], checkpoint_id: int
+        self,
+        execution: Execution,
+        kind: type[CheckpointCompleted | CheckpointAborted],
+        checkpoint_id: int,
+        is_base_gone: bool = False,
     ) -> None:
         if execution.state is not ExecutionState.RUNNING:
             return
         ids = (execution.task_manager_id, execution.execution_id, checkpoint_id)
         earlier = tuple(n for n in self.coordinator.pending if n < checkpoint_id)
-        message = CheckpointAborted(*ids, earlier) if kind is CheckpointAborted else kind(*ids)
+        is_aborted = kind is CheckpointAborted
+        message = CheckpointAborted(*ids, earlier, is_base_gone) if is_aborted else kind(*ids)
         self._emit(Send(execution.address, message))
 
     # --- completion
@@ -330,10 +335,23 @@ class JobCheckpoints:
         if self._storing.pop(event.checkpoint_id, None) is None:
             return None
         self._sources.forget(event.checkpoint_id)
-        failure = self.abort(self.coordinator.pending[event.checkpoint_id], event.error, now_ms)
+        pending = self.coordinator.pending[event.checkpoint_id]
+        if event.error.reason is FailureReason.CHECKPOINT_CORRUPT and not pending.kind.is_savepoint:
+            self._begin_whole(pending, event.error, now_ms)
+            failure = None
+        else:
+            failure = self.abort(pending, event.error, now_ms)
         if failure is None:
             self._store_next(now_ms)
         return failure
+
+    def _begin_whole(self, pending: PendingCheckpoint, error: ErrorInfo, now_ms: int) -> None:
+        """Files of earlier checkpoints are gone, so that no increment can follow them. A restart of the job would need them, so
+        this is no failure that counts: the next checkpoint is whole, and comes soon."""
+        said = f"checkpoint {pending.checkpoint_id} is given up, and the next one is whole: {error.line}"
+        self._emit(Noted(said, self._graph.job_graph.job_id))
+        self.abort(pending, error, now_ms, is_counted=False, is_base_gone=True)
+        self.coordinator.hurry(now_ms)
 
     # --- abortion
 
@@ -351,9 +369,13 @@ class JobCheckpoints:
     def _not_begun(self, kind: CheckpointKind) -> ErrorInfo:
         if self._commits.open:
             cause = "the commit of an earlier one is not done"
+            hint = "look at the failures of the job for what its sinks cannot commit, and ask again once they can"
+        elif self.is_pending:
+            cause = "an earlier one was not complete"
+            hint = "look for the slow task in SHOW CHECKPOINTS, and ask again once that one is complete"
         else:
-            cause = "an earlier one was not complete" if self.is_pending else "not all tasks of the job ran"
-        return not_begun_error(kind, self.settings.timeout_ms, cause)
+            cause, hint = obstacle(self._graph)
+        return not_begun_error(kind, self.settings.timeout_ms, cause, hint)
 
     def break_off(self, cause: str, now_ms: int) -> None:
         """Something else has ended all pending checkpoints, but those that are being stored."""
@@ -380,6 +402,7 @@ class JobCheckpoints:
         now_ms: int,
         failed_task: str = "",
         is_counted: bool = True,
+        is_base_gone: bool = False,
     ) -> ErrorInfo | None:
         checkpoint_id, job_id = pending.checkpoint_id, self._graph.job_graph.job_id
         if is_counted:
@@ -392,7 +415,7 @@ class JobCheckpoints:
         failure = self.coordinator.abort(checkpoint_id, error, now_ms, failed_task, is_counted)
         self._story.add(now_ms, f"{pending.kind.value.lower()} {checkpoint_id} is aborted: {error.message}")
         self.requests.failed(pending.trigger_id, error)
-        self._tell_all(CheckpointAborted, checkpoint_id)
+        self._tell_all(CheckpointAborted, checkpoint_id, is_base_gone)
         self._note_removed(pending.paths() - self._needed(self.settings.directory))
         job = self._graph.job_graph
         directory = pending.directory or self.settings.directory
@@ -406,9 +429,14 @@ class JobCheckpoints:
         elif self.requests.are_uncommitted:
             self.coordinator.hurry(now_ms)
 
-    def _tell_all(self, kind: type[CheckpointCompleted | CheckpointAborted], checkpoint_id: int) -> None:
+    def _tell_all(
+        self,
+        kind: type[CheckpointCompleted | CheckpointAborted],
+        checkpoint_id: int,
+        is_base_gone: bool = False,
+    ) -> None:
         for execution in self._graph.executions():
-            self._tell(execution, kind, checkpoint_id)
+            self._tell(execution, kind, checkpoint_id, is_base_gone)
 
     # --- restarts and ends
 

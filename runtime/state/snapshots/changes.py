@@ -91,7 +91,7 @@ class Changes:
         if self._epochs is None or len(slots) == 0:
             return
         self.writing(slots)
-        if self._chain.links or self._chain.pending:
+        if self._chain.first is not None:
             groups = self._source.key_groups(slots)
             self._gone.append(GoneEntries(self._epoch, slots.astype(np.int32), groups))
             self._gone_count += len(slots)
@@ -138,8 +138,8 @@ class Changes:
             self._forget_chain_if_long()
 
     def _forget_chain_if_long(self) -> None:
-        links = self._chain.links
-        if links and self._gone_count > links[0].rows + _GONE_SPARE:
+        first = self._chain.first
+        if first is not None and self._gone_count > first.rows + _GONE_SPARE:
             self._forget_chain()
 
     def _forget_chain(self) -> None:
@@ -169,5 +169,5 @@ class Changes:
             # The chain may have been forgotten since it began.
             for collection in [c for c in self._unread if c.checkpoint_id == checkpoint_id]:
                 collection.give_up()
-            if not self._chain.links and not self._chain.pending:
+            if self._chain.first is None:
                 self._keep_gone([])

@@ -33,7 +33,8 @@ class Collected(Protocol):
 class Link(Generic[Mark]):
     """A snapshot, which follows those of `before`.
 
-    `mark` says what it holds, in the table's own terms. `weight` is how many increments it stands for, 0 for a whole copy."""
+    `mark` says what it holds, in the table's own terms. `weight` is how many increments it stands for, 0 for a whole copy. `rows`
+    are those of the table when it begins, and those that it has copied once it is completed."""
 
     checkpoint_id: int
     mark: Mark
@@ -60,7 +61,7 @@ class SnapshotChain(Generic[Mark]):
     def begin(self, checkpoint_id: int, mark: Mark, row_count: int, *, is_full: bool) -> Link[Mark]:
         """A snapshot of a table with so many rows begins; the last of the links before it is the one that it follows."""
         kept, weight = ((), 0) if is_full else self._kept(row_count)
-        link = Link(checkpoint_id, mark, weight, kept)
+        link = Link(checkpoint_id, mark, weight, kept, rows=row_count)
         self.pending = [*self.pending[1 - _PENDING_MAX :], link]
         return link
 
@@ -106,6 +107,11 @@ class SnapshotChain(Generic[Mark]):
             if link.checkpoint_id == checkpoint_id and link.collected is not None:
                 link.collected.give_up()
         self.pending = [link for link in self.pending if link.checkpoint_id != checkpoint_id]
+
+    @property
+    def first(self) -> Link[Mark] | None:
+        """What the increments to come follow, directly or not, as far as it is known; None when the next snapshot is whole."""
+        return next(iter((*self.links, *self.pending)), None)
 
     def forget(self) -> None:
         """The next snapshot is whole."""

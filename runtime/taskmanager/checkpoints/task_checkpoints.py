@@ -135,6 +135,7 @@ class TaskCheckpoints:
                 self._on_completed(message.checkpoint_id)
             case CheckpointAborted():
                 self._opened.loop.input.on_checkpoint_aborted(message.checkpoint_id, message.still_pending)
+                self._is_whole_next |= message.is_base_gone
                 self._on_aborted(message.checkpoint_id)
 
     def _barrier(self, message: TriggerCheckpoint) -> CheckpointBarrier:

@@ -12,8 +12,8 @@ from sqlstream.messages.checkpoint import SubtaskState
 
 
 class FinishedInput:
-    """That of a task that goes on from a checkpoint at which it had finished: it only passes on the end, once that has come from
-    its producers. Its rows, and what its sinks wrote, are part of the checkpoint. State: which channels have not ended."""
+    """The task computes nothing more: its rows, and what its sinks wrote, are part of the checkpoint. It passes the end on to its
+    consumers once its producers have ended. State: which channels have not ended."""
 
     watermark_ms = WATERMARK_MAX
     bytes_in = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import client.connection.async_http
 import client.connection.http_connection
 import sqlstream as db
 
-IDLE_MS = 1500
+IDLE_MS = 3000
 CLOSED = "was idle for too long and is closed"
 OPTIONS = {
     "sqlstream.server.authentication": "ALWAYS",
@@ -60,23 +61,28 @@ def test_a_connection_outlives_the_idle_timeout_of_its_session_and_one_without_s
 ) -> None:
     url = f"{server.gateway}?ca_file={server.directory.parent}/ca.pem&token_file={server.directory}/token"
 
-    async def use_async(idle: db.Connection) -> None:
+    async def use_async(silent: ExitStack) -> db.Connection:
         async with await db.connect_async(url) as opened:
             cursor = await opened.cursor().execute("SET 'parallelism.default' = '2'")
-            # The one that says nothing was used last: when it is gone, the others would be, too.
-            idle.cursor().execute("SET 'parallelism.default' = '2'")
+            # The one that says nothing is opened last: when it is gone, the others would be, too.
+            with monkeypatch.context() as patched:
+                patched.setattr(
+                    client.connection.http_connection.HttpConnection, "_beat", lambda connection: None
+                )
+                idle = silent.enter_context(db.connect(url))
             log = server.directory / "logs"
             while not any(CLOSED in path.read_text() for path in log.iterdir()):
                 await asyncio.sleep(0.05)
             await cursor.execute("SET")
             assert ("parallelism.default", "2") in await cursor.fetchall()
+            return idle
 
-    with db.connect(url) as idle:
-        for module in (client.connection.http_connection, client.connection.async_http):
-            monkeypatch.setattr(module, "HEARTBEAT_S", IDLE_MS / 15_000)
+    for module in (client.connection.http_connection, client.connection.async_http):
+        monkeypatch.setattr(module, "HEARTBEAT_S", IDLE_MS / 15_000)
+    with ExitStack() as silent:
         with db.connect(url) as opened:
             cursor = opened.cursor().execute("SET 'parallelism.default' = '2'")
-            asyncio.run(use_async(idle))
+            idle = asyncio.run(use_async(silent))
             assert ("parallelism.default", "2") in cursor.execute("SET").fetchall()
         with pytest.raises(db.OperationalError, match="does not exist") as raised:
             idle.cursor().execute("SELECT 1")

@@ -13,9 +13,10 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[3]))
 
 from serve import serve
 
-from client.local_cluster import IN_PROCESS_INPUT
-from client.local_session import local_session
-from client.session import Job, Session
+from client.clusters.local_cluster import IN_PROCESS_INPUT
+from client.sessions.local_session import local_session
+from client.sessions.outcomes import Job
+from client.sessions.session import Session
 from planner.dialect.parser import parse_script
 from sqlstream.arrow import row_kinds, without_row_kinds
 from sqlstream.changelog import RowKind

@@ -10,10 +10,11 @@ from typing import BinaryIO
 import pytest
 
 from client.catalog.stored import decode_object, encode_object
+from client.clusters.local_cluster import LocalClusterClient
 from client.completion import complete
 from client.completion.session_vocabulary import SessionVocabulary
-from client.local_cluster import LocalClusterClient
-from client.session import Rows, Session, Text
+from client.sessions.outcomes import Rows, Text
+from client.sessions.session import Session
 from planner.bind.file_definitions import FileDefinitions
 from planner.dialect.parser import parse_script, parse_statement
 from runtime.host.files import LocalFiles

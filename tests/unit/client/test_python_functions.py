@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from client.catalog.file_catalog import open_file_catalog
-from client.local_cluster import LocalClusterClient
-from client.session import Job, Rows, Session
+from client.clusters.local_cluster import LocalClusterClient
+from client.sessions.outcomes import Job, Rows
+from client.sessions.session import Session
+from client.statements.explain import explain_plan_of
 from planner.dialect.parser import parse_statements
 from sqlstream.arrow import is_changelog
 from sqlstream.catalog import CatalogManager
@@ -95,7 +97,7 @@ def test_functions_are_called_as_any_other(session: Session) -> None:
     query = "SELECT COUNT(*) AS c, mean(n, 1) AS m, seen(n + 1) FILTER (WHERE n < 2) AS s FROM v"
     assert run(session, query)[-1][:3] == (3, 4 / 3, "2")
     (statement,) = parse_statements("SELECT add_one(n) FROM v")
-    assert "add_one(CAST(n AS BIGINT))" in session.explain(statement)
+    assert "add_one(CAST(n AS BIGINT))" in explain_plan_of(statement, session)
 
 
 def test_functions_are_listed_described_and_made_again(session: Session) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from client.local_session import local_session
-from client.session import Job, Session
+from client.sessions.local_session import local_session
+from client.sessions.outcomes import Job
+from client.sessions.session import Session
 from planner.dialect.parser import parse_script, parse_statement
 
 TABLE = (

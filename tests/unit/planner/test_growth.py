@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from client.local_session import local_session
+from client.sessions.local_session import local_session
 from planner.compile import CompiledPlan, explain
 from planner.dialect.parser import parse_script, parse_statement
 from planner.dialect.statements import Query

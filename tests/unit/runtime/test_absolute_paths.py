@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from client.local_session import local_session
 from client.server.guarded_cluster import check_paths
-from client.session import Session
+from client.sessions.local_session import local_session
+from client.sessions.session import Session
 from planner.dialect.parser import parse_script, parse_statement
 from planner.file_inference import inferring_job
 from runtime.absolute_paths import is_of_spark, with_absolute_paths

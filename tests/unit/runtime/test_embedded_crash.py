@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from client.session import Job, Session
+from client.sessions.outcomes import Job
+from client.sessions.session import Session
 from planner.dialect.parser import parse_statements
 from runtime.cluster_surroundings import ClusterSurroundings
 from runtime.embedded import EmbeddedCluster

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from client.session import Session
+from client.sessions.session import Session
 from planner.dialect.parser import parse_statement
 from runtime.embedded import EmbeddedCluster
 from sqlstream.cancellation import check_not_given_up, given_up_by

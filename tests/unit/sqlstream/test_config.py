@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from client.local_session import local_session
+from client.sessions.local_session import local_session
 from planner.dialect.parser import parse_script
 from runtime.taskmanager.executor_config import executor_config
 from runtime.taskmanager.registration import TaskExecutorConfig

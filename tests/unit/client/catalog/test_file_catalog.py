@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from client.catalog.catalogs import kept_catalogs
 from client.catalog.definition_files import file_name, sql_name
 from client.catalog.file_catalog import FileCatalog, open_file_catalog
-from client.local_cluster import LocalClusterClient
-from client.session import Rows, Session
+from client.clusters.local_cluster import LocalClusterClient
+from client.sessions.outcomes import Rows
+from client.sessions.session import Session
 from planner.dialect.parser import parse_statement
 from sqlstream import types as sql
 from sqlstream.catalog import (
@@ -426,6 +427,26 @@ def test_catalogs_of_a_server_are_there_after_it_starts_again(tmp_path: Path) ->
     assert made.comment == "mine"
     with pytest.raises(CatalogConflict):
         again.apply(PutCatalog("m", file))
+
+
+def test_another_definition_of_a_catalog_keeps_its_tables_and_survives(tmp_path: Path) -> None:
+    manager = kept_catalogs(str(tmp_path / "state"))
+    manager.apply(PutCatalog("c", CatalogDefinition({"type": "file", "path": str(tmp_path / "c")})))
+    entry = replace(table("t"), path=ObjectPath("c", DEFAULT_DATABASE, "t"))
+    manager.apply(PutObject(entry))
+    before = manager.catalogs()["c"].definition
+    other = CatalogDefinition({**before.options, "default-database": "d"}, "mine")
+    manager.apply(PutCatalog("c", other, before))
+    with pytest.raises(CatalogConflict):
+        manager.apply(PutCatalog("c", before, before))
+    manager.close()
+    again = kept_catalogs(str(tmp_path / "state"))
+    seen = CatalogSnapshot(again.catalogs())
+    assert seen.definition("c") == other
+    assert (seen.get(entry.path), seen.databases("c")) == (entry, ("d", DEFAULT_DATABASE))
+    moved = CatalogDefinition({**other.options, "path": str(tmp_path / "e")})
+    again.apply(PutCatalog("c", moved, other))
+    assert CatalogSnapshot(again.catalogs()).databases("c") == ("d",)
 
 
 def test_a_catalog_that_cannot_be_opened_costs_only_itself(tmp_path: Path) -> None:

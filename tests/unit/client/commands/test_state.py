@@ -19,6 +19,7 @@ from runtime.checkpoint.checkpoint_directory import CheckpointDirectory
 from runtime.checkpoint.state_writer import StateWriter, state_name
 from runtime.host.private_files import PrivateFiles
 from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
+from runtime.taskmanager.checkpoints.in_flight import IN_FLIGHT, in_flight_items, in_flight_snapshot
 from sqlstream.elements import Watermark
 from sqlstream.messages.checkpoint import InFlightItems, SubtaskState
 
@@ -98,7 +99,35 @@ def test_what_was_in_flight_is_told(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "unaligned      9 rows were under way, so it goes on with the same parallelism only" in text
     assert "rows in flight" in text
     assert json.loads(run(capsys, "show", "--json", path))["vertices"][0]["rows_in_flight"] == 9
-    assert "rows that were under way between tasks are in no table" in run(capsys, "ls", path)
+
+
+def test_rows_in_flight_are_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One per input with columns of its own, and per output: in whatever order its channels were stored."""
+    encoded = pa.table({"word": pa.array(["c"]).dictionary_encode(), "n": [3]})
+    found: dict[tuple[bool, int, int], list[Any]] = {
+        (False, 0, 0): [Watermark(5), *groups([("a", 1), ("b", 2)]).select(["word", "n"]).to_batches()],
+        (False, 0, 2): encoded.to_batches(),
+        (False, 0, 1): pa.table({"id": [7]}).to_batches(),
+        (True, 1, 1): pa.table({"id": [8]}).to_batches(),
+    }
+    writer = StateWriter(FILES, str(tmp_path))
+    (saved,) = writer.write(state_name("job-0-1-0", 12), {IN_FLIGHT: in_flight_snapshot(found)})
+    subtask = SubtaskState(in_flight=in_flight_items(found, saved))
+    path = CheckpointDirectory(FILES, str(tmp_path)).store(manifest(12, SubtaskState(), subtask))
+    listed = {t["table"]: (t["rows"], t["subtasks"]) for t in json.loads(run(capsys, "ls", "--json", path))}
+    name = "group_aggregate.in_flight_"
+    assert listed == {f"{name}input": (1, 1), f"{name}input_2": (3, 1), f"{name}output_2": (1, 1)}
+    rows = lines(run(capsys, "sql", "--json", path, "FROM in_flight_input_2 ORDER BY ALL"))
+    assert [list(row.values()) for row in rows] == [[1, 0, "a", 1], [1, 0, "b", 2], [1, 2, "c", 3]]
+    assert list(rows[0]) == ["$subtask", "$channel", "word", "n"]
+    assert lines(run(capsys, "show", "--json", path, "in_flight_output_2")) == [
+        {"$subtask": 1, "$channel": 1, "id": 8}
+    ]
+    without = stored(tmp_path, 13, [])
+    compared = json.loads(run(capsys, "diff", "--json", path, without, code=1))
+    assert {difference["table"] for difference in compared} == {"group_aggregate.groups", "group_aggregate.w"}
+    (gone,) = json.loads(run(capsys, "diff", "--json", path, without, "in_flight_input", code=1))
+    assert (gone["removed"], gone["changes"]) == (1, [{"op": "-D", "$subtask": 1, "$channel": 1, "id": 7}])
 
 
 def test_show_prints_rows_of_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -231,6 +260,22 @@ def test_the_directory_of_a_job_stands_for_its_newest_checkpoint(
     stored(tmp_path, 2, [("a", 1)])
     stored(tmp_path, 12, [("a", 7)])
     assert '"n":7' in run(capsys, "sql", "--json", str(tmp_path), "SELECT n FROM groups").replace(" ", "")
+
+
+def test_of_a_jobs_directory_torn_checkpoints_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    older, torn = stored(tmp_path, 2, [("a", 1)]), Path(stored(tmp_path, 12, [("a", 7)]))
+    (torn / "_metadata").write_bytes(b"{")
+    assert main(["state", "show", "--json", str(tmp_path), "groups"]) == 0
+    captured = capsys.readouterr()
+    assert [row["n"] for row in lines(captured.out)] == [1]
+    left_out, read = captured.err.splitlines()
+    assert left_out.startswith("checkpoint 12 is left out: ")
+    assert read == f"read: {older}"
+    (Path(older) / "_metadata").unlink()
+    assert main(["state", "ls", str(tmp_path)]) == 1
+    assert "error[SS6210]" in capsys.readouterr().err
 
 
 def test_a_wrong_path_and_a_wrong_table_say_what_there_is(

@@ -8,12 +8,12 @@ import pytest
 
 from client.gateway.operations import Operation, OperationResult, OperationStatus, ResultKind, StatementInfo
 from client.gateway.results import ResultPages
-from client.session import LiteralResults, literal_batches
+from client.sessions.outcomes import LiteralResults, literal_batches
 from sqlstream import types as sql
 from sqlstream.schema import Schema
 
 if TYPE_CHECKING:
-    from client.session import Job
+    from client.sessions.outcomes import Job
 
 JOB_ID = Schema.of(("job id", sql.STRING))
 

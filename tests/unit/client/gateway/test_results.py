@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from client.gateway.results import ResultPages
-from client.session import LiteralResults
+from client.sessions.outcomes import LiteralResults
 from runtime.net.channels import ChannelClosed
 from runtime.net.results import ResultStore
 from sqlstream.errors import UserError

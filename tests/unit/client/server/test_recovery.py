@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from client.server.job_checkpoint_stores import JobCheckpointStores
 from client.server.job_store import FileJobStore
 from client.server.recovery import LOST_WITH_CLIENT, recover, submit_again
 from runtime.checkpoint.checkpoint_directory import CheckpointDirectory, RetainedCheckpoints
+from runtime.checkpoint.checkpoint_store import CheckpointStore
 from runtime.connectors import connector
 from runtime.host.files import LocalFiles
 from runtime.host.private_files import PrivateFiles
@@ -280,6 +283,32 @@ def test_jobs_whose_checkpoints_cannot_be_reached_are_left_to_the_next_start(
     ] * 2
     recovery = recover(store, committer, JobCheckpointStores(str(tmp_path)), lambda: 0)
     assert [job.path for job in recovery.again] == [str(tmp_path / i / "chk-7") for i in ("a", "b")]
+
+
+def test_a_job_that_has_had_checkpoints_does_not_begin_anew_while_their_volume_is_away(
+    store: FileJobStore, make_job: MakeJob, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    keep(store, take_checkpoints(make_job("a"), tmp_path))
+    keep(store, take_checkpoints(make_job("b"), tmp_path, 7))
+    checkpoints = CheckpointStore(store.mark_saved)
+    manifest = CheckpointManifest("b", "", 8, CheckpointKind.CHECKPOINT, 0, 0, (), {}, ())
+    checkpoints.store(str(tmp_path / "b"), manifest)
+    (tmp_path / "b").rename(tmp_path / "elsewhere")
+    committer, stores = RecordingCommitter(), JobCheckpointStores(str(tmp_path))
+    paused: list[float] = []
+    (begun,) = recover(store, committer, stores, lambda: 0, paused.append).again
+    assert (begun.job.graph.job_id, begun.path, sum(paused)) == ("a", "", 30)
+    (mark,) = (job.saved_mark for job in store.kept() if job.saved_mark)
+    assert f'it has had checkpoints in "{tmp_path / "b"}", and none is there' in caplog.text
+    assert f'or remove "{mark}" to run' in caplog.text
+    (tmp_path / "elsewhere").rename(tmp_path / "b")
+    assert [job.path for job in recover(store, committer, stores, lambda: 0).again] == [
+        "",
+        str(tmp_path / "b" / "chk-8"),
+    ]
+    os.remove(mark)
+    shutil.rmtree(tmp_path / "b")
+    assert [job.path for job in recover(store, committer, stores, lambda: 0).again] == ["", ""]
 
 
 def test_checkpoints_of_a_job_that_is_complete_are_removed(

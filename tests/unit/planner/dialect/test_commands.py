@@ -270,7 +270,6 @@ def test_parse_statement_wants_exactly_one(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "ALTER CATALOG c SET ('a' = 'b')",
         "CREATE TEMPORARY DATABASE d",
         "CREATE MATERIALIZED TABLE t",
     ],

@@ -15,6 +15,7 @@ from commit_harness import Died, Process
 from object_store import store_in
 
 from runtime.checkpoint.checkpoint_directory import CheckpointDirectory, load_checkpoint, savepoint_directory
+from runtime.checkpoint.manifest_file import encode_manifest
 from runtime.checkpoint.state_reader import StateReader
 from runtime.checkpoint.state_writer import StateWriter, state_name
 from runtime.host.private_files import PrivateFiles
@@ -153,6 +154,35 @@ def test_who_does_not_know_the_other_checkpoints_leaves_what_they_need(place: Pl
     assert not isinstance(place[0], PrivateFiles) or place[0].status(place[1]) is None
 
 
+def test_what_a_killed_job_has_begun_goes_with_its_last_checkpoint(place: Place, tmp_path: Path) -> None:
+    """A job that has claimed its checkpoint removes that, once it has one of its own."""
+    store = CheckpointDirectory(*place)
+    claimed = manifest(1, saved(place, 1, 1))
+    store.store(claimed)
+    saved(place, 2, 2)
+    with place[0].open_write(f"{place[1]}/chk-2/._metadata") as stream:
+        stream.write(b"{")
+    store.discard(claimed, None)
+    assert files_below(place, tmp_path) == []
+    assert not isinstance(place[0], PrivateFiles) or place[0].status(place[1]) is None
+
+
+def test_no_checkpoint_is_complete_whose_earlier_files_are_gone(place: Place) -> None:
+    store = CheckpointDirectory(*place)
+    base = saved(place, 1, 1)
+    store.store(manifest(1, base))
+    (gone,) = manifest(1, base).paths()
+    place[0].remove(f"{place[1]}/{gone}")
+    changed = saved(place, 2, 2)
+    with pytest.raises(
+        ExternalError, match=f'"{place[1]}/{gone}" of a checkpoint: there is no such file'
+    ) as raised:
+        store.store(manifest(2, base, changed))
+    assert raised.value.reason is FailureReason.CHECKPOINT_CORRUPT
+    assert place[0].status(f"{place[1]}/chk-2/_metadata") is None
+    store.store(manifest(3, changed))
+
+
 def test_a_sweep_leaves_what_checkpoints_refer_to_and_nothing_else(place: Place, tmp_path: Path) -> None:
     store = CheckpointDirectory(*place)
     kept = manifest(3, saved(place, 3, 3))
@@ -260,7 +290,8 @@ def test_a_manifest_names_only_files_of_state(tmp_path: Path, path: str) -> None
     elsewhere = tuple(msgspec.structs.replace(segment, path=path) for segment in table.segments)
     table = msgspec.structs.replace(table, segments=elsewhere)
     place = local(tmp_path)
-    CheckpointDirectory(*place).store(manifest(1, SubtaskState((SavedOperator(OPERATOR_ID, (table,)),))))
+    with FILES.open_write(f"{place[1]}/chk-1/_metadata") as stream:
+        stream.write(encode_manifest(manifest(1, SubtaskState((SavedOperator(OPERATOR_ID, (table,)),)))))
     with pytest.raises(ExternalError, match="it names the file"):
         load_checkpoint(FILES, f"{place[1]}/chk-1")
 

@@ -7,6 +7,7 @@ import decimal
 import io
 import itertools
 import os
+import shutil
 import weakref
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -185,6 +186,7 @@ def test_a_truncated_file_is_named(tmp_path: Path, share: float) -> None:
 
 def test_a_missing_file_is_a_corrupt_checkpoint_in_another_process_too(tmp_path: Path) -> None:
     restore = written(tmp_path, OperatorSnapshot({"t": keyed([1], s=["a"])}))
+    complete(tmp_path)
     (tmp_path / "shared" / "s0-1.arrow").unlink()
     with pytest.raises(ExternalError, match="there is no such file") as raised:
         read(restore)
@@ -193,6 +195,28 @@ def test_a_missing_file_is_a_corrupt_checkpoint_in_another_process_too(tmp_path:
     again = info.to_error()
     assert isinstance(again, ExternalError)
     assert ErrorInfo.of(again) == info
+
+
+def complete(directory: Path) -> None:
+    (directory / "chk-1").mkdir()
+    (directory / "chk-1" / "_metadata").write_text("{}")
+
+
+@pytest.mark.parametrize("left", ["", "shared"])
+def test_a_directory_that_is_away_is_a_store_that_does_not_answer_yet(tmp_path: Path, left: str) -> None:
+    """A volume that is not mounted for a moment, also when a checkpoint was begun meanwhile."""
+    directory, elsewhere = tmp_path / "job", tmp_path / "elsewhere"
+    restore = written(directory, OperatorSnapshot({"t": keyed([1], s=["a"])}))
+    complete(directory)
+    directory.rename(elsewhere)
+    if left:
+        (directory / left).mkdir(parents=True)
+    with pytest.raises(ExternalError, match=f'could not read checkpoints in "{directory}"') as raised:
+        read(restore)
+    assert (raised.value.code, raised.value.reason) == ("SS5001", FailureReason.EXTERNAL)
+    shutil.rmtree(directory, ignore_errors=True)
+    elsewhere.rename(directory)
+    assert read(restore).keyed["t"].num_rows == 1
 
 
 class FullDisk(PrivateFiles):

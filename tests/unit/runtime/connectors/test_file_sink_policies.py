@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import shutil
 from pathlib import Path
@@ -28,6 +29,7 @@ from sqlstream.spi.connector import ConnectorContext, TakesWatermarks
 CONNECTOR = Filesystem()
 SCHEMA = Schema.of(("v", sql.INT), ("day", sql.STRING), ("hour", sql.STRING))
 HOUR_MS = 3_600_000
+JOINED = {"auto-compaction": "true", "compaction.file-size": "1 mb"}
 MARK = {"sink.partition-commit.policy.kind": "success-file"}
 BY_TIME = MARK | {
     "sink.partition-commit.trigger": "partition-time",
@@ -349,3 +351,33 @@ def test_what_a_dead_writer_has_staged_is_found_by_its_name(tmp_path: Path, opti
     assert len([*table.path.glob(".staging-*")]) == 1
     table.checkpoint(1, alive)
     assert len(table.parts()) == 1
+
+
+@pytest.mark.parametrize("is_joined", [False, True])
+def test_files_of_changes_are_named_in_the_order_of_their_writers_whatever_their_clocks_say(
+    tmp_path: Path, is_joined: bool
+) -> None:
+    """Two attempts of one job, and another job; of the first what it has staged may be committed after the second has begun."""
+    options = {"format": "debezium-json", "sink.rolling-policy.file-size": "1 b"}
+    table = Table(tmp_path / "t", **options, **(JOINED if is_joined else {}))
+
+    def written(writer: Any, checkpoint_id: int, *values: int) -> list[Committable]:
+        for value in values:
+            table.write((value, "x", "y"), writer=writer)
+        return list(writer.prepare_commit(checkpoint_id))
+
+    table.now_ms = 9_000_000
+    first = table.new_writer(name="a1/e0/1")
+    table.commit(1, written(first, 1, 1, 2))
+    staged = written(first, 2, 3)
+    table.now_ms = 5_000
+    second = table.new_writer(name="a2/e1/1")
+    table.commit(2, staged)
+    table.commit(3, written(second, 3, 4, 5))
+    table.now_ms = 4_000
+    table.commit(1, written(table.new_writer(job_id="other", name="a3/e0/1"), 1, 6))
+    texts = [part.read_text() for part in table.parts()]
+    assert [line["after"]["v"] for text in texts for line in map(json.loads, text.splitlines())] == [
+        *range(1, 7)
+    ]
+    assert len(texts) == (4 if is_joined else 6)

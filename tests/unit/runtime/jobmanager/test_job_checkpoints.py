@@ -16,10 +16,12 @@ from checkpointed_master import (
     state_of,
     with_config,
 )
+from msgspec.structs import replace
 
 from runtime.jobmanager.events import (
     CancelRequested,
     CheckpointStored,
+    CheckpointStoreFailed,
     CommitSinks,
     DiscardCheckpoint,
     JobFinished,
@@ -42,6 +44,7 @@ from sqlstream.messages.rpc import (
     RESTORED_FROM_STORE,
     RESTORED_LOCALLY,
     CancelTask,
+    CheckpointAborted,
     TaskMetrics,
     TriggerCheckpoint,
 )
@@ -468,6 +471,29 @@ def test_a_checkpoint_that_refers_to_a_removed_file_is_aborted(make_job: MakeJob
     assert job.history[0][:2] == (4, "COMPLETED")
 
 
+def test_a_checkpoint_whose_earlier_files_are_gone_is_followed_soon_by_a_whole_one(make_job: MakeJob) -> None:
+    """A restart would need those files: the job runs on, although no failed checkpoint is tolerated."""
+    job = Master(with_config(make_job("j1", 1, 1)))
+    job.complete(1)
+    job.tick(1000)
+    job.acknowledge_all(2)
+    job.out = []
+    job.handle(CheckpointStoreFailed("j1", 2, TORN))
+    said = [i.text for i in job.out if isinstance(i, Noted)]
+    assert said == ["checkpoint 2 is given up, and the next one is whole: error[SS6210]: torn"]
+    aborted = job.taken(CheckpointAborted)
+    assert {(m.execution_id, m.checkpoint_id, m.is_base_gone) for m in aborted} == {
+        (n, 2, True) for n in (SOURCE, SINK)
+    }
+    assert job.history[0] == (2, "FAILED", "torn")
+    job.tick(1)
+    assert {n for _, n in job.triggered()} == {3}
+    job.acknowledge_all(3)
+    job.stored(3)
+    assert job.master.phase is JobPhase.RUNNING
+    assert job.history[0][:2] == (3, "COMPLETED")
+
+
 def test_a_torn_checkpoint_is_left_for_the_one_before_when_nothing_was_committed_since(
     make_job: MakeJob,
 ) -> None:
@@ -485,7 +511,10 @@ def test_a_torn_checkpoint_is_left_for_the_one_before_when_nothing_was_committed
     assert (2, "COMPLETED", "torn") in job.history
     job.fail("j1-0-0-2", TORN)
     job.handle(SinksAborted("j1"))
-    assert (job.master.status, job.master.error) == (JobStatus.FAILED, TORN)
+    assert job.master.status is JobStatus.FAILED
+    assert job.master.error == replace(
+        TORN, hint='start from another checkpoint or savepoint; what is left of its own stays in "/chk/j1"'
+    )
 
 
 def test_a_job_whose_sinks_have_committed_does_not_go_back_behind_that(make_job: MakeJob) -> None:
@@ -495,7 +524,12 @@ def test_a_job_whose_sinks_have_committed_does_not_go_back_behind_that(make_job:
     job.fail(SOURCE)
     job.fail("j1-0-0-1", TORN)
     job.handle(SinksAborted("j1"))
-    assert (job.master.status, job.master.error) == (JobStatus.FAILED, TORN)
+    assert job.master.status is JobStatus.FAILED
+    assert job.master.error is not None
+    assert job.master.error.hint == (
+        "its checkpoints stay: SET 'execution.state-recovery.path' = '/chk/j1/chk-1' goes on from the one before, and writes "
+        "rows again that are visible"
+    )
     # The older one may be all that is left of its state.
     assert not [i for i in job.out if isinstance(i, RemoveCheckpoints)]
 
@@ -509,7 +543,9 @@ def test_a_job_does_not_go_back_behind_a_commit_when_it_is_already_restarted_for
     job.fail(SOURCE)
     job.report("j1-0-0-1", FAILED, BROKEN)
     job.report("j1-1-0-1", FAILED, TORN)
-    assert (job.master.phase, job.master.error) == (JobPhase.ABORTING, TORN)
+    assert job.master.phase is JobPhase.ABORTING
+    assert job.master.error is not None
+    assert job.master.error.code == TORN.code
 
 
 def test_sources_and_commits_go_back_when_the_job_is_already_restarted_for_another_reason(
@@ -666,6 +702,29 @@ def test_a_savepoint_that_cannot_begin_fails_after_the_timeout_with_the_cause(ma
     assert status.error is not None
     expected = "the savepoint did not begin within 3 s: the commit of an earlier one is not done"
     assert (status.error.code, status.error.message) == ("SS6201", expected)
+    assert "what its sinks cannot commit" in status.error.hint
+
+
+@pytest.mark.parametrize(
+    ("ended", "cause", "hint"),
+    [
+        (("j1-0-0-0", "j1-0-1-0"), "its sources have read all that there is", "wait for the end of the job"),
+        (("j1-0-0-0", "j1-1-0-0"), '1 of 2 subtasks of "{sink}" have finished', "its other subtasks"),
+    ],
+)
+def test_a_savepoint_that_finished_tasks_keep_from_beginning_fails_with_the_cause(
+    make_job: MakeJob, ended: tuple[str, ...], cause: str, hint: str
+) -> None:
+    graph = with_config(make_job("j1", 2, 2), timeout="3 s")
+    job = Master(graph)
+    for execution_id in ended:
+        job.report(execution_id, ExecutionState.FINISHED)
+    job.handle(SavepointRequested("j1", "t1", CheckpointKind.SAVEPOINT, "/sp/a"))
+    job.tick(3000)
+    (status,) = job.master.checkpoints.requests.known()
+    assert status.error is not None
+    assert status.error.message.endswith(f": {cause.format(sink=graph.vertices[1].name)}")
+    assert hint in status.error.hint
 
 
 def test_a_savepoint_whose_rows_a_restart_discards_has_failed(make_job: MakeJob) -> None:

@@ -291,6 +291,13 @@ def test_a_checkpoint_that_cannot_begin_is_not_awaited_for_ever(make_job: MakeJo
     job.tick(1)
     assert step(job) == (DONE, "SS6234")
     assert job.master.phase is JobPhase.RUNNING
+    error = job.master.rescaling.known()[0].error
+    assert error is not None
+    assert error.message == (
+        "the job was not rescaled, since its checkpoint failed: the checkpoint did not begin within 20 s: "
+        "its sources have read all that there is"
+    )
+    assert error.hint == "wait for the end of the job"
 
 
 def test_the_checkpoint_of_a_rescale_is_not_forgotten_for_later_savepoints(make_job: MakeJob) -> None:
@@ -488,15 +495,15 @@ def test_a_new_job_manager_takes_a_job_up_that_has_such_an_older_checkpoint(make
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "message", "hint"),
     [
-        ("restarting", "is RESTARTING"),
-        ("finished", "has finished in part"),
-        ("rescaled", "is being rescaled"),
-        ("another job", "has other operators"),
+        ("restarting", "is RESTARTING", "rescale it again once all of its tasks run"),
+        ("finished", "has finished in part.*: its sources have read all", "wait for the end of the job"),
+        ("rescaled", "is being rescaled", "once its tasks run"),
+        ("another job", "has other operators", "the job that has this id now"),
     ],
 )
-def test_what_cannot_be_rescaled_says_why(make_job: MakeJob, change: str, message: str) -> None:
+def test_what_cannot_be_rescaled_says_why(make_job: MakeJob, change: str, message: str, hint: str) -> None:
     graph = at(make_job, 2)
     job = Master(graph)
     target = replace(make_job("j1", 1, 1), config=graph.config)
@@ -511,8 +518,9 @@ def test_what_cannot_be_rescaled_says_why(make_job: MakeJob, change: str, messag
         operator = replace(target.vertices[0].operators[0], uid="other")
         first = replace(target.vertices[0], operators=(operator,))
         target = replace(target, vertices=(first, target.vertices[1]))
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=message) as raised:
         check_can_be_rescaled(job.master, target)
+    assert hint in raised.value.hint
 
 
 def test_a_job_without_checkpoints_of_its_own_takes_one_to_be_rescaled(make_job: MakeJob) -> None:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from client.local_cluster import LocalClusterClient
-from client.session import Rows, Session
+from client.clusters.local_cluster import LocalClusterClient
+from client.sessions.outcomes import Rows
+from client.sessions.session import Session
 from planner.dialect.parser import parse_script
 from sqlstream import types as sql
 from sqlstream.catalog import (

@@ -1,0 +1,318 @@
+"""A cluster whose JobManager runs in another process of this machine and user."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+from pyarrow import flight
+
+from client.clusters.remote_results import RemoteResults
+from runtime.absolute_paths import with_absolute_paths
+from runtime.host.random import random_id
+from runtime.job_end import tell_end
+from runtime.net.flight import FlightConnections
+from runtime.net.results import JobResults
+from sqlstream import __version__
+from sqlstream.errors import ErrorInfo, ExternalError, InternalError, SqlStreamError
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
+from sqlstream.messages.client_rpc import (
+    AttachClient,
+    AwaitJobEnd,
+    CancelJob,
+    CheckpointStatisticsReply,
+    ClientAttached,
+    ClientDetached,
+    ClientEvent,
+    ClientReply,
+    ClientRequest,
+    ClusterOverviewReply,
+    DetachClient,
+    DisposeSavepoint,
+    JobDetailsReply,
+    JobEnded,
+    JobExceptionsReply,
+    JobGraphReply,
+    JobMetricsReply,
+    JobOverviewReply,
+    JobPrinted,
+    JobSubmitted,
+    RequestCheckpointStatistics,
+    RequestClusterOverview,
+    RequestFailed,
+    RequestJobDetails,
+    RequestJobExceptions,
+    RequestJobGraph,
+    RequestJobMetrics,
+    RequestJobOverview,
+    RequestJobStatus,
+    RequestSavepointStatus,
+    SavepointDisposed,
+    SavepointStatusReply,
+    StopWithSavepoint,
+    SubmitJob,
+    TakeCheckpoint,
+    TriggerSavepoint,
+    decode_client_event,
+    decode_client_reply,
+)
+from sqlstream.messages.rpc import (
+    JobDetails,
+    JobMetrics,
+    JobOverviewEntry,
+    JobStatusReply,
+    TaskManagerOverview,
+    encode_message,
+)
+
+if TYPE_CHECKING:
+    from runtime.net.results import PrintLines
+
+logger = logging.getLogger(__name__)
+
+REQUEST_TIMEOUT_S = 30.0
+ATTACH_TIMEOUT_S = 10.0
+LEAVE_TIMEOUT_S = 1.0
+"""How long `close` waits for an answer, and then for the last lines that jobs have printed."""
+
+Reply = TypeVar("Reply")
+
+
+class RemoteClusterClient:
+    """Asks the JobManager at `address`, a socket that only this user can reach, with the cluster's token. Implements
+    `ClusterClient`; relative paths of tables are this process's, and lines that its jobs print go to `print_lines`, by default
+    to standard output and error.
+
+    It is attached from the start until `close`, over a stream that a thread reads: the JobManager cancels the queries of a client
+    that is gone, while its other jobs run on, and a client learns at once that the JobManager is gone. From then on every call
+    raises ExternalError SS6034.
+    State: the connection, the ends that are awaited, and a thread for each query that is being read."""
+
+    def __init__(self, address: str, token: str, print_lines: PrintLines | None = None) -> None:
+        """ExternalError SS6015 when the JobManager cannot be reached, SS6032 when it refuses the token; UserError SS6033 when it
+        is of another release."""
+        self._address = address
+        self._connections = FlightConnections(token)
+        self._print_lines = print_lines
+        self._id = random_id()
+        self._lock = threading.Lock()
+        self._ends: dict[str, Future[JobStatusReply]] = {}
+        self._print_errors: dict[str, OSError] = {}
+        self._lost: SqlStreamError | None = None
+        self._is_attached: Future[None] = Future()
+        self._is_closed = False
+        self._follower = threading.Thread(target=self._follow, name="follow-jobs", daemon=True)
+        self._follower.start()
+        try:
+            self._is_attached.result(ATTACH_TIMEOUT_S)
+        except TimeoutError as error:
+            self.close()
+            raise _unreachable(f"it has not answered for {ATTACH_TIMEOUT_S:.0f} s") from error
+        except BaseException:
+            self.close()
+            raise
+
+    # --- the stream
+
+    def _follow(self) -> None:
+        attach = encode_message(AttachClient(self._id, __version__))
+        lost: SqlStreamError = _ended()
+        try:
+            for data in self._connections.attach(self._address, attach):
+                event = decode_client_event(data)
+                if self._is_closed and isinstance(event, ClientAttached):
+                    # The farewell was sent before the JobManager knew this client: the end of the stream tells it.
+                    break
+                self._take(event)
+        except SqlStreamError as error:
+            lost = error
+        except (pa.ArrowException, OSError) as error:
+            lost = self._not_reached(error)
+        except Exception as error:  # a thread's boundary: whoever waits is owed an answer
+            logger.exception("the stream from the JobManager cannot be read")
+            lost = InternalError(f"the stream from the JobManager cannot be read: {error}")
+        self._lose(lost)
+
+    def _take(self, event: ClientEvent) -> None:
+        match event:
+            case ClientAttached():
+                self._is_attached.set_result(None)
+            case JobPrinted(job_id, lines, is_error):
+                self._print(job_id, lines, is_error)
+            case JobEnded(reply):
+                with self._lock:
+                    end = self._ends.pop(reply.job_id, None)
+                if end is not None:
+                    end.set_result(reply)
+            case RequestFailed(error):
+                raise error.to_error()
+
+    def _print(self, job_id: str, lines: list[str], is_error: bool) -> None:
+        """Print lines; a job whose lines cannot be printed is cancelled, as none of them would be seen."""
+        if job_id in self._print_errors:
+            return
+        try:
+            if self._print_lines is None:
+                from runtime.cluster_surroundings import print_to_terminal
+
+                self._print_lines = print_to_terminal
+            self._print_lines(job_id, lines, is_error)
+        except OSError as error:
+            self._print_errors[job_id] = error
+            # A job that has ended meanwhile is forgotten, or its JobManager is gone.
+            with contextlib.suppress(SqlStreamError):
+                self.cancel(job_id)
+
+    def _lose(self, error: SqlStreamError) -> None:
+        """Tell all who wait that no answer comes."""
+        with self._lock:
+            self._lost = error
+            ends, self._ends = list(self._ends.values()), {}
+        for end in ends:
+            end.set_exception(error)
+        if not self._is_attached.done():
+            self._is_attached.set_exception(error)
+
+    # --- jobs
+
+    def submit(self, graph: JobGraph) -> None:
+        try:
+            self._request(SubmitJob(with_absolute_paths(graph), self._id), JobSubmitted)
+        except KeyboardInterrupt:
+            # Whoever interrupts the submission does not know the job that it may have started.
+            with contextlib.suppress(SqlStreamError):
+                self.cancel(graph.job_id)
+            raise
+
+    def results(self, job_id: str) -> JobResults:
+        return RemoteResults(lambda: self._connections.read_results(self._address, job_id))
+
+    def when_ended(self, job_id: str, callback: Callable[[JobStatusReply], None]) -> None:
+        tell_end(self._end_of(job_id), job_id, callback)
+
+    def wait(self, job_id: str, timeout_s: float | None = None) -> JobStatusReply:
+        reply = self._end_of(job_id).result(timeout_s)
+        if job_id in self._print_errors:
+            raise self._print_errors[job_id]
+        return reply
+
+    def _end_of(self, job_id: str) -> Future[JobStatusReply]:
+        """The end of a job, when the stream tells it: behind all lines that the job has printed."""
+        with self._lock:
+            if self._lost is not None:
+                raise self._lost
+            known = self._ends.get(job_id)
+            end = self._ends.setdefault(job_id, Future())
+        if known is None:
+            try:
+                self._request(AwaitJobEnd(job_id, self._id), JobStatusReply)
+            except SqlStreamError as error:
+                with self._lock:
+                    self._ends.pop(job_id, None)
+                if not end.done():
+                    # Another thread may wait for it by now.
+                    end.set_exception(error)
+                raise
+        return end
+
+    def status(self, job_id: str) -> JobStatusReply:
+        return self._request(RequestJobStatus(job_id), JobStatusReply)
+
+    def cancel(self, job_id: str) -> None:
+        self._request(CancelJob(job_id), JobStatusReply)
+
+    def metrics(self, job_id: str) -> JobMetrics:
+        return self._request(RequestJobMetrics(job_id), JobMetricsReply).metrics
+
+    def details(self, job_id: str) -> JobDetails:
+        return self._request(RequestJobDetails(job_id), JobDetailsReply).details
+
+    def exceptions(self, job_id: str) -> tuple[ErrorInfo, ...]:
+        return self._request(RequestJobExceptions(job_id), JobExceptionsReply).errors
+
+    def job_graph(self, job_id: str) -> JobGraph:
+        return self._request(RequestJobGraph(job_id), JobGraphReply).job_graph
+
+    def checkpoints(self, job_id: str) -> CheckpointStatistics:
+        return self._request(RequestCheckpointStatistics(job_id), CheckpointStatisticsReply).statistics
+
+    def take_checkpoint(self, job_id: str, trigger_id: str) -> None:
+        self._request(TakeCheckpoint(job_id, trigger_id), SavepointStatusReply)
+
+    def trigger_savepoint(self, job_id: str, trigger_id: str, directory: str = "") -> None:
+        self._request(TriggerSavepoint(job_id, trigger_id, directory), SavepointStatusReply)
+
+    def stop_with_savepoint(
+        self, job_id: str, trigger_id: str, directory: str = "", is_drain: bool = False
+    ) -> None:
+        self._request(StopWithSavepoint(job_id, trigger_id, directory, is_drain), SavepointStatusReply)
+
+    def savepoint_status(self, job_id: str, trigger_id: str) -> SavepointStatusReply:
+        return self._request(RequestSavepointStatus(job_id, trigger_id), SavepointStatusReply)
+
+    def dispose_savepoint(self, path: str) -> None:
+        self._request(DisposeSavepoint(path), SavepointDisposed)
+
+    def jobs(self) -> tuple[JobOverviewEntry, ...]:
+        return self._request(RequestJobOverview(), JobOverviewReply).jobs
+
+    def task_managers(self) -> tuple[TaskManagerOverview, ...]:
+        return self._request(RequestClusterOverview(), ClusterOverviewReply).task_managers
+
+    def close(self) -> None:
+        """Leave: queries are cancelled, other jobs run on. Harmless when repeated."""
+        self._is_closed = True
+        # A JobManager that is gone needs no farewell.
+        with contextlib.suppress(SqlStreamError):
+            self._request(DetachClient(self._id), ClientDetached, LEAVE_TIMEOUT_S)
+            self._follower.join(LEAVE_TIMEOUT_S)
+        self._connections.close()
+
+    def _request(
+        self, request: ClientRequest, expected: type[Reply], timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> Reply:
+        if self._lost is not None:
+            raise self._lost
+        try:
+            data = self._connections.request(self._address, encode_message(request), timeout_s)
+        except (pa.ArrowException, OSError) as error:
+            raise self._not_reached(error) from error
+        reply: ClientReply = decode_client_reply(data)
+        if isinstance(reply, RequestFailed):
+            raise reply.error.to_error()
+        if not isinstance(reply, expected):
+            raise InternalError(f"{type(reply).__name__} answers {type(request).__name__}")
+        return reply
+
+    def _not_reached(self, error: Exception) -> ExternalError:
+        if isinstance(error, flight.FlightUnauthenticatedError):
+            return ExternalError(
+                "SS6032",
+                "the server refuses the secret of this command",
+                hint="use the data directory in which the server runs: -D sqlstream.data-dir=DIRECTORY",
+            )
+        if self._is_attached.done() and isinstance(error, flight.FlightUnavailableError):
+            return _ended()
+        return _unreachable(str(error).splitlines()[0])
+
+
+def _unreachable(reason: str) -> ExternalError:
+    return ExternalError(
+        "SS6015",
+        f"could not reach the JobManager: {reason}",
+        hint="see whether the server runs: sqlstream status",
+    )
+
+
+def _ended() -> ExternalError:
+    return ExternalError(
+        "SS6034",
+        "the server has ended, or broke off the connection",
+        hint="start the server again: jobs of INSERT then run again from their beginning, and queries are run again by hand",
+    )

@@ -1,0 +1,221 @@
+"""One user's catalog and settings, and the plans that statements have by them: the only place where the planner's plans meet the
+runtime's cluster."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from client.catalog.catalogs import memory_catalogs
+from client.sessions.outcomes import Job
+from client.sessions.submission import submit
+from sqlstream import config as options
+from sqlstream.catalog import SessionCatalog
+from sqlstream.errors import UserError
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.specs.sink import SinkAction
+
+if TYPE_CHECKING:
+    from client.clusters.cluster_client import ClusterClient
+    from planner.batch import CompiledBatch
+    from planner.bind.context import BindContext
+    from planner.compile import CompiledPlan
+    from planner.dialect.statements import Statement
+    from planner.estimates import TableStatistics
+    from planner.relational.nodes import Sink
+    from runtime.host.files import LocalFiles
+    from runtime.host.rooted_files import FilePlaces
+    from sqlstream.catalog import CatalogManager, ObjectPath
+    from sqlstream.function_ref import InspectedFunction
+    from sqlstream.spi.function_inspector import FunctionInspector
+    from sqlstream.spi.inference import FileInference
+
+_NOT_OF_CHANGES = ("execution.checkpointing.interval", "table.exec.sink.not-null-enforcer")
+"""Settings that jobs do not have which replace rows of their tables: these commit once, and drop no row."""
+
+STATEMENTS_REMEMBERED_MAX = 100
+"""How many of its jobs a session can verify later."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SubmittedStatement:
+    """A query, INSERT or statement set as it was bound, and the settings then."""
+
+    sinks: tuple[Sink, ...]
+    config: dict[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Inspector:
+    """A FunctionInspector that is made when it is asked: most statements do without its modules."""
+
+    make: Callable[[], FunctionInspector]
+
+    def inspect(self, module: str, attribute: str, files: tuple[str, ...]) -> InspectedFunction:
+        return self.make().inspect(module, attribute, files)
+
+
+class PlanningSession:
+    """A session as the statements see it that plan others: its catalog and settings, and the jobs that it starts.
+
+    The cluster belongs to the caller, and may serve other sessions too. State: catalog, settings,
+    the plans of its last jobs and what ANALYZE TABLE has counted; the jobs themselves are the cluster's.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        config: Mapping[str, str] | None = None,
+        catalogs: CatalogManager | None = None,
+        is_served: bool = False,
+        places: FilePlaces | None = None,
+        allows_python: bool = True,
+    ) -> None:
+        """`config` holds the settings that the session starts with, and that RESET returns to; `catalogs` may be shared with
+        other sessions, and are kept in memory unless given. `is_served`: it is one of a server's, whose users do not decide how
+        Spark starts. `allows_python`: statements may run users' Python functions. `places` are those of the files that
+        statements may name by their path, by default all of this machine. UserError SS4001 or SS4002 for a wrong setting."""
+        self.cluster = cluster
+        self.is_served = is_served
+        self._allows_python = allows_python
+        self.catalog = SessionCatalog(memory_catalogs() if catalogs is None else catalogs)
+        for key, value in (config or {}).items():
+            options.option(key).parse(value)
+        self._places = places
+        self._first_config = dict(config or {})
+        self.config: dict[str, str] = dict(self._first_config)
+        self._submitted: dict[str, SubmittedStatement] = {}
+        self.statistics: dict[ObjectPath, TableStatistics] = {}
+
+    def files(self) -> LocalFiles:
+        """The files that statements may name by their path."""
+        from runtime.host.rooted_files import files_at
+
+        return files_at(self._places)
+
+    # -- plans -------------------------------------------------------------------------------------
+
+    def compile(self, statement: Statement, job_id: str = "") -> CompiledPlan | CompiledBatch:
+        """All plans of a query, INSERT or statement set, as a stream or in batch (execution.runtime-mode)."""
+        from planner.bind.sink import bind_sinks
+        from planner.dialect.statements import CreateTable
+        from planner.statements.create_as import create_as
+
+        context = self.context_of(statement)
+        if isinstance(statement, CreateTable):
+            created = create_as(statement, context)
+            if created.sink is not None:
+                return self.compile_sinks((created.sink,), context, job_id)
+        return self.compile_sinks(bind_sinks(statement, context), context, job_id)
+
+    def context_of(self, statement: Statement) -> BindContext:
+        """What the statement is bound with."""
+        return dataclasses.replace(self.bind_context(), text=statement.text, text_start=statement.span.start)
+
+    def compile_sinks(
+        self, sinks: tuple[Sink, ...], context: BindContext, job_id: str = ""
+    ) -> CompiledPlan | CompiledBatch:
+        """The same of a bound statement."""
+        from planner.compile import compile_statements
+
+        if any(sink.action is not None for sink in sinks):
+            # Its commit is all that it leaves, and a row that is left out would be lost.
+            kept = {k: v for k, v in context.config.items() if k not in _NOT_OF_CHANGES}
+            context = dataclasses.replace(context, config=kept)
+        if options.get(self.config, "execution.runtime-mode") == "STREAMING" or not _can_run_in_batch(sinks):
+            return self._with_python(compile_statements(sinks, context, job_id), context)
+        from client.statements.batch import compile_in_mode
+
+        plan = compile_in_mode(sinks, context, job_id, self.files())
+        return self._with_python(plan, context)
+
+    def _with_python(
+        self, plan: CompiledPlan | CompiledBatch, context: BindContext
+    ) -> CompiledPlan | CompiledBatch:
+        """The plan with the modules of the users' functions that it calls."""
+        if not context.called:
+            return plan
+        return dataclasses.replace(plan, job_graph=self.with_python_files(plan.job_graph, context))
+
+    def with_python_files(self, graph: JobGraph, context: BindContext) -> JobGraph:
+        """The graph of a statement with the modules of the users' functions that it calls. UserError SS2034 where the server
+        runs none."""
+        if not context.called:
+            return graph
+        from runtime.python.packing import pack, split_paths
+
+        self._check_python()
+        paths = [path for function in context.called.values() for path in function.files]
+        paths += split_paths(options.get(self.config, "python.files"))
+        return replace(graph, python=pack(tuple(paths), self.files()))
+
+    def _check_python(self) -> None:
+        """UserError SS2034 where the server does not let its users run Python."""
+        if not self._allows_python:
+            hint = "start the server with -D sqlstream.server.python-functions.enabled=true"
+            raise UserError("SS2034", "this server runs no Python functions", hint=hint)
+
+    def _inspector(self) -> FunctionInspector:
+        """What imports the modules of CREATE FUNCTION; the process of a server does not."""
+        if self.is_served:
+            from client.sessions.served_inspection import ServedInspector
+
+            return ServedInspector(self.cluster, self.config, self.files(), self._check_python)
+        from runtime.python.inspector import LocalFunctionInspector
+
+        return LocalFunctionInspector(options.get(self.config, "python.files"), self.files())
+
+    def bind_context(self) -> BindContext:
+        from planner.bind.context import BindContext
+        from planner.bind.file_definitions import FileDefinitions
+        from runtime.connectors import descriptors
+        from runtime.formats import descriptors as format_descriptors
+
+        return BindContext(
+            self.catalog.snapshot(),
+            descriptors(),
+            format_descriptors(),
+            self.config,
+            self.catalog.current_catalog,
+            self.catalog.current_database,
+            files=FileDefinitions(self._inference()),
+            functions=_Inspector(self._inspector),
+        )
+
+    def _inference(self) -> FileInference:
+        """What tells the columns of files; the process of a server reads no files itself."""
+        if self.is_served:
+            from client.sessions.served_inference import ServedInference
+
+            return ServedInference(self.cluster, self.config)
+        from runtime.inference.file_inference import LocalFileInference
+
+        return LocalFileInference(self.files())
+
+    # -- jobs --------------------------------------------------------------------------------------
+
+    def submit(self, plan: CompiledPlan | CompiledBatch) -> Job:
+        """Start the job of a plan."""
+        return self.submit_graph(plan.job_graph)
+
+    def submit_graph(self, graph: JobGraph) -> Job:
+        """Start a job. UserError for settings that no job can have."""
+        return submit(graph, self.cluster, self.files())
+
+    def submitted(self, job_id: str) -> SubmittedStatement | None:
+        """The statement of one of the session's last STATEMENTS_REMEMBERED_MAX jobs."""
+        return self._submitted.get(job_id)
+
+    def remember(self, job_id: str, sinks: tuple[Sink, ...]) -> None:
+        """Keep the statement of a job that was started now."""
+        self._submitted[job_id] = SubmittedStatement(sinks, dict(self.config))
+        while len(self._submitted) > STATEMENTS_REMEMBERED_MAX:
+            del self._submitted[next(iter(self._submitted))]
+
+
+def _can_run_in_batch(sinks: tuple[Sink, ...]) -> bool:
+    """Batch engines compute rows that are added, or take the place of all; which rows change is told by a changelog."""
+    return all(sink.action in (None, SinkAction.OVERWRITE) for sink in sinks)

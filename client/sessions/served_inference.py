@@ -1,0 +1,68 @@
+"""Tables of files in a server, whose own process reads none of what users wrote."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from client.statements.short_job import answered_texts
+from planner.file_inference import inferring_job
+from sqlstream.catalog import InferredTable
+from sqlstream.errors import ExternalError
+from sqlstream.specs.infer_table import InferenceAnswer
+
+if TYPE_CHECKING:
+    from client.clusters.cluster_client import ClusterClient
+
+TIMEOUT_S = 60.0
+"""Bound on reading the samples of the files at one path."""
+
+
+class ServedInference:
+    """Asks a task for the table of files. Implements `FileInference`.
+
+    State: the tables that came with the answers to questions for their format."""
+
+    def __init__(
+        self, cluster: ClusterClient, config: Mapping[str, str] | None = None, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        """`config` holds the settings of the session."""
+        self._cluster = cluster
+        self._config = dict(config or {})
+        self._timeout_s = timeout_s
+        self._known: list[tuple[dict[str, str], InferredTable]] = []
+
+    def format(self, path: str) -> str:
+        options = {"connector": "filesystem", "path": path}
+        found = self._ask(options)
+        if found.table is not None:
+            self._known.append(({**options, "format": found.format}, found.table))
+        return found.format
+
+    def table(self, options: Mapping[str, str]) -> InferredTable:
+        for asked, table in self._known:
+            if asked == options:
+                return table
+        found = self._ask(dict(options)).table
+        assert found is not None
+        return found
+
+    def _ask(self, options: dict[str, str]) -> InferenceAnswer:
+        """The errors of LocalFileInference, ExternalError SS5026 when reading takes too long, JobError SS6003 when no task
+        got a slot meanwhile, JobError when the task fails."""
+        graph = inferring_job(options, secrets.token_hex(16), self._config)
+        try:
+            texts = answered_texts(graph, self._cluster, self._timeout_s)
+        except TimeoutError as error:
+            raise ExternalError(
+                "SS5026",
+                f'reading the columns of "{options["path"]}" took longer than {self._timeout_s:.0f} s',
+                hint="declare the table with CREATE TABLE and its columns",
+            ) from error
+        answer = msgspec.json.decode(texts[0], type=InferenceAnswer)
+        if answer.error is not None:
+            raise answer.error.to_error()
+        return answer

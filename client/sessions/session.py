@@ -1,0 +1,183 @@
+"""One user's session: what becomes of each statement."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+from client.sessions.outcomes import Job, Outcome, Rows, literal_batches
+from client.sessions.planning import PlanningSession
+from sqlstream.catalog import CatalogConflict
+from sqlstream.errors import ExternalError, UserError
+from sqlstream.spark_keys import refuse_launch_key
+
+if TYPE_CHECKING:
+    from planner.batch import CompiledBatch
+    from planner.compile import CompiledPlan
+    from planner.dialect.statements import AnalyzeTable, CallProcedure, CreateTable, Show, Statement
+    from planner.statements.result import DdlResult
+
+CONFLICTS_MAX = 100
+"""How often a DDL statement is planned anew because another session has changed the same object of a catalog."""
+
+
+class Session(PlanningSession):
+    """One user's session. Runs statements in the order of the calls, which come one at a time."""
+
+    def execute(self, statement: Statement) -> Outcome:
+        """Run one parsed statement; a query or INSERT is submitted, and not waited for. UserError with a position."""
+        from client.statements.jobs import execute_job_statement, is_job_statement
+        from planner.dialect.statements import (
+            AnalyzeTable,
+            CallProcedure,
+            CompilePlan,
+            CreateTable,
+            ExecutePlan,
+            Explain,
+            Show,
+            Verify,
+            VerifyJob,
+            WritingStatement,
+        )
+
+        if isinstance(statement, AnalyzeTable | CallProcedure | Show) and (answer := self._told(statement)):
+            return answer
+        if is_job_statement(statement):
+            return execute_job_statement(statement, self.cluster, self.config)
+        if isinstance(statement, Explain):
+            from client.statements.explain import execute_explain
+
+            return execute_explain(statement, self)
+        if isinstance(statement, WritingStatement):
+            return self._started(self.compile(statement, job_id=secrets.token_hex(16)))
+        if isinstance(statement, CreateTable) and statement.query is not None:
+            return self._create_filled(statement)
+        if isinstance(statement, CompilePlan | ExecutePlan):
+            from client.statements.plan_files import compile_plan, execute_plan
+
+            if isinstance(statement, CompilePlan):
+                return compile_plan(statement, self)
+            return execute_plan(statement, self)
+        if isinstance(statement, Verify | VerifyJob):
+            from client.verification.statements import execute_verify
+
+            return execute_verify(statement, self)
+        return self._apply(statement)
+
+    def _told(self, statement: AnalyzeTable | CallProcedure | Show) -> Rows | None:
+        """The answer to a statement that looks at tables or does something with jobs; None for a SHOW of the catalog."""
+        from client.statements.procedures import call_procedure, procedure_names
+        from client.statements.table_statistics import analyze_table, show_partitions
+        from planner.dialect.statements import AnalyzeTable, CallProcedure, ShowKind
+        from planner.statements.show import filtered_names
+
+        if isinstance(statement, AnalyzeTable):
+            return analyze_table(statement, self)
+        if isinstance(statement, CallProcedure):
+            return call_procedure(statement, self.cluster, self.config)
+        if statement.kind is ShowKind.PARTITIONS:
+            return show_partitions(statement, self)
+        if statement.kind is ShowKind.PROCEDURES:
+            names = procedure_names(statement.name, self.bind_context())
+            return self._rows_of(filtered_names(statement, "procedure name", names))
+        return None
+
+    def _started(self, plan: CompiledPlan | CompiledBatch) -> Job:
+        job = self.submit(plan)
+        self.remember(job.id, plan.relational)
+        return job
+
+    def _create_filled(self, statement: CreateTable) -> Outcome:
+        """CREATE TABLE … AS query: the table is created once the job that fills it is planned."""
+        from planner.statements.create_as import create_as
+
+        for _ in range(CONFLICTS_MAX):
+            context = self.context_of(statement)
+            created = create_as(statement, context)
+            if created.sink is None:
+                return self._rows_of(created.result)
+            plan = self.compile_sinks((created.sink,), context, secrets.token_hex(16))
+            try:
+                self._make(created.result, statement)
+            except CatalogConflict:
+                continue
+            return self._started(plan)
+        raise _too_fast()
+
+    def _apply(self, statement: Statement) -> Rows:
+        from planner.statements.execute import execute_ddl
+
+        for _ in range(CONFLICTS_MAX):
+            result = execute_ddl(statement, self.bind_context())
+            try:
+                self._make(result, statement)
+            except CatalogConflict:
+                # Another session was faster: the statement is planned upon what it left.
+                continue
+            return self._rows_of(result)
+        raise _too_fast()
+
+    @staticmethod
+    def _rows_of(result: DdlResult) -> Rows:
+        return Rows(result.schema, literal_batches(result.schema, result.rows), result.done, result.note)
+
+    def _make(self, result: DdlResult, statement: Statement) -> None:
+        """Make the changes of a statement, of which at most one is of a catalog."""
+        from planner.statements.result import ResetConfig, SetConfig
+        from sqlstream.catalog import PutObject
+
+        for change in result.changes:
+            match change:
+                case SetConfig(key, value):
+                    if self.is_served:
+                        refuse_launch_key(key)
+                    self._check_place(key, value, statement)
+                    self.config[key] = value
+                case ResetConfig(key):
+                    self._reset(key)
+                case _:
+                    if isinstance(change, PutObject):
+                        self._validate(change.entry, statement)
+                    try:
+                        self.catalog.apply(change)
+                    except UserError as error:
+                        raise error.at(statement.span) from None
+
+    def _check_place(self, key: str, value: str, statement: Statement) -> None:
+        """UserError for a directory of checkpoints that cannot be one, or that the server does not allow."""
+        from runtime.checkpoint.places import PLACE_KEYS, check_places, with_absolute_places
+
+        if key in PLACE_KEYS:
+            try:
+                check_places(with_absolute_places({key: value}), self.files())
+            except UserError as error:
+                raise error.at(statement.span) from None
+
+    def _reset(self, key: str | None) -> None:
+        """Return one setting, or all, to what it was at the start of the session."""
+        keys = set(self.config) | set(self._first_config) if key is None else {key}
+        for reset in keys:
+            self.config.pop(reset, None)
+            if reset in self._first_config:
+                self.config[reset] = self._first_config[reset]
+
+    def _validate(self, entry: object, statement: Statement) -> None:
+        """Run the connector's own checks, which its descriptor cannot express."""
+        from runtime.connectors import connector
+        from sqlstream.catalog import CatalogTable
+
+        if not isinstance(entry, CatalogTable):
+            return
+        try:
+            connector(entry.options["connector"]).validate(
+                entry.path.name, entry.physical_schema(), entry.options, entry.partition_keys
+            )
+        except UserError as error:
+            raise error.at(statement.span) from None
+
+
+def _too_fast() -> ExternalError:
+    """To be raised for a statement that is planned again and again, because what it was planned upon changes."""
+    return ExternalError(
+        "SS5021", "the catalog changes too fast for the statement", hint="run the statement again"
+    )

@@ -1,0 +1,194 @@
+"""How a JobGraph becomes a job: what it lacks is filled in, and what its user should know of it is told."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from client.following.lost_rows import RejectedRowsPlace
+from client.sessions.outcomes import Job, LiteralJob, literal_batches
+from client.statements.followers import notes_of_followers
+from sqlstream import config as options
+from sqlstream.checkpointing_options import takes_checkpoints
+from sqlstream.expressions import Literal, LiteralValue
+from sqlstream.graph.job_graph import ChainedOperator, JobGraph, written_tables
+from sqlstream.schema import Schema
+from sqlstream.specs import CalcSpec, ChangingSinkSpec, SinkSpec, SourceSpec, ValuesSpec
+from sqlstream.specs.sink import COLLECT, SinkAction
+from sqlstream.spi.connector import KeepsRejectedRows, KnowsVersions
+
+if TYPE_CHECKING:
+    from client.clusters.cluster_client import ClusterClient
+    from runtime.host.files import LocalFiles
+
+_WORDS = {
+    SinkAction.OVERWRITE: "INSERT OVERWRITE",
+    SinkAction.UPDATE: "UPDATE",
+    SinkAction.DELETE: "DELETE FROM",
+    SinkAction.TRUNCATE: "TRUNCATE TABLE",
+}
+
+
+def submit(graph: JobGraph, cluster: ClusterClient, files: LocalFiles) -> Job:
+    """Start a job on a cluster; `files` are those that its tables may name by their path. UserError for settings that no job can
+    have."""
+    from runtime.checkpoint.places import with_absolute_places
+
+    graph = with_versions(replace(graph, config=with_absolute_places(graph.config)), files)
+    sinks = [spec for _, spec in written_tables(graph)]
+    collected = [s.schema for s in sinks if s.connector == COLLECT]
+    is_updating = bool(collected) and not _is_insert_only(graph)
+    if collected:
+        graph = without_rejected_files(graph)
+    label = "SELECT" if collected else _label(sinks)
+    literals = literal_rows(graph)
+    if literals is not None:
+        batches = literal_batches(*literals)
+        return LiteralJob(graph.job_id, label, True, is_updating, collected[0], cluster, {}, batches)
+    cluster.submit(graph)
+    return Job(
+        graph.job_id,
+        label,
+        is_bounded(graph),
+        is_updating,
+        collected[0] if collected else None,
+        cluster,
+        rejected_rows_places(graph),
+        note="\n".join(n for n in (guarantee_note(graph), recovery_note(graph, cluster)) if n),
+    )
+
+
+def with_versions(graph: JobGraph, files: LocalFiles) -> JobGraph:
+    """The graph whose sinks know what the tables are that they rewrite, before anything is read of them."""
+    from runtime.connectors import connector
+
+    def known(operator: ChainedOperator) -> ChainedOperator:
+        spec = operator.spec
+        if not isinstance(spec, ChangingSinkSpec) or not spec.action.changes_rows:
+            return operator
+        sink = connector(spec.connector)
+        if not isinstance(sink, KnowsVersions):
+            return operator
+        return replace(operator, spec=replace(spec, version=sink.version(spec, files)))
+
+    if not any(isinstance(spec, ChangingSinkSpec) for _, spec in written_tables(graph)):
+        return graph
+    vertices = tuple(replace(v, operators=tuple(map(known, v.operators))) for v in graph.vertices)
+    return replace(graph, vertices=vertices)
+
+
+def without_rejected_files(graph: JobGraph) -> JobGraph:
+    """The graph with rejected-rows files turned off: a SELECT writes nothing beside the files that it reads."""
+    from runtime.connectors import connector
+
+    def changed(operator: ChainedOperator) -> ChainedOperator:
+        spec = operator.spec
+        if isinstance(spec, SourceSpec) and isinstance(
+            keeper := connector(spec.connector), KeepsRejectedRows
+        ):
+            return replace(operator, spec=keeper.without_rejected_files(spec))
+        return operator
+
+    vertices = tuple(replace(v, operators=tuple(map(changed, v.operators))) for v in graph.vertices)
+    return replace(graph, vertices=vertices)
+
+
+def rejected_rows_places(graph: JobGraph) -> dict[int, RejectedRowsPlace]:
+    """Where each source keeps the rows that it cannot decode, by operator id."""
+    from runtime.connectors import connector
+    from runtime.connectors.rejected_rows import rejected_rows_name
+
+    places = {}
+    for operator in (o for v in graph.vertices for o in v.operators):
+        spec = operator.spec
+        if isinstance(spec, SourceSpec) and isinstance(
+            keeper := connector(spec.connector), KeepsRejectedRows
+        ):
+            directory = keeper.rejected_rows_directory(spec)
+            path = os.path.join(directory, rejected_rows_name(graph.job_id)) if directory else None
+            places[operator.id] = RejectedRowsPlace(spec.table, path)
+    return places
+
+
+def guarantee_note(graph: JobGraph) -> str:
+    """What a recovery of the job cannot promise, because of its sinks and sources; empty for a job without checkpoints."""
+    from runtime.connectors import connector
+
+    if not takes_checkpoints(graph.config):
+        return ""
+    sinks = dict.fromkeys(
+        f"'{spec.connector}'"
+        for _, spec in written_tables(graph)
+        if connector(spec.connector).descriptor.sink_is_at_least_once
+    )
+    read = (o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SourceSpec))
+    tables = dict.fromkeys(
+        f'"{spec.table}"' for spec in read if connector(spec.connector).descriptor.source_counts_rows
+    )
+    notes = []
+    if sinks:
+        notes.append(f"connector {', '.join(sinks)} is at-least-once: after a failure rows may come again")
+    if tables:
+        notes.append(
+            f"rows of {', '.join(tables)} are each read once only if nobody changes the table before a recovery"
+        )
+    return "\n".join(f"note: {note}" for note in notes)
+
+
+def recovery_note(graph: JobGraph, cluster: ClusterClient) -> str:
+    """What a job that was submitted with the state of another one does not take of it, what it begins without, and which jobs
+    have gone on from the same state and write the same tables; empty when it goes on with all, alone."""
+    path: str = options.get(graph.config, "execution.state-recovery.path")
+    if not path:
+        return ""
+    found = cluster.checkpoints(graph.job_id)
+    notes = []
+    if found.left_out:
+        notes.append(f"state is left out: {'; '.join(found.left_out)}")
+    if found.begun_empty:
+        notes.append(f"begins without state: {'; '.join(found.begun_empty)}")
+    if found.is_drained:
+        notes.append(
+            "the savepoint was taken WITH DRAIN: its windows have fired, and rows of event time are late"
+        )
+    notes += notes_of_followers(graph, path, cluster)
+    return "\n".join(f"note: {note}" for note in notes)
+
+
+def _label(sinks: list[SinkSpec]) -> str:
+    """What a job does with which tables."""
+    changing = next((s for s in sinks if isinstance(s, ChangingSinkSpec)), None)
+    words = "INSERT INTO" if changing is None or len(sinks) > 1 else _WORDS[changing.action]
+    return f"{words} {', '.join(dict.fromkeys(s.table for s in sinks))}"
+
+
+def is_bounded(graph: JobGraph) -> bool:
+    """Whether every source ends."""
+    sources = [o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SourceSpec)]
+    return all(s.is_bounded for s in sources)
+
+
+def _is_insert_only(graph: JobGraph) -> bool:
+    """Whether no sink is told of updates."""
+    return all(mode.is_insert_only for o, _ in written_tables(graph) for mode in o.input_modes)
+
+
+def literal_rows(graph: JobGraph) -> tuple[Schema, tuple[tuple[LiteralValue, ...], ...]] | None:
+    """The schema and rows of a query whose operators only pass literal rows to the client; None for every other job."""
+    if len(graph.vertices) != 1 or graph.vertices[0].parallelism != 1:
+        return None
+    operators = graph.vertices[0].operators
+    source, sink = operators[0].spec, operators[-1].spec
+    if not isinstance(source, ValuesSpec) or not isinstance(sink, SinkSpec) or sink.connector != COLLECT:
+        return None
+    rows = source.rows
+    for calc in operators[1:-1]:
+        if not isinstance(calc.spec, CalcSpec) or calc.spec.condition is not None:
+            return None
+        values = [p.value for p in calc.spec.projections if isinstance(p, Literal)]
+        if len(values) < len(calc.spec.projections):
+            return None
+        rows = (tuple(values),) * len(rows)
+    return sink.schema, rows

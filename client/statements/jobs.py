@@ -1,0 +1,164 @@
+"""Statements about the jobs of the cluster: SHOW JOBS, SHOW CHECKPOINTS, DESCRIBE JOB and STOP JOB."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from client.following.checkpoint_text import remark_on, restored_remark
+from client.following.restarts import restart_text
+from planner.dialect.statements import DescribeJob, Show, ShowCheckpoints, ShowKind, Statement, StopJob
+from sqlstream import types as sql
+from sqlstream.errors import ExternalError, UserError
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.schema import Schema
+
+if TYPE_CHECKING:
+    from client.clusters.cluster_client import ClusterClient
+    from client.sessions.outcomes import Rows
+    from sqlstream.errors import Span
+    from sqlstream.messages.checkpoint_statistics import CheckpointRecord, RestoredCheckpoint
+    from sqlstream.messages.rpc import JobOverviewEntry
+
+JOBS = Schema.of(
+    ("job id", sql.STRING),
+    ("job name", sql.STRING),
+    ("status", sql.STRING),
+    ("start time", sql.timestamp_ltz(3)),
+    ("remark", sql.STRING),
+)
+CHECKPOINTS = Schema.of(
+    ("job id", sql.STRING),
+    ("id", sql.BIGINT),
+    ("type", sql.STRING),
+    ("status", sql.STRING),
+    ("trigger time", sql.timestamp_ltz(3)),
+    ("duration ms", sql.BIGINT),
+    ("state bytes", sql.BIGINT),
+    ("written bytes", sql.BIGINT),
+    ("path", sql.STRING),
+    ("remark", sql.STRING),
+)
+SAVEPOINT_DIRECTORY = "execution.checkpointing.savepoint-dir"
+STATUS_INTERVAL_S = 0.05
+END_TIMEOUT_S = 60.0
+"""How long a job may take to commit what its savepoint covers."""
+
+_NS_PER_MS = 1_000_000
+
+
+def is_job_statement(statement: Statement) -> bool:
+    return isinstance(statement, DescribeJob | StopJob | ShowCheckpoints) or (
+        isinstance(statement, Show) and statement.kind is ShowKind.JOBS
+    )
+
+
+def execute_job_statement(statement: Statement, cluster: ClusterClient, config: Mapping[str, str]) -> Rows:
+    """The jobs, or one of them; their checkpoints; or how a job was stopped. UserError SS6009 for an unknown
+    job."""
+    from client.sessions.outcomes import Rows, literal_batches
+
+    match statement:
+        case StopJob():
+            return _stop(statement, cluster, config)
+        case ShowCheckpoints():
+            rows = _checkpoint_rows(statement, cluster)
+            return Rows(CHECKPOINTS, literal_batches(CHECKPOINTS, rows))
+        case DescribeJob(job_id=job_id):
+            jobs: tuple[JobOverviewEntry, ...] = (known_job(job_id, statement.id_span, cluster),)
+        case _:
+            jobs = cluster.jobs()
+    return Rows(JOBS, literal_batches(JOBS, tuple(_job_row(job, cluster) for job in jobs)))
+
+
+def _job_row(job: JobOverviewEntry, cluster: ClusterClient) -> tuple[object, ...]:
+    """Flink's columns, and of a job that restarts, when it failed and why."""
+    remark = None
+    if job.status is JobStatus.RESTARTING and (restarts := cluster.details(job.job_id).restarts):
+        remark = restart_text(restarts[0]).strip()
+    return (job.job_id, job.name, job.status.value, job.start_ms * _NS_PER_MS, remark)
+
+
+def _stop(statement: StopJob, cluster: ClusterClient, config: Mapping[str, str]) -> Rows:
+    """OK once the job is being cancelled, or the path of the savepoint with which it has ended."""
+    from client.sessions.outcomes import Rows, literal_batches
+    from runtime.checkpoint.places import with_absolute_places
+
+    job_id = statement.job_id
+    known_job(job_id, statement.id_span, cluster)
+    if statement.has_savepoint:
+        directory = with_absolute_places(config).get(SAVEPOINT_DIRECTORY, "")
+        path = _stop_with_savepoint(cluster, job_id, directory, statement.is_drained)
+        schema = Schema.of(("savepoint path", sql.STRING))
+        return Rows(schema, literal_batches(schema, ((path,),)))
+    cluster.cancel(job_id)
+    schema = Schema.of(("result", sql.STRING))
+    done = f'job "{job_id}" is being cancelled'
+    return Rows(schema, literal_batches(schema, (("OK",),)), done=done)
+
+
+def _stop_with_savepoint(cluster: ClusterClient, job_id: str, directory: str, is_drain: bool) -> str:
+    """Wait for the end of the job; returns the path of its savepoint. The error of a savepoint that failed: the job runs on.
+    ExternalError SS6214 when a complete savepoint does not end the job."""
+    trigger_id = secrets.token_hex(16)
+    cluster.stop_with_savepoint(job_id, trigger_id, directory, is_drain)
+    while not (status := cluster.savepoint_status(job_id, trigger_id)).is_done:
+        time.sleep(STATUS_INTERVAL_S)
+    if status.error is not None:
+        raise status.error.to_error()
+    try:
+        end = cluster.wait(job_id, END_TIMEOUT_S)
+    except TimeoutError as error:
+        raise ExternalError(
+            "SS6214",
+            f'the savepoint {status.path} is complete, but job "{job_id}" does not end',
+            hint="see what it waits for: SHOW JOBS, SHOW CHECKPOINTS",
+        ) from error
+    if end.error is not None:
+        raise end.error.to_error()
+    return status.path
+
+
+def _checkpoint_rows(statement: ShowCheckpoints, cluster: ClusterClient) -> tuple[tuple[object, ...], ...]:
+    """The remembered checkpoints of one job or of all, newest first within a job."""
+    if statement.job_id:
+        assert statement.id_span is not None
+        jobs: tuple[JobOverviewEntry, ...] = (known_job(statement.job_id, statement.id_span, cluster),)
+    else:
+        jobs = cluster.jobs()
+    rows: list[tuple[object, ...]] = []
+    for job in jobs:
+        found = cluster.checkpoints(job.job_id)
+        rows += (_checkpoint_row(job.job_id, record, found.latest_restored) for record in found.history)
+    return tuple(rows)
+
+
+def _checkpoint_row(
+    job_id: str, record: CheckpointRecord, restored: RestoredCheckpoint | None
+) -> tuple[object, ...]:
+    remarks = [remark_on(record)]
+    if restored is not None and restored.id == record.id:
+        remarks.append(restored_remark(restored))
+    return (
+        job_id,
+        record.id,
+        record.kind.value,
+        record.status.value,
+        record.triggered_ms * _NS_PER_MS,
+        record.ended_ms - record.triggered_ms if record.ended_ms >= 0 else None,
+        record.state_bytes,
+        record.written_bytes,
+        None if record.is_discarded else record.path or None,
+        ", ".join(filter(None, remarks)) or None,
+    )
+
+
+def known_job(job_id: str, span: Span, cluster: ClusterClient) -> JobOverviewEntry:
+    """UserError SS6009 when the cluster has no such job."""
+    for job in cluster.jobs():
+        if job.job_id == job_id:
+            return job
+    hint = "list the jobs that are: SHOW JOBS"
+    raise UserError("SS6009", f'job "{job_id}" is not known', span=span, hint=hint)

@@ -1,0 +1,140 @@
+"""COMPILE PLAN and EXECUTE PLAN: plans in files, run without the catalog that they were made with."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec.structs import replace
+
+from planner.dialect.statements import CompilePlan, ExecutePlan
+from planner.explain import explain_job_graph
+from planner.translate.rescale import rescaled_job_graph
+from sqlstream import config as options
+from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.plan_file import PLAN_BYTES_MAX, decode_plan, encode_plan
+
+if TYPE_CHECKING:
+    from client.sessions.outcomes import Job, Outcome
+    from client.sessions.planning import PlanningSession
+    from sqlstream.errors import Span
+
+Result = TypeVar("Result")
+
+FORCE = "table.plan.force-recompile"
+_OF_THE_PLAN = "table."
+"""Settings that begin so say what rows mean: they stay those under which the plan was compiled."""
+
+
+def compile_plan(statement: CompilePlan, session: PlanningSession) -> Outcome:
+    """Plan a statement and write its plan, unless there is one and that may be. UserError SS3522 for a file that is there."""
+    from client.sessions.outcomes import Rows, literal_batches
+    from sqlstream import types as sql
+    from sqlstream.schema import Schema
+
+    files = session.files()
+    done = f'plan "{statement.path}" compiled'
+    if _located(lambda: files.status(statement.path), statement.path_span) is None or options.get(
+        session.config, FORCE
+    ):
+        plan = session.compile(statement.target)
+        _write(statement, encode_plan(plan.job_graph, statement.target.text), session)
+    elif statement.if_not_exists:
+        done = f'plan "{statement.path}" exists already: nothing compiled'
+    else:
+        raise UserError(
+            "SS3522",
+            f'plan "{statement.path}" exists already',
+            span=statement.path_span,
+            hint=f"write IF NOT EXISTS to keep it, or SET '{FORCE}' = 'true' to replace it",
+        )
+    if statement.is_executed:
+        return _started(statement.path, statement.path_span, session)
+    schema = Schema.of(("result", sql.STRING))
+    return Rows(schema, literal_batches(schema, (("OK",),)), done)
+
+
+def execute_plan(statement: ExecutePlan, session: PlanningSession) -> Outcome:
+    """Start the job of a plan, or tell what it does. UserError SS3521 for a file that is no plan."""
+    from client.sessions.outcomes import Text
+
+    if not statement.is_explained:
+        return _started(statement.path, statement.path_span, session)
+    graph, text = _read(statement.path, statement.path_span, session)
+    return Text(f"== Compiled Statement ==\n{text}\n\n== Job Graph ==\n{explain_job_graph(graph)}\n")
+
+
+def _started(path: str, span: Span, session: PlanningSession) -> Job:
+    graph, _ = _read(path, span, session)
+    return session.submit_graph(_for_session(graph, session.config))
+
+
+def _for_session(graph: JobGraph, settings: Mapping[str, str]) -> JobGraph:
+    """The job with the settings of the session that say how it runs, among them its parallelism."""
+    kept = {k: v for k, v in graph.config.items() if k.startswith(_OF_THE_PLAN)}
+    own = {k: v for k, v in settings.items() if not k.startswith(_OF_THE_PLAN)}
+    if graph.replaces_rows:
+        own.pop("execution.checkpointing.interval", None)
+    graph = replace(graph, job_id=secrets.token_hex(16), config=kept | own)
+    wanted = int(options.get(settings, "parallelism.default"))
+    if graph.scaling is None or wanted == graph.scaling.parallelism:
+        return graph
+    try:
+        return rescaled_job_graph(graph, wanted)
+    except UserError as error:
+        if error.code == "SS6230":
+            # Every operator has a parallelism of its own.
+            return graph
+        raise
+
+
+def _read(path: str, span: Span, session: PlanningSession) -> tuple[JobGraph, str]:
+    def read() -> bytes:
+        with session.files().open_read(path) as stream:
+            return stream.read(PLAN_BYTES_MAX + 1)
+
+    data = _located(read, span)
+    if len(data) > PLAN_BYTES_MAX:
+        raise UserError("SS3521", f'"{path}" is too large for a compiled plan', span=span, hint="name a plan")
+    try:
+        return decode_plan(data, path)
+    except UserError as error:
+        raise error.at(span) from None
+
+
+def _write(statement: CompilePlan, data: bytes, session: PlanningSession) -> None:
+    """Options of tables may be secrets: only the user can read the file. It is there whole or not at all."""
+    from runtime.host.private_files import PrivateFiles
+
+    files, path = PrivateFiles(), session.files().absolute(statement.path)
+    draft = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{secrets.token_hex(4)}.draft")
+
+    def write() -> None:
+        try:
+            with files.open_write(draft) as stream:
+                stream.write(data)
+                stream.flush()
+                files.sync(stream)
+            files.publish(draft, path)
+        except BaseException:
+            files.remove(draft)
+            raise
+
+    _located(write, statement.path_span)
+
+
+def _located(act: Callable[[], Result], span: Span) -> Result:
+    """Errors of files point at the path."""
+    try:
+        return act()
+    except SqlStreamError as error:
+        if isinstance(error, UserError):
+            raise error.at(span) from None
+        if isinstance(error, ExternalError) and error.retry is Retry.NEVER:
+            raise UserError(
+                error.code, error.message, span=span, detail=error.detail, hint=error.hint
+            ) from error
+        raise
