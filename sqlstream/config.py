@@ -121,6 +121,11 @@ OPTIONS: dict[str, ConfigOption] = {
                      minimum=1, maximum=200_000, scope=Scope.SESSION),
         ConfigOption("table.exec.sink.not-null-enforcer", _E, "ERROR", "What to do with a NULL for a NOT NULL column of a sink.",
                      choices=("ERROR", "DROP")),
+        ConfigOption("table.exec.sink.type-length-enforcer", _E, "IGNORE",
+                     "What to do with a value that is longer, or for CHAR and BINARY shorter, than its column of a sink:"
+                     " write it as it is, cut and pad it, or fail.", choices=("IGNORE", "TRIM_PAD", "ERROR")),
+        ConfigOption("table.exec.sort.default-limit", _I, "-1",
+                     "In batch mode, how many rows ORDER BY without LIMIT keeps; -1 for all.", minimum=-1, scope=Scope.SESSION),
         ConfigOption("table.exec.sink.require-on-conflict", _B, "true",
                      "Refuse an upsert whose key is not the sink's primary key.", scope=Scope.SESSION),
         ConfigOption("table.dynamic-table-options.enabled", _B, "true",

@@ -87,7 +87,7 @@ class ConfigOption(msgspec.Struct, frozen=True):
 
     def _hint_of_choices(self) -> str:
         if len(self.choices) == 1:
-            return f"leave it at {self.choices[0]}"
+            return f"leave it at {self.choices[0]}: {self.description}"
         return f"choose one of {', '.join(self.choices)}"
 
     def _check_bounds(self, value: Any, text: str, span: Span | None) -> None:
@@ -156,7 +156,7 @@ def parse_time_zone(text: str) -> str:
     >>> parse_time_zone("GMT+08:00")
     'GMT+08:00'
     """
-    is_offset = re.fullmatch(r"(?:GMT|UTC)?[+-](?:0\d|1[0-8]):[0-5]\d", text) is not None
+    is_offset = re.fullmatch(r"(?:GMT|UTC)?[+-](?:(?:0\d|1[0-7]):[0-5]\d|18:00)", text) is not None
     if is_offset or text.upper() in ("UTC", "Z", "UTC+0"):
         return text
     import zoneinfo

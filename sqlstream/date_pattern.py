@@ -8,7 +8,7 @@ import re
 from sqlstream.errors import UserError
 
 PARSED_LETTERS = "yuMdHmsS"
-"""The letters that text can be read by; here also X, the distance to UTC."""
+"""The letters that text can be read by in every engine; streams also read h with a, and X, the distance to UTC."""
 
 _FORMATTED_LETTERS = "GyuQqMLdDEaHhkKmsSnAN"
 
@@ -73,7 +73,7 @@ _WRITTEN_WIDTH_MAX = {**dict.fromkeys("GMLQqE", 5), "D": 3, "a": 1, **dict.fromk
 ninth are zeros."""
 
 
-_WIDTH_MAX = {"y": 9, "u": 9, "M": 4, "S": 9, "X": 3}
+_WIDTH_MAX = {"y": 9, "u": 9, "M": 4, "S": 9, "X": 3, "a": 1}
 """How often a letter may stand in a row where text is read; others may twice. Java has more X, which read seconds too."""
 
 
@@ -81,7 +81,7 @@ def parse_tokens(pattern: str, *, is_simple: bool = False) -> tuple[Token, ...]:
     """The parts of a pattern by which text is read as Java's DateTimeFormatter does, or its SimpleDateFormat (`is_simple`), in
     which u is no year. UserError SS3105 for another pattern."""
     letters = PARSED_LETTERS.replace("u", "") if is_simple else PARSED_LETTERS
-    tokens = _tokens(pattern, letters + "X", "parsing")
+    tokens = _tokens(pattern, letters + "haX", "parsing")
     wide = next((t for t in tokens if t.letter and t.width > _WIDTH_MAX.get(t.letter, 2)), None)
     if wide is not None:
         raise UserError(
@@ -94,6 +94,13 @@ def parse_tokens(pattern: str, *, is_simple: bool = False) -> tuple[Token, ...]:
             "SS3105",
             f'date pattern "{pattern}" reads years of two digits, whose century would depend on the clock',
             hint="write yyyy, and the century into the text, as in CONCAT('20', text)",
+        )
+    of_half_days = {t.letter for t in tokens} & set("Hha")
+    if of_half_days not in (set(), {"H"}, {"h", "a"}):
+        raise UserError(
+            "SS3105",
+            f'date pattern "{pattern}" does not say which hour of the day it is',
+            hint="write HH for hours from 0 to 23, or hh and a for hours from 1 to 12 with AM or PM",
         )
     parts = [t.letter.replace("u", "y") for t in tokens if t.letter]
     twice = next((part for part in parts if parts.count(part) > 1), "")

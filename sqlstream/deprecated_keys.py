@@ -50,10 +50,32 @@ _NO_NEED = {
         ("table.exec.shuffle-mode", "execution.batch-shuffle-mode"),
         "leave it out: a batch engine exchanges rows in its own way",
     ),
-    "table.dynamic-table-options.enabled": "leave it out: the hint OPTIONS is always taken",
+    **dict.fromkeys(
+        ("pipeline.jars", "pipeline.classpaths", "table.resources.download-dir"),
+        "leave it out: connectors and functions are Python modules ('python.files'), and no JVM runs them",
+    ),
+    **dict.fromkeys(
+        ("execution.attached", "execution.shutdown-on-attached-exit"),
+        "leave it out: 'table.dml-sync' waits for an INSERT, and `sqlstream run` always does",
+    ),
+    "table.column-expansion-strategy": "name the columns, or make a view that names them: * is every column",
+    "table.exec.async-lookup.timeout": "set the time limit of the connector, or 'lookup.max-retries' of the table",
+    "pipeline.jobvertex-parallelism-overrides": "give tables 'scan.parallelism' and 'sink.parallelism'",
     "execution.current-catalog": "write USE CATALOG",
     "execution.current-database": "write USE",
 }
+
+_BACKEND = "leave it out: state lies in columns by key; 'state.backend.type' and 'taskmanager.memory.managed.size' rule it"
+_FAMILIES = (
+    ("state.backend.rocksdb.", _BACKEND),
+    ("state.backend.forst.", _BACKEND),
+    ("state.changelog.", "leave it out: a checkpoint writes only what has changed since the one before"),
+    ("state.latency-track.", "leave it out: the metrics of an operator say what its state costs"),
+    ("state.size-track.", "leave it out: the metric stateBytes says it"),
+    ("table.exec.async-ml-predict.", "leave it out: no provider of models is built in"),
+    ("table.exec.async-vector-search.", "leave it out: no provider of models is built in"),
+)
+"""Where keys begin, and the hint for all of them."""
 
 _TABLES: dict[str, str] = {
     "lookup.cache.max-rows": f"{_CACHE}.max-rows",
@@ -92,7 +114,9 @@ _LEFT_OUT = ("connector.property-version", "format.property-version", "update-mo
 def setting_hint(key: str) -> str:
     """What to write instead of a setting's old key; empty for another key."""
     new = SETTINGS.get(key)
-    return _NO_NEED.get(key, "") if new is None else f"write '{new}', as it is called today"
+    if new is None:
+        return _NO_NEED.get(key, "") or next((hint for begin, hint in _FAMILIES if key.startswith(begin)), "")
+    return f"write '{new}', as it is called today"
 
 
 def table_hint(key: str, known: Container[str]) -> str:

@@ -106,6 +106,43 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, ConfigType, str], ...]], ...] = (
         ),
     ),
     (
+        "each batch carries its watermark",
+        (("pipeline.auto-watermark-interval", _D, "200 ms"),),
+    ),
+    (
+        "a join of intervals forgets rows as soon as no other row can meet them",
+        (("table.exec.interval-join.min-cleanup-interval", _D, "0 ms"),),
+    ),
+    (
+        "a sink takes rows and hands on no time of theirs",
+        (("table.exec.sink.rowtime-inserter", _S, "ENABLED"),),
+    ),
+    (
+        "rows of a key are kept in order and found by a hash",
+        (
+            ("table.exec.sink.upsert-materialize-strategy.type", _S, "LEGACY"),
+            ("table.exec.sink.upsert-materialize-strategy.adaptive.threshold.high", _I, "400"),
+            ("table.exec.sink.upsert-materialize-strategy.adaptive.threshold.low", _I, "300"),
+        ),
+    ),
+    (
+        "an operator finds its state again by a digest of what it means",
+        (
+            ("table.exec.uid.generation", _S, "PLAN_ONLY"),
+            ("table.exec.uid.format", _S, "<id>_<transformation>"),
+            ("pipeline.auto-generate-uids", _B, "true"),
+        ),
+    ),
+    (
+        "state of a Python function lies in the process that calls it",
+        (
+            ("python.state.cache-size", _I, "1000"),
+            ("python.map-state.read-cache-size", _I, "1000"),
+            ("python.map-state.write-cache-size", _I, "1000"),
+            ("python.map-state.iterate-response-batch-size", _I, "1000"),
+        ),
+    ),
+    (
         "OVER has one implementation",
         (("table.exec.unbounded-over.version", _I, "2"),),
     ),
@@ -205,14 +242,55 @@ TUNING: dict[str, ConfigOption] = {
 }
 """By key; the description says why it has no effect."""
 
-TUNING["table.sql-dialect"] = ConfigOption(
-    "table.sql-dialect",
-    ConfigType.ENUM,
-    "default",
-    "statements are written in Flink's default dialect",
-    choices=("default",),
-    refused=("hive",),
+_FIXED: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
+    ("table.sql-dialect", "default", ("hive",), "statements are written in Flink's default dialect"),
+    (
+        *("table.exec.legacy-cast-behaviour", "DISABLED", ("ENABLED",)),
+        "CAST of what is no value of the type fails, and TRY_CAST gives NULL",
+    ),
+    (
+        *("table.exec.legacy-bytes-to-string-cast", "false", ("true",)),
+        "CAST of bytes that are no UTF-8 fails, TRY_CAST gives NULL, and MAKE_VALID_UTF8 replaces them",
+    ),
+    (
+        *("table.legacy-nested-row-nullability", "false", ("true",)),
+        "NOT NULL of a field of a ROW is a part of its type",
+    ),
+    (
+        *("table.exec.sink.nested-constraint-enforcer", "IGNORE", ("ROWS", "ROWS_AND_COLLECTIONS")),
+        "a sink checks its columns, and not the fields and elements in them",
+    ),
+    (
+        *("table.exec.sink.keyed-shuffle", "AUTO", ("NONE", "FORCE")),
+        "changes of one primary key reach a sink in their order, whatever its parallelism is",
+    ),
+    (
+        *("table.exec.deduplicate.insert-update-after-sensitive-enabled", "true", ("false",)),
+        "the first row of a key is always an insertion",
+    ),
+    (
+        *("table.optimizer.non-deterministic-update.strategy", "IGNORE", ("TRY_RESOLVE",)),
+        "functions that are not deterministic are computed anew for rows that are retracted",
+    ),
+    (
+        *("table.rtas-ctas.atomicity-enabled", "false", ("true",)),
+        "CREATE TABLE AS creates the table before the job starts, and leaves it when the job fails",
+    ),
+    (
+        *("table.plan.compile.catalog-objects", "ALL", ("SCHEMA", "IDENTIFIER")),
+        "a compiled plan holds all that it needs of its tables",
+    ),
+    (
+        *("table.plan.restore.catalog-objects", "ALL", ("ALL_ENFORCED", "IDENTIFIER")),
+        "a compiled plan holds all that it needs of its tables",
+    ),
 )
+
+TUNING |= {
+    key: ConfigOption(key, ConfigType.ENUM, only, reason, choices=(only,), refused=others)
+    for key, only, others, reason in _FIXED
+}
+"""Those that would change results: they have the one value by which nothing changes, and others are refused with the reason."""
 
 
 def tuning_note(key: str) -> str:

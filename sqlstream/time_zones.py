@@ -45,6 +45,9 @@ _SHORT = {
 """What abbreviations mean, as in Java (ZoneId.SHORT_IDS)."""
 _OFFSET = re.compile(r"(?:GMT|UTC|UT)?([+-])(\d{1,2})(?::?(\d\d))?")
 
+_OFFSET_MAX_MIN = 18 * 60
+"""As in Java (ZoneOffset)."""
+
 
 def time_zone_of(text: str) -> str:
     """The zone that an argument of a function names, as `check_time_zone` gives it; here also by Java's abbreviations and
@@ -68,6 +71,10 @@ def check_time_zone(time_zone: str) -> str:
 def _existing(zone: str, written: str) -> str:
     if is_utc(zone):
         return zone
+    if (offset := _OFFSET.fullmatch(zone)) and int(offset[2]) * 60 + int(offset[3] or 0) > _OFFSET_MAX_MIN:
+        raise UserError(
+            "SS4020", f'time zone "{written}" does not exist', hint="offsets are from -18:00 to +18:00"
+        )
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -19,7 +19,9 @@ from moved_jobs import Deployment, Script, States, Tape, at_backend, at_parallel
 from simulated_tasks import SimulatedExchange, SimulatedTask
 
 from runtime.checkpoint.checkpoint_files import checkpoint_files
+from runtime.jobmanager.checkpoints.awaited_executions import keeps_state
 from runtime.jobmanager.checkpoints.task_share import share_of
+from runtime.jobmanager.deployment import consumers_of
 from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport, CheckpointTaken
 from runtime.taskmanager.checkpoints.task_checkpoints import ALIGNED_TIMEOUT, CONCURRENT_MAX, UNALIGNED
 from runtime.taskmanager.events import CheckpointMessage, TaskStateChanged
@@ -182,19 +184,34 @@ class KilledDeployment(Deployment):
     def _can_begin(self) -> bool:
         readers = [t for t in self._by_execution.values() if not t.descriptor.inputs]
         others = [t for v in self.tasks.values() for t in v if t.descriptor.inputs]
-        partly = [
-            v for v in self.tasks.values() if v[0].descriptor.inputs and len({t.has_ended for t in v}) > 1
-        ]
+        partly = [v for v in self.tasks.values() if v[0].descriptor.inputs and self._is_without_barrier(v)]
         are_open = self._running | set(self._ended) == set(self._by_execution)
         has_reader = any(not t.has_ended for t in readers)
         is_alone = any(pending.savepoint for pending in self._pending.values())
         has_place = len(self._pending) < self.story.concurrent_max and not is_alone
         return has_place and are_open and has_reader and bool(others) and not partly
 
+    def _is_without_barrier(self, tasks: Sequence[SimulatedTask]) -> bool:
+        """Whether the vertex has ended in part, and keeps state, or a task of it reads none that has not ended."""
+        ended = [task.has_ended for task in tasks]
+        if all(ended) or not any(ended):
+            return False
+        vertex = tasks[0].descriptor.vertex
+        fed: set[int] = set()
+        for edge in self.graph.inputs_of(vertex.id):
+            producers = self.tasks[edge.source]
+            for number in (n for n, producer in enumerate(producers) if not producer.has_ended):
+                fed.update(consumers_of(edge.exchange.kind, number, len(producers), vertex.parallelism))
+        is_fed = fed.issuperset(n for n, has_ended in enumerate(ended) if not has_ended)
+        return keeps_state(vertex) or not is_fed
+
     def _begin(self) -> None:
         self.story.last_id += 1
         id, fate = self.story.last_id, self.tape.fate
         self.story.count("begun beside another" if self._pending else "begun")
+        read = [tasks for tasks in self.tasks.values() if tasks[0].descriptor.inputs]
+        if any(len({task.has_ended for task in tasks}) > 1 for tasks in read):
+            self.story.count("begun with a vertex that has ended in part")
         is_savepoint = fate.random() < 0.15 and not self._pending
         savepoint = str(self.story.directory / f"savepoint-{id}") if is_savepoint else ""
         awaited = set(self._by_execution) - set(self._ended)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from runtime.checkpoint.checkpoint_directory import CheckpointDirectory, RetainedCheckpoints
+import logging
+import os
+from collections.abc import Collection
+
+from runtime.checkpoint.checkpoint_directory import CheckpointDirectory, RetainedCheckpoints, is_away
 from runtime.checkpoint.checkpoint_files import checkpoint_files
+from runtime.host.private_files import PrivateFiles
 from runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
+from sqlstream.errors import SqlStreamError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import JobStatus
+
+logger = logging.getLogger(__name__)
 
 
 class JobCheckpointStores:
@@ -24,6 +32,19 @@ class JobCheckpointStores:
             return RetainedCheckpoints((), ())
         found.sweep()
         return found.retained()
+
+    def remove_left(self, kept: Collection[str]) -> None:
+        """Remove what is left below `directory` of jobs that have ended, and left no checkpoint: their server was killed while it
+        removed them. `kept` are the ids of all others."""
+        if not self._directory or not os.path.isdir(self._directory):
+            return
+        for name in sorted(set(os.listdir(self._directory)) - set(kept)):
+            files, directory = PrivateFiles(), os.path.join(self._directory, name)
+            try:
+                if is_away(files, directory):
+                    CheckpointDirectory(files, directory).sweep()
+            except SqlStreamError as error:
+                logger.warning("what is left of checkpoints stays: %s", error.message)
 
     def directory_of(self, graph: JobGraph) -> str:
         """Where the checkpoints of the job lie; empty for one that takes none."""

@@ -82,7 +82,9 @@ def recover(
     after some pauses, is left as it is to the next start."""
     again = []
     pauses = iter(PAUSES_S)
-    for job in store.kept():
+    kept = store.kept()
+    checkpoints.remove_left({job.graph.job_id for job in kept})
+    for job in kept:
         job_id = job.graph.job_id
         if job.graph.is_query:
             logger.warning("the query is lost with its client", extra=of_job(job_id))

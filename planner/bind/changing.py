@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from sqlglot import exp
 
 from planner.bind.binder import bind_query
 from planner.bind.calls import bind_call
-from planner.bind.casts import cast_to, plain
+from planner.bind.casts import plain
 from planner.bind.context import BindContext
 from planner.bind.names import find_table, object_path, suggest
+from planner.bind.stored_values import stored_value
 from planner.bind.table_options import check_hints, find_connector, written_format
 from planner.bind.types import can_cast_implicitly
 from planner.depth import refuse_depth
@@ -199,9 +200,15 @@ def _changed(
         old: Expression = InputRef(index, query.schema.types[index])
         if column.name in assigned:
             place = first_value + list(assigned).index(column.name)
-            new = _value(InputRef(place, query.schema.types[place]), column, assigned[column.name], target)
+            new = _value(
+                InputRef(place, query.schema.types[place]),
+                column,
+                assigned[column.name],
+                target,
+                context.config,
+            )
             old = new if target.is_by_key else bind_call("CASE", (flag, new, old), None)
-        expressions.append(cast_to(old, column.type, None))
+        expressions.append(stored_value(old, column.type, None, context.config))
     expressions.append(flag)
     names = (*(c.name for c in target.columns), _AFFECTED)
     schema = Schema(tuple(Field(n, e.type) for n, e in zip(names, expressions, strict=True)))
@@ -209,7 +216,9 @@ def _changed(
     return target.sink(project)
 
 
-def _value(value: Expression, column: Column, written: exp.Expression, target: _Target) -> Expression:
+def _value(
+    value: Expression, column: Column, written: exp.Expression, target: _Target, config: Mapping[str, str]
+) -> Expression:
     if not can_cast_implicitly(value.type, column.type):
         raise UserError(
             "SS2008",
@@ -219,7 +228,7 @@ def _value(value: Expression, column: Column, written: exp.Expression, target: _
         )
     if isinstance(value, Literal) and value.value is None and not column.type.nullable:
         raise UserError("SS2011", f'column "{column.name}" is NOT NULL', span=span_of(written))
-    return cast_to(value, column.type, span_of(written))
+    return stored_value(value, column.type, span_of(written), config)
 
 
 def _query(target: _Target, statement: Update | Delete, values: list[exp.Expression]) -> exp.Expression:

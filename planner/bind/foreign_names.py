@@ -25,7 +25,10 @@ FOREIGN_FUNCTIONS: dict[str, tuple[str, str]] = {
     "STARTS_WITH": ("string, part", "STARTSWITH(string, part)"),
     "ENDS_WITH": ("string, part", "ENDSWITH(string, part)"),
     "SPLIT_PART": ("string, separator, position", "SPLIT_INDEX(string, separator, position - 1)"),
-    "SUBSTRING_INDEX": ("string, separator, count", "SPLIT_INDEX(string, separator, 0)"),
+    "SUBSTRING_INDEX": (
+        "string, separator, count",
+        "ARRAY_JOIN(ARRAY_SLICE(SPLIT(string, separator), 1, count), separator)",
+    ),
     "STRING_SPLIT": ("string, separator", "SPLIT(string, separator)"),
     "STRING_TO_ARRAY": ("string, separator", "SPLIT(string, separator)"),
     "REGEXP_LIKE": ("string, pattern", "REGEXP(string, pattern)"),

@@ -150,8 +150,16 @@ def _json_text(binder: ScalarBinder, node: exp.Expr) -> Expression:
         if node.this == "JSON":
             return bind_call("JSON", (binder.bind(node.expressions[0]),), binder.span(node))
         return binder.bind(node)
-    value = binder.bind(node)
-    return bind_call("JSON_STRING", (value,), binder.span(node))
+    value, span = binder.bind(node), binder.span(node)
+    try:
+        return bind_call("JSON_STRING", (value,), span)
+    except UserError as error:
+        if error.code not in ("SS2006", "SS3102"):
+            raise
+        # The user did not write that name.
+        message = f"a value of type {plain(value.type)} has no form as JSON"
+        hint = "use keys of type STRING" if "keys of type" in error.message else "CAST the value to STRING"
+        raise UserError("SS3102", message, span=span, hint=hint) from error
 
 
 def _json_object(binder: ScalarBinder, node: nodes.JsonCall) -> Expression:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sqlglot import exp
 
 from planner.bind.comparable import field_orders, require_order
@@ -10,6 +12,7 @@ from planner.bind.over import append_columns
 from planner.bind.scalar import ScalarBinder
 from planner.bind.scope import Scope
 from planner.relational.nodes import Project, RelationalNode, Sort
+from sqlstream import config as settings
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef, SortKey
 from sqlstream.schema import Schema
@@ -80,6 +83,8 @@ def bind_limit(
     """A Sort over `node` when the query has an order or a limit, then a Project to the first `width` columns."""
     fetch = _row_count(query.args.get("limit"), "LIMIT", namespace)
     offset = _row_count(query.args.get("offset"), "OFFSET", namespace)
+    if order and fetch < 0:
+        fetch = _default_limit(namespace.context.config)
     node, order = _without_rows(node, order)
     if order or fetch >= 0 or offset > 0:
         span = namespace.span(query.args.get("order") or query.args.get("limit") or query.args.get("offset"))
@@ -111,6 +116,12 @@ def _without_rows(
     ]
     wide, indexes = append_columns(node, [expression for expression, _, _ in by])
     return wide, tuple(SortKey(index, *flags) for index, (_, *flags) in zip(indexes, by, strict=True))
+
+
+def _default_limit(config: Mapping[str, str]) -> int:
+    """How many rows ORDER BY without a LIMIT keeps (Flink: FlinkLogicalSortBatchConverter); -1 for all."""
+    is_batch = settings.get(config, "execution.runtime-mode") == "BATCH"
+    return int(settings.get(config, "table.exec.sort.default-limit")) if is_batch else -1
 
 
 def _row_count(clause: exp.Expr | None, name: str, namespace: Namespace) -> int:

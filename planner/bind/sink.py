@@ -13,6 +13,7 @@ from planner.bind.context import BindContext
 from planner.bind.literals import bind_literal
 from planner.bind.names import find_table, object_path, suggest
 from planner.bind.output_spans import output_spans
+from planner.bind.stored_values import stored_value
 from planner.bind.table_options import check_hints, check_table_changes, find_connector, written_format
 from planner.bind.types import can_cast_implicitly
 from planner.depth import refuse_depth
@@ -113,7 +114,9 @@ def insert_into(
         )
         targets = _targets(dataclasses.replace(statement, columns=named), table, columns, fixed)
     _check_assignment(query, targets, table, span_of(statement.query), spans, context)
-    sink = _sink(query, table, options, columns, _assignments(query, targets, fixed, spans), statement)
+    sink = _sink(
+        query, table, options, columns, _assignments(query, targets, fixed, spans, context), statement
+    )
     if statement.is_overwriting:
         sink = dataclasses.replace(sink, action=SinkAction.OVERWRITE, partition=_literals(fixed))
     written = written_format(descriptor, options, context)
@@ -300,10 +303,12 @@ def _assignments(
     targets: tuple[Column, ...],
     fixed: dict[str, Expression],
     spans: tuple[Span | None, ...],
+    context: BindContext,
 ) -> dict[str, Expression]:
     assigned = dict(fixed)
     for index, (field, column) in enumerate(zip(query.schema.fields, targets, strict=True)):
-        assigned[column.name] = cast_to(InputRef(index, field.type), column.type, spans[index])
+        value = InputRef(index, field.type)
+        assigned[column.name] = stored_value(value, column.type, spans[index], context.config)
     return assigned
 
 

@@ -75,7 +75,7 @@ def _element(parser: QueryParser, is_new: bool) -> tuple[TableChange, ...]:
 def _drop(parser: QueryParser) -> tuple[TableChange, ...]:
     token = parser.token
     if parser.at_any("PARTITION", "DISTRIBUTION") or parser.at("IF", "EXISTS"):
-        raise _partition_refusal(parser)
+        raise _partition_refusal(parser, "delete its rows: DELETE FROM table WHERE column = value")
     if parser.accept("PRIMARY", "KEY"):
         return (DropPrimaryKey(Span(token.start, parser.previous_end)),)
     if parser.at("CONSTRAINT") and word(parser.peek(2)) in ("", ";"):
@@ -91,7 +91,9 @@ def _drop(parser: QueryParser) -> tuple[TableChange, ...]:
     return tuple(DropColumn(name) for name in names)
 
 
-def _partition_refusal(parser: QueryParser) -> Exception:
+_DIRECTORIES = "partitions of files are the directories that are there: INSERT INTO makes them"
+
+
+def _partition_refusal(parser: QueryParser, hint: str = _DIRECTORIES) -> Exception:
     token = parser.advance()
-    hint = "partitions of files are the directories that are there: INSERT INTO makes them"
     return parser.refusal("partitions and buckets are not declared one by one", token, hint)

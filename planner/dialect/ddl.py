@@ -92,7 +92,7 @@ def unsupported(parser: QueryParser, first: Token) -> UserError:
     if not hint and words[0] == "DROP":
         hint = "write DROP TABLE, VIEW, FUNCTION, DATABASE or CATALOG and the name"
     hint = hint or (
-        "supported are CREATE, ALTER and DROP of TABLE, VIEW, DATABASE and FUNCTION, CREATE and DROP of CATALOG, USE, "
+        "supported are CREATE, ALTER and DROP of TABLE, VIEW, DATABASE, CATALOG and FUNCTION, USE, "
         "INSERT, UPDATE, DELETE, TRUNCATE TABLE, EXECUTE STATEMENT SET, COMPILE PLAN, SELECT, EXPLAIN, ANALYZE TABLE, CALL, SET, "
         "RESET, SHOW and DESCRIBE"
     )

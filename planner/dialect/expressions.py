@@ -261,8 +261,28 @@ class ExpressionParser(Reader):
         if self._match_set(self.PRIMARY_PARSERS):
             return self.mark(self.PRIMARY_PARSERS[token.token_type](self, token), token.start)
         if self.at("("):
-            return self._parse_paren()
+            return self._qualified_difference(self._parse_paren(), token)
         return self._name_or_call()
+
+    def _qualified_difference(self, node: exp.Expr, first: Token) -> exp.Expr:
+        """Read what may follow a difference of two times: `DAY TO SECOND`. A unit alone is the column's name."""
+        is_difference = isinstance(node, exp.Paren) and isinstance(node.this, exp.Sub)
+        if not is_difference or self._interval_unit_at(word(self.token)) is None:
+            return node
+        if self._next.token_type is not TokenType.L_PAREN and word(self._next) != "TO":
+            return node
+        token = self.token
+        unit = self._interval_unit()
+        to = self._interval_unit() if self.accept("TO") else unit
+        if "MONTH" in (unit, to) or "YEAR" in (unit, to):
+            hint = "write TIMESTAMPDIFF(MONTH, earlier, later)"
+            raise self.refusal("the distance of two times is not counted in months here", token, hint)
+        if to != unit and not is_interval_range(unit, to):
+            hint = "use a range from larger to smaller of DAY, HOUR, MINUTE, SECOND"
+            raise self.refusal(f"an interval cannot range from {unit} to {to}", token, hint)
+        target = TypeName(this=str(types.INTERVAL_DAY_TIME))
+        target.meta.update(logical_type=types.INTERVAL_DAY_TIME, unit="SECOND")
+        return self.mark(exp.Cast(this=node, to=self.mark(target, token.start)), first.start)
 
     def _name_or_call(self) -> exp.Expr:
         token = self.token

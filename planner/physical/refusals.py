@@ -7,8 +7,12 @@ from sqlstream.errors import Span, UserError
 from sqlstream.expressions import AggregateCall
 from sqlstream.specs import JoinSpec, OverSpec, OverTiming, WindowAggregateSpec
 
+_WINDOWED = "aggregate by window_start and window_end below it: a window's result is never retracted"
 
-def require_insert_only(source: PhysicalNode, operator: str, span: Span | None) -> None:
+
+def require_insert_only(
+    source: PhysicalNode, operator: str, span: Span | None, hint: str = _WINDOWED
+) -> None:
     """UserError SS3011 when the input retracts rows, which the operator cannot consume."""
     if not source.traits.is_insert_only:
         raise UserError(
@@ -16,7 +20,7 @@ def require_insert_only(source: PhysicalNode, operator: str, span: Span | None) 
             f"{operator} doesn't support consuming update and delete changes,"
             f" which {producer(source).name} produces",
             span=span or source.span,
-            hint="aggregate by window_start and window_end below it: a window's result is never retracted",
+            hint=hint,
         )
 
 

@@ -17,6 +17,11 @@ from planner.physical.traits import Traits, WindowTrait
 from planner.relational.nodes import RelationalNode, TemporalJoin
 from sqlstream.specs import JoinKind, TemporalJoinSpec
 
+_VERSIONED = (
+    "join a table of rows that are only inserted, without 'changelog.mode': with a primary key and a watermark each of its rows "
+    "is a version"
+)
+
 
 def plan_temporal_join(
     planning: Planning, inputs: tuple[PhysicalNode, ...], node: RelationalNode
@@ -25,8 +30,9 @@ def plan_temporal_join(
     if not isinstance(node, TemporalJoin):
         return None
     left, right = inputs
+    require_insert_only(left, "a join as of a row time", node.span)
+    require_insert_only(right, "a join as of a row time", node.span, _VERSIONED)
     for side, time in ((left, node.left_time), (right, node.right_time)):
-        require_insert_only(side, "a join as of a row time", node.span)
         require_time(side, time, "a join as of a row time", node.span)
     spec = TemporalJoinSpec(
         kind=JoinKind(node.kind.value),

@@ -9,6 +9,7 @@ import pyarrow as pa
 from runtime.batch.casting import cast_batch
 from runtime.operators.operator import OperatorContext
 from runtime.operators.sink.not_null_enforcer import NotNullEnforcer
+from runtime.operators.sink.type_length_enforcer import TypeLengthEnforcer
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
 from sqlstream.specs import SinkSpec
@@ -25,13 +26,14 @@ def write_rows(
     from runtime.connectors import connector
 
     schema = to_arrow_schema(sink.schema)
-    enforcer = NotNullEnforcer(sink, _operator_context(sink, context))
+    operator_context = _operator_context(sink, context)
+    nulls, lengths = NotNullEnforcer(sink, operator_context), TypeLengthEnforcer(sink, operator_context)
     writer = connector(sink.connector).sink(sink, ChangelogMode.INSERT_ONLY, context)
     try:
         for batch in batches:
             if batch.num_rows:
                 context.count("numRecordsIn", batch.num_rows)
-                writer.write(enforcer.enforce(cast_batch(batch, schema)))
+                writer.write(lengths.enforce(nulls.enforce(cast_batch(batch, schema))))
         return writer.prepare_commit(LAST_CHECKPOINT_ID)
     except BaseException:
         writer.abort()

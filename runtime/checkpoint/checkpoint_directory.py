@@ -136,6 +136,12 @@ class CheckpointDirectory:
         self._files.remove_directory_if_empty(f"{self._directory}/chk-{checkpoint_id}")
         self._remove_state(p for p in self._state_paths() if _is_of(p, checkpoint_id))
 
+    def remove_all(self) -> None:
+        """Remove the directory, the manifests first: what is left when this breaks off is no checkpoint."""
+        for number in self.numbers():
+            self._files.remove(f"{self._directory}/chk-{number}")
+        self._files.remove(self._directory)
+
     def retained(self) -> RetainedCheckpoints:
         """All complete checkpoints of the job, also those of JobManagers that have died."""
         checkpoints: list[StoredCheckpoint] = []

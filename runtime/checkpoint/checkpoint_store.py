@@ -64,7 +64,7 @@ class CheckpointStore:
 
     def remove_all(self, directory: str, config: Mapping[str, str]) -> None:
         """Remove the directory of a job that has ended."""
-        checkpoint_files(directory, config).remove(directory)
+        _directory(directory, config).remove_all()
 
 
 def _directory(directory: str, config: Mapping[str, str]) -> CheckpointDirectory:

@@ -241,9 +241,8 @@ class Parsed:
 
 
 class TimestampParser:
-    """Text to points in time, by a regular expression with the groups y (or Y, of two digits) M d H m s S; most become a program.
-
-    A month is a number or a name.
+    """Text to points in time, by a regular expression with the groups y (or Y, of two digits) M d H (or h and a) m s S;
+    most become a program. A month is a number or a name.
     """
 
     def __init__(self, regex: str) -> None:
@@ -300,6 +299,11 @@ class TimestampParser:
         month = self._month(found) if self._names_month else self._number(found, "M", 1)
         if "Y" in self._fields:
             year = self._number(found, "Y", 0) + SHORT_YEARS
+        if "h" in self._fields:
+            of_half = self._number(found, "h", 12)
+            valid = valid & (of_half >= 1) & (of_half <= 12)
+            is_afternoon = numbers(pc.equal(pc.utf8_upper(self._text(found, "a")), "PM"), np.bool_)
+            hour = of_half % 12 + np.where(is_afternoon, 12, 0)
         fraction = self._fraction(found)
         valid = (
             valid & (month >= 1) & (month <= 12) & (hour < 24) & (minute < 60) & (second < 60) & (day >= 1)
@@ -360,6 +364,9 @@ def _token_regex(token: Token, is_simple: bool) -> str:
         names = _MONTHS + _SHORT_MONTHS if is_simple else _MONTHS if token.width > 3 else _SHORT_MONTHS
         choice = "|".join(names)
         return f"(?P<M>(?i:{choice}))" if is_simple else f"(?P<M>{choice})"
+    if token.letter == "a":
+        # SimpleDateFormat reads it in any case.
+        return "(?P<a>(?i:AM|PM))" if is_simple else "(?P<a>AM|PM)"
     if token.is_short_year:
         return r"(?P<Y>\d{2})"
     name = "y" if token.letter == "u" else token.letter

@@ -22,5 +22,9 @@ SET 'table.exec.state.ttl' = '1 h'; SELECT dept, COUNT(*) FROM emp GROUP BY dept
 SELECT /*+ STATE_TTL('e' = '1d') */ dept, COUNT(*) FROM emp e GROUP BY dept;
 -- : mini-batch
 SET 'table.exec.mini-batch.enabled' = 'true'; SET 'table.exec.mini-batch.allow-latency' = '1 s'; SET 'table.exec.mini-batch.size' = '1000'; SELECT dept, COUNT(*) FROM emp GROUP BY dept;
+-- : table.exec.sink.type-length-enforcer
+SET 'table.exec.sink.type-length-enforcer' = 'TRIM_PAD'; CREATE TABLE x (a STRING) WITH ('connector' = 'filesystem', 'path' = 'lengths', 'format' = 'json'); INSERT INTO x SELECT 'abc'; CREATE TABLE y (a CHAR(2)) WITH ('connector' = 'filesystem', 'path' = 'lengths', 'format' = 'json'); CREATE TABLE z (a CHAR(2)) WITH ('connector' = 'filesystem', 'path' = 'cut', 'format' = 'json'); INSERT INTO z SELECT * FROM y; SELECT * FROM z;
+-- : table.exec.sort.default-limit
+SET 'execution.runtime-mode' = 'BATCH'; SET 'table.exec.sort.default-limit' = '2'; SELECT * FROM (SELECT a FROM (VALUES (3), (1), (2)) AS t(a) ORDER BY a) WHERE a > 1;
 -- : table.exec.sink.not-null-enforcer
 SET 'table.exec.sink.not-null-enforcer' = 'DROP'; CREATE TABLE x (a INT NOT NULL) WITH ('connector' = 'filesystem', 'path' = 'notnull', 'format' = 'json'); INSERT INTO x SELECT dept FROM emp; SELECT COUNT(*) FROM x;

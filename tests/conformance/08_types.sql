@@ -58,3 +58,5 @@ SELECT name FROM emp WHERE hired > '2020-06-01';
 SELECT name FROM emp WHERE id = '1';
 -- : x::type (not in Flink)
 SELECT id::STRING || 'x' FROM emp WHERE id = 1;
+-- : (time - time) DAY TO SECOND
+SELECT CAST((TIMESTAMP '2024-03-01 00:00:00' - TIMESTAMP '2024-02-01 01:00:00') DAY TO SECOND AS STRING), (DATE '2024-03-01' - DATE '2024-02-01') DAY(3) TO HOUR > INTERVAL '28' DAY, (3 - 1) day;

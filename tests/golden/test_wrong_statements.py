@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from client.clusters.local_cluster import LocalClusterClient
+from client.sessions.outcomes import Job
 from client.sessions.session import Session
 from planner.dialect.parser import parse_statements
 from planner.dialect.statements import CreateTable, Insert, Query, Statement, StatementSet
@@ -62,12 +63,15 @@ def session_of(clusters: LocalClusterClient) -> Session:
 
 
 def plan(session: Session, statement: Statement) -> None:
-    """Plan what would start a job, and execute the rest."""
+    """Plan what would start a job, and execute the rest. A job of UPDATE or DELETE has ended then: its paths are those of the
+    current directory, and the next statement may name its table."""
     has_query = isinstance(statement, CreateTable) and statement.query is not None
     if has_query or isinstance(statement, Query | Insert | StatementSet):
         session.compile(statement, "0" * 32)
     else:
-        session.execute(statement)
+        outcome = session.execute(statement)
+        if isinstance(outcome, Job):
+            outcome.wait(60)
 
 
 def error_of(session: Session, text: str) -> UserError | None:

@@ -68,6 +68,8 @@ QUERIES = {
     "aggregate by key": """
         SELECT k, COUNT(*), SUM(v), AVG(v), MIN(id), MAX(k), COUNT(DISTINCT v), CAST(STDDEV_POP(v) AS DECIMAL(9, 4))
         FROM bids GROUP BY k""",
+    "aggregate of a union": """
+        SELECT k, COUNT(*), SUM(v) FROM (SELECT k, v FROM asks UNION ALL SELECT k, v FROM line) GROUP BY k""",
     "aggregate of the order of arrival": """
         SELECT k, FIRST_VALUE(v), LAST_VALUE(v), LISTAGG(CAST(v AS STRING)) FROM line GROUP BY k""",
     "aggregate of the order of updates": """
@@ -288,6 +290,7 @@ STATELESS = {
     "ToChangelog",
     "SinkOperator",
     "NotNullEnforcer",
+    "TypeLengthEnforcer",
     "LookupJoin",
 }
 """What `flush` sends on is no state, and a lookup join may lose its cache."""
@@ -486,6 +489,17 @@ def test_subtasks_that_had_come_to_different_places_in_event_time_go_on_from_the
     name: str, seed: int, tmp_path: Path
 ) -> None:
     check_killed(name, seed, tmp_path, is_unaligned=True, aligned_timeout_ms=20 * (seed % 4))
+
+
+@pytest.mark.parametrize("is_unaligned", [False, True])
+def test_a_job_whose_local_aggregates_have_ended_in_part_goes_on_from_checkpoints(
+    is_unaligned: bool, tmp_path: Path
+) -> None:
+    """Their sources have fewer splits than subtasks."""
+    figures: Counter[str] = Counter()
+    for seed in range(4):
+        figures.update(check_killed("aggregate of a union", seed, tmp_path / str(seed), is_unaligned))
+    assert figures["begun with a vertex that has ended in part"], figures
 
 
 def test_rows_that_are_emitted_at_the_end_are_in_a_checkpoint_that_is_still_being_written(

@@ -28,6 +28,7 @@ MEANINGS = {
     "SS3090": "keys and time zones that operators do not take",
     "SS3091": "a Top-N that keeps too many ranks",
     "SS3101": "an argument that must be a constant",
+    "SS3102": "a value of a type that a function does not take",
     "SS3301": "what a batch engine has no exact counterpart for",
     "SS3452": "a clause or argument of a JSON function that has no meaning there",
     "SS3521": "a file that is no compiled plan",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from runtime.jobmanager.deployment import consumers_of
 from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
+from sqlstream.graph.job_graph import JobVertex
 from sqlstream.messages.job_state import ExecutionState
+from sqlstream.specs import SinkSpec
 
 
 def awaited_executions(graph: ExecutionGraph) -> dict[str, ExecutionVertex] | None:
     """All that have not finished, by execution id. None while there can be no checkpoint: a task is not running yet, all sources
     have finished, a vertex that reads other tasks has finished in part, whose state could not be shared out, or a task has to
-    finish because all that it reads have, so that no barrier reaches it."""
+    finish because all that it reads have, so that no barrier reaches it. Operators without state and sinks may have finished in
+    part: subtasks of a source without splits end, and so do those that read no others."""
     awaited: dict[str, ExecutionVertex] = {}
     has_source = False
     for vertex_id, subtasks in graph.vertices.items():
@@ -19,7 +22,9 @@ def awaited_executions(graph: ExecutionGraph) -> dict[str, ExecutionVertex] | No
         if len(running) + len(finished) < len(subtasks):
             return None
         is_source = not graph.job_graph.inputs_of(vertex_id)
-        if not is_source and running and (finished or not _are_fed(graph, running)):
+        if not is_source and running and not _are_fed(graph, running):
+            return None
+        if not is_source and running and finished and keeps_state(running[0].vertex):
             return None
         has_source = has_source or (is_source and bool(running))
         awaited.update((s.execution.execution_id, s) for s in running)
@@ -38,10 +43,15 @@ def obstacle(graph: ExecutionGraph) -> tuple[str, str]:
     if all(count == len(tasks) for id, count, tasks in ended if not graph.job_graph.inputs_of(id)):
         return "its sources have read all that there is", "wait for the end of the job"
     for id, count, tasks in ended:
-        if graph.job_graph.inputs_of(id) and 0 < count < len(tasks):
+        if graph.job_graph.inputs_of(id) and 0 < count < len(tasks) and keeps_state(tasks[0].vertex):
             cause = f'{count} of {len(tasks)} subtasks of "{tasks[0].vertex.name}" have finished'
             return cause, "ask again once its other subtasks have finished, too"
     return "some of its tasks are about to finish", "ask again once they have"
+
+
+def keeps_state(vertex: JobVertex) -> bool:
+    """Whether what a subtask has kept ends with it; what sinks have written is committed nevertheless."""
+    return any(o.state is not None and not isinstance(o.spec, SinkSpec) for o in vertex.operators)
 
 
 def _are_fed(graph: ExecutionGraph, subtasks: list[ExecutionVertex]) -> bool:

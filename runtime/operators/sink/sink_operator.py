@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.sink.not_null_enforcer import NotNullEnforcer
+from runtime.operators.sink.type_length_enforcer import TypeLengthEnforcer
 from sqlstream.arrow import row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.specs import ChangingSinkSpec, SinkSpec
@@ -17,8 +18,8 @@ ROWS_CHANGED = "numRowsChanged"
 
 
 class SinkOperator(Operator[SinkSpec]):
-    """Writes the rows that pass the NOT NULL check, counts those that an UPDATE or DELETE changes, and at each checkpoint, the
-    end of input being the last, asks the writer for its committables.
+    """Writes the rows that pass the checks of NOT NULL and of lengths, counts those that an UPDATE or DELETE changes, and at each
+    checkpoint, the end of input being the last, asks the writer for its committables.
 
     Emits nothing. A task that ends before its input does aborts the writer, which removes what it wrote.
     State: the committables of no completed checkpoint. Each acknowledgement has all of them, since those of a checkpoint that is
@@ -27,7 +28,8 @@ class SinkOperator(Operator[SinkSpec]):
     def __init__(self, spec: SinkSpec, context: OperatorContext, writer: SinkWriter) -> None:
         super().__init__(spec, context)
         self._writer = writer
-        self._enforcer = NotNullEnforcer(spec, context)
+        self._nulls = NotNullEnforcer(spec, context)
+        self._lengths = TypeLengthEnforcer(spec, context)
         self._counts_changes = isinstance(spec, ChangingSinkSpec) and spec.action.changes_rows
         self._count = context.count
         if self._counts_changes:
@@ -39,7 +41,7 @@ class SinkOperator(Operator[SinkSpec]):
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         if self._counts_changes:
             self._count(ROWS_CHANGED, int(np.count_nonzero(row_kinds(batch) != RowKind.INSERT)))
-        self._writer.write(self._enforcer.enforce(batch))
+        self._writer.write(self._lengths.enforce(self._nulls.enforce(batch)))
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
         if isinstance(self._writer, TakesWatermarks):

@@ -311,6 +311,37 @@ def test_a_job_that_has_had_checkpoints_does_not_begin_anew_while_their_volume_i
     assert [job.path for job in recover(store, committer, stores, lambda: 0).again] == ["", ""]
 
 
+def test_what_a_killed_server_has_left_of_checkpoints_that_it_removed_goes_with_the_next_start(
+    store: FileJobStore, make_job: MakeJob, tmp_path: Path
+) -> None:
+    """It removes manifests first, so that what is left is known by that there is none."""
+    keep(store, take_checkpoints(make_job("runs"), tmp_path))
+    for job_id in ("runs", "removed", "retained"):
+        (tmp_path / job_id / "shared").mkdir(parents=True, exist_ok=True)
+        (tmp_path / job_id / "shared" / "s0-1.arrow").write_bytes(b"1")
+    take_checkpoints(make_job("retained"), tmp_path, 7)
+
+    class Killed(PrivateFiles):
+        def remove(self, path: str) -> None:
+            assert "chk-" in path
+            super().remove(path)
+
+    take_checkpoints(make_job("removed"), tmp_path, 7)
+    with pytest.raises(AssertionError):
+        CheckpointDirectory(Killed(), str(tmp_path / "removed")).remove_all()
+    stores = JobCheckpointStores(str(tmp_path))
+    stores.remove_left({"runs"})
+    assert sorted(p.name for p in tmp_path.iterdir() if p.name != "jobs") == ["retained", "runs"]
+    assert [p.name for p in (tmp_path / "runs").rglob("*.arrow")] == ["s0-1.arrow"]
+    savepoint = tmp_path / "savepoint"
+    (savepoint / "shared").mkdir(parents=True)
+    for name in ("_metadata", "shared/s0-1.arrow"):
+        (savepoint / name).write_bytes(b"1")
+    stores.remove_left({"runs"})
+    assert len(list(savepoint.rglob("*"))) == 3
+    assert recover(store, RecordingCommitter(), stores, lambda: 0).again[0].path == ""
+
+
 def test_checkpoints_of_a_job_that_is_complete_are_removed(
     store: FileJobStore, make_job: MakeJob, tmp_path: Path
 ) -> None:

@@ -200,6 +200,17 @@ def test_text_becomes_timestamps_by_pattern() -> None:
     ]
 
 
+def test_hours_of_half_a_day_are_read_with_am_and_pm() -> None:
+    texts = ["12:30 AM", "1:05 AM", "12:30 PM", "11:59 PM", "13:00 PM", "0:10 AM", "1:00 pm", None]
+    rows = [(text,) for text in texts]
+    minutes = [30, 65, 750, 1439, None, None, None, None]
+    by_pattern = call("TO_TIMESTAMP", col(0, STRING), s("h:mm a"))
+    assert evaluate(by_pattern, rows) == [None if m is None else m * 60_000 for m in minutes]
+    simple = call("UNIX_TIMESTAMP", col(0, STRING), s("h:mm a"))
+    read = evaluate(simple, rows[:4] + rows[6:7])
+    assert read == [m * 60 for m in (30, 65, 750, 1439, 780)]
+
+
 def test_text_beside_its_pattern_is_read_in_the_standard_forms() -> None:
     read = call("TO_TIMESTAMP", col(0, STRING), s("dd.MM.yyyy"))
     rows = [("02.01.1970",), ("1970-1-2",), (" 1970-01-02 1:00:00.5 ",), ("1970-01-02T01:00:00",), ("x",)]

@@ -37,6 +37,7 @@ from runtime.jobmanager.events import (
 )
 from runtime.jobmanager.job_phase import JobPhase
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.state_identity import StateIdentity
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.job_state import ExecutionState, JobStatus
@@ -48,6 +49,8 @@ from sqlstream.messages.rpc import (
     TaskMetrics,
     TriggerCheckpoint,
 )
+from sqlstream.schema import Schema
+from sqlstream.specs import SourceSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, writer_name
 
 MakeJob = Callable[..., JobGraph]
@@ -423,11 +426,38 @@ def test_what_a_finished_subtask_wrote_is_not_removed_although_its_region_was_re
 def test_no_checkpoint_begins_while_a_task_has_no_more_input_or_a_vertex_has_finished_in_part(
     make_job: MakeJob, finished: list[str]
 ) -> None:
-    job = Master(with_config(make_job("j1", 2, 2, ExchangeKind.FORWARD)))
+    job = Master(keeping_state(with_config(make_job("j1", 2, 2, ExchangeKind.FORWARD))))
     for name in finished:
         job.report(name, FINISHED)
     job.tick(60_000)
     assert job.history == []
+
+
+def keeping_state(graph: JobGraph) -> JobGraph:
+    """With an operator that has state in the place of the sink."""
+    source, sink = graph.vertices
+    operator = replace(
+        sink.operators[0],
+        spec=SourceSpec("bids", "nexmark", {}, Schema(()), ()),
+        state=StateIdentity("meaning", "GROUP BY k"),
+    )
+    return replace(graph, vertices=(source, replace(sink, operators=(operator,))))
+
+
+def test_a_checkpoint_is_taken_of_a_vertex_without_state_that_has_finished_in_part(make_job: MakeJob) -> None:
+    """After a restart its subtasks that had finished only pass on the end of what they read."""
+    job = Master(with_config(make_job("j1", 2, 2, ExchangeKind.FORWARD)))
+    for name in (SOURCE, SINK):
+        job.report(name, FINISHED)
+    job.tick(60_000)
+    assert job.triggered() == [("j1-0-1-0", 1)]
+    job.acknowledge_all(1)
+    assert [v.finished for v in job.manifest().manifest.vertices] == [(True, False), (True, False)]
+    job.stored(1)
+    job.fail("j1-1-1-0")
+    restores = {n: d.restore.is_finished for n, d in job.deployed().items() if d.restore}
+    assert restores.items() >= {"j1-0-1-1": False, "j1-1-1-1": False}.items()
+    assert all(is_finished is name.endswith("0-1") for name, is_finished in restores.items())
 
 
 def test_a_task_that_ends_before_it_has_acknowledged_breaks_the_checkpoint_off(make_job: MakeJob) -> None:
@@ -715,7 +745,7 @@ def test_a_savepoint_that_cannot_begin_fails_after_the_timeout_with_the_cause(ma
 def test_a_savepoint_that_finished_tasks_keep_from_beginning_fails_with_the_cause(
     make_job: MakeJob, ended: tuple[str, ...], cause: str, hint: str
 ) -> None:
-    graph = with_config(make_job("j1", 2, 2), timeout="3 s")
+    graph = keeping_state(with_config(make_job("j1", 2, 2), timeout="3 s"))
     job = Master(graph)
     for execution_id in ended:
         job.report(execution_id, ExecutionState.FINISHED)
