@@ -143,7 +143,7 @@ class ReliableCluster(MortalCluster):
             return
         rng = self.rng
         for job in self.jobs:
-            if rng.random() < (0.35 if is_timed(job) else 0.15):
+            if rng.random() < 0.15:
                 self.at(rng.randint(2000, 20_000), lambda job=job: self.stop_with_savepoint(job.job_id))
             for n in range(rng.choice([0, 1, 3, 4] if is_timed(job) else [0, 0, 1, 2])):
                 self.at(rng.randint(2000, 20_000), lambda job=job, n=n: self.rescale(job.job_id, n))
