@@ -53,6 +53,10 @@ class EventTimeWatch:
                         f"{operator.id} have come to {times}"
                     )
 
+    def forget(self, manifest: CheckpointManifest) -> None:
+        """One of this id is stored that nobody can look at: an earlier one was never complete."""
+        self._saved.pop((manifest.job_id, manifest.checkpoint_id), None)
+
     def on_running(self, task: SimulatedTask, manifest: CheckpointManifest) -> None:
         """A task has loaded what it goes on from."""
         saved = self._saved.get((manifest.job_id, manifest.checkpoint_id), {})

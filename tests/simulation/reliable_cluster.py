@@ -282,6 +282,8 @@ class ReliableCluster(MortalCluster):
             check_state(job, manifest, self.reading, instruction.directory)
             if is_timed(job):
                 self.event_time.add_manifest(job, manifest, self.reading, instruction.directory)
+        else:
+            self.event_time.forget(manifest)
         self.output.add_manifest(manifest)
         try:
             path = self.server.checkpoints.store(instruction.directory, manifest)
