@@ -159,6 +159,9 @@ def unknown_function(name: str, span: Span | None, arguments: Sequence[str] | No
     if name in ("GROUPING", "GROUPING_ID", "GROUP_ID"):
         hint = "use it in a SELECT with GROUP BY, in SELECT, HAVING or ORDER BY"
         return UserError("SS3441", f"{name} has no place here", span=span, hint=hint)
+    if name == "SOURCE_WATERMARK":
+        hint = "say how late rows may come: WATERMARK FOR ts AS ts - INTERVAL '5' SECOND"
+        return UserError("SS3001", "no connector has watermarks of its own", span=span, hint=hint)
     if is_operator(name) and (operator := SCALAR_FUNCTIONS.get(name)) is not None:
         hint = f"write {operator.usage}"
         return UserError("SS2005", f"{name} is an operator and no function", span=span, hint=hint)

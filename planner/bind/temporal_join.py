@@ -11,7 +11,7 @@ from planner.bind.joins import bind_join
 from planner.bind.namespace import Namespace
 from planner.bind.scope import Scope, ScopeColumn
 from planner.bind.versions import Versions, versions_of
-from planner.relational.nodes import Join, Project, RelationalNode, TemporalJoin
+from planner.relational.nodes import Join, Project, RelationalNode, TableScan, TemporalJoin
 from planner.rules.join_keys import equality_sides, with_projected_keys
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal, conjunction, conjuncts, substitute
@@ -29,13 +29,17 @@ def bind_temporal_join(
     left: FromItem, right: FromItem, join: exp.Join, as_of: Expression, namespace: Namespace
 ) -> FromItem:
     """`left` joined with the rows of `right` that were valid at `as_of`, a row time of `left`. UserError SS3410 for a condition
-    without the whole key of `right`, SS3411 for a `right` without versions."""
+    without the whole key of `right`, SS3411 for a `right` without versions, or one of changes."""
     span, name = namespace.span(join.this.args["version"]), str(join.this.name)
     versions = versions_of(right.node)
     if versions is None:
         raise UserError(
             "SS3411", f'"{name}" has no versions to be joined as of a row time', span=span, hint=_HINT
         )
+    if _reads_changes(versions.node):
+        hint = "declare a table of the same rows that only inserts: by primary key and watermark each of its rows is a version"
+        message = f'"{name}" is read as changes, of which a join as of a row time cannot tell all versions'
+        raise UserError("SS3411", message, span=span, hint=hint)
     if not isinstance(as_of, InputRef):
         hint = "name a column with a watermark; to join as of another time, select it in a table with its own watermark"
         raise UserError("SS3001", "FOR SYSTEM_TIME AS OF takes a column", span=span, hint=hint)
@@ -58,6 +62,12 @@ def bind_temporal_join(
         dataclasses.replace(wide, input=temporal) if isinstance(wide, Project) else temporal
     )
     return FromItem(node, joined.scope)
+
+
+def _reads_changes(node: RelationalNode) -> bool:
+    """Whether rows of a table below are replaced or deleted by later ones, so that it holds the last versions alone."""
+    is_changing = isinstance(node, TableScan) and not node.mode.is_insert_only
+    return is_changing or any(map(_reads_changes, node.inputs))
 
 
 def _with_versions(right: FromItem, versions: Versions) -> FromItem:

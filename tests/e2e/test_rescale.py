@@ -71,10 +71,27 @@ def wait_for_rows(server: RunningServer, job_id: str, count: int) -> None:
         time.sleep(POLL_S)
 
 
-def finish(server: RunningServer, job_id: str, directory: Path) -> None:
-    """Ends the sources where they are, and checks the tables against what they have read."""
+def stop(server: RunningServer, job_id: str) -> bool:
+    """Whether the job ends with a savepoint."""
     answer = server.request("POST", f"/jobs/{job_id}/stop", {"drain": True}, rest=True)
-    assert answer.status_code == 202, answer.text
+    if answer.status_code != 202:
+        return False
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while True:
+        status = server.get(f"/jobs/{job_id}/savepoints/{answer.json()['request-id']}")
+        if status["status"]["id"] == "COMPLETED":
+            return "failure-cause" not in status["operation"]
+        assert time.monotonic() < deadline_s, server.errors()[-2000:]
+        time.sleep(POLL_S)
+
+
+def finish(server: RunningServer, job_id: str, directory: Path) -> None:
+    """Ends the sources where they are, and checks the tables against what they have read. A loss of tasks on the way, of
+    which the job may not have heard yet, ends the stop alone: it is asked for again."""
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while not stop(server, job_id):
+        assert time.monotonic() < deadline_s, server.errors()[-2000:]
+        time.sleep(POLL_S)
     server.wait_for(job_id, "FINISHED")
     totals = server.get(f"/jobs/{job_id}/totals")["total"]
     assert totals.get("numLateRecordsDropped", 0) == 0

@@ -141,3 +141,5 @@ CREATE TABLE x (a INT) WITH ('connector.type'='filesystem', 'connector.path'='/n
 CREATE TABLE x (a INT) WITH ('connector'='filesystem', 'path'='/nowhere', 'format'='csv', 'format.field-delimiter'=';')
 -- instead: CREATE TABLE x (a INT) WITH ('connector'='filesystem', 'path'='/nowhere', 'format'='csv', 'csv.field-delimiter'=';')
 CREATE TABLE x (a INT) WITH ('connector'='filesystem', 'path'='/nowhere', 'format'='csv', 'update-mode'='append')
+CREATE TABLE late (a INT, ts TIMESTAMP(3), WATERMARK FOR ts AS SOURCE_WATERMARK()) WITH ('connector'='blackhole')
+-- instead: CREATE TABLE late (a INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND) WITH ('connector'='blackhole')

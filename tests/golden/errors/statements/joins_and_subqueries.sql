@@ -72,3 +72,5 @@ SELECT * FROM orders o JOIN emp FOR SYSTEM_TIME AS OF o.id AS e ON o.id = e.id
 SELECT * FROM emp WITH (NOLOCK)
 -- instead: SELECT * FROM emp /*+ OPTIONS('source.monitor-interval' = '1 s') */
 SELECT id FROM emp START WITH mgr IS NULL CONNECT BY PRIOR id = mgr
+CREATE TABLE rates (k INT, r INT, at TIMESTAMP(3), WATERMARK FOR at AS at, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='nowhere/r', 'format'='json', 'changelog.mode'='upsert'); SELECT o.id, x.r FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS x ON o.id = x.k
+-- instead: CREATE TABLE versions (k INT, r INT, at TIMESTAMP(3), WATERMARK FOR at AS at, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='nowhere/r', 'format'='json'); SELECT o.id, x.r FROM orders o JOIN versions FOR SYSTEM_TIME AS OF o.ts AS x ON o.id = x.k
