@@ -183,6 +183,16 @@ def test_no_checkpoint_is_complete_whose_earlier_files_are_gone(place: Place) ->
     store.store(manifest(3, changed))
 
 
+def test_files_that_were_just_written_elsewhere_are_a_failure_that_counts(place: Place) -> None:
+    """A whole checkpoint would lack them again: the directory is another one on each machine."""
+    written = saved(place, 1, 1)
+    (own,) = manifest(1, written).paths()
+    place[0].remove(f"{place[1]}/{own}")
+    with pytest.raises(ExternalError, match=f'could not find "{place[1]}/{own}"') as raised:
+        CheckpointDirectory(*place).store(manifest(1, written))
+    assert (raised.value.code, raised.value.reason) == ("SS5001", FailureReason.EXTERNAL)
+
+
 def test_a_sweep_leaves_what_checkpoints_refer_to_and_nothing_else(place: Place, tmp_path: Path) -> None:
     store = CheckpointDirectory(*place)
     kept = manifest(3, saved(place, 3, 3))
