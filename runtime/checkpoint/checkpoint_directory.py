@@ -143,10 +143,12 @@ class CheckpointDirectory:
         self._remove_state(p for p in self._state_paths() if _is_of(p, checkpoint_id))
 
     def remove_all(self) -> None:
-        """Remove the directory, the manifests first: what is left when this breaks off is no checkpoint."""
+        """Remove all checkpoints, the manifests first: what is left when this breaks off is no checkpoint. The directory goes,
+        too, unless users have put a savepoint there."""
         for number in self.numbers():
             self._files.remove(f"{self._directory}/chk-{number}")
-        self._files.remove(self._directory)
+        self._files.remove(f"{self._directory}/{STATE_DIRECTORY}")
+        self._files.remove_directory_if_empty(self._directory)
 
     def retained(self) -> RetainedCheckpoints:
         """All complete checkpoints of the job, also those of JobManagers that have died."""
