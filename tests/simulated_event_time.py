@@ -58,8 +58,10 @@ def is_timed(job: JobGraph) -> bool:
 
 
 def may_be_late(job: JobGraph) -> bool:
-    """Whether it depends on the run which rows are late."""
-    return _pauses(job) == EARLY
+    """Whether it depends on the run which rows are late: also where subtasks between a source that pauses and a window turn
+    active one after the other, as the watermarks of the first are not held back by the others."""
+    is_behind_others = any(_is_window(vertex) for vertex in job.vertices[2:])
+    return _pauses(job) == EARLY or (_pauses(job) == LATER and is_behind_others)
 
 
 def may_pause(job: JobGraph) -> bool:
