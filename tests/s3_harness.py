@@ -1,9 +1,6 @@
 """A server with the protocol of S3 on a free port of loopback: moto's, in a process of its own.
 
-moto needs other versions of some packages than we do, so that it lies in a directory of its own:
-
-    pip install --target DIRECTORY 'moto[s3]==5.1.5' 'flask<4' 'flask-cors<7'
-    SQLSTREAM_TEST_MOTO=DIRECTORY python -m pytest tests/e2e/test_s3.py
+`make object-store` puts it into a directory of its own, since it needs other versions of some packages than we do.
 """
 
 from __future__ import annotations
@@ -16,9 +13,11 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+MOTO = Path(__file__).resolve().parents[1] / ".object-store"
 START_TIMEOUT_S = 60
 BUCKET = "bucket"
 
@@ -37,21 +36,11 @@ class S3:
 
 @contextlib.contextmanager
 def running_s3() -> Iterator[S3]:
-    """Skips the test where no directory of moto is named."""
-    directory = os.environ.get("SQLSTREAM_TEST_MOTO")
-    if not directory:
-        pytest.skip("SQLSTREAM_TEST_MOTO names no directory with moto: see tests/s3_harness.py")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-        env={**os.environ, "PYTHONPATH": directory},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    """Skips the test where there is no moto."""
+    if not MOTO.exists():
+        pytest.skip("there is no moto: make object-store installs it")
+    process, port = _started()
     try:
-        _wait(process, f"http://127.0.0.1:{port}/moto-api/")
         bucket = urllib.request.Request(f"http://127.0.0.1:{port}/{BUCKET}", method="PUT")
         urllib.request.urlopen(bucket, timeout=10).close()
         yield S3(port)
@@ -60,14 +49,28 @@ def running_s3() -> Iterator[S3]:
         process.wait()
 
 
-def _wait(process: subprocess.Popen[bytes], address: str) -> None:
+def _started() -> tuple[subprocess.Popen[bytes], int]:
+    """A server that answers, and its port. Another process may take the port first: it ends then, and another one is tried."""
     deadline_s = time.monotonic() + START_TIMEOUT_S
     while True:
-        try:
-            urllib.request.urlopen(address, timeout=5).close()
-        except OSError:
-            assert process.poll() is None, "moto's server has ended"
-            assert time.monotonic() < deadline_s, "moto's server does not answer"
-            time.sleep(0.1)
-        else:
-            return
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+            env={**os.environ, "PYTHONPATH": str(MOTO)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        while process.poll() is None:
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/moto-api/", timeout=5).close()
+            except OSError:
+                if time.monotonic() > deadline_s:
+                    process.kill()
+                    process.wait()
+                    raise AssertionError("moto's server does not answer") from None
+                time.sleep(0.1)
+            else:
+                return process, port
+        assert time.monotonic() < deadline_s, f"moto's server ends with {process.returncode}"

@@ -111,13 +111,23 @@ def count_vertex(job: JobGraph) -> JobVertex | None:
 
 def _copies(job: JobGraph, is_behind_count: bool) -> int:
     """How often a row comes through the exchanges before COUNT, or behind it."""
-    parallelism, copies, is_behind = {v.id: v.parallelism for v in job.vertices}, 1, False
     counting = count_vertex(job)
+    return copies_behind(job, lambda vertex: vertex is counting)[is_behind_count]
+
+
+def copies_behind(job: JobGraph, counts: Callable[[JobVertex], bool]) -> tuple[int, int]:
+    """How often a row comes through the exchanges before the first vertex that counts, and behind it."""
+    parallelism, copies, is_behind = {v.id: v.parallelism for v in job.vertices}, [1, 1], False
     for vertex, edge in zip(job.vertices, job.edges, strict=False):
-        is_behind = is_behind or vertex is counting
-        if edge.exchange.kind is ExchangeKind.BROADCAST and is_behind == is_behind_count:
-            copies *= parallelism[edge.target]
-    return copies
+        is_behind = is_behind or counts(vertex)
+        if edge.exchange.kind is ExchangeKind.BROADCAST:
+            copies[is_behind] *= parallelism[edge.target]
+    return copies[0], copies[1]
+
+
+def window_name(key: str, end_ms: int) -> str:
+    """As the sink names a window."""
+    return f"{key} until {end_ms}"
 
 
 class Disk:
@@ -182,8 +192,16 @@ class Disk:
         return {row: times for row, times in found.items() if times}
 
 
-class _Reader:
+class Reader:
     """Reads the parts that it has, from where its positions say. State: the rows that are left of each part."""
+
+    lasting = 0.2
+    """The share of readers that last longer than any fault."""
+    failing = 0.05
+    """The share of readers that fail, each time that they have rows with a probability of `fails_now`."""
+    fails_now = 0.5
+    waiting = 0.2
+    """The share of polls without rows."""
 
     def __init__(self, context: ConnectorContext, positions: list[dict[str, Any]]) -> None:
         disk: Disk = context.files
@@ -194,41 +212,55 @@ class _Reader:
         is_calm = disk.is_calm
         # Some sources last longer than any fault: their jobs are there to be cancelled, or to lose a TaskManager. The time of all
         # attempts counts: a job that fails at one of its many checkpoints would last as long again.
-        lasts_ms = 0 if is_calm or self._fate.random() < 0.8 else SOURCE_MAX_MS
+        lasts_ms = 0 if is_calm or self._fate.random() >= self.lasting else SOURCE_MAX_MS
         self._end_ms = disk.first_read_ms(context.job_id) + lasts_ms
-        self._fails = not is_calm and self._fate.random() < 0.05
+        self._fails = not is_calm and self._fate.random() < self.failing
 
     def _read(self, positions: Iterable[dict[str, Any]]) -> None:
         for position in positions:
-            rows = part_rows(position["part"])
+            rows = self.rows_of(position["part"])
             self._parts.append((position["part"], rows[position.get("row", 0) :]))
 
+    def rows_of(self, part: int) -> list[Row]:
+        return part_rows(part)
+
     def poll(self) -> pa.RecordBatch | SourceStatus:
-        if self._fate.random() < 0.2 or (not self._parts and self._now_ms() < self._end_ms):
+        if self._fate.random() < self.waiting or (not self._parts and self._now_ms() < self._end_ms):
             return SourceStatus.NOTHING_YET
         if not self._parts:
             return SourceStatus.END
-        if self._fails and self._fate.random() < 0.5:
+        if self._fails and self._fate.random() < self.fails_now:
             raise JobError("SS5002", "no such row", reason=FailureReason.OPERATOR_FAILED)
+        return self.next_batch()
+
+    def next_batch(self) -> pa.RecordBatch:
+        """The next rows of the first part."""
         part, rows = self._parts.popleft()
-        taken, left = rows[:BATCH_ROWS], rows[BATCH_ROWS:]
-        if left:
-            self._parts.appendleft((part, left))
+        number = self.rows_taken(part, rows)
+        if rows[number:]:
+            self._parts.appendleft((part, rows[number:]))
+        return self.made(rows[:number])
+
+    def rows_taken(self, part: int, left: list[Row]) -> int:
+        """How many rows the next batch has."""
+        return BATCH_ROWS
+
+    def made(self, rows: list[Row]) -> pa.RecordBatch:
         return pa.record_batch(
-            {"k": pa.array([k for k, _ in taken]), "v": pa.array([v for _, v in taken], pa.int64())}
+            {"k": pa.array([k for k, _ in rows]), "v": pa.array([v for _, v in rows], pa.int64())}
         )
 
     def next_poll_ms(self) -> int | None:
         return None
 
     def snapshot(self) -> list[dict[str, Any]]:
-        return [{"part": p, "row": len(part_rows(p)) - len(left)} for p, left in self._parts]
+        return [{"part": p, "row": len(self.rows_of(p)) - len(left)} for p, left in self._parts]
 
     def close(self) -> None:
         return None
 
 
-class _AssignedReader(_Reader):
+class _AssignedReader(Reader):
     """Reads the parts that it is assigned, and requests further ones before it needs them, or only then."""
 
     def __init__(self, context: ConnectorContext, positions: list[dict[str, Any]]) -> None:
@@ -266,7 +298,11 @@ class _Writer:
         columns = batch.to_pydict()
         kinds = columns.get(ROW_KIND_COLUMN, [RowKind.INSERT] * batch.num_rows)
         signs = (1 if kind in (RowKind.INSERT, RowKind.UPDATE_AFTER) else -1 for kind in kinds)
-        self._rows += zip(zip(columns["k"], columns["v"], strict=True), signs, strict=True)
+        keys = columns["k"]
+        if "window_end" in columns:
+            ends = batch.column("window_end").cast(pa.timestamp("ms")).cast(pa.int64()).to_pylist()
+            keys = [window_name(key, end) for key, end in zip(keys, ends, strict=True)]
+        self._rows += zip(zip(keys, columns["v"], strict=True), signs, strict=True)
 
     def prepare_commit(self, checkpoint_id: int) -> list[Committable]:
         is_last = checkpoint_id == LAST_CHECKPOINT_ID
@@ -290,14 +326,18 @@ class SimulatedConnector:
         "simulated", (), is_source=True, is_sink=True, boundedness=Boundedness(True)
     )
 
-    def source(self, spec: SourceSpec, context: ConnectorContext, splits: Any) -> _Reader:
+    def source(self, spec: SourceSpec, context: ConnectorContext, splits: Any) -> Reader:
         self._open(context)
         if spec.connector == ASSIGNED:
             return _AssignedReader(context, splits)
         if splits is None:
             parts = range(int(spec.options["parts"]))
             splits = [{"part": part} for part in parts if part % context.parallelism == context.subtask]
-        return _Reader(context, splits)
+        if "pauses" in spec.options:
+            from simulated_event_time import TimedReader
+
+            return TimedReader(spec, context, splits)
+        return Reader(context, splits)
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> _Writer:
         self._open(context)
@@ -501,6 +541,8 @@ class SimulatedTask:
         self.is_stuck = False
         self.has_ended = False
         self.is_waiting = False
+        # How far event time has come behind each operator, by id.
+        self.reached: dict[int, int] = {}
         self._is_open = False
         self._has_finished = False
         self._awaits_cancellation = False

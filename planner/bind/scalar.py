@@ -422,6 +422,14 @@ class ScalarBinder:
         unit = nodes.cast_unit(node)
         if unit and sql.is_integer(value.type):
             return _count_of_units(name, value, target, unit, span)
+        if (written := nodes.difference_range(node)) and not sql.is_interval(value.type):
+            hint = f"{written} stands behind a difference of times; write CAST(… AS INTERVAL DAY) for a number of days"
+            raise UserError(
+                "SS2008",
+                f"a difference of type {value.type.with_nullable(True)} has no {written}",
+                span=span,
+                hint=hint,
+            )
         return explicit_cast(name, value, target, span)
 
     def bind_symbol(self, node: exp.Var) -> Expression:

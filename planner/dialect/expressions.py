@@ -281,7 +281,8 @@ class ExpressionParser(Reader):
             hint = "use a range from larger to smaller of DAY, HOUR, MINUTE, SECOND"
             raise self.refusal(f"an interval cannot range from {unit} to {to}", token, hint)
         target = TypeName(this=str(types.INTERVAL_DAY_TIME))
-        target.meta.update(logical_type=types.INTERVAL_DAY_TIME, unit="SECOND")
+        written = unit if to == unit else f"{unit} TO {to}"
+        target.meta.update(logical_type=types.INTERVAL_DAY_TIME, difference=written)
         return self.mark(exp.Cast(this=node, to=self.mark(target, token.start)), first.start)
 
     def _name_or_call(self) -> exp.Expr:

@@ -276,3 +276,8 @@ def cast_type(node: exp.Expr) -> LogicalType:
 def cast_unit(node: exp.Expr) -> str:
     """The last unit of the interval that is the target of an exp.Cast or exp.TryCast; empty for other types."""
     return str(node.args["to"].meta.get("unit", ""))
+
+
+def difference_range(node: exp.Expr) -> str:
+    """`DAY TO SECOND` for a cast that `(time - time) DAY TO SECOND` stands for; empty for every other."""
+    return str(node.args["to"].meta.get("difference", ""))

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from runtime.checkpoint.corrupt import corrupt_checkpoint
+from runtime.checkpoint.corrupt import corrupt_checkpoint, files_not_shared
 from runtime.checkpoint.manifest_file import decode_manifest, encode_manifest
 from runtime.host.files import file_error
 from sqlstream.errors import ExternalError, SqlStreamError, UserError
@@ -77,7 +77,8 @@ class CheckpointDirectory:
     def store(self, manifest: CheckpointManifest) -> str:
         """Make a checkpoint complete, durably; returns its path, by which `load_checkpoint` finds it. After a failure the
         manifest may be there all the same, if the store does not remove it either: `remove_aborted` then does, first of all.
-        ExternalError SS6210 when a file is gone that it refers to: one look at their directory finds it."""
+        ExternalError SS6210 when a file of an earlier one is gone that it refers to, SS5001 when only files are that were written
+        for it: one look at their directory finds it."""
         self._check_files(manifest)
         path = self._place(manifest)
         draft = f"{path}/{_DRAFT}"
@@ -101,8 +102,13 @@ class CheckpointDirectory:
     def _check_files(self, manifest: CheckpointManifest) -> None:
         """Somebody may have removed files of the checkpoints that its increments follow, or their volume may be away."""
         paths = manifest.paths()
-        if paths and (gone := paths - self._state_paths()):
-            raise corrupt_checkpoint(f"{self._directory}/{min(gone)}", "there is no such file")
+        if not paths or not (gone := paths - self._state_paths()):
+            return
+        earlier = {path for path in gone if not _is_of(path, manifest.checkpoint_id)}
+        if not earlier:
+            # The next one would lack its files too, also when it is whole.
+            raise files_not_shared(f"{self._directory}/{min(gone)}")
+        raise corrupt_checkpoint(f"{self._directory}/{min(earlier)}", "there is no such file")
 
     def discard(self, manifest: CheckpointManifest, still_needed: frozenset[str] | None) -> None:
         """Remove a checkpoint with its files, but for those that others need. None: whoever removes it does not know which others
@@ -137,10 +143,12 @@ class CheckpointDirectory:
         self._remove_state(p for p in self._state_paths() if _is_of(p, checkpoint_id))
 
     def remove_all(self) -> None:
-        """Remove the directory, the manifests first: what is left when this breaks off is no checkpoint."""
+        """Remove all checkpoints, the manifests first: what is left when this breaks off is no checkpoint. The directory goes,
+        too, unless users have put a savepoint there."""
         for number in self.numbers():
             self._files.remove(f"{self._directory}/chk-{number}")
-        self._files.remove(self._directory)
+        self._files.remove(f"{self._directory}/{STATE_DIRECTORY}")
+        self._files.remove_directory_if_empty(self._directory)
 
     def retained(self) -> RetainedCheckpoints:
         """All complete checkpoints of the job, also those of JobManagers that have died."""

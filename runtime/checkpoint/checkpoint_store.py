@@ -63,7 +63,7 @@ class CheckpointStore:
         _directory(directory, config).remove_aborted(checkpoint_id)
 
     def remove_all(self, directory: str, config: Mapping[str, str]) -> None:
-        """Remove the directory of a job that has ended."""
+        """Remove what a job that has ended has in its directory. See `CheckpointDirectory.remove_all`."""
         _directory(directory, config).remove_all()
 
 

@@ -1,4 +1,5 @@
-"""The errors of a checkpoint's file that is not as it was written, and of a whole directory of checkpoints that is away."""
+"""The errors of a checkpoint's file that is not as it was written, or was written elsewhere, and of a whole directory of
+checkpoints that is away."""
 
 from __future__ import annotations
 
@@ -22,4 +23,14 @@ def checkpoints_away(directory: str) -> ExternalError:
         f'could not read checkpoints in "{directory}": no complete one is there',
         retry=Retry.BACKOFF,
         hint="check that its volume is mounted, or bring the directory back: the job goes on from there",
+    )
+
+
+def files_not_shared(path: str) -> ExternalError:
+    """SS5001: a task has written the file, and whoever completes the checkpoint does not find it."""
+    return ExternalError(
+        "SS5001",
+        f'could not find "{path}", which a task has just written',
+        retry=Retry.BACKOFF,
+        hint="name a directory in 'execution.checkpointing.dir' that all machines of the cluster share",
     )

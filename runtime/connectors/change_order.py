@@ -10,7 +10,9 @@ from sqlstream.spi.files import Files
 
 ORDER_DIGITS = 12
 _ORDER_MAX = (1 << 4 * ORDER_DIGITS) - 1
-_FILE = re.compile(r"part-([0-9a-f]{12})[0-9a-f]{8}-\d+-\d{8}[.-]")
+_FILE = re.compile(r"part-([0-9a-f]{12})[0-9a-f]{8}-(?:joined-)?\d+-\d{8}[.-]")
+"""Joined files of earlier builds say so before their subtask."""
+
 _STAGING = re.compile(r"\.staging-.+-([0-9a-f]{12})[0-9a-f]{8}")
 
 

@@ -60,7 +60,7 @@ class CheckpointStore(Protocol):
 
     def store(self, directory: str, manifest: CheckpointManifest) -> str:
         """Make the checkpoint complete, all at once; returns its path. `directory` is that of the job's checkpoints, and that of
-        a savepoint. ExternalError SS6210 when a file is gone that it refers to."""
+        a savepoint. ExternalError SS6210 when a file of an earlier checkpoint is gone that it refers to."""
 
     def load(self, path: str, config: Mapping[str, str]) -> LoadedCheckpoint:
         """The checkpoint or savepoint at a path: its directory, or the `_metadata` in it. UserError when there is none, and

@@ -145,9 +145,11 @@ class JobRescaling:
         elif self._is_short():
             self._end(_slots_lost(), now_ms)
         elif now_ms >= present.deadline_ms:
-            slots = parts.tasks.slots
+            slots, seconds = parts.tasks.slots, parts.config.slot_request_timeout_ms / 1000
+            is_not_running = slots.has_all
             self._end(
-                _no_slots(slots.wanted, len(slots), parts.config.slot_request_timeout_ms / 1000), now_ms
+                _not_running(seconds) if is_not_running else _no_slots(slots.wanted, len(slots), seconds),
+                now_ms,
             )
 
     def _await_checkpoint(self, present: _Rescale, now_ms: int) -> None:
@@ -303,6 +305,15 @@ def _no_slots(wanted: int, found: int, seconds: float) -> ErrorInfo:
         message=f"the job was not rescaled: it would need {wanted} slots and got {found} within {seconds:g} s",
         reason=FailureReason.NO_RESOURCES,
         hint="start more TaskManagers, raise taskmanager.numberOfTaskSlots or give a lower parallelism",
+    )
+
+
+def _not_running(seconds: float) -> ErrorInfo:
+    return ErrorInfo(
+        code="SS6234",
+        message=f"the job was not rescaled: its slots were there, but not all of its tasks ran within {seconds:g} s",
+        reason=FailureReason.CHECKPOINT_FAILED,
+        hint="look at the failures of the job, and rescale it again once its tasks run",
     )
 
 

@@ -35,6 +35,11 @@ class WatermarkAssigner(Operator[WatermarkAssignerSpec]):
         self._watermark = context.state.add(CombinedWatermark("watermark_ms"))
         # Since when no row came; None until the task runs, as its opening and its restore may take long.
         self._active_ms: int | None = None
+        # Whether those behind may take this subtask for idle, as what they go on from says.
+        self._may_count_as_idle = False
+
+    def on_restored(self) -> None:
+        self._may_count_as_idle = True
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
         if batch.num_rows == 0:
@@ -94,8 +99,8 @@ class WatermarkAssigner(Operator[WatermarkAssignerSpec]):
 
     def _activate(self, output: Output) -> None:
         self._active_ms = self.context.now_ms()
-        if self._watermark.is_idle:
-            self._watermark.is_idle = False
+        if self._watermark.is_idle or self._may_count_as_idle:
+            self._watermark.is_idle = self._may_count_as_idle = False
             output.emit_idle(False)
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:

@@ -73,7 +73,8 @@ class ChainOutput:
     `Output`.
 
     `has_time_at_end`: the only watermark is the last one, at the end of input.
-    State: the last watermark and status sent, so that watermarks only rise and no status is sent twice.
+    State: the last watermark and status sent, so that watermarks only rise and no status is sent twice. Which status those behind
+    know from before a restore is not known.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class ChainOutput:
         self._check_cancelled = check_cancelled
         self._nodes: list[OperatorNode] = []
         self._partitions: list[ResultPartition] = []
-        self._is_idle = False
+        self._is_idle: bool | None = None
 
     def add_node(self, node: OperatorNode) -> None:
         self._nodes.append(node)

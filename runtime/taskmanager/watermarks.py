@@ -13,10 +13,16 @@ from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 
 @dataclasses.dataclass
 class _Part:
-    """A channel of an input, or an input of a task."""
+    """A channel of an input, or an input of a task. `reached_ms` is its last watermark before the one that ends event time."""
 
     watermark_ms: int = WATERMARK_MIN
     is_idle: bool = False
+    reached_ms: int = WATERMARK_MIN
+
+    def advance(self, watermark_ms: int) -> None:
+        self.watermark_ms = max(self.watermark_ms, watermark_ms)
+        if self.watermark_ms != WATERMARK_MAX:
+            self.reached_ms = self.watermark_ms
 
 
 class WatermarkMinimum:
@@ -36,8 +42,7 @@ class WatermarkMinimum:
 
     def on_watermark(self, part: int, watermark_ms: int) -> bool:
         """Set a part's watermark; returns whether the combined one rose."""
-        known = self._parts[part]
-        known.watermark_ms = max(known.watermark_ms, watermark_ms)
+        self._parts[part].advance(watermark_ms)
         return self._advance()
 
     def on_status(self, part: int, is_idle: bool) -> tuple[bool, bool]:
@@ -50,7 +55,7 @@ class WatermarkMinimum:
 
     def on_end(self, part: int) -> tuple[bool, bool]:
         """A part is finished: its event time is complete."""
-        self._parts[part].watermark_ms = WATERMARK_MAX
+        self._parts[part].advance(WATERMARK_MAX)
         return self.on_status(part, False)
 
     def _advance(self) -> bool:
@@ -59,8 +64,9 @@ class WatermarkMinimum:
             candidate = WATERMARK_MAX
         else:
             active = [p.watermark_ms for p in unfinished if not p.is_idle]
-            # When all are idle, the highest of their watermarks counts.
-            candidate = min(active) if active else max(p.watermark_ms for p in unfinished)
+            # When all are idle, the highest watermark counts, also one that a part had before it finished: the others would
+            # have waited for it if they had turned idle first, and subtasks hear of both in different orders.
+            candidate = min(active) if active else max(p.reached_ms for p in self._parts)
         if candidate <= self.watermark_ms:
             return False
         self.watermark_ms = candidate

@@ -137,13 +137,22 @@ class CatalogManager:
             catalog = self._catalogs.get(name)
             if catalog is None or catalog.definition != expected:
                 raise CatalogConflict
-            if catalog.redefine(definition):
-                _make_default_database(name, catalog)
-            else:
+            before = catalog.definition
+            is_new = not catalog.redefine(definition)
+            if is_new:
                 # The former one is closed when nobody refers to it, as for DROP.
                 catalog = self._open(name, definition)
-            if self._store is not None:
-                self._store.put(name, catalog.definition)
+            try:
+                if not is_new:
+                    _make_default_database(name, catalog)
+                if self._store is not None:
+                    self._store.put(name, catalog.definition)
+            except BaseException:
+                if is_new:
+                    catalog.close()
+                else:
+                    catalog.redefine(before)
+                raise
             self._catalogs = {**self._catalogs, name: catalog}
 
     def _drop(self, name: str) -> None:

@@ -22,7 +22,7 @@ from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.errors import ExternalError, FailureReason, UserError
 from sqlstream.messages.checkpoint import SubtaskState, TaskRestore
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 ROWS = 300_000
 
@@ -103,6 +103,7 @@ def test_the_command_reads_a_checkpoint_in_s3(store: S3) -> None:
     assert (done.returncode, done.stdout) == (0, f'{{"c":{ROWS}}}\n'), done.stderr
 
 
+@pytest.mark.slow
 def test_a_killed_job_goes_on_from_its_checkpoint_in_s3_also_after_another_wrote_to_its_table(
     store: S3, tmp_path: Path
 ) -> None:

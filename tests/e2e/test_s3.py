@@ -19,7 +19,8 @@ from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.connector import ConnectorContext, SourceStatus
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+SLOW = pytest.mark.slow
+pytestmark = pytest.mark.timeout(300)
 
 PLAN = [(5, True, True), (4, False, True), (3, True, False), (6, True, True), (2, True, True)]
 SCHEMA = Schema.of(("v", sql.STRING), ("p", sql.INT))
@@ -36,7 +37,9 @@ def with_options(options: dict[str, str]) -> str:
     return ", ".join(f"'{key}' = '{value}'" for key, value in options.items())
 
 
-@pytest.mark.parametrize("format", ["csv", "json", "parquet"])
+@pytest.mark.parametrize(
+    "format", [pytest.param("csv", marks=SLOW), "json", pytest.param("parquet", marks=SLOW)]
+)
 def test_a_table_is_written_and_read_with_partitions_and_metadata(store: S3, format: str) -> None:
     options = with_options(store.options(f"s3://bucket/{format}/flights", format=format))
     table = f"CREATE TABLE flights (city STRING, n BIGINT) PARTITIONED BY (city) WITH ({options});"
@@ -99,6 +102,7 @@ class MortalStore:
         return call
 
 
+@SLOW
 @pytest.mark.parametrize("death", range(0, 120, 17))
 def test_every_row_is_there_once_wherever_the_process_dies(
     store: S3, death: int, monkeypatch: pytest.MonkeyPatch
@@ -129,6 +133,7 @@ def test_every_row_is_there_once_wherever_the_process_dies(
     assert sorted(visible()) == list(range(rows))
 
 
+@SLOW
 def test_large_files_come_in_several_parts(store: S3, tmp_path: Path) -> None:
     options = with_options(store.options("s3://bucket/large", format="csv"))
     script = f"""CREATE TABLE numbers (n BIGINT, s STRING) WITH ('connector' = 'datagen', 'number-of-rows' = '300000',

@@ -320,8 +320,8 @@ def _split(fate: random.Random, number: int) -> Script:
     return script_of(ROWS, "rt", batches)
 
 
-def check_kept(change: Change, seed: int, directory: Path) -> CompletedCheckpoint:
-    """Returns what the new statement has found."""
+def check_kept(change: Change, seed: int, directory: Path) -> tuple[CompletedCheckpoint, int]:
+    """Returns what the new statement has found, and how many tables it has changed."""
     played = scripts(seed)
     old, new = planned(script(change.old)), planned(script(change.new))
     stopped = stop_old(old, played, seed, directory / "old")
@@ -330,6 +330,7 @@ def check_kept(change: Change, seed: int, directory: Path) -> CompletedCheckpoin
     assert not any(f"INSERT INTO {t}" in title for title in restored.begun_empty for t in change.tables)
     story = run_new(restored, new, played, seed, directory / "new")
     whole = {table: table_of(splits, {}) for table, splits in played.items()}
+    changed = 0
     for table in change.tables:
         before = (
             stopped.story.changes(old.graph, table)
@@ -340,8 +341,8 @@ def check_kept(change: Change, seed: int, directory: Path) -> CompletedCheckpoin
         found = Counter(before)
         found.update(after)
         assert without_zeros(found) == dict(new.answer(table, whole))
-        assert without_zeros(after)
-    return restored
+        changed += bool(without_zeros(after))
+    return restored, changed
 
 
 def _answer_of_read(new: Planned, table: str, stopped: Stopped, whole: dict[str, object]) -> Counter[Row]:
@@ -352,7 +353,8 @@ def _answer_of_read(new: Planned, table: str, stopped: Stopped, whole: dict[str,
 
 @pytest.mark.parametrize("name", KEPT)
 def test_state_of_the_same_meaning_is_kept(name: str, tmp_path: Path) -> None:
-    restored = check_kept(KEPT[name], 1, tmp_path)
+    restored, changed = check_kept(KEPT[name], 1, tmp_path)
+    assert changed == len(KEPT[name].tables)
     states = (state for vertex in restored.vertices.values() for state in vertex.states)
     orders = {t.name: t.order for state in states for o in state.operators for t in o.tables if t.order}
     assert bool(orders) is (name.endswith("in another order") and name not in IN_ORDER)
@@ -362,8 +364,9 @@ def test_state_of_the_same_meaning_is_kept(name: str, tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", KEPT)
 def test_state_of_the_same_meaning_is_kept_with_many_seeds(name: str, tmp_path: Path) -> None:
-    for seed in range(2, 12):
-        check_kept(KEPT[name], seed, tmp_path / str(seed))
+    # Rows that come late may change nothing, such as those behind the best three.
+    changed = [check_kept(KEPT[name], seed, tmp_path / str(seed))[1] for seed in range(2, 12)]
+    assert sum(changed) > 5 * len(KEPT[name].tables)
 
 
 @pytest.mark.parametrize("name", LOST)

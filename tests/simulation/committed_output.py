@@ -6,9 +6,11 @@ import itertools
 from collections import Counter
 from collections.abc import Mapping
 
+from simulated_event_time import emitted, is_timed, may_be_late
 from simulated_story import checkpoint
 from simulated_tasks import Disk, Row, all_rows
 from simulation.consistent_cuts import output_behind, read_rows
+from simulation.event_time_watch import check_windows
 
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
@@ -41,7 +43,10 @@ class CommittedOutput:
     def follows(self, follower: str, job_id: str) -> None:
         """A job goes on from the savepoint with which another has stopped."""
         self._origins[follower] = job_id
-        self._before[follower] = self._at(self.jobs[job_id], self.savepoint_at_end(job_id))
+        job = self.jobs[job_id]
+        self._before[follower] = (
+            self._with_origin(job_id) if is_timed(job) else self._at(job, self.savepoint_at_end(job_id))
+        )
 
     def savepoint_at_end(self, job_id: str) -> int:
         """The savepoint with which a job has stopped; 0 for one whose end is committed."""
@@ -93,6 +98,10 @@ class CommittedOutput:
 
     def check(self, job_id: str) -> None:
         newest = self.newest(job_id)
+        if is_timed(self.jobs[job_id]):
+            if self.newest_begun(job_id) <= newest:
+                check_windows(self.jobs[job_id], self._with_origin(job_id))
+            return
         if self.newest_begun(job_id) > newest:
             return  # Some files of the next commit may be visible: it has failed, and is repeated after this one.
         if newest not in (0, LAST_CHECKPOINT_ID) and self.manifest(job_id, newest).has_in_flight:
@@ -102,6 +111,8 @@ class CommittedOutput:
 
     def whole(self, job: JobGraph) -> dict[Row, int]:
         """What a job that is FINISHED has written: all, or up to its savepoint."""
+        if is_timed(job):
+            return self._whole_windows(job)
         return self._at(job, self.savepoint_at_end(job.job_id) or LAST_CHECKPOINT_ID)
 
     def _at(self, job: JobGraph, checkpoint_id: int) -> dict[Row, int]:
@@ -113,6 +124,21 @@ class CommittedOutput:
             visible = Counter(output_behind(job, read_rows(job, self.manifest(job.job_id, checkpoint_id))))
         visible.subtract(self._before.get(job.job_id, {}))
         return {row: times for row, times in visible.items() if times}
+
+    def _whole_windows(self, job: JobGraph) -> dict[Row, int]:
+        """Which windows a savepoint has behind it, and which rows are late where some may be, depends on the run."""
+        found = self._disk.changes(job.job_id)
+        if self.savepoint_at_end(job.job_id) or may_be_late(job):
+            return found
+        visible = Counter(emitted(job))
+        visible.subtract(self._before.get(job.job_id, {}))
+        return {row: times for row, times in visible.items() if times}
+
+    def _with_origin(self, job_id: str) -> dict[Row, int]:
+        """What is visible of the job, and of those whose savepoints it goes on from."""
+        found = Counter(self._before.get(job_id, {}))
+        found.update(self._disk.changes(job_id))
+        return dict(found)
 
     def _begins_behind(self, job_id: str) -> int:
         """The savepoint that it goes on from. What it commits for earlier checkpoints, as the savepoint names their rows too, is

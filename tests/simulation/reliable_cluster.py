@@ -7,10 +7,12 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 from simulated_cluster import DISK_FULL, JOB_MANAGER, RUSH_JOBS, Process
+from simulated_event_time import is_timed, timed_job
 from simulated_jobs import random_job
 from simulated_story import told
 from simulated_tasks import ASSIGNED, Row, SimulatedTask
 from simulation.consistent_cuts import check_restored, check_state
+from simulation.event_time_watch import EventTimeWatch
 from simulation.mortal_cluster import MortalCluster
 from simulation.simulated_server import CHECKPOINTS, SAVEPOINTS
 
@@ -47,6 +49,8 @@ from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rpc import DeployTask, TaskDeploymentDescriptor
 
 RESTARTS_MAX = 40
+TIMED_JOBS = 0.4
+"""The share of jobs with event time."""
 FAULTS = (
     "cannot be stored",
     "cannot be committed",
@@ -92,6 +96,10 @@ class ReliableCluster(MortalCluster):
     What has to hold: a completed checkpoint has the state behind the rows that its sources have read, a task that goes on from
     it has loaded that state, and what is visible behind each commit are the results of those rows."""
 
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.event_time = EventTimeWatch()
+
     # --- what there is to run
 
     def job_master_config(self) -> JobMasterConfig:
@@ -104,16 +112,21 @@ class ReliableCluster(MortalCluster):
 
     def some_jobs(self) -> list[JobGraph]:
         rng = self.rng
-        return [random_job(rng, n, counts=rng.random() < 0.7) for n in range(rng.randint(1, RUSH_JOBS))]
+        return [
+            timed_job(rng, n) if rng.random() < TIMED_JOBS else random_job(rng, n, counts=rng.random() < 0.7)
+            for n in range(rng.randint(1, RUSH_JOBS))
+        ]
 
     def settings(self, job: JobGraph) -> JobGraph:
         rng = self.rng
         prefix = "execution.checkpointing."
-        is_unaligned, is_short = rng.random() < 0.25, rng.random() < 0.5
+        is_unaligned, is_short = rng.random() < (0.6 if is_timed(job) else 0.25), rng.random() < 0.5
         # Where each row goes to all subtasks, aligned barriers wait behind many: such a job may never have a checkpoint in less.
         is_short = is_short and not self.is_calm and _may_be_wider(job)
+        # What event time has come to is saved often while it passes.
+        intervals_ms = [100, 100, 400] if is_timed(job) else [100, 500, 2000]
         config = {
-            "interval": f"{rng.choice([100, 500, 2000])} ms",
+            "interval": f"{rng.choice(intervals_ms)} ms",
             "min-pause": f"{rng.choice([0, 0, 300])} ms",
             "timeout": f"{1500 if is_short else 6000} ms",
             "tolerable-failed-checkpoints": str(rng.choice([0, 1, 5])),
@@ -132,7 +145,7 @@ class ReliableCluster(MortalCluster):
         for job in self.jobs:
             if rng.random() < 0.15:
                 self.at(rng.randint(2000, 20_000), lambda job=job: self.stop_with_savepoint(job.job_id))
-            for n in range(rng.choice([0, 0, 1, 2])):
+            for n in range(rng.choice([0, 1, 3, 4] if is_timed(job) else [0, 0, 1, 2])):
                 self.at(rng.randint(2000, 20_000), lambda job=job, n=n: self.rescale(job.job_id, n))
         for _ in range(rng.choice([0, 0, 1, 1, 2])):
             self.at(rng.randint(500, 20_000), self.doom_job_manager)
@@ -149,6 +162,8 @@ class ReliableCluster(MortalCluster):
         if self.is_up and job_id in self.job_manager.dispatcher.masters:
             self.say(f"{job_id} stops with a savepoint")
             kind, is_drain = CheckpointKind.SYNC_SAVEPOINT, self.rng.random() < 0.5
+            # What goes on behind a drain has no event time left.
+            is_drain = is_drain and not is_timed(self.output.jobs[job_id])
             directory = f"{SAVEPOINTS}/{job_id}"
             self.tell_job_manager(SavepointRequested(job_id, "t1", kind, directory, is_drain))
 
@@ -263,7 +278,12 @@ class ReliableCluster(MortalCluster):
     def store_checkpoint(self, instruction: StoreCheckpoint) -> JobManagerEvent:
         job_id, manifest = instruction.job_id, instruction.manifest
         if not self.may_lie:
-            check_state(self.output.jobs[job_id], manifest, self.reading, instruction.directory)
+            job = self.output.jobs[job_id]
+            check_state(job, manifest, self.reading, instruction.directory)
+            if is_timed(job):
+                self.event_time.add_manifest(job, manifest, self.reading, instruction.directory)
+        else:
+            self.event_time.forget(manifest)
         self.output.add_manifest(manifest)
         try:
             path = self.server.checkpoints.store(instruction.directory, manifest)
@@ -295,15 +315,25 @@ class ReliableCluster(MortalCluster):
             return
         if change.state is ExecutionState.RUNNING:
             self.check_loaded(process.running[change.execution_id])
-        if change.error is not None and change.error.reason is FailureReason.CHECKPOINT_CORRUPT:
-            assert self.may_lie, f"{change.execution_id}: {change.error.message}"
+        is_damaged = change.error is not None and change.error.reason is FailureReason.CHECKPOINT_CORRUPT
+        # What a JobManager has started that is gone may look for files that another one has removed.
+        if is_damaged and process.life == self.life:
+            assert self.may_lie, f"{change.execution_id}: {change.error}"
         super().report(process, change)
 
     def check_loaded(self, task: SimulatedTask) -> None:
         restore, job_id = task.descriptor.restore, task.descriptor.job_id
         if restore is not None and not restore.is_finished:
-            manifest = self.output.manifest(job_id, restore.checkpoint_id)
-            check_restored(self.output.jobs[job_id], manifest, task.chain)
+            job, manifest = self.output.jobs[job_id], self.output.manifest(job_id, restore.checkpoint_id)
+            check_restored(job, manifest, task.chain)
+            if is_timed(job):
+                self.event_time.on_running(task, manifest)
+
+    def step_task(self, process: Process, task: SimulatedTask) -> None:
+        super().step_task(process, task)
+        job = self.output.jobs[task.descriptor.job_id]
+        if is_timed(job):
+            self.event_time.look(job, task)
 
     def check_restore(self, descriptor: TaskDeploymentDescriptor) -> None:
         """A task goes on from a checkpoint that is there, and what sinks have begun to commit is not behind it."""

@@ -22,7 +22,7 @@ class SeenFaults:
         self._seen.update(fault for fault in self._faults if any(fault in line for line in story))
 
     def rare(self) -> dict[str, int]:
-        """Those that fewer than three seeds have met; skips the test when there were not enough seeds."""
+        """Those that fewer than two seeds have met; skips the test when there were not enough seeds."""
         if self._seeds_run < self._seeds_enough:
             pytest.skip("some faults are rare: they are counted over many seeds")
-        return {fault: self._seen[fault] for fault in self._faults if self._seen[fault] < 3}
+        return {fault: self._seen[fault] for fault in self._faults if self._seen[fault] < 2}

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from runtime.kernels.buffers import to_array
 from runtime.operators.operator import Operator, OperatorContext, Output
+from runtime.operators.window.closed_times import ClosedTimes
 from runtime.operators.window.window_clock import WindowClock
 from runtime.state.broadcast import Broadcast
 from runtime.state.storage.arrays import Array
@@ -46,13 +47,21 @@ class ClosingOperator(Operator[WindowAggregateSpec]):
 
     def __init__(self, spec: WindowAggregateSpec, context: OperatorContext) -> None:
         super().__init__(spec, context)
-        self._closed_ms = context.state.add(closed_ms())
+        self._closed = context.state.add(ClosedTimes("closed_ms", context))
         self.clock = WindowClock(spec.window.time_zone)
         self.next_end = WATERMARK_MAX
 
     @property
     def closed_ms(self) -> int:
-        return self._closed_ms.value
+        return self._closed.value
+
+    def emit_once(self, batch: pa.RecordBatch, ends: Array, output: Output) -> None:
+        """Emit results, which begin with their keys, of windows with these ends, but for those that were closed before a
+        restore."""
+        if batch.num_rows:
+            keys = [batch.column(i) for i in range(len(self.spec.keys))]
+            is_open = self._closed.is_open(keys, ends)
+            output.emit(batch if is_open is None else batch.filter(pa.array(is_open)))
 
     @abstractmethod
     def close_windows(self, watermark_ms: int, output: Output) -> None:
@@ -67,12 +76,16 @@ class ClosingOperator(Operator[WindowAggregateSpec]):
             return
         if self.next_end != WATERMARK_MAX and self.next_end - 1 <= watermark_ms:
             self.close_windows(watermark_ms, output)
-        self._closed_ms.value = watermark_ms
+        self._closed.value = watermark_ms
 
     def on_watermark(self, watermark_ms: int, output: Output) -> int | None:
         if not self.spec.window.is_event_time:
             return watermark_ms
-        self._advance(self.clock.passed_ms(watermark_ms), output)
+        passed_ms = self.clock.passed_ms(watermark_ms)
+        if passed_ms < self.closed_ms:
+            # Channels of a restored task may begin behind the place to which it had come, which those behind it know.
+            return None
+        self._advance(passed_ms, output)
         return self.clock.forwarded_ms(watermark_ms)
 
     def next_processing_time_ms(self) -> int | None:

@@ -157,7 +157,9 @@ class SessionAggregate(ClosingOperator):
         order = np.argsort(found.ends, kind="stable")
         owners = to_array(pa.int64(), found.first_rows[order])
         rows = [*(key.take(owners) for key in columns[: self._keys]), *results.results(order)]
-        output.emit(window_batch(self._schema, rows, found.starts[order], found.ends[order], self.clock))
+        ends = found.ends[order]
+        batch = window_batch(self._schema, rows, found.starts[order], ends, self.clock)
+        self.emit_once(batch, ends, output)
 
 
 @dataclass(frozen=True)

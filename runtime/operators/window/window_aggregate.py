@@ -268,7 +268,7 @@ class SliceAggregate(ClosingOperator):
         if len(first_rows) < len(groups):
             chosen = to_array(pa.int64(), first_rows)
             keys = [key.take(chosen) for key in keys]
-        output.emit(window_batch(self._schema, [*keys, *results], starts, ends, self.clock))
+        self.emit_once(window_batch(self._schema, [*keys, *results], starts, ends, self.clock), ends, output)
 
 
 def _renumbered(ids: Array, scratch: Array) -> tuple[Array, Array]:

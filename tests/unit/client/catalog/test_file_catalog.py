@@ -449,6 +449,18 @@ def test_another_definition_of_a_catalog_keeps_its_tables_and_survives(tmp_path:
     assert CatalogSnapshot(again.catalogs()).databases("c") == ("d",)
 
 
+def test_a_definition_that_cannot_be_kept_is_not_taken(tmp_path: Path) -> None:
+    manager = kept_catalogs(str(tmp_path / "state"))
+    manager.apply(PutCatalog("c", CatalogDefinition({"type": "file", "path": str(tmp_path / "c")})))
+    before = manager.catalogs()["c"].definition
+    (tmp_path / "state" / "catalog_store").rename(tmp_path / "away")
+    (tmp_path / "state" / "catalog_store").write_text("")
+    for changed in ({"default-database": "d"}, {"path": str(tmp_path / "e")}):
+        with pytest.raises(ExternalError):
+            manager.apply(PutCatalog("c", CatalogDefinition({**before.options, **changed}, "mine"), before))
+        assert manager.catalogs()["c"].definition == before
+
+
 def test_a_catalog_that_cannot_be_opened_costs_only_itself(tmp_path: Path) -> None:
     manager = kept_catalogs(str(tmp_path / "state"))
     manager.apply(PutCatalog("c", CatalogDefinition({"type": "file", "path": str(tmp_path / "c")})))

@@ -183,6 +183,16 @@ def test_no_checkpoint_is_complete_whose_earlier_files_are_gone(place: Place) ->
     store.store(manifest(3, changed))
 
 
+def test_files_that_were_just_written_elsewhere_are_a_failure_that_counts(place: Place) -> None:
+    """A whole checkpoint would lack them again: the directory is another one on each machine."""
+    written = saved(place, 1, 1)
+    (own,) = manifest(1, written).paths()
+    place[0].remove(f"{place[1]}/{own}")
+    with pytest.raises(ExternalError, match=f'could not find "{place[1]}/{own}"') as raised:
+        CheckpointDirectory(*place).store(manifest(1, written))
+    assert (raised.value.code, raised.value.reason) == ("SS5001", FailureReason.EXTERNAL)
+
+
 def test_a_sweep_leaves_what_checkpoints_refer_to_and_nothing_else(place: Place, tmp_path: Path) -> None:
     store = CheckpointDirectory(*place)
     kept = manifest(3, saved(place, 3, 3))
@@ -234,6 +244,22 @@ def test_a_savepoint_has_a_directory_of_its_own_and_can_be_moved(tmp_path: Path)
     assert value_of(place, stored) == 55
     CheckpointDirectory(FILES, moved).discard(stored.manifest, frozenset())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_savepoint_in_the_directory_of_a_job_outlives_its_checkpoints(place: Place, tmp_path: Path) -> None:
+    store = CheckpointDirectory(*place)
+    store.store(manifest(1, saved(place, 1, 1)))
+    inner = (place[0], f"{place[1]}/savepoint-1")
+    written = manifest(2, saved(inner, 2, 2), kind=CheckpointKind.SAVEPOINT)
+    CheckpointDirectory(*inner).store(written)
+    store.remove_all()
+    assert load_checkpoint(place[0], inner[1]).manifest == written
+    assert all("savepoint-1" in path for path in files_below(place, tmp_path))
+    CheckpointDirectory(*inner).discard(written, frozenset())
+    store.store(manifest(3, saved(place, 3, 3)))
+    store.remove_all()
+    assert files_below(place, tmp_path) == []
+    assert not isinstance(place[0], PrivateFiles) or place[0].status(place[1]) is None
 
 
 def test_files_and_directories_are_of_the_user_alone(tmp_path: Path) -> None:

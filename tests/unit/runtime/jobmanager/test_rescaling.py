@@ -178,6 +178,19 @@ def test_without_slots_in_time_the_job_runs_on_untouched(make_job: MakeJob) -> N
     assert job.master.restarts.count == 0
 
 
+def test_a_job_whose_tasks_do_not_run_until_the_deadline_lacks_no_slots(make_job: MakeJob) -> None:
+    job = Master(at(make_job, 1), restarts=3)
+    rescale(job, at(make_job, 2))
+    job.fail("j1-0-0-0")
+    offer(job, "b0")
+    assert (step(job)[0], job.master.phase is JobPhase.RUNNING) == (SLOTS, False)
+    job.now_ms += 300_000
+    job.tick()
+    error = job.master.rescaling.known()[0].error
+    assert error is not None
+    assert (error.code, "not all of its tasks ran within 300 s" in error.message) == ("SS6234", True)
+
+
 def test_slots_of_which_it_is_known_that_they_do_not_come_are_not_awaited(make_job: MakeJob) -> None:
     job = Master(at(make_job, 1))
     refused = ErrorInfo(code="SS5112", message="no room", reason=FailureReason.NO_RESOURCES)

@@ -109,6 +109,19 @@ def test_without_rows_the_output_turns_idle_and_active_with_the_next_row() -> No
     assert output.elements.index(WatermarkStatus(False)) == len(output.elements) - 3
 
 
+def test_a_restored_subtask_says_that_it_is_active_before_its_first_row() -> None:
+    """Those behind it may have saved that it was idle, and would leave its watermarks out."""
+    spec = WatermarkAssignerSpec(0, MINUS_TEN, idle_timeout_ms=100)
+    context = operator_context([INPUT], INPUT, now_ms=ManualClock())
+    before = make_operator(spec, context)
+    feed(before, [Clock(0), [(1,)], Clock(100)], Collected())
+    output = Collected()
+    operator = restored(spec, context, [before.context.state.snapshot()], 0, 1)
+    feed(operator, [Clock(150), [(2,)], [(3,)]], output)
+    assert [e for e in output.elements if isinstance(e, WatermarkStatus)] == [WatermarkStatus(False)]
+    assert output.elements[0] == WatermarkStatus(False)
+
+
 def test_a_task_that_takes_no_rows_because_its_outputs_are_full_does_not_turn_idle() -> None:
     clock, output = ManualClock(), Collected()
     spec = WatermarkAssignerSpec(0, MINUS_TEN, idle_timeout_ms=100)

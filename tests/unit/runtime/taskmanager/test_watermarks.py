@@ -48,6 +48,20 @@ def test_a_finished_channel_beside_an_idle_one_does_not_complete_event_time():
     assert marks.on_watermark(0, 1, WATERMARK_MAX) == WATERMARK_MAX
 
 
+def test_a_finished_channel_counts_with_what_it_had_reached_whether_the_others_turn_idle_before_or_behind_its_end():
+    idle_first, end_first = TaskWatermarks((2,)), TaskWatermarks((2,))
+    for marks in (idle_first, end_first):
+        marks.on_watermark(0, 0, 10)
+        marks.on_watermark(0, 1, 10)
+    idle_first.on_status(0, 1, True)
+    for marks in (idle_first, end_first):
+        marks.on_watermark(0, 0, 50)
+        marks.on_watermark(0, 0, WATERMARK_MAX)
+        marks.on_end(0, 0)
+    assert end_first.on_status(0, 1, True) == (50, True)
+    assert idle_first.watermark_ms == end_first.watermark_ms == 50
+
+
 def test_event_time_is_complete_when_every_channel_has_ended():
     marks = TaskWatermarks((2, 1))
     assert marks.on_end(0, 0) == (None, None)
