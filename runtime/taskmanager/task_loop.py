@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from runtime.taskmanager.inputs.task_input import UNTIL_ROOM, Pause, TaskInput
+from runtime.taskmanager.inputs.task_input import UNTIL_DECIDED, UNTIL_ROOM, Pause, TaskInput
 from runtime.taskmanager.operator_chain import OperatorChain
 from runtime.taskmanager.result_partition import ResultPartition
 
@@ -60,6 +60,8 @@ class TaskLoop:
             self.chain.hold_back(self._now_ms())
             return UNTIL_ROOM
         pause = self.input.take()
+        if pause is UNTIL_DECIDED:
+            self.chain.hold_back(self._now_ms())
         # Consumers that wait are not woken for every batch, but every now and then, and before this task waits.
         if self._outputs and not 0 <= self._now_ms() - self._woke_ms < WAKE_INTERVAL_MS:
             self.wake_consumers()

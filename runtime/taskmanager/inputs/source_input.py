@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from runtime.taskmanager.checkpoints.barrier_round import Arrivals
-from runtime.taskmanager.inputs.task_input import NO_PAUSE, UNTIL_INPUT, Pause
+from runtime.taskmanager.inputs.task_input import NO_PAUSE, UNTIL_DECIDED, Pause
 from runtime.taskmanager.operator_chain import ChainOutput, ChainPosition
 from runtime.taskmanager.split_source import SplitSource
 from sqlstream.elements import WATERMARK_MIN, CheckpointBarrier
@@ -73,7 +73,7 @@ class SourceInput:
 
     def take(self) -> Pause:
         if self._drained_for or self._stopped_for:
-            return UNTIL_INPUT
+            return UNTIL_DECIDED
         self._position.current = self._chained
         polled = self._reader.poll()
         if self._splits is not None:

@@ -23,6 +23,8 @@ NO_PAUSE = Pause(0.0)
 UNTIL_INPUT = Pause(None)
 UNTIL_ROOM = Pause(None)
 """No input is taken until all outputs have room."""
+UNTIL_DECIDED = Pause(None)
+"""No input is taken until the checkpoint is decided for which the source has stopped: that no row comes means nothing."""
 
 
 class TaskInput(Protocol):

@@ -16,7 +16,7 @@ from runtime.taskmanager.input_gate import InputGate
 from runtime.taskmanager.inputs.finished_input import FinishedInput
 from runtime.taskmanager.inputs.network_input import NetworkInput
 from runtime.taskmanager.inputs.source_input import SourceInput, poll_pause_s
-from runtime.taskmanager.inputs.task_input import NO_PAUSE, UNTIL_INPUT, UNTIL_ROOM
+from runtime.taskmanager.inputs.task_input import NO_PAUSE, UNTIL_DECIDED, UNTIL_INPUT, UNTIL_ROOM
 from runtime.taskmanager.mailbox import Mailbox
 from runtime.taskmanager.metrics import TaskTimes
 from runtime.taskmanager.operator_chain import ChainPosition
@@ -565,7 +565,7 @@ def test_a_drained_source_reads_nothing_more_and_fails_with_its_savepoint() -> N
     )  # fmt: skip
     made.on_trigger(barrier(2, is_drain=True))
     made.on_trigger(barrier(3))
-    assert (made.take(), log.taken()) == (UNTIL_INPUT, [("checkpoint", barrier(2, is_drain=True), 0)])
+    assert (made.take(), log.taken()) == (UNTIL_DECIDED, [("checkpoint", barrier(2, is_drain=True), 0)])
     made.on_checkpoint_aborted(1)
     with pytest.raises(JobError, match="savepoint 2 has failed after event time was ended for it"):
         made.on_checkpoint_aborted(2)
@@ -579,9 +579,9 @@ def test_a_source_reads_nothing_behind_the_last_checkpoint_until_that_is_aborted
     made.on_trigger(barrier(2, is_last=True))
     made.on_trigger(barrier(3))
     log.taken()
-    assert (made.take(), log.taken()) == (UNTIL_INPUT, [])
+    assert (made.take(), log.taken()) == (UNTIL_DECIDED, [])
     made.on_checkpoint_aborted(1)
-    assert made.take() is UNTIL_INPUT
+    assert made.take() is UNTIL_DECIDED
     made.on_checkpoint_aborted(2)
     assert (made.take(), log.taken()) == (NO_PAUSE, [("emit", ROWS)])
 
@@ -638,6 +638,18 @@ def test_the_loop_takes_nothing_while_an_output_is_full() -> None:
     assert loop.wait_s(UNTIL_ROOM) is None
     outputs[1].take()
     assert (loop.has_room, loop.take(), log.taken()) == (True, NO_PAUSE, [("emit", ROWS)])
+
+
+def test_a_source_that_has_stopped_for_a_checkpoint_is_not_taken_for_idle() -> None:
+    """The checkpoint may be aborted: the rows that it has left would be late."""
+    log = Log()
+    made: Any = SourceInput(
+        "c", Reader(ROWS), log, lambda n: None, ChainPosition(), lambda: 7, None, -1, log.checkpoint  # type: ignore[arg-type]
+    )  # fmt: skip
+    loop = TaskLoop(made, log, [], lambda: 9)  # type: ignore[arg-type]
+    made.on_trigger(barrier(2, is_last=True))
+    log.taken()
+    assert (loop.take(), log.taken()) == (UNTIL_DECIDED, [("hold_back", 9)])
 
 
 def test_the_loop_wakes_consumers_before_it_waits_and_every_now_and_then() -> None:
