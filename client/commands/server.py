@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import select
 import signal
+import socket
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -32,6 +34,9 @@ SIGTERM and Ctrl-C stop the server within ten seconds, a second one at once.
 
 LEAVE_TIMEOUT_S = 1.0
 """What a second signal leaves for removing temporary files."""
+
+LOOK_INTERVAL_S = 0.2
+"""How soon a stop is noticed that no signal asks for: one by REST, or by the JobManager's end."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +77,7 @@ def serve(configuration: Configuration, task_managers: int | None) -> int:
     _stop_at_signals(server)
     server.start()
     print(greeting(server), flush=True)
-    server.stopped.wait()
+    _wait_until_stopped(server)
     server.stop()
     return 1 if server.is_broken else 0
 
@@ -87,6 +92,23 @@ def _stop_at_signals(server: Server) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, stop)
+
+
+def _wait_until_stopped(server: Server) -> None:
+    """Wait for a signal, or for whoever else stops the server.
+
+    The kernel may give a signal to any thread of the process. The handler runs on this one, but only once it is awake: a byte in a
+    socket wakes it, whereas one that waits for a lock sleeps on."""
+    heard, told = socket.socketpair()
+    with heard, told:
+        told.setblocking(False)
+        before = signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
+        try:
+            while not server.stopped.is_set():
+                if select.select([heard], [], [], LOOK_INTERVAL_S)[0]:
+                    heard.recv(64)
+        finally:
+            signal.set_wakeup_fd(before)
 
 
 def greeting(server: Server) -> str:

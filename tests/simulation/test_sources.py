@@ -6,7 +6,8 @@ import random
 from types import SimpleNamespace
 from typing import Any
 
-from simulated_tasks import SOURCE_MAX_MS, Disk, SimulatedConnector
+import pytest
+from simulated_tasks import SOURCE_MAX_MS, Disk, Reader, SimulatedConnector
 
 from sqlstream.spi.connector import ConnectorContext, SourceStatus
 
@@ -15,14 +16,19 @@ class Longest(random.Random):
     """The fate in which nothing fails and every source lasts as long as it can."""
 
     def random(self) -> float:
-        return 0.9
+        return 0.1
+
+
+@pytest.fixture(autouse=True)
+def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Reader, "waiting", 0.0)
 
 
 def ends(disk: Disk, clock: list[int], job_id: str, opened_ms: int, asked_ms: int) -> bool:
     """Whether a source without a part, opened at one time, is at its end at another."""
     clock[0] = opened_ms
     context = ConnectorContext(*(job_id, "v", 0, 1, 0, 100, {}, _of_a_process, lambda name, n: None, disk))
-    spec: Any = SimpleNamespace(connector="simulated")
+    spec: Any = SimpleNamespace(connector="simulated", options={})
     reader = SimulatedConnector().source(spec, context, [])
     clock[0] = asked_ms
     return reader.poll() is SourceStatus.END

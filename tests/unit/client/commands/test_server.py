@@ -1,0 +1,47 @@
+"""`sqlstream server` and its signals."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+STOPPED = """
+import signal, sys, threading, time
+import client.commands.server as command
+
+class Server:
+    first_token = token_path = None
+    gateway_url = rest_url = data_directory = ""
+    is_broken = False
+
+    def __init__(self, configuration, task_managers):
+        self.stopped = threading.Event()
+
+    def start(self):
+        other = threading.Thread(target=time.sleep, args=(60,), daemon=True)
+        other.start()
+        threading.Thread(target=self.ask, args=(other.ident,), daemon=True).start()
+
+    def ask(self, other):
+        time.sleep(0.2)
+        if sys.argv[1] == "signal":
+            # As the kernel may do with a signal for the process.
+            signal.pthread_kill(other, signal.SIGTERM)
+        else:
+            self.stopped.set()
+
+    def stop(self):
+        print("stopped")
+
+import client.server.server
+client.server.server.Server = Server
+raise SystemExit(command.serve(None, None))
+"""
+
+
+@pytest.mark.parametrize("how", ["signal", "rest"])
+def test_a_server_stops_whichever_thread_the_signal_meets(how: str) -> None:
+    done = subprocess.run([sys.executable, "-c", STOPPED, how], capture_output=True, text=True, timeout=50)
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["stopped"]), done.stderr
