@@ -97,8 +97,8 @@ def _stop_at_signals(server: Server) -> None:
 def _wait_until_stopped(server: Server) -> None:
     """Wait for a signal, or for whoever else stops the server.
 
-    The kernel may give a signal to any thread of the process. The handler runs on this one, but only once it is awake: a byte in a
-    socket wakes it, whereas one that waits for a lock sleeps on."""
+    The kernel may give a signal to any thread of the process. The handler runs on this one, but only once it is awake: a byte in
+    a socket wakes it, whereas one that waits for a lock sleeps on."""
     heard, told = socket.socketpair()
     with heard, told:
         told.setblocking(False)
