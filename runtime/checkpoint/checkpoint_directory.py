@@ -147,8 +147,12 @@ class CheckpointDirectory:
         too, unless users have put a savepoint there."""
         for number in self.numbers():
             self._files.remove(f"{self._directory}/chk-{number}")
-        self._files.remove(f"{self._directory}/{STATE_DIRECTORY}")
-        self._files.remove_directory_if_empty(self._directory)
+        if self._files.status(self._directory) is None:
+            return
+        names = {name for name, _ in self._files.list_names(self._directory, 2)}
+        # A store keeps an empty directory from which something was removed, so that it goes as a whole.
+        is_own = names <= {STATE_DIRECTORY}
+        self._files.remove(self._directory if is_own else f"{self._directory}/{STATE_DIRECTORY}")
 
     def retained(self) -> RetainedCheckpoints:
         """All complete checkpoints of the job, also those of JobManagers that have died."""
