@@ -33,12 +33,11 @@ def explain_plan_of(statement: Statement, session: PlanningSession, details: tup
     from planner.compile import CompiledPlan, explain
 
     plan = session.compile(statement)
+    sizes = _table_sizes(plan.optimised, session) if "ESTIMATED_COST" in details else None
     if isinstance(plan, CompiledPlan):
-        sizes = _table_sizes(plan.optimised, session) if "ESTIMATED_COST" in details else None
         return explain(plan, details, sizes)
     from client.statements.batch import explain_batch
 
-    sizes = _table_sizes(plan.optimised, session) if "ESTIMATED_COST" in details else None
     return explain_batch(plan, details, session.cluster, session.files(), session.is_served, sizes)
 
 
