@@ -6,9 +6,7 @@ import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from client.statements.short_job import answered_texts
+from client.statements.short_job import answer_of
 from planner.file_inference import inferring_job
 from sqlstream.catalog import InferredTable
 from sqlstream.errors import ExternalError
@@ -54,15 +52,9 @@ class ServedInference:
         """The errors of LocalFileInference, ExternalError SS5026 when reading takes too long, JobError SS6003 when no task
         got a slot meanwhile, JobError when the task fails."""
         graph = inferring_job(options, secrets.token_hex(16), self._config)
-        try:
-            texts = answered_texts(graph, self._cluster, self._timeout_s)
-        except TimeoutError as error:
-            raise ExternalError(
-                "SS5026",
-                f'reading the columns of "{options["path"]}" took longer than {self._timeout_s:.0f} s',
-                hint="declare the table with CREATE TABLE and its columns",
-            ) from error
-        answer = msgspec.json.decode(texts[0], type=InferenceAnswer)
-        if answer.error is not None:
-            raise answer.error.to_error()
-        return answer
+        late = ExternalError(
+            "SS5026",
+            f'reading the columns of "{options["path"]}" took longer than {self._timeout_s:.0f} s',
+            hint="declare the table with CREATE TABLE and its columns",
+        )
+        return answer_of(graph, self._cluster, self._timeout_s, InferenceAnswer, late)

@@ -6,9 +6,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from client.statements.short_job import answered_texts
+from client.statements.short_job import answer_of
 from planner.function_inspection import inspecting_job
 from runtime.python.packing import pack, split_paths
 from sqlstream import config as options
@@ -47,16 +45,11 @@ class ServedInspector:
         self._check()
         python = pack((*files, *split_paths(options.get(self._config, "python.files"))), self._files)
         graph = inspecting_job(module, attribute, python, secrets.token_hex(16), self._config)
-        try:
-            texts = answered_texts(graph, self._cluster, self._timeout_s)
-        except TimeoutError as error:
-            raise ExternalError(
-                "SS5033",
-                f'importing Python module "{module}" took longer than {self._timeout_s:.0f} s',
-                hint="have the module do its work in its functions",
-            ) from error
-        answer = msgspec.json.decode(texts[0], type=InspectionAnswer)
-        if answer.error is not None:
-            raise answer.error.to_error()
+        late = ExternalError(
+            "SS5033",
+            f'importing Python module "{module}" took longer than {self._timeout_s:.0f} s',
+            hint="have the module do its work in its functions",
+        )
+        answer = answer_of(graph, self._cluster, self._timeout_s, InspectionAnswer, late)
         assert answer.function is not None
         return answer.function

@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import msgspec
 
 from sqlstream.cancellation import check_not_given_up
-from sqlstream.errors import FailureReason, JobError
+from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, JobError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import ExecutionState
 
@@ -39,6 +41,31 @@ class JobEnd:
         await_event(self._is_told, deadline_s)
         assert self._told is not None
         return self._told
+
+
+class Answer(Protocol):
+    """What the one row of such a job holds, as JSON."""
+
+    @property
+    def error(self) -> ErrorInfo | None: ...
+
+
+AnswerType = TypeVar("AnswerType", bound=Answer)
+
+
+def answer_of(
+    graph: JobGraph, cluster: ClusterClient, timeout_s: float, kind: type[AnswerType], late: ExternalError
+) -> AnswerType:
+    """The answer of a job, whose error is raised. `late` when it takes longer than `timeout_s`; the errors of
+    `answered_texts`."""
+    try:
+        texts = answered_texts(graph, cluster, timeout_s)
+    except TimeoutError as error:
+        raise late from error
+    answer = msgspec.json.decode(texts[0], type=kind)
+    if answer.error is not None:
+        raise answer.error.to_error()
+    return answer
 
 
 def answered_texts(graph: JobGraph, cluster: ClusterClient, timeout_s: float = float("inf")) -> list[str]:
