@@ -7,16 +7,19 @@ from typing import Protocol
 
 from starlette.requests import Request
 
+from sqlstream.effects import ALL, Permit
+from sqlstream.errors import SqlStreamError
+
 
 @dataclasses.dataclass(frozen=True)
 class Asker:
     """Who makes a request, as the server's authentication found it. A session is open to the level that opened it and to
-    those above. `names_files`: who may name files of the server by their path."""
+    those above. `permit`: their rights."""
 
     user: str = ""
     address: str = ""
     level: int = 0
-    names_files: bool = True
+    permit: Permit = ALL
 
 
 NOBODY = Asker()
@@ -29,9 +32,17 @@ class StatementListener(Protocol):
     def announce(self, asker: Asker, session: str, operation: str, text: str) -> None:
         """Before a statement is executed; an error refuses it."""
 
-    def end(self, asker: Asker, session: str, operation: str, outcome: str, code: str) -> None:
+    def end(
+        self,
+        asker: Asker,
+        session: str,
+        operation: str,
+        text: str,
+        outcome: str,
+        error: SqlStreamError | None,
+    ) -> None:
         """When an announced statement is settled: `outcome` is its status, or REJECTED when the session had no room for it;
-        `code` is that of its error. Must neither wait nor fail."""
+        `error`: why it failed. Must neither wait nor fail."""
 
 
 def asker_of(request: Request) -> Asker:
@@ -41,5 +52,5 @@ def asker_of(request: Request) -> Asker:
         str(getattr(state, "user", "")),
         client.host if client is not None else "",
         int(getattr(state, "level", 0)),
-        bool(getattr(state, "names_files", True)),
+        getattr(state, "permit", ALL),
     )

@@ -11,7 +11,8 @@ from client.gateway.operations import Operation, OperationResult
 from client.gateway.results import Page
 from client.gateway.service import GatewayService
 from client.gateway.waiting import called_within
-from client.http_api.errors import INTERNAL, RestError
+from client.http_api.errors import FORBIDDEN, INTERNAL, RestError
+from sqlstream.effects import NOT_PERMITTED
 from sqlstream.errors import SqlStreamError
 
 Result = TypeVar("Result")
@@ -38,14 +39,14 @@ class HttpContext:
         try:
             return await self.call(function)
         except SqlStreamError as error:
-            raise RestError(INTERNAL, failure, error) from error
+            raise RestError(_status_of(error), failure, error) from error
 
     async def unhandled(self, failure: str, function: Callable[[], Result], statement: str = "") -> Result:
         """Call on a thread; an error is one that Flink's handler does not expect."""
         try:
             return await self.call(function)
         except SqlStreamError as error:
-            raise RestError(INTERNAL, failure, error, statement, is_handled=False) from error
+            raise RestError(_status_of(error), failure, error, statement, is_handled=False) from error
 
     async def encoded(self, page: Page, encode: Callable[[], bytes]) -> bytes:
         """The page's bytes, computed on a thread when that takes longer than to switch to one."""
@@ -65,4 +66,9 @@ class HttpContext:
 
 def operation_failed(operation: Operation, failure: str, error: SqlStreamError) -> RestError:
     """What a request for an operation's answer is told of its error."""
-    return RestError(INTERNAL, failure, error, operation.text, is_handled=False)
+    return RestError(_status_of(error), failure, error, operation.text, is_handled=False)
+
+
+def _status_of(error: SqlStreamError) -> int:
+    """Flink's gateway answers every error with 500; it knows no rights."""
+    return FORBIDDEN if error.code == NOT_PERMITTED else INTERNAL

@@ -15,9 +15,11 @@ from client.gateway.execution import Execute, Execution
 from client.gateway.operations import Operation
 from client.gateway.options import GatewayOptions
 from client.gateway.sessions import GatewaySession, SessionTable, unknown_session
-from client.gateway.settings import require_own_python, require_small, split_properties, statement_settings
+from client.gateway.settings import require_small, split_properties, statement_settings
+from client.sessions.effects import settings_effects
 from runtime.host.clock import steady_ms
 from sqlstream.cancellation import given_up_by
+from sqlstream.effects import Right
 from sqlstream.errors import InternalError, SqlStreamError, UserError
 
 if TYPE_CHECKING:
@@ -81,7 +83,7 @@ class GatewayService:
         self._sessions.require_room()
         require_small(properties, name, self.options.properties_bytes_max)
         applied, kept = split_properties(properties)
-        require_own_python(applied, asker.names_files)
+        asker.permit.require(settings_effects(applied))
         session = GatewaySession(
             self._open_session(applied),
             kept,
@@ -126,10 +128,10 @@ class GatewayService:
         session = self.session(session_handle)
         operation = self._operation(text)
         applied = statement_settings(config or {})
-        require_own_python(applied, asker.names_files)
+        asker.permit.require(settings_effects(applied))
         with self._announced(session, operation, asker):
             session.add(operation)
-            self._start(session, operation, applied, self._execution(session.session).execute)
+            self._start(session, operation, applied, self._execution(session.session).execute, asker)
         return operation
 
     def configure_session(self, session_handle: str, text: str, asker: Asker = NOBODY) -> Operation:
@@ -139,7 +141,7 @@ class GatewayService:
         operation = self._operation(text)
         with self._announced(session, operation, asker):
             session.add_until_settled(operation)
-            self._start(session, operation, {}, self._execution(session.session).configure)
+            self._start(session, operation, {}, self._execution(session.session).configure, asker)
         return operation
 
     def run_script(
@@ -150,16 +152,17 @@ class GatewayService:
         session = self.session(session_handle)
         operation = self._operation(script)
         applied = statement_settings(config or {})
-        require_own_python(applied, asker.names_files)
+        asker.permit.require(settings_effects(applied))
 
         def execute(operation: Operation, done: Callable[[], None]) -> bool:
             # Here, not before: statements that wait in the queue before the script change the settings.
             own = self._open_session({**session.session.config, **applied})
-            return self._execution(own).run_script(operation, done)
+            with own.permitted(asker.permit):
+                return self._execution(own).run_script(operation, done)
 
         with self._announced(session, operation, asker):
             session.add_until_settled(operation)
-            self._start(session, operation, {}, execute)
+            self._start(session, operation, {}, execute, asker)
         return operation
 
     def operation(self, session_handle: str, operation_handle: str) -> Operation:
@@ -197,7 +200,9 @@ class GatewayService:
 
         self._require_short(text)
         return complete(
-            text, min(max(position, 0), len(text)), SessionVocabulary(session, jobs, asker.names_files)
+            text,
+            min(max(position, 0), len(text)),
+            SessionVocabulary(session, jobs, asker.permit.allows(Right.FILES)),
         )
 
     # -- execution ---------------------------------------------------------------------------------
@@ -227,16 +232,19 @@ class GatewayService:
         if listener is None:
             yield
             return
-        listener.announce(asker, session.handle, operation.handle, operation.text)
+        text = operation.text
+        listener.announce(asker, session.handle, operation.handle, text)
+
+        def tell(outcome: str, error: SqlStreamError | None) -> None:
+            listener.end(asker, session.handle, operation.handle, text, outcome, error)
 
         def end() -> None:
-            code = operation.error.code if operation.error is not None else ""
-            listener.end(asker, session.handle, operation.handle, operation.status.value, code)
+            tell(operation.status.value, operation.error)
 
         try:
             yield
         except SqlStreamError as error:
-            listener.end(asker, session.handle, operation.handle, "REJECTED", error.code)
+            tell("REJECTED", error)
             raise
         operation.when_settled(end)
 
@@ -246,13 +254,18 @@ class GatewayService:
         operation: Operation,
         config: Mapping[str, str],
         execute: Execute,
+        asker: Asker,
     ) -> None:
-        """Put an operation into its session's queue."""
+        """Put an operation into its session's queue, where it runs with the rights of who asks."""
 
         def run(done: Callable[[], None]) -> None:
             try:
                 if operation.start():
-                    with session.settings(config), given_up_by(operation.given_up):
+                    with (
+                        session.settings(config),
+                        session.session.permitted(asker.permit),
+                        given_up_by(operation.given_up),
+                    ):
                         is_waiting = execute(operation, done)
                     if is_waiting:
                         return

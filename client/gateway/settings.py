@@ -24,12 +24,6 @@ def require_small(properties: Mapping[str, str], name: str, bytes_max: int) -> N
         )
 
 
-def require_own_python(settings: Mapping[str, str], names_files: bool) -> None:
-    """UserError SS2034 for modules that are shipped by one who may name no files."""
-    if "python.files" in settings and not names_files:
-        raise UserError("SS2034", "the role read-only ships no Python files", hint="leave out 'python.files'")
-
-
 def split_properties(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """What applies to the session's statements, checked, and what is kept for the client alone.
 

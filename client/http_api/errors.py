@@ -24,6 +24,7 @@ from sqlstream.errors import (
 from sqlstream.secrets import without_secrets
 
 BAD_REQUEST = 400
+FORBIDDEN = 403
 NOT_FOUND = 404
 NO_METHOD = 405
 TOO_LARGE = 413

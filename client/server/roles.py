@@ -6,12 +6,13 @@ import dataclasses
 import enum
 import re
 
-from sqlstream.errors import SqlStreamError, UserError
+from sqlstream.effects import Effects, Permit, Right
+from sqlstream.errors import UserError
 
 
 class Role(enum.Enum):
-    """READ_ONLY looks at everything and runs statements that only read. OPERATOR runs all statements and ends jobs, but neither
-    makes nor drops catalogs. ADMIN does that too, and stops the server."""
+    """READ_ONLY looks at everything and reads tables. OPERATOR runs all statements and ends jobs, but neither makes nor drops
+    catalogs. ADMIN does that too, and stops the server."""
 
     READ_ONLY = "read-only"
     OPERATOR = "operator"
@@ -21,6 +22,17 @@ class Role(enum.Enum):
     def level(self) -> int:
         """A role of a higher level may do all that those below may."""
         return list(Role).index(self)
+
+    @property
+    def permit(self) -> Permit:
+        return Permit(f"the role {self.value}", _RIGHTS[self])
+
+
+_RIGHTS = {
+    Role.READ_ONLY: frozenset({Right.READ}),
+    Role.OPERATOR: frozenset(Right) - {Right.CATALOGS, Right.SERVER},
+    Role.ADMIN: frozenset(Right),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,36 +51,29 @@ PAGE_READER = Principal("page", Role.READ_ONLY)
 
 _VERSION = re.compile(r"^/v\d+(?=/)")
 _OF_SESSION = re.compile(r"/sessions(?:/([^/]*).*)?")
-_READING_STATEMENTS = frozenset(
-    {
-        *("Query", "Explain", "Show", "Describe", "DescribeNamespace", "DescribeExtension", "DescribeJob"),
-        *("ShowCheckpoints", "Use", "SetOption", "ResetOption", "Verify", "VerifyJob"),
-    }
-)
-"""Names of the statements (planner.dialect.statements) that change nothing but their session. One that is not named here is
-refused."""
-
-_CATALOG_STATEMENTS = frozenset({"CreateCatalog", "AlterCatalog", "DropCatalog"})
+_READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_CANCELLING_GETS = ("/yarn-cancel", "/yarn-stop")
+"""What Flink's clients send with GET although it ends a job."""
 
 
-def may_request(role: Role, method: str, path: str) -> bool:
-    """Whether a role may make a request at all. Statements are judged one by one, by `refused_statement`.
+def request_effects(method: str, path: str) -> Effects:
+    """What a request does by itself. The statements that it brings have effects of their own, which their session requires.
 
-    >>> may_request(Role.READ_ONLY, "GET", "/jobs/overview"), may_request(Role.READ_ONLY, "PATCH", "/jobs/1")
-    (True, False)
+    >>> request_effects("GET", "/jobs/overview") == Effects(), request_effects("PATCH", "/v1/jobs/1").jobs
+    (True, frozenset({'/jobs/1'}))
     """
     bare = _VERSION.sub("", path)
     if bare == "/cluster" and method == "DELETE":
-        return role is Role.ADMIN
-    if role is not Role.READ_ONLY or method in ("GET", "HEAD", "OPTIONS"):
-        return True
+        return Effects(stops_server=True)
+    if bare.rstrip("/").endswith(_CANCELLING_GETS):
+        return Effects(jobs=frozenset({bare}))
+    if method in _READING_METHODS:
+        return Effects()
     # A session is open to whoever knows its handle and has the role that opened it, or a higher one (Security).
-    return _OF_SESSION.fullmatch(bare) is not None or bare == "/console/complete-statement"
-
-
-def names_files(role: Role) -> bool:
-    """Whether a role may name files by their path, in statements and in completion."""
-    return role is not Role.READ_ONLY
+    if _OF_SESSION.fullmatch(bare) is not None or bare == "/console/complete-statement":
+        return Effects()
+    # Every other request is about a job, or about what jobs have saved.
+    return Effects(jobs=frozenset({bare}))
 
 
 def session_of(path: str) -> str:
@@ -79,39 +84,6 @@ def session_of(path: str) -> str:
     """
     found = _OF_SESSION.fullmatch(_VERSION.sub("", path))
     return (found[1] or "").lower() if found is not None else ""
-
-
-def refused_statement(role: Role, text: str) -> str:
-    """Why a role may not run these statements; empty when it may. A text that cannot be parsed changes nothing."""
-    if role is Role.ADMIN:
-        return ""
-    from planner.dialect.file_paths import reads_paths
-    from planner.dialect.parser import parse_script
-    from planner.dialect.statements import SetOption
-
-    try:
-        parsed = parse_script(text)
-        names = [type(statement).__name__ for statement in parsed]
-    except SqlStreamError:
-        return ""
-    if role is Role.OPERATOR:
-        return (
-            "making, altering and dropping catalogs needs the role admin"
-            if _CATALOG_STATEMENTS & {*names}
-            else ""
-        )
-    if not _READING_STATEMENTS.issuperset(names):
-        return "the role read-only runs statements that only read"
-    if "/*+" in text and not {"Query", "Explain", "Verify"}.isdisjoint(names):
-        # A hint could point a table to another file.
-        return "the role read-only gives no hints"
-    if any(
-        s.option is not None and s.option.key == "python.files" for s in parsed if isinstance(s, SetOption)
-    ):
-        return "the role read-only ships no Python files"
-    if any(map(reads_paths, parsed)):
-        return "the role read-only reads tables, and no files by their path"
-    return ""
 
 
 def parse_role(text: str) -> Role:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from client.server.audit import AuditLog
-from client.server.roles import LOCAL, PAGE_READER, Principal, may_request, names_files, session_of
+from client.server.roles import LOCAL, PAGE_READER, Principal, request_effects, session_of
 from client.server.tokens import Tokens
 from sqlstream.errors import SqlStreamError
 
@@ -57,7 +57,7 @@ class Security:
     """An ASGI application around another. Thread-safe in that it has no state of its own; the tokens are read when they change.
 
     The page of the console and its files need no token: they hold no data. The principal is put into `state.user` and
-    `state.role` of the request, and the level of the role into `state.level`."""
+    `state.role` of the request, the level of the role into `state.level`, and its rights into `state.permit`."""
 
     def __init__(
         self,
@@ -86,8 +86,10 @@ class Security:
             self._check_host(headers)
             self._check_origin(headers)
             principal = self._authenticate(scope, headers)
-            if not may_request(principal.role, scope["method"], scope["path"]):
-                raise Refused(403, f"The role {principal.role.value} does not allow this request.")
+            effects = request_effects(scope["method"], scope["path"])
+            lacking = principal.role.permit.missing(effects)
+            if lacking is not None:
+                raise Refused(403, f"The role {principal.role.value} may not {lacking[0].value}.")
             self._check_session(scope, principal)
             body = await self._body(headers, receive)
         except Refused as refused:
@@ -187,7 +189,7 @@ class Security:
             "user": principal.name,
             "role": principal.role,
             "level": principal.role.level,
-            "names_files": names_files(principal.role),
+            "permit": principal.role.permit,
         }
         is_read = False
 

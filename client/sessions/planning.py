@@ -3,17 +3,20 @@ runtime's cluster."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from client.catalog.catalogs import memory_catalogs
+from client.sessions.effects import job_effects
 from client.sessions.outcomes import Job
 from client.sessions.submission import submit
 from sqlstream import config as options
 from sqlstream.catalog import SessionCatalog
+from sqlstream.effects import ALL, Permit
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.specs.sink import SinkAction
@@ -62,7 +65,8 @@ class PlanningSession:
     """A session as the statements see it that plan others: its catalog and settings, and the jobs that it starts.
 
     The cluster belongs to the caller, and may serve other sessions too. State: catalog, settings,
-    the plans of its last jobs and what ANALYZE TABLE has counted; the jobs themselves are the cluster's.
+    the plans of its last jobs, what ANALYZE TABLE has counted, and the permit of the statement that runs; the jobs themselves are
+    the cluster's.
     """
 
     def __init__(
@@ -89,6 +93,16 @@ class PlanningSession:
         self.config: dict[str, str] = dict(self._first_config)
         self._submitted: dict[str, SubmittedStatement] = {}
         self.statistics: dict[ObjectPath, TableStatistics] = {}
+        self.permit = ALL
+
+    @contextlib.contextmanager
+    def permitted(self, permit: Permit) -> Iterator[None]:
+        """Statements run with the rights of this permit: every effect is required of it before it happens."""
+        before, self.permit = self.permit, permit
+        try:
+            yield
+        finally:
+            self.permit = before
 
     def files(self) -> LocalFiles:
         """The files that statements may name by their path."""
@@ -183,6 +197,7 @@ class PlanningSession:
             self.catalog.current_database,
             files=FileDefinitions(self._inference()),
             functions=_Inspector(self._inspector),
+            permit=self.permit,
         )
 
     def _inference(self) -> FileInference:
@@ -202,7 +217,8 @@ class PlanningSession:
         return self.submit_graph(plan.job_graph)
 
     def submit_graph(self, graph: JobGraph) -> Job:
-        """Start a job. UserError for settings that no job can have."""
+        """Start a job. UserError for settings that no job can have, SS2037 for what is not permitted."""
+        self.permit.require(job_effects(graph))
         return submit(graph, self.cluster, self.files())
 
     def submitted(self, job_id: str) -> SubmittedStatement | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
+from client.sessions.effects import changes_effects, job_effects
 from client.sessions.outcomes import Job, Outcome, Rows, literal_batches
 from client.sessions.planning import PlanningSession
 from sqlstream.catalog import CatalogConflict
@@ -43,7 +44,7 @@ class Session(PlanningSession):
         if isinstance(statement, AnalyzeTable | CallProcedure | Show) and (answer := self._told(statement)):
             return answer
         if is_job_statement(statement):
-            return execute_job_statement(statement, self.cluster, self.config)
+            return execute_job_statement(statement, self)
         if isinstance(statement, Explain):
             from client.statements.explain import execute_explain
 
@@ -74,7 +75,7 @@ class Session(PlanningSession):
         if isinstance(statement, AnalyzeTable):
             return analyze_table(statement, self)
         if isinstance(statement, CallProcedure):
-            return call_procedure(statement, self.cluster, self.config)
+            return call_procedure(statement, self)
         if statement.kind is ShowKind.PARTITIONS:
             return show_partitions(statement, self)
         if statement.kind is ShowKind.PROCEDURES:
@@ -97,6 +98,8 @@ class Session(PlanningSession):
             if created.sink is None:
                 return self._rows_of(created.result)
             plan = self.compile_sinks((created.sink,), context, secrets.token_hex(16))
+            # Both, before the first of them happens.
+            self.permit.require(changes_effects(created.result.changes) | job_effects(plan.job_graph))
             try:
                 self._make(created.result, statement)
             except CatalogConflict:
@@ -126,6 +129,7 @@ class Session(PlanningSession):
         from planner.statements.result import ResetConfig, SetConfig
         from sqlstream.catalog import PutObject
 
+        self.permit.require(changes_effects(result.changes), statement.span)
         for change in result.changes:
             match change:
                 case SetConfig(key, value):

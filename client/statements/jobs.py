@@ -11,6 +11,7 @@ from client.following.checkpoint_text import remark_on, restored_remark
 from client.following.restarts import restart_text
 from planner.dialect.statements import DescribeJob, Show, ShowCheckpoints, ShowKind, Statement, StopJob
 from sqlstream import types as sql
+from sqlstream.effects import Effects
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.schema import Schema
@@ -18,6 +19,7 @@ from sqlstream.schema import Schema
 if TYPE_CHECKING:
     from client.clusters.cluster_client import ClusterClient
     from client.sessions.outcomes import Rows
+    from client.sessions.planning import PlanningSession
     from sqlstream.errors import Span
     from sqlstream.messages.checkpoint_statistics import CheckpointRecord, RestoredCheckpoint
     from sqlstream.messages.rpc import JobOverviewEntry
@@ -55,14 +57,16 @@ def is_job_statement(statement: Statement) -> bool:
     )
 
 
-def execute_job_statement(statement: Statement, cluster: ClusterClient, config: Mapping[str, str]) -> Rows:
-    """The jobs, or one of them; their checkpoints; or how a job was stopped. UserError SS6009 for an unknown
-    job."""
+def execute_job_statement(statement: Statement, session: PlanningSession) -> Rows:
+    """The jobs, or one of them; their checkpoints; or how a job was stopped. UserError SS6009 for an unknown job, SS2037 where
+    the session's permit does not let jobs be stopped."""
     from client.sessions.outcomes import Rows, literal_batches
 
+    cluster = session.cluster
     match statement:
         case StopJob():
-            return _stop(statement, cluster, config)
+            session.permit.require(Effects(jobs=frozenset({statement.job_id})), statement.id_span)
+            return _stop(statement, cluster, session.config)
         case ShowCheckpoints():
             rows = _checkpoint_rows(statement, cluster)
             return Rows(CHECKPOINTS, literal_batches(CHECKPOINTS, rows))

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
+from client.sessions.effects import job_effects
 from planner.dialect.statements import CompilePlan, ExecutePlan
 from planner.explain import explain_job_graph
 from planner.translate.rescale import rescaled_job_graph
 from sqlstream import config as options
+from sqlstream.effects import Effects
 from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.plan_file import PLAN_BYTES_MAX, decode_plan, encode_plan
@@ -35,12 +37,16 @@ def compile_plan(statement: CompilePlan, session: PlanningSession) -> Outcome:
     from sqlstream import types as sql
     from sqlstream.schema import Schema
 
+    _require_file(statement.path, statement.path_span, session)
     files = session.files()
     done = f'plan "{statement.path}" compiled'
     if _located(lambda: files.status(statement.path), statement.path_span) is None or options.get(
         session.config, FORCE
     ):
         plan = session.compile(statement.target)
+        if statement.is_executed:
+            # Before the file is written.
+            session.permit.require(job_effects(plan.job_graph), statement.span)
         _write(statement, encode_plan(plan.job_graph, statement.target.text), session)
     elif statement.if_not_exists:
         done = f'plan "{statement.path}" exists already: nothing compiled'
@@ -61,10 +67,15 @@ def execute_plan(statement: ExecutePlan, session: PlanningSession) -> Outcome:
     """Start the job of a plan, or tell what it does. UserError SS3521 for a file that is no plan."""
     from client.sessions.outcomes import Text
 
+    _require_file(statement.path, statement.path_span, session)
     if not statement.is_explained:
         return _started(statement.path, statement.path_span, session)
     graph, text = _read(statement.path, statement.path_span, session)
     return Text(f"== Compiled Statement ==\n{text}\n\n== Job Graph ==\n{explain_job_graph(graph)}\n")
+
+
+def _require_file(path: str, span: Span, session: PlanningSession) -> None:
+    session.permit.require(Effects(files=frozenset({path})), span)
 
 
 def _started(path: str, span: Span, session: PlanningSession) -> Job:

@@ -14,12 +14,14 @@ from planner.dialect.statements import Argument, CallProcedure, Identifier
 from planner.translate.rescale import rescaled_job_graph
 from sqlstream import types as sql
 from sqlstream.cancellation import check_not_given_up
+from sqlstream.effects import Effects
 from sqlstream.errors import ErrorInfo, UserError, did_you_mean
 from sqlstream.schema import Schema
 
 if TYPE_CHECKING:
     from client.clusters.cluster_client import ClusterClient
     from client.sessions.outcomes import Rows
+    from client.sessions.planning import PlanningSession
     from planner.bind.context import BindContext
 
 SCHEMA = "sys"
@@ -42,8 +44,9 @@ class Procedure:
         return f"{SCHEMA}.{name}({', '.join(shown)})"
 
 
-def call_procedure(statement: CallProcedure, cluster: ClusterClient, config: Mapping[str, str]) -> Rows:
-    """The answer in one row. UserError SS3525 for a name or arguments that do not fit; what the cluster refuses."""
+def call_procedure(statement: CallProcedure, session: PlanningSession) -> Rows:
+    """The answer in one row. UserError SS3525 for a name or arguments that do not fit, SS2037 for what the session's permit does
+    not allow; what the cluster refuses."""
     from client.sessions.outcomes import Rows, literal_batches
 
     *qualifiers, name = statement.name.parts
@@ -54,8 +57,18 @@ def call_procedure(statement: CallProcedure, cluster: ClusterClient, config: Map
         raise UserError("SS3525", message, span=statement.name.span, hint=hint)
     _check(statement, name, procedure)
     schema = Schema.of((procedure.answer, sql.STRING))
-    answer = procedure.run(statement.arguments, cluster, config)
+    session.permit.require(_effects(statement, procedure), statement.name.span)
+    answer = procedure.run(statement.arguments, session.cluster, session.config)
     return Rows(schema, literal_batches(schema, ((answer,),)))
+
+
+def _effects(statement: CallProcedure, procedure: Procedure) -> Effects:
+    """Every procedure changes jobs or what they have saved; its other texts are paths."""
+    given = {p: str(a.value) for p, a in zip(procedure.parameters, statement.arguments, strict=False)}
+    return Effects(
+        jobs=frozenset({given.get("job", statement.name.parts[-1])}),
+        files=frozenset(given[parameter] for parameter in ("path", "directory") if parameter in given),
+    )
 
 
 def _check(statement: CallProcedure, name: str, procedure: Procedure) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from planner.bind.file_definitions import FileDefinitions
 from planner.bind.statement_size import StatementSize
 from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogFunction, CatalogReader, ObjectPath
+from sqlstream.effects import ALL, Permit
 from sqlstream.errors import Span
 from sqlstream.spi.connector import ConnectorDescriptor
 from sqlstream.spi.format import FormatDescriptor
@@ -22,7 +23,7 @@ class BindContext:
     keyed by identifier; `config` holds the settings that the user has set. `size` counts the statement's expressions.
     `files` are those that the statement reads by their path. `functions` imports what CREATE FUNCTION names; `called` are
     the users' functions that the statement has named so far. `text` is that of the statement, from `text_start` on in its
-    script; empty where it is not known.
+    script; empty where it is not known. `permit` says what planning may do: which files, modules and hints it may use.
     """
 
     catalog: CatalogReader
@@ -37,6 +38,7 @@ class BindContext:
     called: dict[ObjectPath, CatalogFunction] = dataclasses.field(default_factory=dict)
     text: str = ""
     text_start: int = 0
+    permit: Permit = ALL
 
     def line_of(self, span: Span) -> int:
         """The line of a place in the statement, from 1; 0 for a place outside of it."""

@@ -6,6 +6,7 @@ from planner.bind.context import BindContext
 from planner.bind.table_options import check_table_options, written_options
 from planner.dialect.statements import Option
 from sqlstream.catalog import CatalogTable, FileDefinition, InferredTable, ObjectPath
+from sqlstream.effects import Effects
 from sqlstream.errors import Span, UserError
 from sqlstream.spi.inference import FileInference
 
@@ -29,6 +30,7 @@ def _infer(path: str, written: tuple[Option, ...], context: BindContext, span: S
     inference = context.files.inference
     if inference is None:
         raise UserError("SS3001", "files cannot be read by their path here", span=span)
+    context.permit.require(Effects(files=frozenset({path})), span)
     try:
         given = _completed(path, written, inference, span)
         check_table_options(given, (), context, span)

@@ -15,6 +15,7 @@ from planner.dialect.statements import Option
 from sqlstream import config
 from sqlstream.catalog import CatalogTable
 from sqlstream.deprecated_keys import table_hint
+from sqlstream.effects import Effects
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.secrets import masked
 from sqlstream.spi.changelog_options import ChangelogOptions
@@ -93,10 +94,16 @@ def check_table_options(
     return descriptor
 
 
-def check_hints(table: CatalogTable, hints: tuple[Option, ...], context: BindContext) -> dict[str, str]:
-    """The options of an OPTIONS hint, checked with those of their table."""
+def check_hints(
+    table: CatalogTable, hints: tuple[Option, ...], context: BindContext, *, is_stored: bool = False
+) -> dict[str, str]:
+    """The options of an OPTIONS hint, checked with those of their table. `is_stored`: the hint is that of a view, whose creator
+    was permitted to give it. UserError SS2037 where the context permits none."""
     if not hints:
         return {}
+    if not is_stored:
+        # A hint could point the table, with the passwords of its options, to another file or server.
+        context.permit.require(Effects(hinted=frozenset({table.path.name})), hints[0].key_span)
     if not config.get(context.config, "table.dynamic-table-options.enabled"):
         hint = "write the options into the table, or SET 'table.dynamic-table-options.enabled' = 'true'"
         raise UserError("SS4003", "OPTIONS hints are switched off", span=hints[0].key_span, hint=hint)

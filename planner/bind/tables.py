@@ -59,7 +59,9 @@ def bind_table(node: exp.Table, namespace: Namespace) -> FromItem:
             )
         bound = _bind_view(found, namespace, span)
     else:
-        overrides = {**found.options, **check_hints(found, hints, namespace.context)}
+        is_stored = namespace.fixed_span is not None
+        given = check_hints(found, hints, namespace.context, is_stored=is_stored)
+        overrides = {**found.options, **given}
         table, kind = split_name(path.name) if beside is not None else ("", "")
         if kind == LATE:
             base = find_table(msgspec.structs.replace(path, name=table), namespace.context, span)

@@ -23,6 +23,7 @@ from sqlstream.catalog import (
     RemoveFunction,
     system_path,
 )
+from sqlstream.effects import Effects
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.function_ref import FunctionKind, FunctionRef, InspectedFunction
 from sqlstream.functions.user import skips_null
@@ -193,6 +194,8 @@ def _resolved(
     inspector = context.functions
     if inspector is None:
         raise UserError("SS2034", "Python functions cannot be created here", span=body.span)
+    # Its file is read and its code runs before the catalog changes.
+    context.permit.require(Effects(modules=frozenset({module}), files=frozenset(files)), body.span)
     try:
         declared = inspector.inspect(module, attribute, files)
     except UserError as error:

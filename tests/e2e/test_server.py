@@ -179,10 +179,9 @@ def test_beyond_loopback_a_token_is_required_and_its_role_counts(tmp_path: Path)
         server.headers = {"Authorization": f"Bearer {added['eyes']}"}
         session = server.open_session()
         assert server.execute(session, "SELECT 1") == [[1]]
-        refused = server.submit(session, "CREATE VIEW v AS SELECT 1 AS n")
-        assert (refused.status_code, refused.json()["errors"]) == (
-            *(403, ["The statement is not allowed: the role read-only runs statements that only read."]),
-        )
+        said = "the role read-only may not create, alter and drop tables"
+        with pytest.raises(AssertionError, match=said):
+            server.execute(session, "CREATE VIEW v AS SELECT 1 AS n")
         assert server.request("DELETE", "/cluster", rest=True).status_code == 403
         eyes = session
         server.headers = {"Authorization": f"Bearer {added['hands']}"}
@@ -208,8 +207,10 @@ def test_beyond_loopback_a_token_is_required_and_its_role_counts(tmp_path: Path)
     statements = [json.loads(line) for line in audit.splitlines() if '"event":"statement"' in line]
     outcomes = {r["operation"]: r for r in map(json.loads, audit.splitlines()) if r["event"] == "outcome"}
     assert {record["address"] for record in statements} == {"127.0.0.1"}
-    assert [outcomes[record["operation"]]["outcome"] for record in statements] == ["FINISHED"] * 3 + ["ERROR"]
-    assert [record["code"] for record in outcomes.values() if "code" in record] == ["SS5030"]
+    assert [outcomes[record["operation"]]["outcome"] for record in statements] == [
+        *("FINISHED", "ERROR", "FINISHED", "FINISHED", "ERROR")
+    ]
+    assert [record["code"] for record in outcomes.values() if "code" in record] == ["SS2037", "SS5030"]
     assert [json.loads(line)["status"] for line in strangers.splitlines()] == [401, 401, 401]
     everything = audit + strangers + server.errors()
     assert not any(token in everything for token in added.values())

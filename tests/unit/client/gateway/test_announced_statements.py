@@ -17,7 +17,7 @@ from gateway_harness import (
 from client.gateway.asker import Asker
 from client.gateway.operations import OperationStatus
 from client.gateway.options import GatewayOptions
-from sqlstream.errors import UserError
+from sqlstream.errors import SqlStreamError, UserError
 
 
 def test_every_statement_is_announced_and_can_be_refused() -> None:
@@ -48,8 +48,16 @@ class Listener:
         if "DROP" in text:
             raise UserError("SS4050", "not allowed")
 
-    def end(self, asker: Asker, session: str, operation: str, outcome: str, code: str) -> None:
-        self.ended.append((asker, session, operation, outcome, code))
+    def end(
+        self,
+        asker: Asker,
+        session: str,
+        operation: str,
+        text: str,
+        outcome: str,
+        error: SqlStreamError | None,
+    ) -> None:
+        self.ended.append((asker, session, operation, outcome, error.code if error is not None else ""))
 
 
 def test_the_outcome_of_every_announced_statement_is_told_once() -> None:

@@ -25,6 +25,7 @@ from client.gateway.asker import Asker
 from client.gateway.operations import OperationStatus, ResultKind
 from client.gateway.options import GatewayOptions
 from client.gateway.service import GatewayService
+from client.server.roles import Role
 from sqlstream.errors import JobError, UserError
 from sqlstream.messages.job_state import JobStatus
 
@@ -309,7 +310,7 @@ def test_paths_are_completed_where_nobody_authenticates_and_for_those_who_may_na
     Path("rows.csv").write_text("a\n1\n")
     session, text = service.open_session({}), "SELECT * FROM 'ro"
     assert service.complete(session, text, len(text)) == ["'rows.csv'"]
-    assert service.complete(session, text, len(text), Asker(names_files=False)) == []
+    assert service.complete(session, text, len(text), Asker(permit=Role.READ_ONLY.permit)) == []
 
 
 def test_a_session_completes_for_the_level_that_opened_it_and_above() -> None:
