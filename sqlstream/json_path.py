@@ -8,6 +8,7 @@ operand = @ or $ with names and indexes   'text'   1.5   true   false   null
 from __future__ import annotations
 
 import dataclasses
+import decimal
 import re
 from typing import NoReturn
 
@@ -60,7 +61,7 @@ class Operand:
     steps: tuple[Members | Elements | Function, ...]
 
 
-Value = str | float | bool | None | Operand | tuple["Value", ...]
+Value = str | decimal.Decimal | bool | None | Operand | tuple["Value", ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -298,7 +299,7 @@ class _Reader:
         number = _NUMBER.match(self._text, self._at)
         if number is not None:
             self._at = number.end()
-            return float(number[0])
+            return decimal.Decimal(number[0])
         word = _NAME.match(self._text, self._at)
         if word is None or word[0].lower() not in _WORDS:
             self._fail("a value is missing: @ or $, a text in quotes, a number, true, false or null")

@@ -29,6 +29,11 @@ def bind_json(binder: ScalarBinder, node: nodes.JsonCall) -> Expression:
     return _BINDERS[str(node.this)](binder, node)
 
 
+def is_json_constructor(value: Expression) -> bool:
+    """Whether it is an object or array as text, which JSON_STRING leaves as it is."""
+    return isinstance(value, Call) and value.function in ("JSON_OBJECT", "JSON_ARRAY")
+
+
 def bind_is_json(binder: ScalarBinder, node: exp.Is, *, is_negated: bool) -> Expression:
     kind = str(node.args["expression"].this).removeprefix("JSON ")
     span = binder.span(node)

@@ -10,7 +10,7 @@ from sqlglot import exp
 from planner.bind.calls import bind_call, called_function, is_aggregate, unknown_function
 from planner.bind.casts import explicit_cast, to_boolean
 from planner.bind.current_watermark import check_current_watermark
-from planner.bind.json_functions import bind_is_json, bind_json
+from planner.bind.json_functions import bind_is_json, bind_json, is_json_constructor
 from planner.bind.literals import bind_literal
 from planner.bind.namespace import Namespace
 from planner.bind.ordered_aggregates import bind_ordered
@@ -223,6 +223,8 @@ class ScalarBinder:
             return bind_user_call(user, args, self.span(node))
         if name in STRUCTURED:
             return STRUCTURED[name](args, self.span(node))
+        if name == "JSON_STRING" and len(args) == 1 and is_json_constructor(args[0]):
+            return args[0]
         bound = called_function(name, args, self.span(node))
         if name == "CURRENT_WATERMARK":
             check_current_watermark(args, self.place, self.span(node))

@@ -156,10 +156,11 @@ def _date(text: str) -> tuple[LogicalType, int] | None:
 
 
 def _time(text: str) -> tuple[LogicalType, int] | None:
+    """Digits beyond milliseconds are cut off, as in Flink."""
     parsed = _nanos_of_day(text)
-    if parsed is None or parsed[1] > 3:
+    if parsed is None:
         return None
-    return types.time(parsed[1]).not_null(), parsed[0] // 1_000_000
+    return types.time(min(parsed[1], 3)).not_null(), parsed[0] // 1_000_000
 
 
 def _timestamp(text: str) -> tuple[LogicalType, int] | None:

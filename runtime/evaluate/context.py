@@ -22,6 +22,25 @@ class EvaluationContext:
     random: np.random.Generator = dataclasses.field(default_factory=np.random.default_rng)
     watermark_ms: Callable[[], int | None] = lambda: None
     config: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    _depth: int = 0
+    _moment_ms: int | None = None
+
+    def __enter__(self) -> None:
+        """Until it is left, the clock stands still: all that is computed for a batch of rows sees one time."""
+        self._depth += 1
+
+    def __exit__(self, *error: object) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self._moment_ms = None
+
+    def moment_ms(self) -> int:
+        """The time of the batch that is computed."""
+        if not self._depth:
+            return self.now_ms()
+        if self._moment_ms is None:
+            self._moment_ms = self.now_ms()
+        return self._moment_ms
 
     @staticmethod
     def of(now_ms: Callable[[], int], config: Mapping[str, str]) -> EvaluationContext:

@@ -10,7 +10,7 @@ from sqlstream.types import TypeRoot
 _DIVISIONS = frozenset({"/", "%", "MOD"})
 _OF_DATA = frozenset({
     "BITMAP_FROM_BYTES", "SINGLE_ROW",
-    "ELEMENT", "FROM_BASE64", "JSON", "JSON_MEMBER", "JSON_MEMBERS", "MAP", "MAP_FROM_ARRAYS",
+    "ELEMENT", "FROM_BASE64", "INSTR", "JSON", "JSON_MEMBER", "JSON_MEMBERS", "MAP", "MAP_FROM_ARRAYS",
     "PARSE_JSON", "RAND_INTEGER", "SHA2",
 })  # fmt: skip
 """Functions that reject some values of their arguments."""

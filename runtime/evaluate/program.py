@@ -52,8 +52,9 @@ class Program:
     def run(self, columns: Columns, rows: int) -> list[pa.Array]:
         """One column per expression. `columns` are the input's; those that no expression reads may be None."""
         values: list[Datum] = []
-        for step in self._steps:
-            values.append(step(values, columns, rows))
+        with self._context:
+            for step in self._steps:
+                values.append(step(values, columns, rows))
         return [as_array(values[slot], rows) for slot in self._results]
 
     def _compile(self, expression: Expression) -> int:

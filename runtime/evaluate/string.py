@@ -16,8 +16,11 @@ from runtime.evaluate.kernel import (
     Datum,
     Kernel,
     as_array,
+    as_arrays,
     is_literal,
     literal_of,
+    null_mask,
+    numbers,
     plain,
     rows_of,
     with_int_parameters,
@@ -27,7 +30,7 @@ from runtime.evaluate.split import split_index
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
 from sqlstream.functions.checks import word_among
-from sqlstream.functions.string import TRIM_SIDES
+from sqlstream.functions.string import INSTR_HINT, TRIM_SIDES
 from sqlstream.types import TypeRoot
 
 
@@ -210,6 +213,38 @@ def _locate(*args: Datum) -> pa.Array:
     return evaluate_in_duckdb(_LOCATE_FROM if len(args) == 3 else "instr(a1, a0)", *args)
 
 
+def _instr(*args: Datum) -> pa.Array:
+    """(text, search[, start[, appearance]]): a negative start counts from the end, and the search goes backwards; 0 for none."""
+    if len(args) == 2:
+        return evaluate_in_duckdb("instr(a0, a1)", *args)
+    text, search, start, *rest = as_arrays(*args)
+    wanted = numbers(rest[0], np.int64) if rest else np.ones(len(text), np.int64)
+    nulls = null_mask(text, search, start, *rest)
+    is_null = np.zeros(len(text), bool) if nulls is None else nulls
+    if (wanted[~is_null] < 1).any():
+        raise UserError("SS5102", "INSTR counts appearances from 1", hint=INSTR_HINT)
+    starts = numbers(start, np.int64)
+    backward = pa.array(starts < 0)
+    text, search = (pc.if_else(backward, pc.utf8_reverse(t), t) for t in (text, search))
+    found = np.where(is_null | (starts == 0), 0, np.abs(starts) - 1)
+    open_rows = np.flatnonzero(~is_null & (starts != 0))
+    is_empty = pc.fill_null(pc.equal(search, ""), False).to_numpy(zero_copy_only=False)
+    appearance = 0
+    # One pass for each appearance over the rows that have had all before it.
+    while len(open_rows):
+        appearance += 1
+        chosen = pa.array(open_rows)
+        given = (text.take(chosen), search.take(chosen), pa.array(found[open_rows] + 1))
+        found[open_rows] = numbers(evaluate_in_duckdb(_INSTR_FROM, *given), np.int64)
+        is_open = (found[open_rows] > 0) & (wanted[open_rows] > appearance) & ~is_empty[open_rows]
+        open_rows = open_rows[is_open]
+    mirrored = numbers(pc.utf8_length(text), np.int64) + 2 - found - numbers(pc.utf8_length(search), np.int64)
+    places = np.where((starts < 0) & (found > 0), mirrored, found)
+    return pa.array(places.astype(np.int32), mask=is_null)
+
+
+_INSTR_FROM = "CASE WHEN a1 = '' THEN 1 WHEN instr(substr(a0, a2), a1) = 0 THEN 0 ELSE instr(substr(a0, a2), a1) + a2 - 1 END"
+"""The empty text is found at the beginning, wherever the search starts."""
 _BASE64 = r"\A(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?\z"
 
 
@@ -261,7 +296,7 @@ BUILDERS: dict[str, Builder] = {
     "RPAD": with_int_parameters(_pad("rpad")),
     "REPEAT": with_int_parameters(plain(_repeat)),
     "POSITION": in_duckdb("instr(a1, a0)"),
-    "INSTR": in_duckdb("instr(a0, a1)"),
+    "INSTR": with_int_parameters(plain(_instr)),
     "LOCATE": with_int_parameters(plain(_locate)),
     "SPLIT_INDEX": with_int_parameters(split_index),
     "STARTSWITH": _affix(pc.starts_with, "starts_with"),

@@ -110,7 +110,7 @@ def _extract_of_interval(unit: str, value: pa.Array) -> pa.Array:
             else sizes // _MONTHS[unit] % (12 if unit == "MONTH" else _ALL)
         )
     elif unit in _SECOND_PARTS:
-        parts = sizes % 60_000 * _SECOND_PARTS[unit]
+        parts = sizes % 1_000 * _SECOND_PARTS[unit]
     else:
         parts = sizes // UNIT_MS["SECOND" if unit == "EPOCH" else unit] % _WITHIN.get(unit, _ALL)
     return pa.array(np.copysign(1, amounts).astype(np.int64) * parts, mask=null_mask(value))
@@ -269,7 +269,7 @@ def _convert_tz(call: Call, context: EvaluationContext) -> Kernel:
 
 def _unix_timestamp(call: Call, context: EvaluationContext) -> Kernel:
     if not call.args:
-        return lambda rows: as_array(pa.scalar(context.now_ms() // 1000, pa.int64()), rows)
+        return lambda rows: as_array(pa.scalar(context.moment_ms() // 1000, pa.int64()), rows)
     parse = _parse(call, has_rest=True)
     if parse is None:
         return _nulls(call)
@@ -293,6 +293,8 @@ def _timestamp_add(call: Call, context: EvaluationContext) -> Kernel:
 
     def kernel(_: pa.Scalar, count: Datum, point: Datum) -> pa.Array:
         counts, points = as_arrays(count, point)
+        if pa.types.is_time32(points.type):
+            return _moved_within_day(points, counts, UNIT_MS[unit])
         if points.type != target:
             convert = dates_in_unit if points.type == pa.date32() else in_unit
             points = convert(points, target.unit)
@@ -305,6 +307,13 @@ def _timestamp_add(call: Call, context: EvaluationContext) -> Kernel:
         return move(points, shift.view(pa.duration("ms")), 1)
 
     return kernel
+
+
+def _moved_within_day(times: pa.Array, counts: pa.Array, unit_ms: int) -> pa.Array:
+    """Times of day, some units later: the day after midnight is the same one."""
+    # A count of milliseconds within a day first, so that no product leaves 64 bits.
+    moved = numbers(counts, np.int64) % DAY_MS * (unit_ms % DAY_MS) + numbers(times, np.int64)
+    return pa.array((moved % DAY_MS).astype(np.int32), mask=null_mask(times, counts)).view(times.type)
 
 
 def _timestamp_diff(call: Call, context: EvaluationContext) -> Kernel:
@@ -371,7 +380,7 @@ def _now(call: Call, context: EvaluationContext) -> Kernel:
     is_instant = call.type.root is TypeRoot.TIMESTAMP_LTZ
 
     def kernel(rows: int) -> pa.Array:
-        instant = pa.array([context.now_ms()], pa.int64()).view(pa.timestamp("ms", tz="UTC"))
+        instant = pa.array([context.moment_ms()], pa.int64()).view(pa.timestamp("ms", tz="UTC"))
         if is_instant:
             return as_array(instant[0], rows)
         local = to_local(instant, context.time_zone)

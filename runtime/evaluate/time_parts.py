@@ -1,4 +1,4 @@
-"""Parts of points in time that Arrow has not: fractions of a second with its whole seconds, and periods of years."""
+"""Parts of points in time that Arrow has not: fractions of a second, and periods of years."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from runtime.evaluate.kernel import Values, null_mask, numbers
 from runtime.evaluate.timestamp_unit import dates_in_unit
 
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-_MINUTE_S = 60
 
 
 def second_parts(timestamps: pa.Array, parts: int) -> pa.Array:
-    """The seconds of the minute in this fraction of a second, as in Calcite: 5.678 seconds are 5678 milliseconds."""
+    """The part of a second in units of which it has `parts`: 5.678 seconds have 678 milliseconds."""
     per_second = _PER_SECOND[timestamps.type.unit]
-    of_minute = numbers(timestamps, np.int64) % (_MINUTE_S * per_second)
-    scaled = of_minute * (parts // per_second) if parts >= per_second else of_minute // (per_second // parts)
+    of_second = numbers(timestamps, np.int64) % per_second
+    scaled = of_second * (parts // per_second) if parts >= per_second else of_second // (per_second // parts)
     return pa.array(scaled, mask=null_mask(timestamps))
 
 

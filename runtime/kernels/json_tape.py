@@ -22,7 +22,7 @@ DEPTH_MAX = 1_000
 NUMBER_CHARACTERS_MAX = 1_000
 FEW_MEMBERS_MAX = 16
 """Names of objects with no more members are compared with each other, those of others are hashed."""
-_PLAIN_DIGITS_MAX, _PLAIN_WHOLE_MAX = 15, 7
+_PLAIN_ZEROS_MAX = 6
 
 _QUOTE, _BACKSLASH, _COMMA, _COLON, _MINUS, _POINT, _SLASH = 34, 92, 44, 58, 45, 46, 47
 _OPEN_OBJECT, _CLOSE_OBJECT, _OPEN_ARRAY, _CLOSE_ARRAY = 123, 125, 91, 93
@@ -90,16 +90,16 @@ def _after_number(data, start, end):  # type: ignore[no-untyped-def]
     is_zero = data[first] == 48
     if i >= end or (data[i] != _POINT and data[i] | 32 != 101):
         return (-1 if i - start > NUMBER_CHARACTERS_MAX else i), (1 if is_zero and first > start else 0)
-    is_odd = 1 if whole > _PLAIN_WHOLE_MAX else 0
+    is_odd = 1 if is_zero and first > start else 0
     if data[i] == _POINT:
         part = i + 1
         i = _after_digits(data, part, end)
-        digits = i - part
-        if digits == 0:
+        if i == part:
             return -1, 0
-        if (digits > 1 and data[i - 1] == 48) or whole + digits > _PLAIN_DIGITS_MAX:
-            is_odd = 1
-        if is_zero and digits >= 3 and data[part] == 48 and data[part + 1] == 48 and data[part + 2] == 48:
+        nonzero = part
+        while nonzero < i and data[nonzero] == 48:
+            nonzero += 1
+        if is_zero and nonzero - part >= _PLAIN_ZEROS_MAX:
             is_odd = 1
     if i < end and data[i] | 32 == 101:
         is_odd = 1

@@ -38,6 +38,7 @@ class Calc(Operator[CalcSpec]):
         evaluation = EvaluationContext.of(context.now_ms, context.config)
         evaluation.watermark_ms = lambda: self._watermark_ms
         schema = context.input_schemas[0]
+        self._evaluation = evaluation
         self._program = FilteredProjections(spec.condition, spec.projections, len(schema), evaluation)
         # The columns of the input that the result has, if it has no others.
         is_selection = all(isinstance(p, InputRef) for p in spec.projections)
@@ -48,6 +49,10 @@ class Calc(Operator[CalcSpec]):
         self._held_since_ms = 0
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        with self._evaluation:
+            self._compute(batch, output)
+
+    def _compute(self, batch: pa.RecordBatch, output: Output) -> None:
         columns, rows = batch.columns, batch.num_rows
         mask, shared = self._program.mask(columns, rows)
         if mask is not None:
@@ -65,6 +70,10 @@ class Calc(Operator[CalcSpec]):
 
     def on_deferred(self, rows: DeferredRows, output: Output) -> None:
         """Only the columns that are read are built, those of the projections only for the rows that are kept."""
+        with self._evaluation:
+            self._compute_deferred(rows, output)
+
+    def _compute_deferred(self, rows: DeferredRows, output: Output) -> None:
         from runtime.kernels.take import true_positions
 
         kept = rows

@@ -119,7 +119,11 @@ DESCRIPTIONS: dict[str, FunctionDescription] = {
     "POSITION": _described(
         "Where a text occurs first in another, from 1; 0 when it does not.", "POSITION('b' IN 'abc')", "2"
     ),
-    "INSTR": _described("Where a text occurs first, from 1; 0 when it does not.", "INSTR('abc', 'c')", "3"),
+    "INSTR": _described(
+        "Where a text occurs the first or a later time, from 1; from a start, backwards for a negative one; 0 when it does not.",
+        "INSTR('abcabc', 'c', 1, 2)",
+        "6",
+    ),
     "LOCATE": _described(
         "Where a text occurs first, from 1 or a start; 0 when it does not.", "LOCATE('b', 'abcb', 3)", "4"
     ),

@@ -1,9 +1,9 @@
-"""Hashes of character strings, as hexadecimal digits."""
+"""Hashes of character strings and bytes, as hexadecimal digits."""
 
 from __future__ import annotations
 
 from sqlstream.expressions import Call
-from sqlstream.functions.arguments import AS_INT, TEXT, scalar
+from sqlstream.functions.arguments import AS_INT, TEXT_OR_BYTES, scalar
 from sqlstream.functions.checks import literals, unsupported
 from sqlstream.functions.signature import ScalarFunction
 from sqlstream.types import char, varchar
@@ -21,6 +21,6 @@ def _check_bits(call: Call) -> None:
 
 
 FUNCTIONS: tuple[ScalarFunction, ...] = (
-    *(scalar(name, f"{name}(string)", (TEXT,), char(digits)) for name, digits in _DIGITS.items()),
-    scalar("SHA2", "SHA2(string, bits)", (TEXT, AS_INT), varchar(128), check=_check_bits),
+    *(scalar(name, f"{name}(string)", (TEXT_OR_BYTES,), char(digits)) for name, digits in _DIGITS.items()),
+    scalar("SHA2", "SHA2(string, bits)", (TEXT_OR_BYTES, AS_INT), varchar(128), check=_check_bits),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sqlstream import types as sql
-from sqlstream.expressions import Expression, Literal
+from sqlstream.expressions import Call, Expression, Literal
 from sqlstream.functions.arguments import (
     AS_INT,
     SYMBOL,
@@ -14,7 +14,7 @@ from sqlstream.functions.arguments import (
     returns,
     scalar,
 )
-from sqlstream.functions.checks import one_of, regex_at
+from sqlstream.functions.checks import literals, one_of, regex_at, unsupported
 from sqlstream.functions.signature import ScalarFunction
 from sqlstream.types import INT, STRING, LogicalType, TypeRoot
 
@@ -57,6 +57,13 @@ def _substring(result: LogicalType, args: tuple[Expression, ...]) -> LogicalType
     return result if is_known else result.with_nullable(True)
 
 
+def _check_appearance(call: Call) -> None:
+    found = literals(call, 3) if len(call.args) == 4 else None
+    if found is not None and isinstance(found[0], int) and found[0] < 1:
+        raise unsupported(call, f"with appearance {found[0]}", INSTR_HINT)
+
+
+INSTR_HINT = "count appearances from 1"
 TRIM_SIDES = ("BOTH", "LEADING", "TRAILING")
 
 FUNCTIONS: tuple[ScalarFunction, ...] = (
@@ -106,7 +113,14 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
     scalar("RPAD", "RPAD(string, length, pad)", (TEXT, AS_INT, TEXT), _padded),
     scalar("REPEAT", "REPEAT(string, times)", (TEXT, AS_INT), STRING),
     scalar("POSITION", "POSITION(string1 IN string2)", (TEXT, TEXT), INT),
-    scalar("INSTR", "INSTR(string, search)", (TEXT, TEXT), INT),
+    scalar(
+        "INSTR",
+        "INSTR(string, search[, start[, appearance]])",
+        (TEXT, TEXT, AS_INT, AS_INT),
+        INT,
+        args_min=2,
+        check=_check_appearance,
+    ),
     scalar("LOCATE", "LOCATE(search, string[, start])", (TEXT, TEXT, AS_INT), INT, args_min=2),
     scalar(
         "SPLIT_INDEX",

@@ -59,8 +59,16 @@ def _added_by_unit(result: LogicalType, args: tuple[Expression, ...]) -> Logical
         if unit in _DAYS_OR_LONGER:
             return result
         result = timestamp(6).with_nullable(result.nullable)
+    if result.root is TypeRoot.TIME:
+        return sql.time(3).with_nullable(result.nullable) if unit == "MILLISECOND" else result
     digits = max(result.precision, _UNIT_DIGITS.get(unit, 0))
     return msgspec.structs.replace(result, precision=digits)
+
+
+def _difference(types: Types) -> LogicalType | None:
+    """A time of day is compared with another one only."""
+    is_time = [t.root is TypeRoot.TIME for t in types[1:]]
+    return INT.with_nullable(is_any_nullable(types)) if is_time[0] == is_time[1] else None
 
 
 def _difference_by_unit(result: LogicalType, args: tuple[Expression, ...]) -> LogicalType:
@@ -117,6 +125,14 @@ EXTRACTED_UNITS = (
 MOVED_UNITS = (*UNIT_MONTHS, *UNIT_MS, *UNIT_NS)
 """Units of TIMESTAMPADD and TIMESTAMPDIFF."""
 EPOCH_DIGITS_MAX = 9
+
+
+def _check_moved(call: Call) -> None:
+    """A time of day is moved within its day, by units that it has digits for."""
+    one_of(0, MOVED_UNITS, "with unit")(call)
+    if call.type.root is TypeRoot.TIME and (unit := _unit_of(call.args)) not in UNIT_MS:
+        hint = "use a unit from MILLISECOND to WEEK, or CAST the TIME to a TIMESTAMP"
+        raise unsupported(call, f"with unit {unit} of a TIME", hint)
 
 
 def _check_format(call: Call) -> None:
@@ -251,16 +267,16 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
     scalar(
         "TIMESTAMPADD",
         "TIMESTAMPADD(unit, count, timepoint)",
-        (SYMBOL, AS_INT, DATE_LIKE),
+        (SYMBOL, AS_INT, TEMPORAL),
         _added,
         refine=_added_by_unit,
-        check=one_of(0, MOVED_UNITS, "with unit"),
+        check=_check_moved,
     ),
     scalar(
         "TIMESTAMPDIFF",
         "TIMESTAMPDIFF(unit, timepoint1, timepoint2)",
-        (SYMBOL, DATE_LIKE, DATE_LIKE),
-        INT,
+        (SYMBOL, TEMPORAL, TEMPORAL),
+        _difference,
         refine=_difference_by_unit,
         check=one_of(0, MOVED_UNITS, "with unit"),
     ),

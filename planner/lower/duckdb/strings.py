@@ -9,6 +9,7 @@ from sqlglot import exp
 from planner.lower import tree
 from planner.lower.duckdb.bound import bound
 from planner.lower.duckdb.handler import Handler, named, of_arguments, unit_word
+from planner.lower.duckdb.refusals import refuse
 from planner.lower.duckdb.types import BIGINT, INTEGER, TEXT, failure
 from sqlstream import types as sql
 from sqlstream.expressions import Call
@@ -35,6 +36,12 @@ _UNUSUAL_LETTERS = {
 def _counted(function: str) -> Handler:
     """A function whose BIGINT is an INT in Flink."""
     return of_arguments(lambda *args: tree.cast(tree.call(function, *args), INTEGER))
+
+
+def _instr(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    if len(args) > 2:
+        raise refuse("INSTR with a start")
+    return tree.cast(tree.call("instr", *args), INTEGER)
 
 
 def _is_less(left: exp.Expr, right: exp.Expr) -> exp.Expr:
@@ -313,7 +320,7 @@ HANDLERS: dict[str, Handler] = {
     "LPAD": _padded("lpad"),
     "RPAD": _padded("rpad"),
     "POSITION": of_arguments(lambda search, value: tree.cast(tree.call("instr", value, search), INTEGER)),
-    "INSTR": _counted("instr"),
+    "INSTR": _instr,
     "LOCATE": _with_int_parameters(_locate),
     **dict.fromkeys(("SUBSTRING", "SUBSTR"), _with_int_parameters(_substring)),
     "TRIM": _trim_standard,

@@ -7,7 +7,7 @@ from sqlglot import exp
 from planner.lower import tree
 from planner.lower.constants import unit_word
 from planner.lower.spark.regex import quoted
-from planner.lower.spark.scope import ENGINE, Builder, fail, let, let_all
+from planner.lower.spark.scope import ENGINE, Builder, fail, let, let_all, refuse
 from planner.lower.spark.types import BIGINT, BINARY, INT, STRING, text, whole
 from sqlstream import types as sql
 from sqlstream.expressions import Call, Literal
@@ -29,6 +29,12 @@ _BASE64 = r"\A(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?
 
 def _same_name(name: str) -> Builder:
     return lambda call, args, _: tree.call(name, *args)
+
+
+def _instr(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    if len(args) > 2:
+        raise refuse("INSTR with a start")
+    return tree.call("instr", *args)
 
 
 def _trimmed(function: str, value: exp.Expr, characters: exp.Expr) -> exp.Expr:
@@ -305,7 +311,7 @@ STRINGS: dict[str, Builder] = {
     "RPAD": _with_ints(_padded, 1),
     "REPEAT": _with_ints(_repeat, 1),
     "POSITION": _position,
-    "INSTR": _same_name("instr"),
+    "INSTR": _instr,
     "LOCATE": _with_ints(_locate, 2),
     "SPLIT_INDEX": _with_ints(_split_index, 2),
     "STARTSWITH": _affix,

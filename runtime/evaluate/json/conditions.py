@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import decimal
 import functools
 import operator
 import re
@@ -72,10 +73,10 @@ def _compared(condition: Test, left: _Side, right: _Side) -> Numbers:
         )
         has_size = (left.kinds >= json_tape.ARRAY) | (left.kinds == json_tape.STRING)
         return has_size & (is_empty == (right.kinds == json_tape.TRUE))
-    by_number, by_text = _ORDERS[condition.operator]
+    by_sign, by_text = _ORDERS[condition.operator]
     both_texts = (left.kinds == json_tape.STRING) & (right.kinds == json_tape.STRING)
     both_numbers = (left.kinds == json_tape.NUMBER) & (right.kinds == json_tape.NUMBER)
-    return (both_numbers & by_number(left.numbers, right.numbers)) | (
+    return (both_numbers & by_sign(_signs(left, right), 0)) | (
         both_texts & _bools(by_text(left.texts, right.texts))
     )
 
@@ -84,7 +85,7 @@ def _are_equal(left: _Side, right: _Side) -> Numbers:
     """Equal scalars; a number equals a text that is this number."""
     is_same_kind = (left.kinds == right.kinds) & (left.kinds >= 0)
     texts_are_equal = _bools(pc.equal(left.texts, right.texts))
-    numbers_are_equal = _as_numbers(left) == _as_numbers(right)
+    numbers_are_equal = _signs(left, right) == 0
     is_one_number = (left.kinds == json_tape.NUMBER) | (right.kinds == json_tape.NUMBER)
     is_word = is_same_kind & (left.kinds >= json_tape.TRUE) & (left.kinds <= json_tape.NULL)
     return (
@@ -93,6 +94,29 @@ def _are_equal(left: _Side, right: _Side) -> Numbers:
         | (is_same_kind & (left.kinds >= json_tape.ARRAY) & texts_are_equal)
         | (is_one_number & numbers_are_equal)
     )
+
+
+_SURE_DIGITS = 15
+"""Numbers of so many digits differ as DOUBLEs if they differ."""
+
+
+def _signs(left: _Side, right: _Side) -> Numbers:
+    """-1 where the left number is less, 0 where they are equal, 1 where it is greater; 2 where one is no number.
+
+    Numbers that are equal as DOUBLEs may differ in digits that these do not have: such pairs, of long numbers, are few, and
+    compared one by one.
+    """
+    first, second = _as_numbers(left), _as_numbers(right)
+    signs = np.where(first < second, -1, np.where(first > second, 1, np.where(first == second, 0, 2)))
+    is_long = [
+        pc.or_(pc.greater(pc.binary_length(s.texts), _SURE_DIGITS), pc.match_substring_regex(s.texts, "[eE]"))
+        for s in (left, right)
+    ]
+    is_open = _bools(pc.and_(pc.or_(*is_long), pc.not_equal(left.texts, right.texts)))
+    for row in np.flatnonzero((signs == 0) & is_open):
+        a, b = (decimal.Decimal(s.texts[row].as_py()) for s in (left, right))
+        signs[row] = (a > b) - (a < b)
+    return signs
 
 
 _NUMBER_TEXT = r"\A-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?\z"
@@ -137,8 +161,8 @@ def _constant(value: Value, rows: int) -> _Side:
     kind, number, text = json_tape.NULL, float("nan"), "null"
     if isinstance(value, bool):
         kind, text = (json_tape.TRUE, "true") if value else (json_tape.FALSE, "false")
-    elif isinstance(value, float):
-        kind, number, text = json_tape.NUMBER, value, repr(value)
+    elif isinstance(value, decimal.Decimal):
+        kind, number, text = json_tape.NUMBER, float(value), str(value)
     elif isinstance(value, str):
         kind, text = json_tape.STRING, value
     return _Side(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.json.documents import Documents, read_documents
+from runtime.evaluate.json.documents import Documents, NumberForm, read_documents
 from runtime.evaluate.json.quoting import quoted
 from runtime.evaluate.json.value_text import json_writer
 from runtime.evaluate.kernel import Datum, Kernel, as_array, as_arrays, literal_of
@@ -134,7 +134,8 @@ def json_members(call: Call, context: EvaluationContext) -> Kernel:
     """(members, as an array): an object whose names are in order. UserError for a name that is given twice."""
 
     def kernel(given: Datum) -> pa.Array:
-        documents = read_documents(pc.binary_join_element_wise("{", _between_commas(given), "}", ""))
+        members = pc.binary_join_element_wise("{", _between_commas(given), "}", "")
+        documents = read_documents(members, NumberForm.WRITTEN)
         _check_names(documents)
         ordered = with_sorted_names(documents)
         return ordered.json(ordered.roots)
@@ -182,7 +183,7 @@ def with_sorted_names(documents: Documents) -> Documents:
     tape = documents.tape.copy()
     if json_tape.order_names(documents.data, tape, np.empty(_MEMBERS_MAX, np.int32)):
         _order_many_names(documents, tape)
-    return Documents(documents.text, documents.data, tape, documents.roots, documents.keeps_numbers, True)
+    return Documents(documents.text, documents.data, tape, documents.roots, documents.form, True)
 
 
 _MEMBERS_MAX = 64

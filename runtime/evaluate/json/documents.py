@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import decimal
+import enum
 import threading
 from typing import Any
 
@@ -19,6 +21,15 @@ Numbers = np.ndarray[Any, Any]
 _local = threading.local()
 
 
+class NumberForm(enum.Enum):
+    """How the numbers of documents are written: with all their digits as BigDecimal prints them; in a VARIANT as they are
+    written, but for a DOUBLE where there is an exponent; or as they are written."""
+
+    DECIMAL = enum.auto()
+    VARIANT = enum.auto()
+    WRITTEN = enum.auto()
+
+
 @dataclasses.dataclass
 class Documents:
     """The values of a column of documents as a tape (`runtime.kernels.json_tape`).
@@ -31,7 +42,7 @@ class Documents:
     data: Numbers
     tape: Numbers
     roots: Numbers
-    keeps_numbers: bool = False
+    form: NumberForm
     _is_unique: bool = False
 
     def without_repeated_names(self) -> Documents:
@@ -116,7 +127,7 @@ class Documents:
         """Documents with further rows of the tape."""
         tape = np.ascontiguousarray(np.concatenate([self.tape, added]), np.int32)
         data = self.data if data is None else data
-        return Documents(self.text, data, tape, self.roots, self.keeps_numbers, self._is_unique)
+        return Documents(self.text, data, tape, self.roots, self.form, self._is_unique)
 
 
 def as_values(values: Numbers) -> Numbers:
@@ -129,19 +140,16 @@ def strings(offsets: Numbers, data: Numbers, is_null: Numbers | None = None) -> 
     return pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data), valid)
 
 
-def read_documents(text: Any, *, keeps_numbers: bool = False) -> Documents:
-    """The documents of a column. The last column that was read in this thread is kept, so that several calls read it once.
-
-    `keeps_numbers`: a number without an exponent stays as it is written.
-    """
+def read_documents(text: Any, form: NumberForm = NumberForm.DECIMAL) -> Documents:
+    """The documents of a column. The last column that was read in this thread is kept, so that several calls read it once."""
     text = as_array(text, 1) if isinstance(text, pa.Scalar) else text
     last: Documents | None = getattr(_local, "documents", None)
-    if last is None or last.text is not text or last.keeps_numbers is not keeps_numbers:
-        last = _local.documents = _read(text, keeps_numbers)
+    if last is None or last.text is not text or last.form is not form:
+        last = _local.documents = _read(text, form)
     return last
 
 
-def _read(text: pa.Array, keeps_numbers: bool) -> Documents:
+def _read(text: pa.Array, form: NumberForm) -> Documents:
     offsets, _ = view_offsets(text)
     rows = len(text)
     size = int(offsets[-1])
@@ -155,11 +163,11 @@ def _read(text: pa.Array, keeps_numbers: bool) -> Documents:
     count, marks = json_tape.read_documents_into(data, offsets[: rows + 1], is_valid, roots, tape, marked)
     tape = tape[:count]
     if marks:
-        data = _with_canonical_texts(data, tape, marked[:marks], keeps_numbers)
-    return Documents(text, data, tape, roots, keeps_numbers)
+        data = _with_canonical_texts(data, tape, marked[:marks], form)
+    return Documents(text, data, tape, roots, form)
 
 
-def _with_canonical_texts(data: Numbers, tape: Numbers, marked: Numbers, keeps_numbers: bool) -> Numbers:
+def _with_canonical_texts(data: Numbers, tape: Numbers, marked: Numbers, form: NumberForm) -> Numbers:
     """The data with canonical forms of the marked texts at its end, where the tape then has them."""
     values, is_name = marked >> 1, (marked & 1).astype(bool)
     is_string = is_name | (tape[values, json_tape.KIND] == json_tape.STRING)
@@ -176,23 +184,39 @@ def _with_canonical_texts(data: Numbers, tape: Numbers, marked: Numbers, keeps_n
                 written = _copied(json_tape.canonical_strings_into, size, data, starts, ends)
             else:
                 plain = np.zeros(len(starts), np.uint8)
-                written = java_numbers(
-                    _copied(json_tape.texts_into, size, data, starts, ends, plain), keeps_numbers
-                )
+                written = _java_numbers(_copied(json_tape.texts_into, size, data, starts, ends, plain), form)
             data, tape[places, starts_at], tape[places, ends_at] = _appended(data, written)
     return data
 
 
-def java_numbers(texts: pa.Array, keeps_numbers: bool) -> pa.Array:
-    """Numbers of JSON as Java prints them: a DOUBLE where there is an exponent or, unless points are kept, a point."""
-    is_real = pc.match_substring_regex(texts, "[eE]" if keeps_numbers else "[.eE]")
-    real = write_floats(pc.cast(pc.if_else(is_real, texts, "0"), pa.float64()))
-    real = pc.if_else(
-        pc.is_in(real, pa.array(["Infinity", "-Infinity"])),
-        pc.binary_join_element_wise('"', real, '"', ""),
-        real,
-    )
-    return pc.if_else(is_real, real, pc.replace_substring_regex(texts, r"\A-0\z", "0"))
+def _java_numbers(texts: pa.Array, form: NumberForm) -> pa.Array:
+    """Numbers of JSON as Java prints them."""
+    if form is NumberForm.WRITTEN:
+        return texts
+    if form is NumberForm.VARIANT:
+        is_real = pc.match_substring_regex(texts, "[eE]")
+        real = write_floats(pc.cast(pc.if_else(is_real, texts, "0"), pa.float64()))
+        is_infinite = pc.is_in(real, pa.array(["Infinity", "-Infinity"]))
+        real = pc.if_else(is_infinite, pc.binary_join_element_wise('"', real, '"', ""), real)
+        return pc.if_else(is_real, real, pc.replace_substring_regex(texts, r"\A-0\z", "0"))
+    is_other = pc.match_substring_regex(texts, r"[eE]|\A-?0\.000000")
+    # Arrow has no number with an exponent; only the few that have one, or many zeros, are written one by one.
+    written = pa.array([big_decimal(text) for text in texts.filter(is_other).to_pylist()], pa.string())
+    plain = pc.replace_substring_regex(texts, r"\A-(0(?:\.0+)?)\z", r"\1")
+    return pc.replace_with_mask(plain, is_other, written)
+
+
+def big_decimal(text: str) -> str:
+    """A number as Java's BigDecimal prints it, with all its digits.
+
+    >>> big_decimal("1.50e10"), big_decimal("-0.00000012"), big_decimal("-0e2")
+    ('1.50E+10', '-1.2E-7', '0E+2')
+    """
+    try:
+        number = decimal.Decimal(text)
+    except decimal.InvalidOperation:
+        return text
+    return str(number if number else number.copy_abs())
 
 
 def _appended(data: Numbers, texts: pa.Array) -> tuple[Numbers, Numbers, Numbers]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Callable
 from typing import Any
 
@@ -57,7 +58,7 @@ def json_value(call: Call, context: EvaluationContext) -> Kernel:
     on_empty, on_error = (
         ("NULL", "NULL") if len(call.args) < 6 else (literal_of(call, 2), literal_of(call, 4))
     )
-    convert = converter(sql.STRING, call.type, context)
+    convert = _number_converter(call.type, context)
     defaults = (
         [converter(call.args[p].type, call.type, context) for p in (3, 5)] if len(call.args) == 6 else []
     )
@@ -92,6 +93,27 @@ def json_value(call: Call, context: EvaluationContext) -> Kernel:
         return value
 
     return kernel
+
+
+def _number_converter(target: LogicalType, context: EvaluationContext) -> Callable[[pa.Array], pa.Array]:
+    """As `converter` of texts; an exact number may be written with an exponent, as in 1E+2."""
+    convert = converter(sql.STRING, target, context)
+    if not (sql.is_integer(target) or target.root is TypeRoot.DECIMAL):
+        return convert
+
+    def converted(texts: pa.Array) -> pa.Array:
+        has_exponent = pc.match_substring_regex(texts, _WITH_EXPONENT)
+        if not pc.any(has_exponent).as_py():
+            return convert(texts)
+        # The few that have one are written one by one: Arrow reads no such number exactly.
+        plain = pa.array([f"{decimal.Decimal(t):f}" for t in texts.filter(has_exponent).to_pylist()])
+        return convert(pc.replace_with_mask(texts, pc.fill_null(has_exponent, False), plain))
+
+    return converted
+
+
+_WITH_EXPONENT = r"\A-?[0-9]+(?:\.[0-9]+)?E[+-][0-9]{1,2}\z"
+"""Longer exponents are of numbers that no type holds, or that are next to 0."""
 
 
 def _scalars(found: Found, is_lax: bool) -> tuple[pa.Array, Numbers, Numbers]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import decimal
+import itertools
 from typing import Any
 
 import numpy as np
@@ -202,12 +204,63 @@ def _computed(documents: Documents, values: Numbers, name: str) -> pa.Array:
     _, children, parents, _ = _children(documents, rows, as_values(values[rows]))
     numbers = documents.numbers(children)
     is_number = ~np.isnan(numbers)
-    grouped = pa.table({"row": rows[parents[is_number]], "x": numbers[is_number]}).group_by(
-        "row", use_threads=False
+    owners, numbers, texts = (
+        rows[parents[is_number]],
+        numbers[is_number],
+        documents.texts(children[is_number]),
     )
-    aggregate = {"avg": "mean"}.get(name, name)
-    found = grouped.aggregate([("x", aggregate)])
-    results = np.full(len(values), np.nan)
-    results[found.column("row").to_numpy()] = found.column(f"x_{aggregate}").to_numpy()
+    if name == "stddev":
+        return _of_doubles(owners, numbers, len(values))
+    offsets = np.searchsorted(owners, np.arange(len(values) + 1))
+    digits = texts.to_pylist()
+    # Each result is computed by itself: sums of numbers of any length and scale have no type of Arrow.
+    return pa.array(
+        [
+            _exact(name, [decimal.Decimal(d) for d in digits[start:end]]) if end > start else None
+            for start, end in itertools.pairwise(offsets.tolist())
+        ],
+        pa.string(),
+    )
+
+
+_EXACT = decimal.Context(prec=1_000, traps=[decimal.Inexact])
+
+
+def _exact(name: str, numbers: list[decimal.Decimal]) -> str:
+    """The result as a DOUBLE is printed where that has all its digits, else with all of them; an average that does not end is a
+    DOUBLE.
+
+    >>> _exact("sum", [decimal.Decimal("0.1"), decimal.Decimal("0.2")]), _exact("avg", [decimal.Decimal(2)] * 3)
+    ('0.3', '2.0')
+    """
+    try:
+        result = min(numbers) if name == "min" else max(numbers) if name == "max" else _total(numbers)
+        if name == "avg":
+            result = _EXACT.divide(result, decimal.Decimal(len(numbers)))
+    except decimal.Inexact:
+        total = sum(map(float, numbers))
+        return _printed(total / len(numbers) if name == "avg" else total)
+    rounded = float(result)
+    is_same = decimal.Decimal(repr(rounded)) == result
+    return _printed(rounded) if is_same else str(result.normalize(_EXACT))
+
+
+def _total(numbers: list[decimal.Decimal]) -> decimal.Decimal:
+    total = decimal.Decimal(0)
+    for number in numbers:
+        total = _EXACT.add(total, number)
+    return total
+
+
+def _printed(number: float) -> str:
+    return str(write_floats(pa.array([number]))[0].as_py())
+
+
+def _of_doubles(owners: Numbers, numbers: Numbers, rows: int) -> pa.Array:
+    """The standard deviation of each row's numbers."""
+    grouped = pa.table({"row": owners, "x": numbers}).group_by("row", use_threads=False)
+    found = grouped.aggregate([("x", "stddev")])
+    results = np.full(rows, np.nan)
+    results[found.column("row").to_numpy()] = found.column("x_stddev").to_numpy()
     texts = write_floats(pa.array(results))
     return pc.if_else(pa.array(np.isnan(results)), pa.scalar(None, pa.string()), texts)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from runtime.evaluate.by_parameter import rows_by_code
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.json.construct import repeated_names, with_sorted_names
-from runtime.evaluate.json.documents import read_documents
+from runtime.evaluate.json.documents import NumberForm, read_documents
 from runtime.evaluate.json.single_values import element_of, member_of
 from runtime.evaluate.kernel import Datum, Kernel, as_arrays, null_mask
 from runtime.kernels import json_tape
@@ -29,7 +29,7 @@ def parse_json(call: Call, context: EvaluationContext) -> Kernel:
 
     def kernel(*given: Datum) -> pa.Array:
         text, *allows = as_arrays(*given)
-        documents = read_documents(text, keeps_numbers=True)
+        documents = read_documents(text, NumberForm.VARIANT)
         rejected = np.zeros(len(text), bool)
         repeated = repeated_names(documents)
         rejected[_rows_of(documents.roots, repeated)] = True
@@ -64,7 +64,7 @@ def variant_item(call: Call, context: EvaluationContext) -> Kernel:
 
     def kernel(*given: Datum) -> pa.Array:
         variants, keys = as_arrays(*given)
-        documents = read_documents(variants, keeps_numbers=True)
+        documents = read_documents(variants, NumberForm.VARIANT)
         encoded = keys.dictionary_encode()
         found = np.full(len(variants), -1, np.int32)
         codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False)
@@ -88,7 +88,7 @@ def variant_text(call: Call, context: EvaluationContext) -> Kernel:
 
     def kernel(*given: Datum) -> pa.Array:
         (variants,) = as_arrays(*given)
-        documents = read_documents(variants, keeps_numbers=True)
+        documents = read_documents(variants, NumberForm.VARIANT)
         kinds = documents.kinds(documents.roots)
         is_string = kinds == json_tape.STRING
         texts = documents.texts(np.where(is_string, documents.roots, -1))

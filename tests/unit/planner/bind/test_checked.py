@@ -44,6 +44,8 @@ REFUSED: list[tuple[str, str, str, str]] = [
     ("CEIL", "CEIL(h TO YEAR)", "SS3102", "of a TIME to YEAR"),
     ("TYPEOF", "TYPEOF(i, b)", "SS3101", "argument 2 of TYPEOF"),
     ("SHA2", "SHA2(s, 255 + 2)", "SS3102", "with 257 bits"),
+    ("INSTR", "INSTR(s, s, 1, 0)", "SS3102", "with appearance 0"),
+    ("TIMESTAMPADD", "TIMESTAMPADD(MONTH, i, h)", "SS3102", "with unit MONTH of a TIME"),
     ("ENCODE", "ENCODE(s, 'EBCDIC')", "SS3460", '"EBCDIC" does not exist'),
     ("DECODE", "DECODE(y, 'utf8')", "SS3460", '"utf8" does not exist'),
     ("PRINTF", "PRINTF('%d %e', i, i)", "SS3462", "does not know %e"),

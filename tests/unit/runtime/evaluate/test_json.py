@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import functools
 import json
 from typing import Any
@@ -57,10 +58,21 @@ VALUES: list[tuple[str, str, Any]] = [
     ),
     ('{"a": {"b": "é\\u00e9\\n"}}', "'$.a.b'", "éé\n"),
     ('{"a": "\\ud83d\\ude00 \\ud83d"}', "'$.a'", "😀 ?"),
-    ('{"a": 1.10}', "'$.a'", "1.1"),
-    ('{"a": 1e3}', "'$.a'", "1000.0"),
-    ('{"a": 12345678.5}', "'$.a'", "1.23456785E7"),
-    ('{"a": 0.0001}', "'$.a'", "1.0E-4"),
+    ('{"a": 1.10}', "'$.a'", "1.10"),
+    ('{"a": 1e3}', "'$.a'", "1E+3"),
+    ('{"a": 1e400}', "'$.a'", "1E+400"),
+    ('{"a": 12345678.5}', "'$.a'", "12345678.5"),
+    ('{"a": 0.000001}', "'$.a'", "0.000001"),
+    ('{"a": 0.00000010}', "'$.a'", "1.0E-7"),
+    ('{"a": -0.0}', "'$.a'", "0.0"),
+    ('{"a": 123456789.987654321}', "'$.a'", "123456789.987654321"),
+    (
+        '{"a": 9007199254740993.5}',
+        "'$.a' RETURNING DECIMAL(30, 5)",
+        decimal.Decimal("9007199254740993.50000"),
+    ),
+    ('{"a": 1e2}', "'$.a' RETURNING INTEGER", 100),
+    ('{"a": 1e400}', "'$.a' RETURNING DECIMAL(38, 0)", None),
     ('{"a": -0}', "'$.a'", "0"),
     ('{"a": 123456789012345678901234567890}', "'$.a'", "123456789012345678901234567890"),
     ('{"a": 42}', "'$.a' RETURNING INTEGER", 42),
@@ -89,6 +101,12 @@ VALUES: list[tuple[str, str, Any]] = [
     (STORE, "'$.store.book.length()'", "3"),
     (STORE, "'$.store.book[0].tags.length()' RETURNING INT", 2),
     (STORE, "'$[''a.b''].sum()'", "1.994"),
+    ('{"a": [0.1, 0.2]}', "'$.a.sum()'", "0.3"),
+    ('{"a": [1, 2]}', "'$.a.sum()'", "3.0"),
+    ('{"a": [9007199254740993, 0.5]}', "'$.a.sum()'", "9007199254740993.5"),
+    ('{"a": [1.123456789123456789, 1.123456789123456788]}', "'$.a.max()'", "1.123456789123456789"),
+    ('{"a": [1, 2, 2]}', "'$.a.avg()'", "1.6666666666666667"),
+    ('{"a": []}', "'$.a.sum()'", None),
     (STORE, "'$[''a.b''].max()' RETURNING DOUBLE", 0.998),
     (STORE, "'$.store.book.last().title'", "C"),
     (STORE, "'lax $..title' DEFAULT 'list' ON EMPTY", "list"),
@@ -113,7 +131,7 @@ QUERIES: list[tuple[str, str, Any]] = [
     ("[1, 2]", "'$'", "[1,2]"),
     ('{"a":[{"c":"c1"},{"c":"c2"}]}', "'lax $.a[*].c'", '["c1","c2"]'),
     ('{"a":[{"c":"c1"},{"c":"c2"}]}', "'lax $.a[*].c' RETURNING ARRAY<STRING>", ["c1", "c2"]),
-    ('{"a":["x", 1, null, {"b": [1.50]}]}', "'$.a' RETURNING ARRAY<STRING>", ["x", "1", None, '{"b":[1.5]}']),
+    ('{"a":["x", 1, null, {"b": [1.50]}]}', "'$.a' RETURNING ARRAY<STRING>", ["x", "1", None, '{"b":[1.50]}']),
     ("{}", "'$' WITH CONDITIONAL ARRAY WRAPPER", "[{}]"),
     ("[1, 2]", "'$' WITH CONDITIONAL ARRAY WRAPPER", "[1,2]"),
     ("[1, 2]", "'$' WITH UNCONDITIONAL ARRAY WRAPPER", "[[1,2]]"),
@@ -127,7 +145,7 @@ QUERIES: list[tuple[str, str, Any]] = [
     ("{}", "'lax $.a' RETURNING ARRAY<STRING> EMPTY ARRAY ON EMPTY", []),
     ('{"a": {}}', "'lax $.a' RETURNING ARRAY<STRING> EMPTY ARRAY ON ERROR", []),
     ("{,}", "'$' EMPTY ARRAY ON ERROR", "[]"),
-    ('{"b": 1, "a": {"z": "\\u0041\\/", "y": 1e1}, "b": [ ]}', "'$'", '{"b":[],"a":{"z":"A/","y":10.0}}'),
+    ('{"b": 1, "a": {"z": "\\u0041\\/", "y": 1e1}, "b": [ ]}', "'$'", '{"b":[],"a":{"z":"A/","y":1E+1}}'),
     ('{"a": {"x": 1, "x": {"y": 2}, "x": {"z": [3]}, "w": 4}}', "'$.a'", '{"x":{"z":[3]},"w":4}'),
     ('{"a": {"x": 1, "x": {"y": 2}, "x": {"z": [3]}, "w": 4}}', "'$.a.x'", '{"z":[3]}'),
     ('["\\u001f\\b\\f\\n\\r\\t\\"\\\\ \x7f"]', "'$'", '["\\u001F\\b\\f\\n\\r\\t\\"\\\\ \x7f"]'),
@@ -276,11 +294,17 @@ OTHERS: list[tuple[str, dict[str, Any], Any]] = [
     ("JSON_TYPE(j)", {"j": "68s"}, None),
     ("JSON_TYPE(j, '$.a')", {"j": '{"a": [1, 2]}'}, "array"),
     ("JSON_TYPE(j, '$.b')", {"j": '{"a": [1, 2]}'}, None),
-    ("JSON_QUOTE(s)", {"s": 'a"/\\\b\f\n\r\té'}, '"a\\"\\/\\\\\\b\\f\\n\\r\\té"'),
+    ("JSON_QUOTE(s)", {"s": 'a"/\\\b\f\n\r\té'}, '"a\\"\\/\\\\\\b\\f\\n\\r\\t\\u00e9"'),
     ("JSON_QUOTE(s)", {}, None),
     ("JSON_UNQUOTE(s)", {"s": '"a\\"\\/\\\\\\u00e9\\n"'}, 'a"/\\é\n'),
     ("JSON_UNQUOTE(s)", {"s": '"a'}, '"a'),
-    ("JSON_UNQUOTE(s)", {"s": '"a"b"'}, '"a"b"'),
+    ("JSON_UNQUOTE(s)", {"s": '"a"b"'}, 'a"b'),
+    ("JSON_UNQUOTE(s)", {"s": '""\\u0041\\n""'}, '"A\n"'),
+    ("JSON_UNQUOTE(s)", {"s": '"a"\\x"'}, '"a"\\x"'),
+    ("JSON_UNQUOTE(s)", {"s": '"a" '}, '"a" '),
+    ("JSON_QUOTE(s)", {"s": 'é€😀/\x1f\x7f"'}, '"\\u00e9\\u20ac\\ud83d\\ude00\\/\\u001F\x7f\\""'),
+    ("JSON_STRING(JSON_OBJECT('a' VALUE s))", {"s": "x"}, '{"a":"x"}'),
+    ("JSON_STRING(JSON_ARRAY(s))", {"s": "x"}, '["x"]'),
     ("JSON_UNQUOTE(s)", {"s": "[1]"}, "[1]"),
     ("JSON_UNQUOTE(s)", {}, None),
 ]
@@ -478,5 +502,5 @@ def test_objects_in_objects_have_names_of_their_own(count: int) -> None:
 @pytest.mark.parametrize("count", [1, 2, 40])
 def test_numbers_may_become_longer(count: int) -> None:
     text = f"[{','.join(['1e6'] * count)}]"
-    assert evaluated("JSON_QUERY(j, '$')", j=text) == f"[{','.join(['1000000.0'] * count)}]"
+    assert evaluated("JSON_QUERY(j, '$')", j=text) == f"[{','.join(['1E+6'] * count)}]"
     assert evaluated("JSON_STRING(PARSE_JSON(j)[1])", j=text) == "1000000.0"

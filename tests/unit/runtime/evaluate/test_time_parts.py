@@ -30,10 +30,10 @@ def part(unit: str, text: str, precision: int = 9) -> Any:
 @pytest.mark.parametrize(
     ("unit", "text", "wanted"),
     [
-        ("MILLISECOND", "2020-02-29 01:56:59.987654321", 59987),
-        ("MICROSECOND", "2020-02-29 01:56:59.987654321", 59987654),
-        ("NANOSECOND", "2020-02-29 01:56:59.987654321", 59987654321),
-        ("MILLISECOND", "1969-12-31 23:59:58.5", 58500),
+        ("MILLISECOND", "2020-02-29 01:56:59.987654321", 987),
+        ("MICROSECOND", "2020-02-29 01:56:59.987654321", 987654),
+        ("NANOSECOND", "2020-02-29 01:56:59.987654321", 987654321),
+        ("MILLISECOND", "1969-12-31 23:59:58.5", 500),
         ("DECADE", "2019-12-31 00:00:00", 201),
         ("DECADE", "2020-01-01 00:00:00", 202),
         ("CENTURY", "2000-12-31 00:00:00", 20),
@@ -53,7 +53,7 @@ def test_the_first_year_is_of_the_first_century() -> None:
 
 
 def test_a_fraction_is_as_fine_as_the_type() -> None:
-    assert part("NANOSECOND", "2020-02-29 01:56:59.987", 3) == 59987000000
+    assert part("NANOSECOND", "2020-02-29 01:56:59.987", 3) == 987000000
 
 
 def planner() -> Planner:
@@ -62,6 +62,24 @@ def planner() -> Planner:
         "CREATE TABLE t (a TIMESTAMP(3), b TIMESTAMP(3), s STRING, p STRING, n BIGINT) WITH ('connector' = 'datagen')"
     )
     return made
+
+
+@pytest.mark.parametrize(
+    ("expression", "wanted"),
+    [
+        ("TIMESTAMPADD(HOUR, 20, TIME '10:00:00')", datetime.time(6)),
+        ("TIMESTAMPADD(MINUTE, -601, TIME '10:00:00')", datetime.time(23, 59)),
+        ("TIMESTAMPADD(DAY, 3, TIME '10:00:00.5')", datetime.time(10, 0, 0, 500_000)),
+        ("TIMESTAMPADD(MILLISECOND, 1, TIME '23:59:59.999')", datetime.time(0)),
+        ("TIMESTAMPADD(HOUR, CAST(n AS INT), TIME '10:00:00')", datetime.time(11)),
+        ("TIMESTAMPADD(HOUR, 1, CAST(NULL AS TIME))", None),
+        ("TIMESTAMPDIFF(SECOND, TIME '10:00:01', TIME '09:00:00')", -3601),
+        ("TIMESTAMPDIFF(DAY, TIME '00:00:00', TIME '23:59:59')", 0),
+        ("TIME '10:20:30.123987654'", datetime.time(10, 20, 30, 123_000)),
+    ],
+)
+def test_times_of_day_move_within_their_day(expression: str, wanted: Any) -> None:
+    assert value_of(expression, {"n": 1}) == wanted
 
 
 def value_of(expression: str, row: dict[str, Any] | None = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from decimal import Decimal
 from typing import Any
 
@@ -278,3 +279,23 @@ def test_rows_have_the_watermark_that_came_before_them() -> None:
     items = [[(1, 0), (2, 9)], Watermark(5), [(3, 5), (4, 6)], Watermark(7), [(5, 6), (6, 8)]]
     output = run_operator(spec, context, items)
     assert [row for b in output.batches for row in rows_of(b)] == [(1, None), (2, None), (4, 5), (6, 7)]
+
+
+def test_all_clocks_of_a_row_show_one_time() -> None:
+    """Of a clock that goes on whenever it is read, in the condition and in the projections."""
+    ticks = itertools.count(1_000)
+    instant = sql.timestamp_ltz(3).not_null()
+    now = [
+        call(n)
+        for n in ("CURRENT_TIMESTAMP", "NOW", "CURRENT_ROW_TIMESTAMP", "LOCALTIMESTAMP", "LOCALTIMESTAMP")
+    ]
+    later = call("IF", call(">", col(1, BIGINT), lit(0, INT)), call("CURRENT_TIMESTAMP"), lit(None, instant))
+    condition = call("=", call("CURRENT_TIMESTAMP"), call("NOW"))
+    output_schema = Schema.of(*((f"c{i}", c.type) for i, c in enumerate((*now, later))))
+    context = operator_context([INPUT], output_schema, now_ms=lambda: next(ticks))
+    output = run_operator(
+        CalcSpec((*now, later), condition), context, [[(1, 1, "a"), (2, 2, "b")], [(3, 3, "c")]]
+    )
+    moments = [set(row) for row in output.rows]
+    assert [len(m) for m in moments] == [1, 1, 1]
+    assert moments[0] == moments[1] != moments[2]
