@@ -190,19 +190,22 @@ class Subqueries:
             return None
         if subquery.kind is _Kind.IN and kind is RelationalJoinKind.ANTI and subquery.is_nullable:
             return None
+        # An operand may have a subquery of its own.
+        wide, operands = self.attached(node, list(subquery.operands), depth)
         condition = None
         if subquery.kind is _Kind.IN:
-            equalities = _equalities(subquery.operands, subquery.query, subquery.span, len(node.schema))
+            equalities = _equalities(tuple(operands), subquery.query, subquery.span, len(wide.schema))
             condition = conjunction(equalities)
-        return Apply(
-            left=node,
+        joined = Apply(
+            left=wide,
             right=subquery.query,
             kind=kind,
             depth=depth,
             condition=condition,
-            schema=node.schema,
+            schema=wide.schema,
             span=subquery.span,
         )
+        return _first_columns(joined, len(node.schema))
 
     def attached(
         self, node: RelationalNode, expressions: list[Expression], depth: int
