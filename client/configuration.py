@@ -102,11 +102,14 @@ def load_configuration(
     variables = os.environ if environment is None else environment
     path = find_config_file(file, variables)
     given: dict[str, Setting] = {}
+    notes: dict[str, str] = {}
     for setting in (*_of_file(path), *_of_environment(variables), *_of_words(words)):
-        _check(setting)
-        given[setting.key] = setting
+        settled = _settled(setting)
+        given[settled.key] = dataclasses.replace(setting, key=settled.key)
+        notes[setting.key] = settled.note
     network = network_note({key: setting.value for key, setting in given.items()})
-    return Configuration(given, (*unknown_variables(variables), *([network] if network else [])))
+    told = [note for note in (*notes.values(), network) if note]
+    return Configuration(given, (*unknown_variables(variables), *told))
 
 
 def settings_of_words(words: Sequence[str]) -> dict[str, str]:
@@ -156,9 +159,9 @@ def _of_words(words: Sequence[str]) -> Iterator[Setting]:
         yield Setting(key.strip(), value.strip(), Origin.COMMAND_LINE, f"-D {key.strip()}")
 
 
-def _check(setting: Setting) -> None:
+def _settled(setting: Setting) -> config.Settled:
     try:
-        config.option(setting.key).parse(setting.value)
+        return config.settle(setting.key, setting.value, at_start=True)
     except UserError as error:
         if setting.origin is Origin.COMMAND_LINE:
             raise

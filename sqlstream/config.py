@@ -1,18 +1,20 @@
 """The settings with type, default, bounds and scope; keys and defaults are Flink's where Flink has them.
 
-Unknown keys are refused. Keys that only tune Flink's own machinery are accepted with a note (sqlstream/flink_tuning.py).
+Unknown keys are refused. Keys that only tune Flink's own machinery (sqlstream/flink_tuning.py) or belong to parts that are not
+here (sqlstream/foreign_keys.py) are accepted with a note.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlstream.checkpointing_options import CHECKPOINTING_OPTIONS
 from sqlstream.config_option import ConfigOption, ConfigType, Scope
-from sqlstream.deprecated_keys import setting_hint
+from sqlstream.deprecated_keys import current_key
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.flink_tuning import TUNING
+from sqlstream.foreign_keys import WHOLE, foreign_option
 from sqlstream.network_options import NETWORK_OPTIONS
 from sqlstream.server_options import SERVER_OPTIONS
 from sqlstream.spark_keys import is_spark_key
@@ -197,26 +199,62 @@ OPTIONS: dict[str, ConfigOption] = {
 }  # fmt: skip
 
 
+class Settled(NamedTuple):
+    """What a setting comes to: the key that it has today, the value if it is taken, and a note if it is not what was written."""
+
+    key: str
+    value: str | None
+    note: str
+
+
 def option(key: str, span: Span | None = None) -> ConfigOption:
     """The option of that key. UserError SS4001 with a suggestion when there is none."""
-    found = OPTIONS.get(key) or TUNING.get(key) or _kept_option(key)
+    key = current_key(key)
+    found = OPTIONS.get(key) or TUNING.get(key) or _kept_option(key) or foreign_option(key)
     if found is None:
-        hint = setting_hint(key) or did_you_mean(key, [*OPTIONS, *TUNING])
-        raise UserError("SS4001", f'unknown option "{key}"', span=span, hint=hint)
+        raise UserError(
+            "SS4001", f'unknown option "{key}"', span=span, hint=did_you_mean(key, [*OPTIONS, *TUNING])
+        )
     return found
 
 
-_INSTALL = "install the packages where the TaskManagers run; modules are shipped with 'python.files'"
-_PYTHON_REFUSED = {
-    "python.requirements": _INSTALL,
-    "python.archives": "ship modules with 'python.files'; other files belong where the TaskManagers run",
-    "python.pythonpath": "ship modules with 'python.files', or set PYTHONPATH where the TaskManagers start",
-    **dict.fromkeys(
-        ("python.executable", "python.client.executable"),
-        "functions run in the Python of the TaskManagers: start these with the one that is meant",
-    ),
-}
-"""Settings of Flink for its Python workers, which are processes of their own."""
+def note_of(key: str, value: str) -> str:
+    """The note for a user who gives this setting: that it has no effect, or what it is called today; empty for most."""
+    found = option(key)
+    if key in OPTIONS:
+        meant = found.choice_meant(value)
+        return f"note: '{key}' = '{value.strip()}' is taken as '{meant}'" if meant else ""
+    current = current_key(key)
+    if current != key:
+        return f"note: '{key}' is called '{current}' today"
+    if key not in TUNING and foreign_option(key) is None:
+        return ""
+    guess = did_you_mean(key, list(OPTIONS)) if key not in TUNING and key not in WHOLE else ""
+    return f"note: '{key}' has no effect here: {found.description}{f' ({guess})' if guess else ''}"
+
+
+def settle(
+    key: str,
+    value: str,
+    key_span: Span | None = None,
+    value_span: Span | None = None,
+    *,
+    at_start: bool = False,
+) -> Settled:
+    """A setting that was written, by the name and of the form of today.
+
+    UserError SS4001 for an unknown option, SS4002 for a wrong value. `at_start`: where a cluster or server starts; elsewhere
+    their options are not taken: Flink's with a note, since its scripts have them, and ours with UserError SS4007."""
+    found = option(key, key_span)
+    if found.scope.is_settable or at_start:
+        found.parse(value, value_span)
+        return Settled(current_key(key), value, note_of(key, value))
+    what = "cluster" if found.scope is Scope.CLUSTER else "server"
+    problem = f"belongs to the {what}, and is in force from its start"
+    hint = f"put it into sqlstream.yaml, or start the {what} with -D {found.key}=VALUE"
+    if found.key.startswith("sqlstream."):
+        raise UserError("SS4007", f'option "{found.key}" {problem}', span=key_span, hint=hint)
+    return Settled(found.key, None, f"note: '{key}' has no effect here: it {problem}; {hint}")
 
 
 def _kept_option(key: str) -> ConfigOption | None:
@@ -228,23 +266,6 @@ def _kept_option(key: str) -> ConfigOption | None:
     return ConfigOption(
         key, ConfigType.STRING, "", "A setting of Flink's SQL Client, kept for it.", scope=Scope.CLIENT
     )
-
-
-def settable_option(key: str, span: Span | None = None) -> ConfigOption:
-    """The option of that key, for SET and RESET. UserError SS4007 for one that a cluster or server starts with."""
-    if key in _PYTHON_REFUSED:
-        hint = _PYTHON_REFUSED[key]
-        raise UserError("SS4003", f'option "{key}" has no use here', span=span, hint=hint)
-    found = option(key, span)
-    if not found.scope.is_settable:
-        what = "cluster" if found.scope is Scope.CLUSTER else "server"
-        raise UserError(
-            "SS4007",
-            f'option "{key}" belongs to the {what}, and is in force from its start',
-            span=span,
-            hint=f"put it into sqlstream.yaml, or start the {what} with -D {key}=VALUE",
-        )
-    return found
 
 
 def get(config: Mapping[str, str], key: str) -> Any:

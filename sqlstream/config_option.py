@@ -46,7 +46,7 @@ class Scope(enum.Enum):
 
 
 class ConfigOption(msgspec.Struct, frozen=True):
-    """One setting. `default` is text. `refused` are choices of Flink that are not built.
+    """One setting. `default` is text. `refused` are choices of Flink that are not built, `synonyms` other names of choices.
     `minimum` and `maximum` bound numbers (milliseconds for durations, bytes for sizes)."""
 
     key: str
@@ -58,6 +58,7 @@ class ConfigOption(msgspec.Struct, frozen=True):
     minimum: int | None = None
     maximum: int | None = None
     scope: Scope = Scope.JOB
+    synonyms: tuple[tuple[str, str], ...] = ()
 
     def parse(self, text: str, span: Span | None = None) -> Any:
         """The value as bool, int, milliseconds, bytes or str. UserError SS4002 when it does not fit."""
@@ -71,7 +72,8 @@ class ConfigOption(msgspec.Struct, frozen=True):
                 hint=_EXAMPLES[self.type],
             ) from error
         if self.type is ConfigType.ENUM:
-            matches = [c for c in self.choices if c.lower() == text.strip().lower()]
+            meant = self.choice_meant(text) or text.strip()
+            matches = [c for c in self.choices if c.lower() == meant.lower()]
             if not matches:
                 is_known = text.strip().lower() in (c.lower() for c in self.refused)
                 reason = ", which is not supported yet" if is_known else ""
@@ -84,6 +86,10 @@ class ConfigOption(msgspec.Struct, frozen=True):
             return matches[0]
         self._check_bounds(value, text, span)
         return value
+
+    def choice_meant(self, text: str) -> str:
+        """The choice that has this other name; empty for its own name."""
+        return next((choice for name, choice in self.synonyms if name.lower() == text.strip().lower()), "")
 
     def _hint_of_choices(self) -> str:
         if len(self.choices) == 1:

@@ -1,6 +1,6 @@
-"""Keys that Flink renamed: of settings, and of tables, from before 'connector' = '…' on. What they are called today is the hint.
+"""Keys that Flink renamed: of settings, and of tables, from before 'connector' = '…' on.
 
-The old names are not taken: a table or script that is read here and there has the same meaning with the new ones.
+A setting is taken by its old name too. That of a table is not, since several stand for one: the hint is what it is called today.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ _CACHE = "lookup.partial-cache"
 SETTINGS: dict[str, str] = {
     "state.backend": "state.backend.type",
     "state.backend.local-recovery": f"{_RECOVERY}.from-local",
+    "state.backend.fs.checkpointdir": f"{_CHECKPOINTING}.dir",
+    "state.backend.checkpoint-storage": f"{_CHECKPOINTING}.storage",
     "state.checkpoint-storage": f"{_CHECKPOINTING}.storage",
     "state.checkpoints.dir": f"{_CHECKPOINTING}.dir",
     "state.checkpoints.num-retained": f"{_CHECKPOINTING}.num-retained",
@@ -31,51 +33,14 @@ SETTINGS: dict[str, str] = {
     "execution.max-parallelism": "pipeline.max-parallelism",
     "execution.min-idle-state-retention": "table.exec.state.ttl",
     "execution.max-idle-state-retention": "table.exec.state.ttl",
+    "taskmanager.tmp.dirs": "io.tmp.dirs",
+    "web.port": "rest.port",
+    "jobmanager.web.port": "rest.port",
+    "jobmanager.web.address": "rest.address",
     "execution.result-mode": "sql-client.execution.result-mode",
     "execution.max-table-result-rows": "sql-client.execution.max-table-result.rows",
 }
 """The old key and the new one."""
-
-_NO_NEED = {
-    **dict.fromkeys(("execution.planner", "table.planner"), "leave it out: there is one planner"),
-    **dict.fromkeys(
-        ("execution.time-characteristic", "pipeline.time-characteristic"),
-        "leave it out: a table has event time by its WATERMARK, and processing time by PROCTIME()",
-    ),
-    **dict.fromkeys(
-        ("state.backend.incremental", f"{_CHECKPOINTING}.incremental"),
-        "leave it out: a checkpoint refers to the files of earlier ones for state that has not changed",
-    ),
-    **dict.fromkeys(
-        ("table.exec.shuffle-mode", "execution.batch-shuffle-mode"),
-        "leave it out: a batch engine exchanges rows in its own way",
-    ),
-    **dict.fromkeys(
-        ("pipeline.jars", "pipeline.classpaths", "table.resources.download-dir"),
-        "leave it out: connectors and functions are Python modules ('python.files'), and no JVM runs them",
-    ),
-    **dict.fromkeys(
-        ("execution.attached", "execution.shutdown-on-attached-exit"),
-        "leave it out: 'table.dml-sync' waits for an INSERT, and `sqlstream run` always does",
-    ),
-    "table.column-expansion-strategy": "name the columns, or make a view that names them: * is every column",
-    "table.exec.async-lookup.timeout": "set the time limit of the connector, or 'lookup.max-retries' of the table",
-    "pipeline.jobvertex-parallelism-overrides": "give tables 'scan.parallelism' and 'sink.parallelism'",
-    "execution.current-catalog": "write USE CATALOG",
-    "execution.current-database": "write USE",
-}
-
-_BACKEND = "leave it out: state lies in columns by key; 'state.backend.type' and 'taskmanager.memory.managed.size' rule it"
-_FAMILIES = (
-    ("state.backend.rocksdb.", _BACKEND),
-    ("state.backend.forst.", _BACKEND),
-    ("state.changelog.", "leave it out: a checkpoint writes only what has changed since the one before"),
-    ("state.latency-track.", "leave it out: the metrics of an operator say what its state costs"),
-    ("state.size-track.", "leave it out: the metric stateBytes says it"),
-    ("table.exec.async-ml-predict.", "leave it out: no provider of models is built in"),
-    ("table.exec.async-vector-search.", "leave it out: no provider of models is built in"),
-)
-"""Where keys begin, and the hint for all of them."""
 
 _TABLES: dict[str, str] = {
     "lookup.cache.max-rows": f"{_CACHE}.max-rows",
@@ -111,12 +76,9 @@ _TABLES: dict[str, str] = {
 _LEFT_OUT = ("connector.property-version", "format.property-version", "update-mode", "format.derive-schema")
 
 
-def setting_hint(key: str) -> str:
-    """What to write instead of a setting's old key; empty for another key."""
-    new = SETTINGS.get(key)
-    if new is None:
-        return _NO_NEED.get(key, "") or next((hint for begin, hint in _FAMILIES if key.startswith(begin)), "")
-    return f"write '{new}', as it is called today"
+def current_key(key: str) -> str:
+    """What the setting is called today."""
+    return SETTINGS.get(key, key)
 
 
 def table_hint(key: str, known: Container[str]) -> str:

@@ -291,9 +291,3 @@ TUNING |= {
     for key, only, others, reason in _FIXED
 }
 """Those that would change results: they have the one value by which nothing changes, and others are refused with the reason."""
-
-
-def tuning_note(key: str) -> str:
-    """The note for a user who sets a key that has no effect; empty for a key that has one."""
-    found = TUNING.get(key)
-    return f"note: '{key}' has no effect here: {found.description}" if found is not None else ""

@@ -6,10 +6,24 @@ from sqlstream.config_option import ConfigOption, ConfigType, Scope
 
 _E, _M, _S = ConfigType.ENUM, ConfigType.MEMORY_SIZE, ConfigType.STRING
 
+_FACTORIES = "org.apache.flink."
+BACKENDS: tuple[tuple[str, str], ...] = (
+    ("rocksdb", "mapped"),
+    ("forst", "mapped"),
+    (f"{_FACTORIES}state.rocksdb.EmbeddedRocksDBStateBackendFactory", "mapped"),
+    (f"{_FACTORIES}contrib.streaming.state.EmbeddedRocksDBStateBackendFactory", "mapped"),
+    (f"{_FACTORIES}contrib.streaming.state.RocksDBStateBackendFactory", "mapped"),
+    (f"{_FACTORIES}state.forst.ForStStateBackendFactory", "mapped"),
+    (f"{_FACTORIES}runtime.state.hashmap.HashMapStateBackendFactory", "hashmap"),
+    ("filesystem", "hashmap"),
+    ("jobmanager", "hashmap"),
+)
+"""Flink's names, those of Flink 1 too: state beyond memory lies in files."""
+
 STATE_OPTIONS: tuple[ConfigOption, ...] = (
     ConfigOption("state.backend.type", _E, "hashmap",
                  "Where state is kept: hashmap in memory, mapped in files of the local disk that are mapped into memory.",
-                 choices=("hashmap", "mapped"), refused=("rocksdb", "forst")),
+                 choices=("hashmap", "mapped"), synonyms=BACKENDS),
     ConfigOption("taskmanager.memory.managed.size", _M, "0",
                  "Memory of one TaskManager for state, an equal part for each slot: a job with more state fails, or with "
                  "mapped state reads it from files; 0 sets no limit but the machine's memory.", minimum=0,

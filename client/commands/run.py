@@ -76,7 +76,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """0 when all statements ran, 1 when a job failed or VERIFY has found a difference, 2 for a wrong statement."""
     from client.sessions.target_session import target_session
-    from sqlstream.flink_tuning import tuning_note
 
     if arguments.format == "arrow" and sys.stdout.isatty():
         raise UserError(
@@ -97,8 +96,6 @@ def execute(arguments: argparse.Namespace) -> int:
     for note in configuration.notes:
         _tell(note, arguments)
     with target_session(configuration.for_target, arguments.task_managers, print_lines) as session:
-        for key in session.config:
-            _tell(tuning_note(key), arguments)
         return run_scripts(texts, session, arguments, line)
 
 

@@ -82,8 +82,10 @@ def _verify_all(texts: list[str], arguments: argparse.Namespace, found: list[Ver
         print(note, file=sys.stderr)
     with target_session(configuration.for_target, arguments.task_managers) as session:
         for key, value in _settings(arguments).items():
-            config.option(key).parse(value)
-            session.config[key] = value
+            current, _, note = config.settle(key, value, at_start=True)
+            session.config[current] = value
+            if note:
+                print(note, file=sys.stderr)
         for text in texts:
             try:
                 _verify(text, session, arguments, found)

@@ -73,4 +73,4 @@ def _check_settings(settings: Mapping[str, str]) -> None:
     from sqlstream import config as options
 
     for key, value in settings.items():
-        options.settable_option(key).parse(value)
+        options.settle(key, value)

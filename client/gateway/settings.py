@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlstream.config import OPTIONS, settable_option
+from sqlstream.config import OPTIONS, settle
+from sqlstream.deprecated_keys import current_key
 from sqlstream.errors import UserError
 from sqlstream.secrets import masked
 from sqlstream.spark_keys import is_spark_key, refuse_launch_key
@@ -33,12 +34,12 @@ def split_properties(properties: Mapping[str, str]) -> tuple[dict[str, str], dic
     applied, kept = {}, {}
     for key, value in properties.items():
         refuse_launch_key(key)
-        option = OPTIONS.get(key)
+        option = OPTIONS.get(current_key(key))
         if is_spark_key(key):
             applied[key] = value
         elif option is not None and option.scope.is_settable:
             option.parse(value)
-            applied[key] = value
+            applied[option.key] = value
         else:
             kept[key] = value
     return applied, kept
@@ -46,14 +47,14 @@ def split_properties(properties: Mapping[str, str]) -> tuple[dict[str, str], dic
 
 def statement_settings(config: Mapping[str, str]) -> dict[str, str]:
     """What is in force for one statement, checked as SET checks it. UserError SS4001 for an unknown option, SS4002 for a value
-    that cannot be obeyed, SS4007 for an option of the cluster or server, SS4055 for a setting that Spark starts with."""
+    that cannot be obeyed, SS4007 for one of ours of the cluster or server, SS4055 for a setting that Spark starts with."""
     applied = {}
     for key, value in config.items():
         refuse_launch_key(key)
-        settable_option(key).parse(value)
+        current, taken, _ = settle(key, value)
         # Settings that only tune Flink's machinery, and those of its SQL Client, change no statement.
-        if key in OPTIONS or is_spark_key(key):
-            applied[key] = value
+        if taken is not None and (current in OPTIONS or is_spark_key(key)):
+            applied[current] = taken
     return applied
 
 

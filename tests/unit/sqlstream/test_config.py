@@ -75,22 +75,17 @@ def test_a_mode_that_nobody_knows_is_no_promise() -> None:
         option("execution.runtime-mode").parse("FAST")
 
 
-@pytest.mark.parametrize(
-    ("text", "what", "key"),
-    [
-        ("SET 'heartbeat.timeout' = '9 s'", "cluster", "heartbeat.timeout"),
-        ("SET 'rest.port' = '1'", "server", "rest.port"),
-        ("RESET 'rest.port'", "server", "rest.port"),
-    ],
-)
-def test_what_a_cluster_or_server_starts_with_is_no_setting_of_a_session(
-    text: str, what: str, key: str
-) -> None:
-    (statement,) = parse_script(text)
-    with (
-        local_session() as session,
-        pytest.raises(UserError, match=f'"{key}" belongs to the {what}') as caught,
-    ):
-        session.execute(statement)
+def test_what_a_cluster_or_server_starts_with_is_no_setting_of_a_session() -> None:
+    ours, flinks = parse_script("SET 'sqlstream.log.level' = 'INFO'; SET 'rest.port' = '1'")
+    hint = "put it into sqlstream.yaml, or start the {} with -D {}=VALUE"
+    with local_session() as session:
+        with pytest.raises(UserError, match=r'"sqlstream\.log\.level" belongs to the cluster') as caught:
+            session.execute(ours)
+        result = session.execute(flinks)
+        assert "rest.port" not in session.config
     assert (caught.value.code, caught.value.span is not None) == ("SS4007", True)
-    assert caught.value.hint == f"put it into sqlstream.yaml, or start the {what} with -D {key}=VALUE"
+    assert caught.value.hint == hint.format("cluster", "sqlstream.log.level")
+    assert getattr(result, "note", "") == (
+        "note: 'rest.port' has no effect here: it belongs to the server, and is in force from its start; "
+        + hint.format("server", "rest.port")
+    )

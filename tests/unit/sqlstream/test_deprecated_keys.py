@@ -1,4 +1,4 @@
-"""Keys of other days name those of today, which there are."""
+"""Keys of other days stand for those of today, which there are."""
 
 from __future__ import annotations
 
@@ -6,22 +6,15 @@ import pytest
 
 from sqlstream import config
 from sqlstream.deprecated_keys import SETTINGS, table_hint
-from sqlstream.errors import UserError
 
 
 @pytest.mark.parametrize("old", sorted(SETTINGS))
-def test_an_old_setting_names_one_that_there_is(old: str) -> None:
-    config.option(SETTINGS[old])
-    with pytest.raises(UserError, match=f'unknown option "{old}"') as raised:
-        config.option(old)
-    assert raised.value.hint == f"write '{SETTINGS[old]}', as it is called today"
-
-
-def test_a_setting_of_parts_that_there_are_not_is_to_be_left_out() -> None:
-    for key in ("table.planner", "execution.time-characteristic", "execution.checkpointing.incremental"):
-        with pytest.raises(UserError) as raised:
-            config.option(key)
-        assert raised.value.hint.startswith("leave it out: ")
+def test_an_old_setting_is_taken_as_the_one_of_today(old: str) -> None:
+    option = config.option(old)
+    assert option == config.option(SETTINGS[old])
+    settled = config.settle(old, option.default or "text", at_start=True)
+    assert (settled.key, settled.value) == (SETTINGS[old], option.default or "text")
+    assert settled.note == f"note: '{old}' is called '{SETTINGS[old]}' today"
 
 
 def test_a_key_of_a_table_is_named_only_where_the_table_takes_it() -> None:

@@ -6,18 +6,18 @@ import pytest
 
 from sqlstream import config
 from sqlstream.errors import UserError
-from sqlstream.flink_tuning import TUNING, tuning_note
+from sqlstream.flink_tuning import TUNING
 
 
 def test_no_setting_has_an_effect_and_has_none() -> None:
     assert TUNING.keys() & config.OPTIONS.keys() == set()
-    assert tuning_note("parallelism.default") == ""
+    assert config.note_of("parallelism.default", "2") == ""
 
 
 @pytest.mark.parametrize("key", TUNING)
 def test_its_default_fits_its_type_and_a_note_says_why_it_has_no_effect(key: str) -> None:
     config.option(key).parse(TUNING[key].default)
-    assert tuning_note(key).startswith(f"note: '{key}' has no effect here: ")
+    assert config.note_of(key, TUNING[key].default).startswith(f"note: '{key}' has no effect here: ")
 
 
 @pytest.mark.parametrize(

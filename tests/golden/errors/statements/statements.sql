@@ -56,10 +56,5 @@ quit
 \d emp
 .tables
 PIVOT emp ON dept USING SUM(salary)
-SET 'state.backend' = 'hashmap'
--- instead: SET 'state.backend.type' = 'hashmap'
-SET 'execution.min-idle-state-retention' = '1 h'
--- instead: SET 'table.exec.state.ttl' = '1 h'
-SET 'table.planner' = 'blink'
 -- instead: SELECT * FROM emp
 TABLE emp

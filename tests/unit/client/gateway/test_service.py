@@ -284,7 +284,7 @@ def test_a_setting_of_one_statement_is_obeyed_or_refused(gateway: Running) -> No
     session = service.open_session({})
     for config, code in (
         ({"pipeline.nme": "a"}, "SS4001"),
-        ({"rest.port": "1"}, "SS4007"),
+        ({"sqlstream.log.level": "INFO"}, "SS4007"),
         ({"parallelism.default": "x"}, "SS4002"),
     ):
         with pytest.raises(UserError) as raised:
@@ -292,7 +292,7 @@ def test_a_setting_of_one_statement_is_obeyed_or_refused(gateway: Running) -> No
         assert raised.value.code == code
         with pytest.raises(UserError):
             service.run_script(session, "SET 'pipeline.name' = 'a';", config)
-    tuning = {"table.exec.mini-batch.enabled": "true", "sql-client.verbose": "true"}
+    tuning = {"rest.port": "1", "table.exec.mini-batch.enabled": "true", "sql-client.verbose": "true"}
     assert rows(settled(service.execute(session, "SELECT 1", tuning))) == [(1,)]
 
 

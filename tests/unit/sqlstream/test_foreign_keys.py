@@ -1,0 +1,113 @@
+"""Settings of parts of Flink that are not here are taken with the reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from client.configuration import load_configuration
+from client.sessions.local_session import local_session
+from planner.dialect.parser import parse_script
+from sqlstream import config
+from sqlstream.errors import UserError
+from sqlstream.flink_tuning import TUNING
+from sqlstream.foreign_keys import _PREFIXES, foreign_option
+
+FLINK_1 = """
+SET 'state.backend' = 'rocksdb';
+SET 'state.checkpoints.dir' = 'file:///tmp/checkpoints';
+SET 'state.backend.incremental' = 'true';
+SET 'execution.checkpointing.incremental' = 'true';
+SET 'execution.checkpointing.unaligned' = 'false';
+SET 'execution.planner' = 'blink';
+SET 'execution.type' = 'streaming';
+SET 'execution.parallelism' = '2';
+SET 'jobmanager.memory.process.size' = '1600m';
+SET 'taskmanager.memory.process.size' = '1728m';
+SET 'taskmanager.numberOfTaskSlots' = '4';
+SET 'metrics.reporter.prom.class' = 'org.apache.flink.metrics.prometheus.PrometheusReporter';
+SET 'metrics.latency.interval' = '1000';
+SET 'restart-strategy' = 'fixed-delay';
+SET 'restart-strategy.fixed-delay.attempts' = '3';
+SET 'akka.ask.timeout' = '60 s';
+SET 'high-availability' = 'zookeeper';
+SET 'pipeline.jars' = 'file:///opt/connector.jar';
+SET 'web.submit.enable' = 'false';
+SET 'execution.target' = 'yarn-session';
+RESET 'state.backend';
+SET 'state.backend.type' = 'rocksdb';
+"""
+CONFIG_YAML = """
+env.java.opts.all: --add-exports=java.base/sun.net.util=ALL-UNNAMED
+jobmanager:
+  bind-host: localhost
+  rpc: {address: localhost, port: 6123}
+  memory:
+    process: {size: 1600m}
+  execution: {failover-strategy: region}
+taskmanager:
+  bind-host: localhost
+  host: localhost
+  numberOfTaskSlots: 1
+  memory:
+    process: {size: 1728m}
+parallelism: {default: 1}
+state:
+  backend: rocksdb
+rest: {address: localhost, bind-address: localhost}
+metrics.reporters: prom
+"""
+
+
+def test_a_script_of_flink_1_runs_with_a_note_for_what_it_says_otherwise() -> None:
+    notes = {}
+    with local_session() as session:
+        for statement in parse_script(FLINK_1):
+            result = session.execute(statement)
+            if note := getattr(result, "note", ""):
+                notes[note.split("'")[1]] = note
+        found = dict(session.config)
+    assert found["state.backend.type"] == "rocksdb"
+    assert config.get(found, "state.backend.type") == "mapped"
+    assert config.get(found, "parallelism.default") == 2
+    assert config.get(found, "restart-strategy.type") == "fixed-delay"
+    assert "taskmanager.numberOfTaskSlots" not in found
+    assert notes["state.backend"] == "note: 'state.backend' is called 'state.backend.type' today"
+    assert notes["state.backend.type"] == "note: 'state.backend.type' = 'rocksdb' is taken as 'mapped'"
+    assert notes["execution.target"].startswith(
+        "note: 'execution.target' has no effect here: it belongs to the cluster"
+    )
+    assert "metrics are read from the server" in notes["metrics.reporter.prom.class"]
+    assert len(notes) == 20
+
+
+def test_a_config_yaml_of_flink_is_a_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(CONFIG_YAML)
+    found = load_configuration(str(path), environment={})
+    assert found.get("state.backend.type") == "mapped"
+    assert any("'jobmanager.memory.process.size' has no effect here" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("begin", [begin for begin, _ in _PREFIXES])
+def test_no_foreign_setting_is_one_that_has_an_effect(begin: str) -> None:
+    key = f"{begin}x" if begin[-1] in ".-" else begin
+    assert key not in config.OPTIONS
+    assert key in TUNING or config.note_of(key, "1").startswith(f"note: '{key}' has no effect here: ")
+
+
+def test_what_resembles_a_setting_that_has_an_effect_is_told_with_it() -> None:
+    assert 'did you mean "slotmanager.number-of-slots.max"?' in config.note_of(
+        "slotmanager.number-of-slot.max", "1"
+    )
+    assert foreign_option("rest.prt") is None
+    with pytest.raises(UserError, match=r'unknown option "rest\.prt"'):
+        config.settle("rest.prt", "1")
+
+
+@pytest.mark.parametrize("key", ["security.ssl.enabled", "security.ssl.rest.authentication-enabled"])
+def test_encryption_that_is_not_there_is_not_promised(key: str) -> None:
+    assert config.settle(key, "false").value == "false"
+    with pytest.raises(UserError, match="not supported yet"):
+        config.settle(key, "true")
