@@ -89,7 +89,7 @@ def compile_batch(
     for number, sink in enumerate(plan.optimised):
         vertices.append(_vertex(number, sink, plan.scans[number], plan.sources[number], engine, context))
     digest = hashlib.sha256("".join(v.id for v in vertices).encode()).hexdigest()[:32]
-    name = job_name(plan.relational, context.config)
+    name = job_name(plan.relational, context.config, context.text)
     graph = JobGraph(job_id or digest, name, tuple(vertices), (), dict(context.config))
     return CompiledBatch(plan.relational, plan.optimised, engine, reason, graph)
 

@@ -22,7 +22,11 @@ from planner.translate.stream_graph import translate_stream_graph
 from sqlstream import config
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.stream_graph import StreamGraph
+from sqlstream.secrets import without_secrets
 from sqlstream.specs.sink import COLLECT
+from sqlstream.terminal_text import shortened
+
+JOB_NAME_CHARACTERS_MAX = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +59,11 @@ def compile_statements(nodes: tuple[Sink, ...], context: BindContext, job_id: st
     scaling = plan_scaling(physical, settings)
     stream_graph = translate_stream_graph(physical, scaling, settings)
     job_graph = translate_job_graph(
-        stream_graph, settings, job_id or _digest(stream_graph), job_name(nodes, settings), scaling
+        stream_graph,
+        settings,
+        job_id or _digest(stream_graph),
+        job_name(nodes, settings, context.text),
+        scaling,
     )
     return CompiledPlan(nodes, optimised, physical, stream_graph, job_graph)
 
@@ -81,9 +89,9 @@ def explain(plan: CompiledPlan, details: tuple[str, ...] = (), sizes: TableSizes
     return text
 
 
-def job_name(nodes: tuple[Sink, ...], settings: Mapping[str, str]) -> str:
-    """pipeline.name, or else Flink's default: `insert-into_catalog.database.table`, several joined by commas;
-    `collect` for a SELECT."""
+def job_name(nodes: tuple[Sink, ...], settings: Mapping[str, str], text: str) -> str:
+    """pipeline.name, or else what the statement does: Flink's `insert-into_catalog.database.table`, several joined by commas; for
+    a SELECT its `text` on one line, secrets masked and JOB_NAME_CHARACTERS_MAX long at most (Flink: `collect`)."""
     given = str(config.get(settings, "pipeline.name"))
     if given:
         return given
@@ -91,8 +99,15 @@ def job_name(nodes: tuple[Sink, ...], settings: Mapping[str, str]) -> str:
     for node in nodes:
         path = node.table.path
         is_select = dict(node.options).get("connector") == COLLECT
-        names.append(COLLECT if is_select else f"insert-into_{path.catalog}.{path.database}.{path.name}")
+        names.append(
+            _query_name(text) if is_select else f"insert-into_{path.catalog}.{path.database}.{path.name}"
+        )
     return ",".join(dict.fromkeys(names))
+
+
+def _query_name(text: str) -> str:
+    words = " ".join(without_secrets(text).split()).rstrip("; ")
+    return shortened(words, JOB_NAME_CHARACTERS_MAX) or COLLECT
 
 
 def _digest(graph: StreamGraph) -> str:

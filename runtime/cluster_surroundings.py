@@ -12,6 +12,7 @@ from runtime.jobmanager.collaborators import Committer, JobStore, KeepNothing
 from runtime.jobmanager.events import EndedJob
 from runtime.providers.child_output import PassOn, print_errors
 from runtime.transport import Transport
+from sqlstream.messages.stacks import RequestStacks, StacksReply
 
 
 def print_to_terminal(job_id: str, lines: list[str], is_error: bool) -> None:
@@ -42,6 +43,9 @@ class TaskManagers(Protocol):
     def start(self) -> None: ...
 
     def stop(self) -> None: ...
+
+    def stacks(self, address: str, request: RequestStacks) -> StacksReply:
+        """What the threads of the TaskManager at `address` do. ExternalError SS6072 when it does not answer."""
 
     def request_task_manager(self, resource_id: str) -> None: ...
 

@@ -53,6 +53,7 @@ from sqlstream.messages.rpc import (
     TaskManagerOverview,
     ToJobManager,
 )
+from sqlstream.messages.stacks import RequestStacks, StacksReply
 from sqlstream.specs import InferTableSpec, SinkSpec, SourceSpec
 from sqlstream.state_options import directories_of
 
@@ -299,6 +300,9 @@ class EmbeddedCluster:
 
     def task_managers(self) -> tuple[TaskManagerOverview, ...]:
         return self._shell.cluster()
+
+    def stacks(self, address: str, request: RequestStacks) -> StacksReply:
+        return self._task_managers.stacks(address, request)
 
     def cancel(self, job_id: str) -> None:
         """Cancel the job, whose client takes no more rows; `wait` returns once it has ended."""

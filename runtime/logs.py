@@ -19,6 +19,9 @@ RECORD_CHARACTERS_MAX = 8000
 QUIET_LEVEL = "CRITICAL"
 """The level of a command that has a cluster of its own: failures of tasks reach the user as errors of their job."""
 
+PRINT_LOGGER = "sqlstream.print"
+"""What the records of rows are logged under that print tables of a server write."""
+
 _TEXT_FIELDS = ("job", "vertex", "subtask", "attempt")
 
 

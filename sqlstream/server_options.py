@@ -31,6 +31,21 @@ _ENDPOINTS = (
     ConfigOption("rest.bind-port", _S, "", "Ports to try for the JobManager's REST instead of its port.", scope=_SERVER),
 )  # fmt: skip
 
+_FLAME_GRAPHS = (
+    ConfigOption("rest.flamegraph.enabled", _B, "true",
+                 "Sample the stacks of tasks when somebody asks for a flame graph; nothing is sampled else.", scope=_SERVER),
+    ConfigOption("rest.flamegraph.num-samples", _I, "100", "How many samples a flame graph is made of.",
+                 minimum=1, maximum=1000, scope=_SERVER),
+    ConfigOption("rest.flamegraph.delay-between-samples", _D, "50 ms", "The time from one sample to the next.",
+                 minimum=1, maximum=1000, scope=_SERVER),
+    ConfigOption("rest.flamegraph.stack-depth", _I, "100", "The most calls of a stack, from the innermost on.",
+                 minimum=1, maximum=1000, scope=_SERVER),
+    ConfigOption("rest.flamegraph.refresh-interval", _D, "1 min",
+                 "Samples that are older are taken anew when somebody asks for them.", minimum=0, scope=_SERVER),
+    ConfigOption("rest.flamegraph.cleanup-interval", _D, "10 min", "Samples that are older are not shown.",
+                 minimum=0, scope=_SERVER),
+)  # fmt: skip
+
 _LIMITS = (
     ConfigOption("rest.server.max-content-length", _I, "104857600", "The largest body of a request, in bytes.",
                  minimum=1024, maximum=2**31 - 1, scope=_SERVER),
@@ -87,4 +102,4 @@ _KEPT = (
                  minimum=0, maximum=1000, scope=_SERVER),
 )  # fmt: skip
 
-SERVER_OPTIONS: tuple[ConfigOption, ...] = (*_ENDPOINTS, *_LIMITS, *_SECURITY, *_KEPT)
+SERVER_OPTIONS: tuple[ConfigOption, ...] = (*_ENDPOINTS, *_FLAME_GRAPHS, *_LIMITS, *_SECURITY, *_KEPT)

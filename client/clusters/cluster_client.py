@@ -17,6 +17,7 @@ from sqlstream.messages.rpc import (
     JobStatusReply,
     TaskManagerOverview,
 )
+from sqlstream.messages.stacks import RequestStacks, StacksReply
 
 if TYPE_CHECKING:
     from runtime.net.results import JobResults
@@ -95,6 +96,9 @@ class ServedCluster(ClusterClient, Protocol):
     def rescale(self, graph: JobGraph, trigger_id: str) -> None:
         """Give a running job this graph, of the same operators at another parallelism; returns once that has begun, and a
         repetition does nothing. UserError or JobError when it is refused."""
+
+    def stacks(self, address: str, request: RequestStacks) -> StacksReply:
+        """What the threads of the TaskManager at `address` do. ExternalError SS6072 when it does not answer."""
 
     def rescale_status(self, job_id: str, trigger_id: str) -> RescaleStatus:
         """How far the rescale is that was asked for under that id."""

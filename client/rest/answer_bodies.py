@@ -445,9 +445,17 @@ BackPressure = TypedDict(
 )
 
 
+class FlameGraphNode(TypedDict):
+    """`children` are nodes like this one: a schema that refers to itself cannot be written in place."""
+
+    name: str
+    value: int
+    children: list[dict[str, Any]]
+
+
 class FlameGraph(TypedDict):
     endTimestamp: int
-    data: None
+    data: FlameGraphNode | None
 
 
 UserAccumulators = TypedDict("UserAccumulators", {"id": str, "user-accumulators": list[Any]})

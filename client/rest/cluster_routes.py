@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import platform
-import sys
-import threading
 import time
-import traceback
 from collections.abc import Callable
 
 from fastapi import APIRouter, Response
@@ -16,8 +13,10 @@ from client.rest.cluster_view import ClusterView
 from client.rest.messages import ClusterOverview, DashboardConfig
 from client.rest.metric_view import list_metrics
 from client.rest.route import RestRoute
+from runtime.host.thread_stacks import thread_stacks
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import Metrics
+from sqlstream.messages.stacks import ThreadStack
 from sqlstream.secrets import masked
 
 _ENDED = (JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED, JobStatus.SUSPENDED)
@@ -68,7 +67,7 @@ def cluster_routes(view: ClusterView, shut_down: Callable[[], None]) -> APIRoute
 
     @router.get("/jobmanager/thread-dump")
     def thread_dump() -> Response:
-        return json_answer({"threadInfos": _thread_infos()})
+        return json_answer(thread_infos(thread_stacks()))
 
     @router.get("/datasets")
     def data_sets() -> Response:
@@ -117,13 +116,6 @@ def job_manager_figures(view: ClusterView) -> Metrics:
     return figures | (process.as_metrics() if process is not None else {})
 
 
-def _thread_infos() -> list[dict[str, str]]:
-    """The stacks of this process's threads."""
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
-    return [
-        {
-            "threadName": names.get(ident, str(ident)),
-            "stringifiedThreadInfo": "".join(traceback.format_stack(frame)),
-        }
-        for ident, frame in sys._current_frames().items()
-    ]
+def thread_infos(threads: tuple[ThreadStack, ...]) -> dict[str, list[dict[str, str]]]:
+    """The body of a thread dump."""
+    return {"threadInfos": [{"threadName": t.name, "stringifiedThreadInfo": t.stack} for t in threads]}

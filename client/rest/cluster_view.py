@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from client.http_api.errors import RestError
 from client.rest.info import ServerInfo
@@ -94,9 +94,13 @@ class ClusterView:
 
     def network_bytes(self) -> int | None:
         """How much memory a TaskManager gives to its channels, where that is known."""
-        text = self.info.config.get(_NETWORK_MEMORY)
-        found: int = options.option(_NETWORK_MEMORY).parse(text) if text else options.get({}, _NETWORK_MEMORY)
+        found: int = self.setting(_NETWORK_MEMORY)
         return found
+
+    def setting(self, key: str) -> Any:
+        """The value of one of the server's options."""
+        text = self.info.config.get(key)
+        return options.option(key).parse(text) if text else options.get({}, key)
 
     # --- processes
 

@@ -95,11 +95,13 @@ DOCUMENTS: dict[tuple[str, str], Document] = {
     ("GET", "/jobmanager/logs"): Document(Logs),
     ("GET", "/jobmanager/logs/{name}"): Document(TEXT),
     ("GET", "/jobmanager/log"): Document(TEXT),
+    ("GET", "/jobmanager/stdout"): Document(TEXT),
     ("GET", "/jobs"): Document(JobIds),
     ("GET", "/jobs/overview"): Document(JobList),
     ("GET", "/jobs/metrics"): Document(list[AggregatedMetric]),
     ("GET", _JOB): Document(JobDetailsBody),
     ("PATCH", _JOB): Document(Nothing, 202),
+    ("GET", f"{_JOB}/yarn-cancel"): Document(Nothing, 202),
     ("POST", f"{_JOB}/stop"): Document(Trigger, 202, StopRequest),
     ("POST", f"{_JOB}/savepoints"): Document(Trigger, 202, SavepointRequest),
     ("GET", f"{_JOB}/savepoints/{{trigger_id}}"): Document(TriggerStatus),
@@ -153,6 +155,10 @@ DOCUMENTS: dict[tuple[str, str], Document] = {
     ("GET", _TASK_MANAGER): Document(TaskManagerDetailsBody),
     ("GET", f"{_TASK_MANAGER}/metrics"): Document(list[Metric]),
     ("GET", f"{_TASK_MANAGER}/logs"): Document(Logs),
+    ("GET", f"{_TASK_MANAGER}/logs/{{name}}"): Document(TEXT),
+    ("GET", f"{_TASK_MANAGER}/log"): Document(TEXT),
+    ("GET", f"{_TASK_MANAGER}/stdout"): Document(TEXT),
+    ("GET", f"{_TASK_MANAGER}/thread-dump"): Document(ThreadDump),
 }
 
 _SAYS = {

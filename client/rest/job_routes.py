@@ -107,6 +107,12 @@ def _add_ends(router: APIRouter, view: ClusterView) -> None:
         cancel_job(view, checked_id("jobid", job_id))
         return json_answer({}, 202)
 
+    @router.get("/jobs/{job_id}/yarn-cancel")
+    def cancel_by_get(job_id: str) -> Response:
+        """The button of Flink's dashboard, whose requests pass YARN's proxy as GET alone."""
+        cancel_job(view, checked_id("jobid", job_id))
+        return json_answer({}, 202)
+
 
 def cancel_job(view: ClusterView, job_id: str) -> None:
     check_runs(view, job_id, "Job cancellation", ends_it=True)

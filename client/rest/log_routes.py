@@ -7,7 +7,7 @@ from pathlib import Path
 from fastapi import APIRouter, Response
 from fastapi.responses import FileResponse
 
-from client.http_api.answers import json_answer
+from client.http_api.answers import json_answer, text_answer
 from client.http_api.errors import RestError
 from client.rest.info import ServerInfo
 from client.rest.route import RestRoute
@@ -35,6 +35,10 @@ def log_routes(info: ServerInfo) -> APIRouter:
         if not files:
             raise RestError(404, "The server keeps no log.")
         return _text(files[-1])
+
+    @router.get("/jobmanager/stdout")
+    def stdout() -> Response:
+        return text_answer(info.printed())
 
     return router
 

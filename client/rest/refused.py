@@ -12,7 +12,7 @@ from client.rest.documents import error_responses
 _RESCALES = "No history of rescales is kept: ask for each by its trigger, /jobs/ID/rescaling/TRIGGER."
 _JARS = "Jobs are SQL statements: there are no JAR files to upload or run."
 _JOB_GRAPHS = "Jobs are submitted as SQL statements to the SQL gateway."
-_STACKS = "Stacks of TaskManagers are not served."
+_PROFILER = "No profiles are kept: /jobs/ID/vertices/VERTEX/flamegraph has sampled stacks, and thread-dump the present ones."
 
 REFUSED: tuple[tuple[str, str, str], ...] = (
     ("GET", "/jobs/{job_id}/rescales/{part:path}", _RESCALES),
@@ -28,7 +28,12 @@ REFUSED: tuple[tuple[str, str, str], ...] = (
     ("POST", "/jobs/{job_id}/coordinators/{operator_uid}", _JOB_GRAPHS),
     ("DELETE", "/datasets/{dataset_id}", "There are no cached data sets."),
     ("GET", "/datasets/delete/{trigger_id}", "There are no cached data sets."),
-    ("GET", "/taskmanagers/{task_manager_id}/thread-dump", _STACKS),
+    ("GET", "/jobs/{job_id}/yarn-stop", "A job is stopped with a savepoint: POST /jobs/ID/stop."),
+    *(
+        (method, f"/{process}/profiler{part}", _PROFILER)
+        for process in ("jobmanager", "taskmanagers/{task_manager_id}")
+        for method, part in (("GET", ""), ("POST", ""), ("GET", "/{file_name}"))
+    ),
     ("GET", "/jobs/{job_id}/jobmanager/log-url", "Logs have no address of their own: see /jobmanager/logs."),
     (
         *("GET", "/jobs/{job_id}/taskmanagers/{task_manager_id}/log-url"),

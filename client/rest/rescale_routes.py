@@ -66,11 +66,11 @@ def _add_rescaling(router: APIRouter, view: ClusterView) -> None:
 def _add_requirements(router: APIRouter, view: ClusterView) -> None:
     @router.get("/jobs/{job_id}/resource-requirements")
     def resource_requirements(job_id: str) -> Response:
-        wanted = {
-            v.id: {"parallelism": {"lowerBound": v.parallelism, "upperBound": v.parallelism}}
+        bounds = {
+            v.id: {"parallelism": {"lowerBound": 1, "upperBound": v.parallelism}}
             for v in view.graph(job_id).vertices
         }
-        return json_answer(wanted)
+        return json_answer(bounds)
 
     @router.put("/jobs/{job_id}/resource-requirements")
     async def update_resource_requirements(job_id: str, request: Request) -> Response:
@@ -87,25 +87,45 @@ def _add_requirements(router: APIRouter, view: ClusterView) -> None:
 
 
 def _fulfilling(asked: dict[str, VertexRequirements], job: JobGraph) -> JobGraph:
-    """The job at the highest parallelism that is wanted. RestError 400 unless it is within the bounds of every vertex: a job has
-    one parallelism, and those of its operators follow."""
+    """The job at the parallelism that is asked for. A job has one parallelism, which those of its operators follow. A vertex asks
+    for another one by an upper bound that differs from its present parallelism; Flink's dashboard changes that of one vertex.
+    The highest wish that raises a vertex counts, else the lowest of all. RestError 400 where a vertex would come to less than its
+    lower bound, or to more than an upper bound that was asked for."""
     vertices = {vertex.id: vertex for vertex in job.vertices}
     if asked.keys() != vertices.keys():
         raise RestError(BAD_REQUEST, "The requirements must name every vertex of the job, and no other.")
-    fixed = {v.id for v in job.vertices if _is_fixed(v.id, job)}
-    open_bounds = [each.parallelism.upper_bound for id, each in asked.items() if id not in fixed]
-    wanted = max(open_bounds, default=1)
+    wishes = {
+        id: each.parallelism.upper_bound
+        for id, each in asked.items()
+        if each.parallelism.upper_bound != vertices[id].parallelism
+    }
+    _check_open(wishes, job)
+    raised = [wish for id, wish in wishes.items() if wish > vertices[id].parallelism]
+    present = max((v.parallelism for id, v in vertices.items() if not _is_fixed(id, job)), default=1)
+    wanted = max(raised) if raised else min(wishes.values(), default=present)
     rescaled = rescaled_job_graph(job, wanted)
     found = {o.uid: v.parallelism for v in rescaled.vertices for o in v.operators}
     for id, each in asked.items():
-        bounds, parallelism = each.parallelism, found[vertices[id].operators[0].uid]
-        if not bounds.lower_bound <= parallelism <= bounds.upper_bound:
+        lower, upper = each.parallelism.lower_bound, wishes.get(id, wanted)
+        parallelism = found[vertices[id].operators[0].uid]
+        if parallelism < lower or (parallelism > upper and not _is_fixed(id, job)):
             raise RestError(
                 BAD_REQUEST,
-                f"Vertex {id} would have the parallelism {parallelism}, which is not from {bounds.lower_bound} to "
-                f"{bounds.upper_bound}: all vertices have that of the job, but those with one of their own.",
+                f"Vertex {id} would have the parallelism {parallelism}, which is not from {lower} to {upper}: all vertices "
+                "have that of the job, but those with one of their own.",
             )
     return rescaled
+
+
+def _check_open(wishes: dict[str, int], job: JobGraph) -> None:
+    """RestError 400 for a vertex of a fixed parallelism that is to have another one."""
+    for id, wish in wishes.items():
+        if wish < 1 or _is_fixed(id, job):
+            parallelism = job.vertex(id).parallelism
+            raise RestError(
+                BAD_REQUEST,
+                f"Vertex {id} has the parallelism {parallelism} of its own: it cannot have {wish}.",
+            )
 
 
 def _is_fixed(vertex_id: str, job: JobGraph) -> bool:

@@ -29,6 +29,15 @@ def rest_id(task_manager_id: str) -> str:
     return task_manager_id.replace("#", "-")
 
 
+def resource_id(task_manager_id: str) -> str:
+    """The process that a registration is of, by which its log records are named.
+
+    >>> resource_id("tm-3#1")
+    'tm-3'
+    """
+    return task_manager_id.partition("#")[0]
+
+
 @dataclasses.dataclass(frozen=True)
 class Assignment:
     """The tasks that one job runs on one TaskManager, and the slots that they are in."""

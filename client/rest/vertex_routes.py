@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
 
 from client.http_api.answers import json_answer
 from client.http_api.errors import RestError
 from client.rest.cluster_view import ClusterView
-from client.rest.parameters import checked_number
+from client.rest.flame_graph import FlameGraphs, ThreadKind
+from client.rest.parameters import bad_query, checked_id, checked_number
 from client.rest.route import RestRoute
 from client.rest.vertex_view import (
     back_pressure,
@@ -18,9 +21,6 @@ from client.rest.vertex_view import (
     vertex_task_managers,
 )
 from sqlstream.messages.rpc import SubtaskDetails
-
-_FLAME_GRAPHS_ARE_OFF = -2
-"""Flink's end timestamp of a flame graph on a cluster where they are turned off."""
 
 
 def vertex_routes(view: ClusterView) -> APIRouter:
@@ -49,10 +49,22 @@ def _add_details(router: APIRouter, view: ClusterView) -> None:
     def backpressure(job_id: str, vertex_id: str) -> Response:
         return json_answer(back_pressure(view.vertex(job_id, vertex_id), view.now_ms()))
 
+    graphs = FlameGraphs(view)
+
     @router.get("/flamegraph")
-    def flame_graph(job_id: str, vertex_id: str) -> Response:
-        view.vertex(job_id, vertex_id)
-        return json_answer({"endTimestamp": _FLAME_GRAPHS_ARE_OFF, "data": None})
+    def flame_graph(
+        job_id: str,
+        vertex_id: str,
+        kind: Annotated[str, Query(alias="type")] = ThreadKind.FULL.value,
+        index: Annotated[str | None, Query(alias="subtaskindex")] = None,
+    ) -> Response:
+        found = view.vertex(job_id, vertex_id)
+        if kind.lower() not in [each.value for each in ThreadKind]:
+            raise bad_query("type", kind)
+        subtask = None if index is None else view.subtask(job_id, vertex_id, index).subtask
+        return json_answer(
+            graphs.graph(checked_id("jobid", job_id), found, ThreadKind(kind.lower()), subtask)
+        )
 
 
 def _add_subtasks(router: APIRouter, view: ClusterView) -> None:

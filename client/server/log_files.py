@@ -9,14 +9,14 @@ import queue
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO, NamedTuple
 
 import msgspec
 
 from client.server.kept_file import make_private_directory
 from runtime.host.whole_files import FILE_MODE
-from runtime.logs import LogLine
+from runtime.logs import PRINT_LOGGER, LogLine
 
 READ_BYTES_MAX = 1024 * 1024
 """How much one call of `read` returns at most."""
@@ -108,6 +108,20 @@ class LogFiles:
                         return tuple(found), place
         return tuple(found), place
 
+    def latest(self, is_wanted: Callable[[str], bool]) -> str:
+        """The newest of the records that are wanted, at most READ_BYTES_MAX of them, oldest first; each with its line end."""
+        parts: list[str] = []
+        size = 0
+        for number in sorted(self._numbers(), reverse=True):
+            found = [f"{record}\n" for record, _ in self._records(number, 0) if is_wanted(record)]
+            parts.append("".join(found))
+            size += len(parts[-1])
+            if size >= READ_BYTES_MAX:
+                break
+        text = "".join(reversed(parts))
+        # A record that is cut at its beginning is left out.
+        return text if len(text) <= READ_BYTES_MAX else text[-READ_BYTES_MAX:].partition("\n")[2]
+
     def _records(self, number: int, offset: int) -> Iterator[tuple[str, int]]:
         """Whole records of a file and the byte behind each: indented lines belong to the one before."""
         path = self._path(number)
@@ -156,6 +170,28 @@ def is_about(record: str, job_id: str) -> bool:
         except msgspec.DecodeError:
             return False
     return f" job={job_id}" in record.partition("\n")[0]
+
+
+def is_of_process(record: str, process: str) -> bool:
+    """Whether a process of this name wrote the record, JSON or text."""
+    if process not in record:
+        return False
+    if record.startswith("{"):
+        try:
+            return _decode(record.encode()).process == process
+        except msgspec.DecodeError:
+            return False
+    return record.split(maxsplit=3)[2:3] == [process]
+
+
+def is_printed(record: str) -> bool:
+    """Whether the record holds rows of a print table."""
+    if record.startswith("{"):
+        try:
+            return _decode(record.encode()).logger == PRINT_LOGGER
+        except msgspec.DecodeError:
+            return False
+    return f"] {PRINT_LOGGER}: " in record.partition("\n")[0]
 
 
 class LogFilesHandler(logging.Handler):

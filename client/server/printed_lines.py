@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from runtime.logs import RECORD_CHARACTERS_MAX, of_job
+from runtime.logs import PRINT_LOGGER, RECORD_CHARACTERS_MAX, of_job
 
-logger = logging.getLogger("sqlstream.print")
+logger = logging.getLogger(PRINT_LOGGER)
 
 
 def log_printed_lines(job_id: str, lines: list[str], is_error: bool) -> None:

@@ -24,7 +24,7 @@ from client.server.http_listener import HttpListener
 from client.server.job_checkpoint_stores import JobCheckpointStores
 from client.server.job_store import FileJobStore, KeptCommitter
 from client.server.listeners import listen, port_of, url_of
-from client.server.log_files import LogFiles, LogFilesHandler
+from client.server.log_files import LogFiles, LogFilesHandler, is_of_process, is_printed
 from client.server.printed_lines import log_printed_lines
 from client.server.recovery import recover, submit_again
 from client.server.security import AccessRules
@@ -111,7 +111,13 @@ class Server:
             open_session, config.limits, StatementRules(self._audit, self._tokens, config.is_token_required)
         )
         ends.callback(self._service.close)
-        info = ServerInfo(__version__, self._configuration.values, log_directory=Path(self._directory.logs))
+        info = ServerInfo(
+            __version__,
+            self._configuration.values,
+            log_directory=Path(self._directory.logs),
+            task_manager_log=lambda id: self._logs.latest(lambda record: is_of_process(record, id)),
+            printed=lambda: self._logs.latest(is_printed),
+        )
         access = (self._access_rules(), self._tokens, self._audit)
         app = server_app(self._service, self._cluster, info, self._logs, self.stopped.set, access)
         self._http = HttpListener(app, sockets, config.tls, self._break_off)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 from runtime.net.endpoint import Endpoint
 from runtime.net.flight import FlightConnections, FlightServer, OnAttach, OnRequest
@@ -15,9 +16,13 @@ from runtime.net.results import ResultStore
 from runtime.providers.child_output import PassOn
 from runtime.providers.provider import MakeProvider, OnExit
 from runtime.taskmanager.task_manager_options import TaskManagerOptions
-from sqlstream.messages.rpc import RegisterTaskManager, decode_control_message
+from sqlstream.errors import ExternalError
+from sqlstream.messages.rpc import RegisterTaskManager, decode_control_message, encode_message
+from sqlstream.messages.stacks import RequestStacks, StacksReply, decode_stacks_reply
 
 SHUTDOWN_TIMEOUT_S = 1.0
+STACKS_TIMEOUT_S = 5.0
+"""How long a TaskManager may take to answer, beyond the time in which it takes samples."""
 
 
 class FlightTaskManagers:
@@ -96,6 +101,17 @@ class FlightTaskManagers:
             end.start()
         for end in ends:
             end.join(SHUTDOWN_TIMEOUT_S)
+
+    def stacks(self, address: str, request: RequestStacks) -> StacksReply:
+        timeout_s = STACKS_TIMEOUT_S + request.samples * request.interval_ms / 1000
+        try:
+            return decode_stacks_reply(self._connections.request(address, encode_message(request), timeout_s))
+        except pa.ArrowException as error:
+            raise ExternalError(
+                "SS6072",
+                f"the TaskManager at {address} does not tell what its threads do: {str(error).splitlines()[0]}",
+                hint="it may have ended: ask for the TaskManagers again",
+            ) from error
 
     def request_task_manager(self, resource_id: str) -> None:
         self._provider.request(resource_id)

@@ -9,6 +9,7 @@ from runtime.checkpoint.local_copies import LocalCopies
 from runtime.host.clock import now_ms, steady_ms
 from runtime.host.files import LocalFiles
 from runtime.host.process import LIBRARY_THREAD_LIMIT
+from runtime.host.thread_stacks import answer_stacks
 from runtime.memory.managed_memory import ManagedMemory
 from runtime.net.exchange import LocalExchange
 from runtime.net.local_transport import LocalTransport
@@ -18,6 +19,7 @@ from runtime.taskmanager.executor_config import executor_config
 from runtime.taskmanager.shell import TaskExecutorShell
 from runtime.taskmanager.task_runner import ThreadTaskRunner
 from sqlstream.errors import ErrorInfo
+from sqlstream.messages.stacks import RequestStacks, StacksReply
 
 JOB_MANAGER = "job-manager"
 TASK_MANAGER = "task-manager"
@@ -73,6 +75,10 @@ class InProcessTaskManager:
         if self._holds_limit:
             self._holds_limit = False
             LIBRARY_THREAD_LIMIT.release()
+
+    def stacks(self, address: str, request: RequestStacks) -> StacksReply:
+        del address
+        return answer_stacks(request, self._runner.threads())
 
     def request_task_manager(self, resource_id: str) -> None:
         """Nothing to do: there is one TaskManager, whose slots are fixed; a job that needs more waits."""

@@ -115,6 +115,10 @@ class Task:
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
+    @property
+    def thread(self) -> threading.Thread:
+        return self._thread
+
     def cancel(self) -> None:
         """Request that the task stop, and wake it where it waits. Called by any thread; returns at once."""
         self._cancellation.request()

@@ -11,6 +11,7 @@ from runtime.checkpoint.local_copies import LocalCopies
 from runtime.host.clock import now_ms, steady_ms
 from runtime.host.process import give_back_memory, limit_library_threads
 from runtime.host.rooted_files import files_at
+from runtime.host.thread_stacks import answer_stacks
 from runtime.logs import configure_logging
 from runtime.memory.managed_memory import ManagedMemory, ManagedMemoryOptions
 from runtime.net.endpoint import Endpoint, checked_endpoint, host_towards, is_tcp
@@ -26,7 +27,8 @@ from runtime.taskmanager.shell import TaskExecutorShell
 from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from runtime.taskmanager.task_runner import ThreadTaskRunner
 from sqlstream.errors import ErrorInfo
-from sqlstream.messages.rpc import decode_control_message
+from sqlstream.messages.rpc import decode_control_message, encode_message
+from sqlstream.messages.stacks import decode_stacks_request
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +57,7 @@ class TaskManager:
         self._server = FlightServer(
             options.token,
             self._receive,
+            self._answer,
             directory=directory or None,
             endpoint=endpoint,
             stream_address=self._exchange.stream_address,
@@ -119,6 +122,9 @@ class TaskManager:
 
     def _receive(self, data: bytes) -> None:
         self._shell.receive(decode_control_message(data))
+
+    def _answer(self, data: bytes) -> bytes:
+        return encode_message(answer_stacks(decode_stacks_request(data), self._runner.threads()))
 
     def _terminate(self, error: ErrorInfo) -> None:
         logger.critical("the TaskManager ends: %s", error.message)

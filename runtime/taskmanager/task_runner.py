@@ -80,6 +80,10 @@ class ThreadTaskRunner:
     def metrics(self) -> tuple[TaskMetrics, ...]:
         return tuple(task.metrics() for task in self._running())
 
+    def threads(self) -> dict[str, threading.Thread]:
+        """The threads of the running tasks, by execution id."""
+        return {task.descriptor.execution_id: task.thread for task in self._running()}
+
     def stop(self, timeout_s: float) -> None:
         """Cancel all tasks and wait for their threads."""
         tasks = self._running()

@@ -71,6 +71,40 @@ def test_a_server_survives_a_stop_and_a_kill_with_its_catalog_and_jobs(tmp_path:
         assert server.get(f"/jobs/{cancelled}/logs?after={log['next']}")["records"] == []
 
 
+def test_a_dashboard_sees_what_task_managers_do_and_say(tmp_path: Path) -> None:
+    with RunningServer(tmp_path / "data", "-D", "rest.flamegraph.num-samples=20") as server:
+        session = server.open_session()
+        for text in (GENERATOR, PRINTED):
+            server.execute(session, text)
+        job = server.insert(session, "INSERT INTO p SELECT n FROM g")
+        query = server.submit(session, "SELECT n  +\n 1 FROM g;").json()["operationHandle"]
+        server.wait_for(job, "RUNNING")
+        wait_until(lambda: "SELECT n + 1 FROM g" in {j["name"] for j in server.get("/jobs/overview")["jobs"]})
+        vertex = server.get(f"/jobs/{job}")["vertices"][0]["id"]
+        path = f"/jobs/{job}/vertices/{vertex}/flamegraph"
+        wait_until(lambda: server.get(path)["data"] is not None)
+        root = server.get(path)["data"]
+        assert (root["name"], root["value"]) == ("root", 20)
+        assert "threading" in root["children"][0]["name"]
+        waiting, working = (
+            server.get(f"{path}?type={kind}")["data"]["value"] for kind in ("off_cpu", "on_cpu")
+        )
+        # The source makes ten rows per second.
+        assert (waiting + working, waiting > working) == (20, True)
+
+        (manager, *_) = server.get("/taskmanagers")["taskmanagers"]
+        url = f"/taskmanagers/{manager['id']}"
+        assert "the task is RUNNING" in server.request("GET", f"{url}/log", rest=True).text
+        threads = server.get(f"{url}/thread-dump")["threadInfos"]
+        assert any(
+            "TaskLoop" in t["stringifiedThreadInfo"] or "task" in t["stringifiedThreadInfo"] for t in threads
+        )
+        wait_until(lambda: "+I[" in server.request("GET", "/jobmanager/stdout", rest=True).text)
+        assert server.request("DELETE", f"/v3/sessions/{session}/operations/{query}/close").status_code == 200
+        assert server.request("GET", f"/jobs/{job}/yarn-cancel", rest=True).status_code == 202
+        assert server.wait_for(job, "CANCELED") == "CANCELED"
+
+
 def test_a_killed_server_writes_each_row_once_and_loses_queries(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.csv").write_text("".join(f"{n}\n" for n in range(1000)))

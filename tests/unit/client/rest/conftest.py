@@ -36,6 +36,7 @@ from sqlstream.messages.rpc import (
     TaskMetrics,
     VertexDetails,
 )
+from sqlstream.messages.stacks import SampledStack, StacksReply, TaskStacks, ThreadStack
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, ValuesSpec
 
@@ -251,6 +252,12 @@ class LiteralCluster:
             raise UserError("SS6212", f'there is no savepoint at "{path}"')
         self.triggered.append(("disposal", path))
 
+    def stacks(self, address, request):
+        if not request.execution_ids:
+            return StacksReply(threads=(ThreadStack(f"main of {address}", "  File …"),))
+        stacks = (SampledStack(("run", "read"), 3, 1), SampledStack(("run",), 0, 6))
+        return StacksReply(tasks=tuple(TaskStacks(id, stacks) for id in request.execution_ids))
+
     def cancel(self, job_id):
         self.cancelled.append(job_id)
 
@@ -263,10 +270,17 @@ def cluster():
     return LiteralCluster()
 
 
+INFO = ServerInfo(
+    "0.1.0",
+    {"rest.port": "8081", "s3.secret-key": "hunter2"},
+    task_manager_log=lambda resource_id: f"records of {resource_id}\n",
+    printed=lambda: "rows of print tables\n",
+)
+
+
 def application(cluster):
     app = FastAPI()
-    config = {"rest.port": "8081", "s3.secret-key": "hunter2"}
-    app.include_router(rest_routes(cluster, ServerInfo("0.1.0", config), cluster.shut_down))
+    app.include_router(rest_routes(cluster, INFO, cluster.shut_down))
     return app
 
 

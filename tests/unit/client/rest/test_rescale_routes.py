@@ -67,12 +67,31 @@ def bounds(lower, upper):
     return {"parallelism": {"lowerBound": lower, "upperBound": upper}}
 
 
-def test_the_highest_bound_that_suits_every_vertex_is_taken(cluster, rest):
+@pytest.mark.parametrize(
+    ("wanted", "vertices"), [(8, [1, 8]), (1, [1])], ids=["raised", "lowered to one task"]
+)
+def test_a_vertex_whose_upper_bound_changes_takes_the_job_there(cluster, rest, wanted, vertices):
     path = f"/jobs/{RUNNING_ID}/resource-requirements"
-    assert rest.get(path).json() == {SOURCE: bounds(1, 1), COUNTS: bounds(2, 2)}
-    answer = rest.put(path, json={SOURCE: bounds(1, 1), COUNTS: bounds(1, 8)})
+    assert rest.get(path).json() == {SOURCE: bounds(1, 1), COUNTS: bounds(1, 2)}
+    answer = rest.put(path, json={SOURCE: bounds(1, 1), COUNTS: bounds(1, wanted)})
     assert (answer.status_code, answer.json()) == (200, {})
-    assert list(cluster.rescaled.values()) == [[1, 8]]
+    assert list(cluster.rescaled.values()) == [vertices]
+
+
+def test_one_vertex_of_several_is_raised_with_the_others_as_they_are(cluster, rest):
+    (plan,) = compile_script(
+        """CREATE TABLE s (k BIGINT, v BIGINT) WITH ('connector' = 'stream');
+        CREATE TABLE console (k BIGINT, c BIGINT) WITH ('connector' = 'print');
+        INSERT INTO console SELECT k, count(*) FROM s GROUP BY k""",
+        {"parallelism.default": "2"},
+    )
+    cluster.planned = plan.job_graph
+    first, second = (v.id for v in plan.job_graph.vertices)
+    path = f"/jobs/{RUNNING_ID}/resource-requirements"
+    answer = rest.put(path, json={first: bounds(1, 2), second: bounds(1, 3)})
+    assert (answer.status_code, list(cluster.rescaled.values())) == (200, [[3, 3]])
+    answer = rest.put(path, json={first: bounds(1, 4), second: bounds(1, 3)})
+    assert (answer.status_code, "not from 1 to 3" in answer.text) == (400, True)
 
 
 @pytest.mark.parametrize(

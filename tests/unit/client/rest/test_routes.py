@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 
 import pytest
 from msgspec.structs import replace
@@ -183,7 +184,43 @@ def test_a_client_that_deletes_the_cluster_shuts_it_down_at_both_paths(rest, clu
 
 def test_threads_of_the_job_manager_show_their_stacks(rest):
     found = rest.get("/jobmanager/thread-dump").json()["threadInfos"]
-    assert any("_thread_infos" in thread["stringifiedThreadInfo"] for thread in found)
+    assert any("thread_stacks" in thread["stringifiedThreadInfo"] for thread in found)
+
+
+def test_a_task_manager_shows_its_log_and_the_stacks_of_its_threads(rest):
+    assert rest.get("/taskmanagers/tm-1-1/logs").json()["logs"][0]["name"] == "taskmanager.log"
+    assert rest.get("/taskmanagers/tm-1-1/log").text == "records of tm-1\n"
+    assert rest.get("/taskmanagers/tm-1-1/logs/taskmanager.log").text == "records of tm-1\n"
+    assert rest.get("/taskmanagers/tm-1-1/logs/other").status_code == 404
+    assert rest.get("/taskmanagers/tm-9-1/log").status_code == 404
+    assert rest.get("/taskmanagers/tm-2-1/thread-dump").json() == {
+        "threadInfos": [{"threadName": "main of unix:/run/tm-2", "stringifiedThreadInfo": "  File …"}]
+    }
+    assert rest.get("/jobmanager/stdout").text == "rows of print tables\n"
+
+
+def test_a_flame_graph_counts_samples_by_call_and_by_use_of_the_processor(rest):
+    path = f"/jobs/{RUNNING}/vertices/{'1' * 32}/flamegraph"
+    assert rest.get(path).json() == {"endTimestamp": -1, "data": None}
+    deadline_s = time.monotonic() + 30
+    while (found := rest.get(path).json())["data"] is None:
+        assert time.monotonic() < deadline_s
+    read = {"name": "read", "value": 8, "children": []}
+    assert found["data"] == {
+        "name": "root",
+        "value": 20,
+        "children": [{"name": "run", "value": 20, "children": [read]}],
+    }
+    on_cpu = rest.get(f"{path}?type=ON_CPU&subtaskindex=1").json()["data"]
+    assert (on_cpu["value"], on_cpu["children"][0]["children"][0]["value"]) == (3, 3)
+    assert rest.get(f"{path}?type=off_cpu&subtaskindex=0").json()["data"]["value"] == 7
+    assert rest.get(f"{path}?type=other").status_code == 400
+    assert rest.get(f"{path}?subtaskindex=7").status_code == 404
+
+
+def test_a_job_is_cancelled_by_the_button_of_the_dashboard(cluster, rest):
+    assert rest.get(f"/jobs/{RUNNING}/yarn-cancel").status_code == 202
+    assert cluster.cancelled == [RUNNING]
 
 
 def test_a_job_has_no_stream_graph_that_the_dashboard_would_draw(rest):

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from client.server.log_files import Cursor, LogFiles, LogFilesHandler
-from runtime.logs import TaskLabels, formatter_of, of_job
+from client.server.log_files import Cursor, LogFiles, LogFilesHandler, is_of_process, is_printed
+from runtime.logs import PRINT_LOGGER, TaskLabels, formatter_of, of_job
 
 JOB, OTHER = "a" * 32, "b" * 32
 
@@ -39,6 +39,27 @@ def test_the_records_of_a_job_are_read_with_all_their_lines(tmp_path: Path, log_
     files.write(f"{formatter.format(record('last', JOB))}\n")
     found, _ = files.read(JOB, cursor)
     assert ("last" in found[0], len(found)) == (True, 1)
+
+
+@pytest.mark.parametrize("log_format", ["TEXT", "JSON"])
+def test_the_latest_records_of_a_process_and_of_print_tables_are_found(
+    tmp_path: Path, log_format: str
+) -> None:
+    files = LogFiles(str(tmp_path), 300, 5)
+    for process, name in (
+        ("tm-1", "runtime.x"),
+        ("server", PRINT_LOGGER),
+        ("tm-11", "runtime.x"),
+        ("tm-1", "tm-2"),
+    ):
+        made = record(f"of {process} in {name}")
+        made.name = name
+        files.write(f"{formatter_of(log_format, process).format(made)}\n")
+    found = files.latest(lambda text: is_of_process(text, "tm-1")).splitlines()
+    assert ["of tm-1 in runtime.x" in found[0], "of tm-1 in tm-2" in found[1], len(found)] == [True, True, 2]
+    assert len(files.latest(lambda text: is_of_process(text, "tm-2"))) == 0
+    assert f"of server in {PRINT_LOGGER}" in files.latest(is_printed)
+    assert len(files.latest(is_printed).splitlines()) == 1
 
 
 def test_full_files_make_room_for_others(tmp_path: Path) -> None:

@@ -176,6 +176,8 @@ def test_a_removed_token_counts_no_longer(closed_server: Served) -> None:
         (Role.READ_ONLY, "POST", "/sessions/s/statements", True),
         (Role.READ_ONLY, "DELETE", "/v2/sessions/s", True),
         (Role.READ_ONLY, "PATCH", "/v1/jobs/j", False),
+        (Role.READ_ONLY, "GET", "/v1/jobs/j/yarn-cancel", False),
+        (Role.OPERATOR, "GET", "/jobs/j/yarn-cancel", True),
         (Role.READ_ONLY, "POST", "/jobs/j/stop", False),
         (Role.READ_ONLY, "POST", "/sessionsx", False),
         (Role.READ_ONLY, "POST", "/v1/jobs/j/savepoints", False),
