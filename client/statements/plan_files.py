@@ -18,6 +18,7 @@ from sqlstream.effects import Effects
 from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.plan_file import PLAN_BYTES_MAX, decode_plan, encode_plan
+from sqlstream.secrets import without_secrets
 
 if TYPE_CHECKING:
     from client.sessions.outcomes import Job, Outcome
@@ -47,7 +48,7 @@ def compile_plan(statement: CompilePlan, session: PlanningSession) -> Outcome:
         if statement.is_executed:
             # Before the file is written.
             session.permit.require(job_effects(plan.job_graph), statement.span)
-        _write(statement, encode_plan(plan.job_graph, statement.target.text), session)
+        _write(statement, encode_plan(plan.job_graph, without_secrets(statement.target.text)), session)
     elif statement.if_not_exists:
         done = f'plan "{statement.path}" exists already: nothing compiled'
     else:
@@ -71,7 +72,9 @@ def execute_plan(statement: ExecutePlan, session: PlanningSession) -> Outcome:
     if not statement.is_explained:
         return _started(statement.path, statement.path_span, session)
     graph, text = _read(statement.path, statement.path_span, session)
-    return Text(f"== Compiled Statement ==\n{text}\n\n== Job Graph ==\n{explain_job_graph(graph)}\n")
+    return Text(
+        f"== Compiled Statement ==\n{without_secrets(text)}\n\n== Job Graph ==\n{explain_job_graph(graph)}\n"
+    )
 
 
 def _require_file(path: str, span: Span, session: PlanningSession) -> None:

@@ -6,7 +6,7 @@ from planner.statements.describe import column_extras
 from planner.statements.qualified import qualified
 from planner.statements.quoting import literal, quoted
 from sqlstream.catalog import CatalogTable, CatalogView, Column, ColumnKind
-from sqlstream.secrets import masked
+from sqlstream.secrets import masked, query_without_secrets
 
 
 def show_create_table(table: CatalogTable) -> str:
@@ -37,11 +37,13 @@ def constraint_name(given: str, columns: tuple[str, ...]) -> str:
 
 
 def show_create_view(view: CatalogView) -> str:
-    """CREATE VIEW with the query as it was written; names in it are completed when they belong to another database."""
+    """CREATE VIEW with the query as it was written, but for masked values of secrets; names in it are completed when they
+    belong to another database."""
     query = view.query
     if view.query_catalog or view.query_database:
         catalog, database = view.query_catalog or view.path.catalog, view.query_database or view.path.database
         query = qualified(query, catalog, database)
+    query = query_without_secrets(query)
     temporary = "TEMPORARY " if view.is_temporary else ""
     names = f" ({', '.join(quoted(n) for n in view.column_names)})" if view.column_names else ""
     comment = f"COMMENT {literal(view.comment)}\n" if view.comment else ""

@@ -9,6 +9,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobEdge, JobGraph, JobVertex
 from sqlstream.graph.scaling import Scaling
 from sqlstream.graph.stream_graph import FORWARD, StreamGraph, StreamNode
+from sqlstream.secrets import without_secrets
 
 
 def translate_job_graph(
@@ -35,7 +36,7 @@ def translate_job_graph(
     vertices = tuple(_vertex(nodes[head], chain, nodes) for head, chain in members.items())
     return JobGraph(
         job_id=job_id,
-        name=name,
+        name=without_secrets(name),
         vertices=vertices,
         edges=_edges(stream_graph, nodes, heads),
         config=dict(settings),

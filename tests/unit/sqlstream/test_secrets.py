@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sqlstream.secrets import without_secrets
+from runtime.connectors import descriptors
+from runtime.formats import descriptors as format_descriptors
+from sqlstream.config import OPTIONS
+from sqlstream.secrets import is_secret, query_without_secrets, without_secrets
 
 
 @pytest.mark.parametrize(
@@ -21,3 +24,61 @@ from sqlstream.secrets import without_secrets
 )
 def test_a_password_within_an_address_is_not_shown(text: str, shown: str) -> None:
     assert without_secrets(text) == shown
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "pasword",
+        "passwrod",
+        "passwort",
+        "Passwd",
+        "pwd",
+        "db.pass",
+        "s3.secert-key",
+        "tokn",
+        "s3.secrt",
+        "api_kye",
+        "credentials",
+        "ssl.pass-word",
+        "my.pass.word",
+    ],
+)
+def test_a_misspelled_key_of_a_secret_hides_its_value(key: str) -> None:
+    assert is_secret(key)
+    assert without_secrets(f"WITH ('{key}' = 'hunter2')") == f"WITH ('{key}' = '******')"
+
+
+def test_no_option_is_taken_for_a_misspelled_secret() -> None:
+    known = {*OPTIONS, *(o.key for d in descriptors().values() for o in d.options)}
+    known |= {f"{name}.{o.key}" for name, d in format_descriptors().items() for o in d.options}
+    secrets = {"password", "s3.secret-key", "security.ssl.rest.key-password"}
+    assert {key for key in known if is_secret(key)} == secrets
+    assert not any(map(is_secret, ("path", "passive", "url", "format", "broken", "select", "sector")))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("WITH ('password'=>'hunter2')", "WITH ('password'=>'******')"),
+        ("WITH ('password':'hunter2')", "WITH ('password':'******')"),
+        ("WITH ('password' = hunter2, 'a' = 'b')", "WITH ('password' = ******, 'a' = 'b')"),
+        ("WITH ('a' = 'b', password = 'hunter2')", "WITH ('a' = 'b', password = '******')"),
+        ('OPTIONS("password" = "hunter2")', 'OPTIONS("password" = "******")'),
+        ("SET 'password'=hunter2", "SET 'password'=******"),
+        ("CREATE USER u IDENTIFIED BY 'hunter2'", "CREATE USER u IDENTIFIED BY '******'"),
+        ("CREATE SECRET s (SECRET 'hunter2')", "CREATE SECRET s (SECRET '******')"),
+        ("('password' = 'hunter2', 'user' = 'hunter2')", "('password' = '******', 'user' = '******')"),
+        ("SELECT 1 FROM t WHERE (token = 'abc')", "SELECT 1 FROM t WHERE (token = 'abc')"),
+    ],
+)
+def test_a_secret_is_found_however_its_pair_is_written(text: str, shown: str) -> None:
+    assert without_secrets(text) == shown
+
+
+def test_a_stored_query_keeps_its_conditions() -> None:
+    query = "SELECT * FROM t /*+ OPTIONS('pasword'='hunter2') */ JOIN 's3://k:hunter2@b/a.csv' ON `token` = 'abcd'"
+    shown = (
+        "SELECT * FROM t /*+ OPTIONS('pasword'='******') */ JOIN 's3://k:******@b/a.csv' ON `token` = 'abcd'"
+    )
+    assert query_without_secrets(query) == shown
