@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from client.http_api.answers import error_answer, json_answer
 from client.http_api.errors import BAD_REQUEST, INTERNAL, NOT_FOUND, RestError
 from client.rest.documents import described
-from sqlstream.errors import SqlStreamError, UserError, render_error
+from sqlstream.errors import InternalError, SqlStreamError, UserError, render_error
 
 UNKNOWN = ("SS6009", "SS6207", "SS6236")
 """A job, or a trigger of a savepoint or rescale, that the cluster does not know."""
@@ -48,5 +48,8 @@ def _status_of(error: SqlStreamError) -> int:
         return NOT_FOUND
     if isinstance(error, UserError):
         return BAD_REQUEST
-    logger.error("a request failed: %s", error)
+    # What fails outside of the server, or in a job, is no fault of the server.
+    logger.log(
+        logging.ERROR if isinstance(error, InternalError) else logging.WARNING, "a request failed: %s", error
+    )
     return INTERNAL

@@ -24,6 +24,17 @@ CONNECTIONS_MAX = 1000
 """Beyond these a request is answered with 503. Each stream of results holds one."""
 
 
+class _CutOffIsNoError(logging.Filter):
+    """uvicorn takes a response that is not completed for a bug of the application. Ours cuts off the stream of a result that
+    fails, so that no reader takes it for a whole one: the statement's fault, and not the server's."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.msg == "ASGI callable returned without completing response.":
+            record.levelno, record.levelname = logging.INFO, "INFO"
+            record.msg = "a response was cut off, as its result has failed"
+        return logging.getLogger(record.name).isEnabledFor(record.levelno)
+
+
 class HttpListener:
     """uvicorn on a thread with an event loop of its own. `on_end` is called when it ends without `stop`. State: the thread."""
 
@@ -54,6 +65,9 @@ class HttpListener:
                 f"the certificate and key of security.ssl.rest cannot be used: {error}",
                 hint="give PEM files that belong together, and the password of the key",
             ) from error
+        uvicorn_logger = logging.getLogger("uvicorn.error")
+        if not any(isinstance(known, _CutOffIsNoError) for known in uvicorn_logger.filters):
+            uvicorn_logger.addFilter(_CutOffIsNoError())
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
         self._is_stopping = False

@@ -62,3 +62,19 @@ def test_an_end_that_nobody_asked_for_is_told() -> None:
     sock.close()
     HttpListener(SlowApplication(), [sock], None, told.set).start()
     assert told.wait(60)
+
+
+def test_a_stream_that_is_cut_off_is_no_error_of_the_server(caplog: pytest.LogCaptureFixture) -> None:
+    async def cut_off(scope: dict[str, Any], receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"half", "more_body": True})
+
+    sock, url = listening()
+    listener = HttpListener(cut_off, [sock], None, lambda: None)
+    listener.start()
+    with caplog.at_level("INFO"), pytest.raises(httpx.RemoteProtocolError):
+        httpx.get(url, timeout=60, trust_env=False)
+    listener.stop()
+    told = {record.getMessage(): record.levelname for record in caplog.records}
+    assert told["a response was cut off, as its result has failed"] == "INFO"
+    assert "ERROR" not in told.values()

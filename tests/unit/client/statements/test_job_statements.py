@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from client.following.checkpoint_text import remark_on
+from client.sessions.session import Session
 from client.statements.jobs import CHECKPOINTS, execute_job_statement
 from planner.dialect.parser import parse_statement
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, UserError
@@ -89,7 +90,7 @@ class Literal:
 @pytest.fixture
 def run() -> Callable[..., list[tuple[Any, ...]]]:
     def run(sql: str, cluster: Literal) -> list[tuple[Any, ...]]:
-        answer = execute_job_statement(parse_statement(sql), cluster, DIRECTORY)  # type: ignore[arg-type]
+        answer = execute_job_statement(parse_statement(sql), Session(cluster, DIRECTORY))  # type: ignore[arg-type]
         return [tuple(row.values()) for batch in answer.batches for row in batch.to_pylist()]
 
     return run
