@@ -244,7 +244,7 @@ class KeyIndex:
             is_null = (rows[:, 1] == 0) & (rows[:, 0] == NULL_HASH)
             return array_from_words(self.types[0], rows[:, 1], ~is_null if is_null.any() else None)
         data_type, place = self.types[number], self._layout.columns[number]
-        valid = (rows[:, 1] >> np.uint64(number)) & _ONE == 0
+        valid = (rows[:, 1 + (number >> 6)] >> np.uint64(number & 63)) & _ONE == 0
         mask = None if valid.all() else valid
         if is_bytes_type(data_type):
             offsets, data = copy_out(rows, place, self._arena.values, data_type)

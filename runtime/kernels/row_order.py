@@ -108,7 +108,7 @@ class RowOrder:
 def _is_null(row, null_bit):  # type: ignore[no-untyped-def]
     if null_bit < 0:
         return load_64(row) == NULL_HASH and load_64(row + 8) == 0
-    return (load_64(row + 8) >> np.uint64(null_bit)) & _ONE != 0
+    return (load_64(row + 8 + (null_bit >> 6) * 8) >> np.uint64(null_bit & 63)) & _ONE != 0
 
 
 @inlined

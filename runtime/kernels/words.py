@@ -190,23 +190,25 @@ def _zero_nulls_into(words, bitmap, bit, zeroed):  # type: ignore[no-untyped-def
         zeroed[i] = words[i] if is_set(bitmap, bit + i) else _ZERO
 
 
-@kernel("void(uint64[::1], int64, uint8[::1], int64, uint64[:, ::1], int64, uint64)")
-def _pack_words(words, width, bitmap, bit, rows, column, null_bit):  # type: ignore[no-untyped-def]
+@kernel("void(uint64[::1], int64, uint8[::1], int64, uint64[:, ::1], int64, int64)")
+def _pack_words(words, width, bitmap, bit, rows, column, number):  # type: ignore[no-untyped-def]
+    null_word, null_bit = 1 + (number >> 6), _ONE << np.uint64(number & 63)
     for i in range(rows.shape[0]):
         if len(bitmap) == 0 or is_set(bitmap, bit + i):
             for part in range(width):
                 rows[i, column + part] = words[i * width + part]
         else:
-            rows[i, 1] |= null_bit
+            rows[i, null_word] |= null_bit
             for part in range(width):
                 rows[i, column + part] = _ZERO
 
 
-_PACK_BYTES = "void({}[::1], int64, uint8[::1], int64, uint64[:, ::1], int64, uint64)"
+_PACK_BYTES = "void({}[::1], int64, uint8[::1], int64, uint64[:, ::1], int64, int64)"
 
 
 @kernel(_PACK_BYTES.format("int32"), _PACK_BYTES.format("int64"))
-def _pack_bytes(offsets, address, bitmap, bit, rows, column, null_bit):  # type: ignore[no-untyped-def]
+def _pack_bytes(offsets, address, bitmap, bit, rows, column, number):  # type: ignore[no-untyped-def]
+    null_word, null_bit = 1 + (number >> 6), _ONE << np.uint64(number & 63)
     for i in range(rows.shape[0]):
         if len(bitmap) == 0 or is_set(bitmap, bit + i):
             start = np.int64(offsets[i])
@@ -217,14 +219,21 @@ def _pack_bytes(offsets, address, bitmap, bit, rows, column, null_bit):  # type:
             else:
                 rows[i, column + 1] = np.uint64(address + start)
         else:
-            rows[i, 1] |= null_bit
+            rows[i, null_word] |= null_bit
             rows[i, column] = _ZERO
             rows[i, column + 1] = _ZERO
+
+
+def null_words(columns: int) -> int:
+    """The number of words that hold the NULL bits of so many columns."""
+    return max(1, (columns + 63) // 64)
 
 
 @dataclass(frozen=True, slots=True)
 class RowLayout:
     """The layout of a key of several columns in a row of words: its hash, one NULL bit per column, then the columns.
+
+    The NULL bit of column c is bit c % 64 of word 1 + c // 64; there is at least one word of them.
 
     A value of at most eight bytes is in the row itself; of a longer one there is an address (or a position in an arena).
     `payloads[w]` is 1 where word w is such a payload, whose length is the word before it.
@@ -236,11 +245,7 @@ class RowLayout:
 
     @staticmethod
     def of(types: Sequence[pa.DataType]) -> RowLayout:
-        if len(types) > 64:
-            raise UserError(
-                "SS3090", f"a key has {len(types)} columns, more than 64", hint="use fewer key columns"
-            )
-        columns, payloads = [], [0, 0]
+        columns, payloads = [], [0] * (1 + null_words(len(types)))
         for data_type in types:
             columns.append(len(payloads))
             payloads += [0, int(_is_bytes(data_type))] if word_count(data_type) == 2 else [0]
@@ -260,11 +265,11 @@ class RowLayout:
         """
         rows = np.empty((len(hashes), self.width), dtype=np.uint64)
         rows[:, 0] = hashes
-        rows[:, 1] = 0
+        rows[:, 1 : 1 + null_words(len(self.types))] = 0
         for number, (place, array) in enumerate(zip(self.columns, columns, strict=True)):
-            column, null_bit = read_column(array), np.uint64(1 << number)
+            column = read_column(array)
             if isinstance(column, WordColumn):
-                _pack_words(column.words, column.width, column.bitmap, column.bit, rows, place, null_bit)
+                _pack_words(column.words, column.width, column.bitmap, column.bit, rows, place, number)
             else:
-                _pack_bytes(column.offsets, column.address, column.bitmap, column.bit, rows, place, null_bit)
+                _pack_bytes(column.offsets, column.address, column.bitmap, column.bit, rows, place, number)
         return rows

@@ -37,6 +37,11 @@ PARALLELISMS = (1, 2, 3, 1)
 SEEDS = 1
 SEEDS_SLOW = 40
 
+MANY = range(70)
+"""More columns than a word has bits: NULLs of the last ones are marked in another word."""
+MANY_VALUES = ", ".join(f"NULLIF(MOD(v + {i}, 4), 3) AS c{i}" for i in MANY)
+MANY_NAMES = ", ".join(f"c{i}" for i in MANY)
+
 TABLES = """
 CREATE TABLE bids (id BIGINT, k STRING, g INT, v BIGINT, rt TIMESTAMP(3), p AS PROCTIME(), WATERMARK FOR rt AS rt)
   WITH ('connector' = 'scripted');
@@ -97,6 +102,15 @@ QUERIES = {
     "aggregate of an aggregate": """
         SELECT n, COUNT(*), MIN(total), MAX(k), COUNT(DISTINCT g), SUM(total) FROM totals GROUP BY n""",
     "distinct rows": "SELECT DISTINCT k, g FROM bids",
+    "aggregate by many columns": f"""
+        SELECT {MANY_NAMES}, COUNT(*), SUM(v) FROM (SELECT v, {MANY_VALUES} FROM bids) GROUP BY {MANY_NAMES}""",
+    "left join of updated rows of many columns": f"""
+        SELECT t.*, a.id FROM asks a LEFT JOIN (SELECT k, g, {", ".join(f"MAX(c{i}) AS c{i}" for i in MANY)} FROM (
+            SELECT k, g, {MANY_VALUES} FROM bids) GROUP BY k, g) t ON t.k = a.k AND t.g = a.g""",
+    "best of updated rows of many columns": f"""
+        SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY g ORDER BY c68, c69 DESC, k) AS n FROM (
+            SELECT k, g, {", ".join(f"MAX(c{i}) AS c{i}" for i in MANY)} FROM (
+                SELECT k, g, {MANY_VALUES} FROM bids) GROUP BY k, g)) WHERE n <= 2""",
     "join": "SELECT b.id, a.id, b.v FROM bids b JOIN asks a ON b.k = a.k AND b.v < a.v",
     "left join": "SELECT b.id, a.id, a.v FROM bids b LEFT JOIN asks a ON b.k = a.k AND b.g = a.g AND b.v > a.v",
     "left join of a retracting input": "SELECT a.id, t.n, t.total FROM asks a LEFT JOIN totals t ON a.k = t.k AND a.g = t.g",
