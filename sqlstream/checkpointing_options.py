@@ -33,8 +33,9 @@ _CHECKPOINTS = (
     ConfigOption("execution.checkpointing.num-retained", _I, "1", "How many completed checkpoints are kept.",
                  minimum=1, maximum=1000),
     ConfigOption("execution.checkpointing.mode", _E, "EXACTLY_ONCE",
-                 "How often each row counts in state and in sinks that commit.", choices=("EXACTLY_ONCE",),
-                 refused=("AT_LEAST_ONCE",)),
+                 "How often each row counts in state and in sinks that commit. With AT_LEAST_ONCE no task waits for the barriers "
+                 "of checkpoints, but for those of savepoints: after a failure, rows that came behind a barrier count twice.",
+                 choices=("EXACTLY_ONCE", "AT_LEAST_ONCE")),
     ConfigOption("execution.checkpointing.unaligned.enabled", _B, "false",
                  "Let the barriers of checkpoints, but not of savepoints, pass the rows that wait between tasks, which become "
                  "part of the checkpoint: it waits for no slow task, is larger, and goes on with the same parallelism only."),
@@ -100,6 +101,14 @@ _RECOVERY = (
                  "Who owns what execution.state-recovery.path names: with CLAIM the job, which removes it after its next "
                  "checkpoints; with NO_CLAIM whoever made it.", choices=("NO_CLAIM", "CLAIM"), refused=("LEGACY",)),
 )  # fmt: skip
+
+CHECKPOINTING_MODE = "execution.checkpointing.mode"
+
+
+def is_at_least_once(config: Mapping[str, str]) -> bool:
+    """Whether checkpoints may count rows twice that came behind a barrier."""
+    return config.get(CHECKPOINTING_MODE, "").upper() == "AT_LEAST_ONCE"
+
 
 CHECKPOINTING_OPTIONS: tuple[ConfigOption, ...] = (*_CHECKPOINTS, *_RESTARTS, *_RECOVERY)
 

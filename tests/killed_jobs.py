@@ -25,6 +25,7 @@ from runtime.jobmanager.deployment import consumers_of
 from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport, CheckpointTaken
 from runtime.taskmanager.checkpoints.task_checkpoints import ALIGNED_TIMEOUT, CONCURRENT_MAX, UNALIGNED
 from runtime.taskmanager.events import CheckpointMessage, TaskStateChanged
+from sqlstream.checkpointing_options import CHECKPOINTING_MODE
 from sqlstream.errors import FailureReason
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint import SubtaskState, TaskRestore, checkpoint_of_path
@@ -76,6 +77,7 @@ class Story:
     is_unaligned: bool
     aligned_timeout_ms: int = 0
     concurrent_max: int = 1
+    mode: str = "EXACTLY_ONCE"
     last_id: int = 0
     completed: Completed | None = None
     committed: dict[str, list[pa.RecordBatch]] = dataclasses.field(default_factory=dict)
@@ -112,6 +114,7 @@ class KilledDeployment(Deployment):
             UNALIGNED: str(self.story.is_unaligned).lower(),
             ALIGNED_TIMEOUT: f"{self.story.aligned_timeout_ms} ms",
             CONCURRENT_MAX: str(self.story.concurrent_max),
+            CHECKPOINTING_MODE: self.story.mode,
         }
         directory = str(self.story.directory)
         task = msgspec.structs.replace(
@@ -167,6 +170,10 @@ class KilledDeployment(Deployment):
             self._abort(pending, "refers to a file that was removed")
             return
         pending.reports[report.execution_id] = report
+        self.story.figures["longest alignment"] = max(
+            self.story.figures.get("longest alignment", 0),
+            0 if pending.savepoint else report.figures.alignment_ms,
+        )
         pending.awaited.discard(report.execution_id)
         if not pending.awaited:
             self._complete(pending)
@@ -317,13 +324,14 @@ def run_killed_job(
     aligned_timeout_ms: int = 0,
     concurrent_max: int = 1,
     backends: Sequence[str] = ("hashmap",),
+    mode: str = "EXACTLY_ONCE",
 ) -> list[pa.RecordBatch]:
     """What the sink has committed of a job that is killed once in each life but its last; each life has its parallelism, and in
     turn one of `backends`. `is_unaligned`: but for lives before one at another parallelism."""
     fate, now_ms = random.Random(seed), 1_000
     with registered():
         tape = tape_of(graph, scripts, fate)
-        story = Story(directory, is_unaligned, aligned_timeout_ms, concurrent_max)
+        story = Story(directory, is_unaligned, aligned_timeout_ms, concurrent_max, mode)
         parallelisms = tuple(parallelisms)
         if figures is not None:
             story.figures = figures

@@ -34,7 +34,7 @@ def checkpoint_config(config: Mapping[str, str]) -> Body:
 
     retention = str(setting("externalized-checkpoint-retention"))
     return {
-        "mode": "exactly_once",
+        "mode": str(setting("mode")).lower(),
         "interval": setting("interval") or _LONG_MAX,
         "timeout": setting("timeout"),
         "min_pause": setting("min-pause"),

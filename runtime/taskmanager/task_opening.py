@@ -35,6 +35,7 @@ from runtime.taskmanager.split_requests import SplitsRequested
 from runtime.taskmanager.split_source import SplitSource
 from runtime.taskmanager.task_loop import TaskLoop
 from sqlstream import config
+from sqlstream.checkpointing_options import is_at_least_once
 from sqlstream.elements import WATERMARK_MIN, Watermark, WatermarkStatus
 from sqlstream.errors import InternalError
 from sqlstream.graph.job_graph import ChainedOperator
@@ -326,7 +327,12 @@ class TaskOpening:
     def _open_inputs(self) -> None:
         gate, checkpoints = self._open_gate(), self._opened.checkpoints
         aligner = BarrierAligner(
-            gate.count_open, checkpoints.take, checkpoints.refuse, steady_ms, self._checkpoint_timeout_ms()
+            gate.count_open,
+            checkpoints.take,
+            checkpoints.refuse,
+            steady_ms,
+            self._checkpoint_timeout_ms(),
+            blocks=not is_at_least_once(self._descriptor.config),
         )
         capture = UnalignedCapture(
             gate.channels,

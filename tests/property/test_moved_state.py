@@ -465,6 +465,29 @@ def test_a_job_that_is_killed_between_checkpoints_commits_the_rows_of_one_that_i
     check_killed(name, 0, tmp_path)
 
 
+@pytest.mark.parametrize("concurrent_max", [1, 3])
+@pytest.mark.parametrize("name", ["join", "distinct rows", "interval join", "temporal join"])
+def test_a_job_that_counts_rows_at_least_once_loses_none_when_it_is_killed_and_waits_for_no_barrier(
+    name: str, concurrent_max: int, tmp_path: Path
+) -> None:
+    figures: dict[str, int] = {}
+    surplus: Counter[Row] = Counter()
+    for seed in range(3):
+        played = scripts(seed, BATCHES_OF_KILLED)
+        expected = final_table(run_job(planned(name), played, [1], seed), has_pairs=False)
+        killed = run_killed_job(
+            planned(name), played, PARALLELISMS, seed, tmp_path / str(seed), figures,
+            concurrent_max=concurrent_max, mode="AT_LEAST_ONCE",
+        )  # fmt: skip
+        found = final_table(killed, has_pairs=False)
+        assert expected - found == Counter(), figures
+        surplus += found - expected
+    assert figures["completed"], figures
+    assert figures["longest alignment"] == 0
+    if name == "join":
+        assert surplus, "no row came twice: barriers have blocked"
+
+
 UNALIGNED_QUERIES = ("left join of retracting inputs", "windows of windows", "best of retracted rows")
 
 

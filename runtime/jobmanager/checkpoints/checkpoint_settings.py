@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlstream import config as options
-from sqlstream.checkpointing_options import INTERVAL_MS_MIN
+from sqlstream.checkpointing_options import INTERVAL_MS_MIN, is_at_least_once
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import JobStatus
@@ -71,7 +71,6 @@ def _read(config: Mapping[str, str], job_id: str, default_directory: str) -> Che
         return options.get(config, key)
 
     # Of each of these there is one choice.
-    value("execution.checkpointing.mode")
     value("execution.checkpointing.checkpoints-after-tasks-finish")
     value("execution.checkpointing.storage")
     interval_ms: int = value("execution.checkpointing.interval")
@@ -95,6 +94,13 @@ def _read(config: Mapping[str, str], job_id: str, default_directory: str) -> Che
             f"unaligned checkpoints come one at a time, and {concurrent_max} are allowed at once",
             hint="set 'execution.checkpointing.max-concurrent-checkpoints' to 1, or "
             "'execution.checkpointing.unaligned.enabled' to false",
+        )
+    if is_at_least_once(config) and value("execution.checkpointing.unaligned.enabled"):
+        raise UserError(
+            "SS6270",
+            "unaligned checkpoints count each row exactly once, and the mode is AT_LEAST_ONCE",
+            hint="set 'execution.checkpointing.mode' to 'EXACTLY_ONCE', or "
+            "'execution.checkpointing.unaligned.enabled' to false: no task waits for barriers in either",
         )
     min_pause_ms: int = value("execution.checkpointing.min-pause")
     return CheckpointSettings(

@@ -28,6 +28,7 @@ from runtime.taskmanager.checkpoints.segment_chains import Chains, SegmentChains
 from runtime.taskmanager.checkpoints.state_write import StateWrite, TakenState
 from runtime.taskmanager.checkpoints.unaligned_capture import Recorded
 from sqlstream import config as options
+from sqlstream.checkpointing_options import is_at_least_once
 from sqlstream.elements import CheckpointBarrier
 from sqlstream.errors import ErrorInfo, FailureReason, InternalError, JobError
 from sqlstream.messages.rpc import (
@@ -117,6 +118,7 @@ class TaskCheckpoints:
         self._savepoints: set[int] = set()
         self._is_whole_next = False
         self._completed_id = 0
+        self._blocks = not is_at_least_once(descriptor.config)
         self._is_unaligned: bool = options.get(descriptor.config, UNALIGNED)
         self._timeout_ms: int = options.get(descriptor.config, ALIGNED_TIMEOUT)
         if self._is_unaligned and self._timeout_ms:
@@ -288,8 +290,9 @@ class TaskCheckpoints:
         if is_savepoint:
             self._savepoints.add(begun.barrier.checkpoint_id)
         in_flight = {**in_flight, **begun.passed}
+        is_blocked = self._blocks or bool(begun.barrier.directory)
         figures = CheckpointFigures(
-            alignment_ms=max(arrivals.values(), default=0),
+            alignment_ms=max(arrivals.values(), default=0) if is_blocked else 0,
             sync_ms=begun.sync_ms,
             flush_ms=begun.flush_ms,
             late_channels=late_channels(self._descriptor, arrivals),

@@ -26,8 +26,8 @@ def test_settings_of_the_session_apply_and_all_others_are_kept() -> None:
 
 
 def test_a_setting_that_cannot_be_obeyed_is_refused() -> None:
-    with pytest.raises(UserError, match=r'"execution\.checkpointing\.mode" cannot be "AT_LEAST_ONCE"'):
-        split_properties({"execution.checkpointing.mode": "AT_LEAST_ONCE"})
+    with pytest.raises(UserError, match=r'"execution\.checkpointing\.storage" cannot be "jobmanager"'):
+        split_properties({"execution.checkpointing.storage": "jobmanager"})
 
 
 def test_settings_of_spark_sql_apply_to_a_session_and_to_a_statement() -> None:

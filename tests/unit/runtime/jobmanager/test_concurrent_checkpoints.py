@@ -141,3 +141,15 @@ def test_unaligned_ones_come_one_at_a_time(make_job: MakeJob) -> None:
     with pytest.raises(UserError) as refused:
         checkpoint_settings(make_job("j1", config=config), "/chk")
     assert refused.value.code == "SS6270"
+    with pytest.raises(UserError, match="AT_LEAST_ONCE") as refused:
+        checkpoint_settings(
+            make_job(
+                "j1",
+                config={
+                    "execution.checkpointing.mode": "AT_LEAST_ONCE",
+                    "execution.checkpointing.unaligned.enabled": "true",
+                },
+            ),
+            "/chk",
+        )
+    assert refused.value.code == "SS6270"

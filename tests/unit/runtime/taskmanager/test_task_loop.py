@@ -135,13 +135,15 @@ def test_a_source_emits_its_rows_then_its_watermark_until_its_end(is_timed: bool
 
 
 def network(
-    *channels: int, restored: tuple[tuple[int, Any], ...] = ()
+    *channels: int, restored: tuple[tuple[int, Any], ...] = (), blocks: bool = True
 ) -> tuple[NetworkInput, InputGate, Log, Mailbox]:
     """The inputs have so many channels; checkpoints are noted too, and given up after 10 ms."""
     mailbox, log = Mailbox(), Log()
     made = tuple(tuple(Channel(1 << 20) for _ in range(count)) for count in channels)
     gate = InputGate(tuple(range(len(channels))), made, mailbox)
-    aligner = BarrierAligner(gate.count_open, log.checkpoint, log.given_up, lambda: log.now_ms, 10)
+    aligner = BarrierAligner(
+        gate.count_open, log.checkpoint, log.given_up, lambda: log.now_ms, 10, blocks=blocks
+    )
     capture = UnalignedCapture(
         gate.channels, log.begun, log.captured, log.given_up, lambda: log.now_ms, timeout_ms=10
     )
@@ -230,6 +232,65 @@ def test_a_channel_whose_barrier_has_come_waits_for_the_others() -> None:
     ]
     put(gate, 0, rows(6))
     assert taken_of(made, log) == [("on_batch", rows(6), 0)]
+
+
+def test_no_channel_waits_where_rows_count_at_least_once() -> None:
+    made, gate, log, _ = network(2, blocks=False)
+    made.open()
+    put(gate, 0, barrier(5), rows(1))
+    assert taken_of(made, log) == [("on_batch", rows(1), 0)]
+    put(gate, 1, rows(2), barrier(5), rows(3))
+    assert taken_of(made, log) == [
+        ("on_batch", rows(2), 0),
+        ("checkpoint", barrier(5), 0),
+        ("on_batch", rows(3), 0),
+    ]
+
+
+def test_a_second_barrier_of_a_channel_waits_where_rows_count_at_least_once() -> None:
+    made, gate, log, mailbox = network(2, blocks=False)
+    made.open()
+    put(gate, 0, barrier(1), rows(1), barrier(2), rows(2))
+    assert taken_of(made, log) == [("on_batch", rows(1), 0)]
+    assert mailbox.take_readable() is None
+    put(gate, 1, barrier(1))
+    assert taken_of(made, log) == [("checkpoint", barrier(1), 0), ("on_batch", rows(2), 0)]
+    put(gate, 1, barrier(2), barrier(3))
+    put(gate, 0, barrier(3), barrier(4), rows(3))
+    assert taken_of(made, log) == [
+        ("checkpoint", barrier(2), 0),
+        ("checkpoint", barrier(3), 0),
+        ("on_batch", rows(3), 0),
+    ]
+    put(gate, 0, barrier(5), rows(4))
+    assert taken_of(made, log) == []
+    # The abortion of the checkpoint under way is the turn of the one that waits.
+    made.on_checkpoint_aborted(4)
+    assert taken_of(made, log) == [("on_batch", rows(4), 0)]
+    put(gate, 1, barrier(5))
+    assert taken_of(made, log) == [("checkpoint", barrier(5), 0)]
+
+
+def test_a_channel_that_ends_behind_its_barrier_is_waited_for_no_more() -> None:
+    made, gate, log, _ = network(2, 1, blocks=False)
+    made.open()
+    put(gate, 0, barrier(1), EndOfInput())
+    assert taken_of(made, log) == []
+    put(gate, 1, barrier(1))
+    assert taken_of(made, log) == []
+    put(gate, 2, barrier(1))
+    assert taken_of(made, log) == [("checkpoint", barrier(1), 0)]
+
+
+@pytest.mark.parametrize("how", [{"directory": "savepoint"}, {"is_last": True}])
+def test_savepoints_and_the_last_checkpoint_are_aligned_in_any_case(how: dict[str, Any]) -> None:
+    made, gate, log, _ = network(2, blocks=False)
+    made.open()
+    mark = CheckpointBarrier(1, 0, **how)
+    put(gate, 0, mark, rows(1))
+    assert taken_of(made, log) == []
+    put(gate, 1, mark)
+    assert taken_of(made, log) == [("checkpoint", mark, 0), ("on_batch", rows(1), 0)]
 
 
 def test_each_channel_tells_how_long_the_first_barrier_was_ahead_of_its_own() -> None:
