@@ -62,6 +62,7 @@ from runtime.jobmanager.scheduler import slots_needed
 from runtime.net.simulated import NetworkFaults, SimulatedNetwork
 from runtime.taskmanager import events as task_executor_events
 from runtime.taskmanager.events import (
+    AbandonTask,
     CollectMetrics,
     GiveSplits,
     SendToJobManager,
@@ -515,6 +516,8 @@ class Cluster:
                 case GiveSplits(execution_id, number, assigned):
                     if execution_id in process.running:
                         process.running[execution_id].give_splits(number, assigned)
+                case AbandonTask(error):
+                    self.say(error.message)
                 case Terminate():
                     self.kill(process)
 
@@ -691,6 +694,9 @@ class Cluster:
             if not process.running or (tm := process.executor.task_manager_id) not in registered:
                 continue
             for d in (task.descriptor for task in process.running.values()):
+                if d.execution_id in process.executor.abandoned:
+                    # It does nothing once it goes on but end.
+                    continue
                 key = (d.job_id, d.vertex.id, d.subtask)
                 assert key not in seen, f"two attempts of {key} run"
                 seen.add(key)

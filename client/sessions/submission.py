@@ -11,7 +11,7 @@ from client.following.lost_rows import RejectedRowsPlace
 from client.sessions.outcomes import Job, LiteralJob, literal_batches
 from client.statements.followers import notes_of_followers
 from sqlstream import config as options
-from sqlstream.checkpointing_options import takes_checkpoints
+from sqlstream.checkpointing_options import is_at_least_once, takes_checkpoints
 from sqlstream.expressions import Literal, LiteralValue
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph, written_tables
 from sqlstream.schema import Schema
@@ -128,7 +128,9 @@ def guarantee_note(graph: JobGraph) -> str:
         f'"{spec.table}"' for spec in read if connector(spec.connector).descriptor.source_counts_rows
     )
     notes = []
-    if sinks:
+    if is_at_least_once(graph.config):
+        notes.append("checkpoints are at-least-once: after a failure rows may count twice")
+    elif sinks:
         notes.append(f"connector {', '.join(sinks)} is at-least-once: after a failure rows may come again")
     if tables:
         notes.append(

@@ -107,6 +107,13 @@ class ForgetJob:
 
 
 @dataclass(frozen=True)
+class AbandonTask:
+    """A task does not react to its cancellation, and goes on beside tasks of other jobs: the log says so."""
+
+    error: ErrorInfo
+
+
+@dataclass(frozen=True)
 class Terminate:
     """The process cannot go on: it was refused, or a task does not react to cancellation."""
 
@@ -125,6 +132,7 @@ TaskExecutorInstruction = (
     | GiveSplits
     | TellOfCheckpoint
     | ForgetJob
+    | AbandonTask
     | Terminate
     | CollectMetrics
 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Protocol
 
 from runtime.event_loop import EventLoop
 from runtime.taskmanager.events import (
+    AbandonTask,
     CheckpointMessage,
     CollectMetrics,
     Disconnected,
@@ -30,6 +32,8 @@ from runtime.transport import Transport
 from sqlstream.errors import ErrorInfo
 from sqlstream.messages.rpc import ControlMessage, TaskDeploymentDescriptor, TaskMetrics
 from sqlstream.spi.connector import AssignedSplits
+
+logger = logging.getLogger(__name__)
 
 
 class TaskRunner(Protocol):
@@ -127,6 +131,8 @@ class TaskExecutorShell:
                 self._runner.forget_job(job_id)
             case CollectMetrics():
                 self._handle(MetricsCollected(self._runner.metrics()))
+            case AbandonTask(error):
+                logger.warning("%s; its slot stays taken until it ends", error.message)
             case Terminate(error):
                 self._on_terminate(error)
 

@@ -45,6 +45,11 @@ class TaskEntry:
         """Whether it has not ended, and does not have to."""
         return not self.state.is_terminal and self.stopping_since_ms < 0
 
+    def is_overdue(self, now_ms: int) -> bool:
+        """Whether it was to end long ago."""
+        is_stopping = self.stopping_since_ms >= 0 and not self.state.is_terminal
+        return is_stopping and now_ms - self.stopping_since_ms > self.cancellation_timeout_ms
+
     def refuse(self, descriptor: TaskDeploymentDescriptor) -> None:
         """Its slot is not there."""
         self.state = ExecutionState.FAILED

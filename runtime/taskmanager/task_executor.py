@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from runtime.taskmanager.checkpoints.checkpoint_reports import (
     CheckpointTaken,
 )
 from runtime.taskmanager.events import (
+    AbandonTask,
     CollectMetrics,
     Disconnected,
     ForgetJob,
@@ -75,6 +77,9 @@ _ANSWERS_TO_REGISTRATION = (RegistrationAccepted, RegistrationRefused, UnknownTa
 class TaskExecutor:
     """Runs each task that its JobManager deploys once, and repeats its reports until they are acknowledged.
 
+    A task that does not react to its cancellation in time ends the process (`Terminate`), unless tasks of other jobs run in it. Then
+    it is abandoned: reported as ended, while its slot stays taken until its thread ends, or until no other job is left.
+
     Repeated messages change nothing. A TaskManager that loses its JobManager (no heartbeat, or UnknownTaskManager
     received) ends all tasks, frees all slots, and registers under its next incarnation; it terminates when that takes longer
     than `registration_timeout_ms`. State: the registration, the slot
@@ -87,6 +92,8 @@ class TaskExecutor:
         self.registration = Registration(config)
         self.slots = SlotTable(config.slots)
         self.tasks: dict[str, TaskEntry] = {}
+        # Those whose threads still run, by execution.
+        self.abandoned: dict[str, TaskEntry] = {}
         self._ended = EndedExecutions()
         self._split_requests = SplitRequests()
         self._checkpoint_reports = CheckpointReports(config.resend_ms)
@@ -194,7 +201,7 @@ class TaskExecutor:
     def _on_free_slot(self, message: FreeSlot, now_ms: int) -> None:
         running = self.slots.free(message.allocation_id)
         self.story.add(now_ms, f"free {message.allocation_id}, {len(running)} tasks run in it")
-        for execution_id in sorted(running):
+        for execution_id in sorted(running - self.abandoned.keys()):
             self._stop(self.tasks[execution_id], now_ms)
         if not running:
             self._send(SlotFreed(self.task_manager_id, message.allocation_id))
@@ -301,6 +308,9 @@ class TaskExecutor:
     # --- tasks
 
     def _on_task_state(self, event: TaskStateChanged, now_ms: int) -> None:
+        if event.execution_id in self.abandoned:
+            self._on_abandoned_state(event, now_ms)
+            return
         task = self.tasks.get(event.execution_id)
         if task is None or task.state.is_terminal:
             raise InternalError(
@@ -321,7 +331,18 @@ class TaskExecutor:
         if self.registration.is_leaving:
             self._register_anew_when_empty(now_ms)
 
+    def _on_abandoned_state(self, event: TaskStateChanged, now_ms: int) -> None:
+        """The JobMaster knows its end already."""
+        if not event.state.is_terminal:
+            return
+        task = self.abandoned.pop(event.execution_id)
+        self.story.add(now_ms, f"{event.execution_id}, which was abandoned, has ended")
+        if self.slots.remove_task(task.allocation_id, task.execution_id):
+            self._send(SlotFreed(self.task_manager_id, task.allocation_id))
+
     def _on_splits_requested(self, event: SplitsRequested, now_ms: int) -> None:
+        if event.execution_id in self.abandoned:
+            return
         self._split_requests.ask(event, now_ms)
         self._send_splits_request(event)
 
@@ -385,17 +406,28 @@ class TaskExecutor:
             self._send_offers(now_ms)
 
     def _check_cancellations(self, now_ms: int) -> None:
-        for task in self.tasks.values():
-            is_stopping = task.stopping_since_ms >= 0 and not task.state.is_terminal
-            if is_stopping and now_ms - task.stopping_since_ms > task.cancellation_timeout_ms:
-                self._terminate(
-                    ErrorInfo(
-                        code="SS6005",
-                        message=f"task {task.execution_id} does not react to its cancellation",
-                        reason=FailureReason.TASK_MANAGER_LOST,
-                    )
-                )
-                return
+        overdue = [t for t in self.tasks.values() if t.is_overdue(now_ms)]
+        stuck = [*overdue, *self.abandoned.values()]
+        if not stuck:
+            return
+        others = self.slots.jobs() - {t.job_id for t in stuck}
+        if others and not self.registration.is_leaving:
+            for task in overdue:
+                self._abandon(task, now_ms)
+        else:
+            self._terminate(_unresponsive(stuck[0]))
+
+    def _abandon(self, task: TaskEntry, now_ms: int) -> None:
+        """Report the end of a task whose thread still runs: to end the process would end tasks of other jobs."""
+        self.abandoned[task.execution_id] = dataclasses.replace(task)
+        self._instructions.append(AbandonTask(_unresponsive(task)))
+        self.story.add(now_ms, f"{task.execution_id} is abandoned")
+        task.state = ExecutionState.CANCELED
+        task.sequence += 1
+        task.is_acknowledged = False
+        self._split_requests.forget(task.execution_id)
+        self._checkpoint_reports.forget(task.execution_id)
+        self._send_update(task, now_ms)
 
     # --- the connection to the JobManager
 
@@ -416,6 +448,9 @@ class TaskExecutor:
 
     def _register_anew_when_empty(self, now_ms: int) -> None:
         if any(not t.state.is_terminal for t in self.tasks.values()):
+            return
+        if self.abandoned:
+            self._terminate(_unresponsive(next(iter(self.abandoned.values()))))
             return
         for allocation_id in self.slots.allocations():
             self.slots.free(allocation_id)
@@ -453,6 +488,14 @@ class TaskExecutor:
     def _send_update(self, task: TaskEntry, now_ms: int) -> None:
         task.sent_ms = now_ms
         self._send(task.update(self.task_manager_id))
+
+
+def _unresponsive(task: TaskEntry) -> ErrorInfo:
+    return ErrorInfo(
+        code="SS6005",
+        message=f"task {task.execution_id} does not react to its cancellation",
+        reason=FailureReason.TASK_MANAGER_LOST,
+    )
 
 
 def _skipped(checkpoint_id: int) -> ErrorInfo:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlstream import config as options
-from sqlstream.checkpointing_options import INTERVAL_MS_MIN, is_at_least_once
+from sqlstream.checkpointing_options import INTERVAL_MS_MIN
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import JobStatus
@@ -95,7 +95,7 @@ def _read(config: Mapping[str, str], job_id: str, default_directory: str) -> Che
             hint="set 'execution.checkpointing.max-concurrent-checkpoints' to 1, or "
             "'execution.checkpointing.unaligned.enabled' to false",
         )
-    if is_at_least_once(config) and value("execution.checkpointing.unaligned.enabled"):
+    if value("execution.checkpointing.mode") == "AT_LEAST_ONCE" and value("execution.checkpointing.unaligned.enabled"):
         raise UserError(
             "SS6270",
             "unaligned checkpoints count each row exactly once, and the mode is AT_LEAST_ONCE",

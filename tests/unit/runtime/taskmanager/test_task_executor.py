@@ -7,6 +7,7 @@ import pytest
 
 from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointRefused, CheckpointTaken
 from runtime.taskmanager.events import (
+    AbandonTask,
     CollectMetrics,
     Disconnected,
     ForgetJob,
@@ -263,6 +264,60 @@ def test_a_task_that_does_not_react_ends_the_process() -> None:
     out = executor.handle(Tick(), 2101)
     assert isinstance(out[0], Terminate)
     assert out[0].error.code == "SS6005"
+
+
+def shared() -> TaskExecutor:
+    """A TaskManager with a task of job "j" in slot 0 and one of job "k" in slot 1."""
+    executor = TaskExecutor(TaskExecutorConfig("a", "a:1", 2, resend_ms=500, cancellation_timeout_ms=2000))
+    executor.handle(Tick(), 0)
+    tell(executor, RegistrationAccepted(TM, 1000, 300_000), 0)
+    for place, job in enumerate("jk"):
+        tell(executor, RequestSlot(TM, place, f"{job}/1", job), 1)
+        task = msgspec.structs.replace(descriptor(f"e{job}", f"{job}/1"), job_id=job)
+        tell(executor, DeployTask(TM, task), 3)
+        executor.handle(TaskStateChanged(f"e{job}", RUNNING), 4)
+    return executor
+
+
+def test_a_task_that_does_not_react_is_abandoned_while_others_use_its_process() -> None:
+    executor = shared()
+    tell(executor, CancelTask(TM, "j", "ej"), 100)
+    out = executor.handle(Tick(), 2101)
+    assert [type(i) for i in out[:2]] == [AbandonTask, SendToJobManager]
+    ended = out[1].message  # type: ignore[union-attr]
+    assert isinstance(ended, TaskStateUpdate)
+    assert (ended.execution_id, ended.state) == ("ej", CANCELED)
+    tell(executor, TaskStateAck(TM, "ej", ended.sequence), 2110)
+    # Its slot is taken until its thread ends, however often it is asked for, and it is reported once.
+    for now_ms in (2200, 2800):
+        assert tell(executor, FreeSlot(TM, "j/1"), now_ms) == []
+        told = [i.message for i in executor.handle(Tick(), now_ms) if isinstance(i, SendToJobManager)]
+        assert [m for m in told if not isinstance(m, TaskStateUpdate) or m.job_id == "j"] == []
+    assert SlotStatus(0, "j/1", "j") in executor.slots.report()
+    assert executor.handle(TaskStateChanged("ej", CANCELED), 9000) == [
+        *says(SlotFreed(TM, "j/1")),
+        ForgetJob("j"),
+    ]
+    assert not any(isinstance(i, AbandonTask | Terminate) for i in executor.handle(Tick(), 9100))
+
+
+def test_an_abandoned_task_ends_the_process_when_nobody_else_uses_it() -> None:
+    executor = shared()
+    tell(executor, CancelTask(TM, "j", "ej"), 100)
+    executor.handle(Tick(), 2101)
+    executor.handle(TaskStateChanged("ek", FINISHED), 3000)
+    assert not any(isinstance(i, Terminate) for i in executor.handle(Tick(), 3001))
+    tell(executor, FreeSlot(TM, "k/1"), 3100)
+    assert any(isinstance(i, Terminate) for i in executor.handle(Tick(), 3200))
+
+
+def test_a_process_that_has_lost_its_job_manager_does_not_register_with_an_abandoned_task() -> None:
+    executor = shared()
+    tell(executor, CancelTask(TM, "j", "ej"), 100)
+    executor.handle(Tick(), 2101)
+    tell(executor, UnknownTaskManager(TM), 2200)
+    out = executor.handle(TaskStateChanged("ek", CANCELED), 2300)
+    assert any(isinstance(i, Terminate) for i in out)
 
 
 def test_a_job_sets_how_long_its_tasks_may_take_to_end() -> None:
