@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+NULL_TEXT = "<NULL>"
+"""What stands for NULL where people read, so that it differs from the text NULL (Flink: PrintStyle.NULL_VALUE)."""
+
 _HARMFUL = (
     "\x00-\x1f\x7f-\x9f"  # C0, DEL and C1: cursor, colours, titles, the clipboard
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction: text that reads otherwise than it is

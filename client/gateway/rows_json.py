@@ -16,10 +16,8 @@ from runtime.formats.text_values import joined_lines
 from sqlstream.arrow import row_kinds, without_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.schema import Schema
+from sqlstream.terminal_text import NULL_TEXT
 from sqlstream.types import LogicalType
-
-NULL_TEXT = "<NULL>"
-"""NULL in PLAIN_TEXT (Flink: PrintStyle.NULL_VALUE)."""
 
 _ISO = {"timestamp-format.standard": "ISO-8601"}
 _OPENINGS = pa.array([f'{{"kind":"{kind.name}","fields":[' for kind in RowKind])

@@ -14,6 +14,7 @@ from client.rendering.tables import OP, Changelog, Table, Vertical, op_column, t
 from sqlstream.arrow import is_changelog, to_arrow_schema, without_row_kinds
 from sqlstream.errors import UserError
 from sqlstream.schema import Field, Schema
+from sqlstream.terminal_text import NULL_TEXT
 from sqlstream.types import STRING, TypeRoot
 
 FORMATS = ("table", "vertical", "json", "csv", "arrow")
@@ -37,12 +38,13 @@ def make_renderer(
     columns: int | None = None,
     wraps: bool = False,
     time_zone: str = "UTC",
+    null_text: str = NULL_TEXT,
     out: IO[str] | None = None,
 ) -> Renderer:
     """The renderer for --format `name`. `with_op` adds a first column `op` with +I, -U, +U or -D. For tables, `max_width`
     cuts long cells, `columns` is the width of the terminal, and `wraps` breaks cells that do not fit into lines instead of
-    cutting them. `time_zone` applies to the texts of TIMESTAMP_LTZ values. UserError SS4006 when a result for programs has a
-    column `op` of its own."""
+    cutting them. `time_zone` applies to the texts of TIMESTAMP_LTZ values, `null_text` stands for NULL where people read.
+    UserError SS4006 when a result for programs has a column `op` of its own."""
     stream = out or sys.stdout
     if with_op and name not in _FOR_PEOPLE and OP in schema.names:
         # A program that looks up `op` would find either of the two columns.
@@ -59,10 +61,10 @@ def make_renderer(
         case "arrow":
             return ArrowStream(schema, with_op, getattr(stream, "buffer", stream))
         case "vertical":
-            return Vertical(schema, with_op, time_zone, stream)
+            return Vertical(schema, with_op, time_zone, stream, null_text)
     if with_op:
-        return Changelog(schema, max_width, columns, time_zone, stream)
-    return Table(schema, max_width, columns, time_zone, stream, wraps)
+        return Changelog(schema, max_width, columns, time_zone, stream, null_text)
+    return Table(schema, max_width, columns, time_zone, stream, wraps, null_text)
 
 
 _INTERVALS = (TypeRoot.INTERVAL_DAY_TIME, TypeRoot.INTERVAL_YEAR_MONTH)

@@ -24,10 +24,9 @@ from client.rendering.table_layout import (
 from sqlstream.arrow import row_kinds, without_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.schema import Schema
-from sqlstream.terminal_text import display_width, shown
+from sqlstream.terminal_text import NULL_TEXT, display_width, shown
 from sqlstream.types import LogicalType, TypeRoot
 
-NULL_TEXT = "<NULL>"
 OP = "op"
 """The name of the column with the kind of a changelog's row."""
 
@@ -52,10 +51,12 @@ def text_columns(batch: pa.RecordBatch, schema: Schema, with_op: bool, time_zone
     return [op_column(batch), *columns] if with_op else columns
 
 
-def _cells(batch: pa.RecordBatch, schema: Schema, with_op: bool, time_zone: str) -> list[list[str]]:
+def _cells(
+    batch: pa.RecordBatch, schema: Schema, with_op: bool, time_zone: str, null_text: str
+) -> list[list[str]]:
     """One list of texts per column."""
     columns = text_columns(batch, schema, with_op, time_zone)
-    return [column.fill_null(NULL_TEXT).to_pylist() for column in columns]
+    return [column.fill_null(null_text).to_pylist() for column in columns]
 
 
 def _counted(count: int) -> str:
@@ -79,6 +80,7 @@ class Table:
         time_zone: str,
         out: IO[str],
         wraps: bool = False,
+        null_text: str = NULL_TEXT,
     ) -> None:
         self._schema = schema
         self._max_width = max_width
@@ -86,13 +88,20 @@ class Table:
         self._time_zone = time_zone
         self._out = out
         self._wraps = wraps
+        self._null_text = null_text
         self._batches: list[pa.RecordBatch] = []
         self._is_cut = False
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._batches.append(batch)
 
-    def finish(self) -> None:
+    @property
+    def is_wide(self) -> bool:
+        """Whether the table of the rows so far is wider than the terminal, though its columns are as narrow as they get."""
+        return self._exceeds(self._layout()[0])
+
+    def _layout(self) -> tuple[list[int], list[int]]:
+        """The width of each column, and of the texts in it."""
         types = self._schema.types
         names = [shown(name) for name in self._schema.names]
         longest = self._longest()
@@ -109,7 +118,12 @@ class Table:
             min(w, self._max_width) if self._max_width is not None and can_be_cut(t) else w
             for w, t in zip(widths, types, strict=True)
         ]
-        right = [t.root in NUMBER_ROOTS for t in types]
+        return widths, limits
+
+    def finish(self) -> None:
+        widths, limits = self._layout()
+        names = [shown(name) for name in self._schema.names]
+        right = [t.root in NUMBER_ROOTS for t in self._schema.types]
         frame = frame_line(widths)
         header = table_line([cut(n, w) for n, w in zip(names, widths, strict=True)], widths, right)
         self._out.write(f"{frame}\n{header}\n{frame}\n")
@@ -129,7 +143,7 @@ class Table:
         """The width of the widest value of each column."""
         longest = [0] * len(self._schema.fields)
         for batch in self._pieces():
-            columns = _cells(batch, self._schema, False, self._time_zone)
+            columns = _cells(batch, self._schema, False, self._time_zone, self._null_text)
             for i, column in enumerate(columns):
                 longest[i] = max(longest[i], max(display_width(shown(text)) for text in column))
         return longest
@@ -137,7 +151,7 @@ class Table:
     def _lines(
         self, batch: pa.RecordBatch, widths: list[int], limits: list[int], right: list[bool]
     ) -> Iterator[str]:
-        columns = _cells(batch, self._schema, False, self._time_zone)
+        columns = _cells(batch, self._schema, False, self._time_zone, self._null_text)
         if self._wraps:
             for row in zip(*columns, strict=True):
                 parts = [wrapped(text, limit) for text, limit in zip(row, limits, strict=True)]
@@ -152,8 +166,10 @@ class Table:
     def _remark(self, widths: list[int]) -> str:
         if self._is_cut:
             return _CUT
-        is_wide = self._columns is not None and sum(widths) + frame_columns(len(widths)) > self._columns
-        return _WIDE if is_wide else ""
+        return _WIDE if self._exceeds(widths) else ""
+
+    def _exceeds(self, widths: list[int]) -> bool:
+        return self._columns is not None and sum(widths) + frame_columns(len(widths)) > self._columns
 
 
 def _has_cut(columns: Sequence[Sequence[str]], cells: Sequence[Sequence[str]]) -> bool:
@@ -173,9 +189,16 @@ class Changelog:
     """
 
     def __init__(
-        self, schema: Schema, max_width: int | None, columns: int | None, time_zone: str, out: IO[str]
+        self,
+        schema: Schema,
+        max_width: int | None,
+        columns: int | None,
+        time_zone: str,
+        out: IO[str],
+        null_text: str = NULL_TEXT,
     ) -> None:
         self._schema = schema
+        self._null_text = null_text
         self._out = out
         self._time_zone = time_zone
         names = [OP, *(shown(name) for name in schema.names)]
@@ -207,7 +230,7 @@ class Changelog:
         self._out.flush()
 
     def write(self, batch: pa.RecordBatch) -> None:
-        kinds, *columns = _cells(batch, self._schema, True, self._time_zone)
+        kinds, *columns = _cells(batch, self._schema, True, self._time_zone, self._null_text)
         cells = [[cut(t, limit) for t in column] for column, limit in zip(columns, self._limits, strict=True)]
         self._is_cut = self._is_cut or _has_cut(columns, cells)
         self._count += batch.num_rows
@@ -235,10 +258,13 @@ def _type_width(type_: LogicalType, unknown: int) -> int:
 class Vertical:
     """One block of lines per row, one line per column, nothing cut; written as rows arrive."""
 
-    def __init__(self, schema: Schema, with_op: bool, time_zone: str, out: IO[str]) -> None:
+    def __init__(
+        self, schema: Schema, with_op: bool, time_zone: str, out: IO[str], null_text: str = NULL_TEXT
+    ) -> None:
         self._schema = schema
         self._with_op = with_op
         self._time_zone = time_zone
+        self._null_text = null_text
         self._out = out
         names = [shown(name) for name in schema.names]
         if with_op:
@@ -250,7 +276,9 @@ class Vertical:
     def write(self, batch: pa.RecordBatch) -> None:
         for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
             piece = batch.slice(start, _ROWS_AT_ONCE)
-            rows = zip(*_cells(piece, self._schema, self._with_op, self._time_zone), strict=True)
+            rows = zip(
+                *_cells(piece, self._schema, self._with_op, self._time_zone, self._null_text), strict=True
+            )
             self._out.write("".join(map(self._block, rows)))
         self._out.flush()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 RESULT_MODE = "sql-client.execution.result-mode"
 ROWS_MAX = "sql-client.execution.max-table-result.rows"
 _FRAME_LINES = 5
+_TABLES = ("auto", "table")
 JOIN_S = 0.2
 
 
@@ -40,7 +42,7 @@ class Answers:
         self._detached = detached
         self._settings: Mapping[str, str] = {}
 
-    def show(self, result: StatementResult, is_vertical: bool) -> None:
+    def show(self, result: StatementResult, mode: str) -> None:
         """Print the whole answer, or, for a detached job, its id."""
         for note in result.note.splitlines():
             self._display.tell(note)
@@ -52,19 +54,19 @@ class Answers:
             case ResultKind.TEXT:
                 self._display.print_text(result.text)
             case ResultKind.ROWS:
-                self._show_answer(result, is_vertical)
+                self._show_answer(result, mode)
             case ResultKind.JOB:
                 self._show_job(result)
             case ResultKind.QUERY:
-                self._show_query(result, is_vertical)
+                self._show_query(result, mode)
 
     # -- answers that are there at once ----------------------------------------------------------------
 
-    def _show_answer(self, result: StatementResult, is_vertical: bool) -> None:
+    def _show_answer(self, result: StatementResult, mode: str) -> None:
         """SHOW, DESCRIBE and the like: nothing of them is cut."""
         batches = list(result.batches())
         with self._display.text_stream(sum(b.num_rows for b in batches) + _FRAME_LINES) as out:
-            renderer = self._renderer(result, is_vertical, wraps=True, out=out)
+            renderer = self._renderer(result, mode, wraps=True, out=out)
             for batch in batches:
                 renderer.write(batch)
             renderer.finish()
@@ -91,41 +93,60 @@ class Answers:
 
     # -- queries ----------------------------------------------------------------------------------------
 
-    def _show_query(self, result: StatementResult, is_vertical: bool) -> None:
+    def _show_query(self, result: StatementResult, mode: str) -> None:
         settings = self._settings
-        mode = config.get(settings, RESULT_MODE)
+        result_mode = config.get(settings, RESULT_MODE)
         if self._display.file is not None:
             self._write_file(result)
-        elif mode == "TABLE" and not result.is_bounded and not is_vertical and self._display.has_full_screen:
+        elif (
+            result_mode == "TABLE"
+            and not result.is_bounded
+            and mode in _TABLES
+            and self._display.has_full_screen
+        ):
             self._show_live(result, config.get(settings, ROWS_MAX))
-        elif mode == "CHANGELOG" or not result.is_bounded:
-            self._show_changes(result, is_vertical)
+        elif result_mode == "CHANGELOG" or not result.is_bounded:
+            self._show_changes(result, mode)
         else:
-            self._show_final(result, is_vertical)
+            self._show_final(result, mode)
         self._warn(result)
 
-    def _show_changes(self, result: StatementResult, is_vertical: bool) -> None:
+    def _show_changes(self, result: StatementResult, mode: str) -> None:
         """Each change as it arrives."""
         with self._display.line.cleared(sys.stdout):
-            renderer = self._renderer(result, is_vertical, with_op=True)
+            renderer = self._renderer(result, mode, with_op=True)
         with self._progress(result):
             for batch in result.batches():
                 with self._display.line.cleared(sys.stdout):
                     renderer.write(batch)
         renderer.finish()
 
-    def _show_final(self, result: StatementResult, is_vertical: bool) -> None:
+    def _show_final(self, result: StatementResult, mode: str) -> None:
         """The table that is left when the query has ended."""
         with self._held(result) as held:
             rows = sum(batch.num_rows for batch in held)
-            lines = rows * (len(_schema(result).names) + 1 if is_vertical else 1) + _FRAME_LINES
+            if mode == "auto" and self._is_wide(result, held, rows):
+                mode = "vertical"
+            lines = rows * (len(_schema(result).names) + 1 if mode == "vertical" else 1) + _FRAME_LINES
             is_paged = self._display.needs_pager(lines)
             with self._display.text_stream(lines) as out:
                 # A pager scrolls sideways: nothing need be cut to the width of the terminal.
-                renderer = self._renderer(result, is_vertical, out=out, is_cut=not is_paged)
+                renderer = self._renderer(result, mode, out=out, is_cut=not is_paged)
                 for batch in held:
                     renderer.write(batch)
                 renderer.finish()
+
+    def _is_wide(self, result: StatementResult, held: HeldRows, rows: int) -> bool:
+        """Whether a table of these rows is wider than the screen. A pager scrolls sideways, so what goes there is not."""
+        from client.rendering.tables import Table
+
+        if self._display.columns is None or self._display.needs_pager(rows + _FRAME_LINES):
+            return False
+        table = self._renderer(result, "table", out=io.StringIO())
+        assert isinstance(table, Table)
+        for batch in held:
+            table.write(batch)
+        return table.is_wide
 
     @contextlib.contextmanager
     def _held(self, result: StatementResult) -> Iterator[HeldRows]:
@@ -145,11 +166,11 @@ class Answers:
             rows = live_rows(_schema(result), result.is_updating, rows_max)
         except UserError as error:
             self._display.remark(f"note: {error.message}, so each change is shown")
-            self._show_changes(result, False)
+            self._show_changes(result, "table")
             return
         from client.shell.terminal_io import terminal_input, terminal_output
 
-        table = LiveTable(result, rows, self._time_zone())
+        table = LiveTable(result, rows, self._time_zone(), self._display.null)
         table.show(terminal_input(), terminal_output())
         self._display.remark(table.summary())
         if table.error is not None:
@@ -188,7 +209,7 @@ class Answers:
     def _renderer(
         self,
         result: StatementResult,
-        is_vertical: bool,
+        mode: str,
         *,
         with_op: bool = False,
         wraps: bool = False,
@@ -202,13 +223,14 @@ class Answers:
         if "table.display.max-column-width" in settings and not wraps:
             max_width = int(config.get(settings, "table.display.max-column-width"))
         return make_renderer(
-            "vertical" if is_vertical else "table",
+            "table" if mode == "auto" else mode,
             _schema(result),
             with_op=with_op,
             max_width=max_width,
             columns=self._display.columns if is_cut else None,
             wraps=wraps,
             time_zone=self._time_zone(),
+            null_text=self._display.null,
             out=out,  # type: ignore[arg-type]
         )
 

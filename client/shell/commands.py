@@ -1,4 +1,5 @@
-r"""The commands of the shell itself: HELP, QUIT, CLEAR, SOURCE, and those that begin with a backslash."""
+r"""The commands of the shell itself: HELP, QUIT, CLEAR, SOURCE, those that begin with a backslash, as psql's do, and those that
+begin with a dot, as DuckDB's and SQLite's do."""
 
 from __future__ import annotations
 
@@ -8,8 +9,10 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from client.shell.display import MODES
 from client.shell.help_topics import help_text
 from sqlstream.errors import UserError, did_you_mean
+from sqlstream.terminal_text import NULL_TEXT
 
 if TYPE_CHECKING:
     from client.shell.shell import Shell
@@ -22,12 +25,16 @@ class Leave(Exception):
 def run_command(shell: Shell, text: str) -> None:
     """Run one command. UserError SS4051 for one that does not exist, or with wrong words."""
     head, words = _split(text)
-    command = _COMMANDS.get(head.lower() if head.startswith("\\") else head.upper())
+    name = head.lower() if head.startswith(("\\", ".")) else head.upper()
+    command = _COMMANDS.get(name)
     if command is None:
-        names = [name for name in _COMMANDS if name.startswith("\\")]
+        names = [known for known in _COMMANDS if known.startswith(head[0])]
         hint = did_you_mean(head, names) or r"\? lists the commands"
         raise UserError("SS4051", f'there is no command "{head}"', hint=hint)
-    command(shell, words)
+    try:
+        command(shell, words)
+    except _WrongWords as wrong:
+        raise UserError("SS4051", f"{head} takes {wrong}", hint=f"write {head} {wrong.form}") from None
 
 
 def _split(text: str) -> tuple[str, list[str]]:
@@ -41,9 +48,17 @@ def _split(text: str) -> tuple[str, list[str]]:
         raise UserError("SS4051", f'a quote is open in "{text}"', hint="close it") from None
 
 
-def _one(words: list[str], what: str) -> str:
+class _WrongWords(Exception):
+    """A command has other words than it takes. `form` shows those that it takes."""
+
+    def __init__(self, what: str, form: str) -> None:
+        super().__init__(what)
+        self.form = form
+
+
+def _one(words: list[str], what: str, form: str) -> str:
     if len(words) != 1:
-        raise UserError("SS4051", f"the command takes {what}", hint=r"\? shows its form")
+        raise _WrongWords(what, form)
     return words[0]
 
 
@@ -66,21 +81,41 @@ def _clear(shell: Shell, words: list[str]) -> None:
 
 
 def _source(shell: Shell, words: list[str]) -> None:
-    shell.run_file(_one(words, "the path of a file"))
+    shell.run_file(_one(words, "the path of a file", "FILE"))
 
 
 def _describe(shell: Shell, words: list[str]) -> None:
     if not words:
         shell.run_sql("SHOW TABLES")
     else:
-        shell.run_sql(f"DESCRIBE {_one(words, 'the name of a table')}")
+        shell.run_sql(f"DESCRIBE {_one(words, 'the name of a table', 'NAME')}")
+
+
+def _describe_whole(shell: Shell, words: list[str]) -> None:
+    """The columns, and the statement that makes the table or view again: watermarks, keys, options, the query of a view."""
+    if not words:
+        shell.run_sql("SHOW TABLES")
+        shell.run_sql("SHOW VIEWS")
+        return
+    name = _one(words, "the name of a table", "NAME")
+    shell.run_sql(f"DESCRIBE {name}")
+    _show_definition(shell, [name])
+
+
+def _show_definition(shell: Shell, words: list[str]) -> None:
+    name = _one(words, "the name of a table", "NAME")
+    try:
+        shell.try_sql(f"SHOW CREATE TABLE {name}")
+    except UserError:
+        # It is a view; of what is neither this tells the better reason.
+        shell.run_sql(f"SHOW CREATE VIEW {name}")
 
 
 def _listing(sql: str) -> Callable[[Shell, list[str]], None]:
     def listing(shell: Shell, words: list[str]) -> None:
         pattern = ""
         if words:
-            text = _one(words, "one pattern").replace("*", "%").replace("'", "''")
+            text = _one(words, "one pattern", "PATTERN").replace("*", "%").replace("'", "''")
             pattern = f" ILIKE '{text}'"
         shell.run_sql(sql + pattern)
 
@@ -88,7 +123,7 @@ def _listing(sql: str) -> Callable[[Shell, list[str]], None]:
 
 
 def _use(shell: Shell, words: list[str]) -> None:
-    shell.run_sql(f"USE {_one(words, 'a database')}")
+    shell.run_sql(f"USE {_one(words, 'a database', 'DATABASE')}")
 
 
 def _jobs(shell: Shell, words: list[str]) -> None:
@@ -111,13 +146,13 @@ def _output(shell: Shell, words: list[str]) -> None:
         shell.display.file = None
         shell.display.tell("rows go to the screen")
         return
-    shell.display.file = checked_path(_one(words, "one file"))
+    shell.display.file = checked_path(_one(words, "one file", "FILE"))
     shell.display.tell(f'the rows of the next query go to "{shell.display.file}"')
 
 
 def _switch(attribute: str, about: str) -> Callable[[Shell, list[str]], None]:
     def switch(shell: Shell, words: list[str]) -> None:
-        word = _one(words, "on or off").lower() if words else ""
+        word = _one(words, "on or off", "[on|off]").lower() if words else ""
         if word not in ("", "on", "off"):
             raise UserError("SS4051", f'"{word}" is neither on nor off', hint="write on or off, or nothing")
         is_on = not getattr(shell.display, attribute) if not word else word == "on"
@@ -125,6 +160,33 @@ def _switch(attribute: str, about: str) -> Callable[[Shell, list[str]], None]:
         shell.display.tell(f"{about} is {'on' if is_on else 'off'}")
 
     return switch
+
+
+def _expanded(shell: Shell, words: list[str]) -> None:
+    if [word.lower() for word in words] == ["auto"]:
+        shell.display.mode = "auto"
+        shell.display.tell("one line per column for rows that are wider than the screen")
+        return
+    _switch("is_vertical", "one line per column")(shell, words)
+
+
+def _mode(shell: Shell, words: list[str]) -> None:
+    if not words:
+        shell.display.print_text(shell.display.mode)
+        return
+    form = "|".join(MODES)
+    word = _one(words, "an output mode", form).lower()
+    if word not in MODES:
+        raise UserError(
+            "SS4051", f'there is no output mode "{word}"', hint=did_you_mean(word, MODES) or f"one of {form}"
+        )
+    shell.display.mode = word
+    shell.display.tell(f"results are shown in mode {word}")
+
+
+def _null(shell: Shell, words: list[str]) -> None:
+    shell.display.null = _one(words, "what stands for NULL", "TEXT") if words else NULL_TEXT
+    shell.display.tell(f'NULL is shown as "{shell.display.null}"')
 
 
 def _connection_info(shell: Shell, words: list[str]) -> None:
@@ -144,6 +206,7 @@ _COMMANDS: dict[str, Callable[[Shell, list[str]], None]] = {
     r"\q": _quit,
     r"\i": _source,
     r"\d": _describe,
+    r"\d+": _describe_whole,
     r"\dt": _listing("SHOW TABLES"),
     r"\dv": _listing("SHOW VIEWS"),
     r"\df": _listing("SHOW FUNCTIONS"),
@@ -152,9 +215,25 @@ _COMMANDS: dict[str, Callable[[Shell, list[str]], None]] = {
     r"\jobs": _jobs,
     r"\o": _output,
     r"\timing": _switch("is_timed", "timing"),
-    r"\x": _switch("is_vertical", "one line per column"),
+    r"\x": _expanded,
+    r"\mode": _mode,
+    r"\null": _null,
     r"\pager": _switch("is_paged", "the pager"),
     r"\conninfo": _connection_info,
+}
+
+_COMMANDS |= {
+    ".databases": _COMMANDS[r"\l"],
+    ".exit": _quit,
+    ".help": _help,
+    ".mode": _mode,
+    ".nullvalue": _null,
+    ".output": _output,
+    ".quit": _quit,
+    ".read": _source,
+    ".schema": _show_definition,
+    ".tables": _COMMANDS[r"\dt"],
+    ".timer": _COMMANDS[r"\timing"],
 }
 
 COMMAND_NAMES = tuple(_COMMANDS)

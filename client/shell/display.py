@@ -13,21 +13,37 @@ from typing import IO, TYPE_CHECKING
 
 from client.rendering.terminal import columns_of
 from client.shell.pager import paged, pager_command
-from sqlstream.terminal_text import shown
+from sqlstream.terminal_text import NULL_TEXT, shown
 
 if TYPE_CHECKING:
     from client.rendering.live_line import LiveLine
 
+MODES = ("auto", "table", "vertical", "json", "csv")
+"""How rows are shown. `auto` is a table, or vertical blocks where a table would be wider than the screen."""
+
 
 @dataclasses.dataclass
 class Display:
-    """`is_interactive`: a user types on a terminal and reads on one. `file` receives the rows of the next query."""
+    """`is_interactive`: a user types on a terminal and reads on one. `file` receives the rows of the next query. `mode`: one of
+    MODES. `null`: what stands for NULL in tables and vertical blocks."""
 
     is_interactive: bool
     is_timed: bool = False
-    is_vertical: bool = False
     is_paged: bool = True
     file: Path | None = None
+    mode: str = ""
+    null: str = NULL_TEXT
+
+    def __post_init__(self) -> None:
+        self.mode = self.mode or ("auto" if self.is_interactive else "table")
+
+    @property
+    def is_vertical(self) -> bool:
+        return self.mode == "vertical"
+
+    @is_vertical.setter
+    def is_vertical(self, is_on: bool) -> None:
+        self.mode = "vertical" if is_on else "table"
 
     @functools.cached_property
     def line(self) -> LiveLine:

@@ -18,23 +18,29 @@ class Topic:
 
 COMMANDS: tuple[tuple[str, str], ...] = (
     ("HELP [topic]", "this text, or the grammar of a statement with an example"),
-    ("SOURCE file", r"run the statements of a file; also \i"),
+    ("SOURCE file", r"run the statements of a file; also \i and .read"),
     ("CLEAR", "clear the screen"),
-    ("QUIT, EXIT", r"leave; also \q and Ctrl-D"),
-    (r"\d [name]", "tables and views, or the columns of one"),
+    ("QUIT, EXIT", r"leave; also \q, .quit, .exit and Ctrl-D"),
+    (r"\d [name]", "tables and views, or the columns of one; also .tables"),
+    (r"\d+ [name]", "the same, with the statement that creates it; .schema name prints that alone"),
     (r"\dt \dv \df", "tables, views, functions; a pattern may follow, as in \\df %DATE%"),
-    (r"\l", "databases"),
+    (r"\l", "databases; also .databases"),
     (r"\c [catalog.]database", "make another database the current one"),
     (r"\jobs", "the jobs of the cluster"),
     (
         r"\o [file]",
-        "write the next query's rows to a .csv, .json or .parquet file; without a file to the screen",
+        "write the next query's rows to a .csv, .json or .parquet file; without a file to the screen; also .output",
     ),
-    (r"\timing [on|off]", "print the time of each statement"),
-    (r"\x [on|off]", r"print one line per column, as \G does for one statement"),
+    (r"\timing [on|off]", "print the time of each statement; also .timer"),
+    (
+        r"\x [on|off|auto]",
+        r"print one line per column, as \G does for one statement; auto: where a table is too wide",
+    ),
+    (r"\mode [mode]", "show rows as auto, table, vertical, json or csv; also .mode"),
+    (r"\null [text]", "what stands for NULL in tables, <NULL> if nothing is given; also .nullvalue"),
     (r"\pager [on|off]", "show long results in $PAGER or less"),
     (r"\conninfo", "where the statements run"),
-    (r"\? and \h topic", "the same as HELP"),
+    (r"\? and \h topic", "the same as HELP; also .help"),
 )
 """Commands of the shell and what they do."""
 

@@ -1,7 +1,8 @@
 r"""What a user has typed → statements: where one ends, and whether it ends at all.
 
-A statement ends with `;`, or with `\G` for rows that are printed one below the other. A line that begins with a backslash is a
-command of the shell and ends with the line; so do HELP, QUIT, EXIT, CLEAR and SOURCE, with a semicolon or without.
+A statement ends with `;`, or with `\G` for rows that are printed one below the other. A line that begins with a backslash, or
+with a dot and a letter, is a command of the shell and ends with the line; so do HELP, QUIT, EXIT, CLEAR and SOURCE, with a
+semicolon or without.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 VERTICAL_END = r"\G"
 _COMMAND_WORDS = ("HELP", "QUIT", "EXIT", "CLEAR", "SOURCE")
-_COMMAND = re.compile(rf"\s*(?:\\(?!G\b)|(?:{'|'.join(_COMMAND_WORDS)})(?![\w.]))", re.IGNORECASE)
+_COMMAND = re.compile(
+    rf"\s*(?:\\(?!G\b)|\.(?=[A-Za-z])|(?:{'|'.join(_COMMAND_WORDS)})(?![\w.]))", re.IGNORECASE
+)
 _COMMAND_LENGTH_MAX = 200
 """Characters in which the first word of a command must stand."""
 _SEMICOLON = re.compile(r"\s*;")
@@ -75,7 +78,7 @@ def _command(text: str, start: int, offset: int) -> tuple[Input, int]:
     line_end = text.find("\n", start)
     end = len(text) if line_end < 0 else line_end
     line = text[start:end]
-    is_word = not line.startswith("\\")
+    is_word = not line.startswith(("\\", "."))
     semicolon = line.find(";")
     if is_word and semicolon >= 0 and "'" not in line[:semicolon]:
         line, end = line[:semicolon], start + semicolon + 1

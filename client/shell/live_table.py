@@ -20,9 +20,9 @@ from client.rendering.table_layout import (
     frame_line,
     table_line,
 )
-from client.rendering.tables import NULL_TEXT, text_columns
+from client.rendering.tables import text_columns
 from sqlstream.errors import InternalError, SqlStreamError
-from sqlstream.terminal_text import display_width, shown
+from sqlstream.terminal_text import NULL_TEXT, display_width, shown
 
 if TYPE_CHECKING:
     from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -49,12 +49,15 @@ class LiveTable:
     never shrink, so that the table does not jump.
     """
 
-    def __init__(self, result: StatementResult, rows: LiveRows, time_zone: str) -> None:
+    def __init__(
+        self, result: StatementResult, rows: LiveRows, time_zone: str, null_text: str = NULL_TEXT
+    ) -> None:
         assert result.schema is not None
         self._result = result
         self._schema = result.schema
         self._rows = rows
         self._time_zone = time_zone
+        self._null_text = null_text
         self._first = 0
         self._first_column = 0
         self._follows = not result.is_updating
@@ -171,7 +174,7 @@ class LiveTable:
         """The frame, the header and the visible rows."""
         batch = self._rows.window(self._first, page)
         texts = [
-            column.fill_null(NULL_TEXT).to_pylist()
+            column.fill_null(self._null_text).to_pylist()
             for column in text_columns(batch, self._schema, False, self._time_zone)
         ]
         for i, cells in enumerate(texts):

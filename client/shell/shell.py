@@ -142,6 +142,10 @@ class Shell:
         """A statement that a command stands for."""
         self._run(Input(sql, Span(0, len(sql))), sql)
 
+    def try_sql(self, sql: str) -> None:
+        """The same for a statement whose error the caller takes."""
+        self._execute(Input(sql, Span(0, len(sql))))
+
     def _run(self, found: Input, text: str) -> None:
         started = time.monotonic()
         try:
@@ -164,7 +168,7 @@ class Shell:
         answers = Answers(connection, self.display, self.detached)
         with connection.execute(found.text) as result:
             try:
-                answers.show(result, found.is_vertical or self.display.is_vertical)
+                answers.show(result, "vertical" if found.is_vertical else self.display.mode)
             except KeyboardInterrupt:
                 answers.cancel(result)
                 if self.display.is_interactive:

@@ -74,18 +74,91 @@ def test_a_switch_holds_until_it_is_switched_again(shell: Shell, capsys: Capture
     [
         ("\\nope", 'there is no command "\\nope"'),
         ("\\x maybe", '"maybe" is neither on nor off'),
-        ("\\x on off", "the command takes on or off"),
-        ("\\i", "the command takes the path of a file"),
-        ("\\d a b", "the command takes the name of a table"),
-        ("\\dt a b", "the command takes one pattern"),
-        ("\\c", "the command takes a database"),
-        ("\\o a b", "the command takes one file"),
+        ("\\x on off", "\\x takes on or off"),
+        ("\\i", "\\i takes the path of a file"),
+        (".read", ".read takes the path of a file"),
+        ("SOURCE", "SOURCE takes the path of a file"),
+        (".reed x", 'there is no command ".reed"'),
+        ("\\d a b", "\\d takes the name of a table"),
+        ("\\dt a b", "\\dt takes one pattern"),
+        ("\\c", "\\c takes a database"),
+        ("\\o a b", "\\o takes one file"),
+        (".mode tabel", 'there is no output mode "tabel"'),
+        ("\\mode csv json", "\\mode takes an output mode"),
+        ("\\null a b", "\\null takes what stands for NULL"),
         ("\\i 'a", 'a quote is open in "\\i \'a"'),
     ],
 )
 def test_a_wrong_command_is_refused(shell: Shell, capsys: Captured, text: str, words: str) -> None:
     assert shell.run_lines([text + "\n"]) == 2
     assert f"error[SS4051]: {words}\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (".read", "write .read FILE"),
+        ("\\i", "write \\i FILE"),
+        (".reed x", 'did you mean ".read"?'),
+        (".mode tabel", 'did you mean "table"?'),
+        ("\\mode a b", "write \\mode auto|table|vertical|json|csv"),
+    ],
+)
+def test_a_wrong_command_is_answered_with_its_form(
+    shell: Shell, capsys: Captured, text: str, hint: str
+) -> None:
+    assert shell.run_lines([text + "\n"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"hint: {hint}"
+
+
+PEOPLE = "SELECT * FROM (VALUES (1, 'NULL'), (2, CAST(NULL AS STRING))) AS t (a, b) ORDER BY a;"
+
+
+@pytest.mark.parametrize(
+    ("mode", "lines"),
+    [
+        ("json", ['{"a":1,"b":"NULL"}', '{"a":2,"b":null}']),
+        ("csv", ["a,b", "1,NULL", "2,"]),
+        ("table", ["| a | b      |", "| 1 | NULL   |", "| 2 | <NULL> |"]),
+        (
+            "vertical",
+            ["-[ row 1 ]-", "a | 1", "b | NULL", "-[ row 2 ]-", "a | 2", "b | <NULL>", "2 rows in set"],
+        ),
+    ],
+)
+def test_rows_are_shown_in_the_mode_that_was_chosen(
+    shell: Shell, capsys: Captured, mode: str, lines: list[str]
+) -> None:
+    shell.run_text(f".mode {mode}\n{PEOPLE}")
+    out = capsys.readouterr().out.splitlines()
+    assert [line for line in out if mode != "table" or line.startswith("|")] == lines
+    shell.run_text("\\mode")
+    assert capsys.readouterr().out == f"{mode}\n"
+
+
+def test_a_text_of_the_users_stands_for_null_until_it_is_taken_back(shell: Shell, capsys: Captured) -> None:
+    shell.run_text(f"\\null '(none)'\n{PEOPLE}")
+    assert "| 2 | (none) |" in capsys.readouterr().out
+    shell.run_text(f".nullvalue\n{PEOPLE}")
+    assert "| 2 | <NULL> |" in capsys.readouterr().out
+
+
+def test_rows_wider_than_the_screen_are_shown_one_line_per_column(
+    shell: Shell, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Display, "columns", 40)
+    columns = ", ".join(f"{n} AS column_{n}" for n in range(6))
+    shell.run_text(f"\\x auto\nSELECT {columns};\nSELECT 1 AS a;")
+    out = capsys.readouterr().out
+    assert "column_5 | 5\n" in out
+    assert "| a |\n" in out
+    shell.run_text(f"\\x off\nSELECT {columns};")
+    assert "| column_0 |" in capsys.readouterr().out
+
+
+def test_the_prompt_begins_with_tables_that_fit_and_a_pipe_with_tables() -> None:
+    assert Display(is_interactive=True).mode == "auto"
+    assert Display(is_interactive=False).mode == "table"
 
 
 def test_commands_stand_for_statements(shell: Shell, capsys: Captured) -> None:
@@ -99,6 +172,12 @@ def test_commands_stand_for_statements(shell: Shell, capsys: Captured) -> None:
         ("\\l", "| default_database", "| shelf"),
         ("\\d", "| shelf", "| INT"),
         ("\\d shelf", "| INT", "| shown"),
+        ("\\d+ shelf", "CREATE TEMPORARY TABLE", "| shown"),
+        ("\\d+ shown", "CREATE TEMPORARY VIEW", "| shelf"),
+        ("\\d+", "| shown", "| INT"),
+        (".schema shelf", "CREATE TEMPORARY TABLE", "| INT"),
+        (".tables she*", "| shelf", "| shown"),
+        (".databases", "| default_database", "| shelf"),
     ):
         capsys.readouterr()
         shell.run_text(command)
