@@ -1,6 +1,7 @@
 -- New York's flight departures of July 2013 and the hourly weather, as a stream.
 -- Flights come in the order in which the planes left; their event time is the scheduled departure, so they are out of
--- order by minutes to hours, and a flight that leaves more than three hours behind the others is too late to be counted.
+-- order by minutes to hours. The watermark waits a day for them, and no flight leaves later than that. With INTERVAL '3' HOUR
+-- windows would close sooner, and flights that come later would be dropped, counted and told.
 --
 --   sqlstream run queries/getting_started.sql
 
@@ -27,7 +28,7 @@ CREATE TABLE flights (
   `minute` INT,
   time_hour STRING,
   departure AS TIMESTAMPADD(MINUTE, `minute`, TO_TIMESTAMP(time_hour, 'yyyy-MM-dd''T''HH:mm:ss''Z''')),
-  WATERMARK FOR departure AS departure - INTERVAL '3' HOUR
+  WATERMARK FOR departure AS departure - INTERVAL '1' DAY
 ) WITH (
   'connector' = 'filesystem',
   'path' = 'queries/data/flights.csv',
