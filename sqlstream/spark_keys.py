@@ -6,6 +6,7 @@ from sqlstream.errors import UserError
 
 PREFIX = "spark."
 MASTER = "spark.master"
+SECRET = "spark.authenticate.secret"
 
 _SQL_PREFIX = "spark.sql."
 _OF_THE_START = (

@@ -87,9 +87,6 @@ def seen(hosts: Hosts, directory: Path) -> Path:
 
 def batch(cluster: StandaloneCluster) -> dict[str, str]:
     """Rows of a query leave executors as they are, so Spark's connections are not encrypted either."""
-    settings = {
-        key: value for key, value in cluster.settings.items() if key != "spark.network.crypto.enabled"
-    }
     return {
         "execution.runtime-mode": "BATCH",
         "execution.batch.engine": "spark",
@@ -99,7 +96,7 @@ def batch(cluster: StandaloneCluster) -> dict[str, str]:
         "spark.executor.extraJavaOptions": FAST_JVM,
         "spark.executor.memory": "512m",
         "spark.sql.shuffle.partitions": "4",
-        **settings,
+        **cluster.settings,
     }
 
 

@@ -20,6 +20,7 @@ _ADDRESS = re.compile(rb"Starting Spark master at (spark://\S+)")
 Found = TypeVar("Found")
 
 _PROPERTIES = "cluster.properties"
+_SECRET = "spark.authenticate.secret"
 _REGISTERED = b"Successfully registered with master"
 _JAVA_OPTIONS = (
     "-Xmx256m",
@@ -51,7 +52,8 @@ class ThisMachine:
 
 class StandaloneCluster:
     """Master and workers from `with` to its end, when all of them are killed. The first of `places` is the master's, and each
-    of the others has a worker. They see `directory` as `seen_as`. `settings` are those of an application."""
+    of the others has a worker. They see `directory` as `seen_as`. `settings` are those of an application: where the cluster is,
+    and its secret, which switches authentication on."""
 
     def __init__(
         self,
@@ -64,7 +66,7 @@ class StandaloneCluster:
         self._directory = directory
         self._seen_as = seen_as or directory
         self._places = places
-        self._secret = {"spark.authenticate": "true", "spark.authenticate.secret": secrets.token_hex(16)}
+        self._secret = {"spark.authenticate": "true", _SECRET: secrets.token_hex(16)}
         if is_encrypted:
             self._secret["spark.network.crypto.enabled"] = "true"
         self.processes: list[subprocess.Popen[bytes]] = []
@@ -93,7 +95,7 @@ class StandaloneCluster:
 
     @property
     def settings(self) -> dict[str, str]:
-        return {"spark.master": self.master, **self._secret}
+        return {"spark.master": self.master, _SECRET: self._secret[_SECRET]}
 
     @property
     def workers(self) -> list[subprocess.Popen[bytes]]:

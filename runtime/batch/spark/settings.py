@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from runtime.batch.spark.connect.address import API_MODE, REMOTE, connect_address, is_connect
 from sqlstream.errors import UserError
 from sqlstream.secrets import masked
-from sqlstream.spark_keys import MASTER, is_launch_key, is_spark_key
+from sqlstream.spark_keys import MASTER, SECRET, is_launch_key, is_spark_key
 from sqlstream.spark_settings import SPARK_SQL_SETTINGS, is_of_meaning
 
 LOOPBACK = "127.0.0.1"
@@ -90,9 +90,9 @@ def launch_settings(
             "spark.python.unix.domain.socket.dir": sockets,
             "spark.sql.shuffle.partitions": str(cores * _PARTITIONS_PER_CORE),
         }
-        if master.startswith("local["):
-            # Elsewhere both sides need a secret, which the owner of the cluster gives.
-            settings["spark.authenticate"] = "true"
+    # Within one JVM Spark makes the secret; elsewhere the owner of the cluster gives it, who has no other use for it.
+    if master.startswith("local[") or SECRET in given:
+        settings["spark.authenticate"] = "true"
     key = "spark.driver.extraJavaOptions"
     # The user's options stand behind ours, so that they win where both say something.
     java_options = " ".join((settings[key], given.get(key, ""))).rstrip()

@@ -8,7 +8,7 @@ from runtime.batch.spark.connect.address import REMOTE, ConnectAddress, connect_
 from runtime.batch.spark.settings import is_of_this_machine, launch_keys, spark_keys
 from sqlstream import config as options
 from sqlstream.errors import UserError
-from sqlstream.spark_keys import MASTER
+from sqlstream.spark_keys import MASTER, SECRET
 
 _SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -38,7 +38,8 @@ _FIXED = {
 }
 
 _ENCRYPTED = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
-"""For a cluster of several hosts: the secret of the TaskManagers goes through Spark's connections."""
+"""For a cluster of several hosts: the secret of the TaskManagers goes through Spark's connections. One on this machine that has a
+secret was started with both as well."""
 
 JOB_MANAGER = "jobmanager.rpc.address"
 
@@ -72,6 +73,8 @@ def driver_settings(config: Mapping[str, str]) -> dict[str, str]:
         settings[_DYNAMIC] = "false"
     if not is_of_this_machine(given[MASTER]):
         settings |= _of_several_hosts(given, options.get(config, JOB_MANAGER))
+    elif SECRET in given:
+        settings |= _ENCRYPTED
     return {**settings, **given}
 
 
@@ -106,7 +109,7 @@ def _of_several_hosts(given: Mapping[str, str], job_manager: str) -> dict[str, s
                 f'option "{key}" cannot be "{given[key]}": the secret of the TaskManagers goes through Spark\'s connections',
                 hint="leave it out",
             )
-    if given[MASTER].startswith("spark://") and "spark.authenticate.secret" not in given:
+    if given[MASTER].startswith("spark://") and SECRET not in given:
         raise UserError(
             "SS4072",
             'option "spark.authenticate.secret" is not set: the master and the workers of a standalone cluster must have one',

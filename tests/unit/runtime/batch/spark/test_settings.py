@@ -128,6 +128,13 @@ def test_a_cluster_decides_about_its_own_addresses_and_secrets() -> None:
         assert key not in settings
 
 
+def test_a_secret_is_used_without_a_switch() -> None:
+    given = {"spark.master": "spark://127.0.0.1:7077", "spark.authenticate.secret": "s"}
+    assert launch_settings(given, "/tmp/x", "/tmp/x/sockets", 2, 24 * GIB)["spark.authenticate"] == "true"
+    off = {**given, "spark.authenticate": "false"}
+    assert launch_settings(off, "/tmp/x", "/tmp/x/sockets", 2, 24 * GIB)["spark.authenticate"] == "false"
+
+
 def test_the_user_s_settings_win_but_for_those_that_the_sql_needs() -> None:
     given = {"spark.ui.enabled": "true", "spark.driver.extraJavaOptions": "-Dx=1"}
     settings = launch_settings(given, "/tmp/x", "/tmp/x/sockets", 2, 24 * GIB)

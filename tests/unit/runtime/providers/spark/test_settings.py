@@ -38,6 +38,15 @@ def test_the_connections_of_spark_are_encrypted_between_hosts() -> None:
     assert found["spark.driver.host"] == "head"
 
 
+def test_a_cluster_on_this_machine_that_has_a_secret_is_met_with_it() -> None:
+    config = {"spark.master": "spark://localhost:7077", "spark.authenticate.secret": "s"}
+    switches = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
+    assert driver_settings(config).items() >= switches.items()
+    plain = {**config, "spark.network.crypto.enabled": "false"}
+    assert driver_settings(plain)["spark.network.crypto.enabled"] == "false"
+    assert not driver_settings({"spark.master": "spark://localhost:7077"}).keys() & switches.keys()
+
+
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
