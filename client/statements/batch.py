@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import os
 import secrets
 from collections.abc import Iterator, Mapping
@@ -155,13 +154,13 @@ def engine_choices(plan: BatchSources, context: BindContext, files: LocalFiles) 
 def is_spark_there(config: Mapping[str, str]) -> bool:
     """Whether Spark can be used from here without installing anything."""
     from runtime.batch.spark.connect.address import is_connect
-    from runtime.batch.spark.connect.packages import missing_packages
+    from runtime.batch.spark.packages import missing_packages
     from runtime.host.java import find_java
 
-    if importlib.util.find_spec("pyspark") is None:
+    if missing_packages(is_connect(config)):
         return False
     if is_connect(config):
-        return not missing_packages()
+        return True
     try:
         find_java(os.environ)
     except ExternalError:

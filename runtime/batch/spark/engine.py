@@ -11,6 +11,7 @@ from typing import Any
 from runtime.batch.engine import BatchRun
 from runtime.batch.spark.connect.address import ConnectAddress, connect_address
 from runtime.batch.spark.connect.sessions import ConnectSessions
+from runtime.batch.spark.packages import require_packages
 from runtime.batch.spark.session import SparkSessions
 from runtime.batch.spark.settings import spark_keys
 from sqlstream.batch_plan import BatchPlan
@@ -42,6 +43,7 @@ class SparkEngine:
             if address is not None:
                 self._run_remotely(address, given, plan, run, is_cancelled)
                 return
+            require_packages(is_connect=False)
             from runtime.batch.spark.statement import SparkStatement
 
             group = f"{plan.job_id}-{next(self._numbers)}"

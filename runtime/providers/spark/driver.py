@@ -11,6 +11,7 @@ import threading
 from typing import BinaryIO
 
 from runtime.batch.spark.connect.address import is_connect
+from runtime.batch.spark.packages import require_packages
 from runtime.host.clock import steady_s
 from runtime.host.process import ignore_interrupts
 from runtime.providers.spark.launcher import Launched, Launcher
@@ -122,6 +123,7 @@ class SparkDriver:
 
 def _launcher(settings: dict[str, str]) -> Launcher:
     """SqlStreamError when there is no connection to be had."""
+    require_packages(is_connect(settings))
     if is_connect(settings):
         from runtime.providers.spark.connect_launcher import ConnectLauncher
 

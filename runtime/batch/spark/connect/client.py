@@ -9,7 +9,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from runtime.batch.spark.connect.address import ConnectAddress
-from runtime.batch.spark.connect.packages import require_packages
+from runtime.batch.spark.packages import require_packages
 from runtime.batch.spark.quiet_pyspark import quiet_pyspark
 from sqlstream.errors import ExternalError, Retry
 
@@ -53,7 +53,7 @@ def check_reachable(address: ConnectAddress) -> None:
 
 def open_session(address: ConnectAddress) -> SparkSession:
     """A session of its own at the server, which learns of it with the first call. ExternalError SS5115 for missing packages."""
-    require_packages()
+    require_packages(is_connect=True)
     # What its C library says of a lost connection is an error of ours, and would go to the terminal.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     quiet_pyspark()

@@ -6,7 +6,7 @@ import pytest
 
 from runtime.batch.spark.connect.address import ConnectAddress
 from runtime.batch.spark.connect.errors import described_at
-from runtime.batch.spark.connect.packages import missing_packages, require_packages
+from runtime.batch.spark.packages import missing_packages, require_packages
 from sqlstream.errors import ExternalError, UserError
 
 ADDRESS = ConnectAddress("node7", 15002, True, "geheim")
@@ -79,9 +79,9 @@ def test_missing_packages_are_named_with_what_to_install(monkeypatch: pytest.Mon
     monkeypatch.setattr(
         "importlib.util.find_spec", lambda name: None if name.startswith("grpc") else find(name)
     )
-    assert missing_packages() == ["grpcio", "grpcio-status"]
+    assert missing_packages(is_connect=True) == ["grpcio", "grpcio-status"]
     with pytest.raises(ExternalError) as caught:
-        require_packages()
+        require_packages(is_connect=True)
     assert caught.value.code == "SS5115"
     assert "grpcio, grpcio-status" in caught.value.message
-    assert caught.value.hint == "pip install 'sqlstream[connect]'"
+    assert caught.value.hint == "pip install 'pyspark[connect]>=4.3,<4.4'"

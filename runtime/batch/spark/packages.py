@@ -1,4 +1,4 @@
-"""The packages that PySpark's client of Spark Connect imports."""
+"""The packages that Spark and its client of Spark Connect import, which may be missing until a statement needs them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from importlib.machinery import PathFinder
 from runtime.host.process import permit_pandas
 from sqlstream.errors import ExternalError
 
-NEEDED = {
+_SPARK = {"pyspark": "pyspark"}
+_CONNECT = {
     "pandas": "pandas",
     "grpc": "grpcio",
     "grpc_status": "grpcio-status",
@@ -17,21 +18,26 @@ NEEDED = {
 }
 """Module → package (PySpark: sql/connect/utils.py)."""
 
-
-def missing_packages() -> list[str]:
-    """Those of them that are not installed."""
-    return [package for module, package in NEEDED.items() if not _is_there(module)]
+REQUIREMENT = "pyspark[connect]>=4.3,<4.4"
+"""What installs all of them, as in pyproject.toml."""
 
 
-def require_packages() -> None:
+def missing_packages(is_connect: bool) -> list[str]:
+    """Those that are not installed, of those that Spark needs here or its client of Spark Connect does."""
+    needed = _SPARK | _CONNECT if is_connect else _SPARK
+    return [package for module, package in needed.items() if not _is_there(module)]
+
+
+def require_packages(is_connect: bool) -> None:
     """ExternalError SS5115 says what to install."""
-    missing = missing_packages()
-    permit_pandas()
+    missing = missing_packages(is_connect)
+    if is_connect:
+        permit_pandas()
     if missing:
         raise ExternalError(
             "SS5115",
-            f"Spark Connect needs packages that are not installed: {', '.join(missing)}",
-            hint="pip install 'sqlstream[connect]'",
+            f"{'Spark Connect' if is_connect else 'Spark'} needs packages that are not installed: {', '.join(missing)}",
+            hint=f"pip install '{REQUIREMENT}'",
         )
 
 
