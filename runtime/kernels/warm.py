@@ -1,9 +1,16 @@
-"""Loads every kernel, and compiles those missing in the cache: set-up runs `python -m runtime.kernels.warm` once, so that no
-query waits for a compiler."""
+"""Loads every kernel, and compiles those that are neither shipped nor in the cache: set-up runs
+`python -m runtime.kernels.warm` once, so that no query waits for a compiler."""
 
 from __future__ import annotations
 
 import importlib
+import logging
+import multiprocessing
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from runtime.native.cache import has_code, say_what_takes_long
 
 #: Importing a module is what loads or compiles its kernels.
 MODULES = (
@@ -53,9 +60,35 @@ MODULES = (
 
 
 def warm() -> None:
-    """Import all kernels: some milliseconds from the cache, about a minute without."""
+    """Import all kernels: some milliseconds when they are shipped or compiled, else about a minute on all processors."""
+    compile_apart([module for module in MODULES if not has_code(module)])
     for module in MODULES:
         importlib.import_module(module)
+
+
+def compile_apart(modules: Sequence[str], modules_per_process: int | None = None) -> None:
+    """Compile files of kernels in processes of their own, as many at a time as there are processors."""
+    if not modules:
+        return
+    say_what_takes_long()
+    # Long files first, so that no processor begins with one when the others have nothing left.
+    ordered = sorted(
+        modules, key=lambda module: -Path(__file__).with_name(f"{_stem(module)}.py").stat().st_size
+    )
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(mp_context=context, max_tasks_per_child=modules_per_process) as pool:
+        for _ in pool.map(_import, ordered):
+            pass
+
+
+def _stem(module: str) -> str:
+    return module.rpartition(".")[2]
+
+
+def _import(module: str) -> None:
+    # The process that waits says what takes long.
+    logging.getLogger("runtime.native.cache").setLevel(logging.ERROR)
+    importlib.import_module(module)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,18 @@
-"""Where the object code of kernels is kept between processes.
+"""Where the object code of kernels comes from, and where it is kept between processes.
 
-One file holds the object code of one file of kernels. Its name carries a digest of all that the code depends on: the text of
-that file, of `runtime/kernels/intrinsics.py` and of this package, the versions of numba, llvmlite, numpy and Python, and the
-processor. So code that is out of date is never found, and is removed once newer code has been written a few times. A checksum
-finds what was damaged; it is compiled again.
+One file holds the object code of one file of kernels. Its name carries a digest of all that the code depends on, so code that
+is out of date is never found. A checksum finds what was damaged; it is compiled again.
 
-The directory is `.kernel_cache` in the package `runtime` when that can be written or has been filled by whoever installed
-it, else `$XDG_CACHE_HOME/sqlstream/kernels` (by default `~/.cache/sqlstream/kernels`). `SQLSTREAM_KERNEL_CACHE`, when set,
-wins. Code is run only from files and directories that this user or root owns and nobody else can write.
+* **Shipped code** is a part of the package `runtime`, in `kernels/x86_64_v3`. It runs on Linux with any x86-64 processor that
+  has AVX2. Its digest is that of the sources: the file of kernels, `intrinsics.py` and what generates code in this package.
+  Only the processor's instructions and CPython's and numpy's binary interfaces matter to it, not their versions.
+* **Compiled code** is made where no shipped code fits. Its digest also holds the versions of numba, llvmlite, numpy and Python,
+  and the processor. Old code is removed once newer code has been written a few times.
+
+Compiled code is kept in the first of these that can be written: `.kernel_cache` in the package `runtime`,
+`$XDG_CACHE_HOME/sqlstream/kernels` (by default `~/.cache/sqlstream/kernels`), a directory of this user's in the temporary
+folder. `SQLSTREAM_KERNEL_CACHE`, when set, wins over all of these and over shipped code. Everybody may read what is written
+there; code is run only from files and directories that this user or root owns and nobody else can write.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import logging
 import os
 import stat
 import sys
@@ -28,10 +34,21 @@ import msgspec
 
 from runtime.native import loader
 
-_VARIABLE = "SQLSTREAM_KERNEL_CACHE"
+logger = logging.getLogger(__name__)
+
+VARIABLE = "SQLSTREAM_KERNEL_CACHE"
 _SUFFIX = ".kernels"
 _HERE = Path(__file__).resolve().parent
 _RUNTIME = _HERE.parent
+SHIPPED = _RUNTIME / "kernels" / "x86_64_v3"
+_GENERATORS = (
+    *(_HERE / f"{name}.py" for name in ("compiler", "definition", "entry", "loader")),
+    _RUNTIME / "kernels" / "intrinsics.py",
+)
+"""What every kernel is made with, apart from its own file."""
+
+_KERNELS_PACKAGE = "runtime.kernels."
+_OWNERS_ALONE_WRITE = 0o755
 _CHECKSUM_BYTES = 32
 _DIGEST_CHARACTERS = 32
 
@@ -45,9 +62,9 @@ class ModuleKernels:
 
     def __init__(self, module: str) -> None:
         self._module = module
-        self._stem = module.removeprefix("runtime.kernels.")
-        self._path_name = f"{self._stem}-{_digest(module)}{_SUFFIX}"
-        objects = _read(self._path_name)
+        source = _source(module)
+        self._path_name = _compiled_name(module, source)
+        objects = _read_shipped(module, source) or _read(self._path_name)
         self._addresses: dict[str, int] = loader.LINKER.load(objects) if objects else {}
 
     def load(self, function: Callable[..., Any], signatures: Sequence[str]) -> Callable[..., Any]:
@@ -55,12 +72,13 @@ class ModuleKernels:
         name = function.__name__
         symbol = f"{self._module}.{name}"
         if symbol not in self._addresses:
+            say_what_takes_long()
             from runtime.native.compiler import compile_kernel
 
             code = compile_kernel(function, signatures, symbol)
             self._addresses |= loader.LINKER.load({symbol: code})
             _write(self._path_name, {**_read(self._path_name), symbol: code})
-            _remove_old(self._stem)
+            _remove_old(_stem(self._module))
         return loader.LINKER.function(name, self._addresses[symbol], function.__doc__)
 
 
@@ -76,64 +94,137 @@ def kernels_of(module: str) -> ModuleKernels:
         return _MODULES[module]
 
 
+def has_code(module: str) -> bool:
+    """Whether the kernels of a file, which need not be imported, are shipped or have been compiled."""
+    import importlib.util
+
+    found = importlib.util.find_spec(module)
+    assert found is not None
+    assert found.origin is not None
+    source = Path(found.origin).read_bytes()
+    return bool(_read_shipped(module, source) or _read(_compiled_name(module, source)))
+
+
 def cache_directories() -> tuple[Path, ...]:
-    """Where object code is looked for, best first; it is written to the first that can be. Creates nothing."""
-    if chosen := os.environ.get(_VARIABLE):
+    """Where compiled code is looked for, best first; it is written to the first that can be. Creates nothing."""
+    if chosen := os.environ.get(VARIABLE):
         return (Path(chosen),)
-    cache_home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return (_RUNTIME / ".kernel_cache", Path(cache_home) / "sqlstream" / "kernels")
+    cache_home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return (
+        _RUNTIME / ".kernel_cache",
+        Path(cache_home) / "sqlstream" / "kernels",
+        Path(tempfile.gettempdir()) / f".sqlstream_kernels_{os.geteuid()}",
+    )
 
 
 def is_safe(path: Path) -> bool:
     """Whether nobody but this user and root can have put code there."""
     try:
-        found = path.stat()
+        found, named = path.stat(), path.lstat()
     except OSError:
         return False
-    return found.st_uid in (0, os.geteuid()) and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    ours = (0, os.geteuid())
+    # In the temporary folder anybody can make a link to a directory of ours.
+    is_ours = found.st_uid in ours and named.st_uid in ours
+    return is_ours and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 @functools.cache
 def _environment() -> bytes:
-    """All that every kernel depends on."""
+    """What compiled code depends on beside its sources."""
     import importlib.util
 
-    parts = [sys.implementation.cache_tag, loader.host()]
-    files = [*sorted(_HERE.glob("*.py")), _RUNTIME / "kernels" / "intrinsics.py"]
+    digest = hashlib.sha256(f"{sys.implementation.cache_tag}\n{loader.host()}".encode())
     for package in ("numba", "llvmlite", "numpy"):
         found = importlib.util.find_spec(package)
         assert found is not None
         assert found.origin is not None
-        place = Path(found.origin).parent
-        files.append(place / ("version.py" if package == "numpy" else "_version.py"))
-    digest = hashlib.sha256("\n".join(parts).encode())
-    for file in files:
+        file = Path(found.origin).parent / ("version.py" if package == "numpy" else "_version.py")
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.digest()
 
 
-def _digest(module: str) -> str:
-    source = sys.modules[module].__file__
-    assert source is not None
-    text = Path(source).read_bytes()
-    digest = hashlib.sha256(_environment() + hashlib.sha256(text).digest())
-    return digest.hexdigest()[:_DIGEST_CHARACTERS]
+@functools.cache
+def _generators() -> bytes:
+    digest = hashlib.sha256()
+    for file in _GENERATORS:
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.digest()
+
+
+def _source(module: str) -> bytes:
+    path = sys.modules[module].__file__
+    assert path is not None
+    return Path(path).read_bytes()
+
+
+def _stem(module: str) -> str:
+    return module.removeprefix(_KERNELS_PACKAGE)
+
+
+def _name(module: str, source: bytes, environment: bytes) -> str:
+    digest = hashlib.sha256(environment + _generators() + hashlib.sha256(source).digest())
+    return f"{_stem(module)}-{digest.hexdigest()[:_DIGEST_CHARACTERS]}{_SUFFIX}"
+
+
+def shipped_name(module: str, source: bytes) -> str:
+    """The name of the file with the shipped code of a file of kernels."""
+    return _name(module, source, b"")
+
+
+def _compiled_name(module: str, source: bytes) -> str:
+    return _name(module, source, _environment())
+
+
+def _read_shipped(module: str, source: bytes) -> dict[str, bytes]:
+    """Shipped code by symbol; empty where there is none that fits. It is as safe as the package that it is a part of."""
+    if VARIABLE in os.environ or not module.startswith(_KERNELS_PACKAGE) or not loader.runs_shipped_code():
+        return {}
+    return _read_file(SHIPPED / shipped_name(module, source)) or {}
 
 
 def _read(name: str) -> dict[str, bytes]:
-    """Object code by symbol; empty when there is none, or it is damaged, or others could have changed it."""
+    """Compiled code by symbol; empty when there is none, or it is damaged, or others could have changed it."""
     for directory in cache_directories():
         path = directory / name
-        if not (is_safe(path) and is_safe(directory)):
-            continue
-        try:
-            data = path.read_bytes()
-        except OSError:
-            continue
-        checksum, content = data[:_CHECKSUM_BYTES], data[_CHECKSUM_BYTES:]
-        if hashlib.sha256(content).digest() == checksum:
-            return msgspec.msgpack.decode(content, type=dict[str, bytes])
+        if is_safe(path) and is_safe(directory) and (objects := _read_file(path)) is not None:
+            return objects
     return {}
+
+
+def _read_file(path: Path) -> dict[str, bytes] | None:
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    checksum, content = data[:_CHECKSUM_BYTES], data[_CHECKSUM_BYTES:]
+    if hashlib.sha256(content).digest() != checksum:
+        return None
+    return msgspec.msgpack.decode(content, type=dict[str, bytes])
+
+
+def _directory_to_write() -> Path | None:
+    """The first cache directory that can be written, which exists now; None when there is none."""
+    for directory in cache_directories():
+        with contextlib.suppress(OSError):
+            if not directory.exists():
+                directory.mkdir(parents=True, exist_ok=True)
+                directory.chmod(_OWNERS_ALONE_WRITE)
+            if is_safe(directory) and os.access(directory, os.W_OK | os.X_OK):
+                return directory
+    return None
+
+
+@functools.cache
+def say_what_takes_long() -> None:
+    """One line before a process compiles for the first time."""
+    directory = _directory_to_write()
+    kept = (
+        f"once, for they are kept in {directory}"
+        if directory
+        else f"at every start: no directory can be written to keep them. Set {VARIABLE} to one of yours"
+    )
+    logger.warning("compiling kernels for this processor, which takes up to a minute: %s", kept)
 
 
 @contextlib.contextmanager
@@ -148,21 +239,21 @@ def _removed_on_error(path: str) -> Iterator[None]:
 
 def _write(name: str, objects: Mapping[str, bytes]) -> None:
     """Put object code where the next process finds it. Where nothing can be written it is compiled again each time."""
-    content = msgspec.msgpack.encode(objects)
-    for directory in cache_directories():
+    directory = _directory_to_write()
+    if directory is not None:
         with contextlib.suppress(OSError):
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not is_safe(directory):
-                continue
-            # A process that reads meanwhile finds the old file or the new one.
-            with (
-                tempfile.NamedTemporaryFile(dir=directory, delete=False) as file,
-                _removed_on_error(file.name),
-            ):
-                file.write(hashlib.sha256(content).digest() + content)
-                file.flush()
-                os.replace(file.name, directory / name)
-            return
+            write_file(directory / name, objects)
+
+
+def write_file(path: Path, objects: Mapping[str, bytes]) -> None:
+    """Write object code by symbol, for everybody to read. OSError when that fails, which leaves nothing."""
+    content = msgspec.msgpack.encode(objects)
+    # A process that reads meanwhile finds the old file or the new one.
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file, _removed_on_error(file.name):
+        file.write(hashlib.sha256(content).digest() + content)
+        file.flush()
+        os.fchmod(file.fileno(), _OWNERS_ALONE_WRITE & 0o666)
+        os.replace(file.name, path)
 
 
 def _remove_old(stem: str) -> None:

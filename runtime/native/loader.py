@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -85,3 +87,22 @@ def host() -> str:
     import llvmlite.binding as llvm
 
     return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
+
+
+SHIPPED_PROCESSOR = "x86-64-v3"
+"""The processor that shipped code is made for, by LLVM's name: Intel's since 2013, AMD's since 2015."""
+
+_SHIPPED_FEATURES = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse4.2", "xsave")
+
+
+@functools.cache
+def runs_shipped_code() -> bool:
+    """Whether this process can run code for SHIPPED_PROCESSOR: its instructions, and objects laid out as entries read them."""
+    import llvmlite.binding as llvm
+
+    triple = llvm.get_process_triple()
+    has_known_objects = sys.implementation.name == "cpython" and "t" not in sys.abiflags
+    if not (triple.startswith("x86_64-") and "linux" in triple and has_known_objects):
+        return False
+    features = llvm.get_host_cpu_features()
+    return all(features.get(feature, False) for feature in _SHIPPED_FEATURES)

@@ -1,4 +1,5 @@
-"""Object code of kernels between processes: loaded without numba, and never when it is out of date, damaged or not ours."""
+"""Object code of kernels between processes: loaded without numba, and never when it is out of date, damaged or not ours. What
+comes with sqlstream is that of its sources."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from runtime.kernels.warm import MODULES
-from runtime.native.cache import cache_directories, is_safe
+from runtime.native import cache, loader
+from runtime.native.cache import SHIPPED, cache_directories, is_safe
+from runtime.native.shipping import MADE_WITH, fixed_environment, made_with, shipped_names
 
 ROOT = Path(__file__).resolve().parents[4]
 SOURCE = """
@@ -38,7 +41,13 @@ print(values.tolist(), "compiled" if "numba" in sys.modules else "loaded")
 COMPILED, LOADED = "[2, 3] compiled", "[2, 3] loaded"
 
 
-Start = Callable[[], subprocess.Popen[str]]
+class Process(subprocess.Popen[str]):
+    """`remarks`: what it has printed on standard error, once `said` has been called."""
+
+    remarks = ""
+
+
+Start = Callable[[], Process]
 
 
 def starter(directory: Path) -> Start:
@@ -52,7 +61,9 @@ def starter(directory: Path) -> Start:
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     command = [sys.executable, "-P", "-c", PROGRAM]
-    return lambda: subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE)
+    return lambda: Process(
+        command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, umask=0o077
+    )
 
 
 @pytest.fixture
@@ -75,9 +86,9 @@ def run(tmp_path: Path, start: Start, compiled_once: Path) -> Callable[[], str]:
     return lambda: said(start())
 
 
-def said(process: subprocess.Popen[str]) -> str:
-    out, _ = process.communicate(timeout=120)
-    assert process.returncode == 0
+def said(process: Process) -> str:
+    out, process.remarks = process.communicate(timeout=120)
+    assert process.returncode == 0, process.remarks
     return out.strip()
 
 
@@ -88,8 +99,12 @@ def cached(tmp_path: Path) -> Path:
 
 def test_a_kernel_is_compiled_once_and_loaded_without_numba(tmp_path: Path, run: Callable[[], str]) -> None:
     assert run() == LOADED
-    assert (tmp_path / "cache").stat().st_mode & 0o777 == 0o700
     assert is_safe(cached(tmp_path))
+
+
+def test_what_one_user_has_compiled_others_can_read(compiled_once: Path) -> None:
+    (file,) = compiled_once.iterdir()
+    assert [path.stat().st_mode & 0o777 for path in (compiled_once, file)] == [0o755, 0o644]
 
 
 def test_code_of_an_edited_source_is_not_loaded(tmp_path: Path, run: Callable[[], str]) -> None:
@@ -142,9 +157,48 @@ def test_code_that_others_could_have_written_is_not_loaded(
     assert run() == COMPILED
 
 
-def test_kernels_run_where_nothing_can_be_kept(tmp_path: Path, start: Start) -> None:
+def test_kernels_run_where_nothing_can_be_kept_and_say_once_what_to_set(tmp_path: Path, start: Start) -> None:
     (tmp_path / "cache").write_text("a file, no directory")
-    assert [said(start()), said(start())] == [COMPILED, COMPILED]
+    first, second = start(), start()
+    assert [said(first), said(second)] == [COMPILED, COMPILED]
+    (words,) = first.remarks.splitlines()
+    assert "no directory can be written" in words
+    assert "SQLSTREAM_KERNEL_CACHE" in words
+
+
+def test_a_line_says_what_takes_long_and_where_it_is_kept(tmp_path: Path, start: Start) -> None:
+    first, second = start(), None
+    assert said(first) == COMPILED
+    assert first.remarks.splitlines() == [
+        f"compiling kernels for this processor, which takes up to a minute: once, for they are kept in {tmp_path / 'cache'}"
+    ]
+    second = start()
+    assert said(second) == LOADED
+    assert second.remarks == ""
+
+
+def test_without_a_home_compiled_code_is_kept_in_the_temporary_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("no directory")
+    monkeypatch.delenv("SQLSTREAM_KERNEL_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(cache, "_RUNTIME", tmp_path / "file")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    place = tmp_path / f".sqlstream_kernels_{os.geteuid()}"
+    assert cache._directory_to_write() == place
+    assert place.stat().st_mode & 0o777 == 0o755
+    place.chmod(0o777)
+    assert cache._directory_to_write() is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a link away")
+def test_a_link_of_another_user_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "ours").mkdir(mode=0o755)
+    (tmp_path / "link").symlink_to("ours")
+    assert is_safe(tmp_path / "link")
+    os.lchown(tmp_path / "link", 12345, 12345)
+    assert not is_safe(tmp_path / "link")
 
 
 def test_processes_that_fill_the_cache_at_once_leave_one_whole_file(tmp_path: Path, start: Start) -> None:
@@ -159,13 +213,70 @@ def test_the_cache_is_beside_the_package_or_the_users(
 ) -> None:
     monkeypatch.delenv("SQLSTREAM_KERNEL_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_directories() == (ROOT / "runtime" / ".kernel_cache", tmp_path / "sqlstream" / "kernels")
+    assert cache_directories()[:2] == (ROOT / "runtime" / ".kernel_cache", tmp_path / "sqlstream" / "kernels")
 
 
 def test_set_up_compiles_every_kernel() -> None:
     files = (ROOT / "runtime" / "kernels").glob("*.py")
     with_kernels = {f"runtime.kernels.{f.stem}" for f in files if "\n@kernel(" in f.read_text()}
     assert with_kernels == set(MODULES)
+
+
+def test_the_code_that_comes_with_sqlstream_is_that_of_the_sources() -> None:
+    found = {path.name for path in SHIPPED.glob("*.kernels")}
+    assert found == set(shipped_names(MODULES).values()), "run `make kernels`"
+
+
+@pytest.mark.skipif(not loader.runs_shipped_code(), reason="compiles its kernels on this processor")
+def test_kernels_that_come_with_sqlstream_are_loaded_without_a_cache(tmp_path: Path) -> None:
+    program = f"""
+import importlib, sys
+from pathlib import Path
+from runtime.native import cache
+cache.cache_directories = lambda: (Path({str(tmp_path)!r}),)
+for module in {MODULES!r}:
+    importlib.import_module(module)
+print("numba" in sys.modules)
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "SQLSTREAM_KERNEL_CACHE"}
+    command = [sys.executable, "-P", "-c", program]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**environment, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.stdout, done.stderr) == ("False\n", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("missing", ["avx2", "bmi2", "fma"])
+def test_a_processor_without_an_instruction_of_shipped_code_does_not_run_it(
+    monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    features = dict.fromkeys(loader._SHIPPED_FEATURES, True)
+    monkeypatch.setattr("llvmlite.binding.get_process_triple", lambda: "x86_64-unknown-linux-gnu")
+    monkeypatch.setattr("llvmlite.binding.get_host_cpu_features", lambda: features)
+    assert loader.runs_shipped_code.__wrapped__()
+    features[missing] = False
+    assert not loader.runs_shipped_code.__wrapped__()
+    monkeypatch.setattr("llvmlite.binding.get_process_triple", lambda: "aarch64-unknown-linux-gnu")
+    features[missing] = True
+    assert not loader.runs_shipped_code.__wrapped__()
+
+
+@pytest.mark.skipif(
+    not MADE_WITH.exists() or MADE_WITH.read_text() != made_with(), reason="made with other versions"
+)
+@pytest.mark.parametrize("module", ["runtime.kernels.touch", "runtime.kernels.changes"])
+def test_the_same_sources_give_the_same_bytes(tmp_path: Path, module: str) -> None:
+    program = f"from pathlib import Path; from runtime.native.shipping import build; build([{module!r}], Path({str(tmp_path)!r}))"
+    environment = {**os.environ, **fixed_environment(), "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-P", "-c", program], env=environment, cwd=ROOT, check=True, timeout=280)
+    (made,) = tmp_path.iterdir()
+    assert made.read_bytes() == (SHIPPED / made.name).read_bytes()
 
 
 @pytest.mark.slow
