@@ -86,6 +86,9 @@ OPTIONS: dict[str, ConfigOption] = {
                      minimum=0),
         ConfigOption("table.exec.async-scalar.max-attempts", _I, "3",
                      "How often a call of an async Python function is made at the most.", minimum=1, maximum=1000),
+        ConfigOption("table.exec.regex.timeout", _D, "1 s",
+                     "A regular expression with look-around, a back-reference or a possessive quantifier that takes longer for"
+                     " one text fails the job; others are matched in linear time.", minimum=1),
         ConfigOption("pipeline.operator-chaining.enabled", _B, "true", "Run operators joined by FORWARD edges in one task.",
                      scope=Scope.SESSION),
         ConfigOption("execution.batch-rows", _I, "65536", "Rows a source aims to put in one batch.",

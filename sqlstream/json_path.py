@@ -13,7 +13,7 @@ import re
 from typing import NoReturn
 
 from sqlstream.errors import UserError
-from sqlstream.regular_expressions import checked_regex
+from sqlstream.regular_expressions import linear_regex
 
 
 @dataclasses.dataclass(frozen=True)
@@ -278,7 +278,7 @@ class _Reader:
             if set(found[2]) - set("is"):
                 raise _unsupported(f"the flags {found[2]} of a regular expression")
             regex = found[1].replace("\\/", "/")
-            checked_regex(regex)
+            linear_regex(regex)
             return (f"(?{found[2]})" if found[2] else "") + regex
         if operator in ("in", "nin"):
             self._expect("[")

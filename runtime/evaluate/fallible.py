@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlstream import types as sql
 from sqlstream.expressions import Call, Expression, Literal, walk
+from sqlstream.regular_expressions import MalformedRegex, java_regex
 from sqlstream.time_units import UNIT_NS
 from sqlstream.types import TypeRoot
 
@@ -61,9 +62,21 @@ _BY_PARAMETERS = frozenset({
 
 
 def _rejects_parameters(node: Expression) -> bool:
+    if isinstance(node, Call) and node.function.startswith("REGEXP"):
+        return _may_take_too_long(node.args[1])
     if not isinstance(node, Call) or node.function not in _BY_PARAMETERS:
         return False
     return not all(isinstance(a, Literal) for a in node.args[1:])
+
+
+def _may_take_too_long(regex: Expression) -> bool:
+    """Whether it may be an expression that is matched by backtracking, for a limited time."""
+    if not isinstance(regex, Literal) or regex.value is None:
+        return True
+    try:
+        return java_regex(str(regex.value)).linear is None
+    except MalformedRegex:
+        return True
 
 
 def _is_nonzero_literal(divisor: Expression) -> bool:

@@ -24,7 +24,7 @@ from runtime.evaluate.pattern import escape_regex
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
-from sqlstream.regular_expressions import checked_regex
+from sqlstream.regular_expressions import linear_regex
 
 
 def _keys(target: pa.DataType, column: pa.Array) -> pa.Array:
@@ -88,7 +88,7 @@ def _from_text(call: Call, context: EvaluationContext) -> Kernel:
 
 def _splitter(regex: str) -> Callable[..., pa.Array]:
     """Splits texts at a regular expression; one that stands for itself needs no engine."""
-    checked = checked_regex(regex)
+    checked = linear_regex(regex)
     is_plain = checked != "" and escape_regex(checked) == checked
     return functools.partial(pc.split_pattern if is_plain else pc.split_pattern_regex, pattern=checked)
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.evaluate.backtracking import Backtracking
 from runtime.evaluate.by_parameter import MakeKernel, by_parameter
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.duckdb_function import evaluate_in_duckdb
 from runtime.evaluate.kernel import (
     Builder,
+    Datum,
     Kernel,
     as_array,
     is_literal,
@@ -26,7 +29,7 @@ from runtime.evaluate.scanned_pattern import scanned_pattern
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import Call
 from sqlstream.like_pattern import like_parts, similar_regex
-from sqlstream.regular_expressions import MalformedRegex, checked_regex, re2_replacement, replacement_parts
+from sqlstream.regular_expressions import MalformedRegex, checked_re2, java_regex
 
 
 def _like(call: Call, context: EvaluationContext) -> Kernel:
@@ -64,19 +67,19 @@ def _similar_to(call: Call, context: EvaluationContext) -> Kernel:
     """SQL's regular expressions: % and _ as in LIKE, the rest as usual, over the whole string."""
     if is_literal(call, 1, 2):
         return _similar(*(literal_of(call, i) for i in range(1, len(call.args))))
-    return by_parameter(_or_instead(_similar, pa.scalar(False)), pa.bool_())
+    return by_parameter(_or_instead(lambda _, *p: _similar(*p), pa.scalar(False), context), pa.bool_())
 
 
 def _similar(pattern: str, escape: str | None = None) -> Kernel:
-    return _matching(rf"(?s)\A(?:{checked_regex(similar_regex(pattern, escape))})\z")
+    return _matching(rf"(?s)\A(?:{checked_re2(similar_regex(pattern, escape))})\z")
 
 
-def _or_instead(make: MakeKernel, instead: pa.Scalar) -> MakeKernel:
+def _or_instead(make: Callable[..., Kernel], instead: pa.Scalar, context: EvaluationContext) -> MakeKernel:
     """As `make`, but `instead` where a regular expression that comes from data is malformed."""
 
     def made(regex: str, *parameters: Any) -> Kernel:
         try:
-            return make(regex, *parameters)
+            return make(context, regex, *parameters)
         except MalformedRegex:
             return lambda text, *_: pc.if_else(pc.is_valid(text), instead, pa.scalar(None, instead.type))
 
@@ -87,25 +90,33 @@ def _matching(regex: str) -> Kernel:
     return once_per_text(lambda text, *_: pc.match_substring_regex(text, regex))
 
 
-def _regexp(call: Call, context: EvaluationContext) -> Kernel:
-    if is_literal(call, 1):
-        return _found(literal_of(call, 1))
-    return by_parameter(_or_instead(_found, pa.scalar(False)), pa.bool_())
+def _by_regex(make: Callable[..., Kernel], instead: Any = None) -> Builder:
+    """Functions of (text, regular expression[, further parameter]). `make` gets the context, and the parameters where they are
+    constant; `instead` is the result for a malformed expression of a row."""
+
+    def build(call: Call, context: EvaluationContext) -> Kernel:
+        if is_literal(call, 1, 2):
+            return make(context, *(literal_of(call, i) for i in range(1, len(call.args))))
+        target = to_arrow_type(call.type)
+        return by_parameter(_or_instead(make, pa.scalar(instead, target), context), target)
+
+    return build
 
 
-def _found(regex: str) -> Kernel:
+def _found(context: EvaluationContext, regex: str) -> Kernel:
     """Whether the expression matches a part of the text; the empty expression never matches."""
     if not regex:
         return lambda text, *_: pc.if_else(pc.is_valid(text), False, pa.scalar(None, pa.bool_()))
-    return _matching(checked_regex(regex))
+    java = java_regex(regex)
+    return Backtracking.of(java, context).found() if java.linear is None else _matching(java.linear)
 
 
-_GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((\?P?<\w+>|(?!\?))?", re.DOTALL)
+_GROUP = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\((?!\?)", re.DOTALL)
 
 
-def name_groups(regex: str, only: int = 0) -> tuple[str, int]:
-    """The expression with its capturing groups named g1, g2, …, as Arrow requires, and their number. With `only` the other groups
-    capture nothing.
+def name_groups(linear: str, only: int = 0) -> tuple[str, int]:
+    """An expression for RE2 (`JavaRegex.linear`) with its capturing groups named g1, g2, …, as Arrow requires, and their number.
+    With `only` the other groups capture nothing.
 
     >>> name_groups(r"(a)(?:b)([)(])")
     ('(?P<g1>a)(?:b)(?P<g2>[)(])', 2)
@@ -116,86 +127,88 @@ def name_groups(regex: str, only: int = 0) -> tuple[str, int]:
 
     def rename(match: re.Match[str]) -> str:
         nonlocal count
-        if not match[0].startswith("(") or match[1] is None:
+        if match[0] != "(":
             return match[0]
         count += 1
         return f"(?P<g{count}>" if only in (0, count) else "(?:"
 
-    return _GROUP.sub(rename, regex), count
+    return _GROUP.sub(rename, linear), count
 
 
-def _regexp_extract(call: Call, context: EvaluationContext) -> Kernel:
-    if is_literal(call, 1, 2):
-        return _extracted(*(literal_of(call, i) for i in range(1, len(call.args))))
-    return by_parameter(_or_instead(_extracted, pa.scalar(None, pa.string())), pa.string())
-
-
-def _extracted(regex: str, group: int = 0) -> Kernel:
+def _extracted(context: EvaluationContext, regex: str, group: int = 0) -> Kernel:
     """The text of a group of the first match; NULL without a match, and for a group that does not exist."""
-    named, groups = name_groups(checked_regex(regex), group)
-    if not 0 <= group <= groups:
+    java = java_regex(regex)
+    if not 0 <= group <= java.groups:
         return lambda text, *_: pa.nulls(len(text), pa.string())
-    scanned = scanned_pattern(regex, group)
+    if java.linear is None:
+        return Backtracking.of(java, context).extract(group)
+    scanned = scanned_pattern(java.linear, group)
     if scanned is not None:
         return lambda text, *_: scanned.extract(as_array(text, rows_of(text)))
+    named, _ = name_groups(java.linear, group)
     wrapped = named if group else f"(?P<g0>{named})"
-    return once_per_text(lambda text, *_: pc.struct_field(pc.extract_regex(text, wrapped), f"g{group}"))
+
+    def first(text: Datum, *_: Any) -> Datum:
+        found = pc.struct_field(pc.extract_regex(text, wrapped), f"g{group}")
+        return _missing_to_null(found) if group in java.missing else found
+
+    return once_per_text(first)
 
 
-def _regexp_replace(call: Call, context: EvaluationContext) -> Kernel:
-    if is_literal(call, 1, 2):
-        return _replaced(literal_of(call, 1), literal_of(call, 2))
-    return by_parameter(_or_instead(_replaced, pa.scalar(None, pa.string())), pa.string())
+def _missing_to_null(groups: Datum) -> Datum:
+    """Of a group that is not empty where it takes part in the match, for which RE2 has no NULL."""
+    return pc.if_else(pc.equal(groups, ""), pa.scalar(None, pa.string()), groups)
 
 
-def _replaced(regex: str, replacement: str) -> Kernel:
-    """NULL where there is a match and the replacement says nothing, as in Java."""
-    checked = checked_regex(regex)
-    parts = replacement_parts(replacement, checked)
-    if parts is None:
-        none = pa.scalar(None, pa.string())
-        return lambda text, *_: pc.if_else(pc.match_substring_regex(text, checked), none, text)
-    rewritten = re2_replacement(parts)
-    return once_per_text(lambda text, *_: pc.replace_substring_regex(text, checked, rewritten))
+def _replaced(context: EvaluationContext, regex: str, replacement: str) -> Kernel:
+    """Every match is replaced by the text as it is written."""
+    java = java_regex(regex)
+    # RE2 replaces no empty match right behind another one, as Java does; nothing instead of nothing makes no difference.
+    if java.linear is None or (java.can_be_empty and replacement):
+        return Backtracking.of(java, context).replace(replacement)
+    linear, written = java.linear, replacement.replace("\\", "\\\\")
+    return once_per_text(lambda text, *_: pc.replace_substring_regex(text, linear, written))
 
 
-def _regexp_count(call: Call, context: EvaluationContext) -> Kernel:
-    if is_literal(call, 1):
-        return _counted(literal_of(call, 1))
-    return by_parameter(_or_instead(_counted, pa.scalar(None, pa.int32())), pa.int32())
-
-
-def _counted(regex: str) -> Kernel:
-    checked = checked_regex(regex)
-    if pc.match_substring_regex(pa.array([""]), checked)[0].as_py():
-        # Arrow counts an empty match at every byte, not at every character.
+def _counted(context: EvaluationContext, regex: str) -> Kernel:
+    java = java_regex(regex)
+    if java.linear is None:
+        return Backtracking.of(java, context).count()
+    linear = java.linear
+    if java.can_be_empty or java.has_anchors:
+        # Arrow counts an empty match at every byte, and takes the end of each match for the beginning of a text.
         return lambda text, *_: evaluate_in_duckdb(
-            "CAST(len(regexp_extract_all(a0, a1)) AS INTEGER)", text, pa.scalar(checked)
+            "CAST(len(regexp_extract_all(a0, a1)) AS INTEGER)", text, pa.scalar(linear)
         )
-    return once_per_text(lambda text, *_: pc.count_substring_regex(text, checked))
+    return once_per_text(lambda text, *_: pc.count_substring_regex(text, linear))
 
 
 def _regexp_extract_all(call: Call, context: EvaluationContext) -> Kernel:
     target = to_arrow_type(call.type)
-    if is_literal(call, 1, 2):
-        made = _all_extracted(*(literal_of(call, i) for i in range(1, len(call.args))))
-        return lambda text, *_: made(text).cast(target)
-    return by_parameter(_or_instead(_all_extracted, pa.scalar(None, target)), target)
+    kernel = _by_regex(_all_extracted)(call, context)
+    return lambda *args: kernel(*args).cast(target)
 
 
-def _all_extracted(regex: str, group: int = 1) -> Kernel:
+def _all_extracted(context: EvaluationContext, regex: str, group: int = 1) -> Kernel:
     """The texts of a group of all matches; NULL for a group that does not exist."""
-    _, groups = name_groups(checked_regex(regex))
-    if not 0 <= group <= groups:
+    java = java_regex(regex)
+    if not 0 <= group <= java.groups:
         return lambda text, *_: pa.nulls(len(text), pa.list_(pa.string()))
+    if java.linear is None:
+        return Backtracking.of(java, context).extract_all(group)
+    linear = java.linear
     expression = f"regexp_extract_all(a0, a1, {int(group)})"
 
     def by_engine(text: pa.Array, *_: Any) -> pa.Array:
-        return evaluate_in_duckdb(expression, text, pa.scalar(regex))
+        found = evaluate_in_duckdb(expression, text, pa.scalar(linear))
+        if group not in java.missing:
+            return found
+        lists = Lists.of(found)
+        return list_column(found.type, lists.lengths, _missing_to_null(lists.elements()), lists.nulls)
 
     # A replacement names groups by one digit.
-    is_split = group <= 9 and _always_captures(regex)
-    return _split_at_matches(regex, int(group), by_engine) if is_split else by_engine
+    is_split = group <= 9 and _always_captures(linear)
+    return _split_at_matches(linear, int(group), by_engine) if is_split else by_engine
 
 
 _MARK = "\x1f"
@@ -203,7 +216,7 @@ _MARK = "\x1f"
 
 def _always_captures(regex: str) -> bool:
     """Whether every match has at least one character and takes part in all groups, as far as is seen easily."""
-    has_only_classes = "\\" not in re.sub(r"\\[dws]", "", regex)
+    has_only_classes = "\\" not in re.sub(r"\\[dw]|\\x[0-9A-F]{2}", "", regex)
     if not has_only_classes or re.search(r"[|^$]|\)[?*{]", regex):
         return False
     # Without anchors an expression matches no character somewhere only if it matches the empty text.
@@ -228,15 +241,12 @@ def _split_at_matches(regex: str, group: int, by_engine: Kernel) -> Kernel:
     return kernel
 
 
-def _regexp_instr(call: Call, context: EvaluationContext) -> Kernel:
-    if is_literal(call, 1):
-        return _found_at(literal_of(call, 1))
-    return by_parameter(_or_instead(_found_at, pa.scalar(None, pa.int32())), pa.int32())
-
-
-def _found_at(regex: str) -> Kernel:
+def _found_at(context: EvaluationContext, regex: str) -> Kernel:
     """The place, from 1, of the first match; 0 without one."""
-    named, _ = name_groups(checked_regex(regex))
+    java = java_regex(regex)
+    if java.linear is None:
+        return Backtracking.of(java, context).place()
+    named, _ = name_groups(java.linear)
     before = rf"\A(?P<before>(?s:.*?))(?:{named})"
 
     def kernel(text: pa.Array, *_: Any) -> pa.Array:
@@ -250,11 +260,11 @@ def _found_at(regex: str) -> Kernel:
 BUILDERS: dict[str, Builder] = {
     "LIKE": _like,
     "SIMILAR TO": _similar_to,
-    "REGEXP": _regexp,
-    "REGEXP_EXTRACT": with_int_parameters(_regexp_extract),
-    "REGEXP_REPLACE": _regexp_replace,
-    "REGEXP_COUNT": _regexp_count,
+    "REGEXP": _by_regex(_found, False),
+    "REGEXP_EXTRACT": with_int_parameters(_by_regex(_extracted)),
+    "REGEXP_REPLACE": _by_regex(_replaced),
+    "REGEXP_COUNT": _by_regex(_counted),
     "REGEXP_EXTRACT_ALL": with_int_parameters(_regexp_extract_all),
-    "REGEXP_INSTR": _regexp_instr,
-    "REGEXP_SUBSTR": _regexp_extract,
+    "REGEXP_INSTR": _by_regex(_found_at),
+    "REGEXP_SUBSTR": with_int_parameters(_by_regex(_extracted)),
 }

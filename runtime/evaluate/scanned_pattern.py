@@ -134,7 +134,7 @@ def _class(token: str) -> frozenset[int] | None:
         return None
     is_negated = token[1] == "^"
     members: set[int] = set()
-    items = re.findall(r"\\.|.", token[2 if is_negated else 1 : -1], re.DOTALL)
+    items = re.findall(r"\\x[0-9A-F]{2}|\\.|.", token[2 if is_negated else 1 : -1], re.DOTALL)
     while items:
         first = items.pop(0)
         known = _NAMED.get(first[1:]) if len(first) == 2 else None
@@ -153,6 +153,8 @@ def _class(token: str) -> frozenset[int] | None:
 
 
 def _member(item: str) -> int | None:
+    if len(item) == 4:
+        return int(item[2:], 16)
     if len(item) == 1:
         return ord(item) if item.isascii() and item not in "-^[]" else None
     character = _character(item)

@@ -16,7 +16,7 @@ from runtime.kernels.buffers import validity_buffer, view_buffer, view_offsets
 from runtime.kernels.split import copy_parts_into
 from sqlstream import duckdb_texts
 from sqlstream.expressions import Call
-from sqlstream.regular_expressions import MalformedRegex, checked_regex
+from sqlstream.regular_expressions import MalformedRegex, linear_regex
 
 _PARTS = {
     "PROTOCOL": urls.PROTOCOL,
@@ -72,7 +72,7 @@ def _found(url: pa.Array, name: str) -> pa.Array:
 
 def _of_key(key: str) -> Kernel:
     try:
-        named, _ = name_groups(checked_regex(key))
+        named, _ = name_groups(linear_regex(key))
     except MalformedRegex:
         return _nothing
     regex = f"(?:&|^)(?:{named})=(?P<value>[^&]*)"

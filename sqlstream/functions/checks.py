@@ -9,7 +9,7 @@ from __future__ import annotations
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call, Expression, Literal, LiteralValue, walk
 from sqlstream.functions.signature import Check
-from sqlstream.regular_expressions import checked_regex
+from sqlstream.regular_expressions import java_regex
 
 
 def unsupported(call: Call, reason: str, hint: str = "") -> UserError:
@@ -101,6 +101,6 @@ def regex_at(position: int, *, beside: int | None = None) -> Check:
     def check(call: Call) -> None:
         found = literals(call, *positions)
         if found is not None:
-            checked_regex(str(found[0]))
+            java_regex(str(found[0]))
 
     return check

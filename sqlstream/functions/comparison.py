@@ -17,7 +17,7 @@ from sqlstream.functions.arguments import (
 from sqlstream.functions.checks import literals
 from sqlstream.functions.signature import Coercion, ResultType, ScalarFunction
 from sqlstream.like_pattern import like_parts, similar_regex
-from sqlstream.regular_expressions import checked_regex
+from sqlstream.regular_expressions import checked_re2, java_regex
 from sqlstream.types import BOOLEAN, LogicalType, TypeRoot
 
 _FROM_TEXT = frozenset((TypeRoot.DATE, TypeRoot.TIME, *sql.TIMESTAMP_ROOTS))
@@ -87,7 +87,7 @@ def _check_like(call: Call) -> None:
 def _check_similar(call: Call) -> None:
     pattern, escape = _pattern_and_escape(call)
     if pattern is not None:
-        checked_regex(similar_regex(pattern, escape))
+        checked_re2(similar_regex(pattern, escape))
 
 
 def _pattern_and_escape(call: Call) -> tuple[str | None, str | None]:
@@ -100,7 +100,7 @@ def _check_regexp(call: Call) -> None:
     found = literals(call, 1)
     # The empty expression matches nothing.
     if found is not None and found[0]:
-        checked_regex(str(found[0]))
+        java_regex(str(found[0]))
 
 
 FUNCTIONS: tuple[ScalarFunction, ...] = (

@@ -23,7 +23,7 @@ from sqlstream.functions.checks import constant_at, literals, regex_at
 from sqlstream.functions.merging import common_type
 from sqlstream.functions.signature import ScalarFunction
 from sqlstream.printf_format import read_format
-from sqlstream.regular_expressions import MalformedRegex, checked_regex
+from sqlstream.regular_expressions import MalformedRegex, linear_regex
 from sqlstream.types import BIGINT, BOOLEAN, INT, STRING, LogicalType
 
 Types = tuple[LogicalType, ...]
@@ -60,7 +60,7 @@ def _check_key(call: Call) -> None:
     found = literals(call, 1, 2)
     if found is not None and len(found) == 2 and found[0] == "QUERY":
         with contextlib.suppress(MalformedRegex):
-            checked_regex(str(found[1]))
+            linear_regex(str(found[1]))
 
 
 def _check_format(call: Call) -> None:

@@ -17,7 +17,7 @@ from sqlstream.functions.arrays import has_equality
 from sqlstream.functions.checks import literals
 from sqlstream.functions.merging import common_type
 from sqlstream.functions.signature import ScalarFunction
-from sqlstream.regular_expressions import checked_regex
+from sqlstream.regular_expressions import linear_regex
 from sqlstream.types import STRING, LogicalType, TypeRoot
 
 Types = tuple[LogicalType, ...]
@@ -66,7 +66,7 @@ def _merged(types: Types) -> LogicalType:
 def _check_delimiters(call: Call) -> None:
     """Both are regular expressions."""
     for delimiter in literals(call, 1, 2) or ():
-        checked_regex(str(delimiter))
+        linear_regex(str(delimiter))
 
 
 FUNCTIONS: tuple[ScalarFunction, ...] = (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from sqlglot import exp
 
 from planner.lower import tree
@@ -13,9 +11,7 @@ from planner.lower.duckdb.refusals import refuse
 from planner.lower.duckdb.types import INTEGER, TEXT, type_
 from sqlstream.expressions import Call, Literal
 from sqlstream.like_pattern import similar_regex
-from sqlstream.regular_expressions import re2_replacement, replacement_parts
-
-_GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((\?P?<\w+>|(?!\?))?", re.DOTALL)
+from sqlstream.regular_expressions import JavaRegex, checked_re2, java_regex
 
 
 def _like(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
@@ -30,81 +26,67 @@ def _similar_to(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
     """SQL's regular expressions: % and _ as in LIKE, the rest as usual, over the whole string."""
     escape = constant_text(call, 2) if len(call.args) == 3 else None
     regex = similar_regex(constant_text(call, 1), escape)
-    return tree.call("regexp_full_match", args[0], tree.text(f"(?s)(?:{_checked(call, regex)})"))
+    return tree.call("regexp_full_match", args[0], tree.text(f"(?s)(?:{checked_re2(regex)})"))
 
 
 def _regexp(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
     """Whether the expression matches a part of the text; the empty expression never matches."""
-    regex = constant_text(call, 1)
-    if not regex:
+    if not constant_text(call, 1):
         return tree.case([(tree.is_not_null(args[0]), tree.boolean(False))])
-    return tree.call("regexp_matches", args[0], tree.text(_checked(call, regex)))
+    return tree.call("regexp_matches", args[0], tree.text(_linear(call)[0]))
+
+
+def _linear(call: Call) -> tuple[str, JavaRegex]:
+    """The constant expression for RE2; refused where it needs an engine that backtracks."""
+    java = java_regex(constant_text(call, 1))
+    if java.linear is None:
+        raise refuse(f'the regular expression "{java.java}" of {call.function}')
+    return java.linear, java
 
 
 def _regexp_extract(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
     """The text of a group of the first match; NULL without a match, and for a group that does not exist."""
-    regex = _checked(call, constant_text(call, 1))
-    group = constant_number(call, 2) if len(args) == 3 else 0
-    if not 0 <= group <= _groups(regex):
+    regex, java = _linear(call)
+    group, missing = constant_number(call, 2) if len(args) == 3 else 0, java.missing
+    if not 0 <= group <= java.groups:
         return tree.cast(tree.null(), TEXT)
 
     def extract(value: exp.Expr) -> exp.Expr:
         found = tree.call("regexp_extract", value, tree.text(regex), tree.number(group))
+        if group in missing:
+            found = tree.call("nullif", found, tree.text(""))
         return tree.case([(tree.call("regexp_matches", value, tree.text(regex)), found)])
 
     return bound(args[0], extract)
 
 
 def _regexp_count(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
-    regex = _checked(call, constant_text(call, 1))
-    found = tree.call("regexp_extract_all", args[0], tree.text(regex))
+    found = tree.call("regexp_extract_all", args[0], tree.text(_linear(call)[0]))
     return tree.cast(tree.call("len", found), INTEGER)
 
 
 def _regexp_replace(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
-    """Every match; NULL where there is one and the replacement says nothing, as for a group that does not exist."""
-    regex = _checked(call, constant_text(call, 1))
-    parts = replacement_parts(constant_text(call, 2), regex)
-    if parts is None:
-        return bound(
-            args[0],
-            lambda v: tree.case(
-                [(tree.call("regexp_matches", v, tree.text(regex)), tree.cast(tree.null(), TEXT))], v
-            ),
-        )
-    rewritten = tree.text(re2_replacement(parts))
-    return tree.call("regexp_replace", args[0], tree.text(regex), rewritten, tree.text("g"))
-
-
-def _groups(regex: str) -> int:
-    """The number of capturing groups."""
-    return sum(1 for m in _GROUP.finditer(regex) if m[0].startswith("(") and m[1] is not None)
-
-
-def _checked(call: Call, regex: str) -> str:
-    """The expression, unless it needs Java's backtracking engine, or reads data that DuckDB's `.` and `$` treat
-    otherwise."""
-    stripped = re.sub(r"\\\\|\\[^1-9]", "", regex)
-    is_java = any(token in stripped for token in ("(?=", "(?!", "(?<=", "(?<!", "(?>"))
-    is_java = is_java or bool(re.search(r"\\[1-9]|[*+?}]\+", stripped))
-    if is_java or re.search(r"(?<!\\)(?:\\\\)*\\[GZRXhHeckN]|&&", regex):
-        raise refuse(f'the regular expression "{regex}" of {call.function}')
-    # DuckDB's RE2 does not know Java's (?<name>…).
-    return _GROUP.sub(lambda m: f"(?P{m[0][2:]}" if m[0].startswith("(?<") else m[0], regex)
+    """Every match is replaced by the text as it is written."""
+    regex, java = _linear(call)
+    written = constant_text(call, 2).replace("\\", "\\\\")
+    if java.can_be_empty and written:
+        raise refuse(f'REGEXP_REPLACE with "{java.java}", which matches the empty text')
+    return tree.call("regexp_replace", args[0], tree.text(regex), tree.text(written), tree.text("g"))
 
 
 def _regexp_extract_all(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
-    regex = _checked(call, constant_text(call, 1))
+    regex, java = _linear(call)
     group = constant_number(call, 2) if len(args) == 3 else 1
-    if not 0 <= group <= _groups(regex):
+    if not 0 <= group <= java.groups:
         return tree.cast(tree.null(), type_(call.type))
+    if group in java.missing:
+        raise refuse(f'group {group} of "{java.java}"')
     return tree.call("regexp_extract_all", args[0], tree.text(regex), tree.number(group))
 
 
 def _regexp_instr(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
     """The shortest text before a match, and 1; 0 without a match."""
-    regex = _checked(call, constant_text(call, 1))
-    with_before = tree.text(rf"\A((?s:.*?))(?:{regex})")
+    with_before = tree.text(rf"\A((?s:.*?))(?:{_linear(call)[0]})")
 
     def place(value: exp.Expr) -> exp.Expr:
         before = tree.call("length", tree.call("regexp_extract", value, with_before, tree.number(1)))

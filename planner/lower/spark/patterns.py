@@ -11,9 +11,9 @@ from planner.lower.constants import constant_number, constant_text
 from planner.lower.spark.regex import JavaRegex, java_regex
 from planner.lower.spark.scope import ENGINE, Builder, let, refuse
 from planner.lower.spark.types import BOOLEAN, INT, STRING, text, whole
+from sqlstream import regular_expressions
 from sqlstream.expressions import Call, Literal
 from sqlstream.like_pattern import like_parts, similar_regex
-from sqlstream.regular_expressions import replacement_parts
 
 
 def _like(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
@@ -41,7 +41,10 @@ def _spark_like(parts: list[str]) -> str:
 
 
 def _constant_regex(call: Call) -> JavaRegex:
-    return java_regex(constant_text(call, 1, ENGINE))
+    java = regular_expressions.java_regex(constant_text(call, 1, ENGINE))
+    if java.linear is None:
+        raise refuse(f'the regular expression "{java.java}"')
+    return java_regex(java.linear)
 
 
 def _matches(value: exp.Expr, regex: JavaRegex) -> exp.Expr:
@@ -68,32 +71,26 @@ def _regexp_extract(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Exp
     none = tree.cast(tree.null(), STRING)
     if not 0 <= group <= regex.groups:
         return none
+    is_missing = group in regular_expressions.java_regex(constant_text(call, 1, ENGINE)).missing
     return let(
         args[0],
-        lambda v: tree.case(
-            [(_matches(v, regex), tree.call("regexp_extract", v, text(regex.text), whole(group, INT)))], none
-        ),
+        lambda v: tree.case([(_matches(v, regex), _group(v, regex, group, is_missing=is_missing))], none),
     )
 
 
+def _group(value: exp.Expr, regex: JavaRegex, group: int, *, is_missing: bool) -> exp.Expr:
+    """Spark gives '' for a group that takes no part in the match."""
+    found = tree.call("regexp_extract", value, text(regex.text), whole(group, INT))
+    return tree.call("nullif", found, text("")) if is_missing else found
+
+
 def _regexp_replace(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
+    """Every match is replaced by the text as it is written."""
     regex = _constant_regex(call)
-    parts = replacement_parts(constant_text(call, 2, ENGINE), constant_text(call, 1, ENGINE))
-    if parts is None:
-        none = tree.cast(tree.null(), STRING)
-        return let(args[0], lambda v: tree.case([(_matches(v, regex), none)], v))
     if regex.can_be_empty:
         raise refuse(f'REGEXP_REPLACE with "{call.args[1]}", which matches the empty text')
-    return tree.call("regexp_replace", args[0], text(regex.text), text(_java_replacement(parts)))
-
-
-def _java_replacement(parts: list[str | int]) -> str:
-    r"""No digit of a text is one of a group.
-
-    >>> print(_java_replacement([1, "2-$x"]))
-    $1\2-\$x
-    """
-    return "".join(f"${p}" if isinstance(p, int) else re.sub(r"([\\$0-9])", r"\\\1", p) for p in parts)
+    written = re.sub(r"[\\$]", r"\\\g<0>", constant_text(call, 2, ENGINE))
+    return tree.call("regexp_replace", args[0], text(regex.text), text(written))
 
 
 def _regexp_count(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:

@@ -21,6 +21,8 @@ _BOUNDARY = (
 )
 _ESCAPED = {"v": r"\x0B", "a": r"\x07", "f": r"\f", "n": r"\n", "r": r"\r", "t": r"\t"}
 _REPEAT = re.compile(r"[*+?]|\{\d+(?:,\d*)?\}")
+_NUMBER = re.compile(r"[0-9A-F]{2}|\{[0-9A-F]+\}")
+_PROPERTY = re.compile(r"\{(\w+)\}")
 _FLAGS = re.compile(r"\(\?s\)")
 
 
@@ -149,6 +151,8 @@ class _Reader:
             return _BOUNDARY["bB".index(character)], True
         if character in "Az":
             return f"\\{character}", True
+        if character in "xpP":
+            return self._named(character), False
         if character in _ESCAPED:
             return _ESCAPED[character], False
         if character.isascii() and not character.isalnum():
@@ -192,6 +196,21 @@ class _Reader:
             return _SPACES
         if escaped in _ESCAPED:
             return _ESCAPED[escaped]
+        if escaped in "xpP":
+            return self._named(escaped)
         if escaped.isascii() and not escaped.isalnum():
             return f"\\{escaped}"
         raise self.refused()
+
+    def _named(self, letter: str) -> str:
+        r"""A character by its number, or a property: scripts have names of more than two letters."""
+        found = (
+            _NUMBER.match(self.regex, self.place)
+            if letter == "x"
+            else _PROPERTY.match(self.regex, self.place)
+        )
+        if found is None:
+            raise self.refused()
+        self.place = found.end()
+        is_script = letter != "x" and len(found[1]) > 2
+        return f"\\{letter}{{Is{found[1]}}}" if is_script else f"\\{letter}{found[0]}"

@@ -17,7 +17,7 @@ from runtime.evaluate.json.documents import Documents, as_values
 from runtime.evaluate.json.single_values import steps_of
 from runtime.kernels import json_tape
 from sqlstream.json_path import Condition, Connective, Operand, Test, Value
-from sqlstream.regular_expressions import checked_regex
+from sqlstream.regular_expressions import linear_regex
 
 Numbers = np.ndarray[Any, Any]
 _ORDERS = {
@@ -136,7 +136,7 @@ _FLAGS = re.compile(r"(?:\(\?[is]+\))?")
 
 def _matches(side: _Side, regex: str) -> Numbers:
     flags = _FLAGS.match(regex)[0]  # type: ignore[index]
-    found = pc.match_substring_regex(side.texts, rf"{flags}\A(?:{checked_regex(regex[len(flags) :])})\z")
+    found = pc.match_substring_regex(side.texts, rf"{flags}\A(?:{linear_regex(regex[len(flags) :])})\z")
     return (side.kinds >= 0) & (side.kinds < json_tape.ARRAY) & _bools(found)
 
 

@@ -21,7 +21,7 @@ from runtime.formats.change_events.events import (
     coded,
     patched,
 )
-from sqlstream.regular_expressions import checked_regex
+from sqlstream.regular_expressions import linear_regex
 from sqlstream.schema import Field, Schema
 from sqlstream.types import STRING, LogicalType, array
 
@@ -50,7 +50,7 @@ class Canal:
         operations = coded(events.column(2), _CANAL)
         for pattern, names in ((self.databases, events.column(3)), (self.tables, events.column(4))):
             if pattern is not None:
-                is_meant = pc.match_substring_regex(names, f"^(?:{checked_regex(pattern)})$")
+                is_meant = pc.match_substring_regex(names, f"^(?:{linear_regex(pattern)})$")
                 operations[~pc.fill_null(is_meant, False).to_numpy(zero_copy_only=False)] = NOTHING
         return operations
 

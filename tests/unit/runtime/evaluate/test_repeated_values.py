@@ -7,6 +7,7 @@ import re
 import pyarrow as pa
 import pytest
 
+from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.pattern import _extracted
 from runtime.evaluate.repeated_values import SAMPLE_ROWS, once_per_text
 
@@ -14,7 +15,7 @@ from runtime.evaluate.repeated_values import SAMPLE_ROWS, once_per_text
 @pytest.mark.parametrize("distinct", [3, 10 * SAMPLE_ROWS])
 def test_rows_get_the_result_of_their_text_and_nulls_stay(distinct: int) -> None:
     texts = [None if n % 7 == 0 else f"key{n % distinct}=v{n % distinct}&" for n in range(8 * SAMPLE_ROWS)]
-    found = _extracted("(key[0-9]*)=([^&]*)", 2)(pa.array(texts)).to_pylist()
+    found = _extracted(EvaluationContext(), "(key[0-9]*)=([^&]*)", 2)(pa.array(texts)).to_pylist()
     assert found == [t and re.search("=([^&]*)", t)[1] for t in texts]  # type: ignore[index]
 
 

@@ -27,6 +27,8 @@ from sqlstream.errors import UserError
         ("x|", "(?d)x|", 0, True),
         ("(?:a?b?)?", "(?d)(?:a?b?)?", 0, True),
         (r"a\.b\-c", r"(?d)a\.b\-c", 0, False),
+        (r"\x0B[\x09-\x0D \x{A0}]", r"(?d)\x0B[\x09-\x0D \x{A0}]", 0, False),
+        (r"\p{L}[^\P{Lu}\p{Han}]", r"(?d)\p{L}[^\P{Lu}\p{IsHan}]", 0, False),
     ],
 )
 def test_an_expression_becomes_javas(regex: str, java: str, groups: int, can_be_empty: bool) -> None:
@@ -54,7 +56,7 @@ def test_an_expression_becomes_javas(regex: str, java: str, groups: int, can_be_
             r"\pL",
             r"\1",
         ),
-        *(r"\Qa\E", "[[:alpha:]]", r"\x41", r"[a-\d]", r"[\S]"),
+        *(r"\Qa\E", "[[:alpha:]]", r"\xg1", r"\p{", r"[a-\d]", r"[\S]"),
     ],
 )
 def test_what_java_reads_otherwise_is_refused(regex: str) -> None:
