@@ -52,6 +52,8 @@ class FailureReason(enum.Enum):
     OPERATOR_FAILED = "OPERATOR_FAILED"
     USER_DATA = "USER_DATA"
     EXTERNAL = "EXTERNAL"
+    ACCESS_REFUSED = "ACCESS_REFUSED"
+    """What we talk to lets this user not in, or not do this: only the user can mend it."""
     TASK_MANAGER_LOST = "TASK_MANAGER_LOST"
     PARTITION_LOST = "PARTITION_LOST"
     DEPLOYMENT_FAILED = "DEPLOYMENT_FAILED"
@@ -62,7 +64,7 @@ class FailureReason(enum.Enum):
     INTERNAL = "INTERNAL"
 
 
-_EXTERNAL = (FailureReason.EXTERNAL, FailureReason.CHECKPOINT_CORRUPT)
+_EXTERNAL = (FailureReason.EXTERNAL, FailureReason.ACCESS_REFUSED, FailureReason.CHECKPOINT_CORRUPT)
 
 
 class SqlStreamError(Exception):

@@ -154,8 +154,8 @@ class Master:
     def stored(self, checkpoint_id: int) -> None:
         self.handle(CheckpointStored("j1", checkpoint_id, f"{ROOT}/j1/chk-{checkpoint_id}"))
 
-    def not_stored(self, checkpoint_id: int) -> None:
-        self.handle(CheckpointStoreFailed("j1", checkpoint_id, DISK_FULL))
+    def not_stored(self, checkpoint_id: int, error: ErrorInfo = DISK_FULL) -> None:
+        self.handle(CheckpointStoreFailed("j1", checkpoint_id, error))
 
     def committed(self, checkpoint_id: int) -> None:
         self.handle(SinksCommitted("j1", checkpoint_id))

@@ -9,12 +9,13 @@ import glob
 import itertools
 import mmap
 import os
+import re
 import shutil
 import stat
 from typing import TYPE_CHECKING, BinaryIO
 
 from runtime.host.whole_files import sync_directory
-from sqlstream.errors import ExternalError, Retry, UserError
+from sqlstream.errors import ExternalError, FailureReason, Retry, UserError
 from sqlstream.spi.files import Files, FileStatus, is_hidden
 
 if TYPE_CHECKING:
@@ -202,7 +203,10 @@ def _raise(error: OSError) -> None:
 
 
 def file_error(action: str, path: str, error: OSError) -> ExternalError:
-    """The operating system's error as an ExternalError; the hint depends on its cause, such as a full disk."""
+    """The operating system's error as an ExternalError; the hint depends on its cause, such as a full disk. One about an object
+    store comes from there, or from the way to it, and has no number."""
+    if not error.errno and "://" in path:
+        return _store_error(action, path, error)
     hints = {
         errno.ENOSPC: "free space on the disk, then run the statement again",
         errno.EACCES: "give the user that runs sqlstream access to the path",
@@ -214,4 +218,28 @@ def file_error(action: str, path: str, error: OSError) -> ExternalError:
         f'could not {action} "{path}": {reason}',
         retry=Retry.NEVER,
         hint=hints.get(error.errno or 0, ""),
+    )
+
+
+_REFUSED = re.compile(
+    r"AWS Error (?:ACCESS_DENIED|INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH|INVALID_SIGNATURE|INVALID_CLIENT_TOKEN_ID"
+    r"|INCOMPLETE_SIGNATURE|UNRECOGNIZED_CLIENT|MISSING_AUTHENTICATION_TOKEN)\b|\(HTTP status 40[13]\)"
+)
+"""What Arrow says where a store of S3's protocol knows the keys not, or does not let their user do this."""
+
+
+def _store_error(action: str, path: str, error: OSError) -> ExternalError:
+    if _REFUSED.search(str(error)) is not None:
+        return ExternalError(
+            "SS5001",
+            f'could not {action} "{path}": the store refuses it to the user of these keys',
+            reason=FailureReason.ACCESS_REFUSED,
+            detail=str(error),
+            hint="check 's3.access-key' and 's3.secret-key', and what their user may do in the bucket",
+        )
+    return ExternalError(
+        "SS5001",
+        f'could not {action} "{path}"',
+        detail=str(error),
+        hint="check that the bucket is there, the keys, and the address of the store",
     )

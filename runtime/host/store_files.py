@@ -42,7 +42,7 @@ class StoreFiles(Files):
         try:
             return self._store.open_input_file(self._key(path))
         except OSError as error:
-            raise _error("read", path, error) from error
+            raise file_error("read", path, error) from error
 
     def handed_on(self, path: str) -> str:
         return path
@@ -56,7 +56,7 @@ class StoreFiles(Files):
         try:
             return cast(BinaryIO, self._store.open_output_stream(self._key(path)))
         except OSError as error:
-            raise _error("write", path, error) from error
+            raise file_error("write", path, error) from error
 
     def sync(self, stream: BinaryIO) -> None:
         """Nothing to do: the store keeps what is closed."""
@@ -69,7 +69,7 @@ class StoreFiles(Files):
             self._store.copy_file(self._key(staged), self._key(final))
             self._store.delete_file(self._key(staged))
         except OSError as error:
-            raise _error("publish", staged, error) from error
+            raise file_error("publish", staged, error) from error
 
     def remove(self, path: str) -> None:
         status = self.status(path)
@@ -83,7 +83,7 @@ class StoreFiles(Files):
         except FileNotFoundError:
             return
         except OSError as error:
-            raise _error("remove", path, error) from error
+            raise file_error("remove", path, error) from error
 
     def remove_directory_if_empty(self, path: str) -> None:
         """Nothing to do: a directory is there with its files, and to remove it would also remove what comes meanwhile."""
@@ -92,7 +92,7 @@ class StoreFiles(Files):
         try:
             self._store.create_dir(self._key(path), recursive=True)
         except OSError as error:
-            raise _error("make directory", path, error) from error
+            raise file_error("make directory", path, error) from error
 
     def lock(self, path: str) -> BinaryIO | None:
         return None
@@ -103,7 +103,7 @@ class StoreFiles(Files):
         try:
             info = self._store.get_file_info(self._key(path))
         except OSError as error:
-            raise _error("look at", path, error) from error
+            raise file_error("look at", path, error) from error
         return self._status(info)
 
     def list_files(self, directory: str) -> list[FileStatus]:
@@ -162,7 +162,7 @@ class StoreFiles(Files):
                 self._store.get_file_info(fs.FileSelector(key, recursive=is_recursive, allow_not_found=True))
             )
         except OSError as error:
-            raise _error("list", self._prefix + key, error) from error
+            raise file_error("list", self._prefix + key, error) from error
 
     def _status(self, info: fs.FileInfo) -> FileStatus | None:
         from pyarrow import fs
@@ -172,18 +172,6 @@ class StoreFiles(Files):
         is_directory = info.type == fs.FileType.Directory
         modified_ms = (info.mtime_ns or 0) // 1_000_000
         return FileStatus(self._prefix + info.path, info.size or 0, modified_ms, is_directory)
-
-
-def _error(action: str, path: str, error: OSError) -> ExternalError:
-    """The store's error; one without a number of the operating system comes from the store or from the way to it."""
-    if error.errno:
-        return file_error(action, path, error)
-    return ExternalError(
-        "SS5001",
-        f'could not {action} "{path}"',
-        detail=str(error),
-        hint="check that the bucket is there, the keys, and the address of the store",
-    )
 
 
 def _is_magic(part: str) -> bool:

@@ -103,14 +103,14 @@ class ExponentialDelay:
 
 
 class UnlessPermanent:
-    """Another strategy for the failures that can pass. One that only the user can mend, because a table or its data is wrong,
-    fails the job at once. No state of its own."""
+    """Another strategy for the failures that can pass. One that only the user can mend, because a table, its data or a password
+    is wrong, fails the job at once. No state of its own."""
 
     def __init__(self, strategy: RestartStrategy) -> None:
         self._strategy = strategy
 
     def restart_after_ms(self, failure: ErrorInfo, now_ms: int) -> int | None:
-        if failure.reason is FailureReason.USER_DATA:
+        if failure.reason in (FailureReason.USER_DATA, FailureReason.ACCESS_REFUSED):
             return None
         return self._strategy.restart_after_ms(failure, now_ms)
 

@@ -593,6 +593,18 @@ def test_a_job_reads_looks_up_and_writes(out: Postgres) -> None:
     assert tables(out) == ["out", "sqlstream_commits"]
 
 
+@pytest.mark.parametrize(
+    "query", ["SELECT * FROM dim;", LOOK_UP, "INSERT INTO target SELECT k, name FROM dim;"]
+)
+def test_a_wrong_password_fails_a_job_at_once_although_it_would_restart(out: Postgres, query: str) -> None:
+    checkpoints = "SET 'execution.checkpointing.interval' = '1 s'; "
+    done = run(out, checkpoints + query, password="another secret")
+    assert done.returncode == 1
+    assert "hint: check the options 'username' and 'password'" in done.stderr
+    assert "restart" not in done.stderr
+    assert "another secret" not in done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("engine", ["duckdb", "spark"])

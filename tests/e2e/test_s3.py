@@ -146,3 +146,41 @@ def test_large_files_come_in_several_parts(store: S3, tmp_path: Path) -> None:
         SELECT COUNT(*) AS c, SUM(n) AS n, SUM(CHAR_LENGTH(s)) AS l FROM large;"""
     done = sqlstream("run", "--format", "csv", "-c", script)
     assert done.stdout.split() == ["c,n,l", "300000,45000150000,30000000"], done.stderr
+
+
+@pytest.fixture(scope="module")
+def locked_store() -> Iterator[S3]:
+    with running_s3() as server:
+        server.require_keys()
+        yield server
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "SELECT * FROM t",
+        "SELECT * FROM t /*+ OPTIONS('path'='s3://bucket/a.csv') */",
+        "INSERT INTO t SELECT 1",
+        "INSERT INTO t SELECT n FROM g",
+        # The directory of checkpoints alone lies in the store.
+        "SET 'execution.checkpointing.dir' = 's3://bucket/c'; INSERT INTO b SELECT n FROM g",
+    ],
+)
+def test_wrong_keys_fail_a_job_at_once_although_it_would_restart(locked_store: S3, script: str) -> None:
+    keys = ("s3.endpoint", "s3.access-key", "s3.secret-key")
+    options = locked_store.options("s3://bucket/t", format="csv")
+    sets = "".join(f"SET '{key}' = '{options[key]}'; " for key in keys)
+    done = sqlstream(
+        "run",
+        "-c",
+        f"""{sets}SET 'execution.checkpointing.interval' = '50 ms';
+        SET 'execution.checkpointing.tolerable-failed-checkpoints' = '1000000';
+        CREATE TABLE t (n INT) WITH ({with_options(options)});
+        CREATE TABLE g (n INT) WITH ('connector' = 'datagen', 'rows-per-second' = '100');
+        CREATE TABLE b (n INT) WITH ('connector' = 'blackhole');
+        {script};""",
+    )
+    assert done.returncode == 1, done.stderr
+    assert "hint: check 's3.access-key' and 's3.secret-key'" in done.stderr
+    assert "restart" not in done.stderr
+    assert "very secret" not in done.stderr

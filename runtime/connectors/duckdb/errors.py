@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from runtime.connectors.duckdb.options import Place
 from runtime.connectors.file_paths import is_pattern
 from runtime.connectors.server_address import connection_value
-from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
+from sqlstream.errors import ExternalError, FailureReason, Retry, SqlStreamError, UserError
 from sqlstream.secrets import MASK
 
-_REFUSED = ("authentication failed", "access denied")
+_REFUSED = ("authentication failed", "access denied", "no password supplied", "pg_hba.conf")
 _GONE = ("connection", "connect", "server closed", "terminating", "timeout")
 """Words in a server's errors: it does not let this user in; it is not there at the moment."""
 
@@ -71,6 +71,7 @@ def external_error(place: Place, error: Exception) -> SqlStreamError:
         return ExternalError(
             "SS5060",
             f"the database {where} refuses the login",
+            reason=FailureReason.ACCESS_REFUSED,
             detail=reason,
             hint="check the options 'username' and 'password'",
         )

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from runtime.connectors.jdbc.database import Database, DatabaseKind
 from runtime.connectors.server_address import connection_value
-from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
+from sqlstream.errors import ExternalError, FailureReason, Retry, SqlStreamError, UserError
 from sqlstream.secrets import MASK
 from sqlstream.spi.files import Files
 
@@ -274,6 +274,7 @@ def external_error(database: Database, words: str, state: str = "") -> SqlStream
         return ExternalError(
             "SS5060",
             f"the database {where} refuses the login",
+            reason=FailureReason.ACCESS_REFUSED,
             detail=reason,
             hint="check the options 'username' and 'password'",
         )
@@ -281,6 +282,7 @@ def external_error(database: Database, words: str, state: str = "") -> SqlStream
         return ExternalError(
             "SS5067",
             f"the database {where} does not permit this",
+            reason=FailureReason.ACCESS_REFUSED,
             detail=reason,
             hint="grant the user of the table's options the privilege, or write permission on the file",
         )

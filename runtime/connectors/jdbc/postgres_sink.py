@@ -25,7 +25,7 @@ from runtime.connectors.sql_filters import quote, text
 from runtime.connectors.staged_rows import KIND_COLUMN
 from runtime.connectors.writer_ids import new_writer_id
 from sqlstream.arrow import row_kinds, without_row_kinds
-from sqlstream.errors import ExternalError, SqlStreamError
+from sqlstream.errors import ExternalError, FailureReason, SqlStreamError
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext
@@ -262,6 +262,7 @@ def _check_privileges(connection: Connection, target: StoredTable, is_upsert: bo
         raise ExternalError(
             "SS5067",
             f"the user of the database may not write table {target.name}: it lacks {', '.join(lacking)}",
+            reason=FailureReason.ACCESS_REFUSED,
             hint=f'grant it on {target.item}; rows are staged in tables of schema "{target.schema}"',
         )
 

@@ -136,7 +136,9 @@ class CheckpointCoordinator:
         if not is_counted or pending.kind.is_savepoint or pending.is_last:
             return None
         self._failures += 1
-        if self._failures <= self.settings.tolerable_failures:
+        # A store that refuses the keys refuses those of the next checkpoint too.
+        is_refused = error.reason is FailureReason.ACCESS_REFUSED
+        if self._failures <= self.settings.tolerable_failures and not is_refused:
             return None
         self._failures = 0
         return _too_many(error, failed_task, self.settings.tolerable_failures)
@@ -151,7 +153,9 @@ def _too_many(error: ErrorInfo, failed_task: str, tolerable: int) -> ErrorInfo:
     return ErrorInfo(
         code="SS6202",
         message=f"a checkpoint failed{where}: {error.message}",
-        reason=FailureReason.CHECKPOINT_FAILED,
+        reason=error.reason
+        if error.reason is FailureReason.ACCESS_REFUSED
+        else FailureReason.CHECKPOINT_FAILED,
         detail=error.detail,
         hint=error.hint
         or f"see SHOW CHECKPOINTS; 'execution.checkpointing.tolerable-failed-checkpoints' is {tolerable}",

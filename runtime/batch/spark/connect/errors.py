@@ -36,6 +36,7 @@ def _of_connection(address: ConnectAddress, status: str, text: str) -> SqlStream
         return ExternalError(
             "SS5116",
             f'the Spark Connect server "{address}" refuses this client: {_first_line(text)}',
+            reason=FailureReason.ACCESS_REFUSED,
             hint="SET 'spark.connect.authenticate.token' to its token, or give it in the address: sc://HOST:PORT/;token=TOKEN",
         )
     if status in ("UNAVAILABLE", "DEADLINE_EXCEEDED"):

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from runtime.host.files import LocalFiles, file_error
-from sqlstream.errors import ExternalError, Retry, UserError
+from sqlstream.errors import ExternalError, FailureReason, Retry, UserError
 from sqlstream.spi.files import FileStatus
 
 
@@ -222,3 +222,25 @@ def test_the_longest_name_is_that_of_the_nearest_directory_which_is_there(monkey
 
 def _fail_to_tell() -> int:
     raise OSError(errno.EINVAL, "no such limit")
+
+
+@pytest.mark.parametrize(
+    ("said", "is_refused"),
+    [
+        (
+            "When reading key 'x': AWS Error ACCESS_DENIED during HeadObject operation: No response body.",
+            True,
+        ),
+        ("When listing: AWS Error INVALID_ACCESS_KEY_ID during ListObjectsV2 operation: no such key", True),
+        ("AWS Error SIGNATURE_DOES_NOT_MATCH during PutObject operation", True),
+        ("AWS Error UNKNOWN (HTTP status 403) during HeadObject operation", True),
+        ("AWS Error UNKNOWN (HTTP status 500) during HeadObject operation: No response body.", False),
+        ("AWS Error NETWORK_CONNECTION during PutObject operation: curlCode: 7", False),
+        ("AWS Error NO_SUCH_BUCKET during PutObject operation", False),
+    ],
+)
+def test_a_store_that_refuses_the_keys_is_told_from_one_that_fails(said: str, is_refused: bool) -> None:
+    error = file_error("read", "s3://bucket/x", OSError(said))
+    assert (error.code, error.retry, error.detail) == ("SS5001", Retry.NEVER, said)
+    assert (error.reason is FailureReason.ACCESS_REFUSED) is is_refused
+    assert ("'s3.access-key' and 's3.secret-key'" in error.hint) is is_refused

@@ -36,6 +36,7 @@ from runtime.jobmanager.events import (
     StoreCheckpoint,
 )
 from runtime.jobmanager.job_phase import JobPhase
+from sqlstream.errors import ErrorInfo, FailureReason
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.state_identity import StateIdentity
 from sqlstream.graph.stream_graph import ExchangeKind
@@ -169,6 +170,19 @@ def test_what_an_aborted_checkpoint_would_have_committed_comes_with_the_next(mak
     job.decline(SOURCE, 1)
     job.complete(2)
     assert job.commits() == [(2, [f"{SINK}-1", f"{SINK}-2"])]
+
+
+def test_a_store_that_refuses_the_keys_is_not_tolerated_and_named_to_the_restart_strategy(
+    make_job: MakeJob,
+) -> None:
+    job = Master(with_config(make_job("j1", 1, 1), tolerable_failed_checkpoints="1000"))
+    job.complete(1)
+    job.tick(1000)
+    job.acknowledge_all(2)
+    refused = ErrorInfo("SS5001", "keys refused", FailureReason.ACCESS_REFUSED, hint="check the keys")
+    job.not_stored(2, refused)
+    error = job.master.restarts.records[0].error
+    assert (error.reason, error.hint) == (FailureReason.ACCESS_REFUSED, "check the keys")
 
 
 def test_one_failure_too_many_in_a_row_restarts_the_job_from_the_last_checkpoint(make_job: MakeJob) -> None:

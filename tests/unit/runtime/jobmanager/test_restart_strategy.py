@@ -19,6 +19,8 @@ from sqlstream.errors import ErrorInfo, FailureReason, UserError
 LOST = ErrorInfo(code="SS6001", message="silent", reason=FailureReason.TASK_MANAGER_LOST)
 WRONG = ErrorInfo(code="SS5011", message="no number", reason=FailureReason.USER_DATA)
 
+REFUSED = ErrorInfo(code="SS5060", message="wrong password", reason=FailureReason.ACCESS_REFUSED)
+
 
 def delays(strategy: RestartStrategy, *times_ms: int, failure: ErrorInfo = LOST) -> list[int | None]:
     return [strategy.restart_after_ms(failure, ms) for ms in times_ms]
@@ -89,7 +91,8 @@ def test_the_settings_name_the_strategy_and_checkpoints_bring_the_exponential_de
 
 def test_what_only_the_user_can_mend_is_not_tried_again() -> None:
     strategy = restart_strategy_of({"restart-strategy.type": "fixed-delay"}, "j1")
-    assert delays(strategy, 0, failure=WRONG) == [None]
+    for failure in (WRONG, REFUSED):
+        assert delays(strategy, 0, failure=failure) == [None]
     assert delays(strategy, 1) == [1000]
 
 
