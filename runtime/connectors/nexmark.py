@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from runtime.connectors.fixed_splits import FixedSplits, own_share
-from runtime.connectors.nexmark_config import FIGURES, NexmarkConfig, NexmarkOptions, StreamOptions
+from runtime.connectors.nexmark_config import (
+    FIGURES,
+    NexmarkConfig,
+    NexmarkOptions,
+    StreamOptions,
+    SuiteOptions,
+)
 from runtime.connectors.numbered_rows import NumberedRows, Split, paced_block_rows
 from runtime.connectors.source_only import SourceOnlyConnector
 from sqlstream import types as sql
@@ -120,10 +126,10 @@ class Nexmark(SourceOnlyConnector):
 
     descriptor = ConnectorDescriptor(
         identifier="nexmark",
-        options=(*descriptors_of(StreamOptions), *map(_figure_option, FIGURES)),
+        options=(*descriptors_of(StreamOptions), *map(_figure_option, FIGURES), *descriptors_of(SuiteOptions)),
         is_source=True,
         is_sink=False,
-        boundedness=Boundedness(False, unless_set="nexmark.events"),
+        boundedness=Boundedness(False, unless_set="nexmark.events", unless_positive="events.num"),
         schema_option="nexmark.table",
         schemas=_SCHEMAS,
     )

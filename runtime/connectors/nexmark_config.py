@@ -97,6 +97,73 @@ class StreamOptions:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class SuiteOptions:
+    """The options of the public suite's connector for Flink, so that its DDL runs as it is. They stand for those of ours."""
+
+    first_event_rate: int | None = option(
+        "first-event.rate", OptionType.LONG, "nexmark.rate, as the public suite calls it.", minimum=1
+    )
+    next_event_rate: int | None = option(
+        "next-event.rate", OptionType.LONG, "The same; a stream has one rate.", minimum=1
+    )
+    rate_shape: str | None = option(
+        "rate.shape",
+        OptionType.ENUM,
+        "How the rate would change: it has no effect on one rate.",
+        choices=("SQUARE", "SINE"),
+    )
+    rate_period_ms: int | None = option(
+        "rate.period", OptionType.DURATION, "How often it would: it has no effect on one rate."
+    )
+    is_rate_limited: bool | None = option(
+        "rate.limited", OptionType.BOOLEAN, "nexmark.paced, as the public suite calls it."
+    )
+    event_count: int | None = option(
+        "events.num",
+        OptionType.LONG,
+        "nexmark.events, as the public suite calls it, where 0 is a stream without end.",
+        minimum=0,
+    )
+    person_bytes: int | None = option("person.avg-size", OptionType.MEMORY_SIZE, "nexmark.person.avg-size.")
+    auction_bytes: int | None = option("auction.avg-size", OptionType.MEMORY_SIZE, "nexmark.auction.avg-size.")
+    bid_bytes: int | None = option("bid.avg-size", OptionType.MEMORY_SIZE, "nexmark.bid.avg-size.")
+    person_proportion: int | None = option("person.proportion", OptionType.LONG, "nexmark.person.proportion.")
+    auction_proportion: int | None = option("auction.proportion", OptionType.LONG, "nexmark.auction.proportion.")
+    bid_proportion: int | None = option("bid.proportion", OptionType.LONG, "nexmark.bid.proportion.")
+    hot_seller_ratio: int | None = option(
+        "auction.hot-ratio.sellers", OptionType.LONG, "nexmark.auction.hot-ratio.sellers."
+    )
+    hot_auction_ratio: int | None = option(
+        "bid.hot-ratio.auctions", OptionType.LONG, "nexmark.bid.hot-ratio.auctions."
+    )
+    hot_bidder_ratio: int | None = option(
+        "bid.hot-ratio.bidders", OptionType.LONG, "nexmark.bid.hot-ratio.bidders."
+    )
+    keep_alive: str | None = option(
+        "keep-alive", OptionType.ENUM, "Whether a table stays when its events have come.", choices=("false",)
+    )
+    stop_at: str | None = option(
+        "stop-at", OptionType.ENUM, "The event at which a table would stop.", choices=("-1",)
+    )
+    is_at_full_speed: bool | None = option(
+        "max-emit-speed", OptionType.BOOLEAN, "It has no effect: nexmark.paced says it."
+    )
+
+    def figures(self) -> dict[str, int]:
+        """The fields of NexmarkConfig that are given. UserError SS4002 for two rates."""
+        rates = {rate for rate in (self.first_event_rate, self.next_event_rate) if rate is not None}
+        if len(rates) > 1:
+            raise UserError(
+                "SS4002",
+                f"a stream has one rate, and not {self.first_event_rate} and then {self.next_event_rate} events in a second",
+                hint="give 'first-event.rate' and 'next-event.rate' one value",
+            )
+        names = {name for name, *_ in FIGURES.values()}
+        given = {name: value for name, value in vars(self).items() if name in names and value is not None}
+        return given | ({"rate": rates.pop()} if rates else {})
+
+
 @dataclass(frozen=True)
 class NexmarkOptions:
     """A table's WITH clause: which events it has (`event_count` None: no end), if the clock paces them."""
@@ -109,14 +176,16 @@ class NexmarkOptions:
     @staticmethod
     def parse(options: Mapping[str, str]) -> NexmarkOptions:
         """UserError SS4002 for a figure out of its bounds."""
-        given = parse_options(StreamOptions, options)
+        given, suite = parse_options(StreamOptions, options), parse_options(SuiteOptions, options)
         figures = {name: _figure(key, options[key]) for key, (name, *_) in FIGURES.items() if key in options}
+        event_count = suite.event_count or None if given.event_count is None else given.event_count
+        is_paced = suite.is_rate_limited if given.is_paced is None else given.is_paced
         return NexmarkOptions(
             table=given.table,
-            event_count=given.event_count,
+            event_count=event_count,
             # An unpaced stream without end would only fill memory.
-            is_paced=given.event_count is None if given.is_paced is None else given.is_paced,
-            config=NexmarkConfig(**figures),
+            is_paced=event_count is None if is_paced is None else is_paced,
+            config=NexmarkConfig(**(suite.figures() | figures)),
         )
 
 

@@ -71,13 +71,16 @@ _PARSERS: dict[OptionType, Callable[[str], Any]] = {
 
 
 class Boundedness(msgspec.Struct, frozen=True):
-    """When a table read through this connector ends: always, never, or depending on whether option `key` is set."""
+    """When a table read through this connector ends: always, never, or depending on whether the option `unless_set` is set or
+    the number of the option `unless_positive` is above 0."""
 
     bounded: bool
     unless_set: str = ""
+    unless_positive: str = ""
 
     def is_bounded(self, options: dict[str, str]) -> bool:
-        return self.bounded != (bool(self.unless_set) and self.unless_set in options)
+        is_positive = int(options.get(self.unless_positive, 0)) > 0
+        return self.bounded != ((bool(self.unless_set) and self.unless_set in options) or is_positive)
 
 
 class ConnectorDescriptor(msgspec.Struct, frozen=True):

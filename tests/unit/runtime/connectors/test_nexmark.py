@@ -224,6 +224,35 @@ def test_only_a_table_with_a_number_of_events_is_bounded() -> None:
     assert not boundedness.is_bounded({})
 
 
+def test_the_options_of_the_public_suite_stand_for_ours() -> None:
+    suite = {
+        "first-event.rate": "1000",
+        "next-event.rate": "1000",
+        "events.num": "500",
+        "rate.limited": "true",
+        "bid.avg-size": "1 kb",
+        "person.proportion": "2",
+        "bid.hot-ratio.auctions": "7",
+        "keep-alive": "false",
+    }
+    ours = {
+        "nexmark.rate": "1000",
+        "nexmark.events": "500",
+        "nexmark.paced": "true",
+        "nexmark.bid.avg-size": "1024",
+        "nexmark.person.proportion": "2",
+        "nexmark.bid.hot-ratio.auctions": "7",
+    }
+    assert NexmarkOptions.parse(suite) == NexmarkOptions.parse(ours)
+    assert NexmarkOptions.parse(suite | {"nexmark.seed": "3"}).config.seed == 3
+    boundedness = CONNECTOR.descriptor.boundedness
+    assert boundedness.is_bounded(suite)
+    assert not boundedness.is_bounded({"events.num": "0"})
+    assert NexmarkOptions.parse({"events.num": "0"}).event_count is None
+    with pytest.raises(UserError, match="a stream has one rate, and not 1000 and then 2000"):
+        NexmarkOptions.parse(suite | {"next-event.rate": "2000"})
+
+
 def test_every_option_reaches_the_figures() -> None:
     options = {key: "2" for key in FIGURES if key != "nexmark.base-time"}
     parsed = NexmarkOptions.parse({**options, "nexmark.base-time": "1970-01-01 00:00:00.002"}).config
