@@ -7,6 +7,7 @@ else are equal, so that sub-plans are shared and columns are computed once.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -15,6 +16,11 @@ from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span
 from sqlstream.function_ref import FunctionRef
 from sqlstream.types import BINARY_ROOTS, BOOLEAN, LogicalType
+
+_FRAMES_MAX = 6_000
+"""Python's limit on nested calls in every process that has expressions, which are read, rewritten and compiled by recursion.
+Generated statements nest some hundred levels, of up to fifteen calls each. A thread's stack of 8 MiB holds twice as many."""
+sys.setrecursionlimit(max(sys.getrecursionlimit(), _FRAMES_MAX))
 
 LiteralValue = bool | int | float | str | None
 

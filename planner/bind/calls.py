@@ -190,6 +190,8 @@ def check_argument_count(function: ScalarFunction | AggregateFunction, count: in
         return
     if function.args_min == function.args_max:
         wanted = _arguments(function.args_min)
+    elif count > function.args_max:
+        wanted = f"at most {_arguments(function.args_max)}"
     elif function.args_max > 100:
         wanted = f"at least {_arguments(function.args_min)}"
     else:

@@ -51,7 +51,7 @@ _BINARY: dict[type[exp.Expr], str] = {
 }
 
 
-DEPTH_MAX = 100
+DEPTH_MAX = 320
 """Levels of an expression; a chain such as a - b - … is as deep as it is long, unless it is one of `_CHAINS`, AND or OR."""
 
 _CHAINS: frozenset[type[exp.Expr]] = frozenset({exp.Add, exp.DPipe})

@@ -59,12 +59,14 @@ _FOREIGN = {
     "SHORT": "SMALLINT",
     "BYTE": "TINYINT",
 }
+_DEPTH_MAX = 48
+"""Levels of a type: each is one of Arrow's."""
 _UNIT_FIELDS = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
 
 
 def data_type(parser: Reader) -> LogicalType:
     """Read a type with its suffixes: `[NOT] NULL`, and `ARRAY` or `MULTISET` after the element's type."""
-    parser.enter()
+    parser.enter(_DEPTH_MAX)
     result = _nullability(parser, _type(parser))
     while suffix := parser.accept_any("ARRAY", "MULTISET"):
         wrapped = types.array(result) if suffix == "ARRAY" else types.multiset(result)

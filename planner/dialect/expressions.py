@@ -21,7 +21,7 @@ from planner.dialect.nodes import (
     TypeName,
     span_of,
 )
-from planner.dialect.reading import Reader
+from planner.dialect.reading import NAMES, Reader
 from planner.dialect.strictness import checked
 from planner.dialect.tokens import is_word, word
 from sqlstream import types
@@ -265,11 +265,11 @@ class ExpressionParser(Reader):
         return self._name_or_call()
 
     def _qualified_difference(self, node: exp.Expr, first: Token) -> exp.Expr:
-        """Read what may follow a difference of two times: `DAY TO SECOND`. A unit alone is the column's name."""
+        """Read what may follow a difference of two times: `DAY TO SECOND`. A unit that ends an item of SELECT is its name."""
         is_difference = isinstance(node, exp.Paren) and isinstance(node.this, exp.Sub)
         if not is_difference or self._interval_unit_at(word(self.token)) is None:
             return node
-        if self._next.token_type is not TokenType.L_PAREN and word(self._next) != "TO":
+        if self._depth == self._item_depth + 1 and not self._goes_on(self._next):
             return node
         token = self.token
         unit = self._interval_unit()
@@ -284,6 +284,11 @@ class ExpressionParser(Reader):
         written = unit if to == unit else f"{unit} TO {to}"
         target.meta.update(logical_type=types.INTERVAL_DAY_TIME, difference=written)
         return self.mark(exp.Cast(this=node, to=self.mark(target, token.start)), first.start)
+
+    def _goes_on(self, token: Token) -> bool:
+        """Whether `token` shows that the word before it is no name of a column."""
+        is_more = token.token_type in self._OPERATORS or token.token_type in self.RANGE_PARSERS
+        return is_more or token.token_type in NAMES or word(token) in ("(", "TO", "AS", "IS", "NOT")
 
     def _name_or_call(self) -> exp.Expr:
         token = self.token

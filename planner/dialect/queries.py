@@ -234,7 +234,9 @@ class QueryParser(RelationParser):
         star = self._star()
         if star is not None:
             return star
+        outer, self._item_depth = self._item_depth, self._depth
         value = self.value()
+        self._item_depth = outer
         has_as = self.accept("AS")
         if not has_as and not self.at_name():
             return value

@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 _INTEGER_MAX = 2**63 - 1
 
 # sqlglot needs some fifteen Python frames per level.
-DEPTH_MAX = 48
+DEPTH_MAX = 320
 NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.ASC, TokenType.DESC})
 _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "JOIN", "WINDOW", "QUALIFY")
 
@@ -50,6 +50,7 @@ class Reader(Parser):
         super().reset()
         self._offset = 0
         self._depth = 0
+        self._item_depth = -1
 
     @property
     def token(self) -> Token:
@@ -205,10 +206,10 @@ class Reader(Parser):
         children = span_of(node)
         return self.mark(node, children.start if children else self._prev.start)
 
-    def enter(self) -> None:
+    def enter(self, depth_max: int = DEPTH_MAX) -> None:
         """Count one level of nesting; the bound prevents a hostile text from exhausting Python's stack."""
         self._depth += 1
-        if self._depth > DEPTH_MAX:
+        if self._depth > depth_max:
             raise nested_too_deeply(self.token)
 
     def leave(self) -> None:

@@ -115,7 +115,7 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
     scalar("IS NULL", "value IS NULL", (ANY,), _NEVER_NULL),
     scalar("IS NOT NULL", "value IS NOT NULL", (ANY,), _NEVER_NULL),
     ScalarFunction(
-        "IN", "value IN (value1 [, value2]*)", 2, 100_000, returns(BOOLEAN), _listed, tries_text=True
+        "IN", "value IN (value1 [, value2]*)", 2, 1_000_000, returns(BOOLEAN), _listed, tries_text=True
     ),
     scalar(
         "LIKE",

@@ -96,7 +96,7 @@ def test_explain_ends_a_tree_that_is_larger_than_anybody_reads() -> None:
             {"table.optimizer.reuse-sub-plan-enabled": "false"},
             "needs more than 10000 operators",
         ),
-        (LINKS["projection"], 600, {}, "nested too deeply"),
+        (LINKS["projection"], 3_000, {}, "nested too deeply"),
     ],
 )
 @pytest.mark.timeout(300)
@@ -203,3 +203,28 @@ def test_calls_that_differ_by_their_place_alone_are_not_unequal() -> None:
     at = [Call("+", (InputRef(0, BIGINT), InputRef(1, BIGINT)), BIGINT, Span(n, n + 1)) for n in range(2)]
     assert at[0] == at[1]
     assert not operator.ne(*at)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT " + "(" * 300 + "v" + ")" * 300 + " FROM t",
+        "SELECT "
+        + "".join(f"CASE WHEN v = {i} THEN {i} ELSE " for i in range(300))
+        + "0"
+        + " END" * 300
+        + " FROM t",
+        "SELECT v FROM t WHERE "
+        + "(" * 300
+        + "v = 0"
+        + "".join(f" OR v = {i} AND id = 1)" for i in range(300)),
+        "SELECT CASE " + " ".join(f"WHEN v = {i} THEN 'x{i}'" for i in range(2_000)) + " END FROM t",
+        "SELECT 'a'" + " || 'b'" * 3_000 + " FROM t",
+        " UNION ALL ".join(["SELECT v FROM t"] * 300),
+        "SELECT v FROM t WHERE v IN (" + ", ".join(map(str, range(100_000))) + ")",
+    ],
+    ids=["brackets", "nested CASE", "nested OR", "CASE", "chain", "UNION ALL", "IN"],
+)
+@pytest.mark.timeout(300)
+def test_what_generators_of_sql_write_is_planned(sql: str) -> None:
+    compiled(sql)
