@@ -17,7 +17,7 @@ from runtime.host.random import random_id, random_token
 from runtime.host.rooted_files import FilePlaces, files_at
 from runtime.job_end import tell_end
 from runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
-from runtime.jobmanager.events import LoadedCheckpoint
+from runtime.jobmanager.events import CancelRequested, LoadedCheckpoint, SavepointRequested
 from runtime.jobmanager.job_manager import JobManagerConfig
 from runtime.jobmanager.job_master_config import JobMasterConfig
 from runtime.jobmanager.provisioning import ProvisioningConfig
@@ -308,6 +308,10 @@ class EmbeddedCluster:
         """Cancel the job, whose client takes no more rows; `wait` returns once it has ended."""
         self._results.forget(job_id)
         self._shell.cancel(job_id)
+
+    def end_again(self, request: CancelRequested | SavepointRequested) -> None:
+        """Repeat what the server that ran the job before had been asked for."""
+        self._shell.end_again(request)
 
     def suspend(self, job_id: str) -> None:
         """Leave the job, with its checkpoints, to a later cluster: it is SUSPENDED here, and what it has written since its last

@@ -21,7 +21,7 @@ from runtime.checkpoint.checkpoint_files import checkpoint_files
 from runtime.connectors import connector
 from runtime.connectors.file_paths import is_in_store
 from runtime.jobmanager.collaborators import JobStore
-from runtime.jobmanager.events import EndedJob
+from runtime.jobmanager.events import CancelRequested, EndedJob, SavepointRequested
 from sqlstream import config as options
 from sqlstream.errors import ErrorInfo, SqlStreamError
 from sqlstream.graph.job_graph import JobGraph, written_tables
@@ -73,6 +73,15 @@ class ClaimingStore:
 
     def mark_ending(self, job_id: str, end: JobStatus, error: ErrorInfo | None) -> None:
         self._store.mark_ending(job_id, end, error)
+
+    def keep_end(self, request: CancelRequested | SavepointRequested) -> None:
+        self._store.keep_end(request)
+
+    def forget_end(self, job_id: str) -> None:
+        self._store.forget_end(job_id)
+
+    def blame(self, job_id: str) -> None:
+        self._store.blame(job_id)
 
     def remove(self, job_id: str, ended: EndedJob) -> None:
         if ended.output_kept_for:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+from sqlstream.bounds import Count, Int64
+
 WATERMARK_MIN = -(2**63)
 """The watermark before the first one: event time is unknown."""
 
@@ -17,7 +19,7 @@ WATERMARK_MAX = 2**63 - 1
 class Watermark(msgspec.Struct, frozen=True, tag_field="element", tag="watermark"):
     """No row with an event time <= `timestamp_ms` follows on this channel, but late ones. Milliseconds since the epoch."""
 
-    timestamp_ms: int
+    timestamp_ms: Int64
 
 
 class WatermarkStatus(msgspec.Struct, frozen=True, tag_field="element", tag="status"):
@@ -33,14 +35,14 @@ class CheckpointBarrier(msgspec.Struct, frozen=True, tag_field="element", tag="b
     aborted. From `overtakes_at_ms` on, by the wall clock, one that still waits behind rows passes them, and is unaligned; 0: it
     never does."""
 
-    checkpoint_id: int
-    timestamp_ms: int
+    checkpoint_id: Count
+    timestamp_ms: Int64
     is_unaligned: bool = False
     directory: str = ""
     is_drain: bool = False
-    completed_id: int = 0
+    completed_id: Count = 0
     is_last: bool = False
-    overtakes_at_ms: int = 0
+    overtakes_at_ms: Int64 = 0
 
 
 class EndOfInput(msgspec.Struct, frozen=True, tag_field="element", tag="end"):

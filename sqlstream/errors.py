@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from sqlstream.bounds import Count
 from sqlstream.excerpt import Span, excerpt, line_and_column
 from sqlstream.secrets import without_secrets
 from sqlstream.terminal_text import shown, shown_lines
@@ -160,7 +161,7 @@ class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     detail: str = ""
     hint: str = ""
     vertex: str = ""
-    attempt: int = 0
+    attempt: Count = 0
     span: Span | None = None
     retry: Retry = Retry.NEVER
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from sqlstream.bounds import Count
 from sqlstream.secrets import MASK, secret_ranges
 from sqlstream.terminal_text import display_width, shown
 
@@ -17,8 +18,8 @@ _CUT = "…"
 class Span(msgspec.Struct, frozen=True):
     """A half-open range of character offsets in the script that the user submitted."""
 
-    start: int
-    end: int
+    start: Count
+    end: Count
 
     def shift(self, offset: int) -> Span:
         return Span(self.start + offset, self.end + offset)

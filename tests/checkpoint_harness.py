@@ -25,6 +25,7 @@ def manifest(
     **fields: Any,
 ) -> CheckpointManifest:
     """A job of one vertex with one operator, and a sink that has something to commit."""
+    subtasks = subtasks or (SubtaskState(),)
     vertex = VertexState(
         VERTEX_ID,
         "GroupAggregate[7]",

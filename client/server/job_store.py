@@ -7,7 +7,7 @@ import dataclasses
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 import msgspec
@@ -23,7 +23,14 @@ from client.server.kept_file import (
 )
 from client.server.masked_job import without_secrets
 from runtime.jobmanager.collaborators import Committer
-from runtime.jobmanager.events import EndedJob, SinkCommit, StagedRows
+from runtime.jobmanager.events import (
+    CancelRequested,
+    EndedJob,
+    SavepointRequested,
+    SinkCommit,
+    StagedRows,
+)
+from sqlstream.bounds import Count, Int64, Millis
 from sqlstream.errors import ErrorInfo, InternalError
 from sqlstream.graph.job_graph import JobGraph, decode_job_graph
 from sqlstream.messages.job_state import JobStatus
@@ -35,40 +42,59 @@ FORMAT_VERSION = 2
 
 _JOB_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 _GRAPH, _COMMITS, _ENDING, _SAVED, _DAMAGED = ".job", ".commits", ".ending", ".saved", ".damaged"
+_ASKED, _BLAMED, _ASIDE = ".asked", ".blamed", ".aside"
+_OF_A_JOB = (_SAVED, _GRAPH, _COMMITS, _ENDING, _ASKED, _BLAMED)
+
+BLAMED_MAX = 2
+"""A job that so many servers have ended with is set aside."""
 
 
 class _Versioned(msgspec.Struct, frozen=True):
     """What files of every version hold."""
 
-    version: int
+    version: Count
 
 
 class _StoredJob(msgspec.Struct, frozen=True):
-    version: int
-    submitted_ms: int
+    version: Count
+    submitted_ms: Millis
     graph: bytes
 
 
 class _StoredCommits(msgspec.Struct, frozen=True):
-    version: int
-    checkpoint_id: int
+    version: Count
+    checkpoint_id: Int64
     commits: tuple[SinkCommit, ...]
     is_committed: bool = False
 
 
 class _StoredEnd(msgspec.Struct, frozen=True):
-    version: int
-    ended_ms: int
+    version: Count
+    ended_ms: Millis
     job: EndedJob
 
 
 class _StoredEnding(msgspec.Struct, frozen=True):
-    version: int
+    version: Count
     end: JobStatus
     error: ErrorInfo | None
 
 
-_Stored = TypeVar("_Stored", _StoredJob, _StoredCommits, _StoredEnding, _StoredEnd)
+class _StoredRequest(msgspec.Struct, frozen=True):
+    """`stop` is the savepoint that was asked for; None: the job was cancelled."""
+
+    version: Count
+    stop: SavepointRequested | None
+
+
+class _StoredBlame(msgspec.Struct, frozen=True):
+    version: Count
+    servers: Count
+
+
+_Stored = TypeVar(
+    "_Stored", _StoredJob, _StoredCommits, _StoredEnding, _StoredEnd, _StoredRequest, _StoredBlame
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +103,7 @@ class KeptJob:
     visible already, so the job must not run again before they were undone. `is_committed`: all of it is visible, and the job
     does not run again, whatever of its checkpoints is left. `end`: it was about to end so, for `error`, and what it has not
     committed may be removed already. `saved_mark` is the file that says that it has had a checkpoint of its own, empty when it
-    has not: then it may begin anew without one."""
+    has not: then it may begin anew without one. `asked` is what somebody has asked for who was told that it was done: its end."""
 
     graph: JobGraph
     submitted_ms: int
@@ -87,6 +113,7 @@ class KeptJob:
     end: JobStatus | None = None
     error: ErrorInfo | None = None
     saved_mark: str = ""
+    asked: CancelRequested | SavepointRequested | None = None
 
 
 class FileJobStore:
@@ -123,11 +150,9 @@ class FileJobStore:
         if job_id in self._suspended and ended.details.status is not JobStatus.FINISHED:
             return
         self.put_ended(ended)
-        remove_file(self._path(job_id, _SAVED))
         self._saved.discard(job_id)
-        remove_file(self._path(job_id, _GRAPH))
-        remove_file(self._path(job_id, _COMMITS))
-        remove_file(self._path(job_id, _ENDING))
+        for suffix in _OF_A_JOB:
+            remove_file(self._path(job_id, suffix))
 
     def kept_file(self, job_id: str) -> str:
         return os.path.abspath(self._path(job_id, _GRAPH))
@@ -138,6 +163,57 @@ class FileJobStore:
         """A query is lost with its client anyway. One that is suspended runs again: what is removed is hidden."""
         if job_id not in self._suspended and os.path.exists(self._path(job_id, _GRAPH)):
             write_file(self._path(job_id, _ENDING), _encode(_StoredEnding(FORMAT_VERSION, end, error)))
+
+    def keep_end(self, request: CancelRequested | SavepointRequested) -> None:
+        """Not when the server itself ends the job, which is to run again."""
+        job_id = request.job_id
+        if job_id not in self._suspended and os.path.exists(self._path(job_id, _GRAPH)):
+            stop = request if isinstance(request, SavepointRequested) else None
+            write_file(self._path(job_id, _ASKED), _encode(_StoredRequest(FORMAT_VERSION, stop)))
+
+    def forget_end(self, job_id: str) -> None:
+        remove_file(self._path(job_id, _ASKED))
+
+    def blame(self, job_id: str) -> None:
+        if _JOB_ID.fullmatch(job_id) is not None and os.path.exists(self._path(job_id, _GRAPH)):
+            self._put_blame(job_id, self.blamed(job_id) + 1)
+
+    def blamed(self, job_id: str) -> int:
+        """How many servers have ended while they dealt with this job, since one has stopped in order."""
+        path = self._path(job_id, _BLAMED)
+        found = _read_or_set_aside(path, _StoredBlame) if os.path.exists(path) else None
+        return found.servers if found is not None else 0
+
+    @contextlib.contextmanager
+    def at_risk(self, job_id: str) -> Iterator[None]:
+        """What is done within may end the process in a way that nobody can catch: then the job is to blame."""
+        before = self.blamed(job_id)
+        self._put_blame(job_id, before + 1)
+        try:
+            yield
+        finally:
+            self._put_blame(job_id, before)
+
+    def _put_blame(self, job_id: str, servers: int) -> None:
+        # It has to outlive the process, but not the machine.
+        path = self._path(job_id, _BLAMED)
+        if servers:
+            write_file(path, _encode(_StoredBlame(FORMAT_VERSION, servers)), is_durable=False)
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+
+    def set_aside(self, job_id: str) -> str:
+        """Leave out a job until somebody gives its file its name again; returns the file's path."""
+        path = self._path(job_id, _GRAPH)
+        os.replace(path, path + _ASIDE)
+        self._put_blame(job_id, 0)
+        return os.path.abspath(path + _ASIDE)
+
+    def aside(self) -> frozenset[str]:
+        """The ids of the jobs that were set aside."""
+        paths = self._paths(self._directory, _GRAPH + _ASIDE)
+        return frozenset(os.path.basename(path).removesuffix(_GRAPH + _ASIDE) for path in paths)
 
     def mark_saved(self, job_id: str) -> None:
         """The job has had a checkpoint of its own. Called on any thread, for each of them."""
@@ -169,6 +245,9 @@ class FileJobStore:
     def suspend(self, job_ids: Iterable[str]) -> None:
         """The server stops: these jobs are cancelled, but run again after the next start."""
         self._suspended = frozenset(job_ids)
+        for job_id in self._suspended:
+            # This server has got along with it.
+            self._put_blame(job_id, 0)
 
     # --- at start
 
@@ -180,9 +259,11 @@ class FileJobStore:
         return tuple(sorted(found, key=lambda job: job.submitted_ms))
 
     def ended(self) -> tuple[EndedJob, ...]:
-        """The newest of the jobs that have ended, oldest first."""
+        """The newest of the jobs that have ended, oldest first; without one that was set aside and is brought back."""
         found = []
         for path in self._paths(self._ended_directory, _GRAPH):
+            if os.path.exists(os.path.join(self._directory, os.path.basename(path))):
+                continue
             stored = _read_or_set_aside(path, _StoredEnd)
             if stored is not None:
                 found.append(stored)
@@ -215,7 +296,8 @@ class FileJobStore:
             return None
         try:
             graph = decode_job_graph(stored.graph)
-        except msgspec.DecodeError as error:
+            _checked(graph.job_id)
+        except (msgspec.DecodeError, RecursionError, InternalError) as error:
             _set_aside(path, str(error))
             return None
         saved_path = self._path(graph.job_id, _SAVED)
@@ -225,6 +307,7 @@ class FileJobStore:
         ending = _read_or_set_aside(ending_path, _StoredEnding) if os.path.exists(ending_path) else None
         if ending is not None:
             job = dataclasses.replace(job, end=ending.end, error=ending.error)
+        job = dataclasses.replace(job, asked=self._asked(graph.job_id))
         commits_path = self._path(graph.job_id, _COMMITS)
         if not os.path.exists(commits_path):
             return job
@@ -239,6 +322,13 @@ class FileJobStore:
             checkpoint_id=marked.checkpoint_id,
             is_committed=marked.is_committed,
         )
+
+    def _asked(self, job_id: str) -> CancelRequested | SavepointRequested | None:
+        path = self._path(job_id, _ASKED)
+        found = _read_or_set_aside(path, _StoredRequest) if os.path.exists(path) else None
+        if found is None:
+            return None
+        return found.stop if found.stop is not None else CancelRequested(job_id)
 
 
 def _checked(job_id: str) -> str:
@@ -259,7 +349,7 @@ def _read_or_set_aside(path: str, kind: type[_Stored]) -> _Stored | None:
         if version != FORMAT_VERSION:
             raise DamagedFile(f"its format {version} is not known")
         found = msgspec.msgpack.decode(content, type=kind)
-    except (OSError, DamagedFile, msgspec.DecodeError) as error:
+    except (OSError, DamagedFile, msgspec.DecodeError, RecursionError) as error:
         _set_aside(path, str(error))
         return None
     return found

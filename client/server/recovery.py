@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from client.server.job_checkpoint_stores import JobCheckpointStores
-from client.server.job_store import FileJobStore, KeptJob
+from client.server.job_store import BLAMED_MAX, FileJobStore, KeptJob
 from runtime.jobmanager.collaborators import Committer
-from runtime.jobmanager.events import EndedJob, SinkCommit
+from runtime.jobmanager.events import CancelRequested, EndedJob, SavepointRequested, SinkCommit
 from runtime.logs import of_job
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, Retry, SqlStreamError
 from sqlstream.graph.job_graph import JobGraph, JobVertex
@@ -45,7 +45,8 @@ class Unreachable:
 
 @dataclasses.dataclass(frozen=True)
 class RecoveredJob:
-    """A job that runs again: from the checkpoint at `path`, its last, or from its beginning when that is empty."""
+    """A job that runs again: from the checkpoint at `path`, its last, or from its beginning when that is empty. One that was to
+    end commits what belongs to that checkpoint, and then ends."""
 
     job: KeptJob
     path: str = ""
@@ -63,6 +64,8 @@ class Submitter(Protocol):
 
     def submit(self, graph: JobGraph, is_recovered: bool = False) -> None: ...
 
+    def end_again(self, request: CancelRequested | SavepointRequested) -> None: ...
+
 
 def recover(
     store: FileJobStore,
@@ -79,40 +82,63 @@ def recover(
     it has failed. Any other job runs again: from its last checkpoint, whose commit its JobMaster repeats, or from its beginning,
     after the hidden files of its last run were removed. A job whose newest checkpoint is damaged has failed: what it committed
     since an older one would be written again. One whose checkpoints cannot be reached, or that has had some and has none, also
-    after some pauses, is left as it is to the next start."""
+    after some pauses, is left as it is to the next start; and so is one with which a mistake of ours shows. A job with which
+    BLAMED_MAX servers have ended is set aside."""
     again = []
     pauses = iter(PAUSES_S)
     kept = store.kept()
-    checkpoints.remove_left({job.graph.job_id for job in kept})
+    checkpoints.remove_left({job.graph.job_id for job in kept} | store.aside())
     for job in kept:
-        job_id = job.graph.job_id
-        if job.graph.is_query:
-            logger.warning("the query is lost with its client", extra=of_job(job_id))
-            _remove_checkpoints(job, checkpoints, JobStatus.CANCELED)
-            store.remove(job_id, ended_job(job, JobStatus.FAILED, now_ms(), LOST_WITH_CLIENT))
-        elif job.end is not None and not job.is_committed:
-            _end(job, job.end, committer, checkpoints, store, now_ms)
-        elif job.commits is not None and (job.is_committed or _is_committed(job, job.commits, committer)):
-            if not job.is_committed:
-                # Its checkpoints go: if this server is killed too, the next one must not take their absence for a beginning.
-                store.mark_committed(job)
-            logger.info("the output of the job is complete", extra=of_job(job_id))
-            _remove_checkpoints(job, checkpoints, JobStatus.FINISHED)
-            store.remove(job_id, ended_job(job, JobStatus.FINISHED, now_ms()))
-        elif isinstance(found := _reached(job, checkpoints, pauses, pause), Unreachable):
-            logger.error(NOT_STARTED, found.error.message, extra=of_job(job_id))
-        elif isinstance(found, ErrorInfo):
-            logger.error("the job cannot go on: %s", found.message, extra=of_job(job_id))
-            store.remove(job_id, ended_job(job, JobStatus.FAILED, now_ms(), found))
-        elif found and job.commits is None:
-            again.append(RecoveredJob(job, found))
-        elif (error := _undo(job, committer)) is not None and job.commits is not None:
-            # Some of its files may be visible: running it again could show rows twice.
-            store.remove(job_id, ended_job(job, JobStatus.FAILED, now_ms(), _half_committed(error)))
-        else:
-            store.unmark_committing(job_id)
-            again.append(RecoveredJob(job, found))
+        try:
+            if store.blamed(job.graph.job_id) >= BLAMED_MAX:
+                _set_aside(job, store, now_ms)
+            elif (found := _recovered(job, store, committer, checkpoints, now_ms, pauses, pause)) is not None:
+                again.append(found)
+        except Exception:  # the boundary of a job: others go on
+            logger.exception(NOT_STARTED, "its recovery broke off", extra=of_job(job.graph.job_id))
     return Recovery(tuple(again))
+
+
+def _recovered(
+    job: KeptJob,
+    store: FileJobStore,
+    committer: Committer,
+    checkpoints: JobCheckpointStores,
+    now_ms: Callable[[], int],
+    pauses: Iterator[float],
+    pause: Callable[[float], None],
+) -> RecoveredJob | None:
+    """Bring one job to its end, or to where it can run again; None when it does not."""
+    job_id = job.graph.job_id
+    if job.graph.is_query:
+        logger.warning("the query is lost with its client", extra=of_job(job_id))
+        _remove_checkpoints(job, checkpoints, JobStatus.CANCELED)
+        store.remove(job_id, ended_job(job, JobStatus.FAILED, now_ms(), LOST_WITH_CLIENT))
+    elif job.end is not None and not job.is_committed:
+        _end(job, job.end, committer, checkpoints, store, now_ms)
+    elif job.commits is not None and (job.is_committed or _is_committed(job, job.commits, committer)):
+        if not job.is_committed:
+            # Its checkpoints go: if this server is killed too, the next one must not take their absence for a beginning.
+            store.mark_committed(job)
+        logger.info("the output of the job is complete", extra=of_job(job_id))
+        _remove_checkpoints(job, checkpoints, JobStatus.FINISHED)
+        store.remove(job_id, ended_job(job, JobStatus.FINISHED, now_ms()))
+    elif isinstance(found := _reached(job, store, checkpoints, pauses, pause), Unreachable):
+        logger.error(NOT_STARTED, found.error.message, extra=of_job(job_id))
+    elif isinstance(found, ErrorInfo):
+        logger.error("the job cannot go on: %s", found.message, extra=of_job(job_id))
+        store.remove(job_id, ended_job(job, JobStatus.FAILED, now_ms(), found))
+    elif found and job.commits is None:
+        return RecoveredJob(job, found)
+    elif isinstance(job.asked, CancelRequested) and job.commits is None:
+        _end(job, JobStatus.CANCELED, committer, checkpoints, store, now_ms)
+    elif (error := _undo(job, committer)) is not None and job.commits is not None:
+        # Some of its files may be visible: running it again could show rows twice.
+        store.remove(job_id, ended_job(job, JobStatus.FAILED, now_ms(), _half_committed(error)))
+    else:
+        store.unmark_committing(job_id)
+        return RecoveredJob(job, found)
+    return None
 
 
 def submit_again(
@@ -124,20 +150,47 @@ def submit_again(
         origin = f"goes on from {recovered.path}" if recovered.path else "starts again from its beginning"
         logger.warning('job "%s" %s', job.graph.name, origin, extra=of_job(job_id))
         try:
-            cluster.submit(job.graph, is_recovered=True)
+            with store.at_risk(job_id):
+                cluster.submit(job.graph, is_recovered=True)
+            if job.asked is not None:
+                logger.warning("the job ends, as it was asked to", extra=of_job(job_id))
+                cluster.end_again(job.asked)
         except SqlStreamError as error:
             if _may_pass(error):
                 logger.error(NOT_STARTED, error.message, extra=of_job(job_id))
                 continue
             logger.error("the job cannot run again: %s", error, extra=of_job(job_id))
             store.remove(job_id, ended_job(job, JobStatus.FAILED, now_ms(), ErrorInfo.of(error)))
+        except Exception:  # the boundary of a job: others go on
+            logger.exception(NOT_STARTED, "its submission broke off", extra=of_job(job_id))
+
+
+def _set_aside(job: KeptJob, store: FileJobStore, now_ms: Callable[[], int]) -> None:
+    job_id = job.graph.job_id
+    path = store.set_aside(job_id)
+    error = ErrorInfo(
+        "SS6040",
+        f"{BLAMED_MAX} servers have ended while they dealt with the job",
+        detail=f'it is set aside as "{path}", and its checkpoints stay',
+        hint=f'stop the server, rename the file to "{path.removesuffix(".aside")}" and start the server to run the job again',
+    )
+    logger.error("%s: %s; %s", error.message, error.detail, error.hint, extra=of_job(job_id))
+    store.put_ended(ended_job(job, JobStatus.FAILED, now_ms(), error))
 
 
 def _reached(
-    job: KeptJob, checkpoints: JobCheckpointStores, pauses: Iterator[float], pause: Callable[[float], None]
+    job: KeptJob,
+    store: FileJobStore,
+    checkpoints: JobCheckpointStores,
+    pauses: Iterator[float],
+    pause: Callable[[float], None],
 ) -> str | ErrorInfo | Unreachable:
     """Like `_last_checkpoint`, which is repeated while there are pauses left."""
-    while isinstance(found := _last_checkpoint(job, checkpoints), Unreachable):
+    while True:
+        with store.at_risk(job.graph.job_id):
+            found = _last_checkpoint(job, checkpoints)
+        if not isinstance(found, Unreachable):
+            break
         seconds = next(pauses, None)
         if seconds is None:
             break

@@ -13,7 +13,7 @@ from sqlstream.messages.manifest import MANIFEST_VERSION, CheckpointManifest, Sa
 from sqlstream.secrets import is_secret, masked
 
 _FORMAT = "sqlstream-checkpoint"
-_STATE_PATH = re.compile(r"shared/[^/\0]+-\d+\.arrow")
+_STATE_PATH = re.compile(r"shared/[^/\0]+-\d{1,18}\.arrow")
 
 
 class _Envelope(msgspec.Struct, frozen=True):
@@ -55,10 +55,32 @@ def decode_manifest(path: str, data: bytes) -> CheckpointManifest:
                 hint="use the sqlstream that wrote it",
             )
         manifest = msgspec.json.decode(envelope.checkpoint, type=CheckpointManifest)
-    except (msgspec.DecodeError, RecursionError) as error:
+        # Positions of sources are any JSON, and are sent to tasks: what is no message fails here, and not the JobManager.
+        msgspec.msgpack.encode(manifest)
+    except (msgspec.DecodeError, RecursionError, OverflowError) as error:
         raise corrupt_checkpoint(path, str(error)) from error
+    if problem := _problem_of(manifest):
+        raise corrupt_checkpoint(path, problem)
     # Files of these paths are read and, when nothing needs them, removed.
     strange = next((p for p in sorted(manifest.paths()) if _STATE_PATH.fullmatch(p) is None), None)
     if strange is not None:
         raise corrupt_checkpoint(path, f'it names the file "{strange}"')
     return manifest
+
+
+def _problem_of(manifest: CheckpointManifest) -> str:
+    """What of a manifest does not fit together; empty when all does."""
+    vertices = manifest.vertices
+    if len({v.vertex_id for v in vertices}) < len(vertices):
+        return "two of its vertices have one id"
+    operators = [o.id for v in vertices for o in v.operators]
+    if len(set(operators)) < len(operators):
+        return "two of its operators have one id"
+    for v in vertices:
+        if not v.operators:
+            return f'vertex "{v.name}" has no operators'
+        if not v.parallelism == len(v.subtasks) == len(v.finished):
+            return f'vertex "{v.name}" has {v.parallelism} subtasks, and the state of {len(v.subtasks)}'
+        if v.parallelism > v.max_parallelism:
+            return f'vertex "{v.name}" has more subtasks than key groups'
+    return ""

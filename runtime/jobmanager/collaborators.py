@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from runtime.jobmanager.events import (
+    CancelRequested,
     DiscoveryFailed,
     EndedJob,
     GiveBackSplits,
     LoadedCheckpoint,
+    SavepointRequested,
     SinkCommit,
     SplitsDiscovered,
     StagedRows,
@@ -29,6 +31,15 @@ class JobStore(Protocol):
 
     def mark_ending(self, job_id: str, end: JobStatus, error: ErrorInfo | None) -> None:
         """What sinks have not committed is about to be removed: the job ends so, and never runs again."""
+
+    def keep_end(self, request: CancelRequested | SavepointRequested) -> None:
+        """Somebody has asked for the end of the job, also when the process dies before that."""
+
+    def forget_end(self, job_id: str) -> None:
+        """Nobody asks for it any more."""
+
+    def blame(self, job_id: str) -> None:
+        """The JobManager ends by an error of its own while it deals with this job. Called on any thread."""
 
     def remove(self, job_id: str, ended: EndedJob) -> None:
         """The job has ended, and `ended` is what is known of it, with times of the wall clock."""
@@ -121,6 +132,15 @@ class KeepNothing:
 
     def mark_ending(self, job_id: str, end: JobStatus, error: ErrorInfo | None) -> None:
         del job_id, end, error
+
+    def keep_end(self, request: CancelRequested | SavepointRequested) -> None:
+        del request
+
+    def forget_end(self, job_id: str) -> None:
+        del job_id
+
+    def blame(self, job_id: str) -> None:
+        del job_id
 
     def remove(self, job_id: str, ended: EndedJob) -> None:
         del job_id, ended

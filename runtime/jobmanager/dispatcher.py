@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import replace
 
 from runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
@@ -10,9 +10,6 @@ from runtime.jobmanager.checkpoints.restored_state import restored_checkpoints
 from runtime.jobmanager.events import (
     EndedJob,
     JobFinished,
-    JobMasterInstruction,
-    JobStored,
-    JobStoreFailed,
     LoadedCheckpoint,
     RemoveJob,
     StoreJob,
@@ -24,11 +21,12 @@ from runtime.jobmanager.rescale_check import check_can_be_rescaled, is_one_job, 
 from runtime.jobmanager.restart_strategy import restart_strategy_of
 from runtime.jobmanager.scheduler import slots_needed
 from sqlstream import config
-from sqlstream.errors import ErrorInfo, FailureReason, JobError, UserError
+from sqlstream.errors import FailureReason, JobError, UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.checkpoint_statistics import CheckpointKind, CheckpointStatistics
 from sqlstream.messages.client_rpc import SavepointStatusReply
+from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rescale import RescaleStatus
 from sqlstream.messages.rpc import JobDetails, JobMetrics, JobOverviewEntry, JobStatusReply
 
@@ -96,28 +94,10 @@ class Dispatcher:
         self.masters[job_graph.job_id] = master
         return [StoreJob(job_graph)]
 
-    def on_stored(self, job_id: str, now_ms: int) -> list[JobMasterInstruction]:
-        # One that was cancelled while it was being stored has ended, and never starts.
-        master = self.masters.get(job_id)
-        return master.handle(JobStored(job_id), now_ms) if master is not None else []
-
-    def on_store_failed(self, job_id: str, error: ErrorInfo, now_ms: int) -> list[JobMasterInstruction]:
-        master = self.masters.get(job_id)
-        return master.handle(JobStoreFailed(job_id, error), now_ms) if master is not None else []
-
-    def on_finished(self, finished: JobFinished) -> list[RemoveJob]:
+    def on_finished(self, finished: JobFinished, now_ms: int) -> list[RemoveJob]:
         """Record the end of a job. A suspended one stays in the JobStore: another JobManager takes it up again."""
         master = self.masters.pop(finished.job_id)
-        statistics = master.checkpoints.statistics()
-        ended = EndedJob(
-            master.job_graph,
-            describe_job(master),
-            measure_job(master),
-            statistics,
-            master.checkpoints.requests.known(),
-            master.output_kept_for(),
-            master.rescaling.known(),
-        )
+        ended = _broken_job(master, finished, now_ms) if finished.is_broken else _ended_job(master)
         self.add_ended(ended)
         return [RemoveJob(master.job_id, ended)] if finished.status.is_globally_terminal else []
 
@@ -263,14 +243,53 @@ class Dispatcher:
         )
 
 
+def _ended_job(master: JobMaster) -> EndedJob:
+    return EndedJob(
+        master.job_graph,
+        describe_job(master),
+        measure_job(master),
+        master.checkpoints.statistics(),
+        master.checkpoints.requests.known(),
+        master.output_kept_for(),
+        master.rescaling.known(),
+    )
+
+
+def _broken_job(master: JobMaster, finished: JobFinished, now_ms: int) -> EndedJob:
+    """What is known of a job without asking what its tasks, checkpoints and sinks have come to. It leaves its checkpoints with
+    what they have to commit."""
+    job, since_ms = master.job_graph, master.timestamps_ms
+    details = JobDetails(
+        job_id=job.job_id,
+        name=job.name,
+        status=finished.status,
+        start_ms=since_ms[JobStatus.INITIALIZING.value],
+        end_ms=now_ms,
+        timestamps_ms={**since_ms, finished.status.value: now_ms},
+        vertices=(),
+        error=finished.error,
+        is_batch=job.is_batch,
+    )
+    directory = master.checkpoints.settings.directory
+    kept_for = (directory,) if directory else ()
+    return EndedJob(job, details, JobMetrics(job.job_id, finished.status, {}, {}), output_kept_for=kept_for)
+
+
 def check_job_graph(job_graph: JobGraph) -> None:
     """JobError SS6010 for a graph that no scheduler could run."""
     parallelism = {v.id: v.parallelism for v in job_graph.vertices}
+    operators = [(v.id, o.id) for v in job_graph.vertices for o in v.operators]
+    ids, places = {id for _, id in operators}, set(operators)
+    inputs = Counter(e.target for e in job_graph.edges)
     problem = ""
     if not parallelism:
         problem = "it has no vertices"
     elif len(parallelism) != len(job_graph.vertices):
         problem = "two of its vertices have one id"
+    elif any(not v.operators for v in job_graph.vertices):
+        problem = "a vertex has no operators"
+    elif len(ids) < len(operators):
+        problem = "two of its operators have one id"
     elif any(p < 1 for p in parallelism.values()):
         problem = "a vertex has no subtasks"
     elif any(v.parallelism > v.max_parallelism for v in job_graph.vertices):
@@ -279,6 +298,10 @@ def check_job_graph(job_graph: JobGraph) -> None:
         problem = "two of its edges have one id"
     elif any(e.source not in parallelism or e.target not in parallelism for e in job_graph.edges):
         problem = "an edge leads to a vertex that is not there"
+    elif any((e.source, e.source_operator) not in places for e in job_graph.edges):
+        problem = "an edge begins at an operator that its vertex does not have"
+    elif any(not 0 <= e.ordinal < inputs[e.target] for e in job_graph.edges):
+        problem = "an edge leads to an input that its vertex does not have"
     elif any(
         e.exchange.kind is ExchangeKind.FORWARD and parallelism[e.source] != parallelism[e.target]
         for e in job_graph.edges

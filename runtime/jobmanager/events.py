@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from sqlstream.bounds import Count
 from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint_statistics import CheckpointKind, CheckpointStatistics
@@ -34,7 +35,7 @@ class SinkCommit:
     """One sink operator with the committables of all its subtasks, in their order."""
 
     vertex_id: str
-    operator_id: int
+    operator_id: Count
     spec: SinkSpec
     committables: tuple[Committable, ...]
 
@@ -193,6 +194,14 @@ class RescaleRequested:
 
 
 @dataclass(frozen=True)
+class JobBroken:
+    """What the JobMaster of a job has decided could not be carried out: it fails, and nothing else of it is done."""
+
+    job_id: str
+    error: Exception
+
+
+@dataclass(frozen=True)
 class TaskManagerExited:
     """A resource provider reports that the TaskManager's process has ended, released or not, or could not be started."""
 
@@ -228,6 +237,7 @@ JobManagerEvent = (
     | CheckpointStoreFailed
     | SavepointRequested
     | RescaleRequested
+    | JobBroken
     | TaskManagerExited
     | MetricsRequested
     | Tick
@@ -506,11 +516,19 @@ class RescaleEnded:
 
 @dataclass(frozen=True)
 class JobFinished:
-    """The job reached its final state."""
+    """The job reached its final state. `is_broken`: its JobMaster broke off, and nothing that it says of itself counts."""
 
     job_id: str
     status: JobStatus
     error: ErrorInfo | None
+    is_broken: bool = False
+
+
+@dataclass(frozen=True)
+class StopGivenUp:
+    """The savepoint with which the job was to stop has failed, and the job runs on."""
+
+    job_id: str
 
 
 @dataclass(frozen=True)
@@ -558,6 +576,7 @@ JobMasterInstruction = (
     | RemoveAborted
     | RemoveCheckpoints
     | RescaleEnded
+    | StopGivenUp
     | Noted
     | JobFinished
 )
@@ -579,6 +598,7 @@ JobManagerInstruction = (
     | RemoveAborted
     | RemoveCheckpoints
     | RescaleEnded
+    | StopGivenUp
     | Noted
     | JobFinished
     | RequestTaskManagers

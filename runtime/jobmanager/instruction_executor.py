@@ -20,6 +20,7 @@ from runtime.jobmanager.collaborators import (
 )
 from runtime.jobmanager.events import (
     AbortSinks,
+    CancelRequested,
     CheckpointStored,
     CheckpointStoreFailed,
     CommitSinks,
@@ -37,12 +38,14 @@ from runtime.jobmanager.events import (
     RemoveStagedRows,
     RequestTaskManagers,
     RescaleEnded,
+    SavepointRequested,
     Send,
     SinksAborted,
     SinksCommitFailed,
     SinksCommitted,
     StartEnumerator,
     StopEnumerators,
+    StopGivenUp,
     StoreCheckpoint,
     StoreJob,
     TaskManagerExited,
@@ -50,7 +53,7 @@ from runtime.jobmanager.events import (
 from runtime.jobmanager.job_details import details_at
 from runtime.logs import of_job
 from runtime.transport import Transport
-from sqlstream.errors import ErrorInfo, ExternalError
+from sqlstream.errors import ErrorInfo, ExternalError, SqlStreamError
 from sqlstream.graph.job_graph import JobGraph, encode_job_graph
 from sqlstream.messages.rpc import TriggerCheckpoint
 
@@ -109,6 +112,14 @@ class InstructionExecutor:
         """The job's graph as it is to be stored: the next instruction about the job is StoreJob."""
         self._encoded[job_id] = encoded
 
+    def keep_end(self, request: CancelRequested | SavepointRequested) -> None:
+        """Store that the job is to end, before whoever asked is told so. A store that fails keeps nobody from ending a job."""
+        kept = self._store_thread.submit(self._store.keep_end, request)
+        try:
+            kept.result()
+        except (SqlStreamError, OSError) as error:
+            logger.warning("the end of the job is not stored: %s", error, extra=of_job(request.job_id))
+
     def carry_out(self, instruction: JobManagerInstruction) -> None:
         match instruction:
             case Send(address, TriggerCheckpoint() as message):
@@ -129,6 +140,9 @@ class InstructionExecutor:
                     )
                 else:
                     logger.warning("%s", error.message, extra=of_job(job_id))
+            case StopGivenUp(job_id):
+                forgotten = self._store_thread.submit(self._store.forget_end, job_id)
+                forgotten.add_done_callback(_log_error)
             case Noted(text, job_id, is_warning):
                 level = logging.WARNING if is_warning else logging.INFO
                 notes.log(level, "%s", text, extra=of_job(job_id) if job_id else None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from runtime.jobmanager.events import (
     DiscardCheckpoint,
     DiscoveryFailed,
     GiveUpTaskManager,
+    JobBroken,
     JobFinished,
     JobManagerEvent,
     JobManagerInstruction,
@@ -41,6 +43,8 @@ from runtime.jobmanager.events import (
     SlotsOffered,
     SplitsDiscovered,
     SplitsRequested,
+    StopEnumerators,
+    StoreJob,
     SubmitRequested,
     SuspendRequested,
     TaskManagerExited,
@@ -49,11 +53,15 @@ from runtime.jobmanager.events import (
     Tick,
     WithdrawRequest,
 )
+from runtime.jobmanager.job_master import JobMaster
 from runtime.jobmanager.job_master_config import JobMasterConfig
 from runtime.jobmanager.resource_manager import ResourceManager, ResourceManagerConfig
+from sqlstream.errors import ErrorInfo, InternalError
+from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
+    DeployTask,
     FreeSlot,
     HeartbeatReply,
     MetricsReport,
@@ -68,6 +76,12 @@ from sqlstream.messages.rpc import (
 
 TICK_MS = 50
 """Interval between ticks while something has to be sent again, started or ended."""
+
+STORY_LINES_SHOWN_MAX = 20
+"""How many of the last events of a broken job stand in its error; the log has all that are known."""
+
+OnBroken = Callable[[str, InternalError, Exception], None]
+"""Told of a job that is broken: its id, the error that it fails with, and what that stands for."""
 
 SETTLED_TICK_MS = 1000
 """Interval between ticks while all jobs run and all messages are acknowledged: only heartbeats are due then."""
@@ -88,10 +102,17 @@ class JobManager:
     """Takes one event in, passes events between its machines until none is left, and returns the instructions for
     the shell.
 
-    State: that of its machines, per TaskManager the number of the last metrics report, and the time of the last event.
+    A JobMaster whose own rules are broken fails its job and no other, when there is an `on_broken` to tell of it; without one the
+    error is raised.
+
+    State: that of its machines, per TaskManager the number of the last metrics report, the time of the last event, the job
+    that is being dealt with, and which instructions are of which job.
     """
 
-    def __init__(self, config: JobManagerConfig) -> None:
+    def __init__(self, config: JobManagerConfig, on_broken: OnBroken | None = None) -> None:
+        self._on_broken = on_broken
+        self._owners: dict[int, str] = {}
+        self.at_work_for = ""
         self.dispatcher = Dispatcher(
             config.job_master,
             config.archive_max,
@@ -105,10 +126,13 @@ class JobManager:
     def handle(self, event: JobManagerEvent, now_ms: int) -> list[JobManagerInstruction]:
         """The instructions for the shell, in order. InternalError when a machine's own rules are broken."""
         self._now_ms = now_ms
+        self._owners.clear()
+        self.at_work_for = job_of(event)
         pending: deque[Any] = deque(self._on_event(event, now_ms))
         out: list[JobManagerInstruction] = []
         while pending:
             instruction = pending.popleft()
+            self.at_work_for = job_of(instruction)
             inside = self._carry_out_inside(instruction, now_ms)
             if isinstance(instruction, RemoveJob):
                 out = _with_removals(instruction, out)
@@ -120,10 +144,14 @@ class JobManager:
                     out.append(instruction)
         return out
 
+    def owner_of(self, instruction: JobManagerInstruction) -> str:
+        """The id of the job whose JobMaster has given an instruction of the last `handle`; empty for those of others."""
+        return self._owners.get(id(instruction), "")
+
     def tick_after_ms(self) -> int:
         """How long after the last event the next Tick is due, at the latest."""
         masters = self.dispatcher.masters.values()
-        if not self.resource_manager.is_settled() or not all(m.is_settled() for m in masters):
+        if not self.resource_manager.is_settled() or not all(self._is_settled(m) for m in masters):
             return TICK_MS
         # Heartbeats and silence are noticed up to a tick late, so a tick is at most a tenth of the timeout.
         heartbeats = self.resource_manager.config
@@ -133,6 +161,14 @@ class JobManager:
         # What is overdue waits for something else.
         return min([settled_ms, *(ms if ms > 0 else TICK_MS for ms in due)])
 
+    def _is_settled(self, master: JobMaster) -> bool:
+        try:
+            return master.is_settled()
+        except Exception:  # the boundary of a job, which its next Tick ends
+            if self._on_broken is None:
+                raise
+            return False
+
     def _on_event(self, event: JobManagerEvent, now_ms: int) -> list[Any]:
         dispatcher = self.dispatcher
         match event:
@@ -140,12 +176,11 @@ class JobManager:
                 return self._on_message(message, now_ms)
             case SubmitRequested(job_graph, restored):
                 return list(dispatcher.on_submit(job_graph, now_ms, restored))
-            case JobStored(job_id):
-                return list(dispatcher.on_stored(job_id, now_ms))
-            case JobStoreFailed(job_id, error):
-                return list(dispatcher.on_store_failed(job_id, error, now_ms))
             case (
-                CancelRequested()
+                # Of a job that was cancelled while it was being stored there is no JobMaster: it never starts.
+                JobStored()
+                | JobStoreFailed()
+                | CancelRequested()
                 | SuspendRequested()
                 | MetricsRequested()
                 | SinksCommitted()
@@ -159,6 +194,9 @@ class JobManager:
                 | RescaleRequested()
             ):
                 return self._tell_master(event.job_id, event, now_ms)
+            case JobBroken(job_id, broken):
+                master = dispatcher.masters.get(job_id)
+                return self._break_off(master, broken) if master is not None else []
             case TaskManagerExited(resource_id, error):
                 return list(self.resource_manager.on_exited(resource_id, error, now_ms))
             case Tick():
@@ -185,7 +223,7 @@ class JobManager:
             case NoTaskManagerLeft():
                 return self._tell_masters(instruction, now_ms)
             case JobFinished():
-                return list(self.dispatcher.on_finished(instruction))
+                return self._on_finished(instruction, now_ms)
         return None
 
     # --- messages
@@ -239,10 +277,63 @@ class JobManager:
 
     def _tell_master(self, job_id: str, event: JobMasterEvent, now_ms: int) -> list[Any]:
         master = self.dispatcher.masters.get(job_id)
-        return list(master.handle(event, now_ms)) if master is not None else []
+        if master is None:
+            return []
+        self.at_work_for = job_id
+        try:
+            instructions = list(master.handle(event, now_ms))
+        except Exception as error:  # the boundary of a job: others go on
+            return self._break_off(master, error)
+        self._owners.update((id(instruction), job_id) for instruction in instructions)
+        return instructions
 
     def _tell_masters(self, event: JobMasterEvent, now_ms: int) -> list[Any]:
-        return [i for m in list(self.dispatcher.masters.values()) for i in m.handle(event, now_ms)]
+        return [
+            i for job_id in list(self.dispatcher.masters) for i in self._tell_master(job_id, event, now_ms)
+        ]
+
+    def _break_off(self, master: JobMaster, error: Exception) -> list[Any]:
+        """Fail the job without asking its JobMaster anything: its slots are taken from it, which ends its tasks. What it has
+        staged and saved stays, as nobody knows which of it counts."""
+        if self._on_broken is None:
+            raise error
+        story = master.story.lines()
+        told = InternalError(
+            f"the control of the job broke off: {ErrorInfo.of(error).message}",
+            story=story,
+            detail="\n".join(story[-STORY_LINES_SHOWN_MAX:]),
+        )
+        self._on_broken(master.job_id, told, error)
+        instructions = [
+            StopEnumerators(master.job_id),
+            ReleaseSlots(master.job_id),
+            JobFinished(master.job_id, JobStatus.FAILED, ErrorInfo.of(told), is_broken=True),
+        ]
+        self._owners.update((id(instruction), master.job_id) for instruction in instructions)
+        return instructions
+
+    def _on_finished(self, finished: JobFinished, now_ms: int) -> list[Any]:
+        master = self.dispatcher.masters[finished.job_id]
+        try:
+            return list(self.dispatcher.on_finished(finished, now_ms))
+        except Exception as error:  # the boundary of a job
+            if finished.is_broken:
+                raise
+            self.dispatcher.masters[finished.job_id] = master
+            return self._break_off(master, error)
+
+
+def job_of(subject: Any) -> str:
+    """The id of the job that an event or an instruction is about; empty when it is about none, or about several."""
+    match subject:
+        case MessageReceived(message) | Send(_, message):
+            return job_of(message)
+        case DeployTask(descriptor=descriptor):
+            return descriptor.job_id
+        case SubmitRequested(job_graph) | StoreJob(job_graph):
+            return job_graph.job_id
+    job_id: str = getattr(subject, "job_id", "")
+    return job_id
 
 
 def _with_removals(removal: RemoveJob, out: list[JobManagerInstruction]) -> list[JobManagerInstruction]:

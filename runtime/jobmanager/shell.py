@@ -22,8 +22,10 @@ from runtime.jobmanager.dispatcher import Dispatcher
 from runtime.jobmanager.events import (
     CancelRequested,
     EndedJob,
+    JobBroken,
     JobFinished,
     JobManagerEvent,
+    JobManagerInstruction,
     JobStored,
     JobStoreFailed,
     LoadedCheckpoint,
@@ -120,7 +122,7 @@ class JobManagerShell:
         checkpoints: CheckpointStore,
         on_crash: Callable[[ErrorInfo], None],
     ) -> None:
-        self._job_manager = JobManager(config)
+        self._job_manager = JobManager(config, _log_broken)
         self._steady_ms = steady_ms
         self._now_ms = now_ms
         self._on_crash = on_crash
@@ -131,6 +133,7 @@ class JobManagerShell:
         self._unanswered_lock = threading.Lock()
         self._distance_ms: int | None = None
         self._end: BaseException | None = None
+        self._store = store
         self._loop: EventLoop[Any] = EventLoop(
             "job-manager", self._take, self._tick, self._crashed, self._job_manager.tick_after_ms
         )
@@ -185,9 +188,19 @@ class JobManagerShell:
         return self._result(answer)
 
     def cancel(self, job_id: str) -> None:
-        """Cancel a job; returns before it has ended, and does nothing when it ended before. UserError when there is none."""
-        self.status(job_id)
+        """Cancel a job; returns before it has ended, and does nothing when it ended before. UserError when there is none. Of a
+        job that would run again after the death of this process, the request is in the store on return."""
+        self._keep_end(CancelRequested(job_id))
         self._put(CancelRequested(job_id))
+
+    def end_again(self, request: CancelRequested | SavepointRequested) -> None:
+        """Repeat what an earlier JobManager was asked for, and the store still has."""
+        self._put(request)
+
+    def _keep_end(self, request: CancelRequested | SavepointRequested) -> None:
+        status, graph = self._ask(lambda d: (d.status(request.job_id).status, d.job_graph(request.job_id)))
+        if not status.is_terminal and not graph.is_query:
+            self._executor.keep_end(request)
 
     def suspend(self, job_id: str) -> None:
         """Leave a job, with its checkpoints, to another JobManager; returns before its tasks have ended."""
@@ -258,9 +271,12 @@ class JobManagerShell:
     def stop_with_savepoint(
         self, job_id: str, trigger_id: str, directory: str = "", is_drain: bool = False
     ) -> None:
-        """Ask for a savepoint with which the job ends."""
+        """Ask for a savepoint with which the job ends. Like a cancellation, the request is in the store on return."""
         place, kind = self._savepoint_place(job_id, trigger_id, directory), CheckpointKind.SYNC_SAVEPOINT
-        self._request_savepoint(SavepointRequested(job_id, trigger_id, kind, place, is_drain, True))
+        request = SavepointRequested(job_id, trigger_id, kind, place, is_drain, True)
+        self._ask(lambda d: d.check_savepoint(job_id, kind))
+        self._keep_end(request)
+        self._put(request)
 
     def savepoint_status(self, job_id: str, trigger_id: str) -> SavepointStatusReply:
         return self._ask(lambda d: d.savepoint_status(job_id, trigger_id))
@@ -383,15 +399,23 @@ class JobManagerShell:
         except SqlStreamError as error:
             answer.set_exception(error)
             return
+        except Exception as error:  # the boundary of a job that does not run yet
+            answer.set_exception(_broken_submission(job_graph, error))
+            return
         job_id = job_graph.job_id
         is_known = self._job_manager.dispatcher.knows(job_id)
         if job_id not in self._being_stored and is_known:
             answer.set_result(job_id)
             return
-        self._being_stored.setdefault(job_id, []).append(answer)
         if not is_known:
             self._executor.expect_job(job_id, submission.encoded)
-            self._handle(SubmitRequested(job_graph, submission.restored))
+            try:
+                self._handle(SubmitRequested(job_graph, submission.restored))
+            except Exception as error:  # the boundary of a job that does not run yet
+                self._job_manager.dispatcher.masters.pop(job_id, None)
+                answer.set_exception(_broken_submission(job_graph, error))
+                return
+        self._being_stored.setdefault(job_id, []).append(answer)
 
     def _await_end(self, job_id: str, answer: Future[JobStatusReply]) -> None:
         try:
@@ -405,11 +429,24 @@ class JobManagerShell:
             self._ends_awaited.setdefault(job_id, []).append(answer)
 
     def _handle(self, event: JobManagerEvent) -> None:
-        for instruction in self._job_manager.handle(event, self._steady_ms()):
+        instructions = self._job_manager.handle(event, self._steady_ms())
+        owners = [self._job_manager.owner_of(instruction) for instruction in instructions]
+        for instruction, job_id in zip(instructions, owners, strict=True):
             if isinstance(instruction, JobFinished):
                 self._tell_end(instruction)
             else:
-                self._executor.carry_out(instruction)
+                self._carry_out(instruction, job_id)
+
+    def _carry_out(self, instruction: JobManagerInstruction, job_id: str) -> None:
+        try:
+            self._executor.carry_out(instruction)
+        except Exception as error:  # the boundary of a job: others go on
+            if not job_id:
+                raise
+            if job_id in self._job_manager.dispatcher.masters:
+                self._handle(JobBroken(job_id, error))
+            else:
+                logger.exception("the JobManager could not carry out an instruction", extra=of_job(job_id))
 
     def _suspend_jobs(self) -> None:
         """Who waits for a job learns how it is. Its TaskManagers end by themselves without a JobManager."""
@@ -430,7 +467,18 @@ class JobManagerShell:
             error = InternalError(f"the JobManager broke off: {described.message}")
         self._end = error
         self._fail_unanswered(error)
+        if job_id := self._job_manager.at_work_for:
+            self._blame(job_id)
         self._on_crash(described)
+
+    def _blame(self, job_id: str) -> None:
+        """Another process is to take care when it takes up this job."""
+        try:
+            self._store.blame(job_id)
+        except Exception:  # the JobManager ends anyway
+            logger.exception(
+                "the job that the JobManager was dealing with cannot be noted", extra=of_job(job_id)
+            )
 
     def _fail_unanswered(self, error: BaseException) -> None:
         with self._unanswered_lock:
@@ -452,6 +500,16 @@ def _answer_with(answer: Future[Any], ask: Callable[[], Any]) -> None:
     except Exception as error:  # our own bug: the caller gets the error, and the loop ends
         answer.set_exception(InternalError(f"the JobManager broke off: {type(error).__name__}: {error}"))
         raise
+
+
+def _log_broken(job_id: str, told: InternalError, error: Exception) -> None:
+    story = "".join(f"\n{line}" for line in told.story)
+    logger.error("%s%s", told.message, story, exc_info=error, extra=of_job(job_id))
+
+
+def _broken_submission(job_graph: JobGraph, error: Exception) -> InternalError:
+    logger.error("the job cannot be submitted", exc_info=error, extra=of_job(job_graph.job_id))
+    return InternalError(f'job "{job_graph.name}" cannot be run: {ErrorInfo.of(error).message}')
 
 
 def _log_end(end: JobFinished) -> None:

@@ -234,6 +234,9 @@ class TaskOpening:
 
     def _restore(self, restore: TaskRestore) -> None:
         """Go on from what the subtasks of this vertex have saved. ExternalError SS6210 when that is damaged."""
+        import pyarrow as pa
+
+        from runtime.checkpoint.corrupt import corrupt_checkpoint
         from runtime.checkpoint.state_reader import StateReader
 
         task, vertex = self._descriptor, self._descriptor.vertex
@@ -243,9 +246,14 @@ class TaskOpening:
         parallelism, subtask = (1, 0) if restore.is_own else (vertex.parallelism, task.subtask)
         key_groups = key_groups_of(subtask, parallelism, vertex.max_parallelism)
         for node in self._chain.nodes:
-            saved = reader.operator(node.chained.id, key_groups)
-            if saved is not None:
-                self._chain.restore({node.chained.id: saved})
+            try:
+                saved = reader.operator(node.chained.id, key_groups)
+                if saved is not None:
+                    self._chain.restore({node.chained.id: saved})
+            except (pa.ArrowException, LookupError, TypeError, ValueError, AttributeError) as error:
+                # The bytes are those that were written, as their checksums say, but they are not what the operator has saved.
+                problem = f'it is no state of "{node.chained.name}": {type(error).__name__}: {error}'
+                raise corrupt_checkpoint(restore.directory, problem) from error
         if any(state.in_flight for state in restore.states):
             self._read_in_flight(restore, reader.segments)
 

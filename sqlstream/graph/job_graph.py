@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from sqlstream.bounds import Count, Parallelism
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import InternalError, Span
 from sqlstream.graph.python_files import PythonFiles
@@ -34,11 +35,11 @@ class ChainedOperator(msgspec.Struct, frozen=True):
     other has one input, the operator `input` of the same vertex. A chain is a tree: one operator may feed several. `state` finds
     its state again in another job; without it `uid` does."""
 
-    id: int
+    id: Count
     uid: str
     name: str
     spec: Spec
-    input: int
+    input: Count
     input_schemas: tuple[Schema, ...]
     input_modes: tuple[ChangelogMode, ...]
     output_schema: Schema
@@ -57,8 +58,8 @@ class JobVertex(msgspec.Struct, frozen=True):
     id: str
     name: str
     operators: tuple[ChainedOperator, ...]
-    parallelism: int
-    max_parallelism: int
+    parallelism: Parallelism
+    max_parallelism: Parallelism
     slot_sharing_group: str = "default"
 
 
@@ -68,11 +69,11 @@ class JobEdge(msgspec.Struct, frozen=True):
     `id` is unique in the job; each edge is one ResultPartition per source subtask, with one subpartition per consumer subtask.
     """
 
-    id: int
+    id: Count
     source: str
-    source_operator: int
+    source_operator: Count
     target: str
-    ordinal: int
+    ordinal: Count
     exchange: Exchange
     schema: Schema
     mode: ChangelogMode
@@ -87,7 +88,7 @@ class JobGraph(msgspec.Struct, frozen=True):
     vertices: tuple[JobVertex, ...]
     edges: tuple[JobEdge, ...]
     config: dict[str, str] = {}
-    version: int = 1
+    version: Count = 1
     scaling: Scaling | None = None
     python: PythonFiles | None = None
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sqlstream.bounds import Count
 from sqlstream.graph.job_graph import NETWORK_INPUT, JobGraph
 
-OperatorInputs = tuple[tuple[int, ...], ...]
+OperatorInputs = tuple[tuple[Count, ...], ...]
 """The ids of the operators that each input reads, by the input's ordinal."""
 
 

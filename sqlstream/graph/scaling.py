@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import msgspec
 
+from sqlstream.bounds import Count
 from sqlstream.graph.stream_graph import Exchange
 
 
 class PlannedInput(msgspec.Struct, frozen=True):
     """The distribution that an operator requires of an input. FORWARD: any. `source` is the place of the node that is read."""
 
-    source: int
+    source: Count
     exchange: Exchange
 
 
@@ -20,9 +21,9 @@ class PlannedNode(msgspec.Struct, frozen=True):
     fixed; 0 means that of the job behind a HASH exchange, else that of the FORWARD inputs. `is_insert_only`: the rows that it
     emits may come in any order."""
 
-    operator: int
+    operator: Count
     inputs: tuple[PlannedInput, ...]
-    parallelism: int
+    parallelism: Count
     is_insert_only: bool
 
 
@@ -30,5 +31,5 @@ class Scaling(msgspec.Struct, frozen=True):
     """Nodes in topological order, inputs before their consumers. `parallelism` is that of all operators that have no fixed
     one."""
 
-    parallelism: int
+    parallelism: Count
     nodes: tuple[PlannedNode, ...]

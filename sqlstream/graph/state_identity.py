@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from sqlstream.bounds import Count
+
 
 class KeptRows(msgspec.Struct, frozen=True):
     """A table of whole rows: what each of its last columns means, "" for one that is not of the row."""
@@ -38,7 +40,7 @@ class StateIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
     id: str
     sql: str
     feeds: tuple[str, ...] = ()
-    line: int = 0
+    line: Count = 0
     parts: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ()
     rows: tuple[KeptRows, ...] = ()

@@ -6,6 +6,7 @@ import enum
 
 import msgspec
 
+from sqlstream.bounds import Count
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span
 from sqlstream.graph.state_identity import StateIdentity
@@ -28,7 +29,7 @@ class Exchange(msgspec.Struct, frozen=True):
     """HASH names its key columns; equal keys meet in one subtask through their key group."""
 
     kind: ExchangeKind
-    keys: tuple[int, ...] = ()
+    keys: tuple[Count, ...] = ()
 
     def __str__(self) -> str:
         return f"HASH({', '.join(f'${k}' for k in self.keys)})" if self.keys else self.kind.value
@@ -40,8 +41,8 @@ FORWARD = Exchange(ExchangeKind.FORWARD)
 class StreamEdge(msgspec.Struct, frozen=True):
     """From node `source` into input `ordinal` of the node that holds the edge; several edges of one ordinal are a union."""
 
-    source: int
-    ordinal: int = 0
+    source: Count
+    ordinal: Count = 0
     exchange: Exchange = FORWARD
 
 
@@ -49,15 +50,15 @@ class StreamNode(msgspec.Struct, frozen=True):
     """One operator. `uid` is the digest of spec and inputs; `state` finds its state again, None without state. `description` is
     EXPLAIN's text."""
 
-    id: int
+    id: Count
     uid: str
     name: str
     spec: Spec
     inputs: tuple[StreamEdge, ...]
     output_schema: Schema
     output_mode: ChangelogMode
-    parallelism: int
-    max_parallelism: int
+    parallelism: Count
+    max_parallelism: Count
     description: str = ""
     span: Span | None = None
     state: StateIdentity | None = None

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from sqlstream.bounds import Count, Int64
 from sqlstream.elements import Element
 
 STATE_DIRECTORY = "shared"
@@ -39,12 +40,12 @@ class StateSegment(msgspec.Struct, frozen=True):
     before it, and do not follow them."""
 
     path: str
-    offset: int
-    length: int
-    checksum: int
-    rows: int
-    first_key_group: int = -1
-    last_key_group: int = -1
+    offset: Count
+    length: Count
+    checksum: Count
+    rows: Count
+    first_key_group: Count = -1
+    last_key_group: Count = -1
     is_increment: bool = False
 
 
@@ -56,13 +57,13 @@ class TableState(msgspec.Struct, frozen=True):
     name: str
     is_keyed: bool
     segments: tuple[StateSegment, ...]
-    order: tuple[int, ...] = ()
+    order: tuple[Count, ...] = ()
 
 
 class SavedOperator(msgspec.Struct, frozen=True):
     """The tables of one operator of one subtask; tables without rows may be missing."""
 
-    operator_id: int
+    operator_id: Count
     tables: tuple[TableState, ...]
 
 
@@ -72,9 +73,9 @@ class InFlightItems(msgspec.Struct, frozen=True):
     producer that is number `channel` of all that the subtask reads, and it."""
 
     is_output: bool
-    edge: int
-    channel: int
-    items: tuple[int | Element, ...]
+    edge: Count
+    channel: Count
+    items: tuple[Count | Element, ...]
     segments: tuple[StateSegment, ...] = ()
 
     @property
@@ -85,7 +86,7 @@ class InFlightItems(msgspec.Struct, frozen=True):
 class ChannelTime(msgspec.Struct, frozen=True):
     """Event time of one input channel of a task, as far as the task has come."""
 
-    watermark_ms: int
+    watermark_ms: Int64
     is_idle: bool
 
 
@@ -97,9 +98,9 @@ class SubtaskState(msgspec.Struct, frozen=True):
 
     operators: tuple[SavedOperator, ...] = ()
     splits: tuple[dict[str, Any], ...] | None = None
-    assignment: int = -1
+    assignment: Count = -1
     in_flight: tuple[InFlightItems, ...] = ()
-    counted: dict[int, dict[str, int | float]] = {}
+    counted: dict[Count, dict[str, Int64 | float]] = {}
     channels: tuple[ChannelTime, ...] = ()
 
     def segments(self) -> Iterator[StateSegment]:
@@ -128,7 +129,7 @@ class TaskRestore(msgspec.Struct, frozen=True):
     the end of its input. `is_own`: the vertex has as many subtasks as it had, and each loads all that it has saved itself and
     nothing of the others, which may have come to other places in event time."""
 
-    checkpoint_id: int
+    checkpoint_id: Count
     directory: str
     states: tuple[SubtaskState, ...]
     is_finished: bool = False

@@ -6,6 +6,7 @@ import enum
 
 import msgspec
 
+from sqlstream.bounds import Count, Millis
 from sqlstream.errors import ErrorInfo
 from sqlstream.messages.rpc import CheckpointFigures
 
@@ -34,8 +35,8 @@ class CheckpointStatus(enum.Enum):
 class SubtaskCheckpoint(msgspec.Struct, frozen=True):
     """The part of one subtask; `acknowledged_ms` is -1 while it is awaited."""
 
-    subtask: int
-    acknowledged_ms: int = -1
+    subtask: Count
+    acknowledged_ms: Millis = -1
     figures: CheckpointFigures = CheckpointFigures()
 
 
@@ -44,7 +45,7 @@ class VertexCheckpoint(msgspec.Struct, frozen=True):
 
     vertex_id: str
     name: str
-    parallelism: int
+    parallelism: Count
     subtasks: tuple[SubtaskCheckpoint, ...]
 
 
@@ -54,11 +55,11 @@ class CheckpointRecord(msgspec.Struct, frozen=True):
     Of one that has failed, `error` is the reason and `failed_task` the subtask that it waited for or that declined it (`window
     (1/2)`), empty when that is none's fault. `is_discarded`: its files are removed."""
 
-    id: int
+    id: Count
     kind: CheckpointKind
     status: CheckpointStatus
-    triggered_ms: int
-    ended_ms: int
+    triggered_ms: Millis
+    ended_ms: Millis
     vertices: tuple[VertexCheckpoint, ...]
     path: str = ""
     error: ErrorInfo | None = None
@@ -89,22 +90,22 @@ class RestoredCheckpoint(msgspec.Struct, frozen=True):
     """The checkpoint that the job, or a region of it, last went on from. `local_bytes` and `store_bytes` are what its attempts
     have reported to have read, of copies on their local disks and of the store; attempts that have none report later."""
 
-    id: int
+    id: Count
     kind: CheckpointKind
-    restored_ms: int
+    restored_ms: Millis
     path: str
-    local_bytes: int = 0
-    store_bytes: int = 0
+    local_bytes: Count = 0
+    store_bytes: Count = 0
 
 
 class CheckpointCounts(msgspec.Struct, frozen=True):
     """Since the job began, under every JobManager."""
 
-    restored: int = 0
-    total: int = 0
-    in_progress: int = 0
-    completed: int = 0
-    failed: int = 0
+    restored: Count = 0
+    total: Count = 0
+    in_progress: Count = 0
+    completed: Count = 0
+    failed: Count = 0
 
 
 class CheckpointStatistics(msgspec.Struct, frozen=True):
@@ -114,7 +115,7 @@ class CheckpointStatistics(msgspec.Struct, frozen=True):
     `is_drained` when time had passed to its end in it."""
 
     job_id: str
-    interval_ms: int = 0
+    interval_ms: Millis = 0
     counts: CheckpointCounts = CheckpointCounts()
     latest_completed: CheckpointRecord | None = None
     latest_savepoint: CheckpointRecord | None = None

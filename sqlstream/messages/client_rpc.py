@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from sqlstream.bounds import Count
 from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
@@ -30,7 +31,7 @@ class AttachClient(RpcMessage, frozen=True):
 
     client_id: str
     version: str
-    protocol_version: int = PROTOCOL_VERSION
+    protocol_version: Count = PROTOCOL_VERSION
 
 
 class DetachClient(RpcMessage, frozen=True):
@@ -168,7 +169,7 @@ class SavepointStatusReply(RpcMessage, frozen=True):
     job_id: str
     trigger_id: str
     is_done: bool
-    checkpoint_id: int = 0
+    checkpoint_id: Count = 0
     path: str = ""
     error: ErrorInfo | None = None
 

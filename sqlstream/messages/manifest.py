@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from sqlstream.bounds import Count, Int64, Millis, Parallelism
 from sqlstream.graph.operator_inputs import OperatorInputs
 from sqlstream.graph.state_identity import StateIdentity
 from sqlstream.messages.checkpoint import SubtaskState
@@ -22,7 +23,7 @@ class OperatorIdentity(msgspec.Struct, frozen=True):
     plan. `inputs` are the ids of the operators that each of its inputs reads; None in manifests that do not tell. `name` and
     `description` are for people."""
 
-    id: int
+    id: Count
     uid: str
     name: str
     description: str = ""
@@ -41,8 +42,8 @@ class VertexState(msgspec.Struct, frozen=True):
 
     vertex_id: str
     name: str
-    parallelism: int
-    max_parallelism: int
+    parallelism: Parallelism
+    max_parallelism: Parallelism
     operators: tuple[OperatorIdentity, ...]
     subtasks: tuple[SubtaskState, ...]
     finished: tuple[bool, ...]
@@ -57,9 +58,9 @@ class SavedCommit(msgspec.Struct, frozen=True):
     """What one sink has to commit for checkpoint `checkpoint_id`: the manifest's own, or an earlier one whose commit was still
     under way. A restore repeats it."""
 
-    checkpoint_id: int
+    checkpoint_id: Int64
     vertex_id: str
-    operator_id: int
+    operator_id: Count
     spec: SinkSpec
     committables: tuple[Committable, ...]
 
@@ -71,16 +72,16 @@ class CheckpointManifest(msgspec.Struct, frozen=True):
 
     job_id: str
     job_name: str
-    checkpoint_id: int
+    checkpoint_id: Count
     kind: CheckpointKind
-    started_ms: int
-    completed_ms: int
+    started_ms: Millis
+    completed_ms: Millis
     vertices: tuple[VertexState, ...]
     enumerators: dict[str, dict[str, Any]]
     commits: tuple[SavedCommit, ...]
     restored_from: str = ""
     config: dict[str, str] = {}
-    version: int = MANIFEST_VERSION
+    version: Count = MANIFEST_VERSION
     is_drained: bool = False
 
     @property

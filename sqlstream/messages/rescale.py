@@ -6,6 +6,7 @@ import enum
 
 import msgspec
 
+from sqlstream.bounds import Count
 from sqlstream.errors import ErrorInfo
 
 
@@ -35,8 +36,8 @@ class RescaleStatus(msgspec.Struct, frozen=True):
 
     job_id: str
     trigger_id: str
-    parallelism: int
-    earlier: int
+    parallelism: Count
+    earlier: Count
     step: RescaleStep
     error: ErrorInfo | None = None
 

@@ -35,6 +35,7 @@ from typing import Any
 
 import msgspec
 
+from sqlstream.bounds import Count, Int64, Millis
 from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import JobEdge, JobVertex
 from sqlstream.graph.python_files import PythonFiles
@@ -46,7 +47,7 @@ from sqlstream.spi.connector import AssignedSplits
 PROTOCOL_VERSION = 2
 """Raised when a message changes its meaning; a TaskManager of another version is refused at registration."""
 
-Metrics = dict[str, int | float]
+Metrics = dict[str, Int64 | float]
 """Metric name to its present value. Names are Flink's: numRecordsIn, numRecordsOut, numBytesIn, numBytesOut (each also
 as …PerSecond), busyTimeMsPerSecond, idleTimeMsPerSecond, backPressuredTimeMsPerSecond, accumulateBusyTimeMs,
 accumulateIdleTimeMs, accumulateBackPressuredTimeMs, mailboxQueueSize, currentInputWatermark, currentOutputWatermark,
@@ -76,8 +77,8 @@ class InputChannelDescriptor(msgspec.Struct, frozen=True):
     """
 
     partition_id: str
-    subpartition: int
-    subtask: int
+    subpartition: Count
+    subtask: Count
     execution_id: str
     task_manager_id: str
     address: str
@@ -94,7 +95,7 @@ class InputGateDescriptor(msgspec.Struct, frozen=True):
 class ConsumerDescriptor(msgspec.Struct, frozen=True):
     """The consumer subtask of one subpartition."""
 
-    subtask: int
+    subtask: Count
     execution_id: str
     task_manager_id: str
     address: str
@@ -128,8 +129,8 @@ class TaskDeploymentDescriptor(msgspec.Struct, frozen=True):
     job_id: str
     job_name: str
     vertex: JobVertex
-    subtask: int
-    attempt: int
+    subtask: Count
+    attempt: Count
     execution_id: str
     allocation_id: str
     inputs: tuple[InputGateDescriptor, ...]
@@ -150,7 +151,7 @@ class TaskDeploymentDescriptor(msgspec.Struct, frozen=True):
 class SinkCommittables(msgspec.Struct, frozen=True):
     """The committables that `SinkWriter.prepare_commit` of one sink operator in one subtask returned."""
 
-    operator_id: int
+    operator_id: Count
     committables: tuple[Committable, ...]
 
 
@@ -164,19 +165,19 @@ class TaskMetrics(msgspec.Struct, frozen=True):
 
     execution_id: str
     task: Metrics = {}
-    operators: dict[int, Metrics] = {}
+    operators: dict[Count, Metrics] = {}
 
 
 class SlotStatus(msgspec.Struct, frozen=True):
     """One slot in a report; `allocation_id` and `job_id` are empty when it is free."""
 
-    slot: int
+    slot: Count
     allocation_id: str = ""
     job_id: str = ""
 
 
 class SlotOffer(msgspec.Struct, frozen=True):
-    slot: int
+    slot: Count
     allocation_id: str
 
 
@@ -192,18 +193,18 @@ class RegisterTaskManager(RpcMessage, frozen=True):
 
     task_manager_id: str
     resource_id: str
-    incarnation: int
+    incarnation: Count
     address: str
-    slots: int
-    protocol_version: int = PROTOCOL_VERSION
-    process_id: int = 0
-    cores: int = 0
-    memory_bytes: int = 0
+    slots: Count
+    protocol_version: Count = PROTOCOL_VERSION
+    process_id: Count = 0
+    cores: Count = 0
+    memory_bytes: Count = 0
 
 
 class HeartbeatReply(RpcMessage, frozen=True):
     task_manager_id: str
-    sequence: int
+    sequence: Count
     slots: tuple[SlotStatus, ...]
     metrics: Metrics = {}
 
@@ -220,7 +221,7 @@ class SlotRefused(RpcMessage, frozen=True):
     """The slot is held by another allocation, or the allocation was freed before."""
 
     task_manager_id: str
-    slot: int
+    slot: Count
     allocation_id: str
 
 
@@ -239,7 +240,7 @@ class TaskStateUpdate(RpcMessage, frozen=True):
     task_manager_id: str
     job_id: str
     execution_id: str
-    sequence: int
+    sequence: Count
     state: ExecutionState
     error: ErrorInfo | None = None
     committables: tuple[SinkCommittables, ...] = ()
@@ -254,9 +255,9 @@ class RequestSplits(RpcMessage, frozen=True):
     task_manager_id: str
     job_id: str
     execution_id: str
-    number: int
+    number: Count
     returned: tuple[dict[str, Any], ...] = ()
-    returned_earlier: int = 0
+    returned_earlier: Count = 0
 
 
 LATE_CHANNELS_MAX = 8
@@ -268,8 +269,8 @@ class LateChannel(msgspec.Struct, frozen=True):
     did."""
 
     vertex_id: str
-    subtask: int
-    after_ms: int
+    subtask: Count
+    after_ms: Millis
 
 
 class CheckpointFigures(msgspec.Struct, frozen=True):
@@ -285,17 +286,17 @@ class CheckpointFigures(msgspec.Struct, frozen=True):
       alike, `in_flight_rows` the rows of these batches, and `in_flight_bytes` is the part of `written_bytes` that they take.
     """
 
-    alignment_ms: int = 0
-    sync_ms: int = 0
-    async_ms: int = 0
-    written_bytes: int = 0
-    state_bytes: int = 0
-    flush_ms: int = 0
+    alignment_ms: Millis = 0
+    sync_ms: Millis = 0
+    async_ms: Millis = 0
+    written_bytes: Count = 0
+    state_bytes: Count = 0
+    flush_ms: Millis = 0
     late_channels: tuple[LateChannel, ...] = ()
     is_unaligned: bool = False
-    in_flight_items: int = 0
-    in_flight_rows: int = 0
-    in_flight_bytes: int = 0
+    in_flight_items: Count = 0
+    in_flight_rows: Count = 0
+    in_flight_bytes: Count = 0
 
 
 class AcknowledgeCheckpoint(RpcMessage, frozen=True):
@@ -305,7 +306,7 @@ class AcknowledgeCheckpoint(RpcMessage, frozen=True):
     task_manager_id: str
     job_id: str
     execution_id: str
-    checkpoint_id: int
+    checkpoint_id: Count
     state: SubtaskState
     committables: tuple[SinkCommittables, ...] = ()
     figures: CheckpointFigures = CheckpointFigures()
@@ -317,7 +318,7 @@ class DeclineCheckpoint(RpcMessage, frozen=True):
     task_manager_id: str
     job_id: str
     execution_id: str
-    checkpoint_id: int
+    checkpoint_id: Count
     error: ErrorInfo
 
 
@@ -325,7 +326,7 @@ class MetricsReport(RpcMessage, frozen=True):
     """Figures of the TaskManager's running tasks, by job; by `sequence` the receiver drops reports older than the last."""
 
     task_manager_id: str
-    sequence: int
+    sequence: Count
     jobs: dict[str, tuple[TaskMetrics, ...]]
 
 
@@ -340,8 +341,8 @@ class RequestMetrics(RpcMessage, frozen=True):
 
 class RegistrationAccepted(RpcMessage, frozen=True):
     task_manager_id: str
-    heartbeat_interval_ms: int
-    heartbeat_timeout_ms: int
+    heartbeat_interval_ms: Millis
+    heartbeat_timeout_ms: Millis
 
 
 class RegistrationRefused(RpcMessage, frozen=True):
@@ -357,12 +358,12 @@ class UnknownTaskManager(RpcMessage, frozen=True):
 
 class Heartbeat(RpcMessage, frozen=True):
     task_manager_id: str
-    sequence: int
+    sequence: Count
 
 
 class RequestSlot(RpcMessage, frozen=True):
     task_manager_id: str
-    slot: int
+    slot: Count
     allocation_id: str
     job_id: str
 
@@ -397,7 +398,7 @@ class AssignSplits(RpcMessage, frozen=True):
 
     task_manager_id: str
     execution_id: str
-    number: int
+    number: Count
     assigned: AssignedSplits
 
 
@@ -410,11 +411,11 @@ class TriggerCheckpoint(RpcMessage, frozen=True):
 
     task_manager_id: str
     execution_id: str
-    checkpoint_id: int
-    timestamp_ms: int
+    checkpoint_id: Count
+    timestamp_ms: Millis
     directory: str = ""
     is_drain: bool = False
-    completed_id: int = 0
+    completed_id: Count = 0
     is_last: bool = False
 
 
@@ -423,7 +424,7 @@ class CheckpointCompleted(RpcMessage, frozen=True):
 
     task_manager_id: str
     execution_id: str
-    checkpoint_id: int
+    checkpoint_id: Count
 
 
 class CheckpointAborted(RpcMessage, frozen=True):
@@ -433,15 +434,15 @@ class CheckpointAborted(RpcMessage, frozen=True):
 
     task_manager_id: str
     execution_id: str
-    checkpoint_id: int
-    still_pending: tuple[int, ...] = ()
+    checkpoint_id: Count
+    still_pending: tuple[Count, ...] = ()
     is_base_gone: bool = False
 
 
 class TaskStateAck(RpcMessage, frozen=True):
     task_manager_id: str
     execution_id: str
-    sequence: int
+    sequence: Count
 
 
 ToJobManager = (
@@ -482,12 +483,12 @@ ControlMessage = ToJobManager | ToTaskManager
 class SubtaskDetails(msgspec.Struct, frozen=True):
     """The current attempt of one subtask. `timestamps_ms` by the name of the state that was entered."""
 
-    subtask: int
-    attempt: int
+    subtask: Count
+    attempt: Count
     execution_id: str
     state: ExecutionState
     task_manager_id: str
-    timestamps_ms: dict[str, int]
+    timestamps_ms: dict[str, Millis]
     metrics: TaskMetrics | None = None
     error: ErrorInfo | None = None
 
@@ -497,7 +498,7 @@ class VertexDetails(msgspec.Struct, frozen=True):
 
     id: str
     name: str
-    parallelism: int
+    parallelism: Count
     state: ExecutionState
     subtasks: tuple[SubtaskDetails, ...]
     metrics: Metrics = {}
@@ -509,9 +510,9 @@ class JobOverviewEntry(msgspec.Struct, frozen=True):
     job_id: str
     name: str
     status: JobStatus
-    start_ms: int
-    end_ms: int
-    tasks: dict[str, int]
+    start_ms: Millis
+    end_ms: Millis
+    tasks: dict[str, Count]
     is_batch: bool = False
 
 
@@ -519,10 +520,10 @@ class RestartRecord(msgspec.Struct, frozen=True):
     """A failure after which tasks of a job started again. `task` is the subtask that failed first (`window (1/2)`), empty when it
     was none; `checkpoint_id` is what the tasks went on from, 0 from the beginning and -1 while it is not decided."""
 
-    failed_ms: int
+    failed_ms: Millis
     error: ErrorInfo
     task: str = ""
-    checkpoint_id: int = -1
+    checkpoint_id: Count = -1
 
 
 class JobDetails(msgspec.Struct, frozen=True):
@@ -531,9 +532,9 @@ class JobDetails(msgspec.Struct, frozen=True):
     job_id: str
     name: str
     status: JobStatus
-    start_ms: int
-    end_ms: int
-    timestamps_ms: dict[str, int]
+    start_ms: Millis
+    end_ms: Millis
+    timestamps_ms: dict[str, Millis]
     vertices: tuple[VertexDetails, ...]
     error: ErrorInfo | None = None
     is_batch: bool = False
@@ -553,20 +554,20 @@ class JobMetrics(msgspec.Struct, frozen=True):
     job_id: str
     status: JobStatus
     total: Metrics
-    operators: dict[int, Metrics]
+    operators: dict[Count, Metrics]
     failure: ErrorInfo | None = None
 
 
 class TaskManagerOverview(msgspec.Struct, frozen=True):
     task_manager_id: str
     address: str
-    slots: int
-    free_slots: int
-    registered_ms: int
-    last_heartbeat_ms: int
-    process_id: int
-    cores: int
-    memory_bytes: int
+    slots: Count
+    free_slots: Count
+    registered_ms: Millis
+    last_heartbeat_ms: Millis
+    process_id: Count
+    cores: Count
+    memory_bytes: Count
 
 
 class JobStatusReply(RpcMessage, frozen=True):

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from sqlstream.bounds import Count, Int64
+
 LAST_CHECKPOINT_ID = 2**63 - 1
 """The end of a job, as a checkpoint: it comes after all others, and every writer knows its id without asking (Flink:
 `CommittableMessage.EOI`, Long.MAX_VALUE). The checkpoints of a coordinator are 1, 2, …"""
@@ -18,9 +20,9 @@ class Committable(msgspec.Struct, frozen=True):
     each attempt; `content`, JSON-able, is for the connector alone."""
 
     job_id: str
-    checkpoint_id: int
+    checkpoint_id: Int64
     writer_id: str
-    subtask: int
+    subtask: Count
     content: dict[str, Any]
 
     @property

@@ -17,7 +17,14 @@ from runtime.checkpoint.recovered_checkpoints import recovered_checkpoints
 from runtime.connectors import CONNECTORS
 from runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
 from runtime.jobmanager.collaborators import Committer
-from runtime.jobmanager.events import AbortSinks, EndedJob, LoadedCheckpoint, RemoveJob
+from runtime.jobmanager.events import (
+    AbortSinks,
+    CancelRequested,
+    EndedJob,
+    LoadedCheckpoint,
+    RemoveJob,
+    SavepointRequested,
+)
 from sqlstream import config as options
 from sqlstream.graph.job_graph import JobGraph, encode_job_graph
 from sqlstream.spi.files import Files
@@ -81,6 +88,9 @@ class _Submitter:
 
     def submit(self, graph: JobGraph, is_recovered: bool = False) -> None:
         self._submit(graph, self._server.restored(graph, is_recovered))
+
+    def end_again(self, request: CancelRequested | SavepointRequested) -> None:
+        """Clients of the simulation ask again until they have an answer."""
 
 
 class Surroundings:

@@ -30,6 +30,7 @@ from runtime.jobmanager.events import (
     RemoveCheckpoints,
     SavepointRequested,
     Send,
+    StopGivenUp,
     StoreCheckpoint,
 )
 from runtime.jobmanager.execution_graph import Execution, ExecutionGraph, ExecutionVertex
@@ -75,7 +76,8 @@ class JobCheckpoints:
         self.settings = settings
         self.completed = CompletedCheckpoints(settings.retained_max, restored)
         self.coordinator = CheckpointCoordinator(settings, now_ms, self.completed.newest_id)
-        self.requests = SavepointRequests()
+        job_id = graph.job_graph.job_id
+        self.requests = SavepointRequests(lambda: emit(StopGivenUp(job_id)))
         self._graph = graph
         self._commits = commits
         self._sources = sources

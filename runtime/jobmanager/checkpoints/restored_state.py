@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from runtime.checkpoint.corrupt import corrupt_checkpoint
 from runtime.jobmanager.checkpoints.build_manifest import positions_of
 from runtime.jobmanager.checkpoints.completed_checkpoints import (
     CompletedCheckpoint,
@@ -190,6 +191,9 @@ def restored_checkpoints(
             if not found:
                 raise
             found.append(_unusable(each, is_owned))
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            problem = f"its parts do not fit together: {type(error).__name__}: {error}"
+            raise corrupt_checkpoint(each.path, problem) from error
     return tuple(found)
 
 

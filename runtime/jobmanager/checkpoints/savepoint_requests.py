@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from runtime.jobmanager.events import SavepointRequested
 from sqlstream.errors import ErrorInfo, FailureReason
+from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.client_rpc import SavepointStatusReply
 from sqlstream.messages.job_state import JobStatus
 
@@ -27,9 +29,12 @@ class _Waiting:
 class SavepointRequests:
     """A savepoint is done once what it has to commit is committed: before, the end of its job would remove those rows.
     One that is not done is remembered; when OPEN_MAX are not, others are refused.
+    Of one with which the job was to stop, `on_stop_failed` is told when it fails.
     State: those that wait for their turn or for a commit, and how the last REMEMBERED_MAX have ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_stop_failed: Callable[[], None] = lambda: None) -> None:
+        self._on_stop_failed = on_stop_failed
+        self._stops: set[str] = set()
         self._uncommitted: dict[str, tuple[int, str]] = {}
         self._waiting: deque[_Waiting] = deque()
         self._status: dict[str, SavepointStatusReply] = {}
@@ -44,6 +49,8 @@ class SavepointRequests:
             self.failed(request.trigger_id, _too_many())
         else:
             self._waiting.append(_Waiting(request, now_ms))
+            if request.kind is CheckpointKind.SYNC_SAVEPOINT:
+                self._stops.add(request.trigger_id)
         done = [trigger_id for trigger_id, status in self._status.items() if status.is_done]
         for forgotten in done[:-REMEMBERED_MAX]:
             del self._status[forgotten]
@@ -106,6 +113,9 @@ class SavepointRequests:
 
     def failed(self, trigger_id: str, error: ErrorInfo) -> None:
         self._change(trigger_id, is_done=True, error=error)
+        if trigger_id in self._stops:
+            self._stops.remove(trigger_id)
+            self._on_stop_failed()
 
     def fail_all(self, end: JobStatus) -> None:
         """The job has ended before they were taken."""

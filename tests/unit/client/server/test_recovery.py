@@ -24,7 +24,7 @@ from runtime.connectors import connector
 from runtime.host.files import LocalFiles
 from runtime.host.private_files import PrivateFiles
 from runtime.jobmanager.collaborators import KeepNothing
-from runtime.jobmanager.events import SinkCommit
+from runtime.jobmanager.events import CancelRequested, SavepointRequested, SinkCommit
 from runtime.sink_committer import ConnectorCommitter
 from runtime.staging_claims import ClaimingStore
 from sqlstream import types as sql
@@ -70,6 +70,7 @@ class Refusing:
 
     def __init__(self, *refused: str) -> None:
         self.submitted: list[str] = []
+        self.ended: list[CancelRequested | SavepointRequested] = []
         self._refused = refused
 
     def submit(self, graph: JobGraph, is_recovered: bool = False) -> None:
@@ -77,6 +78,9 @@ class Refusing:
         if graph.job_id in self._refused:
             raise UserError("SS6003", "too few slots")
         self.submitted.append(graph.job_id)
+
+    def end_again(self, request: CancelRequested | SavepointRequested) -> None:
+        self.ended.append(request)
 
 
 @pytest.fixture
@@ -355,7 +359,7 @@ def test_checkpoints_of_a_job_that_is_complete_are_removed(
 def test_a_job_that_was_completed_does_not_run_again_when_its_server_dies_while_it_removes_its_checkpoints(
     store: FileJobStore, make_job: MakeJob, tmp_path: Path
 ) -> None:
-    class Died(Exception):
+    class Died(BaseException):
         pass
 
     class DiesBehind(JobCheckpointStores):
@@ -439,3 +443,94 @@ def test_a_job_that_writes_the_same_table_leaves_a_killed_servers_commit_to_that
     assert recover(store, ConnectorCommitter(files), NONE, lambda: 0).again == ()
     with duckdb.connect(str(tmp_path / "out.duckdb"), read_only=True) as database:
         assert database.execute("SELECT * FROM out").fetchall() == [(1,)]
+
+
+def test_a_cancellation_that_was_acknowledged_is_done_by_the_next_server(
+    store: FileJobStore, make_job: MakeJob
+) -> None:
+    keep(store, make_job("a"))
+    store.keep_end(CancelRequested("a"))
+    committer = RecordingCommitter()
+    assert recover(store, committer, NONE, lambda: 0).again == ()
+    assert committer.calls == [("abort", "a", 0)]
+    assert [job.details.status for job in store.ended()] == [JobStatus.CANCELED]
+    assert store.kept() == ()
+
+
+def test_a_stop_that_was_acknowledged_is_asked_for_again(store: FileJobStore, make_job: MakeJob) -> None:
+    stop = SavepointRequested("a", "t", CheckpointKind.SYNC_SAVEPOINT, "/sp/savepoint-a-1", False, True)
+    keep(store, make_job("a"))
+    keep(store, make_job("b"))
+    store.keep_end(stop)
+    store.keep_end(
+        SavepointRequested("b", "t", CheckpointKind.SYNC_SAVEPOINT, "/sp/savepoint-b-1", False, True)
+    )
+    store.forget_end("b")
+    cluster = Refusing()
+    submit_again(recover(store, RecordingCommitter(), NONE, lambda: 0), cluster, store, lambda: 0)
+    assert (cluster.submitted, cluster.ended) == (["a", "b"], [stop])
+
+
+def test_an_end_by_the_server_itself_is_none_that_is_kept(store: FileJobStore, make_job: MakeJob) -> None:
+    keep(store, make_job("a"))
+    store.suspend(["a"])
+    store.keep_end(CancelRequested("a"))
+    store.keep_end(CancelRequested("unknown"))
+    assert [job.asked for job in store.kept()] == [None]
+
+
+def test_a_job_with_which_two_servers_have_ended_is_set_aside_until_its_file_has_its_name_again(
+    store: FileJobStore, make_job: MakeJob, caplog: pytest.LogCaptureFixture
+) -> None:
+    for job_id in ("a", "b"):
+        keep(store, make_job(job_id))
+    store.blame("a")
+    again = recover(store, RecordingCommitter(), NONE, lambda: 0).again
+    assert [found.job.graph.job_id for found in again] == ["a", "b"]
+    store.blame("a")
+    again = recover(store, RecordingCommitter(), NONE, lambda: 0).again
+    assert [found.job.graph.job_id for found in again] == ["b"]
+    (ended,) = store.ended()
+    assert (ended.details.status, ended.details.error.code) == (JobStatus.FAILED, "SS6040")  # type: ignore[union-attr]
+    path = store.kept_file("a")
+    assert f'rename the file to "{path}"' in caplog.text
+    assert store.aside() == {"a"}
+
+    os.rename(path + ".aside", path)
+    again = recover(store, RecordingCommitter(), NONE, lambda: 0).again
+    assert [found.job.graph.job_id for found in again] == ["a", "b"]
+    # The JobManager is not to take it for one that has ended.
+    assert store.ended() == ()
+
+
+def test_a_job_that_ends_the_process_while_it_is_taken_up_is_to_blame(
+    store: FileJobStore, make_job: MakeJob
+) -> None:
+    keep(store, make_job("a"))
+
+    class Dies(Refusing):
+        def submit(self, graph: JobGraph, is_recovered: bool = False) -> None:
+            self.blamed = store.blamed(graph.job_id)
+
+    cluster = Dies()
+    submit_again(recover(store, RecordingCommitter(), NONE, lambda: 0), cluster, store, lambda: 0)
+    assert (cluster.blamed, store.blamed("a")) == (1, 0)
+    store.blame("a")
+    store.suspend(["a"])
+    assert store.blamed("a") == 0
+
+
+def test_a_mistake_of_ours_with_one_job_keeps_no_other_from_running(
+    store: FileJobStore, make_job: MakeJob, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Breaks(RecordingCommitter):
+        def abort(self, job_id: str, commits: tuple[SinkCommit, ...]) -> None:
+            if job_id == "a":
+                raise ZeroDivisionError
+
+    for job_id in ("a", "b"):
+        keep(store, make_job(job_id))
+    again = recover(store, Breaks(), NONE, lambda: 0).again
+    assert [found.job.graph.job_id for found in again] == ["b"]
+    assert "its recovery broke off" in caplog.text
+    assert [job.graph.job_id for job in store.kept()] == ["a", "b"]

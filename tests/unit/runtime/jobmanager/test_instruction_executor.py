@@ -17,6 +17,7 @@ from split_harness import NoEnumerators
 from runtime.jobmanager.dispatcher import Dispatcher
 from runtime.jobmanager.events import (
     AbortSinks,
+    CancelRequested,
     CommitSinks,
     GiveBackSplits,
     JobFinished,
@@ -26,11 +27,13 @@ from runtime.jobmanager.events import (
     ReleaseTaskManager,
     RemoveCheckpoints,
     RequestTaskManagers,
+    SavepointRequested,
     SinksAborted,
     SinksCommitFailed,
     SinksCommitted,
     StartEnumerator,
     StopEnumerators,
+    StopGivenUp,
     StoreJob,
     TaskManagerExited,
 )
@@ -75,6 +78,14 @@ class Outside:
 
     def mark_ending(self, job_id: str, end: JobStatus, error: ErrorInfo | None) -> None:
         self._called("mark", job_id, end, error)
+
+    def keep_end(self, request: CancelRequested | SavepointRequested) -> None:
+        self._called("keep end", request)
+
+    def forget_end(self, job_id: str) -> None:
+        self._called("forget end", job_id)
+
+    def blame(self, job_id: str) -> None: ...
 
     def kept_file(self, job_id: str) -> str:
         return self.path_of_kept
@@ -229,7 +240,7 @@ def test_what_is_kept_of_an_ended_job_has_times_of_the_wall_clock(
 ) -> None:
     dispatcher = Dispatcher(JobMasterConfig())
     dispatcher.on_submit(make_job("j1"), 5)
-    (removal,) = dispatcher.on_finished(JobFinished("j1", JobStatus.FINISHED, None))
+    (removal,) = dispatcher.on_finished(JobFinished("j1", JobStatus.FINISHED, None), 0)
     executor.carry_out(removal)
     wait_for(lambda: ("remove done", "j1", 1_005) in outside.calls)
 
@@ -245,7 +256,7 @@ def test_checkpoints_are_removed_when_the_job_is_and_stay_with_one_that_is_still
 
     def end(job_id: str) -> None:
         dispatcher.on_submit(make_job(job_id), 5)
-        (removal,) = dispatcher.on_finished(JobFinished(job_id, JobStatus.FINISHED, None))
+        (removal,) = dispatcher.on_finished(JobFinished(job_id, JobStatus.FINISHED, None), 0)
         executor.carry_out(replace(removal, removals=(RemoveCheckpoints(job_id, f"/c/{job_id}", {}),)))
 
     outside.broken = {"remove"}
@@ -275,7 +286,7 @@ def test_a_failure_that_no_job_depends_on_is_logged(
     outside.broken = {"release", "remove", "abort"}
     dispatcher = Dispatcher(JobMasterConfig())
     dispatcher.on_submit(make_job("j1"), 5)
-    executor.carry_out(*dispatcher.on_finished(JobFinished("j1", JobStatus.FINISHED, None)))
+    executor.carry_out(*dispatcher.on_finished(JobFinished("j1", JobStatus.FINISHED, None), 0))
     executor.carry_out(ReleaseTaskManager("tm-1", is_lost=False))
     executor.carry_out(AbortSinks("j1", ()))
     executor.stop()
@@ -347,3 +358,26 @@ def test_enumerators_are_started_given_back_what_was_not_read_and_stopped(
         executor.carry_out(instruction)
     executor.stop()
     assert enumerators.asked == [(start, report), returned, "j1"]
+
+
+def test_an_end_is_stored_before_whoever_asks_for_it_is_answered(
+    executor: InstructionExecutor, outside: Outside
+) -> None:
+    outside.go_on.clear()
+    asking = threading.Thread(target=executor.keep_end, args=(CancelRequested("j1"),))
+    asking.start()
+    assert outside.begun.acquire(timeout=TIMEOUT_S)
+    assert asking.is_alive()
+    outside.go_on.set()
+    asking.join(TIMEOUT_S)
+    assert outside.calls[-1] == ("keep end done", CancelRequested("j1"))
+    executor.carry_out(StopGivenUp("j1"))
+    wait_for(lambda: ("forget end done", "j1") in outside.calls)
+
+
+def test_a_job_ends_also_when_the_store_cannot_say_so(
+    executor: InstructionExecutor, outside: Outside, caplog: pytest.LogCaptureFixture
+) -> None:
+    outside.broken.add("keep end")
+    executor.keep_end(CancelRequested("j1"))
+    assert "the end of the job is not stored" in caplog.text

@@ -9,12 +9,14 @@ import pytest
 
 from runtime.jobmanager.events import (
     CancelRequested,
+    JobBroken,
     JobStored,
     MessageReceived,
     Noted,
     RemoveCheckpoints,
     RemoveJob,
     Send,
+    StoreJob,
     SubmitRequested,
     Tick,
 )
@@ -192,3 +194,17 @@ def test_checkpoints_of_an_ended_job_are_removed_behind_the_job(make_job: MakeJo
     (removal,) = (i for i in out if isinstance(i, RemoveJob))
     assert removal.removals == (RemoveCheckpoints("j1", "/c/j1", config),)
     assert not any(isinstance(i, RemoveCheckpoints) for i in out)
+
+
+def test_the_job_of_each_instruction_of_a_job_master_is_known(make_job: MakeJob) -> None:
+    manager = with_task_manager()
+    instructions = manager.handle(SubmitRequested(make_job("j1")), 0) + manager.handle(JobStored("j1"), 0)
+    assert {manager.owner_of(i) for i in instructions if not isinstance(i, StoreJob)} <= {"j1", ""}
+    deployed = receive(manager, OfferSlots(TM, "j1", (SlotOffer(0, "rm-1"),)))
+    assert [manager.owner_of(i) for i in deployed if isinstance(i, Send)] == ["j1"] * len(messages(deployed))
+
+
+def test_without_anybody_to_tell_a_broken_job_master_raises(make_job: MakeJob) -> None:
+    manager = running(with_task_manager(), make_job("j1"))
+    with pytest.raises(ZeroDivisionError):
+        manager.handle(JobBroken("j1", ZeroDivisionError()), 0)

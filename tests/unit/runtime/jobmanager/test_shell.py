@@ -14,7 +14,7 @@ from kept_checkpoints import KeptCheckpoints
 from split_harness import NoEnumerators
 
 from runtime.jobmanager.client_requests import answer_request
-from runtime.jobmanager.collaborators import KeepNothing
+from runtime.jobmanager.collaborators import JobStore, KeepNothing
 from runtime.jobmanager.events import SinkCommit
 from runtime.jobmanager.job_manager import JobManagerConfig
 from runtime.jobmanager.provisioning import ProvisioningConfig
@@ -46,7 +46,13 @@ from sqlstream.messages.client_rpc import (
     SubmitJob,
 )
 from sqlstream.messages.job_state import ExecutionState, JobStatus
-from sqlstream.messages.rpc import JobStatusReply, SinkCommittables, TaskDeploymentDescriptor, TaskMetrics
+from sqlstream.messages.rpc import (
+    DeployTask,
+    JobStatusReply,
+    SinkCommittables,
+    TaskDeploymentDescriptor,
+    TaskMetrics,
+)
 from sqlstream.spi.committable import Committable
 
 MakeJob = Callable[..., JobGraph]
@@ -114,7 +120,12 @@ class NoMoreTaskManagers:
 class Cluster:
     """One JobManager and two TaskManagers of one slot."""
 
-    def __init__(self, config: JobManagerConfig | None = None) -> None:
+    def __init__(
+        self,
+        config: JobManagerConfig | None = None,
+        transport: LocalTransport | None = None,
+        store: JobStore | None = None,
+    ) -> None:
         def steady_ms() -> int:
             return time.monotonic_ns() // 1_000_000
 
@@ -122,13 +133,13 @@ class Cluster:
         self.crashes: list[ErrorInfo] = []
         self.committer = CommitsKept()
         self.runners = [TasksThatEndAtOnce(), TasksThatEndAtOnce()]
-        transport = LocalTransport()
+        transport = transport or LocalTransport()
         self.job_manager = JobManagerShell(
             config or JobManagerConfig(),
             transport,
             steady_ms,
             lambda: steady_ms() + self.clock_set_by_ms,
-            KeepNothing(),
+            store or KeepNothing(),
             self.committer,
             NoMoreTaskManagers(),
             NoEnumerators(),
@@ -451,3 +462,62 @@ def test_a_time_is_shown_the_same_each_time(cluster: Cluster, make_job: MakeJob)
         cluster.clock_set_by_ms = step_ms
         shown.add(cluster.job_manager.details("j1").start_ms)
     assert len(shown) == 1
+
+
+class CannotDeploy(LocalTransport):
+    """A transport that cannot encode what tells of the job `job_id`."""
+
+    job_id = ""
+
+    def send(self, address: str, message: Any) -> None:
+        if isinstance(message, DeployTask) and message.descriptor.job_id == self.job_id:
+            raise OverflowError("can't serialize ints >= 2**64")
+        super().send(address, message)
+
+
+def test_a_job_whose_messages_cannot_be_sent_fails_alone(
+    make_job: MakeJob, caplog: pytest.LogCaptureFixture
+) -> None:
+    transport = CannotDeploy()
+    transport.job_id = "poison"
+    cluster = Cluster(transport=transport)
+    manager = cluster.job_manager
+    try:
+        manager.submit(make_job("poison"))
+        reply = manager.wait("poison", TIMEOUT_S)
+        assert reply.status is JobStatus.FAILED
+        assert reply.error is not None
+        assert (reply.error.code, "OverflowError" in reply.error.message) == ("SS9001", True)
+        assert reply.error.detail, "its story is missing"
+        assert "OverflowError" in caplog.text
+        # Its slots are free again, and the JobManager lives.
+        manager.submit(make_job("j1", 2, 2))
+        assert manager.wait("j1", TIMEOUT_S).status is JobStatus.FINISHED
+        assert {entry.status for entry in manager.overview()} == {JobStatus.FAILED, JobStatus.FINISHED}
+    finally:
+        cluster.stop()
+    assert cluster.crashes == []
+
+
+class BlamesJobs(KeepNothing):
+    def __init__(self) -> None:
+        self.blamed: list[str] = []
+
+    def blame(self, job_id: str) -> None:
+        self.blamed.append(job_id)
+
+
+def test_the_job_that_was_dealt_with_when_the_job_manager_ended_is_noted(make_job: MakeJob) -> None:
+    store = BlamesJobs()
+    cluster = Cluster(store=store)
+    manager = cluster.job_manager
+    try:
+        manager.submit(make_job("j1", config={"test.task": "wait"}))
+        waited = waiting(lambda: manager.wait("j1", TIMEOUT_S))
+        manager._job_manager.resource_manager.on_release_slots = None  # type: ignore[assignment,method-assign]
+        manager.cancel("j1")
+        assert "broke off" in waited().message
+    finally:
+        cluster.stop()
+    assert store.blamed == ["j1"]
+    assert len(cluster.crashes) == 1
