@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import select
 import signal
 import socket
+import threading
+from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
     from client.configuration import Configuration
     from client.server.server import Server
 
+logger = logging.getLogger(__name__)
+
 EPILOG = """\
 examples:
   sqlstream server
@@ -25,10 +30,11 @@ examples:
 
 The gateway listens on port 8083 and the JobManager's REST with the console on 8081, of this machine alone; --port puts both on
 one. Catalog and jobs are kept in the data directory and are there again after a restart; a job goes on from its newest
-checkpoint, or from its beginning without one. Beyond this machine a token is required: the first one is printed at the first
-start.
+checkpoint, or from its beginning without one. Beyond this machine a token is required: the first start makes one, in the file
+"token" of the data directory.
 
-SIGTERM and Ctrl-C stop the server within ten seconds, a second one at once.
+SIGTERM and Ctrl-C stop the server within ten seconds, a second one at once. SIGHUP has it read its certificate and the level of
+its log again.
 """
 
 
@@ -67,34 +73,55 @@ def execute(arguments: argparse.Namespace) -> int:
         arguments.settings += [f"{key.removesuffix('port')}bind-port=" for key in ports]
     if arguments.data_dir is not None:
         arguments.settings.append(f"sqlstream.data-dir={arguments.data_dir}")
-    return serve(configuration_of(arguments), arguments.task_managers)
+    return serve(lambda: configuration_of(arguments), arguments.task_managers)
 
 
-def serve(configuration: Configuration, task_managers: int | None) -> int:
+def serve(read_configuration: Callable[[], Configuration], task_managers: int | None) -> int:
+    """`read_configuration` is called again for each SIGHUP."""
     from client.server.server import Server
 
-    server = Server(configuration, task_managers)
-    _stop_at_signals(server)
+    server = Server(read_configuration(), task_managers)
+    reload = _heed_signals(server)
     server.start()
-    print(greeting(server), flush=True)
-    _wait_until_stopped(server)
+    if server.is_logging_json:
+        # What reads the output as JSON would stumble over a line that is none.
+        logger.info("%s", "; ".join(" ".join(line.split()) for line in greeting(server).splitlines()))
+    else:
+        print(greeting(server), flush=True)
+    _wait_until_stopped(server, reload, read_configuration)
     server.stop()
     return 1 if server.is_broken else 0
 
 
-def _stop_at_signals(server: Server) -> None:
+def _heed_signals(server: Server) -> threading.Event:
+    """Stop at SIGINT and SIGTERM; the event is set at SIGHUP, unless it is ignored (nohup)."""
+    reload = threading.Event()
+
     def stop(number: int, frame: FrameType | None) -> None:
         if server.stopped.is_set():
             # Children end with us, and close their engines: the pipe that each of them reads is closed.
             leave(128 + number, LEAVE_TIMEOUT_S)
         server.stopped.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, stop)
+    signal.signal(signal.SIGHUP, lambda number, frame: reload.set())
+    return reload
 
 
-def _wait_until_stopped(server: Server) -> None:
+def _reload(server: Server, read_configuration: Callable[[], Configuration]) -> None:
+    from sqlstream.errors import SqlStreamError
+
+    try:
+        server.reload(read_configuration())
+    except SqlStreamError as error:
+        logger.error("the settings in force stay: %s", error)
+
+
+def _wait_until_stopped(
+    server: Server, reload: threading.Event, read_configuration: Callable[[], Configuration]
+) -> None:
     """Wait for a signal, or for whoever else stops the server.
 
     The kernel may give a signal to any thread of the process. The handler runs on this one, but only once it is awake: a byte in
@@ -107,6 +134,9 @@ def _wait_until_stopped(server: Server) -> None:
             while not server.stopped.is_set():
                 if select.select([heard], [], [], LOOK_INTERVAL_S)[0]:
                     heard.recv(64)
+                if reload.is_set():
+                    reload.clear()
+                    _reload(server, read_configuration)
         finally:
             signal.set_wakeup_fd(before)
 
@@ -122,6 +152,6 @@ def greeting(server: Server) -> str:
         f"  data           {server.data_directory}",
     ]
     if server.token_path is not None:
-        lines.append(f"  token          {server.first_token or f'in {server.token_path}'}")
+        lines.append(f"  token          in {server.token_path}")
     lines.append(f"Try: sqlstream shell --connect {server.gateway_url}, then SELECT 1;")
     return "\n".join(lines)

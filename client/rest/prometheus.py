@@ -13,12 +13,15 @@ from client.rest.cluster_view import ClusterView
 from client.rest.route import RestRoute
 from client.rest.task_manager_view import rest_id
 from sqlstream.errors import SqlStreamError
-from sqlstream.messages.rpc import JobDetails, Metrics, SubtaskDetails, VertexDetails
+from sqlstream.messages.rpc import COUNTER, JobDetails, Metrics, SubtaskDetails, VertexDetails
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _INVALID = re.compile(r"[^a-zA-Z0-9:_]")
 """What Flink replaces in names and, by default, in label values."""
+
+_PRESENT = frozenset({"numRegisteredTaskManagers", "numRunningJobs", "numberOfInProgressCheckpoints"})
+"""Figures of the present that are named as counters are."""
 
 Labels = dict[str, str]
 
@@ -29,20 +32,33 @@ class MetricFamilies:
     def __init__(self) -> None:
         self._samples: dict[str, list[str]] = {}
         self._help: dict[str, str] = {}
+        self._types: dict[str, str] = {}
 
     def add(self, scope: str, labels: Labels, metrics: Metrics) -> None:
-        """The figures of one holder, all with its labels. Every metric is a gauge, as Flink's reporter declares them."""
+        """The figures of one holder, all with its labels. Counters keep Flink's names, without `_total`, for the dashboards that
+        look for them."""
         text = ",".join(f'{name}="{filtered(value)}"' for name, value in labels.items())
         for metric, value in metrics.items():
             name = f"flink_{scope}_{filtered(metric)}"
             self._help.setdefault(name, f"{metric} (scope: {scope})")
+            self._types.setdefault(name, "counter" if is_counter(metric) else "gauge")
             self._samples.setdefault(name, []).append(f"{name}{{{text},}} {float(value)}")
 
     def text(self) -> str:
         lines: list[str] = []
         for name, samples in self._samples.items():
-            lines += (f"# HELP {name} {self._help[name]}", f"# TYPE {name} gauge", *samples)
+            lines += (f"# HELP {name} {self._help[name]}", f"# TYPE {name} {self._types[name]}", *samples)
         return "\n".join(lines) + "\n"
+
+
+def is_counter(metric: str) -> bool:
+    """Whether a figure only grows while its task or job lives.
+
+    >>> is_counter("numRecordsIn"), is_counter("numRecordsInPerSecond"), is_counter("numRunningJobs")
+    (True, False, False)
+    """
+    is_counted = metric.startswith((COUNTER, "accumulate")) or metric == "Status.JVM.CPU.Time"
+    return is_counted and metric not in _PRESENT and not metric.endswith("PerSecond")
 
 
 def filtered(text: str) -> str:

@@ -12,8 +12,10 @@ from client.gateway.service import GatewayService
 from client.rest.app import ServerInfo, rest_routes
 from client.server.audit import AuditLog
 from client.server.guarded_cluster import GuardedCluster
+from client.server.health import health_routes
 from client.server.job_logs import job_log_routes
 from client.server.log_files import LogFiles
+from client.server.places import Places
 from client.server.security import AccessRules, Security
 from client.server.tokens import Tokens
 
@@ -24,7 +26,9 @@ def server_app(
     info: ServerInfo,
     logs: LogFiles,
     shut_down: Callable[[], None],
+    is_stopping: Callable[[], bool],
     access: tuple[AccessRules, Tokens, AuditLog],
+    places: Places,
 ) -> Security:
     """One application for both ports, as one address is then enough for a client. `shut_down` is called for
     `DELETE /cluster`, and must not wait."""
@@ -33,10 +37,11 @@ def server_app(
     )
     install_errors(app)
 
+    app.include_router(health_routes(cluster.jobs, is_stopping))
     app.include_router(gateway_routes(service))
     app.include_router(console_routes(service.complete, info))
     app.include_router(job_log_routes(logs))
     # Last, as it refuses what it does not have.
     app.include_router(rest_routes(cluster, info, shut_down))
     rules, tokens, audit = access
-    return Security(app, rules, tokens, audit, service.session_level)
+    return Security(app, rules, tokens, audit, service.session_level, places)

@@ -12,6 +12,7 @@ from typing import Any
 
 import uvicorn
 
+from client.server.places import ListeningSocket, PlaceLimits, Places
 from client.server.server_config import TlsFiles
 from sqlstream.errors import UserError
 
@@ -20,8 +21,8 @@ logger = logging.getLogger(__name__)
 GRACE_S = 2
 """How long requests under way may take once the server stops."""
 
-CONNECTIONS_MAX = 1000
-"""Beyond these a request is answered with 503. Each stream of results holds one."""
+LATE_CHECK_S = 1.0
+"""How often connections are looked for that send no request."""
 
 
 class _CutOffIsNoError(logging.Filter):
@@ -39,10 +40,17 @@ class HttpListener:
     """uvicorn on a thread with an event loop of its own. `on_end` is called when it ends without `stop`. State: the thread."""
 
     def __init__(
-        self, app: Any, sockets: list[socket.socket], tls: TlsFiles | None, on_end: Callable[[], None]
+        self,
+        app: Any,
+        sockets: list[socket.socket],
+        tls: TlsFiles | None,
+        on_end: Callable[[], None],
+        places: Places | None = None,
     ) -> None:
         """UserError SS4002 when the files of TLS are not what they should be."""
         self._sockets = sockets
+        self._is_secure = tls is not None
+        self._places = places or Places(PlaceLimits())
         self._on_end = on_end
         config = uvicorn.Config(
             app,
@@ -51,7 +59,6 @@ class HttpListener:
             lifespan="off",
             ws="none",
             server_header=False,
-            limit_concurrency=CONNECTIONS_MAX,
             timeout_graceful_shutdown=GRACE_S,
             ssl_certfile=tls.certificate if tls is not None else None,
             ssl_keyfile=tls.key if tls is not None else None,
@@ -60,14 +67,11 @@ class HttpListener:
         try:
             config.load()
         except (ssl.SSLError, OSError) as error:
-            raise UserError(
-                "SS4002",
-                f"the certificate and key of security.ssl.rest cannot be used: {error}",
-                hint="give PEM files that belong together, and the password of the key",
-            ) from error
+            raise _unusable(error) from error
         uvicorn_logger = logging.getLogger("uvicorn.error")
         if not any(isinstance(known, _CutOffIsNoError) for known in uvicorn_logger.filters):
             uvicorn_logger.addFilter(_CutOffIsNoError())
+        self._tls = config.ssl
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
         self._is_stopping = False
@@ -77,11 +81,36 @@ class HttpListener:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._server.serve(sockets=self._sockets))
+            asyncio.run(self._serve())
         except (Exception, SystemExit):
             logger.exception("the HTTP server broke off")
         if not self._is_stopping:
             self._on_end()
+
+    async def _serve(self) -> None:
+        sockets: list[socket.socket] = [
+            ListeningSocket(found, self._places, is_secure=self._is_secure) for found in self._sockets
+        ]
+        watching = asyncio.create_task(self._watch())
+        try:
+            await self._server.serve(sockets=sockets)
+        finally:
+            watching.cancel()
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(LATE_CHECK_S)
+            self._places.break_off_late()
+
+    def reload(self, tls: TlsFiles) -> None:
+        """Show new connections the certificate that the files hold. UserError SS4002 when it cannot be used."""
+        try:
+            # First elsewhere: a certificate without its key would be in force.
+            fresh = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            for context in (fresh, self._tls) if self._tls is not None else ():
+                context.load_cert_chain(tls.certificate, tls.key, tls.key_password or None)
+        except (ssl.SSLError, OSError) as error:
+            raise _unusable(error) from error
 
     def refuse_connections(self) -> None:
         """Accept no other connection, and end requests under way within GRACE_S."""
@@ -94,3 +123,11 @@ class HttpListener:
         if self._thread.is_alive():
             self._thread.join(GRACE_S + 1)
         self._server.force_exit = True
+
+
+def _unusable(error: Exception) -> UserError:
+    return UserError(
+        "SS4002",
+        f"the certificate and key of security.ssl.rest cannot be used: {error}",
+        hint="give PEM files that belong together, and the password of the key",
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,7 +13,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from client.server.audit import AuditLog
+from client.server.health import HEALTH_PATHS
+from client.server.places import Places
 from client.server.roles import LOCAL, PAGE_READER, Principal, request_effects, session_of
+from client.server.shares import Shares
 from client.server.tokens import Tokens
 from sqlstream.errors import SqlStreamError
 
@@ -32,11 +36,14 @@ _QUIET_SUFFIXES = ("/heartbeat", "/complete-statement", "/statements", "/configu
 
 @dataclasses.dataclass(frozen=True)
 class AccessRules:
-    """`host_names` are those under which clients may reach the server while it requires no token."""
+    """`host_names` are those under which clients may reach the server while it requires no token. `bodies_bytes_max`: what the
+    bodies of all requests under way may take, half of it those of one user."""
 
     is_token_required: bool
     host_names: frozenset[str]
     body_bytes_max: int
+    bodies_bytes_max: int = 256 * 1024 * 1024
+    requests_per_user_max: int = 200
 
 
 SessionLevel = Callable[[str], int | None]
@@ -54,10 +61,12 @@ class Refused(Exception):
 
 
 class Security:
-    """An ASGI application around another. Thread-safe in that it has no state of its own; the tokens are read when they change.
+    """An ASGI application around another, on the thread of one event loop. State: what requests under way have of their users'
+    shares, and the connections that they have; the tokens are read when they change.
 
-    The page of the console and its files need no token: they hold no data. The principal is put into `state.user` and
-    `state.role` of the request, the level of the role into `state.level`, and its rights into `state.permit`."""
+    The page of the console and its files need no token, as they hold no data, nor does a question for the server's health. The
+    principal is put into `state.user` and `state.role` of the request, the level of the role into `state.level`, and its rights
+    into `state.permit`."""
 
     def __init__(
         self,
@@ -66,8 +75,17 @@ class Security:
         tokens: Tokens,
         audit: AuditLog,
         session_level: SessionLevel,
+        places: Places,
     ) -> None:
         self._app = app
+        self._places = places
+        self._bodies = Shares(
+            rules.bodies_bytes_max,
+            max(rules.bodies_bytes_max // 2, min(rules.body_bytes_max, rules.bodies_bytes_max)),
+        )
+        # Without tokens all are one user, and bound by their connections.
+        each_max = rules.requests_per_user_max if rules.is_token_required else sys.maxsize
+        self._requests = Shares(sys.maxsize, each_max)
         self._session_level = session_level
         self._rules = rules
         self._tokens = tokens
@@ -91,17 +109,31 @@ class Security:
             if lacking is not None:
                 raise Refused(403, f"The role {principal.role.value} may not {lacking[0].value}.")
             self._check_session(scope, principal)
-            body = await self._body(headers, receive)
+            if not self._requests.take(principal.name):
+                raise Refused(429, f"The user has {self._rules.requests_per_user_max} requests under way.")
         except Refused as refused:
-            user = principal.name if principal is not None else ""
-            self._audit.refused(
-                user, _peer(scope), scope["method"], scope["path"], refused.status, refused.reason
-            )
-            await _answer(send, refused.status, refused.message)
+            await self._refuse(refused, scope, send, principal)
             return
-        if body is None:
-            return
-        await self._pass_on(scope, body, receive, send, principal)
+        client = scope.get("client") or ("", 0)
+        self._places.serve(client)
+        body = _Body(principal.name, self._bodies)
+        try:
+            await self._read(body, headers, receive)
+            if body.is_whole:
+                await self._pass_on(scope, body.content(), receive, send, principal)
+        except Refused as refused:
+            await self._refuse(refused, scope, send, principal)
+        finally:
+            body.release()
+            self._requests.give_back(principal.name)
+            self._places.await_request(client)
+
+    async def _refuse(self, refused: Refused, scope: Scope, send: Send, principal: Principal | None) -> None:
+        user = principal.name if principal is not None else ""
+        self._audit.refused(
+            user, _peer(scope), scope["method"], scope["path"], refused.status, refused.reason
+        )
+        await _answer(send, refused.status, refused.message)
 
     # --- checks
 
@@ -154,28 +186,29 @@ class Security:
                 "session of a higher role",
             )
 
-    async def _body(self, headers: dict[str, str], receive: Receive) -> bytes | None:
-        """The whole body; None when the client has gone."""
+    async def _read(self, body: _Body, headers: dict[str, str], receive: Receive) -> None:
+        """The whole body, unless the client goes before."""
         limit = self._rules.body_bytes_max
         too_large = Refused(413, f"The request's body is larger than {limit} bytes.", "body too large")
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length) > limit:
             raise too_large
-        parts: list[bytes] = []
-        size = 0
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        return None
+                        return
                     part = message.get("body", b"")
-                    size += len(part)
-                    if size > limit:
+                    if body.size + len(part) > limit:
                         raise too_large
-                    parts.append(part)
+                    if not body.add(part):
+                        raise Refused(
+                            503, "Too many bodies of requests are under way: send this one again later."
+                        )
                     if not message.get("more_body", False):
-                        return b"".join(parts)
+                        body.is_whole = True
+                        return
         except TimeoutError as error:
             raise Refused(408, "The request's body did not come in time.") from error
 
@@ -215,6 +248,35 @@ class Security:
         self._audit.request(principal.name, principal.role.value, _peer(scope), method, path, status)
 
 
+class _Body:
+    """What has come of a request's body. State: its parts, which count as bytes of their user until `release`."""
+
+    def __init__(self, user: str, shares: Shares) -> None:
+        self._user = user
+        self._shares = shares
+        self._parts: list[bytes] = []
+        self.size = 0
+        self.is_whole = False
+
+    def add(self, part: bytes) -> bool:
+        """False when there is no room for it."""
+        if not self._shares.take(self._user, len(part)):
+            return False
+        self._parts.append(part)
+        self.size += len(part)
+        return True
+
+    def content(self) -> bytes:
+        """All of it; called once."""
+        whole = b"".join(self._parts)
+        self._parts.clear()
+        return whole
+
+    def release(self) -> None:
+        self._parts.clear()
+        self._shares.give_back(self._user, self.size)
+
+
 def _headers(scope: Scope) -> dict[str, str]:
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
 
@@ -237,7 +299,7 @@ def _peer(scope: Scope) -> str:
 
 
 def _is_page(path: str) -> bool:
-    return path in ("/", "/favicon.ico") or path.startswith("/console/")
+    return path in ("/", "/favicon.ico", *HEALTH_PATHS) or path.startswith("/console/")
 
 
 async def _answer(send: Send, status: int, message: str) -> None:

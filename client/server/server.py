@@ -25,6 +25,7 @@ from client.server.job_checkpoint_stores import JobCheckpointStores
 from client.server.job_store import FileJobStore, KeptCommitter
 from client.server.listeners import listen, port_of, url_of
 from client.server.log_files import LogFiles, LogFilesHandler, is_of_process, is_printed
+from client.server.places import Places
 from client.server.printed_lines import log_printed_lines
 from client.server.recovery import recover, submit_again
 from client.server.security import AccessRules
@@ -61,7 +62,6 @@ class Server:
         self._ends = contextlib.ExitStack()
         self._http: HttpListener | None = None
         self.stopped = threading.Event()
-        self.first_token: str | None = None
         self.is_broken = False
 
     @property
@@ -86,7 +86,9 @@ class Server:
         self._start_log(ends)
         self._tokens = Tokens(config.data_directory)
         if config.is_token_required:
-            self.first_token = self._tokens.ensure_first()
+            made = self._tokens.ensure_first()
+            if made:
+                logger.info('the first token, of an admin, is in "%s"', self._tokens.first_token_path)
         # Last of all but the log: requests under way have as long as the jobs take to end.
         ends.callback(self._stop_http)
         self._start_cluster(ends)
@@ -119,8 +121,18 @@ class Server:
             printed=lambda: self._logs.latest(is_printed),
         )
         access = (self._access_rules(), self._tokens, self._audit)
-        app = server_app(self._service, self._cluster, info, self._logs, self.stopped.set, access)
-        self._http = HttpListener(app, sockets, config.tls, self._break_off)
+        places = Places(config.places)
+        app = server_app(
+            self._service,
+            self._cluster,
+            info,
+            self._logs,
+            self.stopped.set,
+            self.stopped.is_set,
+            access,
+            places,
+        )
+        self._http = HttpListener(app, sockets, config.tls, self._break_off, places)
         self._http.start()
         start_warm_up(open_session)
         ends.callback(self._http.refuse_connections)
@@ -211,7 +223,13 @@ class Server:
         config = self._config
         names = {"localhost", "127.0.0.1", "::1"}
         names |= {name.lower() for e in config.endpoints for name in (e.name, e.bind_address)}
-        return AccessRules(config.is_token_required, frozenset(names), config.limits.body_bytes_max)
+        return AccessRules(
+            config.is_token_required,
+            frozenset(names),
+            config.limits.body_bytes_max,
+            config.bodies_bytes_max,
+            config.requests_per_user_max,
+        )
 
     def _break_off(self) -> None:
         """The JobManager has ended by itself: end the server, so that whoever watches it starts another."""
@@ -245,6 +263,19 @@ class Server:
     def _stop_http(self) -> None:
         if self._http is not None:
             self._http.stop()
+
+    @property
+    def is_logging_json(self) -> bool:
+        return self._config.log_format == "JSON"
+
+    def reload(self, configuration: Configuration) -> None:
+        """Take up what can change while the server runs: its certificate and the level of its log. Tokens count when they are
+        made anyway. UserError when the certificate cannot be used, which leaves the one in force."""
+        config = server_config(configuration)
+        logging.getLogger().setLevel(config.log_level)
+        if self._http is not None and config.tls is not None:
+            self._http.reload(config.tls)
+        logger.info("certificate and level of the log are read again; other settings count at the next start")
 
     def stop(self) -> None:
         """Answer no other request, close all sessions, suspend the jobs, end the TaskManagers. Harmless when repeated."""

@@ -10,6 +10,7 @@ import re
 from client.clusters.server_file import data_directory
 from client.configuration import Configuration
 from client.gateway.options import GatewayOptions
+from client.server.places import PlaceLimits
 from sqlstream.errors import UserError
 
 _PORT_MAX = 65535
@@ -43,6 +44,9 @@ class ServerConfig:
     gateway: Endpoint
     rest: Endpoint | None
     limits: GatewayOptions
+    places: PlaceLimits
+    bodies_bytes_max: int
+    requests_per_user_max: int
     plan_bytes_max: int
     tls: TlsFiles | None
     is_token_required: bool
@@ -82,6 +86,9 @@ def server_config(configuration: Configuration) -> ServerConfig:
         gateway=gateway,
         rest=None if shares else rest,
         limits=gateway_options(configuration),
+        places=place_limits(configuration),
+        bodies_bytes_max=configuration.get("sqlstream.server.bodies.max-size"),
+        requests_per_user_max=configuration.get("sqlstream.server.requests.per-user.max-num"),
         plan_bytes_max=configuration.get("sqlstream.server.plan.max-size"),
         tls=tls_files(configuration),
         is_token_required=is_open or configuration.get("sqlstream.server.authentication") == "ALWAYS",
@@ -129,6 +136,15 @@ def gateway_options(configuration: Configuration) -> GatewayOptions:
         statement_bytes_max=configuration.get("sqlstream.gateway.statement.max-length"),
         properties_bytes_max=configuration.get("sqlstream.gateway.session.properties.max-size"),
         body_bytes_max=configuration.get("rest.server.max-content-length"),
+    )
+
+
+def place_limits(configuration: Configuration) -> PlaceLimits:
+    return PlaceLimits(
+        connections_max=configuration.get("sqlstream.server.connections.max-num"),
+        per_address_max=configuration.get("sqlstream.server.connections.per-address.max-num"),
+        reserved=configuration.get("sqlstream.server.connections.reserved"),
+        request_timeout_s=configuration.get("sqlstream.server.connections.request-timeout") / 1000,
     )
 
 

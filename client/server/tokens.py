@@ -79,17 +79,17 @@ class Tokens:
     def role_of(self, name: str) -> Role | None:
         return next((t.role for t in self.all() if t.name == name), None)
 
-    def ensure_first(self) -> str | None:
-        """Make the first token, of an admin, when there is none; returns it then."""
+    def ensure_first(self) -> bool:
+        """Make the first token, of an admin, when there is none, in a file that only this user may read; whether it was made."""
         if self.all():
-            return None
+            return False
         # In clear first: a crash between the two leaves a token that is made anew, not one that nobody knows.
         token = secrets.token_urlsafe(TOKEN_BYTES)
         make_private_directory(self._directory)
         write_file(self._first_path, f"{token}\n".encode())
         with self._changing():
             self._write((*self.all(), Token(FIRST_NAME, Role.ADMIN, _hash(token))))
-        return token
+        return True
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
+import stat
 import tempfile
+import time
 import urllib.parse
+from contextlib import suppress
 
 from runtime.host.random import random_id
 from sqlstream.errors import ExternalError
@@ -16,14 +20,21 @@ SOCKET_PATH_BYTES_MAX = 103
 
 _SCHEME = "unix:"
 _NAME_CHARACTERS = 8
+_PREFIX = "sqlstream-"
+_DIRECTORY = re.compile(rf"{_PREFIX}[a-z0-9_]{{8}}")
+
+YOUNG_S = 60.0
+"""A directory in which nothing has changed for so long has its sockets."""
 
 
 def make_socket_directory() -> str:
     """Create a directory that only this user may enter, below that for temporary files, or below /tmp when the path would
-    be too long for sockets. ExternalError SS6013 when neither is possible."""
+    be too long for sockets. ExternalError SS6013 when neither is possible. What killed processes of this user have left there is
+    removed."""
     for parent in (None, "/tmp"):
+        remove_dead_directories(parent or tempfile.gettempdir())
         try:
-            directory = tempfile.mkdtemp(prefix="sqlstream-", dir=parent)
+            directory = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
         except OSError as error:
             reason = str(error)
             continue
@@ -38,6 +49,39 @@ def make_socket_directory() -> str:
     )
 
 
+def remove_dead_directories(parent: str) -> None:
+    """Remove the directories of this user's clusters in which nobody listens any more. A young one may be about to be used."""
+    with suppress(OSError), os.scandir(parent) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                if _DIRECTORY.fullmatch(entry.name) and _is_dead(entry):
+                    shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def _is_dead(entry: os.DirEntry[str]) -> bool:
+    status = entry.stat(follow_symlinks=False)
+    if status.st_uid != os.getuid() or not stat.S_ISDIR(status.st_mode):
+        return False
+    if time.time() - status.st_mtime < YOUNG_S:
+        return False
+    with os.scandir(entry.path) as inside:
+        return all(
+            stat.S_ISSOCK(e.stat(follow_symlinks=False).st_mode) and _is_refused(e.path) for e in inside
+        )
+
+
+def _is_refused(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+    return False
+
+
 def new_address(directory: str) -> str:
     """A new, unused socket address, as messages carry it."""
     return f"{_SCHEME}{os.path.join(directory, random_id()[:_NAME_CHARACTERS])}"
@@ -50,7 +94,8 @@ def directory_of(address: str) -> str:
 def flight_location(address: str) -> str:
     """An address as a URI of Arrow Flight."""
     if address.startswith(_SCHEME):
-        return "grpc+unix://" + urllib.parse.quote(socket_path(address))
+        # Arrow decodes the path of the URI, and gRPC once more what it is given then.
+        return "grpc+unix://" + urllib.parse.quote(urllib.parse.quote(socket_path(address)))
     return address
 
 

@@ -14,6 +14,7 @@ import psutil
 import pytest
 from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, environment, sqlstream
 from server_harness import POLL_S, RunningServer
+from spark_harness.processes import wait_until
 
 ROWS = 4000
 PER_SECOND = 1000
@@ -193,3 +194,36 @@ def test_a_killed_command_goes_on_from_its_checkpoint_also_after_another_job_wro
         assert other.returncode == 0, other.stderr
         others += 1
     assert rows_in(tmp_path, "out") == [0] * others + list(range(1, ROWS + 1))
+
+
+@pytest.mark.parametrize("how", ["cancel", "stop"])
+def test_an_end_that_was_acknowledged_is_one_also_after_a_kill(tmp_path: Path, how: str) -> None:
+    """The tasks stand still, so that nothing of it has happened when the server is killed."""
+    server = RunningServer(tmp_path / "server", "--task-managers", "1")
+    with server:
+        session = server.open_session()
+        server.execute(session, "SET 'execution.checkpointing.interval' = '200 ms'")
+        server.execute(session, NUMBERS.replace(f"'fields.n.end' = '{ROWS}'", "'fields.n.end' = '1000000'"))
+        server.execute(session, files_table("out", tmp_path))
+        job_id = server.insert(session, "INSERT INTO out SELECT n FROM numbers")
+        wait_until_checkpointed(server, job_id, 2)
+        tasks = [p for p in server.children() if "runtime.taskmanager" in " ".join(p.cmdline())]
+        for task in tasks:
+            task.suspend()
+        if how == "cancel":
+            answer = server.request("PATCH", f"/jobs/{job_id}?mode=cancel", rest=True)
+        else:
+            body = {"targetDirectory": str(tmp_path / "sp"), "drain": False}
+            answer = server.request("POST", f"/jobs/{job_id}/stop", body, rest=True)
+        assert answer.status_code == 202, answer.text
+        server.signal(signal.SIGKILL)
+        for task in tasks:
+            task.kill()
+        psutil.wait_procs(tasks, TIMEOUT_S)
+        server.start()
+        server.wait_for(job_id, "CANCELED" if how == "cancel" else "FINISHED")
+        wait_until(lambda: not list((tmp_path / "server" / "jobs").glob(f"{job_id}.*")))
+    found = rows_in(tmp_path, "out")
+    assert found == list(range(1, len(found) + 1))
+    assert found
+    assert len(list((tmp_path / "sp").glob("savepoint-*/_metadata"))) == (how == "stop")

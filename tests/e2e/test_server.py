@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import ssl
@@ -251,16 +252,22 @@ def test_beyond_loopback_a_token_is_required_and_its_role_counts(tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_the_first_start_beyond_loopback_prints_a_token_that_the_next_does_not(tmp_path: Path) -> None:
+def test_the_first_start_with_tokens_makes_one_in_a_file_and_tells_nobody(tmp_path: Path) -> None:
     always = ("-D", "sqlstream.server.authentication=ALWAYS")
     server = RunningServer(tmp_path / "data", *always)
     with server:
-        token = next(line.split()[1] for line in server.greeting if "token" in line)
+        assert f"in {tmp_path}/data/token" in "\n".join(server.greeting)
+        assert (tmp_path / "data" / "token").stat().st_mode & 0o777 == 0o600
+        token = (tmp_path / "data" / "token").read_text().strip()
+        assert server.request("GET", "/overview").status_code == 401
+        for path in ("/health", "/ready"):
+            for rest in (False, True):
+                assert server.request("GET", path, rest=rest).status_code == 200, path
         server.headers = {"Authorization": f"Bearer {token}"}
         assert server.request("DELETE", "/cluster", rest=True).status_code == 200
         assert server.process.wait(60) == 0
         server.start()
-        assert token not in "\n".join(server.greeting)
+        assert token not in "\n".join(server.greeting) + server.errors()
         assert f"in {tmp_path}/data/token" in "\n".join(server.greeting)
         assert (tmp_path / "data" / "token").read_text() == f"{token}\n"
         assert server.get("/overview")["flink-version"]
@@ -284,7 +291,22 @@ def test_tls_is_served_with_the_given_files(tmp_path: Path) -> None:
         with plain:
             plain.sendall(b"GET /info HTTP/1.1\r\nHost: localhost\r\n\r\n")
             plain.settimeout(10)
-            assert not plain.recv(100).startswith(b"HTTP/1.1 200")
+            assert b"This port speaks HTTPS: write https:// instead of http://." in plain.recv(1000)
+        assert "speaks HTTP to a port that speaks HTTPS" in server.errors()
+        # A hangup ends nothing, and new connections see the certificate that lies there now.
+        renewed = authority.issue_cert("localhost", common_name="renewed")
+        pem.write_bytes(b"".join(blob.bytes() for blob in renewed.cert_chain_pems))
+        key.write_bytes(renewed.private_key_pem.bytes())
+        os.kill(server.process.pid, signal.SIGHUP)
+        wait_until(lambda: "are read again" in server.errors())
+        address = ("localhost", int(server.gateway.rpartition(":")[2]))
+        raw = socket.create_connection(address)
+        with server.verify.wrap_socket(raw, server_hostname="localhost") as shown:
+            assert "renewed" in str(shown.getpeercert())
+        key.write_text("no key")
+        os.kill(server.process.pid, signal.SIGHUP)
+        wait_until(lambda: "the settings in force stay" in server.errors())
+        assert server.request("GET", "/health").status_code == 200
     key.write_text("no key")
     wrong = sqlstream(
         "server", *words, "-D", f"security.ssl.rest.key-file={key}", "--data-dir", str(tmp_path / "d2")

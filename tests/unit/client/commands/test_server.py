@@ -12,12 +12,17 @@ import signal, sys, threading, time
 import client.commands.server as command
 
 class Server:
-    first_token = token_path = None
+    token_path = None
+    is_logging_json = False
     gateway_url = rest_url = data_directory = ""
     is_broken = False
 
     def __init__(self, configuration, task_managers):
-        self.stopped = threading.Event()
+        self.stopped, self.reloaded = threading.Event(), threading.Event()
+
+    def reload(self, configuration):
+        print("reloaded")
+        self.reloaded.set()
 
     def start(self):
         other = threading.Thread(target=time.sleep, args=(60,), daemon=True)
@@ -26,7 +31,11 @@ class Server:
 
     def ask(self, other):
         time.sleep(0.2)
-        if sys.argv[1] == "signal":
+        if sys.argv[1] == "reload":
+            signal.pthread_kill(other, signal.SIGHUP)
+            self.reloaded.wait(30)
+            self.stopped.set()
+        elif sys.argv[1] == "signal":
             # As the kernel may do with a signal for the process.
             signal.pthread_kill(other, signal.SIGTERM)
         else:
@@ -37,7 +46,7 @@ class Server:
 
 import client.server.server
 client.server.server.Server = Server
-raise SystemExit(command.serve(None, None))
+raise SystemExit(command.serve(lambda: None, None))
 """
 
 
@@ -45,3 +54,10 @@ raise SystemExit(command.serve(None, None))
 def test_a_server_stops_whichever_thread_the_signal_meets(how: str) -> None:
     done = subprocess.run([sys.executable, "-c", STOPPED, how], capture_output=True, text=True, timeout=50)
     assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["stopped"]), done.stderr
+
+
+def test_a_hangup_reloads_and_ends_nothing() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED, "reload"], capture_output=True, text=True, timeout=50
+    )
+    assert (done.returncode, done.stdout.splitlines()[-2:]) == (0, ["reloaded", "stopped"]), done.stderr

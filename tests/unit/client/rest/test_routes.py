@@ -276,6 +276,8 @@ def test_prometheus_reads_metrics_under_the_names_of_flinks_reporter(rest, clust
         for line in lines
     )
     assert "# TYPE flink_taskmanager_job_task_busyTimeMsPerSecond gauge" in lines
+    assert "# TYPE flink_taskmanager_job_task_operator_numRecordsIn counter" in lines
+    assert "# TYPE flink_jobmanager_numRunningJobs gauge" in lines
     assert any(line.startswith("flink_jobmanager_job_uptime{") for line in lines)
     assert FAILED not in answer.text
     # Three lists, two of them twice, and details and plan of the one live job.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import threading
 from collections.abc import Awaitable, Callable
@@ -13,6 +14,7 @@ import httpx
 import pytest
 
 from client.server.http_listener import HttpListener
+from client.server.places import PlaceLimits, Places
 
 
 class SlowApplication:
@@ -78,3 +80,29 @@ def test_a_stream_that_is_cut_off_is_no_error_of_the_server(caplog: pytest.LogCa
     told = {record.getMessage(): record.levelname for record in caplog.records}
     assert told["a response was cut off, as its result has failed"] == "INFO"
     assert "ERROR" not in told.values()
+
+
+def test_half_open_connections_shut_nobody_out() -> None:
+    """Those of one address are few, those that send their head byte by byte are sent away, and others are answered."""
+    application = SlowApplication()
+    application.go.set()
+    sock, url = listening()
+    places = Places(PlaceLimits(connections_max=20, per_address_max=15, reserved=5, request_timeout_s=0.5))
+    listener = HttpListener(application, [sock], None, lambda: None, places)
+    address = sock.getsockname()
+    listener.start()
+    with contextlib.ExitStack() as ends:
+        ends.callback(listener.stop)
+        slow = []
+        for n in range(60):
+            source = (f"127.0.0.{2 + n % 6}", 0)
+            client = ends.enter_context(socket.create_connection(address, 30, source_address=source))
+            with contextlib.suppress(ConnectionError):
+                client.sendall(b"GET / HT")
+            slow.append(client)
+        assert httpx.get(url, timeout=60, trust_env=False).text == "ok"
+        # All of them end, without another byte from their side.
+        for client in slow:
+            with contextlib.suppress(ConnectionError):
+                while client.recv(1000):
+                    pass

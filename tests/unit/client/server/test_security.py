@@ -14,6 +14,7 @@ from client.gateway.asker import Asker
 from client.http_api.errors import RestError
 from client.server.audit import AuditLog
 from client.server.log_files import LogFiles
+from client.server.places import PlaceLimits, Places
 from client.server.roles import Role, request_effects
 from client.server.security import AccessRules, Receive, Scope, Security, Send
 from client.server.statement_rules import StatementRules
@@ -33,10 +34,17 @@ class Served:
         self.tokens = {role: self.store.add(role.value, role) for role in Role}
         self._files = LogFiles(str(directory / "audit"), 100_000, 1, "audit")
         self._audit_path = directory / "audit" / "audit-000001.log"
-        rules = AccessRules(is_token_required, NAMES, body_bytes_max)
+        rules = AccessRules(
+            is_token_required, NAMES, body_bytes_max, bodies_bytes_max=200, requests_per_user_max=2
+        )
         self.sessions: dict[str, int] = {}
         self._security = Security(
-            self._answer, rules, self.store, AuditLog(self._files, self._files), self.sessions.get
+            self._answer,
+            rules,
+            self.store,
+            AuditLog(self._files, self._files),
+            self.sessions.get,
+            Places(PlaceLimits()),
         )
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,13 +59,22 @@ class Served:
     ) -> tuple[int, Any]:
         """Status and body; `(0, None)` when nothing was answered."""
         headers = {"host": "localhost:8083", **{k.replace("_", "-"): v for k, v in headers.items()}}
-        scope = {
+        return asyncio.run(self.ask(self.scope(method, path, headers), parts))
+
+    @staticmethod
+    def scope(method: str, path: str, headers: dict[str, str]) -> Scope:
+        return {
             "type": "http",
             "method": method,
             "path": path,
             "client": ("10.0.0.9", 1),
             "headers": [(k.encode(), v.encode()) for k, v in headers.items() if v],
         }
+
+    async def ask(
+        self, scope: Scope, parts: tuple[bytes, ...], until: asyncio.Event | None = None
+    ) -> tuple[int, Any]:
+        """With `until`, the last part of the body comes then."""
         messages = [{"type": "http.request", "body": p, "more_body": True} for p in parts]
         messages[-1]["more_body"] = False
         if parts == (b"gone",):
@@ -68,12 +85,14 @@ class Served:
         sent: list[MutableMapping[str, Any]] = []
 
         async def receive() -> MutableMapping[str, Any]:
+            if until is not None and len(messages) == 1:
+                await until.wait()
             return messages.pop(0)
 
         async def send(message: MutableMapping[str, Any]) -> None:
             sent.append(message)
 
-        asyncio.run(self._security(scope, receive, send))
+        await self._security(scope, receive, send)
         if not sent:
             return 0, None
         return sent[0]["status"], json.loads(sent[1]["body"])
@@ -330,3 +349,44 @@ def test_requests_without_a_token_push_no_statement_out_of_the_audit(tmp_path: P
     kept = sorted(path.name for path in (tmp_path / "audit").glob("refused-*"))
     assert len(kept) == 3
     assert all(path.stat().st_size <= 10_000 for path in (tmp_path / "audit").iterdir())
+
+
+def test_bodies_under_way_have_a_bound_together_and_for_each_user(closed_server: Served) -> None:
+    """Each of them is as large as one may be; that of another user has its room."""
+
+    def post(role: Role) -> Scope:
+        return closed_server.scope("POST", "/x", {"authorization": f"Bearer {closed_server.tokens[role]}"})
+
+    async def ask() -> list[int]:
+        ends = asyncio.Event()
+        first = asyncio.create_task(closed_server.ask(post(Role.ADMIN), (b"x" * 90, b""), ends))
+        await asyncio.sleep(0)
+        second = await closed_server.ask(post(Role.ADMIN), (b"x" * 90,))
+        other = await closed_server.ask(post(Role.OPERATOR), (b"x" * 90,))
+        ends.set()
+        again = [await first, await closed_server.ask(post(Role.ADMIN), (b"x" * 90,))]
+        return [status for status, _ in (second, other, *again)]
+
+    assert asyncio.run(ask()) == [503, 200, 200, 200]
+
+
+def test_a_user_has_so_many_requests_under_way(closed_server: Served) -> None:
+    def get(role: Role) -> Scope:
+        return closed_server.scope("GET", "/x", {"authorization": f"Bearer {closed_server.tokens[role]}"})
+
+    async def ask() -> list[int]:
+        ends = asyncio.Event()
+        held = [asyncio.create_task(closed_server.ask(get(Role.ADMIN), (b"",), ends)) for _ in range(2)]
+        await asyncio.sleep(0)
+        third = await closed_server.ask(get(Role.ADMIN), (b"",))
+        other = await closed_server.ask(get(Role.READ_ONLY), (b"",))
+        ends.set()
+        found = [
+            third,
+            other,
+            *[await each for each in held],
+            await closed_server.ask(get(Role.ADMIN), (b"",)),
+        ]
+        return [status for status, _ in found]
+
+    assert asyncio.run(ask()) == [429, 200, 200, 200, 200]

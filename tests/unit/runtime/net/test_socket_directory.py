@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from pyarrow import flight
 
 from runtime.net.flight import MESSAGES, FlightConnections, FlightServer, encode
 from runtime.net.socket_directory import (
+    YOUNG_S,
     directory_of,
     flight_location,
     new_address,
@@ -125,20 +128,71 @@ def test_the_directory_goes_with_the_server() -> None:
     assert not directory.exists()
 
 
-@pytest.mark.parametrize("name", ["with space é%41", "x" * 120])
-def test_any_directory_for_temporary_files_will_do(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / name).mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / name))
-    received: list[bytes] = []
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A directory whose path leaves room for those of sockets, which one of pytest's may not under several workers."""
+    with tempfile.TemporaryDirectory(prefix="sqlstream-test-", dir="/tmp") as directory:
+        yield Path(directory)
+
+
+def sent(received: list[bytes], parent: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Send a message to a server whose sockets are below that directory if they can be; where they are."""
+    monkeypatch.setattr(tempfile, "tempdir", str(parent))
     server = FlightServer("secret", received.append)
     connections = FlightConnections("secret")
     connections.send_messages(server.address, [b"m"], 20)
     connections.close()
     server.shutdown()
+    assert list(parent.iterdir()) == []
+    return Path(directory_of(server.address)).parent
+
+
+@pytest.mark.parametrize("name", ["with space é", "%41", "a%2Fb%", "%2541"])
+def test_any_name_of_the_directory_for_temporary_files_will_do(
+    short_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (short_path / name).mkdir()
+    received: list[bytes] = []
+    assert sent(received, short_path / name, monkeypatch) == short_path / name
     assert received == [b"m"]
-    assert list((tmp_path / name).iterdir()) == []
+
+
+def test_a_path_that_is_too_long_for_sockets_is_avoided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ("x" * 120)).mkdir()
+    received: list[bytes] = []
+    assert sent(received, tmp_path / ("x" * 120), monkeypatch) == Path("/tmp")
+    assert received == [b"m"]
+
+
+def test_what_killed_clusters_have_left_is_removed_and_nothing_else(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(short_path))
+    live = FlightServer("secret", lambda data: None)
+    names = (
+        "sqlstream-dead0001",
+        "sqlstream-file0001",
+        "sqlstream-young001",
+        "sqlstream-others",
+        "other-dead0001",
+    )
+    for name in names:
+        (short_path / name).mkdir()
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(str(short_path / name / "s"))
+    (short_path / "sqlstream-file0001" / "rows").write_text("kept")
+    old_s = time.time() - YOUNG_S - 60
+    for entry in short_path.iterdir():
+        if entry.name != "sqlstream-young001":
+            os.utime(entry, (old_s, old_s))
+    another = FlightServer("secret", lambda data: None)
+    left = {entry.name for entry in short_path.iterdir()}
+    in_use = {Path(directory_of(server.address)).name for server in (live, another)}
+    assert left == {*names[1:], *in_use}
+    for server in (live, another):
+        server.shutdown()
 
 
 def test_no_place_for_sockets_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
