@@ -58,7 +58,7 @@ _LIMITS = (
                  "The most connections of one address; raise it when a proxy stands before the server.",
                  minimum=1, maximum=100_000, scope=_SERVER),
     ConfigOption("sqlstream.server.connections.reserved", _I, "200",
-                 "How many of the connections are kept for requests that have shown a token, where tokens are asked for.",
+                 "How many of the connections are kept for those whose request was let in.",
                  minimum=0, maximum=100_000, scope=_SERVER),
     ConfigOption("sqlstream.server.connections.request-timeout", _D, "10 s",
                  "A connection without a request, or whose request's head has not come, is closed after this long.",
