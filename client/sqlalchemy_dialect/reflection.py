@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, cast
 
 from sqlalchemy import exc
-from sqlalchemy.engine import Connection, default, reflection
+from sqlalchemy.engine import Connection, CursorResult, default, reflection
 from sqlalchemy.engine.interfaces import (
+    ReflectedCheckConstraint,
     ReflectedColumn,
     ReflectedForeignKeyConstraint,
     ReflectedIndex,
@@ -17,10 +18,14 @@ from sqlalchemy.engine.interfaces import (
 
 from client.dbapi.errors import Error
 from client.sqlalchemy_dialect.column_types import column_type
-from planner.dialect.parser import parse_type
+from client.sqlalchemy_dialect.compiler import TABLE_OPTIONS
+from planner.dialect.parser import parse_statement, parse_type
+from planner.dialect.statements import CreateTable, CreateView
+from sqlstream.secrets import MASK
 
-_UNKNOWN_OBJECT = ("SS2001", "SS2002")
-_KEY = "PRI("
+_UNKNOWN_OBJECT = ("SS2001", "SS2014")
+_ANOTHER_KIND = "SS2002"
+"""A view that is asked for as a table, or the other way round."""
 
 
 class Reflects(default.DefaultDialect):
@@ -36,15 +41,42 @@ class Reflects(default.DefaultDialect):
         names = [name for part in parts if part for name in part.split(".")]
         return ".".join(self.identifier_preparer.quote_identifier(name) for name in names)
 
-    def _describe(self, connection: Connection, table: str, schema: str | None) -> list[dict[str, Any]]:
-        path = self._path(schema) + ("." if schema else "") + self.identifier_preparer.quote_identifier(table)
-        try:
-            result = connection.exec_driver_sql(f"DESCRIBE {path}")
-        except exc.DBAPIError as error:
-            if isinstance(error.orig, Error) and error.orig.code in _UNKNOWN_OBJECT:
-                raise exc.NoSuchTableError(f"{schema}.{table}" if schema else table) from error
-            raise
+    @reflection.cache
+    def _describe(
+        self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any
+    ) -> list[dict[str, Any]]:
+        result = self._of_object(connection, "DESCRIBE", table_name, schema)
         return [dict(row._mapping) for row in result]
+
+    @reflection.cache
+    def _definition(
+        self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any
+    ) -> CreateTable | CreateView:
+        """The statement that created a table or view, secrets masked."""
+        try:
+            (row,) = self._of_object(connection, "SHOW CREATE TABLE", table_name, schema)
+        except exc.DBAPIError as error:
+            if not isinstance(error.orig, Error) or error.orig.code != _ANOTHER_KIND:
+                raise
+            (row,) = self._of_object(connection, "SHOW CREATE VIEW", table_name, schema)
+        return cast("CreateTable | CreateView", parse_statement(row[0]))
+
+    def _of_object(
+        self, connection: Connection, statement: str, table_name: str, schema: str | None
+    ) -> CursorResult[Any]:
+        """The answer of a statement about one table or view; NoSuchTableError when there is none."""
+        quoted = self.identifier_preparer.quote_identifier(table_name)
+        path = self._path(schema) + ("." if schema else "") + quoted
+        try:
+            return connection.exec_driver_sql(f"{statement} {path}")
+        except exc.DBAPIError as error:
+            code = error.orig.code if isinstance(error.orig, Error) else ""
+            is_unknown = code in _UNKNOWN_OBJECT or (
+                code == _ANOTHER_KIND and statement != "SHOW CREATE TABLE"
+            )
+            if is_unknown:
+                raise exc.NoSuchTableError(f"{schema}.{table_name}" if schema else table_name) from error
+            raise
 
     def _get_default_schema_name(self, connection: Connection) -> str:
         return self._names(connection, "SHOW CURRENT DATABASE")[0]
@@ -68,7 +100,7 @@ class Reflects(default.DefaultDialect):
         self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any
     ) -> bool:
         try:
-            self._describe(connection, table_name, schema)
+            self._describe(connection, table_name, schema, **kw)
         except exc.NoSuchTableError:
             return False
         return True
@@ -78,7 +110,7 @@ class Reflects(default.DefaultDialect):
         self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any
     ) -> list[ReflectedColumn]:
         columns = []
-        for row in self._describe(connection, table_name, schema):
+        for row in self._describe(connection, table_name, schema, **kw):
             type_ = parse_type(row["type"].partition(" *")[0])
             column = {
                 "name": row["name"],
@@ -97,34 +129,82 @@ class Reflects(default.DefaultDialect):
     def get_pk_constraint(
         self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any
     ) -> ReflectedPrimaryKeyConstraint:
-        keys = [r["name"] for r in self._describe(connection, table_name, schema) if r["key"]]
-        return {"constrained_columns": keys, "name": None}
+        keys = [r["name"] for r in self._describe(connection, table_name, schema, **kw) if r["key"]]
+        found = self._definition(connection, table_name, schema, **kw) if keys else None
+        name = found.key_name if isinstance(found, CreateTable) and found.key_name else None
+        return {"constrained_columns": keys, "name": name}
 
     @reflection.cache
     def get_view_definition(
         self, connection: Connection, view_name: str, schema: str | None = None, **kw: Any
     ) -> str:
-        self._describe(connection, view_name, schema)
-        path = self._path(schema) + ("." if schema else "")
-        quoted = self.identifier_preparer.quote_identifier(view_name)
-        return self._names(connection, f"SHOW CREATE VIEW {path}{quoted}")[0]
+        (row,) = self._of_object(connection, "SHOW CREATE VIEW", view_name, schema)
+        return str(row[0])
+
+    @reflection.cache
+    def get_table_comment(
+        self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any
+    ) -> ReflectedTableComment:
+        return {"text": self._definition(connection, table_name, schema, **kw).comment or None}
+
+    @reflection.cache
+    def get_table_options(
+        self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any
+    ) -> dict[str, Any]:
+        """The WITH clause, as `Table` takes it. Secrets are not told, and left out."""
+        found = self._definition(connection, table_name, schema, **kw)
+        written = found.options if isinstance(found, CreateTable) else ()
+        told = {option.key: option.value for option in written if MASK not in option.value}
+        return {f"sqlstream_{TABLE_OPTIONS}": told} if told else {}
+
+    @reflection.cache
+    def get_temp_table_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
+        return self._temporary(connection, self.get_table_names(connection, schema, **kw), schema, **kw)
+
+    @reflection.cache
+    def get_temp_view_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
+        return self._temporary(connection, self.get_view_names(connection, schema, **kw), schema, **kw)
+
+    def _temporary(
+        self, connection: Connection, names: list[str], schema: str | None, **kw: Any
+    ) -> list[str]:
+        return [name for name in names if self._definition(connection, name, schema, **kw).is_temporary]
+
+    # There are none of these; a table that is not there is still an error.
 
     def get_foreign_keys(
         self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any
     ) -> list[ReflectedForeignKeyConstraint]:
+        self._describe(connection, table_name, schema, **kw)
         return []
 
     def get_indexes(
         self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any
     ) -> list[ReflectedIndex]:
+        self._describe(connection, table_name, schema, **kw)
         return []
 
     def get_unique_constraints(
         self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any
     ) -> list[ReflectedUniqueConstraint]:
+        self._describe(connection, table_name, schema, **kw)
         return []
 
-    def get_table_comment(
+    def get_check_constraints(
         self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any
-    ) -> ReflectedTableComment:
-        return {"text": None}
+    ) -> list[ReflectedCheckConstraint]:
+        self._describe(connection, table_name, schema, **kw)
+        return []
+
+    def get_materialized_view_names(
+        self, connection: Connection, schema: str | None = None, **kw: Any
+    ) -> list[str]:
+        return []
+
+    def get_sequence_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
+        return []
+
+    def has_sequence(
+        self, connection: Connection, sequence_name: str, schema: str | None = None, **kw: Any
+    ) -> bool:
+        return False

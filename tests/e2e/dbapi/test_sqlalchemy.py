@@ -195,3 +195,37 @@ def test_a_lost_session_is_replaced_when_pools_ping(server_url: str) -> None:
         assert connection.execute(sa.text("SELECT 1")).scalar_one() == 1
         assert connection.connection.dbapi_connection.session._session != first  # type: ignore[union-attr]
     engine.dispose()
+
+
+def test_every_inspection_answers_and_knows_what_is_not_there() -> None:
+    engine = sa.create_engine("sqlstream+embedded://")
+    with engine.connect() as connection:
+        for statement in (
+            "CREATE TABLE t (k INT, n BIGINT COMMENT 'much', CONSTRAINT named PRIMARY KEY (k) NOT ENFORCED)"
+            " COMMENT 'of things' WITH ('connector'='blackhole')",
+            "CREATE VIEW v COMMENT 'of one' AS SELECT 1 AS a",
+            "CREATE TEMPORARY TABLE tt (k INT) WITH ('connector'='blackhole')",
+            "CREATE TEMPORARY VIEW tv AS SELECT 2 AS a",
+        ):
+            connection.exec_driver_sql(statement)
+        inspector = sa.inspect(connection)
+        assert inspector.get_table_comment("t") == {"text": "of things"}
+        assert inspector.get_table_comment("v") == {"text": "of one"}
+        assert inspector.get_pk_constraint("t") == {"constrained_columns": ["k"], "name": "named"}
+        assert inspector.get_table_options("t") == {"sqlstream_with": {"connector": "blackhole"}}
+        assert (inspector.get_temp_table_names(), inspector.get_temp_view_names()) == (["tt"], ["tv"])
+        assert inspector.get_materialized_view_names() == inspector.get_sequence_names() == []
+        assert not inspector.has_sequence("s")
+        names = ("indexes", "unique_constraints", "check_constraints", "foreign_keys")
+        lacking = [getattr(inspector, f"get_{name}") for name in names]
+        assert [find("t") for find in lacking] == [[], [], [], []]
+        for find in (*lacking, inspector.get_table_comment, inspector.get_table_options):
+            for missing in (("nothing",), ("t", "nowhere")):
+                with pytest.raises(sa.exc.NoSuchTableError):
+                    find(*missing)
+        with pytest.raises(sa.exc.NoSuchTableError):
+            inspector.get_view_definition("t")
+        assert not inspector.has_table("t", "nowhere")
+        table = sa.Table("t", sa.MetaData(), autoload_with=connection)
+        assert (table.comment, table.primary_key.name) == ("of things", "named")
+        assert table.dialect_options["sqlstream"]["with"] == {"connector": "blackhole"}
