@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from runtime.native.cache import has_code, say_what_takes_long
+from runtime.native.cache import kernels_of, say_what_takes_long
 
 #: Importing a module is what loads or compiles its kernels.
 MODULES = (
@@ -60,10 +60,10 @@ MODULES = (
 
 
 def warm() -> None:
-    """Import all kernels: some milliseconds when they are shipped or compiled, else about a minute on all processors."""
-    compile_apart([module for module in MODULES if not has_code(module)])
+    """Load all kernels: some milliseconds when they are shipped or compiled, else about a minute on all processors."""
     for module in MODULES:
         importlib.import_module(module)
+    compile_apart([module for module in MODULES if kernels_of(module).deferred])
 
 
 def compile_apart(modules: Sequence[str], modules_per_process: int | None = None) -> None:
@@ -77,7 +77,7 @@ def compile_apart(modules: Sequence[str], modules_per_process: int | None = None
     )
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(mp_context=context, max_tasks_per_child=modules_per_process) as pool:
-        for _ in pool.map(_import, ordered):
+        for _ in pool.map(_compile, ordered):
             pass
 
 
@@ -85,10 +85,12 @@ def _stem(module: str) -> str:
     return module.rpartition(".")[2]
 
 
-def _import(module: str) -> None:
+def _compile(module: str) -> None:
     # The process that waits says what takes long.
     logging.getLogger("runtime.native.cache").setLevel(logging.ERROR)
     importlib.import_module(module)
+    for kernel in kernels_of(module).deferred:
+        kernel.compile()
 
 
 if __name__ == "__main__":

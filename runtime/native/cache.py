@@ -57,8 +57,28 @@ _VERSIONS_MAX = 3
 one for tests, and each compiles for a minute what another one has removed."""
 
 
+class Deferred:
+    """A kernel without object code, which is compiled when it is first called. Thread-safe. State: its machine code, then."""
+
+    def __init__(self, function: Callable[..., Any], compiled: Callable[[], Callable[..., Any]]) -> None:
+        self.__name__, self.__doc__ = function.__name__, function.__doc__
+        self._compiled = compiled
+        self._lock = threading.Lock()
+        self._machine_code: Callable[..., Any] | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        return (self._machine_code or self.compile())(*arguments)
+
+    def compile(self) -> Callable[..., Any]:
+        """The machine code, which is made at the first call."""
+        with self._lock:
+            if self._machine_code is None:
+                self._machine_code = self._compiled()
+            return self._machine_code
+
+
 class ModuleKernels:
-    """The kernels of one file. State: the addresses of those that are loaded; the linker has their code."""
+    """The kernels of one file. State: the addresses of those that are loaded, whose code the linker has; those that are not."""
 
     def __init__(self, module: str) -> None:
         self._module = module
@@ -66,20 +86,28 @@ class ModuleKernels:
         self._path_name = _compiled_name(module, source)
         objects = _read_shipped(module, source) or _read(self._path_name)
         self._addresses: dict[str, int] = loader.LINKER.load(objects) if objects else {}
+        self.deferred: list[Deferred] = []
 
     def load(self, function: Callable[..., Any], signatures: Sequence[str]) -> Callable[..., Any]:
-        """The machine code of a kernel as a function."""
-        name = function.__name__
-        symbol = f"{self._module}.{name}"
-        if symbol not in self._addresses:
-            say_what_takes_long()
-            from runtime.native.compiler import compile_kernel
+        """The machine code of a kernel as a function; where there is none, a function that compiles it first."""
+        symbol = f"{self._module}.{function.__name__}"
+        if symbol in self._addresses:
+            return loader.LINKER.function(function.__name__, self._addresses[symbol], function.__doc__)
+        deferred = Deferred(function, lambda: self._compile(function, signatures, symbol))
+        self.deferred.append(deferred)
+        return deferred
 
-            code = compile_kernel(function, signatures, symbol)
-            self._addresses |= loader.LINKER.load({symbol: code})
-            _write(self._path_name, {**_read(self._path_name), symbol: code})
-            _remove_old(_stem(self._module))
-        return loader.LINKER.function(name, self._addresses[symbol], function.__doc__)
+    def _compile(
+        self, function: Callable[..., Any], signatures: Sequence[str], symbol: str
+    ) -> Callable[..., Any]:
+        say_what_takes_long()
+        from runtime.native.compiler import compile_kernel
+
+        code = compile_kernel(function, signatures, symbol)
+        (address,) = loader.LINKER.load({symbol: code}).values()
+        _write(self._path_name, {**_read(self._path_name), symbol: code})
+        _remove_old(_stem(self._module))
+        return loader.LINKER.function(function.__name__, address, function.__doc__)
 
 
 _MODULES: dict[str, ModuleKernels] = {}
@@ -92,17 +120,6 @@ def kernels_of(module: str) -> ModuleKernels:
         if module not in _MODULES:
             _MODULES[module] = ModuleKernels(module)
         return _MODULES[module]
-
-
-def has_code(module: str) -> bool:
-    """Whether the kernels of a file, which need not be imported, are shipped or have been compiled."""
-    import importlib.util
-
-    found = importlib.util.find_spec(module)
-    assert found is not None
-    assert found.origin is not None
-    source = Path(found.origin).read_bytes()
-    return bool(_read_shipped(module, source) or _read(_compiled_name(module, source)))
 
 
 def cache_directories() -> tuple[Path, ...]:
@@ -224,7 +241,7 @@ def say_what_takes_long() -> None:
         if directory
         else f"at every start: no directory can be written to keep them. Set {VARIABLE} to one of yours"
     )
-    logger.warning("compiling kernels for this processor, which takes up to a minute: %s", kept)
+    logger.warning("compiling kernels for this processor, which takes some seconds: %s", kept)
 
 
 @contextlib.contextmanager

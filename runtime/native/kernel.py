@@ -1,8 +1,9 @@
 """The decorators that make kernels: loops over arrays, written in Python, that run as machine code.
 
-`@kernel(signature)` replaces a function by its machine code, which is loaded from the cache, or else compiled with numba and
-put there. A process whose kernels are all in the cache never imports numba. `@inlined` marks a function that kernels call,
-`@instruction(signature)` one whose code is given as LLVM instructions. docs/adding/kernel.md tells how to write one.
+`@kernel(signature)` replaces a function by its machine code. Where neither sqlstream nor the cache has it, numba compiles it
+into the cache when the kernel is first called. A process that has all that it calls never imports numba. `@inlined` marks a
+function that kernels call, `@instruction(signature)` one whose code is given as LLVM instructions. docs/adding/kernel.md tells
+how to write one.
 """
 
 from __future__ import annotations

@@ -107,6 +107,15 @@ def test_what_one_user_has_compiled_others_can_read(compiled_once: Path) -> None
     assert [path.stat().st_mode & 0o777 for path in (compiled_once, file)] == [0o755, 0o644]
 
 
+def test_only_what_is_called_is_compiled(tmp_path: Path, start: Start) -> None:
+    source = tmp_path / "own_kernels.py"
+    source.write_text(SOURCE + SOURCE.partition("return value + 1")[2].replace("add_into", "unused"))
+    assert said(start()) == COMPILED
+    objects = cache._read_file(cached(tmp_path))
+    assert objects is not None
+    assert [*objects] == ["own_kernels.add_into"]
+
+
 def test_code_of_an_edited_source_is_not_loaded(tmp_path: Path, run: Callable[[], str]) -> None:
     source = tmp_path / "own_kernels.py"
     before = source.stat()
@@ -170,7 +179,7 @@ def test_a_line_says_what_takes_long_and_where_it_is_kept(tmp_path: Path, start:
     first, second = start(), None
     assert said(first) == COMPILED
     assert first.remarks.splitlines() == [
-        f"compiling kernels for this processor, which takes up to a minute: once, for they are kept in {tmp_path / 'cache'}"
+        f"compiling kernels for this processor, which takes some seconds: once, for they are kept in {tmp_path / 'cache'}"
     ]
     second = start()
     assert said(second) == LOADED
