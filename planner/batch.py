@@ -21,7 +21,7 @@ from planner.physical.source import source_spec
 from planner.relational.nodes import LookupJoin, RelationalNode, Sink, TableScan, rewrite
 from planner.rules import optimise
 from sqlstream import config
-from sqlstream.batch_plan import CHANGE_COLUMNS, table_names
+from sqlstream.batch_plan import table_names
 from sqlstream.catalog import ObjectPath
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
@@ -29,7 +29,6 @@ from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph, 
 from sqlstream.schema import Schema
 from sqlstream.specs import BatchQuerySpec, SinkSpec, SourceSpec
 from sqlstream.specs.on_conflict import OnConflict
-from sqlstream.spi.changelog_options import OP_COLUMN
 from sqlstream.types import STRING
 
 Lower = Callable[[RelationalNode, Mapping[str, str], str, HostedFunctions], str]
@@ -244,8 +243,7 @@ def _renamed(scan: TableScan, name: str, is_doubled: bool) -> TableScan:
     made = dataclasses.replace(scan, table=table, columns=columns, metadata=(), filters=filters, limit=-1)
     if is_doubled and changes_are_doubled(scan):
         # The last change of a key says whether it is there, as in a table of changes by key with operations.
-        options = (*scan.options, (OP_COLUMN, CHANGE_COLUMNS[0].name))
-        return dataclasses.replace(made, mode=ChangelogMode.UPSERT, options=options)
+        return dataclasses.replace(made, mode=ChangelogMode.UPSERT)
     return made
 
 

@@ -6,13 +6,17 @@ import msgspec
 
 from sqlstream.graph.job_graph import JobVertex
 from sqlstream.schema import Field, Schema
-from sqlstream.specs import BatchQuerySpec, SinkSpec, SourceSpec
+from sqlstream.specs import BatchQuerySpec, EventSourceSpec, SinkSpec, SourceSpec
 from sqlstream.specs.hosted_function import HostedFunction
 from sqlstream.specs.sink import COLLECT
-from sqlstream.types import BIGINT, TINYINT
+from sqlstream.types import BIGINT, STRING, TINYINT
 
 CHANGE_COLUMNS = (Field("row_kind", TINYINT.not_null()), Field("row_place", BIGINT.not_null()))
 """What the relation of a table of changes has behind its columns: the number of the RowKind, and that of the change."""
+
+
+UNKNOWN_COLUMN = Field("row_unknown", STRING)
+"""What stands in front of those, where the changes are events that may lack values (spi.format.UNKNOWN_VALUES)."""
 
 
 class BatchTable(msgspec.Struct, frozen=True):
@@ -31,7 +35,9 @@ class BatchTable(msgspec.Struct, frozen=True):
         """The relation that the SQL reads: the source's columns, then its metadata columns, named c0, c1, …, then what changes
         have more."""
         columns = tuple(Field(f"c{i}", t) for i, t in enumerate(source_schema(self.source).types))
-        return Schema((*columns, *CHANGE_COLUMNS) if self.has_changes else columns)
+        marks_unknown = isinstance(self.source, EventSourceSpec) and self.source.marks_unknown
+        unknown = (UNKNOWN_COLUMN,) if marks_unknown else ()
+        return Schema((*columns, *unknown, *CHANGE_COLUMNS) if self.has_changes else columns)
 
 
 class BatchOutput(msgspec.Struct, frozen=True):

@@ -29,6 +29,7 @@ class OperatorEntry:
 
 OPERATORS: list[OperatorEntry] = [
     OperatorEntry("source:SourceSpec"),
+    OperatorEntry("source:EventSourceSpec"),
     OperatorEntry("source:ValuesSpec"),
     OperatorEntry("batch_query:BatchQuerySpec"),
     OperatorEntry("infer_table:InferTableSpec"),

@@ -40,6 +40,29 @@ def lost_rows_text(metrics: JobMetrics, places: Mapping[int, RejectedRowsPlace])
     if invalid := metrics.total.get("numInvalidOperations"):
         lines.append(f"warning: {_rows(invalid)} left out: FROM_CHANGELOG does not map their operations")
         lines.append("hint: add the operations to op_mapping")
+    return lines + _events_text(metrics.total)
+
+
+def _events_text(total: Metrics) -> list[str]:
+    """What events of another database said that no row shows.
+
+    >>> _events_text({"numEventsPassedOver": 2})
+    ['note: 2 events that change no row were passed over: heartbeats, changes of the schema and the like']
+    """
+    lines = []
+    if told := int(total.get("numEventsPassedOver", 0)):
+        said = "event that changes no row was" if told == 1 else "events that change no row were"
+        lines.append(f"note: {told:,} {said} passed over: heartbeats, changes of the schema and the like")
+    if truncations := int(total.get("numTruncationsPassedOver", 0)):
+        said = "truncation was" if truncations == 1 else "truncations were"
+        lines.append(f"warning: {truncations:,} {said} passed over: the rows before stay")
+        lines.append("hint: have the database delete the rows instead, or start the job anew behind it")
+    if unknown := int(total.get("numUnknownValues", 0)):
+        said = "value is" if unknown == 1 else "values are"
+        lines.append(
+            f"warning: {unknown:,} {said} NULL: the events do not have them, and no event before them did"
+        )
+        lines.append("hint: read from a snapshot of the table on, or have the database log whole rows")
     return lines
 
 

@@ -20,7 +20,8 @@ from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.secrets import masked
 from sqlstream.spi.changelog_options import ChangelogOptions
 from sqlstream.spi.connector import ConnectorDescriptor, OptionDescriptor, OptionType
-from sqlstream.spi.format import FormatDescriptor
+from sqlstream.spi.format import VALUE_PREFIX, FormatDescriptor
+from sqlstream.types import LogicalType
 
 _WATERMARK_OPTIONS = (
     OptionDescriptor(
@@ -220,6 +221,18 @@ def written_format(
     if found is None or modes is None:
         return found
     return msgspec.structs.replace(found, source_mode=modes[0], sink_mode=modes[1])
+
+
+def metadata_of(
+    descriptor: ConnectorDescriptor, options: Mapping[str, str], context: BindContext
+) -> dict[str, LogicalType]:
+    """The metadata keys of a table with these options, and their types: those of the connector and of the format, which may be
+    written with the prefix `value.` (Flink: of a format of a connector's values)."""
+    written = context.formats.get(options.get("format", "")) if descriptor.has_format else None
+    if written is None or not written.metadata:
+        return descriptor.metadata
+    prefixed = {f"{VALUE_PREFIX}{key}": t for key, t in written.metadata.items()}
+    return {**descriptor.metadata, **written.metadata, **prefixed}
 
 
 def check_table_changes(

@@ -23,7 +23,7 @@ from planner.bind.table_options import (
     check_table_changes,
     find_connector,
     is_bounded,
-    written_format,
+    metadata_of,
     written_options,
 )
 from planner.dialect import nodes
@@ -31,11 +31,13 @@ from planner.dialect.parser import parse_expression, parse_query, table_options
 from planner.relational.nodes import LateRows, Project, RelationalNode, TableScan, Watermark
 from sqlstream import config
 from sqlstream.catalog import CatalogTable, CatalogView, Column, ColumnKind
+from sqlstream.changelog import ChangelogMode
 from sqlstream.config_option import parse_duration_ms
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef, substitute
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.watermark import EmitStrategy
+from sqlstream.spi.changelog_options import source_mode_of
 from sqlstream.types import LogicalType, as_rowtime
 
 T = TypeVar("T")
@@ -136,10 +138,14 @@ def bind_table_source(
             span=span,
         )
     check_table_changes(table, options, namespace.context, span)
-    scan = _scan(table, options, is_bounded(descriptor, options), descriptor.metadata, span)
-    written = written_format(descriptor, options, namespace.context)
-    if written is not None and not written.source_mode.is_insert_only:
-        scan = dataclasses.replace(scan, mode=written.source_mode)
+    written = namespace.context.formats.get(options.get("format", "")) if descriptor.has_format else None
+    metadata = metadata_of(descriptor, options, namespace.context)
+    scan = _scan(table, options, is_bounded(descriptor, options), metadata, span)
+    if written is not None:
+        mode = source_mode_of(written, options, bool(table.primary_key))
+        scan = dataclasses.replace(
+            scan, mode=mode, leaves_out_values=written.leaves_out_values and mode is ChangelogMode.UPSERT
+        )
     columns = bind_columns(table, scan.schema, namespace.at(span), span)
     node: RelationalNode = scan
     if not _is_identity(columns, scan):

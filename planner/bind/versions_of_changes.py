@@ -39,7 +39,7 @@ def versions_of_changes(versions: Versions, name: str, span: Span | None) -> Ver
     project = watermark.input if isinstance(watermark.input, Project) else None
     scan = watermark.input if project is None else project.input
     assert isinstance(scan, TableScan)
-    if has_tombstones(dict(scan.options), scan.mode):
+    if has_tombstones(dict(scan.options)):
         raise UserError(
             "SS3411",
             f'a row of "{name}" with nothing but its key is a deletion, and has no row time from which on there is no version',

@@ -62,6 +62,9 @@ class EngineDialect(Protocol):
         """An item of SELECT that makes a row per element of an array, with its number from 1; `is_outer`: one row with NULL
         where there is none."""
 
+    def last_known(self, value: exp.Expr, place: exp.Expr, keys: list[exp.Expr]) -> exp.Expr:
+        """The value, of the rows that have the same keys, at the highest place; rows where `place` is NULL do not count."""
+
     def window_tvf(self, node: WindowTvf, source: exp.Expr) -> exp.Expr:
         """The columns c0, c1, … of the query `source`, then window_start, window_end and window_time under the next
         numbers."""

@@ -12,6 +12,7 @@ from planner.relational.nodes import TableScan
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import conjunction
+from sqlstream.schema import Schema
 from sqlstream.specs.changelog_normalize import ChangelogNormalizeSpec
 
 EVENTS_DUPLICATE = "table.exec.source.cdc-events-duplicate"
@@ -55,7 +56,8 @@ def plan_changelog_normalize(planning: Planning, source: PhysicalNode, node: Tab
     values: tuple[int, ...] = ()
     if source.traits.is_insert_only:
         values = tuple(i for i, name in enumerate(node.columns) if name not in node.table.primary_key)
-    return normalized(planning, source, keys, values, node.span)
+    marks = len(node.schema) if node.marks_unknown else -1
+    return normalized(planning, source, keys, values, node.span, marks)
 
 
 def normalized(
@@ -64,20 +66,27 @@ def normalized(
     keys: tuple[int, ...],
     values: tuple[int, ...],
     span: Span | None,
+    marks: int = -1,
 ) -> PhysicalNode:
-    """Changes by key as a changelog of whole rows; of rows without operations, those with nothing in `values` delete."""
-    spec = ChangelogNormalizeSpec(keys, values, planning.state_ttl_ms)
+    """Changes by key as a changelog of whole rows; of rows without operations, those with nothing in `values` delete. `marks`:
+    the last column, which names the values that a row lacks."""
+    spec = ChangelogNormalizeSpec(keys, values, planning.state_ttl_ms, marks)
+    schema = source.schema if marks < 0 else Schema(source.schema.fields[:marks])
     return planning.node(
         "ChangelogNormalize",
         spec,
         over(source, hash_or_singleton(keys)),
-        source.schema,
+        schema,
         Traits(
             is_insert_only=False,
             is_bounded=source.traits.is_bounded,
             keys=frozenset({frozenset(keys)}),
             times=source.traits.times,
         ),
-        describe("ChangelogNormalize", key=describe_columns(keys, source.schema)),
+        describe(
+            "ChangelogNormalize",
+            key=describe_columns(keys, source.schema),
+            fills="[values that an event lacks]" if marks >= 0 else "",
+        ),
         span,
     )

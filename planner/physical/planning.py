@@ -117,11 +117,12 @@ def digest(spec: Spec | None, inputs: tuple[PhysicalInput, ...], schema: Schema)
 
 def without_spans(data: Any) -> Any:
     """The data of a spec without the positions of its calls, so that a query that moves in its script keeps its uids. A call of a
-    built-in function is the same as before there were others."""
+    built-in function is the same as before there were others, and a spec as before it could have marks."""
     check_not_given_up()
     if isinstance(data, dict):
         is_call = data.get("node") == "call"
         left_out = {"span"} if is_call else {"ref"} if data.get("ref", data) is None else set()
+        left_out |= {"marks"} if data.get("marks") == -1 else set()
         return {k: without_spans(v) for k, v in data.items() if k not in left_out}
     if isinstance(data, list | tuple):
         return [without_spans(v) if isinstance(v, dict | list | tuple) else v for v in data]

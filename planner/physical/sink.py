@@ -24,7 +24,7 @@ from sqlstream.specs import ChangingSinkSpec, ConflictCheckSpec, DeduplicateSpec
 from sqlstream.specs.on_conflict import OnConflict
 from sqlstream.specs.rank import Ties
 from sqlstream.specs.sink import COLLECT
-from sqlstream.spi.changelog_options import COMPACTED, ChangelogOptions, sink_mode_of
+from sqlstream.spi.changelog_options import COMPACTED, ChangelogOptions, sink_mode_of, writes_events
 from sqlstream.spi.connector import ConnectorDescriptor
 
 
@@ -157,9 +157,11 @@ def _check_updates(
 def _wants_materializer(
     planning: Planning, source: PhysicalNode, node: Sink, spec: SinkSpec, descriptor: ConnectorDescriptor
 ) -> bool:
-    """Whether the sink cannot tell which of several rows with one primary key is to stay when one of them is retracted."""
+    """Whether the sink cannot tell which of several rows with one primary key is to stay when one of them is retracted. So it is
+    with events, which are read by the key in the order in which they stand."""
     mode = sink_mode_of(descriptor, spec.options)
-    if mode is not ChangelogMode.UPSERT or descriptor.sink_takes_upserts:
+    is_read_by_key = writes_events(descriptor, spec.options, node.format_mode) and bool(spec.primary_key)
+    if not (mode is ChangelogMode.UPSERT or is_read_by_key) or descriptor.sink_takes_upserts:
         return False
     strategy = planning.setting("table.exec.sink.upsert-materialize")
     is_in_order = planning.setting("pipeline.max-parallelism") == 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+import msgspec
+
 from planner.physical.changelog_normalize import (
     filtered_by_key,
     normalizes,
@@ -19,11 +21,12 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.expressions import conjunction
 from sqlstream.schema import Field, Schema
-from sqlstream.specs import SourceSpec, ValuesSpec
+from sqlstream.specs import EventSourceSpec, SourceSpec, ValuesSpec
 from sqlstream.specs.watermark import ROW_WATERMARK_COLUMN, EmitStrategy
-from sqlstream.spi.changelog_options import has_tombstones
+from sqlstream.spi.changelog_options import has_tombstones, reads_events_by_key
 from sqlstream.spi.connector import ConnectorDescriptor
-from sqlstream.types import BIGINT, is_rowtime
+from sqlstream.spi.format import UNKNOWN_VALUES
+from sqlstream.types import BIGINT, STRING, is_rowtime
 
 
 def plan_source(planning: Planning, node: TableScan) -> PhysicalNode:
@@ -33,11 +36,13 @@ def plan_source(planning: Planning, node: TableScan) -> PhysicalNode:
     spec = source_spec(node, descriptor)
     holds_changes = not node.mode.is_insert_only
     # Without operations the rows themselves are the changes, and one with nothing but its key deletes.
-    has_kinds = holds_changes and not has_tombstones(options, node.mode)
+    has_kinds = holds_changes and not has_tombstones(options)
     keys = _keys(node) if has_kinds else frozenset()
     schema, traits = node.schema, Traits(not has_kinds, node.is_bounded, keys)
     if has_kinds and node.mode is ChangelogMode.UPSERT:
         traits = dataclasses.replace(traits, is_by_key=True)
+    if node.marks_unknown:
+        schema = Schema((*schema.fields, Field(UNKNOWN_VALUES, STRING)))
     if node.watermark is not None and node.watermark.emit_strategy is EmitStrategy.ON_EVENT:
         traits = dataclasses.replace(traits, row_watermark_column=len(schema))
         schema = Schema((*schema.fields, Field(ROW_WATERMARK_COLUMN, BIGINT)))
@@ -98,7 +103,7 @@ def source_spec(node: TableScan, descriptor: ConnectorDescriptor) -> SourceSpec:
 
 def scan_spec(node: TableScan, descriptor: ConnectorDescriptor) -> SourceSpec:
     """What a scan names of its table, whether it is read as a stream or by key."""
-    return SourceSpec(
+    spec = SourceSpec(
         table=node.table.path.name,
         connector=descriptor.identifier,
         options=dict(node.options),
@@ -110,6 +115,10 @@ def scan_spec(node: TableScan, descriptor: ConnectorDescriptor) -> SourceSpec:
         is_bounded=node.is_bounded,
         watermark=node.watermark,
     )
+    if not reads_events_by_key(dict(node.options), node.mode):
+        return spec
+    fields = msgspec.structs.asdict(spec)
+    return EventSourceSpec(**fields, keys=node.table.primary_key, marks_unknown=node.marks_unknown)
 
 
 def plan_values(planning: Planning, node: Values) -> PhysicalNode:

@@ -181,7 +181,7 @@ def _state_id(node: PhysicalNode, own: Meaning, inputs: list[Meaning]) -> str:
             return digest_of("conflict_check", own.rows, inputs[0].of(spec.keys), spec.table)
         case ChangelogNormalizeSpec() as spec:
             return digest_of(
-                "changelog_normalize", own.rows, inputs[0].of(spec.keys), sorted(inputs[0].columns)
+                "changelog_normalize", own.rows, inputs[0].of(spec.keys), sorted(_normalized(spec, inputs[0]))
             )
         case WindowTvfSpec() as spec:
             signed = [] if _is_insert_only(node, 0) else ["retracting"]
@@ -251,7 +251,9 @@ def _rows(node: PhysicalNode, inputs: list[Meaning]) -> tuple[KeptRows, ...]:
                 return (KeptRows("groups", (*columns, *[""] * spec.is_retracting)),)
             # The end of the slice, and the start of a window that is a column of the rows.
             return (KeptRows("slices", (*columns, *[""] * (1 if spec.time_column >= 0 else 2))),)
-        case RankSpec() | SortSpec() | TemporalSortSpec() | ChangelogNormalizeSpec():
+        case ChangelogNormalizeSpec() as spec:
+            return (KeptRows("rows", _normalized(spec, inputs[0])),)
+        case RankSpec() | SortSpec() | TemporalSortSpec():
             return (KeptRows("rows", inputs[0].columns),)
         case DeduplicateSpec() if node.settled_mode is ChangelogMode.RETRACT:
             return (KeptRows("rows", inputs[0].columns),)
@@ -262,6 +264,11 @@ def _rows(node: PhysicalNode, inputs: list[Meaning]) -> tuple[KeptRows, ...]:
             return (KeptRows("rows", (*inputs[0].columns, "")),)
         case _:
             return ()
+
+
+def _normalized(spec: ChangelogNormalizeSpec, source: Meaning) -> tuple[str, ...]:
+    """The columns of the rows that are kept: marks are none of theirs."""
+    return source.columns if spec.marks < 0 else source.columns[: spec.marks]
 
 
 def _is_insert_only(node: PhysicalNode, number: int) -> bool:

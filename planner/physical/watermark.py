@@ -82,8 +82,8 @@ def _made_before_keys(planning: Planning, source: PhysicalNode, node: Watermark)
     assigner = planning.node(
         "WatermarkAssigner", spec, over(changes), changes.schema, changes.traits, description, node.span
     )
-    keys, values = normalize.spec.keys, normalize.spec.values
-    made = normalized(planning, assigner, keys, values, normalize.span)
+    keys, values, marks = normalize.spec.keys, normalize.spec.values, normalize.spec.marks
+    made = normalized(planning, assigner, keys, values, normalize.span, marks)
     if calc is None:
         return made
     return planning.node(

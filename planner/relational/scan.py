@@ -14,7 +14,7 @@ from planner.lower.refusals import refuse
 from planner.relational.node import RelationalNode
 from planner.relational.trimming import Columns, Pruning, one_column, places_of
 from planner.relational.wording import join_parts
-from sqlstream.batch_plan import CHANGE_COLUMNS
+from sqlstream.batch_plan import CHANGE_COLUMNS, UNKNOWN_COLUMN
 from sqlstream.catalog import CatalogTable
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.expressions import Expression, inputs_of, remap
@@ -23,11 +23,13 @@ from sqlstream.specs.source import SourceWatermark
 from sqlstream.spi.changelog_options import has_tombstones
 
 if TYPE_CHECKING:
+    from planner.lower.engine import EngineDialect
     from planner.lower.lowering import Lowering
     from planner.relational.trimming import Trimmed
 
 
 KIND, PLACE = (field.name for field in CHANGE_COLUMNS)
+UNKNOWN = UNKNOWN_COLUMN.name
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,7 +41,8 @@ class TableScan(RelationalNode):
     `filters`, `limit` and `watermark` are filled by push-down rules (see SourceSpec). `mode`: the changelog that the rows of the
     table make; one that is not INSERT_ONLY is read by one subtask, in the order of its changes, and only filters by the primary
     key are pushed down: they drop all changes of a row or none. `keeps_events`: its changes are read as they came, as versions of
-    rows, and not made a changelog of whole rows.
+    rows, and not made a changelog of whole rows. `leaves_out_values`: its changes are events by key, and one that updates a row
+    may lack values.
     """
 
     table: CatalogTable
@@ -52,6 +55,12 @@ class TableScan(RelationalNode):
     watermark: SourceWatermark | None = None
     mode: ChangelogMode = ChangelogMode.INSERT_ONLY
     keeps_events: bool = False
+    leaves_out_values: bool = False
+
+    @property
+    def marks_unknown(self) -> bool:
+        """Whether a column behind all others names the values that a change lacks."""
+        return self.leaves_out_values and not self.keeps_events
 
     def describe(self) -> str:
         path = self.table.path
@@ -85,7 +94,7 @@ class TableScan(RelationalNode):
         """The columns by which changes are applied, whether the query reads them or not."""
         if self.mode.is_insert_only:
             return frozenset()
-        if has_tombstones(dict(self.options), self.mode):
+        if has_tombstones(dict(self.options)):
             return frozenset(range(len(self.columns)))
         keys = self.table.primary_key
         return frozenset(i for i, name in enumerate(self.columns) if name in keys)
@@ -104,12 +113,14 @@ class TableScan(RelationalNode):
             engine.scanned(tree.column(name, "s", is_quoted=True), t)
             for name, t in zip(names, self.schema.types, strict=False)
         ]
+        count = len(columns)
         if not self.mode.is_insert_only:
-            columns += [tree.column(name, "s") for name in (KIND, PLACE)]
+            more = (UNKNOWN, KIND, PLACE) if self.marks_unknown else (KIND, PLACE)
+            columns += [tree.column(name, "s") for name in more]
         made: exp.Expr = tree.select(numbered(columns), tree.alias(relation, "s"))
         if not self.mode.is_insert_only:
-            made = self._folded(made)
-            columns = columns[:-2]
+            made = self._folded(made, engine)
+            columns = columns[:count]
         if self.watermark is not None and self.watermark.adds_rowtime:
             rowtime = tree.alias(lowering.expression(self.watermark.rowtime), f"c{len(columns)}")
             made = tree.select([tree.star(), rowtime], tree.subquery(made, "i"))
@@ -118,15 +129,19 @@ class TableScan(RelationalNode):
             made = tree.select_all(made, where=condition)
         return made
 
-    def _folded(self, changes: exp.Expr) -> exp.Expr:
+    def _folded(self, changes: exp.Expr, engine: EngineDialect) -> exp.Expr:
         """The rows that are there after all changes."""
         count = len(self.schema) - (self.watermark is not None and self.watermark.adds_rowtime)
         kept = [tree.input_column(i) for i in range(count)]
-        kind, place = tree.input_column(count), tree.input_column(count + 1)
+        first = count + self.marks_unknown
+        kind, place = tree.input_column(first), tree.input_column(first + 1)
         kinds = (RowKind.INSERT, RowKind.UPDATE_AFTER)
         is_added = tree.is_in(kind, [tree.number(int(each)) for each in kinds])
         if self.mode is ChangelogMode.UPSERT:
-            return self._last_of_keys(changes, kept, kind, place, is_added)
+            values = kept
+            if self.marks_unknown:
+                values = self._known(kept, tree.input_column(count), place, engine)
+            return self._last_of_keys(changes, values, kind, place, is_added)
         # Of equal rows as many are left as were added more often than retracted.
         retracted = tree.case([(is_added, tree.number(0))], tree.number(1))
         number = tree.over(tree.call("row_number"), [*kept, retracted], [place])
@@ -145,23 +160,37 @@ class TableScan(RelationalNode):
         )
         return tree.select(kept, tree.subquery(numbered_rows, "i"), where=is_left)
 
+    def _known(
+        self, kept: list[exp.Expr], marks: exp.Expr, place: exp.Expr, engine: EngineDialect
+    ) -> list[exp.Expr]:
+        """The columns, each with the last value of it that some change of the same key has."""
+        keys = [kept[i] for i, name in enumerate(self.columns) if name in self.table.primary_key]
+        known = list(kept)
+        for number, name in enumerate(self.columns):
+            if name not in self.table.primary_key:
+                is_marked = exp.Like(this=marks.copy(), expression=tree.text(f"%,{number},%"))
+                has_value = tree.negated(tree.call("coalesce", is_marked, tree.boolean(False)))
+                known[number] = engine.last_known(kept[number], tree.case([(has_value, place)]), keys)
+        return known
+
     def _last_of_keys(
-        self, changes: exp.Expr, kept: list[exp.Expr], kind: exp.Expr, place: exp.Expr, is_added: exp.Expr
+        self, changes: exp.Expr, values: list[exp.Expr], kind: exp.Expr, place: exp.Expr, is_added: exp.Expr
     ) -> exp.Expr:
         """The last row of each primary key, unless it deletes."""
+        kept = [tree.input_column(i) for i in range(len(values))]
         keys = [kept[i] for i, name in enumerate(self.columns) if name in self.table.primary_key]
         is_there = is_added
-        if has_tombstones(dict(self.options), self.mode):
+        if has_tombstones(dict(self.options)):
             names = enumerate(self.columns)
-            values = [kept[i] for i, name in names if name not in self.table.primary_key]
+            told = [kept[i] for i, name in names if name not in self.table.primary_key]
             is_there = (
-                tree.any_of([tree.is_not_null(value) for value in values]) if values else tree.boolean(True)
+                tree.any_of([tree.is_not_null(value) for value in told]) if told else tree.boolean(True)
             )
         last = exp.Ordered(this=place.copy(), desc=True, nulls_first=False)
-        told = tree.select(
+        ranked = tree.select(
             numbered(
                 [
-                    *kept,
+                    *values,
                     tree.case([(is_there, tree.number(1))], tree.number(0)),
                     tree.over(tree.call("row_number"), keys, [last]),
                 ]
@@ -169,8 +198,9 @@ class TableScan(RelationalNode):
             tree.subquery(changes, "i"),
             where=tree.operate(exp.NEQ, kind, tree.number(int(RowKind.UPDATE_BEFORE))),
         )
-        is_left = tree.all_of([tree.operate(exp.EQ, column, tree.number(1)) for column in (kind, place)])
-        return tree.select(kept, tree.subquery(told, "i"), where=is_left)
+        flags = (tree.input_column(len(values)), tree.input_column(len(values) + 1))
+        is_left = tree.all_of([tree.operate(exp.EQ, flag, tree.number(1)) for flag in flags])
+        return tree.select(kept, tree.subquery(ranked, "i"), where=is_left)
 
     def scalar_expressions(self) -> tuple[Expression, ...]:
         return self.filters

@@ -19,6 +19,7 @@ from planner.bind.table_options import (
     check_table_changes,
     check_table_options,
     find_connector,
+    metadata_of,
     written_options,
 )
 from planner.bind.types import can_cast
@@ -34,6 +35,7 @@ from sqlstream.errors import InternalError, Span, UserError
 from sqlstream.expressions import Expression
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import ConnectorDescriptor
+from sqlstream.spi.format import VALUE_PREFIX
 from sqlstream.types import as_rowtime
 
 _ROWTIME_PRECISION_MAX = 3
@@ -72,7 +74,8 @@ def apply_create_table(statement: CreateTable, context: BindContext) -> CatalogT
     _check_partitions(statement, descriptor)
     physical = _physical_columns(statement, fixed, descriptor)
     _refuse_values_alone(statement)
-    columns = _all_columns(statement, physical + _metadata_columns(statement, descriptor), context)
+    metadata = _metadata_columns(statement, descriptor, metadata_of(descriptor, options, context))
+    columns = _all_columns(statement, physical + metadata, context)
     table = _table(statement, columns, options, context)
     keys = tuple(_physical(k, table.columns).name for k in statement.partition_keys)
     table = replace(table, partition_keys=keys)
@@ -130,7 +133,8 @@ def _table_of_files(statement: CreateTable, like: LikeFiles, context: BindContex
         for c in inferred.columns
     )
     descriptor = find_connector(inferred.options, context, like.span)
-    stored = physical + _metadata_columns(statement, descriptor)
+    keys = metadata_of(descriptor, inferred.options, context)
+    stored = physical + _metadata_columns(statement, descriptor, keys)
     # Inferred columns stay in the order of the files, whichever of them are written.
     added = [c for c in statement.columns if c.kind is not statements.ColumnKind.PHYSICAL]
     columns = physical + _written_columns(added, statement, stored, context)
@@ -235,16 +239,20 @@ def _declared_type(column: ColumnDef) -> sql.LogicalType:
     return column.type
 
 
-def _metadata_columns(statement: CreateTable, descriptor: ConnectorDescriptor) -> tuple[Column, ...]:
+def _metadata_columns(
+    statement: CreateTable, descriptor: ConnectorDescriptor, keys: dict[str, sql.LogicalType]
+) -> tuple[Column, ...]:
     columns = []
     for column in statement.columns:
         if column.kind is not statements.ColumnKind.METADATA:
             continue
         key = column.metadata_key or column.name
         declared = _declared_type(column)
-        provided = descriptor.metadata.get(key)
+        provided = keys.get(key)
         if provided is None:
-            hint = suggest(key, sorted(descriptor.metadata), "metadata keys")
+            hint = suggest(
+                key, sorted(key for key in keys if not key.startswith(VALUE_PREFIX)), "metadata keys"
+            )
             message = f'connector "{descriptor.identifier}" has no metadata "{key}"'
             raise UserError("SS2003", message, span=column.span, hint=hint)
         if not can_cast(provided, declared):

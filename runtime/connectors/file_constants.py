@@ -60,7 +60,7 @@ def _metadata(fields: tuple[Field, ...], status: FileStatus) -> dict[str, pa.Sca
         "file.size": status.size,
         "file.modification-time": status.modified_ms,
     }
-    return {f.name: _metadata_scalar(values[f.name], f) for f in fields}
+    return {f.name: _metadata_scalar(values[f.name], f) for f in fields if f.name in values}
 
 
 def _metadata_scalar(value: Any, field: Field) -> pa.Scalar:

@@ -126,7 +126,11 @@ class Nexmark(SourceOnlyConnector):
 
     descriptor = ConnectorDescriptor(
         identifier="nexmark",
-        options=(*descriptors_of(StreamOptions), *map(_figure_option, FIGURES), *descriptors_of(SuiteOptions)),
+        options=(
+            *descriptors_of(StreamOptions),
+            *map(_figure_option, FIGURES),
+            *descriptors_of(SuiteOptions),
+        ),
         is_source=True,
         is_sink=False,
         boundedness=Boundedness(False, unless_set="nexmark.events", unless_positive="events.num"),

@@ -126,10 +126,14 @@ class SuiteOptions:
         minimum=0,
     )
     person_bytes: int | None = option("person.avg-size", OptionType.MEMORY_SIZE, "nexmark.person.avg-size.")
-    auction_bytes: int | None = option("auction.avg-size", OptionType.MEMORY_SIZE, "nexmark.auction.avg-size.")
+    auction_bytes: int | None = option(
+        "auction.avg-size", OptionType.MEMORY_SIZE, "nexmark.auction.avg-size."
+    )
     bid_bytes: int | None = option("bid.avg-size", OptionType.MEMORY_SIZE, "nexmark.bid.avg-size.")
     person_proportion: int | None = option("person.proportion", OptionType.LONG, "nexmark.person.proportion.")
-    auction_proportion: int | None = option("auction.proportion", OptionType.LONG, "nexmark.auction.proportion.")
+    auction_proportion: int | None = option(
+        "auction.proportion", OptionType.LONG, "nexmark.auction.proportion."
+    )
     bid_proportion: int | None = option("bid.proportion", OptionType.LONG, "nexmark.bid.proportion.")
     hot_seller_ratio: int | None = option(
         "auction.hot-ratio.sellers", OptionType.LONG, "nexmark.auction.hot-ratio.sellers."

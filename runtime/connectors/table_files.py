@@ -16,11 +16,19 @@ from runtime.formats.row_count import empty_columns
 from sqlstream.arrow import is_changelog
 from sqlstream.changelog import ROW_KIND_COLUMN
 from sqlstream.schema import Schema
-from sqlstream.specs import SourceSpec
+from sqlstream.specs import EventSourceSpec, SourceSpec
 from sqlstream.spi.changelog_options import ChangelogOptions, with_op_column
 from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.files import FileStatus
-from sqlstream.spi.format import FileReader
+from sqlstream.spi.format import (
+    UNKNOWN_VALUES,
+    VALUE_PREFIX,
+    CountsEvents,
+    EventDemand,
+    FileReader,
+    ReadsEvents,
+    event_column,
+)
 
 FIRST_BYTES = 1 << 16
 """Bytes of text decoded at once to find a file's first rows: a few hundred rows, at hardly more cost than opening the file."""
@@ -44,6 +52,9 @@ class TableFiles:
         self._format = format_of(spec.options["format"])
         self._format_options = format_options(spec.options["format"], spec.options)
         self._changes = ChangelogOptions.of(spec.options)
+        self._marks_unknown = isinstance(spec, EventSourceSpec) and spec.marks_unknown
+        known = self._format.descriptor.metadata
+        self._metadata = tuple(f for f in spec.metadata if f.name.removeprefix(VALUE_PREFIX) in known)
 
     @property
     def holds_changes(self) -> bool:
@@ -101,6 +112,12 @@ class TableFiles:
         in_directories = self._constants.in_directories(path)
         in_file = Schema(tuple(f for f in self._spec.schema.fields if f.name not in in_directories))
         op_column = self._changes.op_column
+        if isinstance(self._format, ReadsEvents):
+            keys = self._spec.keys if isinstance(self._spec, EventSourceSpec) else ()
+            demand = EventDemand(keys, self._metadata, self._spec.columns if self._marks_unknown else ())
+            return self._format.event_reader(
+                stream, path, in_file, columns, self._format_options, skip_rows, block_bytes, demand
+            )
         if op_column is None:
             return self._format.reader(
                 stream, path, in_file, columns, self._format_options, batch_rows, skip_rows, block_bytes
@@ -126,14 +143,21 @@ class TableFiles:
         for batch, rejected in reader.batches():
             self._context.count("numBytesIn", max(0, stream.tell() - position))
             position = max(position, stream.tell())
+            if isinstance(reader, CountsEvents):
+                for metric, number in reader.take_counts().items():
+                    self._context.count(metric, number)
             self._rejected.keep(path, rejected)
             yield self._with_constants(batch, constants)
 
     def _names(self) -> list[str]:
-        return [*self._spec.columns, *(f.name for f in self._spec.metadata)]
+        of_events = {f.name for f in self._metadata}
+        keys = (f.name for f in self._spec.metadata)
+        return [*self._spec.columns, *(event_column(k) if k in of_events else k for k in keys)]
 
     def _with_constants(self, batch: pa.RecordBatch, constants: dict[str, pa.Scalar]) -> pa.RecordBatch:
         names = self._names()
+        if self._marks_unknown:
+            names.append(UNKNOWN_VALUES)
         if is_changelog(batch):
             names.append(ROW_KIND_COLUMN)
         if not names:

@@ -46,12 +46,13 @@ def holds(lines: pa.Array, condition: str) -> np.ndarray[Any, Any]:
     return mask
 
 
-def structure_of(types: dict[str, LogicalType], *, keeps_numbers: bool) -> str:
+def structure_of(types: dict[str, LogicalType], *, keeps_numbers: bool, decimal_type: str = "VARCHAR") -> str:
     """The literal for `take_apart` that requests these fields, all their values as text.
 
-    `keeps_numbers`: as they are written, not as doubles are printed.
+    `keeps_numbers`: as they are written, not as doubles are printed. `decimal_type`: VARCHAR for the text of a DECIMAL, JSON for
+    the text of its JSON, which has its quotes.
     """
-    structure = {name: _text_structure(t) for name, t in types.items()}
+    structure = {name: _text_structure(t, decimal_type) for name, t in types.items()}
     if keeps_numbers or not structure:
         structure[_RAW_NUMBERS] = "DECIMAL(1,0)" if keeps_numbers else "VARCHAR"
     return _sql_literal(json.dumps(structure))
@@ -83,8 +84,12 @@ def _is_shaped(value: str, t: LogicalType, depth: int) -> str:
 
 
 def _member(value: str, name: str) -> str:
-    pointer = name.replace("~", "~0").replace("/", "~1")
-    return f"json_extract({value}, {_sql_literal('/' + pointer)})"
+    return f"json_extract({value}, {_sql_literal('/' + pointer_part(name))})"
+
+
+def pointer_part(name: str) -> str:
+    """The name of a member as a part of a JSON pointer."""
+    return name.replace("~", "~0").replace("/", "~1")
 
 
 def shows_digits(t: LogicalType) -> bool:
@@ -95,31 +100,37 @@ def shows_digits(t: LogicalType) -> bool:
     )
 
 
-def _text_structure(t: LogicalType) -> Any:
+def _text_structure(t: LogicalType, decimal_type: str) -> Any:
     match t.root:
         case TypeRoot.ROW:
-            return {f.name: _text_structure(f.type) for f in t.fields}
+            return {f.name: _text_structure(f.type, decimal_type) for f in t.fields}
         case TypeRoot.ARRAY:
             assert t.element is not None
-            return [_text_structure(t.element)]
+            return [_text_structure(t.element, decimal_type)]
         case TypeRoot.MAP:
             assert t.element is not None
-            return f"MAP(VARCHAR, {_text_sql_type(t.element)})"
+            return f"MAP(VARCHAR, {_text_sql_type(t.element, decimal_type)})"
+        case TypeRoot.DECIMAL:
+            return decimal_type
         case _:
             return "VARCHAR"
 
 
-def _text_sql_type(t: LogicalType) -> str:
+def _text_sql_type(t: LogicalType, decimal_type: str) -> str:
     match t.root:
         case TypeRoot.ROW:
-            fields = ", ".join(f"{_sql_name(f.name)} {_text_sql_type(f.type)}" for f in t.fields)
+            fields = ", ".join(
+                f"{_sql_name(f.name)} {_text_sql_type(f.type, decimal_type)}" for f in t.fields
+            )
             return f"STRUCT({fields})"
         case TypeRoot.ARRAY:
             assert t.element is not None
-            return f"{_text_sql_type(t.element)}[]"
+            return f"{_text_sql_type(t.element, decimal_type)}[]"
         case TypeRoot.MAP:
             assert t.element is not None
-            return f"MAP(VARCHAR, {_text_sql_type(t.element)})"
+            return f"MAP(VARCHAR, {_text_sql_type(t.element, decimal_type)})"
+        case TypeRoot.DECIMAL:
+            return decimal_type
         case _:
             return "VARCHAR"
 

@@ -36,6 +36,7 @@ from sqlstream.spi.format import Rejected
 from sqlstream.spi.table_options import parse_options
 from sqlstream.terminal_text import shortened
 from sqlstream.time_texts import what_it_is_not
+from sqlstream.types import LogicalType
 
 KERNEL_BLOCK_BYTES = 1 << 20
 """Bytes per block for the kernel, which is fastest when a block stays in the caches."""
@@ -74,9 +75,7 @@ class JsonReader(FileRows):
         self._ignores_errors, self._needs_fields = given.ignores_errors, given.needs_fields
         self._block_bytes = block_bytes
         self._identifier = identifier
-        self._structure = structure_of(
-            self._types, keeps_numbers=any(shows_digits(t) for t in self._types.values())
-        )
+        self._structure = self._requested(keeps_numbers=any(shows_digits(t) for t in self._types.values()))
         self._shape = has_shape_of(self._types)
         # Fields that nested objects lack are DuckDB's to find.
         can_use_kernel = not (self._needs_fields and any(is_nested(t) for t in self._types.values()))
@@ -119,7 +118,7 @@ class JsonReader(FileRows):
             # Decoding line by line finds the one at fault.
             return None
 
-    def _decode_lines(self, lines: pa.Array, numbers: np.ndarray[Any, Any]) -> _Rows:
+    def _decode_lines(self, lines: pa.Array, numbers: np.ndarray[Any, Any]) -> DecodedRows:
         """`numbers`: which lines of the file they are, from 1."""
         try:
             texts = lines.cast(pa.string())
@@ -135,7 +134,7 @@ class JsonReader(FileRows):
                 return self._decode_doubtful(lines, numbers)
             if self._shape and not holds(texts, self._shape).all():
                 return self._decode_doubtful(lines, numbers)
-            return _Rows(self._convert(values), np.arange(len(lines)), [])
+            return DecodedRows(self._convert(values), np.arange(len(lines)), [])
         except pa.ArrowInvalid:
             return self._decode_doubtful(lines, numbers)
 
@@ -148,12 +147,26 @@ class JsonReader(FileRows):
         if not self._types:
             return empty_columns(len(values))
         parts = values.flatten()
-        columns = [parse_values(part, t) for part, t in zip(parts, self._types.values(), strict=False)]
+        columns = [self._parse(part, t) for part, t in zip(parts, self._types.values(), strict=False)]
         return pa.RecordBatch.from_arrays(columns, names=list(self._types))
+
+    def _requested(self, *, keeps_numbers: bool) -> str:
+        """The literal for `take_apart` that requests the fields."""
+        return structure_of(self._types, keeps_numbers=keeps_numbers)
+
+    def _parse(self, part: pa.Array, t: LogicalType) -> pa.Array:
+        """The texts of a field as values; ArrowInvalid when one of them is none."""
+        return parse_values(part, t)
+
+    def _what_it_is_not(self, part: pa.Array, name: str, t: LogicalType) -> str:
+        """Why `_parse` refuses the one text of `part`."""
+        value = part[0].as_py()
+        shown = shortened(json.dumps(value, ensure_ascii=False), VALUE_CHARACTERS_MAX)
+        return f'{shown} in field "{name}" is no {what_it_is_not(str(value), t)}'
 
     # --- line by line -------------------------------------------------------------------------------------------------
 
-    def _decode_doubtful(self, lines: pa.Array, numbers: np.ndarray[Any, Any]) -> _Rows:
+    def _decode_doubtful(self, lines: pa.Array, numbers: np.ndarray[Any, Any]) -> DecodedRows:
         reasons = dict.fromkeys(
             find_unparsable(lines, lambda part: part.cast(pa.string())), "it is no text in UTF-8"
         )
@@ -183,25 +196,22 @@ class JsonReader(FileRows):
         values = self._objects(texts.take(pa.array(rows)))
         is_good = np.ones(len(rows), dtype=bool)
         for (name, t), part in zip(self._types.items(), values.flatten(), strict=False):
-            for row in find_unparsable(part, partial(parse_values, t=t)):
+            for row in find_unparsable(part, partial(self._parse, t=t)):
                 is_good[row] = False
-                value = part[row].as_py()
-                shown = shortened(json.dumps(value, ensure_ascii=False), VALUE_CHARACTERS_MAX)
-                reason = f'{shown} in field "{name}" is no {what_it_is_not(str(value), t)}'
-                reasons.setdefault(int(rows[row]), reason)
+                reasons.setdefault(int(rows[row]), self._what_it_is_not(part.slice(row, 1), name, t))
         rejected = [self._reject(lines[row], int(numbers[row]), reasons[row]) for row in sorted(reasons)]
-        return _Rows(self._convert(values.filter(pa.array(is_good))), rows[is_good], rejected)
+        return DecodedRows(self._convert(values.filter(pa.array(is_good))), rows[is_good], rejected)
 
-    def _reject(self, line: pa.Scalar, number: int, reason: str) -> Rejected:
+    def _reject(self, line: pa.Scalar, number: int, reason: str, hint: str = "") -> Rejected:
         text = line.as_py().decode("utf-8", "replace").rstrip("\r\n")
         rejected = Rejected(number, reason, text)
         if not self._ignores_errors:
-            raise undecodable(self._path, rejected, f"{self._identifier}.ignore-parse-errors")
+            raise undecodable(self._path, rejected, f"{self._identifier}.ignore-parse-errors", hint)
         return rejected
 
 
 @dataclass(frozen=True)
-class _Rows:
+class DecodedRows:
     """Rows decoded from lines, the index of each row's line, and the lines that were rejected."""
 
     batch: pa.RecordBatch
@@ -209,7 +219,7 @@ class _Rows:
     rejected: list[Rejected]
 
 
-def _merge(plain: PlainRows, odd: _Rows) -> pa.RecordBatch:
+def _merge(plain: PlainRows, odd: DecodedRows) -> pa.RecordBatch:
     """The rows of both in the order of their lines."""
     rows, odd_rows = plain.batch.num_rows, odd.batch.num_rows
     if not odd_rows:

@@ -63,12 +63,9 @@ def keep_last_members(lines: pa.Array) -> tuple[pa.Array, np.ndarray[Any, Any]]:
 
 
 def _most_in_a_line(flags: np.ndarray[Any, Any], offsets: np.ndarray[Any, Any]) -> int:
-    """At least as many as the line that has most of the characters that are flagged."""
-    if not len(flags):
-        return 0
-    starts = np.minimum(offsets[:-1], len(flags) - 1)
-    # The end of the last line may be cut off here.
-    return int(np.add.reduceat(flags.view(np.uint8), starts, dtype=np.int64).max()) + 1
+    """How many characters that are flagged the line has that has most."""
+    before = np.searchsorted(np.flatnonzero(flags), offsets)
+    return int(np.diff(before).max(initial=0))
 
 
 def may_repeat_members(lines: pa.Array, values: pa.StructArray, types: dict[str, LogicalType]) -> bool:

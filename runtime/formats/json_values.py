@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,16 +32,21 @@ def _text_type(t: LogicalType) -> pa.DataType:
             return pa.string()
 
 
-def parse_values(column: pa.Array, t: LogicalType) -> pa.Array:
-    """Texts, at any depth, as values; ArrowInvalid when one of them is none."""
+Parse = Callable[[pa.Array, LogicalType], pa.Array]
+
+
+def parse_values(column: pa.Array, t: LogicalType, parse: Parse | None = None) -> pa.Array:
+    """Texts, at any depth, as values; ArrowInvalid when one of them is none. `parse` is what the parts of a nested value are read
+    by, where it is not this."""
+    parse = parse or parse_values
     match t.root:
         case TypeRoot.ROW:
-            parts = [parse_values(part, f.type) for part, f in zip(column.flatten(), t.fields, strict=True)]
+            parts = [parse(part, f.type) for part, f in zip(column.flatten(), t.fields, strict=True)]
             fields = [pa.field(f.name, p.type) for f, p in zip(t.fields, parts, strict=True)]
             return pa.StructArray.from_arrays(parts, fields=fields, mask=column.is_null())
         case TypeRoot.ARRAY:
             assert t.element is not None
-            values = parse_values(column.flatten(), t.element)
+            values = parse(column.flatten(), t.element)
             return pa.ListArray.from_arrays(
                 _offsets(column), values, type=to_arrow_type(t), mask=column.is_null()
             )
@@ -49,8 +56,8 @@ def parse_values(column: pa.Array, t: LogicalType) -> pa.Array:
             entries = _entries(column)
             return pa.MapArray.from_arrays(
                 _offsets(column),
-                parse_values(entries.field(0), t.key),
-                parse_values(entries.field(1), t.element),
+                parse(entries.field(0), t.key),
+                parse(entries.field(1), t.element),
                 type=to_arrow_type(t),
                 mask=column.is_null(),
             )

@@ -14,16 +14,17 @@ VALUE_CHARACTERS_MAX = 60
 """How much of a value is shown within a message."""
 
 
-def undecodable(path: str, row: Rejected, option: str = "") -> UserError:
-    """The error for a rejected row; `option` is the full key of the option that makes the format skip such rows."""
-    hint = (
-        f"correct the file, or set '{option}' = 'true' to count such rows and write them to a separate file"
-    )
+def undecodable(path: str, row: Rejected, option: str = "", hint: str = "") -> UserError:
+    """The error for a rejected row; `option` is the full key of the option that makes the format skip such rows, `hint` what is
+    better than to skip them."""
+    hint = hint or "correct the file"
+    if option:
+        hint += f", or set '{option}' = 'true' to count such rows and write them to a separate file"
     return UserError(
         "SS5011",
         f'could not decode line {row.line} of "{path}": {row.reason}',
         detail=f"the line is: {shortened(row.text, _TEXT_CHARACTERS_MAX)}",
-        hint=hint if option else "correct the file",
+        hint=hint,
     )
 
 

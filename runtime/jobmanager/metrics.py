@@ -67,7 +67,7 @@ def counters_of(operators: dict[int, Metrics]) -> dict[int, Metrics]:
 
 _EVERYWHERE = (
     *("numRecordsRejected", "numLateRecordsDropped", "numNullRecordsDropped", "numStateEntriesExpired"),
-    "numInvalidOperations",
+    *("numInvalidOperations", "numEventsPassedOver", "numTruncationsPassedOver", "numUnknownValues"),
     "stateBytes",
 )
 

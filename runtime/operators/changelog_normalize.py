@@ -17,6 +17,8 @@ from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_sch
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.specs.changelog_normalize import ChangelogNormalizeSpec
 
+UNKNOWN_VALUES_COUNT = "numUnknownValues"
+
 
 class ChangelogNormalize(Operator[ChangelogNormalizeSpec]):
     """Emits what each batch changes of the last row of each key: of several changes of a key the last one counts.
@@ -27,7 +29,8 @@ class ChangelogNormalize(Operator[ChangelogNormalizeSpec]):
 
     def __init__(self, spec: ChangelogNormalizeSpec, context: OperatorContext) -> None:
         super().__init__(spec, context)
-        self._row_schema = to_arrow_schema(context.input_schemas[0])
+        row_schema = to_arrow_schema(context.input_schemas[0])
+        self._row_schema = row_schema if spec.marks < 0 else pa.schema(list(row_schema)[: spec.marks])
         self._schema = to_arrow_schema(context.output_schema, context.output_mode)
         self._rows = RowColumn(self._row_schema)
         keys = pa.schema([self._row_schema.field(key) for key in spec.keys])
@@ -36,13 +39,15 @@ class ChangelogNormalize(Operator[ChangelogNormalizeSpec]):
         )
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
-        rows, is_deletion = self._last_changes(batch)
+        rows, is_deletion, unknown = self._last_changes(batch)
         if not rows.num_rows:
             return
         slots, is_new = self._last.get_or_create([rows.column(key) for key in self.spec.keys])
         self._last.writing(slots)
         # A key that is deleted and was not there has no row before, and none behind.
         before = self._rows.get(slots[~is_new])
+        if unknown:
+            rows = self._filled(rows, unknown, before, is_new)
         is_added = ~is_deletion
         after = rows if is_added.all() else rows.filter(pa.array(is_added))
         self._rows.put(slots[is_added], after)
@@ -50,25 +55,46 @@ class ChangelogNormalize(Operator[ChangelogNormalizeSpec]):
         if is_deletion.any():
             self._last.forget(slots[is_deletion])
 
-    def _last_changes(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Array]:
-        """The last change of each key in the batch, in the order in which their keys came first, and whether it is a deletion."""
-        rows = pa.RecordBatch.from_arrays(without_row_kinds(batch).columns, schema=self._row_schema)
+    def _filled(
+        self, rows: pa.RecordBatch, unknown: dict[int, Array], before: pa.RecordBatch, is_new: Array
+    ) -> pa.RecordBatch:
+        """`rows` with the values of the rows `before` them, which those that are not new have, where they are unknown."""
+        place_before = np.cumsum(~is_new) - 1
+        columns = list(rows.columns)
+        for number, is_unknown in unknown.items():
+            self.context.count(UNKNOWN_VALUES_COUNT, int((is_unknown & is_new).sum()))
+            places = np.where(is_unknown, rows.num_rows + place_before, np.arange(rows.num_rows))
+            values = pa.concat_arrays([columns[number], before.column(number)])
+            columns[number] = values.take(pa.array(places, mask=is_unknown & is_new))
+        return pa.RecordBatch.from_arrays(columns, schema=self._row_schema)
+
+    def _last_changes(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Array, dict[int, Array]]:
+        """The last change of each key in the batch, in the order in which their keys came first, whether it is a deletion, and of
+        the columns that have unknown values: where."""
+        columns = without_row_kinds(batch).columns
+        marks = columns[self.spec.marks] if self.spec.marks >= 0 else None
+        rows = pa.RecordBatch.from_arrays(columns[: len(self._row_schema)], schema=self._row_schema)
         if is_changelog(batch):
             kinds = row_kinds(batch)
             is_deletion = ~is_accumulate(kinds)
             says = np.flatnonzero(kinds != RowKind.UPDATE_BEFORE)
             if len(says) < len(kinds):
                 rows, is_deletion = rows.take(pa.array(says)), is_deletion[says]
+                marks = None if marks is None else marks.take(pa.array(says))
         else:
             is_deletion = self._are_tombstones(rows)
+        unknown = {} if marks is None or marks.null_count == len(marks) else _unknown_values(marks)
         if not rows.num_rows:
-            return rows, is_deletion
+            return rows, is_deletion, {}
         groups, first_rows = batch_groups([rows.column(key) for key in self.spec.keys], rows.num_rows)
         if len(first_rows) == rows.num_rows:
-            return rows, is_deletion
+            return rows, is_deletion, unknown
         last = np.empty(len(first_rows), dtype=np.int64)
         last[groups] = np.arange(rows.num_rows)
-        return rows.take(to_array(pa.int64(), last)), is_deletion[last]
+        last_rows = rows.take(to_array(pa.int64(), last))
+        if unknown:
+            last_rows, unknown = _last_known(rows, last_rows, unknown, is_deletion, groups)
+        return last_rows, is_deletion[last], unknown
 
     def _are_tombstones(self, rows: pa.RecordBatch) -> Array:
         are_all_null = np.full(rows.num_rows, bool(self.spec.values))
@@ -109,6 +135,43 @@ class ChangelogNormalize(Operator[ChangelogNormalizeSpec]):
         output.emit(
             pa.RecordBatch.from_arrays([*emitted.columns, to_array(pa.int8(), kinds)], schema=self._schema)
         )
+
+
+def _unknown_values(marks: pa.Array) -> dict[int, Array]:
+    """By column, which rows lack its value."""
+    coded = marks.dictionary_encode()
+    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    found: dict[int, Array] = {}
+    for code, mark in enumerate(coded.dictionary.to_pylist()):
+        for column in map(int, mark.strip(",").split(",")):
+            found[column] = found.get(column, False) | (codes == code)
+    return found
+
+
+def _last_known(
+    rows: pa.RecordBatch,
+    last_rows: pa.RecordBatch,
+    unknown: dict[int, Array],
+    is_deletion: Array,
+    groups: Array,
+) -> tuple[pa.RecordBatch, dict[int, Array]]:
+    """`last_rows`, the last row of each group, with the last value of each column that is known in its group, behind its last
+    deletion; and of the columns that have no such value: where."""
+    count = rows.num_rows
+    order = np.argsort(groups, kind="stable")
+    sizes = np.bincount(groups)
+    ends = np.cumsum(sizes) - 1
+    starts = np.repeat(ends + 1 - sizes, sizes)
+    columns, left = list(last_rows.columns), {}
+    for number, is_unknown in unknown.items():
+        is_known = (~is_unknown | is_deletion)[order]
+        known = np.maximum.accumulate(np.where(is_known, np.arange(count), -1))
+        is_missing = (known < starts)[ends]
+        sources = np.where(is_missing, 0, order[known[ends]])
+        columns[number] = rows.column(number).take(pa.array(sources, mask=is_missing))
+        if is_missing.any():
+            left[number] = is_missing
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema), left
 
 
 def _equal_rows(olds: pa.RecordBatch, news: pa.RecordBatch) -> Array:

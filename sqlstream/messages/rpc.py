@@ -52,6 +52,7 @@ Metrics = dict[str, Int64 | float]
 as …PerSecond), busyTimeMsPerSecond, idleTimeMsPerSecond, backPressuredTimeMsPerSecond, accumulateBusyTimeMs,
 accumulateIdleTimeMs, accumulateBackPressuredTimeMs, mailboxQueueSize, currentInputWatermark, currentOutputWatermark,
 numLateRecordsDropped; ours are numRecordsRejected, numNullRecordsDropped (at a sink), numInvalidOperations (FROM_CHANGELOG),
+numEventsPassedOver, numTruncationsPassedOver and numUnknownValues (tables of change events),
 numStateEntriesExpired, stateBytes, stateFileBytes."""
 
 COUNTER = "num"

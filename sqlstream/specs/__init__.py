@@ -30,7 +30,7 @@ from sqlstream.specs.rank import (
     WindowRankSpec,
 )
 from sqlstream.specs.sink import ChangingSinkSpec, SinkSpec
-from sqlstream.specs.source import SourceSpec, SourceWatermark, ValuesSpec
+from sqlstream.specs.source import EventSourceSpec, SourceSpec, SourceWatermark, ValuesSpec
 from sqlstream.specs.spec import OperatorSpec
 from sqlstream.specs.temporal_join import TemporalJoinSpec
 from sqlstream.specs.unnest import UnnestSpec
@@ -55,6 +55,7 @@ __all__ = [
     "DropUpdateBeforeSpec",
     "EmitSpec",
     "EmitStrategy",
+    "EventSourceSpec",
     "ExpandSpec",
     "Frame",
     "FromChangelogSpec",

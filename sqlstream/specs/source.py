@@ -45,6 +45,14 @@ class SourceSpec(OperatorSpec, frozen=True, tag="source"):
     watermark: SourceWatermark | None = None
 
 
+class EventSourceSpec(SourceSpec, frozen=True, tag="event_source"):
+    """A source of events that are read by the primary key `keys` (spi.format.EventDemand). With `marks_unknown` the last column
+    is UNKNOWN_VALUES, which names, by their places in `columns`, the values that an event does not have."""
+
+    keys: tuple[str, ...] = ()
+    marks_unknown: bool = False
+
+
 class ValuesSpec(OperatorSpec, frozen=True, tag="values"):
     """Literal rows, in the encoding of `Literal.value`, columns as in the node's output schema."""
 

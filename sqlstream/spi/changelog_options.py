@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sqlstream.changelog import ChangelogMode
 from sqlstream.schema import Field, Schema
 from sqlstream.spi.connector import ConnectorDescriptor, OptionType
+from sqlstream.spi.format import FormatDescriptor
 from sqlstream.spi.table_options import option, parse_options
 from sqlstream.types import STRING
 
@@ -56,9 +57,33 @@ def sink_mode_of(descriptor: ConnectorDescriptor, options: Mapping[str, str]) ->
     return descriptor.sink_mode if modes is None else modes[1]
 
 
-def has_tombstones(options: Mapping[str, str], mode: ChangelogMode) -> bool:
-    """Whether the rows of a source with this changelog have no operations, so that one with nothing but its key deletes."""
-    return mode is ChangelogMode.UPSERT and ChangelogOptions.of(options).op_column is None
+def writes_events(
+    descriptor: ConnectorDescriptor, options: Mapping[str, str], format_mode: ChangelogMode
+) -> bool:
+    """Whether what is written are events of a format, whose widest changelog is `format_mode`."""
+    if not descriptor.has_format or format_mode.is_insert_only:
+        return False
+    return ChangelogOptions.of(options).modes is None
+
+
+def has_tombstones(options: Mapping[str, str]) -> bool:
+    """Whether the rows of a source have no operations, so that one with nothing but its key deletes."""
+    given = ChangelogOptions.of(options)
+    return given.mode == UPSERT and given.op_column is None
+
+
+def source_mode_of(written: FormatDescriptor, options: Mapping[str, str], primary_key: bool) -> ChangelogMode:
+    """The changelog that a table of this format gives, which may have a primary key. Events of another database are read by it:
+    what they say of the row before a change may lack everything but the key, and they may come again."""
+    modes = ChangelogOptions.of(options).modes
+    if modes is not None:
+        return modes[0]
+    return ChangelogMode.UPSERT if written.reads_events and primary_key else written.source_mode
+
+
+def reads_events_by_key(options: Mapping[str, str], mode: ChangelogMode) -> bool:
+    """Whether a source with this changelog is one of events that are read by the primary key."""
+    return mode is ChangelogMode.UPSERT and ChangelogOptions.of(options).modes is None
 
 
 def with_op_column(schema: Schema, op_column: str) -> Schema:

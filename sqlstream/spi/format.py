@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol, runtime_checkable
 
 import msgspec
 
 from sqlstream.changelog import ChangelogMode
-from sqlstream.schema import Schema
+from sqlstream.schema import Field, Schema
 from sqlstream.spi.connector import OptionDescriptor
+from sqlstream.types import LogicalType
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,7 +21,9 @@ class FormatDescriptor(msgspec.Struct, frozen=True):
 
     `is_text`: a reader takes the file from its beginning to its end, whatever each read gives; the first rows can be had from
     the first bytes. `source_mode`: the changelog that a reader gives, whose batches end with the column of row kinds unless it is
-    INSERT_ONLY; `sink_mode`: the widest that a writer takes.
+    INSERT_ONLY; `sink_mode`: the widest that a writer takes. `reads_events`: a row is an event that says how a table of another
+    database changes (`ReadsEvents`); with a primary key, rows are read by it. `leaves_out_values`: an update may lack values
+    that it does not change. `metadata` maps the metadata keys of an event to types.
     """
 
     identifier: str
@@ -29,6 +32,35 @@ class FormatDescriptor(msgspec.Struct, frozen=True):
     is_text: bool = False
     source_mode: ChangelogMode = ChangelogMode.INSERT_ONLY
     sink_mode: ChangelogMode = ChangelogMode.INSERT_ONLY
+    reads_events: bool = False
+    leaves_out_values: bool = False
+    metadata: dict[str, LogicalType] = {}
+
+
+class EventDemand(msgspec.Struct, frozen=True):
+    """What a table wants of a reader of events.
+
+    `keys`: its primary key, by which changes are read: a +U or +I replaces the row of its key, a -D carries at least the key, and
+    there is no -U. Without keys every -U and -D carries a whole row. `metadata`: what else is read of each event, by its metadata
+    key; the columns are named by `event_column`. `marked`: unless it is empty, the last column is UNKNOWN_VALUES, which names the
+    values that an event does not have by the places of their columns in `marked`.
+    """
+
+    keys: tuple[str, ...] = ()
+    metadata: tuple[Field, ...] = ()
+    marked: tuple[str, ...] = ()
+
+
+def event_column(key: str) -> str:
+    """The name of the column with a metadata key of events, which is none of the table's columns."""
+    return f"$event:{key}"
+
+
+VALUE_PREFIX = "value."
+"""May stand before a metadata key of a format, as in Flink where a connector has formats of keys and of values."""
+
+UNKNOWN_VALUES = "$unknown_values"
+"""The column of marks: `,0,3,` for a row whose columns 0 and 3 are unknown, NULL for a whole row."""
 
 
 class Rejected(msgspec.Struct, frozen=True):
@@ -79,3 +111,29 @@ class Format(Protocol):
 
     def validate(self, schema: Schema, options: dict[str, str]) -> None:
         """Checks beyond the descriptor: types the format cannot carry. UserError SS40xx."""
+
+
+@runtime_checkable
+class ReadsEvents(Protocol):
+    """A format whose descriptor `reads_events`."""
+
+    def event_reader(
+        self,
+        stream: BinaryIO,
+        path: str,
+        schema: Schema,
+        columns: tuple[str, ...],
+        options: dict[str, str],
+        skip_rows: int,
+        block_bytes: int | None,
+        demand: EventDemand,
+    ) -> FileReader:
+        """As `reader`, with what the table wants of the events."""
+
+
+@runtime_checkable
+class CountsEvents(Protocol):
+    """A reader that counts events which change no row."""
+
+    def take_counts(self) -> dict[str, int]:
+        """By metric, those since the last call."""

@@ -82,6 +82,11 @@ class DuckDbDialect:
             numbers = tree.case([(is_empty, numbers)], tree.raw("[NULL]"))
         return tree.cast(tree.call("unnest", numbers), types.type_(INT))
 
+    def last_known(self, value: exp.Expr, place: exp.Expr, keys: list[exp.Expr]) -> exp.Expr:
+        # arg_max passes over a NULL, but not over a list of it.
+        latest = tree.over(tree.call("arg_max", tree.call("list_value", value), place), keys)
+        return tree.call("list_extract", latest, tree.number(1))
+
     def window_tvf(self, node: WindowTvf, source: exp.Expr) -> exp.Expr:
         t, zone = node.input.schema.types[node.time_column], node.window.time_zone
         is_instant = t.root is TypeRoot.TIMESTAMP_LTZ

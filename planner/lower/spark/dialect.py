@@ -128,6 +128,10 @@ class SparkDialect:
             "explode_outer" if is_outer else "explode", tree.case([(has_some, numbers)], tree.null())
         )
 
+    def last_known(self, value: exp.Expr, place: exp.Expr, keys: list[exp.Expr]) -> exp.Expr:
+        latest = tree.over(tree.call("max_by", tree.call("array", value), place), keys)
+        return tree.call("element_at", latest, tree.number(1))
+
     def window_tvf(self, node: WindowTvf, source: exp.Expr) -> exp.Expr:
         zone, t = node.window.time_zone, node.input.schema.types[node.time_column]
         is_local = t.root is TypeRoot.TIMESTAMP_LTZ and not is_utc(zone)

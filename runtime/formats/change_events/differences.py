@@ -8,12 +8,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.evaluate.duckdb_function import evaluate_in_duckdb
 from runtime.formats.change_events.events import (
     DELETES,
     INSERTS,
     NOTHING,
+    TELLS,
+    TRUNCATES,
+    UNKNOWN,
     UPDATES,
     Changes,
+    Fault,
     KeysAt,
     Mask,
     Numbers,
@@ -25,8 +30,22 @@ from sqlstream.regular_expressions import linear_regex
 from sqlstream.schema import Field, Schema
 from sqlstream.types import STRING, LogicalType, array
 
-_CANAL = {"INSERT": INSERTS, "UPDATE": UPDATES, "DELETE": DELETES, "CREATE": NOTHING}
-_MAXWELL = {"insert": INSERTS, "update": UPDATES, "delete": DELETES}
+_CANAL = {
+    "INSERT": INSERTS,
+    "UPDATE": UPDATES,
+    "DELETE": DELETES,
+    "TRUNCATE": TRUNCATES,
+    **dict.fromkeys(("CREATE", "ALTER", "ERASE", "RENAME", "QUERY", "CINDEX", "DINDEX"), TELLS),
+}
+_MAXWELL = {
+    "insert": INSERTS,
+    "update": UPDATES,
+    "delete": DELETES,
+    "bootstrap-insert": INSERTS,
+    **dict.fromkeys(("bootstrap-start", "bootstrap-complete", "heartbeat"), TELLS),
+    **{f"{what}-{done}": TELLS for what in ("database", "table") for done in ("create", "alter", "drop")},
+}
+_UNKNOWN_KIND = Fault("it is a change of no kind that there is")
 
 
 @dataclass(frozen=True)
@@ -42,27 +61,40 @@ class Canal:
     def identifier(self) -> str:
         return "canal-json"
 
-    def envelope(self, row: LogicalType) -> Schema:
-        texts = (Field(name, STRING) for name in ("type", "database", "table"))
-        return Schema((Field("data", array(row)), Field("old", array(row)), *texts))
+    def envelope(self, row: LogicalType, old: LogicalType, more: tuple[Field, ...]) -> Schema:
+        names = ["type"]
+        names += ["database"] * (self.databases is not None) + ["table"] * (self.tables is not None)
+        texts = tuple(Field(name, STRING) for name in names)
+        beside = tuple(f for f in more if f.name not in names)
+        return Schema((Field("data", array(row)), Field("old", array(old)), *texts, *beside))
+
+    def opened(self, envelopes: pa.RecordBatch) -> pa.RecordBatch:
+        return envelopes
 
     def operations(self, events: pa.RecordBatch) -> Operations:
         operations = coded(events.column(2), _CANAL)
-        for pattern, names in ((self.databases, events.column(3)), (self.tables, events.column(4))):
+        for pattern, name in ((self.databases, "database"), (self.tables, "table")):
             if pattern is not None:
-                is_meant = pc.match_substring_regex(names, f"^(?:{linear_regex(pattern)})$")
+                is_meant = pc.match_substring_regex(events.column(name), f"^(?:{linear_regex(pattern)})$")
                 operations[~pc.fill_null(is_meant, False).to_numpy(zero_copy_only=False)] = NOTHING
         return operations
 
-    def changes(self, events: pa.RecordBatch, operations: Operations, keys_at: KeysAt) -> Changes:
-        data, old, keys = events.column(0), events.column(1), keys_at("$.old[*]")
+    def told(self, texts: pa.Array) -> tuple[Operations, list[Fault]]:
+        is_ddl = evaluate_in_duckdb("coalesce(json_extract_string(a0, '$.isDdl') = 'true', false)", texts)
+        operations = np.where(is_ddl.to_numpy(zero_copy_only=False), TELLS, UNKNOWN).astype(np.int8)
+        return operations, [_UNKNOWN_KIND] * len(texts)
+
+    def changes(
+        self, events: pa.RecordBatch, operations: Operations, keys_at: KeysAt, keys: tuple[str, ...]
+    ) -> Changes:
+        data, old = events.column(0), events.column(1)
         owners, rows = _rows_of(data)
         old_firsts, old_counts = _ranges(old)
         place = np.arange(len(owners)) - np.searchsorted(owners, owners)
-        # There are as many lists of keys as rows in `old`.
-        old_rows = np.where(place < old_counts[owners], old_firsts[owners] + place, -1)
-        before, names = (pc.list_flatten(part).take(_places(old_rows)) for part in (old, keys))
-        return _changes(owners, operations[owners], rows, before, names)
+        # There are as many lists of names as rows in `old`.
+        old_rows = _places(np.where(place < old_counts[owners], old_firsts[owners] + place, -1))
+        names = None if keys else pc.list_flatten(keys_at("$.old[*]", None)).take(old_rows)
+        return _changes(owners, operations[owners], rows, pc.list_flatten(old).take(old_rows), names)
 
     def event_texts(self, rows: pa.Array, is_insert: Mask) -> pa.Array:
         kinds = pc.if_else(pa.array(is_insert), '],"type":"INSERT"}', '],"type":"DELETE"}')
@@ -74,15 +106,24 @@ class Maxwell:
 
     identifier = "maxwell-json"
 
-    def envelope(self, row: LogicalType) -> Schema:
-        return Schema((Field("data", row), Field("old", row), Field("type", STRING)))
+    def envelope(self, row: LogicalType, old: LogicalType, more: tuple[Field, ...]) -> Schema:
+        return Schema((Field("data", row), Field("old", old), Field("type", STRING), *more))
+
+    def opened(self, envelopes: pa.RecordBatch) -> pa.RecordBatch:
+        return envelopes
 
     def operations(self, events: pa.RecordBatch) -> Operations:
         return coded(events.column(2), _MAXWELL)
 
-    def changes(self, events: pa.RecordBatch, operations: Operations, keys_at: KeysAt) -> Changes:
+    def told(self, texts: pa.Array) -> tuple[Operations, list[Fault]]:
+        return np.full(len(texts), UNKNOWN, dtype=np.int8), [_UNKNOWN_KIND] * len(texts)
+
+    def changes(
+        self, events: pa.RecordBatch, operations: Operations, keys_at: KeysAt, keys: tuple[str, ...]
+    ) -> Changes:
         owners = np.arange(events.num_rows)
-        return _changes(owners, operations, events.column(0), events.column(1), keys_at("$.old"))
+        names = None if keys else keys_at("$.old", None)
+        return _changes(owners, operations, events.column(0), events.column(1), names)
 
     def event_texts(self, rows: pa.Array, is_insert: Mask) -> pa.Array:
         kinds = pc.if_else(pa.array(is_insert), ',"type":"insert"}', ',"type":"delete"}')
@@ -111,11 +152,24 @@ def _places(places: Numbers) -> pa.Array:
 
 
 def _changes(
-    owners: Numbers, operations: Operations, data: pa.StructArray, old: pa.StructArray, keys: pa.ListArray
+    owners: Numbers,
+    operations: Operations,
+    data: pa.StructArray,
+    old: pa.StructArray,
+    names: pa.ListArray | None,
 ) -> Changes:
-    """`old` and `keys` belong to the rows of `data`, one each."""
-    updated = patched(data, old, keys)
+    """`old` and `names` belong to the rows of `data`, one each. Without names `old` has the columns of the key, which is never
+    NULL: what it has has changed."""
+    updated = _with_old_key(data, old) if names is None else patched(data, old, names)
     is_update = operations == UPDATES
     both = pa.concat_arrays([updated, data])
     before = both.take(pa.array(np.arange(len(data)) + len(data) * ~is_update))
-    return Changes(owners, operations, before, data)
+    return Changes(owners, operations, before, data, {})
+
+
+def _with_old_key(data: pa.StructArray, old: pa.StructArray) -> pa.StructArray:
+    columns = data.flatten()
+    for field, column in zip(old.type, old.flatten(), strict=True):
+        place = data.type.get_field_index(field.name)
+        columns[place] = pc.coalesce(column, columns[place])
+    return pa.StructArray.from_arrays(columns, fields=list(data.type), mask=data.is_null())

@@ -2,72 +2,160 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sqlstream.arrow import to_arrow_type
 from sqlstream.changelog import RowKind
-from sqlstream.schema import Schema
+from sqlstream.schema import Field, Schema
 from sqlstream.types import LogicalType, row
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 Operations = np.ndarray[Any, np.dtype[np.int8]]
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
-INSERTS, UPDATES, DELETES, NOTHING, UNKNOWN = range(5)
-"""What an event does with rows. NOTHING: it changes no row, such as a change of the schema."""
+INSERTS, UPDATES, DELETES, NOTHING, TRUNCATES, TELLS, UNKNOWN = range(7)
+"""What an event does with rows. NOTHING: it is none of this table's. TELLS: it changes no row, such as a heartbeat or a change of
+the schema, and is counted."""
+
+REPLICA_IDENTITY = (
+    "declare PRIMARY KEY (…) NOT ENFORCED in the table, by which such events are read, or have the database log whole rows"
+    " (Postgres: ALTER TABLE … REPLICA IDENTITY FULL)"
+)
+
+TOLD, TRUNCATED = "numEventsPassedOver", "numTruncationsPassedOver"
+"""The metrics of events that TELL or TRUNCATE."""
+
+
+class Fault(NamedTuple):
+    """Why an event cannot be read, and what to do about it; without a hint, what to do about any undecodable row."""
+
+    reason: str
+    hint: str = ""
 
 
 @dataclass(frozen=True)
 class Changes:
-    """The rows of some events: `before` and `after` are structs with a field per column, of `owners`' length, and `owners` are
-    the events that they belong to, in order. An inserted row has no `before`, a deleted row no `after`."""
+    """The rows of some events: `before` and `after` are structs of `owners`' length with a field per column, and `owners` are
+    the events that they belong to, in order. An inserted row has no `before`, a deleted row no `after`. `before` may lack columns
+    where rows are read by key.
+
+    `unknown`: by the name of a column, the rows whose `after` does not have its value."""
 
     owners: Numbers
     operations: Operations
     before: pa.StructArray
     after: pa.StructArray
+    unknown: Mapping[str, Mask]
 
-    def missing(self) -> dict[str, Mask]:
-        """By the name of what is missing: the rows of which it is."""
-        needs_before = np.isin(self.operations, (UPDATES, DELETES))
-        needs_after = np.isin(self.operations, (INSERTS, UPDATES))
-        return {
-            "row before the change": needs_before & ~_is_there(self.before),
-            "row after the change": needs_after & ~_is_there(self.after),
-        }
+    def missing(self, keys: tuple[str, ...]) -> Iterator[tuple[Fault, Mask]]:
+        """What is missing of rows, and of which."""
+        is_update = self.operations == UPDATES
+        is_deletion = self.operations == DELETES
+        needs_after = is_update | (self.operations == INSERTS)
+        has_before, has_after = is_there(self.before), is_there(self.after)
+        yield Fault("the row after the change is missing"), needs_after & ~has_after
+        needs_before = is_deletion if keys else is_deletion | is_update
+        lacks_before = Fault("the row before the change is missing", REPLICA_IDENTITY)
+        if keys:
+            lacks_before = Fault(
+                "the row before the change is missing, and with it its primary key",
+                "have the database log the key of rows (Postgres: ALTER TABLE … REPLICA IDENTITY DEFAULT)",
+            )
+        yield lacks_before, needs_before & ~has_before
+        for key in keys:
+            fault = Fault(f'"{key}", which is in the primary key, is NULL or missing')
+            yield fault, needs_after & has_after & ~is_there(self.after.field(key))
+            yield fault, needs_before & has_before & ~is_there(self.before.field(key))
 
     def kept(self, is_kept: Mask) -> Changes:
+        if is_kept.all():
+            return self
         chosen = pa.array(np.flatnonzero(is_kept))
         return Changes(
             self.owners[is_kept],
             self.operations[is_kept],
             self.before.take(chosen),
             self.after.take(chosen),
+            {name: mask[is_kept] for name, mask in self.unknown.items()},
         )
 
-    def rows(self) -> tuple[pa.StructArray, np.ndarray[Any, np.dtype[np.int8]]]:
-        """The rows in the order of their events, an update's old row before its new one, and the kind of each."""
+    def filled(self) -> Changes:
+        """With the values of `before` where `after` does not have them. A value that is left out is none that is NULL."""
+        before = {f.name: i for i, f in enumerate(self.before.type)}
+        columns, unknown = self.after.flatten(), {}
+        for name, mask in self.unknown.items():
+            column = self.after.type.get_field_index(name)
+            if name in before:
+                old = self.before.flatten()[before[name]]
+                is_filled = mask & is_there(old)
+                columns[column] = pc.if_else(pa.array(is_filled), old, columns[column])
+                mask = mask & ~is_filled
+            if mask.any():
+                unknown[name] = mask
+        after = pa.StructArray.from_arrays(columns, fields=list(self.after.type), mask=self.after.is_null())
+        return replace(self, after=after, unknown=unknown)
+
+    def rows(self, keys: tuple[str, ...]) -> Rows:
+        """The rows in the order of their events, and the kind of each. Without keys, an update's old row is before its new one;
+        with keys the old row is there, as a deletion, if it has another key."""
         count = len(self.operations)
-        is_update = self.operations == UPDATES
-        copies = np.where(is_update, 2, 1)
+        is_update, is_deletion = self.operations == UPDATES, self.operations == DELETES
+        is_double = is_update & self._is_moved(keys) if keys else is_update
+        copies = np.where(is_double, 2, 1)
         sources = np.repeat(np.arange(count), copies)
-        is_second = np.zeros(len(sources), dtype=bool)
-        is_second[np.cumsum(copies)[is_update] - 1] = True
-        operations = self.operations[sources]
-        takes_after = is_second | (operations == INSERTS)
-        kinds = np.select(
-            [operations == INSERTS, operations == DELETES, is_second],
-            [int(RowKind.INSERT), int(RowKind.DELETE), int(RowKind.UPDATE_AFTER)],
-            int(RowKind.UPDATE_BEFORE),
-        ).astype(np.int8)
-        both = pa.concat_arrays([self.before, self.after])
-        return both.take(pa.array(sources + count * takes_after)), kinds
+        takes_before = is_deletion[sources]
+        takes_before[(np.cumsum(copies) - copies)[is_double]] = True
+        kinds = np.full(len(sources), int(RowKind.INSERT), dtype=np.int8)
+        kinds[is_update[sources]] = int(RowKind.UPDATE_AFTER)
+        kinds[takes_before] = int(RowKind.DELETE)
+        if not keys:
+            kinds[takes_before & is_update[sources]] = int(RowKind.UPDATE_BEFORE)
+        unknown = {name: mask[sources] & ~takes_before for name, mask in self.unknown.items()}
+        columns = [
+            _either(before, after, sources, takes_before)
+            for before, after in zip(self._old_columns(keys), self.after.flatten(), strict=True)
+        ]
+        return Rows(columns, kinds, sources, unknown)
+
+    def _old_columns(self, keys: tuple[str, ...]) -> list[pa.Array | None]:
+        """The columns of the rows before, None for those that are not read. The key of a row that is updated is the one that it
+        has, unless `before` says otherwise."""
+        found = dict(zip((f.name for f in self.before.type), self.before.flatten(), strict=True))
+        for key in keys:
+            found[key] = pc.coalesce(found[key], self.after.field(key))
+        return [found.get(f.name) for f in self.after.type]
+
+    def _is_moved(self, keys: tuple[str, ...]) -> Mask:
+        moved = np.zeros(len(self.operations), dtype=bool)
+        before, after = self.before.flatten(), self.after.flatten()
+        for key in keys:
+            old = before[self.before.type.get_field_index(key)]
+            new = after[self.after.type.get_field_index(key)]
+            differs = pc.fill_null(pc.not_equal(old, new), False)
+            moved |= differs.to_numpy(zero_copy_only=False).astype(bool)
+        return moved
+
+
+class Rows(NamedTuple):
+    """Rows by column, the kind of each, the place of its change among the changes, and the values that it lacks."""
+
+    columns: list[pa.Array]
+    kinds: Operations
+    sources: Numbers
+    unknown: dict[str, Mask]
+
+
+def _either(before: pa.Array | None, after: pa.Array, sources: Numbers, takes_before: Mask) -> pa.Array:
+    if before is None:
+        return after.take(pa.array(sources, mask=takes_before))
+    if not takes_before.any():
+        return after.take(pa.array(sources))
+    return pa.concat_arrays([before, after]).take(pa.array(sources + len(after) * ~takes_before))
 
 
 class ChangeEventFormat(Protocol):
@@ -77,21 +165,31 @@ class ChangeEventFormat(Protocol):
     def identifier(self) -> str:
         """The name of the format."""
 
-    def envelope(self, row: LogicalType) -> Schema:
-        """The fields of an event that are read; `row` is a ROW of the columns."""
+    def envelope(self, row: LogicalType, old: LogicalType, more: tuple[Field, ...]) -> Schema:
+        """The fields of an event that are read; `row` is a ROW of the columns, `old` of those that are read of what was before
+        the change. `more` are members beside the rows."""
+
+    def opened(self, envelopes: pa.RecordBatch) -> pa.RecordBatch:
+        """The events in their envelopes: the fields of the format first, and all of `more` under their names."""
 
     def operations(self, events: pa.RecordBatch) -> Operations:
-        """What each event does."""
+        """What each event does, by its code."""
 
-    def changes(self, events: pa.RecordBatch, operations: Operations, keys_at: KeysAt) -> Changes:
-        """The rows of the events, of which none does NOTHING or something UNKNOWN."""
+    def told(self, texts: pa.Array) -> tuple[Operations, list[Fault]]:
+        """What events do that are UNKNOWN by their code, by their texts, and the fault of each that stays so."""
+
+    def changes(
+        self, events: pa.RecordBatch, operations: Operations, keys_at: KeysAt, keys: tuple[str, ...]
+    ) -> Changes:
+        """The rows of the events, all of which change rows. They are read by `keys`, unless there are none."""
 
     def event_texts(self, rows: pa.Array, is_insert: Mask) -> pa.Array:
         """The text of an event for each row, which is the text of an object."""
 
 
-KeysAt = Callable[[str], pa.ListArray]
-"""From a path within the events, such as `$.old`, to a list for each of them: the names of the fields of the object there."""
+KeysAt = Callable[[str, Numbers | None], pa.ListArray]
+"""From a path within the events, such as `$.old`, to a list for each of them, or of some: the names of the fields of the object
+there."""
 
 
 def row_type(schema: Schema) -> LogicalType:
@@ -109,21 +207,21 @@ def coded(names: pa.Array, codes: dict[str, int]) -> Operations:
 def patched(after: pa.StructArray, old: pa.StructArray, keys: pa.ListArray) -> pa.StructArray:
     """The rows before an update: the fields whose names are among `keys` are as in `old`, also those that are null there, and
     the others as in `after`. A row without `old` is not there."""
-    parents, names = pc.list_parent_indices(keys), pc.list_flatten(keys)
-    columns = []
-    for field, old_column, new_column in zip(after.type, old.flatten(), after.flatten(), strict=True):
-        is_old = np.zeros(len(after), dtype=bool)
-        is_old[parents.filter(pc.equal(names, field.name)).to_numpy()] = True
-        columns.append(pc.if_else(pa.array(is_old), old_column, new_column))
+    columns = [
+        pc.if_else(pa.array(is_named(keys, field.name)), old_column, new_column)
+        for field, old_column, new_column in zip(after.type, old.flatten(), after.flatten(), strict=True)
+    ]
     is_missing = pc.invert(pc.and_(after.is_valid(), old.is_valid()))
     return pa.StructArray.from_arrays(columns, fields=list(after.type), mask=is_missing)
 
 
-def nothing(type_: LogicalType, count: int) -> pa.StructArray:
-    """As many rows that are not there."""
-    return pa.nulls(count, to_arrow_type(type_))
+def is_named(keys: pa.ListArray, name: str) -> Mask:
+    """Of lists of names: which ones have this name."""
+    found = np.zeros(len(keys), dtype=bool)
+    found[pc.list_parent_indices(keys).filter(pc.equal(pc.list_flatten(keys), name)).to_numpy()] = True
+    return found
 
 
-def _is_there(rows: pa.StructArray) -> Mask:
+def is_there(rows: pa.Array) -> Mask:
     mask: Mask = rows.is_valid().to_numpy(zero_copy_only=False).astype(bool)
     return mask

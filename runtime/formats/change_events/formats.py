@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
+from runtime.formats.change_events.metadata import (
+    CANAL_METADATA,
+    DEBEZIUM_METADATA,
+    MAXWELL_METADATA,
+    OGG_METADATA,
+    EventMetadata,
+)
 from runtime.formats.change_events.options import (
     CanalOptions,
     ChangeEventOptions,
@@ -15,17 +23,22 @@ from runtime.formats.json import Json
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
-from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor
+from sqlstream.spi.format import EventDemand, FileReader, FileWriter, FormatDescriptor
 from sqlstream.spi.table_options import descriptors_of, parse_options
 
 if TYPE_CHECKING:
     from runtime.formats.change_events.events import ChangeEventFormat
 
 
+_WHOLE = EventDemand()
+_UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
+
+
 class _ChangeEvents(ABC):
     """What the formats share: all but the envelope."""
 
     descriptor: ClassVar[FormatDescriptor]
+    metadata: ClassVar[Mapping[str, EventMetadata]]
 
     @abstractmethod
     def events(self, options: dict[str, str]) -> ChangeEventFormat:
@@ -42,12 +55,38 @@ class _ChangeEvents(ABC):
         skip_rows: int = 0,
         block_bytes: int | None = None,
     ) -> FileReader:
+        return self.event_reader(stream, path, schema, columns, options, skip_rows, block_bytes, _WHOLE)
+
+    def event_reader(
+        self,
+        stream: BinaryIO,
+        path: str,
+        schema: Schema,
+        columns: tuple[str, ...],
+        options: dict[str, str],
+        skip_rows: int,
+        block_bytes: int | None,
+        demand: EventDemand,
+    ) -> FileReader:
+        shared: dict[str, Any] = {
+            "stream": stream,
+            "path": path,
+            "schema": schema,
+            "columns": columns,
+            "options": json_options(options),
+            "skip_rows": skip_rows,
+            "format_": self.events(options),
+            "demand": demand,
+            "metadata": self.metadata,
+            "block_bytes": block_bytes,
+        }
+        return self.decoding(options, shared)
+
+    def decoding(self, options: dict[str, str], shared: dict[str, Any]) -> FileReader:
+        """The reader, of what all of them take."""
         from runtime.formats.change_events.reader import ChangeEventReader
 
-        events = self.events(options)
-        return ChangeEventReader(
-            stream, path, schema, columns, json_options(options), skip_rows, events, block_bytes
-        )
+        return ChangeEventReader(**shared)
 
     def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
         from runtime.formats.change_events.writer import ChangeEventWriter
@@ -58,7 +97,13 @@ class _ChangeEvents(ABC):
         Json().validate(schema, json_options(options))
 
 
-def _descriptor(identifier: str, options: type[Any]) -> FormatDescriptor:
+def _descriptor(
+    identifier: str,
+    options: type[Any],
+    metadata: Mapping[str, EventMetadata],
+    *,
+    leaves_out_values: bool = False,
+) -> FormatDescriptor:
     return FormatDescriptor(
         identifier,
         descriptors_of(options),
@@ -66,16 +111,38 @@ def _descriptor(identifier: str, options: type[Any]) -> FormatDescriptor:
         is_text=True,
         source_mode=ChangelogMode.RETRACT,
         sink_mode=ChangelogMode.RETRACT,
+        reads_events=True,
+        leaves_out_values=leaves_out_values,
+        metadata={key: each.type for key, each in metadata.items()},
     )
 
 
 class DebeziumJson(_ChangeEvents):
-    descriptor = _descriptor("debezium-json", DebeziumOptions)
+    metadata = DEBEZIUM_METADATA
+    descriptor = _descriptor("debezium-json", DebeziumOptions, metadata, leaves_out_values=True)
 
     def events(self, options: dict[str, str]) -> ChangeEventFormat:
         from runtime.formats.change_events.debezium import DEBEZIUM, DebeziumWithSchema
 
         return DebeziumWithSchema() if parse_options(DebeziumOptions, options).has_schema else DEBEZIUM
+
+    def decoding(self, options: dict[str, str], shared: dict[str, Any]) -> FileReader:
+        from runtime.formats.change_events.encodings import Encodings
+        from runtime.formats.change_events.whole_rows_reader import DebeziumReader
+
+        given = parse_options(DebeziumOptions, options)
+        encodings = Encodings(
+            time_unit=_UNITS.get(given.time_unit),
+            decimals=None if given.decimals == "auto" else given.decimals,
+        )
+        return DebeziumReader(
+            **shared,
+            keeps_nulls=not given.leaves_out_nulls,
+            logs_nulls=True,
+            encodings=encodings,
+            placeholder=given.placeholder,
+            has_schema=given.has_schema,
+        )
 
     def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
         if parse_options(DebeziumOptions, options).has_schema:
@@ -88,16 +155,24 @@ class DebeziumJson(_ChangeEvents):
 
 
 class OggJson(_ChangeEvents):
-    descriptor = _descriptor("ogg-json", ChangeEventOptions)
+    metadata = OGG_METADATA
+    descriptor = _descriptor("ogg-json", ChangeEventOptions, metadata, leaves_out_values=True)
 
     def events(self, options: dict[str, str]) -> ChangeEventFormat:
         from runtime.formats.change_events.debezium import OGG
 
         return OGG
 
+    def decoding(self, options: dict[str, str], shared: dict[str, Any]) -> FileReader:
+        from runtime.formats.change_events.whole_rows_reader import WholeRowsReader
+
+        keeps_nulls = not parse_options(ChangeEventOptions, options).leaves_out_nulls
+        return WholeRowsReader(**shared, keeps_nulls=keeps_nulls, logs_nulls=False)
+
 
 class CanalJson(_ChangeEvents):
-    descriptor = _descriptor("canal-json", CanalOptions)
+    metadata = CANAL_METADATA
+    descriptor = _descriptor("canal-json", CanalOptions, metadata)
 
     def events(self, options: dict[str, str]) -> ChangeEventFormat:
         from runtime.formats.change_events.differences import Canal
@@ -107,7 +182,8 @@ class CanalJson(_ChangeEvents):
 
 
 class MaxwellJson(_ChangeEvents):
-    descriptor = _descriptor("maxwell-json", ChangeEventOptions)
+    metadata = MAXWELL_METADATA
+    descriptor = _descriptor("maxwell-json", ChangeEventOptions, metadata)
 
     def events(self, options: dict[str, str]) -> ChangeEventFormat:
         from runtime.formats.change_events.differences import Maxwell

@@ -25,6 +25,29 @@ class ChangeEventOptions(JsonTextOptions):
 class DebeziumOptions(ChangeEventOptions):
     """The options of `debezium-json`."""
 
+    placeholder: str = option(
+        "unavailable-value-placeholder",
+        OptionType.STRING,
+        "What stands for a value that the log does not have, as `unavailable.value.placeholder` of the connector.",
+        "__debezium_unavailable_value",
+    )
+    decimals: str = option(
+        "decimal-handling-mode",
+        OptionType.ENUM,
+        "What a DECIMAL in quotes is, as `decimal.handling.mode` of the connector: bytes in base64 (`precise`) or digits"
+        " (`string`, `double`). With `auto` the schema of the event says it, or the values do.",
+        "auto",
+        choices=("auto", "precise", "string", "double"),
+    )
+    time_unit: str = option(
+        "time-unit",
+        OptionType.ENUM,
+        "The unit of a number for a TIMESTAMP or TIME whose event has no schema. With `auto` that of the column's precision,"
+        " as with `time.precision.mode` = `adaptive` of the connector: milliseconds up to 3, microseconds up to 6, nanoseconds"
+        " up to 9.",
+        "auto",
+        choices=("auto", "milliseconds", "microseconds", "nanoseconds"),
+    )
     has_schema: bool = option(
         "schema-include",
         OptionType.BOOLEAN,

@@ -95,7 +95,9 @@ def _read(config: Mapping[str, str], job_id: str, default_directory: str) -> Che
             hint="set 'execution.checkpointing.max-concurrent-checkpoints' to 1, or "
             "'execution.checkpointing.unaligned.enabled' to false",
         )
-    if value("execution.checkpointing.mode") == "AT_LEAST_ONCE" and value("execution.checkpointing.unaligned.enabled"):
+    if value("execution.checkpointing.mode") == "AT_LEAST_ONCE" and value(
+        "execution.checkpointing.unaligned.enabled"
+    ):
         raise UserError(
             "SS6270",
             "unaligned checkpoints count each row exactly once, and the mode is AT_LEAST_ONCE",

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import base64
+import datetime
 import io
 import json
 from decimal import Decimal
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 from runtime.formats import format_of
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema, with_row_kinds
-from sqlstream.changelog import RowKind
+from sqlstream.changelog import ROW_KIND_COLUMN, RowKind
 from sqlstream.errors import UserError
 from sqlstream.schema import Field, Schema
+from sqlstream.spi.format import CountsEvents, EventDemand, ReadsEvents
 
 SCHEMA = Schema(
     (
@@ -200,3 +204,379 @@ def test_the_last_of_repeated_members_says_what_an_update_changed(identifier: st
     data = old % json.dumps(NEW)
     event = f'{{"type": "{kind}", "data": {data}, "old": {first}, "old": {last}}}'
     assert read(identifier, [event]) == ([(BEFORE, OLD_ROW), (AFTER, NEW_ROW)], [])
+
+
+def read_by_key(
+    identifier: str,
+    events: list[Any],
+    schema: Schema = SCHEMA,
+    metadata: tuple[Field, ...] = (),
+    is_marked: bool = True,
+    **options: str,
+) -> tuple[list[tuple[Any, ...]], dict[str, int]]:
+    """Rows of a table with the key `id`: the kind, the values, and what more there is; and the counts of other events."""
+    lines = [event if isinstance(event, str) else json.dumps(event) for event in events]
+    given = {key.replace("_", "-"): value for key, value in options.items()}
+    form = format_of(identifier)
+    assert isinstance(form, ReadsEvents)
+    marked = schema.names if is_marked and form.descriptor.leaves_out_values else ()
+    demand = EventDemand(("id",), metadata, marked)
+    stream = io.BytesIO("\n".join(lines).encode())
+    reader = form.event_reader(stream, "f.json", schema, schema.names, given, 0, None, demand)
+    rows: list[tuple[Any, ...]] = []
+    counts: dict[str, int] = {}
+    for batch, _ in reader.batches():
+        names = [name for name in batch.schema.names if name != ROW_KIND_COLUMN]
+        values = zip(*(batch.column(name).to_pylist() for name in names), strict=True)
+        kinds = map(RowKind, batch.column(ROW_KIND_COLUMN).to_pylist())
+        unmarked = slice(-1) if marked else slice(None)
+        for kind, row in zip(kinds, values, strict=True):
+            rows.append((kind, *(row[unmarked] if marked and row[-1] is None else row)))
+        assert isinstance(reader, CountsEvents)
+        for metric, number in reader.take_counts().items():
+            counts[metric] = counts.get(metric, 0) + number
+    return rows, {metric: number for metric, number in counts.items() if number}
+
+
+GONE = (1, None, None)
+
+
+def test_by_key_a_deletion_needs_no_more_than_the_key_and_an_update_nothing_from_before() -> None:
+    events = [
+        {"before": None, "after": OLD, "op": "r"},
+        {"before": None, "after": NEW, "op": "u"},
+        {"before": {"id": 1, "name": None, "price": None}, "after": None, "op": "d"},
+        {"before": {"id": 1}, "op": "d"},
+    ]
+    assert read_by_key("debezium-json", events) == (
+        [(INSERT, *OLD_ROW), (AFTER, *NEW_ROW), (DELETE, *GONE), (DELETE, *GONE)],
+        {},
+    )
+    golden_gate = [
+        {"after": OLD, "op_type": "I"},
+        {"after": NEW, "op_type": "U"},
+        {"before": {"id": 1}, "op_type": "D"},
+    ]
+    expected = [(INSERT, *OLD_ROW), (AFTER, *NEW_ROW), (DELETE, *GONE)]
+    assert read_by_key("ogg-json", golden_gate) == (expected, {})
+
+
+MOVED = {**OLD, "id": 2}
+
+
+@pytest.mark.parametrize(
+    ("identifier", "event"),
+    [
+        ("debezium-json", {"before": OLD, "after": MOVED, "op": "u"}),
+        ("ogg-json", {"before": {"id": 1}, "after": MOVED, "op_type": "U"}),
+        ("maxwell-json", {"data": MOVED, "old": {"id": 1}, "type": "update"}),
+        ("canal-json", {"data": [MOVED], "old": [{"id": 1}], "type": "UPDATE"}),
+    ],
+)
+def test_an_update_of_the_key_deletes_the_row_of_the_old_one(identifier: str, event: Any) -> None:
+    rows, _ = read_by_key(identifier, [event])
+    assert [(kind, key) for kind, key, *_ in rows] == [(DELETE, 1), (AFTER, 2)]
+    assert rows[1][2:4] == ("a", Decimal("1.50"))
+
+
+def test_an_update_that_keeps_the_key_is_one_row() -> None:
+    events = [{"data": NEW, "old": {"name": "a"}, "type": "update"}, {"data": NEW, "type": "delete"}]
+    assert read_by_key("maxwell-json", events) == ([(AFTER, *NEW_ROW), (DELETE, *NEW_ROW)], {})
+    events = [{"data": [NEW, OLD], "old": [{"name": "a"}, {}], "type": "UPDATE"}]
+    assert read_by_key("canal-json", events) == ([(AFTER, *NEW_ROW), (AFTER, *OLD_ROW)], {})
+
+
+def test_without_a_key_a_row_before_that_may_be_its_key_alone_is_refused() -> None:
+    insert = {"after": OLD, "op": "c"}
+    partial = [
+        {"before": {"id": 1}, "op": "d"},
+        {"before": {"id": 1, "name": None, "price": None}, "op": "d"},
+        {"before": {"id": 1}, "after": NEW, "op": "u"},
+    ]
+    for event in partial:
+        with pytest.raises(UserError, match=r'line 2 of "f\.json"') as raised:
+            read("debezium-json", [insert, event])
+        assert "REPLICA IDENTITY" in (raised.value.hint or "")
+    with pytest.raises(UserError, match="not whole"):
+        read("ogg-json", [{"before": {"id": 1}, "op_type": "D"}])
+    with pytest.raises(UserError) as raised:
+        read("debezium-json", [insert, {"before": None, "after": NEW, "op": "u"}])
+    assert "REPLICA IDENTITY" in (raised.value.hint or "")
+
+
+def test_without_a_key_a_row_that_is_mostly_null_is_whole_where_the_log_has_whole_rows() -> None:
+    sparse = {"id": 1, "name": None, "price": None}
+    deletion = {"before": sparse, "op": "d"}
+    logged = {**deletion, "source": {"connector": "mysql"}}
+    update = {"before": OLD, "after": NEW, "op": "u"}
+    assert read("debezium-json", [logged]) == ([(DELETE, GONE)], [])
+    assert read("debezium-json", [update, deletion])[0][-1] == (DELETE, GONE)
+    assert read("ogg-json", [{"before": sparse, "op_type": "D"}]) == ([(DELETE, GONE)], [])
+    # Our own sinks write whole rows.
+    path = "t/part-0123456789ab00000000-0-00000000.json"
+    reader = format_of("debezium-json").reader(
+        io.BytesIO(json.dumps(deletion).encode()), path, SCHEMA, SCHEMA.names, {}, 100
+    )
+    assert sum(batch.num_rows for batch, _ in reader.batches()) == 1
+
+
+def test_tombstones_heartbeats_and_changes_of_the_schema_change_no_row() -> None:
+    events = [
+        {"after": OLD, "op": "c"},
+        *("null", "", "  null \r", "  "),
+        {"ts_ms": 1700000000000},
+        {"source": {"db": "d"}, "databaseName": "d", "ddl": "ALTER TABLE t ADD c INT", "tableChanges": []},
+        {"status": "BEGIN", "id": "571", "event_count": None},
+        {"op": "m", "message": {"prefix": "p", "content": ""}},
+        {"op": "t", "before": None, "after": None},
+    ]
+    counts = {"numEventsPassedOver": 4, "numTruncationsPassedOver": 1}
+    assert read_by_key("debezium-json", events) == ([(INSERT, *OLD_ROW)], counts)
+    assert read("debezium-json", events) == ([(INSERT, OLD_ROW)], [])
+    enveloped = [
+        {"schema": None, "payload": json.loads(e) if isinstance(e, str) else e}
+        for e in [*events[:2], *events[5:]]
+    ]
+    assert read_by_key("debezium-json", enveloped, schema_include="true") == ([(INSERT, *OLD_ROW)], counts)
+    canal = [
+        {"data": [OLD], "type": "INSERT"},
+        {"data": None, "type": "ALTER", "isDdl": True},
+        {"data": None, "type": "OTHER", "isDdl": True},
+        {"data": None, "type": "TRUNCATE", "isDdl": True},
+    ]
+    counts = {"numEventsPassedOver": 2, "numTruncationsPassedOver": 1}
+    assert read_by_key("canal-json", canal) == ([(INSERT, *OLD_ROW)], counts)
+    maxwell = [
+        {"data": {}, "type": "bootstrap-start"},
+        {"data": OLD, "type": "bootstrap-insert"},
+        {"data": {}, "type": "bootstrap-complete"},
+        {"type": "table-alter", "sql": "ALTER TABLE t ADD c INT"},
+    ]
+    assert read_by_key("maxwell-json", maxwell) == ([(INSERT, *OLD_ROW)], {"numEventsPassedOver": 3})
+
+
+def test_an_envelope_with_or_without_a_schema_names_the_option() -> None:
+    event = {"after": OLD, "op": "c"}
+    with pytest.raises(UserError) as raised:
+        read("debezium-json", [{"schema": {"type": "struct"}, "payload": event}])
+    assert "add 'debezium-json.schema-include' = 'true'" in (raised.value.hint or "")
+    with pytest.raises(UserError) as raised:
+        read("debezium-json", [event], schema_include="true")
+    assert "leave 'debezium-json.schema-include' out" in (raised.value.hint or "")
+
+
+TOAST = "__debezium_unavailable_value"
+WIDE = Schema(
+    (
+        Field("id", sql.INT.not_null()),
+        Field("name", sql.STRING),
+        Field("data", sql.BYTES),
+        Field("tags", sql.array(sql.STRING)),
+        Field("numbers", sql.array(sql.INT)),
+        Field("more", sql.map_of(sql.STRING, sql.STRING)),
+        Field("n", sql.INT),
+    )
+)
+
+
+def test_a_placeholder_is_an_unknown_value_in_the_form_of_each_type() -> None:
+    encoded = base64.b64encode(TOAST.encode()).decode()
+    forms = {
+        "name": TOAST,
+        "data": encoded,
+        "tags": [TOAST],
+        "numbers": list(TOAST.encode()),
+        "more": {TOAST: TOAST},
+    }
+    plain = {
+        "id": 1,
+        "name": "a",
+        "data": "AQI=",
+        "tags": ["x", TOAST],
+        "numbers": [95],
+        "more": {"a": "b"},
+        "n": 1,
+    }
+    update = {"after": {**plain, **forms}, "op": "u"}
+    rows, _ = read_by_key("debezium-json", [update, {"after": plain, "op": "c"}], WIDE)
+    whole = (1, "a", b"\x01\x02", ["x", TOAST], [95], [("a", "b")], 1)
+    assert rows == [(AFTER, 1, None, None, None, None, None, 1, ",1,2,3,4,5,"), (INSERT, *whole)]
+    # With REPLICA IDENTITY FULL the row before has the value.
+    update["before"] = {**plain, "n": 0}
+    assert read_by_key("debezium-json", [update], WIDE)[0] == [(AFTER, *whole)]
+    assert read_by_key(
+        "debezium-json", [{"after": {"id": 1, "name": "?"}, "op": "u"}], unavailable_value_placeholder="?"
+    )[0] == [(AFTER, 1, None, None, ",1,")]
+    unknown = {"before": OLD, "after": {**OLD, "name": TOAST}, "op": "u"}
+    assert read("debezium-json", [unknown])[0] == [(BEFORE, OLD_ROW), (AFTER, OLD_ROW)]
+    with pytest.raises(UserError, match='does not have the value of "name"'):
+        read("debezium-json", [{"before": {**OLD, "name": None}, "after": {**OLD, "name": TOAST}, "op": "u"}])
+
+
+def test_what_an_update_of_golden_gate_leaves_out_is_unknown_and_what_is_null_is_not() -> None:
+    events = [
+        {"after": {"id": 1, "name": None}, "op_type": "U"},
+        {"after": {"id": 2, "price": 3}, "op_type": "U"},
+    ]
+    expected = [(AFTER, 1, None, None, ",2,"), (AFTER, 2, None, Decimal("3.00"), ",1,")]
+    assert read_by_key("ogg-json", events)[0] == expected
+
+
+ENCODED = Schema(
+    (
+        Field("id", sql.INT.not_null()),
+        Field("d", sql.DATE),
+        Field("t", sql.time(3)),
+        Field("m", sql.timestamp(3)),
+        Field("u", sql.timestamp(6)),
+        Field("n", sql.timestamp(9)),
+        Field("z", sql.timestamp_ltz(3)),
+        Field("p", sql.decimal(10, 2)),
+        Field("b", sql.BOOLEAN),
+    )
+)
+MOMENT = datetime.datetime(2024, 1, 1, 12)
+DECODED = (
+    1,
+    MOMENT.date(),
+    datetime.time(12),
+    MOMENT,
+    MOMENT,
+    pd.Timestamp(MOMENT),
+    MOMENT.replace(tzinfo=datetime.UTC),
+    Decimal("-1.23"),
+    True,
+)
+
+
+def test_numbers_and_bytes_are_what_debezium_makes_of_the_declared_types() -> None:
+    ms = 1_704_110_400_000
+    plain = {
+        "id": 1,
+        "d": 19723,
+        "t": 43_200_000,
+        "m": ms,
+        "u": ms * 10**3,
+        "n": ms * 10**6,
+        "p": "hQ==",
+        "b": 1,
+    }
+    row = {**plain, "z": "2024-01-01T14:00:00+02:00"}
+    written = {"id": 1, "d": "2024-01-01", "t": "12:00:00", **dict.fromkeys("mun", "2024-01-01 12:00:00")}
+    written |= {"z": "2024-01-01T12:00:00Z", "p": -1.23, "b": True}
+    variable = {**row, "p": {"scale": 3, "value": "+zI="}, "m": ms * 10**3}
+    events = [{"after": each, "op": "c"} for each in (row, written, variable)]
+    rows, _ = read_by_key("debezium-json", events, ENCODED)
+    assert rows == [(INSERT, *DECODED)] * 3
+    mysql = {"after": {"id": 1, "t": 43_200_000_000}, "op": "c", "source": {"connector": "mysql"}}
+    assert read_by_key("debezium-json", [mysql], ENCODED)[0][0][3] == datetime.time(12)
+    early = {"after": {"id": 1, "m": 86_400_000_000}, "op": "c"}
+    given = read_by_key("debezium-json", [early], ENCODED, time_unit="microseconds")[0][0]
+    assert given[4] == datetime.datetime(1970, 1, 2)
+
+
+def test_the_schema_in_the_message_says_how_values_are_encoded() -> None:
+    def event(units: dict[str, str], after: dict[str, Any]) -> dict[str, Any]:
+        fields = [{"field": name, "type": "int64", "name": unit} for name, unit in units.items()]
+        fields.append(
+            {
+                "field": "p",
+                "type": "bytes",
+                "name": "org.apache.kafka.connect.data.Decimal",
+                "parameters": {"scale": "1"},
+            }
+        )
+        schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields}]}
+        return {"schema": schema, "payload": {"after": {"id": 1, **after}, "op": "c"}}
+
+    time = "io.debezium.time."
+    micros = event(
+        {"m": f"{time}MicroTimestamp", "t": f"{time}MicroTime"}, {"m": 1_000_000, "t": 5_000, "p": "Cg=="}
+    )
+    millis = event(
+        {"m": f"{time}Timestamp", "d": f"{time}Timestamp"}, {"m": 1_000, "d": 86_400_000, "p": "Cg=="}
+    )
+    rows, _ = read_by_key("debezium-json", [micros, millis, micros], ENCODED, schema_include="true")
+    second = datetime.datetime(1970, 1, 1, 0, 0, 1)
+    assert [row[4] for row in rows] == [second] * 3
+    assert [row[3] for row in rows] == [datetime.time(0, 0, 0, 5000), None, datetime.time(0, 0, 0, 5000)]
+    assert [row[2] for row in rows] == [None, datetime.date(1970, 1, 2), None]
+    assert [row[8] for row in rows] == [Decimal("1.00")] * 3
+
+
+def test_a_decimal_in_quotes_is_digits_or_bytes_as_other_values_show() -> None:
+    def prices(*values: str, **options: str) -> list[Any]:
+        events = [{"after": {"id": 1, "price": value}, "op": "c"} for value in values]
+        return [row[3] for row in read_by_key("debezium-json", events, **options)[0]]
+
+    # "1234" is a number, and the base64 of another one.
+    assert prices("12.5", "1234") == [Decimal("12.50"), Decimal("1234.00")]
+    assert prices("ew==", "1234") == [Decimal("1.23"), Decimal("-26588.24")]
+    assert prices("1234", decimal_handling_mode="string") == [Decimal("1234.00")]
+    assert prices("1234", decimal_handling_mode="precise") == [Decimal("-26588.24")]
+    with pytest.raises(UserError, match=r"set 'debezium-json\.decimal-handling-mode'"):
+        prices("1234")
+
+
+def test_the_reason_names_the_column_at_fault() -> None:
+    with pytest.raises(UserError, match='"x" in field "price" is no DECIMAL'):
+        read("debezium-json", [{"after": {**OLD, "price": "x"}, "op": "c"}])
+    with pytest.raises(UserError, match='"x" in field "price" is no DECIMAL'):
+        read("canal-json", [{"data": [OLD, {**OLD, "price": "x"}], "type": "INSERT"}])
+
+
+def test_metadata_of_events() -> None:
+    def told(identifier: str, event: dict[str, Any], **options: str) -> dict[str, Any]:
+        known = format_of(identifier).descriptor.metadata
+        demand = tuple(Field(key, t) for key, t in known.items())
+        row = read_by_key(identifier, [event], metadata=demand, **options)[0][0]
+        return dict(zip(known, row[4:], strict=True))
+
+    moment = datetime.datetime(2023, 11, 14, 22, 13, 20, tzinfo=datetime.UTC)
+    source = {
+        "connector": "postgresql",
+        "ts_ms": 1_700_000_000_000,
+        "db": "d",
+        "schema": "s",
+        "table": "t",
+        "lsn": 7,
+    }
+    event = {"after": OLD, "op": "c", "ts_ms": 1_700_000_000_000, "source": source}
+    expected = {
+        "schema": None,
+        "ingestion-timestamp": moment,
+        "source.timestamp": moment,
+        "source.database": "d",
+        "source.schema": "s",
+        "source.table": "t",
+        "source.properties": [(key, str(value)) for key, value in source.items()],
+    }
+    assert told("debezium-json", event) == expected
+    enveloped = {"schema": {"type": "struct"}, "payload": event}
+    expected["schema"] = '{"type":"struct"}'
+    assert told("debezium-json", enveloped, schema_include="true") == expected
+    canal = {"data": [OLD], "type": "INSERT", "database": "d", "table": "t", "ts": 1_700_000_000_000}
+    canal |= {"sqlType": {"id": 4}, "pkNames": ["id"]}
+    assert told("canal-json", canal) == {
+        "database": "d",
+        "table": "t",
+        "sql-type": [("id", 4)],
+        "pk-names": ["id"],
+        "ingestion-timestamp": moment,
+    }
+    maxwell = {"data": OLD, "type": "insert", "database": "d", "table": "t", "ts": 1_700_000_000}
+    maxwell |= {"primary_key_columns": ["id"]}
+    assert told("maxwell-json", maxwell) == {
+        "database": "d",
+        "table": "t",
+        "primary-key-columns": ["id"],
+        "ingestion-timestamp": moment,
+    }
+    golden_gate = {"after": OLD, "op_type": "I", "table": "S.T", "primary_keys": ["id"]}
+    golden_gate |= {"op_ts": "2023-11-14 22:13:20.000000", "current_ts": "2023-11-14T22:13:20.123000"}
+    assert told("ogg-json", golden_gate) == {
+        "table": "S.T",
+        "primary-key-columns": ["id"],
+        "ingestion-timestamp": moment.replace(microsecond=123_000),
+        "event-timestamp": moment,
+    }

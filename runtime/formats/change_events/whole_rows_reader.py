@@ -1,0 +1,251 @@
+"""Events of whole rows, and what is known of those that are not whole: Debezium's and Oracle GoldenGate's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.evaluate.duckdb_function import evaluate_in_duckdb
+from runtime.formats.blocks import Block
+from runtime.formats.change_events.encodings import (
+    ENCODED_ROOTS,
+    AmbiguousDecimal,
+    Encoding,
+    Encodings,
+    encodings_of,
+)
+from runtime.formats.change_events.events import (
+    DELETES,
+    UPDATES,
+    Changes,
+    Mask,
+    Numbers,
+    Operations,
+    is_there,
+)
+from runtime.formats.change_events.placeholders import Placeholders
+from runtime.formats.change_events.reader import ChangeEventReader
+from runtime.formats.json_objects import pointer_part, structure_of
+from runtime.formats.json_reader import DecodedRows
+from runtime.formats.json_values import parse_values
+from runtime.formats.text_values import find_unparsable
+from sqlstream.schema import Schema
+from sqlstream.spi.format import Rejected
+from sqlstream.time_texts import is_time_text
+from sqlstream.types import NESTED_ROOTS, LogicalType, TypeRoot
+
+_OWN_FILE = re.compile(r"(?:^|/)part-[0-9a-f]{20}-(?:joined-)?\d+-\d{8}[.-][^/]*$")
+"""A file that a sink of ours has written: its deletions have whole rows, however many NULLs these have."""
+
+_MYSQL = re.compile(rb'"connector"\s*:\s*"(?:mysql|mariadb)"')
+_SCHEMAS_MAX = 64
+
+_UNKNOWN = "$unknown"
+"""A column of structs: of each column whether a placeholder stands for its value."""
+
+
+class WholeRowsReader(ChangeEventReader):
+    """Without a key a deletion has to carry a whole row. One of which half of the columns or more are absent, or NULL in what
+    Postgres has logged, is refused: by default it logs nothing but the key (REPLICA IDENTITY). State: whether an update has shown
+    that rows are logged whole.
+    """
+
+    path = ""
+    """Where an event stands in its envelope."""
+
+    def __init__(
+        self, *args: Any, schema: Schema, keeps_nulls: bool, logs_nulls: bool, **kwargs: Any
+    ) -> None:
+        """`keeps_nulls`: a field that is NULL is there. `logs_nulls`: what is not logged may be there as NULL."""
+        super().__init__(schema=schema, **kwargs)
+        self._names, self._logs_nulls = schema.names, logs_nulls
+        self._trusts_rows = not keeps_nulls or len(schema) < 2 or _OWN_FILE.search(self._path) is not None
+
+    def _old_columns(self, schema: Schema, read: tuple[str, ...]) -> tuple[str, ...]:
+        # Who reads events as they come wants the row time of a deletion.
+        return super()._old_columns(schema, read) if self._demand.marked else read
+
+    def _partial(self, changes: Changes, lines: pa.Array, at: Numbers) -> Iterator[Mask]:
+        has_before = is_there(changes.before)
+        is_update = changes.operations == UPDATES
+        if self._trusts_rows:
+            return
+        has_null = np.zeros(len(has_before), dtype=bool)
+        for column in changes.before.flatten():
+            has_null |= ~is_there(column)
+        is_doubtful = has_before & has_null & (is_update | (changes.operations == DELETES))
+        doubtful = np.flatnonzero(is_doubtful)
+        found = np.zeros(len(has_before), dtype=bool)
+        if len(doubtful):
+            absent, nulls, absent_after, connectors = self._looked_at(
+                lines.take(pa.array(at[changes.owners[doubtful]]))
+            )
+            half = (len(self._names) + 1) // 2
+            may_be_key = np.zeros(len(doubtful), dtype=bool)
+            if self._logs_nulls and not (is_update & has_before).any():
+                may_be_key = pc.fill_null(pc.equal(connectors, "postgresql"), True).to_numpy(
+                    zero_copy_only=False
+                )
+            is_key = (absent >= half) | (may_be_key & (nulls >= half))
+            found[doubtful] = np.where(is_update[doubtful], absent > absent_after, is_key)
+        yield found
+        # One update with its row before shows that the log has whole rows.
+        self._logs_nulls = self._logs_nulls and not (is_update & has_before & ~found).any()
+
+    def _looked_at(self, lines: pa.Array) -> tuple[Numbers, Numbers, Numbers, pa.Array]:
+        """Of rows before: how many columns are absent, how many absent or NULL, how many are absent after the change, and who has
+        logged them."""
+        before, after = (
+            [f"json_type(a0, {_literal(f'{self.path}/{row}/{pointer_part(name)}')})" for name in self._names]
+            for row in ("before", "after")
+        )
+        nulls = " + ".join(f"(coalesce({t}, 'NULL') = 'NULL')::INT" for t in before)
+        absent, absent_after = (" + ".join(f"({t} IS NULL)::INT" for t in types) for types in (before, after))
+        connector = f"json_extract_string(a0, {_literal(f'{self.path}/source/connector')})"
+        looked = evaluate_in_duckdb(
+            f"{{'absent': {absent}, 'nulls': {nulls}, 'after': {absent_after}, 'by': {connector}}}",
+            lines.cast(pa.string()),
+        ).flatten()
+        return looked[0].to_numpy(), looked[1].to_numpy(), looked[2].to_numpy(), looked[3]
+
+
+class DebeziumReader(WholeRowsReader):
+    """Values are encoded as Debezium's converters do it, and placeholders stand for those that are unknown. State: the encodings
+    of the last block."""
+
+    def __init__(self, *, encodings: Encodings, placeholder: str, has_schema: bool, **kwargs: Any) -> None:
+        self._encodings = encodings
+        self._placeholders = Placeholders(placeholder)
+        self._has_placeholders = False
+        self._has_schema = has_schema
+        self._schemas: dict[str | None, dict[str, Encoding]] = {}
+        if has_schema:
+            self.path = "/payload"
+        super().__init__(**kwargs)
+
+    def _old_columns(self, schema: Schema, read: tuple[str, ...]) -> tuple[str, ...]:
+        """A value that is unknown after a change may be known from before."""
+        names = super()._old_columns(schema, read)
+        types = dict(zip(schema.names, schema.types, strict=True))
+        return tuple(c for c in read if c in names or self._placeholders.can_be(types[c]))
+
+    def _requested(self, *, keeps_numbers: bool) -> str:
+        return structure_of(self._types, keeps_numbers=keeps_numbers, decimal_type="JSON")
+
+    def _decode(self, block: Block) -> tuple[pa.RecordBatch, list[Rejected]]:
+        self._has_placeholders = self._placeholders.may_be_in(block.data)
+        self._encodings.has_micro_times = _MYSQL.search(block.data) is not None
+        return super()._decode(block)
+
+    def _decode_lines(self, lines: pa.Array, numbers: np.ndarray[Any, Any]) -> DecodedRows:
+        """The lines of each schema together: it says how their values are encoded."""
+        if not self._has_schema or not len(lines):
+            return super()._decode_lines(lines, numbers)
+        coded = _schemas_of(lines).dictionary_encode()
+        codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        parts = []
+        for code in np.unique(codes):
+            text = None if code < 0 else coded.dictionary[int(code)].as_py()
+            self._encodings.by_column = self._encoded_by(text)
+            places = np.flatnonzero(codes == code)
+            rows = super()._decode_lines(lines.take(pa.array(places)), numbers[places])
+            parts.append((places[rows.lines], rows))
+        if len(parts) == 1:
+            return parts[0][1]
+        at = np.concatenate([at for at, _ in parts])
+        order = np.argsort(at)
+        batch = pa.concat_batches([rows.batch for _, rows in parts]).take(pa.array(order))
+        rejected = sorted((r for _, rows in parts for r in rows.rejected), key=lambda r: r.line)
+        return DecodedRows(batch, at[order], rejected)
+
+    def _encoded_by(self, schema_text: str | None) -> dict[str, Encoding]:
+        if len(self._schemas) > _SCHEMAS_MAX:
+            self._schemas.clear()
+        if schema_text not in self._schemas:
+            self._schemas[schema_text] = encodings_of(schema_text)
+        return self._schemas[schema_text]
+
+    def _convert(self, values: pa.StructArray) -> pa.RecordBatch:
+        batch = super()._convert(values)
+        if not self._has_placeholders:
+            return batch
+        rows = _member(_member(values, "payload") if self._has_schema else values, "after")
+        masks = [
+            self._placeholders.find(texts, f.type)
+            for texts, f in zip(rows.flatten(), self._row.fields, strict=True)
+        ]
+        unknown = pa.StructArray.from_arrays(map(pa.array, masks), names=[f.name for f in self._row.fields])
+        return pa.RecordBatch.from_arrays([*batch.columns, unknown], names=[*batch.schema.names, _UNKNOWN])
+
+    def _changes(
+        self, events: pa.RecordBatch, lines: pa.Array, at: Any, operations: Operations, chosen: Numbers
+    ) -> Changes:
+        changes = super()._changes(events, lines, at, operations, chosen)
+        if not self._has_placeholders:
+            return changes
+        masks = events.column(_UNKNOWN).take(pa.array(chosen))
+        found = {
+            f.name: mask
+            for f, column in zip(masks.type, masks.flatten(), strict=True)
+            if (mask := _mask(column)).any()
+        }
+        return replace(changes, unknown=found).filled()
+
+    def _parse(self, part: pa.Array, t: LogicalType) -> pa.Array:
+        if t is self._row or t is self._old:
+            columns = []
+            for field, texts in zip(t.fields, part.flatten(), strict=True):
+                if self._has_placeholders:
+                    is_unknown = pa.array(self._placeholders.find(texts, field.type))
+                    texts = pc.if_else(is_unknown, pa.scalar(None, texts.type), texts)
+                columns.append(self._value(texts, field.type, self._encodings.by_column.get(field.name)))
+            return pa.StructArray.from_arrays(columns, names=[f.name for f in t.fields], mask=part.is_null())
+        return self._value(part, t)
+
+    def _value(self, texts: pa.Array, t: LogicalType, known: Encoding | None = None) -> pa.Array:
+        if t.root in NESTED_ROOTS:
+            return parse_values(texts, t, self._parse)
+        return self._encodings.parse(texts, t, known) if t.root in ENCODED_ROOTS else parse_values(texts, t)
+
+    def _what_it_is_not(self, part: pa.Array, name: str, t: LogicalType) -> str:
+        if t.root is TypeRoot.DECIMAL:
+            said = super()._what_it_is_not(pc.utf8_trim(part, '"'), name, t)
+            try:
+                self._value(part, t)
+            except AmbiguousDecimal:
+                return (
+                    f"{said} for sure, but may be the bytes of one: set 'debezium-json.decimal-handling-mode'"
+                )
+            except pa.ArrowInvalid:
+                return said
+        said = super()._what_it_is_not(part, name, t)
+        if t.root is TypeRoot.TIMESTAMP and is_time_text(str(part[0].as_py()).rstrip("Z"), t):
+            return f"{said}: it has a zone, declare TIMESTAMP_LTZ({t.precision})"
+        return said
+
+
+def _member(values: pa.StructArray, name: str) -> pa.Array:
+    return values.flatten()[values.type.get_field_index(name)]
+
+
+def _mask(booleans: pa.Array) -> Mask:
+    mask: Mask = booleans.to_numpy(zero_copy_only=False).astype(bool)
+    return mask
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _schemas_of(lines: pa.Array) -> pa.Array:
+    """The text of the schema of each line; NULL for a line without one."""
+    is_bad = np.zeros(len(lines), dtype=bool)
+    is_bad[find_unparsable(lines, lambda part: part.cast(pa.string()))] = True
+    texts = pc.if_else(pa.array(is_bad), b"", lines).cast(pa.string())
+    return evaluate_in_duckdb("try(json_extract(a0, '$.schema'))", texts).cast(pa.string())
