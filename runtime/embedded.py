@@ -191,6 +191,7 @@ class EmbeddedCluster:
                 value("heartbeat.timeout"),
                 resource_manager_id=self._cluster_id,
                 provisioning=self._provisioning,
+                owner_slots_max=value("slotmanager.number-of-slots.max-per-user"),
             ),
             JobMasterConfig(
                 result_address=self._task_managers.result_address,

@@ -94,6 +94,7 @@ class GatewayService:
             self._clock_ms(),
             asker.level,
         )
+        session.session.owner = asker.user or session.handle
         self._sessions.add(session)
         return session.handle
 

@@ -94,6 +94,8 @@ class PlanningSession:
         self._submitted: dict[str, SubmittedStatement] = {}
         self.statistics: dict[ObjectPath, TableStatistics] = {}
         self.permit = ALL
+        # Whose share of a server's slots its jobs take.
+        self.owner = ""
 
     @contextlib.contextmanager
     def permitted(self, permit: Permit) -> Iterator[None]:
@@ -219,7 +221,7 @@ class PlanningSession:
     def submit_graph(self, graph: JobGraph) -> Job:
         """Start a job. UserError for settings that no job can have, SS2037 for what is not permitted."""
         self.permit.require(job_effects(graph))
-        return submit(graph, self.cluster, self.files())
+        return submit(replace(graph, owner=self.owner), self.cluster, self.files())
 
     def submitted(self, job_id: str) -> SubmittedStatement | None:
         """The statement of one of the session's last STATEMENTS_REMEMBERED_MAX jobs."""

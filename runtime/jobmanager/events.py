@@ -345,12 +345,13 @@ class StoreJob:
 
 @dataclass(frozen=True)
 class RequestSlots:
-    """To the ResourceManager: the job needs this many slots in all (Flink: declareRequiredResources). `is_gathered`: where other
-    such jobs run, since each process in which they run keeps an engine warm."""
+    """To the ResourceManager: the job of `owner` needs this many slots in all (Flink: declareRequiredResources). `is_gathered`:
+    where other such jobs run, since each process in which they run keeps an engine warm."""
 
     job_id: str
     slots: int
     is_gathered: bool = False
+    owner: str = ""
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class JobTasks:
     def request_slots(self, now_ms: int) -> None:
         self._slots_deadline_ms = now_ms + self._config.slot_request_timeout_ms
         job = self._job_graph
-        self._emit(RequestSlots(job.job_id, self.slots.wanted, job.is_on_spark))
+        self._emit(RequestSlots(job.job_id, self.slots.wanted, job.is_on_spark, job.owner))
 
     def take_slots(self, event: SlotsOffered) -> None:
         accepted = []

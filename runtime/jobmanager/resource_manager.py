@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import heapq
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from runtime.jobmanager.events import ResourceManagerInstruction, Send, TaskManagerLost
@@ -27,6 +29,12 @@ from sqlstream.messages.rpc import (
     UnknownTaskManager,
 )
 
+OWNER_SLOTS_AUTO, OWNER_SLOTS_ANY = 0, -1
+"""Values of `owner_slots_max`: all slots but a part that is left to others, and all slots."""
+
+SHARE_OF_OTHERS = 8
+"""One of so many slots is left to others."""
+
 GONE_MAX = 4096
 """How many lost registrations are remembered, so that their messages are answered with a request to register anew."""
 
@@ -42,22 +50,32 @@ class ResourceManagerConfig:
     resend_ms: int = 500
     resource_manager_id: str = "rm"
     provisioning: ProvisioningConfig | None = None
+    owner_slots_max: int = OWNER_SLOTS_AUTO
+
+    def slots_of_one_owner(self, possible: int) -> int:
+        """How many of the slots that the cluster may have jobs of one owner have at most, beside the first of them."""
+        if self.owner_slots_max == OWNER_SLOTS_AUTO:
+            return possible - possible // SHARE_OF_OTHERS
+        return possible if self.owner_slots_max == OWNER_SLOTS_ANY else self.owner_slots_max
 
 
 @dataclass
 class Requirement:
-    """The slots that a job requested. A job whose requirement is not open gets no more slots. `is_gathered`: they are leased
-    from the TaskManager that registered first, as long as it has free ones."""
+    """The slots that a job of `owner` requested. A job whose requirement is not open gets no more slots. `is_gathered`: they are
+    leased from the TaskManager that registered first, as long as it has free ones."""
 
     slots: int
     is_gathered: bool = False
     is_open: bool = True
+    owner: str = ""
 
 
 class ResourceManager:
-    """Allocates all slots of a job at once, first come first served.
+    """Allocates all slots of a job at once. Of the jobs that wait, those go first whose owner (a user, or a session where users
+    have no names) holds the fewest slots; among jobs of one owner, who came first. So many jobs of one owner delay those of
+    another by one job at most. Beside its first job, an owner gets no more slots than `slots_of_one_owner`.
 
-    A job takes free slots before an earlier one that waits only while the cluster can still grow by what the earlier one
+    A job takes free slots before one that goes first and waits only while the cluster can still grow by what the earlier one
     needs; in a full cluster slots that come free are kept for the first job in line. A job that needs more slots than the
     cluster can have delays no other. A slot is leased to a job from the moment it is requested until its
     TaskManager reports it freed; no allocation id is used twice, by whatever job. A TaskManager is lost, with all its slots,
@@ -108,10 +126,10 @@ class ResourceManager:
         return self._end(now_ms)
 
     def on_request_slots(
-        self, job_id: str, slots: int, now_ms: int, is_gathered: bool = False
+        self, job_id: str, slots: int, now_ms: int, is_gathered: bool = False, owner: str = ""
     ) -> list[ResourceManagerInstruction]:
         self._begin()
-        self.requirements[job_id] = Requirement(slots, is_gathered)
+        self.requirements[job_id] = Requirement(slots, is_gathered, owner=owner)
         if self.provisioning is not None:
             self.provisioning.on_job()
         return self._end(now_ms)
@@ -133,7 +151,9 @@ class ResourceManager:
                     self._release(found, slot, now_ms)
         requirement = self.requirements.get(job_id)
         if requirement is not None:
-            self.requirements[job_id] = Requirement(slots, requirement.is_gathered, is_open=False)
+            self.requirements[job_id] = Requirement(
+                slots, requirement.is_gathered, is_open=False, owner=requirement.owner
+            )
         return self._end(now_ms)
 
     def on_release_slots(self, job_id: str, now_ms: int) -> list[ResourceManagerInstruction]:
@@ -333,12 +353,9 @@ class ResourceManager:
         total = sum(len(t.slots) for t in self.task_managers.values())
         possible = total if self.provisioning is None else max(total, self.provisioning.slots_possible)
         growth = possible - total
-        # `claimed` slots are for jobs that wait and came earlier.
+        # `claimed` slots are for jobs that wait and go first.
         self._waiting_slots = claimed = 0
-        for job_id, requirement in self.requirements.items():
-            wanted = requirement.slots - self._leased(job_id)
-            if wanted <= 0 or not requirement.is_open:
-                continue
+        for job_id, requirement, wanted in self._in_turn(possible):
             if wanted <= free and claimed + wanted <= free + growth:
                 free -= wanted
                 for _ in range(wanted):
@@ -347,6 +364,31 @@ class ResourceManager:
             self._waiting_slots += wanted
             if requirement.slots <= possible:
                 claimed += wanted
+
+    def _in_turn(self, possible: int) -> Iterator[tuple[str, Requirement, int]]:
+        """The jobs that wait, and for how many slots. The one that goes next depends on whether the last got its slots."""
+        leased = self._leased_by_job()
+        held: Counter[str] = Counter()
+        for job_id, count in leased.items():
+            if job_id in self.requirements:
+                held[self.requirements[job_id].owner] += count
+        waiting: dict[str, deque[tuple[int, str, int]]] = {}
+        for number, (job_id, requirement) in enumerate(self.requirements.items()):
+            wanted = requirement.slots - leased[job_id]
+            if wanted > 0 and requirement.is_open:
+                waiting.setdefault(requirement.owner, deque()).append((number, job_id, wanted))
+        most = self.config.slots_of_one_owner(possible)
+        turns = [(held[owner], line[0][0], owner) for owner, line in waiting.items()]
+        heapq.heapify(turns)
+        while turns:
+            _, _, owner = heapq.heappop(turns)
+            line = waiting[owner]
+            _, job_id, wanted = line.popleft()
+            if not owner or not held[owner] or held[owner] + wanted <= most:
+                held[owner] += wanted
+                yield job_id, self.requirements[job_id], wanted
+            if line:
+                heapq.heappush(turns, (held[owner], line[0][0], owner))
 
     def _lease_one(self, job_id: str, is_gathered: bool, now_ms: int) -> None:
         # The TaskManager with the most free slots first, so that tasks spread over processes.
@@ -363,8 +405,8 @@ class ResourceManager:
         )
         self._send(found.address, RequestSlot(found.id, slot.index, slot.allocation_id, job_id))
 
-    def _leased(self, job_id: str) -> int:
-        return sum(s.job_id == job_id and s.is_leased for t in self.task_managers.values() for s in t.slots)
+    def _leased_by_job(self) -> Counter[str]:
+        return Counter(s.job_id for t in self.task_managers.values() for s in t.slots if s.is_leased)
 
     def _provision(self, provisioning: Provisioning, now_ms: int) -> None:
         # Slots that are being released come free within a message, sooner than a TaskManager could start.

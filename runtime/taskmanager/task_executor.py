@@ -77,8 +77,8 @@ _ANSWERS_TO_REGISTRATION = (RegistrationAccepted, RegistrationRefused, UnknownTa
 class TaskExecutor:
     """Runs each task that its JobManager deploys once, and repeats its reports until they are acknowledged.
 
-    A task that does not react to its cancellation in time ends the process (`Terminate`), unless tasks of other jobs run in it. Then
-    it is abandoned: reported as ended, while its slot stays taken until its thread ends, or until no other job is left.
+    A task that does not react to its cancellation in time ends the process (`Terminate`), unless other jobs hold slots of it.
+    Then it is abandoned: reported as ended, while its slot stays taken until its thread ends, or until no other job is left.
 
     Repeated messages change nothing. A TaskManager that loses its JobManager (no heartbeat, or UnknownTaskManager
     received) ends all tasks, frees all slots, and registers under its next incarnation; it terminates when that takes longer

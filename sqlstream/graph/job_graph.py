@@ -81,7 +81,8 @@ class JobEdge(msgspec.Struct, frozen=True):
 
 class JobGraph(msgspec.Struct, frozen=True):
     """Vertices in topological order. `config` holds the settings in force when the statement was planned. `scaling` is what the
-    graph for another parallelism follows from; jobs of batch engines have none. `python` are modules of users' functions."""
+    graph for another parallelism follows from; jobs of batch engines have none. `python` are modules of users' functions. `owner`
+    is whose share of the slots it takes: a user of a server, or a session."""
 
     job_id: str
     name: str
@@ -91,6 +92,7 @@ class JobGraph(msgspec.Struct, frozen=True):
     version: Count = 1
     scaling: Scaling | None = None
     python: PythonFiles | None = None
+    owner: str = ""
 
     @property
     def is_query(self) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
 from runtime.jobmanager.events import Send, TaskManagerLost
 from runtime.jobmanager.registered_task_manager import SlotState
-from runtime.jobmanager.resource_manager import ResourceManager, ResourceManagerConfig
+from runtime.jobmanager.resource_manager import OWNER_SLOTS_ANY, ResourceManager, ResourceManagerConfig
 from sqlstream.errors import ErrorInfo, FailureReason
 from sqlstream.messages.rpc import (
     PROTOCOL_VERSION,
@@ -87,6 +88,43 @@ def test_in_a_full_cluster_free_slots_are_kept_for_the_first_job_in_line() -> No
     manager.on_release_slots("wide", 5)
     out = manager.on_task_manager_message(SlotFreed("a#0", "rm-3"), 6)
     assert [m.job_id for m in sent(out, RequestSlot)] == ["narrow"]
+
+
+def test_many_jobs_of_one_owner_keep_nobody_else_waiting() -> None:
+    manager = with_task_manager(slots=8)
+    leased = [
+        m.job_id
+        for n in range(75)
+        for m in sent(manager.on_request_slots(f"ann {n}", 1, 0, owner="ann"), RequestSlot)
+    ]
+    # The last slot is left to others.
+    assert leased == [f"ann {n}" for n in range(7)]
+    (lease,) = sent(manager.on_request_slots("bob 1", 1, 1, owner="bob"), RequestSlot)
+    assert lease.job_id == "bob 1"
+    assert sent(manager.on_request_slots("bob 2", 1, 2, owner="bob"), RequestSlot) == []
+    assert sent(manager.on_request_slots("cid", 1, 3, owner="cid"), RequestSlot) == []
+    # Whoever holds the least goes first, and only then who came first.
+    order = []
+    for lease_number, job in ((1, "ann 0"), (2, "ann 1"), (3, "ann 2")):
+        manager.on_release_slots(job, 4)
+        out = manager.on_task_manager_message(SlotFreed("a#0", f"rm-{lease_number}"), 5)
+        order += [m.job_id for m in sent(out, RequestSlot)]
+    assert order == ["cid", "bob 2", "ann 7"]
+
+
+def test_a_job_may_have_all_slots_where_its_owner_has_no_other() -> None:
+    manager = with_task_manager(slots=8)
+    out = manager.on_request_slots("wide", 8, 0, owner="ann")
+    assert len(sent(out, RequestSlot)) == 8
+
+
+@pytest.mark.parametrize(("slots_max", "count"), [(2, 2), (OWNER_SLOTS_ANY, 8)])
+def test_how_many_slots_one_owner_has_is_set(slots_max: int, count: int) -> None:
+    manager = ResourceManager(dataclasses.replace(CONFIG, owner_slots_max=slots_max))
+    manager.on_register(register(slots=8), 0)
+    for n in range(9):
+        manager.on_request_slots(f"j{n}", 1, 0, owner="ann")
+    assert sum(s.is_leased for t in manager.task_managers.values() for s in t.slots) == count
 
 
 def test_gathered_jobs_meet_in_the_first_task_manager_and_others_spread() -> None:
