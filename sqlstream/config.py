@@ -126,6 +126,10 @@ OPTIONS: dict[str, ConfigOption] = {
                      minimum=1, maximum=200_000, scope=Scope.SESSION),
         ConfigOption("table.exec.sink.not-null-enforcer", _E, "ERROR", "What to do with a NULL for a NOT NULL column of a sink.",
                      choices=("ERROR", "DROP")),
+        ConfigOption("table.exec.sink.nested-constraint-enforcer", _E, "IGNORE",
+                     "What table.exec.sink.not-null-enforcer and table.exec.sink.type-length-enforcer look into: columns alone, "
+                     "fields of rows, or elements of arrays and maps too.",
+                     choices=("IGNORE", "ROWS", "ROWS_AND_COLLECTIONS")),
         ConfigOption("table.exec.sink.type-length-enforcer", _E, "IGNORE",
                      "What to do with a value that is longer, or for CHAR and BINARY shorter, than its column of a sink:"
                      " write it as it is, cut and pad it, or fail.", choices=("IGNORE", "TRIM_PAD", "ERROR")),
@@ -181,6 +185,10 @@ OPTIONS: dict[str, ConfigOption] = {
         ConfigOption("slotmanager.number-of-slots.max", _I, "64",
                      "The most slots of all TaskManagers together; a job that needs more is refused.", minimum=1, maximum=4096,
                      scope=Scope.CLUSTER),
+        ConfigOption("slotmanager.number-of-slots.max-per-user", _I, "0",
+                     "The most slots that jobs of one user of a server have at once, or of one session where users have no "
+                     "tokens; a single job may have more, and others wait. 0 leaves an eighth of all slots to others, -1 none.",
+                     minimum=-1, scope=Scope.CLUSTER),
         ConfigOption("slotmanager.number-of-slots.min", _I, "0",
                      "TaskManagers with this many slots start before a job needs them, and stay.", minimum=0, maximum=4096,
                      scope=Scope.CLUSTER),

@@ -257,10 +257,6 @@ _FIXED: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
         "NOT NULL of a field of a ROW is a part of its type",
     ),
     (
-        *("table.exec.sink.nested-constraint-enforcer", "IGNORE", ("ROWS", "ROWS_AND_COLLECTIONS")),
-        "a sink checks its columns, and not the fields and elements in them",
-    ),
-    (
         *("table.exec.sink.keyed-shuffle", "AUTO", ("NONE", "FORCE")),
         "changes of one primary key reach a sink in their order, whatever its parallelism is",
     ),

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from functools import reduce
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.operators.operator import OperatorContext
+from runtime.operators.sink.nested_values import NestedConstraints
 from sqlstream import config
 from sqlstream.arrow import is_accumulate, is_changelog, row_kinds
 from sqlstream.errors import UserError
 from sqlstream.specs import SinkSpec
 from sqlstream.specs.sink import COLLECT
+from sqlstream.types import LogicalType
 
 ENFORCER = "table.exec.sink.not-null-enforcer"
 
 
 class NotNullEnforcer:
-    """Applies option `table.exec.sink.not-null-enforcer` to the rows of a sink (Flink: ConstraintEnforcer).
+    """Applies option `table.exec.sink.not-null-enforcer` to the rows of a sink (Flink: ConstraintEnforcer), and to what is in
+    their rows, arrays and maps as far as `table.exec.sink.nested-constraint-enforcer` says.
 
     ERROR fails with the column's name; DROP drops such rows and counts them as `numNullRecordsDropped`. Retractions (-U, -D)
     pass unchecked: a deletion by key needs only the key. The rows of a SELECT have no constraints: a value that overflowed
@@ -31,31 +35,48 @@ class NotNullEnforcer:
         self._columns = [
             (i, f.name) for i, f in enumerate(spec.schema.fields) if is_table and not f.type.nullable
         ]
+        nested = NestedConstraints(context.config)
+        self._nested = nested
+        self._outer = [
+            (i, f) for i, f in enumerate(spec.schema.fields) if is_table and nested.has(f.type, _is_not_null)
+        ]
         self._drops = config.get(context.config, ENFORCER) == "DROP"
         self._count = context.count
 
     def enforce(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that may be written. UserError SS5016."""
-        doubtful = [(i, name) for i, name in self._columns if batch.column(i).null_count]
-        if not doubtful:
+        doubtful = [(name, batch.column(i)) for i, name in self._columns if batch.column(i).null_count]
+        found = [(name, column.is_null()) for name, column in doubtful] + self._nested_nulls(batch)
+        if not found:
             return batch
         adds = pa.array(is_accumulate(row_kinds(batch))) if is_changelog(batch) else None
-        masks = [self._violations(batch.column(i), adds) for i, _ in doubtful]
+        found = [(name, mask if adds is None else pc.and_(mask, adds)) for name, mask in found]
         if not self._drops:
-            self._fail_on_first(doubtful, masks)
-        kept = batch.filter(pc.invert(reduce(pc.or_, masks)))
+            self._fail_on_first(found)
+        kept = batch.filter(pc.invert(reduce(pc.or_, (mask for _, mask in found))))
         self._count("numNullRecordsDropped", batch.num_rows - kept.num_rows)
         return kept
 
-    @staticmethod
-    def _violations(column: pa.Array, adds: pa.Array | None) -> pa.Array:
-        return column.is_null() if adds is None else pc.and_(column.is_null(), adds)
+    def _nested_nulls(self, batch: pa.RecordBatch) -> list[tuple[str, pa.Array]]:
+        """The places with NULLs that are none, and which rows have such."""
+        found = []
+        for number, field in self._outer:
+            for name, t, values, rows in self._nested.walk(field.name, field.type, batch.column(number)):
+                if not t.nullable and values.null_count:
+                    mask = np.zeros(batch.num_rows, dtype=bool)
+                    mask[rows[values.is_null().to_numpy(zero_copy_only=False)]] = True
+                    found.append((name, pa.array(mask)))
+        return found
 
-    def _fail_on_first(self, columns: list[tuple[int, str]], masks: list[pa.Array]) -> None:
-        for (_, name), mask in zip(columns, masks, strict=True):
+    def _fail_on_first(self, found: list[tuple[str, pa.Array]]) -> None:
+        for name, mask in found:
             if mask.true_count:
                 raise UserError(
                     "SS5016",
                     f'column "{name}" of table "{self._table}" is NOT NULL, but a NULL was written into it',
                     hint=f"guard it with COALESCE, or SET '{ENFORCER}' = 'DROP' to leave such rows out",
                 )
+
+
+def _is_not_null(t: LogicalType) -> bool:
+    return not t.nullable

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.operators.operator import OperatorContext
+from runtime.operators.sink.nested_values import Nested, NestedConstraints
 from sqlstream import config
 from sqlstream.arrow import is_accumulate, is_changelog, row_kinds
 from sqlstream.errors import UserError
@@ -18,33 +18,37 @@ from sqlstream.types import BINARY_ROOTS, VARCHAR_LENGTH_MAX, LogicalType, TypeR
 ENFORCER = "table.exec.sink.type-length-enforcer"
 
 
-class _Column(NamedTuple):
-    place: int
-    name: str
-    type: LogicalType
+def has_length(t: LogicalType) -> bool:
+    """Whether values of the type have a length that they may not exceed."""
+    return (is_string(t) or t.root in BINARY_ROOTS) and t.length < VARCHAR_LENGTH_MAX
 
-    @property
-    def is_fixed(self) -> bool:
-        return self.type.root in (TypeRoot.CHAR, TypeRoot.BINARY)
 
-    def fitted(self, values: pa.Array) -> pa.Array:
-        """The values cut to the length; those of CHAR and BINARY that are shorter are padded with blanks and zeros."""
-        length = self.type.length
-        if is_string(self.type):
-            cut = pc.utf8_slice_codeunits(values, 0, length)
-            return pc.utf8_rpad(cut, length) if self.is_fixed else cut
-        if self.is_fixed:
-            values = pc.binary_join_element_wise(values, pa.scalar(b"\0" * length), pa.scalar(b""))
-        return pc.binary_slice(values, 0, length)
+def _is_fixed(t: LogicalType) -> bool:
+    return t.root in (TypeRoot.CHAR, TypeRoot.BINARY)
 
-    def misfits(self, values: pa.Array) -> pa.Array:
-        """Which values have another length; NULL where the value is."""
-        lengths = pc.utf8_length(values) if is_string(self.type) else pc.binary_length(values)
-        return (pc.not_equal if self.is_fixed else pc.greater)(lengths, self.type.length)
+
+def _fitted(t: LogicalType, values: pa.Array) -> pa.Array:
+    """The values cut to the length; those of CHAR and BINARY that are shorter are padded with blanks and zeros."""
+    if not has_length(t):
+        return values
+    length, given = t.length, values.type
+    if is_string(t):
+        cut = pc.utf8_slice_codeunits(values, 0, length)
+        return (pc.utf8_rpad(cut, length) if _is_fixed(t) else cut).cast(given)
+    if _is_fixed(t):
+        values = pc.binary_join_element_wise(values, pa.scalar(b"\0" * length), pa.scalar(b""))
+    return pc.binary_slice(values, 0, length).cast(given)
+
+
+def _misfits(t: LogicalType, values: pa.Array) -> pa.Array:
+    """Which values have another length; NULL where the value is."""
+    lengths = pc.utf8_length(values) if is_string(t) else pc.binary_length(values)
+    return (pc.not_equal if _is_fixed(t) else pc.greater)(lengths, t.length)
 
 
 class TypeLengthEnforcer:
-    """Applies option `table.exec.sink.type-length-enforcer` to the rows of a sink (Flink: ConstraintEnforcer).
+    """Applies option `table.exec.sink.type-length-enforcer` to the rows of a sink (Flink: ConstraintEnforcer), and to what is in
+    their rows, arrays and maps as far as `table.exec.sink.nested-constraint-enforcer` says.
 
     TRIM_PAD fits values to the length, those of retractions (-U, -D) too, so that they meet the rows that they retract. ERROR
     fails with the column's name; retractions pass unchecked. IGNORE, and the rows of a SELECT, pass as they are. No state.
@@ -55,39 +59,44 @@ class TypeLengthEnforcer:
         mode = config.get(context.config, ENFORCER)
         self._fits = mode == "TRIM_PAD"
         is_enforced = mode != "IGNORE" and spec.connector != COLLECT
+        self._nested = NestedConstraints(context.config)
         self._columns = [
-            _Column(i, f.name, f.type)
+            (i, f)
             for i, f in enumerate(spec.schema.fields)
-            if is_enforced
-            and (is_string(f.type) or f.type.root in BINARY_ROOTS)
-            and f.type.length < VARCHAR_LENGTH_MAX
+            if is_enforced and (has_length(f.type) or self._nested.has(f.type, has_length))
         ]
 
     def enforce(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows to write. UserError SS5027 for a value that does not fit."""
-        for column in self._columns:
-            values = batch.column(column.place)
-            misfits = column.misfits(values)
-            if not misfits.true_count:
-                continue
-            if self._fits:
-                field = batch.schema.field(column.place)
-                batch = batch.set_column(column.place, field, column.fitted(values).cast(field.type))
-            else:
-                self._fail(column, misfits, batch)
+        for number, field in self._columns:
+            values = batch.column(number)
+            places = [Nested(field.name, field.type, values, np.arange(len(values)))]
+            places += self._nested.walk(field.name, field.type, values)
+            found = [
+                (place, _misfits(place.type, place.values)) for place in places if has_length(place.type)
+            ]
+            found = [(place, misfits) for place, misfits in found if misfits.true_count]
+            if found and self._fits:
+                fitted = self._nested.replaced(field.type, _fitted(field.type, values), _fitted)
+                batch = batch.set_column(number, batch.schema.field(number), fitted)
+            elif found:
+                self._fail(found, batch)
         return batch
 
-    def _fail(self, column: _Column, misfits: pa.Array, batch: pa.RecordBatch) -> None:
-        if is_changelog(batch):
-            misfits = pc.and_(misfits, pa.array(is_accumulate(row_kinds(batch))))
-        if not misfits.true_count:
-            return
-        first = batch.column(column.place).filter(misfits).slice(0, 1)
-        unit = "character" if is_string(column.type) else "byte"
-        length = (pc.utf8_length if is_string(column.type) else pc.binary_length)(first)[0].as_py()
-        raise UserError(
-            "SS5027",
-            f'column "{column.name}" of table "{self._table}" is {column.type.with_nullable(True)}, '
-            f"but a value of {length} {unit}{'' if length == 1 else 's'} was written into it",
-            hint=f"CAST it to that type, or SET '{ENFORCER}' = 'TRIM_PAD' to cut and pad such values",
-        )
+    def _fail(self, found: list[tuple[Nested, pa.Array]], batch: pa.RecordBatch) -> None:
+        for place, misfits in found:
+            if is_changelog(batch):
+                adds = is_accumulate(row_kinds(batch))[place.rows]
+                misfits = pc.and_(misfits, pa.array(adds))
+            if not misfits.true_count:
+                continue
+            t = place.type
+            first = place.values.filter(misfits).slice(0, 1)
+            unit = "character" if is_string(t) else "byte"
+            length = (pc.utf8_length if is_string(t) else pc.binary_length)(first)[0].as_py()
+            raise UserError(
+                "SS5027",
+                f'column "{place.name}" of table "{self._table}" is {t.with_nullable(True)}, '
+                f"but a value of {length} {unit}{'' if length == 1 else 's'} was written into it",
+                hint=f"CAST it to that type, or SET '{ENFORCER}' = 'TRIM_PAD' to cut and pad such values",
+            )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -103,3 +105,38 @@ def test_statements_write_what_the_setting_says(tmp_path: Path, mode: str) -> No
         with pytest.raises(sqlstream.DataError, match=r"is VARCHAR\(2\), but a value of 3 char"):
             run("UPDATE e SET a = 'abc'")
     assert written == {"IGNORE": "abcdef,x\n", "TRIM_PAD": 'ab,"x "\n'}
+
+
+@pytest.mark.parametrize("mode", ["STREAMING", "BATCH"])
+def test_lengths_hold_within_rows_arrays_and_maps_where_the_setting_says_so(
+    tmp_path: Path, mode: str
+) -> None:
+    columns = "r ROW<a VARCHAR(2), b ROW<c CHAR(2)>>, l ARRAY<VARCHAR(2)>, m MAP<VARCHAR(2), VARCHAR(2)>"
+    line = '{"r":{"a":"abc","b":{"c":"d"}},"l":["efg",null],"m":{"hij":"klm"}}\n'
+    (tmp_path / "in.json").write_text(line)
+    table = "CREATE TABLE {0} ({2}) WITH ('connector'='filesystem', 'path'='{1}', 'format'='json')"
+    with sqlstream.connect("embedded://", config={"execution.runtime-mode": mode}) as connection:
+        run = connection.cursor().execute
+        run(table.format("i", tmp_path / "in.json", columns))
+        run("SET 'table.exec.sink.nested-constraint-enforcer' = 'ROWS_AND_COLLECTIONS'")
+        run(f"SET '{ENFORCER}' = 'TRIM_PAD'")
+        run(table.format("o", tmp_path / "o", columns))
+        run("INSERT INTO o SELECT * FROM i")
+        (written,) = [f.read_text() for f in (tmp_path / "o").iterdir() if not f.name.startswith(".")]
+        assert json.loads(written) == {
+            "r": {"a": "ab", "b": {"c": "d "}}, "l": ["ef", None], "m": {"hi": "kl"},
+        }  # fmt: skip
+        run(f"SET '{ENFORCER}' = 'ERROR'")
+        with pytest.raises(
+            sqlstream.DataError, match=r'"r.a" of table "o" is VARCHAR\(2\), but a value of 3'
+        ):
+            run("INSERT INTO o SELECT * FROM i")
+        for place, values in (
+            ("l[element]", "ROW('a', ROW('bc')), ARRAY['efg'], MAP['a', 'b']"),
+            ("m[value]", "ROW('a', ROW('bc')), ARRAY['e'], MAP['a', 'bcd']"),
+            ("r.b.c", "ROW('a', ROW('b')), ARRAY['e'], MAP['a', 'b']"),
+        ):
+            with pytest.raises(sqlstream.DataError, match=re.escape(f'column "{place}" of table "o" is')):
+                run(f"INSERT INTO o SELECT {values}")
+        run("SET 'table.exec.sink.nested-constraint-enforcer' = 'ROWS'")
+        run("INSERT INTO o SELECT ROW('a', ROW('bc')), ARRAY['efg'], MAP['a', 'bcd']")
