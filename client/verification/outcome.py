@@ -46,10 +46,25 @@ class Reason(msgspec.Struct, frozen=True):
     text: str
 
 
+class WrittenTable(msgspec.Struct, frozen=True):
+    """What the table of an INSERT shows, beside the rows of the query in batch: `surplus_rows` are only in the table,
+    `missing_rows` only in the batch. `not_read` says why the table was not read back, and is empty otherwise."""
+
+    rows: int = 0
+    surplus_rows: int = 0
+    missing_rows: int = 0
+    differences: tuple[Difference, ...] = ()
+    not_read: str = ""
+
+    @property
+    def is_equal(self) -> bool:
+        return not self.surplus_rows and not self.missing_rows
+
+
 class Verification(msgspec.Struct, frozen=True):
     """One query, run as a stream and in batch. `surplus_rows` are only in the stream, `missing_rows` only in the batch;
     `differences` has the first keys that differ. `near_rows`: pairs that were taken as equal, since only floats differ, within
-    `tolerance`."""
+    `tolerance`. `table` is what the table of an INSERT shows, once the rows of its query are equal."""
 
     statement: str
     is_equal: bool
@@ -64,6 +79,7 @@ class Verification(msgspec.Struct, frozen=True):
     tolerance: float
     differences: tuple[Difference, ...]
     reasons: tuple[Reason, ...]
+    table: WrittenTable | None = None
 
 
 def shown_rows(batch: pa.RecordBatch, schema: Schema, time_zone: str) -> tuple[Row, ...]:
@@ -76,13 +92,13 @@ def verification_text(found: Verification) -> str:
     """The answer for people."""
     stream = f"{_rows(found.stream_rows)} as a stream ({found.stream_seconds:.2f} s)"
     batch = f"{_rows(found.batch_rows)} in batch on {found.engine} ({found.batch_seconds:.2f} s)"
-    if found.is_equal:
+    if found.is_equal or (found.table is not None and not found.table.is_equal):
         lines = [f"equal: {stream}, {batch}"]
         if found.near_rows:
             differ = "differs" if found.near_rows == 1 else "differ"
             tolerance = f"the tolerance of {found.tolerance!r}"
             lines.append(f"{_rows(found.near_rows)} {differ} in floats within {tolerance}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *_table_lines(found)])
     lines = [
         f"different: {stream}, {batch}",
         f"{_rows(found.surplus_rows)} only in the stream, {_rows(found.missing_rows)} only in the batch",
@@ -94,9 +110,29 @@ def verification_text(found: Verification) -> str:
     return "\n".join(lines)
 
 
-def _difference_lines(number: int, difference: Difference) -> list[str]:
+def _table_lines(found: Verification) -> list[str]:
+    """What the table of an INSERT shows."""
+    table = found.table
+    if table is None:
+        return []
+    if table.not_read:
+        return [f"the table was not read back: {table.not_read}"]
+    if table.is_equal:
+        return ["the table shows these rows"]
+    lines = [
+        f"different: the table shows {_rows(table.rows)}",
+        f"{_rows(table.surplus_rows)} only in the table, {_rows(table.missing_rows)} only in the batch",
+    ]
+    for number, difference in enumerate(table.differences):
+        lines += ["", *_difference_lines(number, difference, "table")]
+    if found.reasons:
+        lines += ["", *(f"reason: {reason.text}" for reason in found.reasons)]
+    return lines
+
+
+def _difference_lines(number: int, difference: Difference, side: str = "stream") -> list[str]:
     key = ", ".join(f"{name} = {_value(value)}" for name, value in difference.key.items())
-    sides = {"stream": difference.stream, "batch": difference.batch}
+    sides = {side: difference.stream, "batch": difference.batch}
     rows = [{"": side, **row} for side, of_side in sides.items() for row in of_side]
     lines = [f"difference {number + 1}{': ' if key else ''}{key}", *_drawn(rows)]
     for table in difference.inputs:

@@ -8,13 +8,15 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from client.statements.batch import compile_in_batch
 from client.verification.contributing import Tracer
 from client.verification.found_rows import FoundRows, found_rows
-from client.verification.outcome import Difference, Reason, Verification, shown_rows
+from client.verification.outcome import Difference, Reason, Verification, WrittenTable, shown_rows
 from client.verification.reasons import near_reason, plan_reasons, run_reasons
 from client.verification.run import run_to_end
+from client.verification.written_table import verify_written
 from planner.batch import CompiledBatch, is_bounded, scans_of
 from planner.bind.sink import collecting_sink
 from planner.compile import compile_statements
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from client.sessions.planning import PlanningSession
     from planner.bind.context import BindContext
     from runtime.host.files import LocalFiles
+    from sqlstream.graph.job_graph import JobGraph
     from sqlstream.messages.rpc import JobMetrics
 
 ENGINE = "execution.batch.engine"
@@ -63,16 +66,14 @@ def _verify(session: PlanningSession, sink: Sink, context: BindContext) -> Verif
         tolerance=float(options.get(context.config, TOLERANCE)),
         keys_max=int(options.get(context.config, KEYS_MAX)),
     )
-    graph = verifying_job(stream.job_graph, batch.job_graph, spec, secrets.token_hex(16))
-    graph = session.with_python_files(graph, context)
-    batches: list[pa.RecordBatch] = []
-    metrics = run_to_end(session.submit_graph(graph), batches.append)
-    found = found_rows(batches, spec)
+    metrics, found = _compared(session, context, stream.job_graph, batch, spec)
     report = found.report
     is_equal = not report.surplus and not report.missing
+    table, writing = _written(session, sink, batch, context, spec) if is_equal else (None, None)
+    is_shown = table is None or table.is_equal
     return Verification(
         statement=_name(sink),
-        is_equal=is_equal,
+        is_equal=is_equal and is_shown,
         engine=batch.engine,
         stream_rows=report.stream_rows,
         batch_rows=report.batch_rows,
@@ -83,8 +84,44 @@ def _verify(session: PlanningSession, sink: Sink, context: BindContext) -> Verif
         near_rows=report.near,
         tolerance=spec.tolerance,
         differences=() if is_equal else _differences(session, batch, context, spec.key, found),
-        reasons=() if is_equal else _reasons(session, batch, context, metrics, report),
+        reasons=()
+        if is_equal and is_shown
+        else _reasons(session, batch, context, writing or metrics, report),
+        table=table,
     )
+
+
+def _compared(
+    session: PlanningSession,
+    context: BindContext,
+    stream: JobGraph,
+    batch: CompiledBatch,
+    spec: CompareRowsSpec,
+) -> tuple[JobMetrics, FoundRows]:
+    """Run both sides in one job, which compares their rows."""
+    graph = verifying_job(stream, batch.job_graph, spec, secrets.token_hex(16))
+    batches: list[pa.RecordBatch] = []
+    metrics = run_to_end(session.submit_graph(session.with_python_files(graph, context)), batches.append)
+    return metrics, found_rows(batches, spec)
+
+
+def _written(
+    session: PlanningSession, sink: Sink, batch: CompiledBatch, context: BindContext, spec: CompareRowsSpec
+) -> tuple[WrittenTable | None, JobMetrics | None]:
+    """What the table of an INSERT shows, and the figures of the job that has written it."""
+    if dict(sink.options).get("connector") == COLLECT:
+        return None, None
+
+    def compare(reading: Sink) -> WrittenTable:
+        stream = compile_statements((reading,), context, secrets.token_hex(16))
+        again = dataclasses.replace(batch, job_graph=replace(batch.job_graph, job_id=secrets.token_hex(16)))
+        _, found = _compared(session, context, stream.job_graph, again, spec)
+        report = found.report
+        is_equal = not report.surplus and not report.missing
+        differences = () if is_equal else _differences(session, batch, context, spec.key, found)
+        return WrittenTable(report.stream_rows, report.surplus, report.missing, differences)
+
+    return verify_written(session, sink, batch, context, compare)
 
 
 def _refuse_unbounded(sink: Sink) -> None:

@@ -166,6 +166,10 @@ class Filesystem:
 
         return FileEnumerator(spec, replaced(context, files=files_of(spec.options, context.files)), state)
 
+    def empty_copy(self, options: Mapping[str, str], place: str) -> dict[str, str] | None:
+        kept = {k: v for k, v in options.items() if k != MONITOR_INTERVAL and not k.startswith("s3.")}
+        return {**kept, "path": place}
+
     def batch_relation(
         self, source: SourceSpec, engine: str, files: Files, check_cancelled: Callable[[], None]
     ) -> BatchRelation:

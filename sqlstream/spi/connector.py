@@ -376,6 +376,15 @@ class NamesPaths(Protocol):
 
 
 @runtime_checkable
+class CopiesTables(Protocol):
+    """A connector whose tables can be tried without being touched."""
+
+    def empty_copy(self, options: Mapping[str, str], place: str) -> dict[str, str] | None:
+        """The options of a table without rows that is otherwise like this one, at the local path `place`. The table is there, or
+        the first INSERT makes it. None for a table that has no copy, such as one in a database server."""
+
+
+@runtime_checkable
 class MeasuresInput(Protocol):
     """A connector that can estimate the size of a bounded table before a job starts."""
 

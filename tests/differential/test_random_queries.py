@@ -56,18 +56,25 @@ def test_more_random_queries_have_the_batch_answer(first: int, engine: Engine) -
         answers_alike(engine, seed)
 
 
+PLACES = (
+    "'duckdb', 'path' = '{0}.duckdb', 'table-name' = 'k'",
+    "'filesystem', 'path' = '{0}', 'format' = 'parquet', 'changelog.mode' = 'compacted'",
+    "'filesystem', 'path' = '{0}', 'format' = 'json', 'changelog.mode' = 'upsert', 'changelog.op-column' = 'op'",
+    "'filesystem', 'path' = '{0}', 'format' = 'csv', 'changelog.mode' = 'retract', 'changelog.op-column' = 'op'",
+    "'filesystem', 'path' = '{0}', 'format' = 'debezium-json'",
+)
+BATCH_ROWS = (1, 2, 65_536)
+
+
 def keeps_the_rows(engine: Engine, directory: Path, seed: int) -> None:
     """A table with a primary key holds the rows of the query that writes it, which change before they are final."""
     query = RandomQuery(seed, is_keyed=True)
     *before, select = query.sql.split(";\n")
-    place = (
-        f"'duckdb', 'path' = '{directory}/{seed}.duckdb', 'table-name' = 'k'",
-        f"'filesystem', 'path' = '{directory}/{seed}', 'format' = 'parquet', 'changelog.mode' = 'compacted'",
-    )[seed % 2]
+    place = PLACES[seed % len(PLACES)].format(f"{directory}/{seed}")
     key = f"PRIMARY KEY ({', '.join(query.keys)}) NOT ENFORCED"
     made = f"CREATE TABLE keyed ({key}) WITH ('connector' = {place}) AS {select}"
     try:
-        engine.configure(2, 3)
+        engine.configure(1 + seed % 2, BATCH_ROWS[seed % len(BATCH_ROWS)])
         arrow = {
             name: engine.create(name, columns, rows, 2) for name, (columns, rows) in query.tables.items()
         }
@@ -85,7 +92,7 @@ def keeps_the_rows(engine: Engine, directory: Path, seed: int) -> None:
 
 
 def test_a_table_with_a_key_keeps_the_rows_of_a_random_query(engine: Engine, tmp_path: Path) -> None:
-    for seed in range(6):
+    for seed in range(30):
         keeps_the_rows(engine, tmp_path, seed)
 
 

@@ -143,6 +143,11 @@ class DuckDb:
         place = read_place("", options)
         return () if place.kind.is_server else (root_of(place.path),)
 
+    def empty_copy(self, options: Mapping[str, str], place: str) -> dict[str, str] | None:
+        # The sink makes the table in the file, in the database's default schema.
+        copied = {key: value for key, value in options.items() if key != "table-name"}
+        return {**copied, "type": PlaceKind.DUCKDB.value, "path": f"{place}.duckdb"}
+
     def with_absolute_paths(self, options: Mapping[str, str], directory: str) -> Mapping[str, str]:
         # The path of a server is an address.
         is_local = bool(self.paths(options))

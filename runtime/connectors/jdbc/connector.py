@@ -161,6 +161,16 @@ class Jdbc:
         database = read_options(options).database
         return () if database.is_server else (database.address,)
 
+    def empty_copy(self, options: Mapping[str, str], place: str) -> dict[str, str] | None:
+        given = read_options(options)
+        if given.database.is_server:
+            return None
+        from runtime.connectors.jdbc.sqlite_sink import copy_definition
+
+        path = f"{place}.sqlite"
+        copy_definition(given.database.address, given.table.table, path)
+        return {**options, "url": f"jdbc:sqlite:{path}"}
+
     def with_absolute_paths(self, options: Mapping[str, str], directory: str) -> Mapping[str, str]:
         # The address of a server is no path.
         if not self.paths(options):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
+import urllib.parse
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -50,6 +54,20 @@ def sqlite_sink(spec: SinkSpec, options: JdbcOptions, context: ConnectorContext)
     finally:
         connection.close()
     return StagedRowsWriter(spec, options.database.address, context)
+
+
+def copy_definition(address: str, table: str, path: str) -> None:
+    """Make a SQLite file with a table like that of the database at `address`, its indexes too, and without rows. Where there is
+    no such table, the file has none."""
+    address = f"file:{urllib.parse.quote(address)}?mode=ro"
+    with contextlib.closing(sqlite3.connect(address, uri=True)) as database:
+        made = database.execute(
+            "SELECT sql FROM sqlite_master WHERE tbl_name = ? AND sql IS NOT NULL AND type IN ('table', 'index') "
+            "ORDER BY type DESC",
+            (table,),
+        ).fetchall()
+    with contextlib.closing(sqlite3.connect(path)) as copy:
+        copy.executescript(";\n".join(statement for (statement,) in made))
 
 
 def can_write(stored: StoredColumn, declared: LogicalType) -> bool:
