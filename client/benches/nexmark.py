@@ -111,7 +111,11 @@ class NexmarkBench:
             gross_s = statistics.median(cpu for _, cpu in self._measure(session, nexmark_text(query), runs))
             source_s = statistics.median(cpu for _, cpu in self._measure(session, sources, runs))
             rows, checksum = self._check(session, query)
-        batch = answer_in_duckdb(sink, self._events, NexmarkConfig(rate=self._rate), runs)
+            batch = answer_in_duckdb(sink, self._events, NexmarkConfig(rate=self._rate), runs)
+            is_same = batch.is_answered_by(query, rows, checksum)
+            if is_same and checksum != batch.checksum:
+                # Equal rows leave a choice: whether each answer is one of those that may be.
+                is_same = _is_equally_right(session, sink)
         net_s = max(0.0, gross_s - source_s)
         return {
             "query": query,
@@ -124,7 +128,7 @@ class NexmarkBench:
             "net_by_duckdb": round(net_s / max(batch.cpu_s, 1e-9), 2),
             "result_rows": rows,
             "duckdb_rows": batch.rows,
-            "is_same_answer": batch.is_answered_by(query, rows, checksum),
+            "is_same_answer": is_same,
         }
 
     def _measure(
@@ -243,3 +247,11 @@ def _source_script(graph: JobGraph) -> str:
         tables.append(f"CREATE TABLE source_{number} ({declared}) WITH ('connector' = 'blackhole');")
         inserts.append(f"INSERT INTO source_{number} SELECT {columns} FROM `{spec.table}`;")
     return "\n".join([*tables, "EXECUTE STATEMENT SET BEGIN", *inserts, "END;"])
+
+
+def _is_equally_right(session: Any, sink: Any) -> bool:
+    """Whether VERIFY finds the rows of a bound query equal to DuckDB's, or as right."""
+    from client.verification.verify import verify_sinks
+
+    (found,) = verify_sinks(session, (sink,), session.bind_context(), "duckdb")
+    return found.is_equal

@@ -20,9 +20,9 @@ QUERIES_DIR = Path(__file__).resolve().parents[2] / "queries"
 EVENT_TIME_SPAN_S = 10
 """Seconds of event time that the events span, however many they are, unless a rate is given."""
 
-COMPARED = {"q12": "", "q18": "rows", "q19": "rows"}
-"""Nexmark queries that are not compared by row count and checksum: q18 and q19 may keep either of two equal rows, q12 has windows
-by processing time."""
+COMPARED = {"q6": "rows", "q12": "", "q18": "rows", "q19": "rows"}
+"""Nexmark queries that are not compared by row count and checksum: q6, q18 and q19 may take either of two equal rows, q12 has
+windows by processing time."""
 
 Options = dict[str, str]
 

@@ -64,7 +64,8 @@ class WrittenTable(msgspec.Struct, frozen=True):
 class Verification(msgspec.Struct, frozen=True):
     """One query, run as a stream and in batch. `surplus_rows` are only in the stream, `missing_rows` only in the batch;
     `differences` has the first keys that differ. `near_rows`: pairs that were taken as equal, since only floats differ, within
-    `tolerance`. `table` is what the table of an INSERT shows, once the rows of its query are equal."""
+    `tolerance`. `table` is what the table of an INSERT shows, once the rows of its query are equal. `choice` says why
+    differing rows are equally right: the statement leaves a choice among equal rows, and `is_equal` holds."""
 
     statement: str
     is_equal: bool
@@ -80,6 +81,7 @@ class Verification(msgspec.Struct, frozen=True):
     differences: tuple[Difference, ...]
     reasons: tuple[Reason, ...]
     table: WrittenTable | None = None
+    choice: str = ""
 
 
 def shown_rows(batch: pa.RecordBatch, schema: Schema, time_zone: str) -> tuple[Row, ...]:
@@ -92,7 +94,7 @@ def verification_text(found: Verification) -> str:
     """The answer for people."""
     stream = f"{_rows(found.stream_rows)} as a stream ({found.stream_seconds:.2f} s)"
     batch = f"{_rows(found.batch_rows)} in batch on {found.engine} ({found.batch_seconds:.2f} s)"
-    if found.is_equal or (found.table is not None and not found.table.is_equal):
+    if (found.is_equal and not found.choice) or (found.table is not None and not found.table.is_equal):
         lines = [f"equal: {stream}, {batch}"]
         if found.near_rows:
             differ = "differs" if found.near_rows == 1 else "differ"
@@ -100,9 +102,11 @@ def verification_text(found: Verification) -> str:
             lines.append(f"{_rows(found.near_rows)} {differ} in floats within {tolerance}")
         return "\n".join([*lines, *_table_lines(found)])
     lines = [
-        f"different: {stream}, {batch}",
+        f"{'equal but for ties' if found.choice else 'different'}: {stream}, {batch}",
         f"{_rows(found.surplus_rows)} only in the stream, {_rows(found.missing_rows)} only in the batch",
     ]
+    if found.choice:
+        lines.append(f"equally right: {found.choice}")
     for number, difference in enumerate(found.differences):
         lines += ["", *_difference_lines(number, difference)]
     if found.reasons:

@@ -16,10 +16,11 @@ from client.verification.found_rows import FoundRows, found_rows
 from client.verification.outcome import Difference, Reason, Verification, WrittenTable, shown_rows
 from client.verification.reasons import near_reason, plan_reasons, run_reasons
 from client.verification.run import run_to_end
+from client.verification.ties import is_admissible
 from client.verification.written_table import verify_written
 from planner.batch import CompiledBatch, is_bounded, scans_of
 from planner.bind.sink import collecting_sink
-from planner.compile import compile_statements
+from planner.compile import CompiledPlan, compile_statements
 from planner.relational.nodes import Sink
 from planner.result_key import result_key
 from planner.verification import verifying_job
@@ -60,20 +61,16 @@ def _verify(session: PlanningSession, sink: Sink, context: BindContext) -> Verif
     # Both are planned before either runs, so that what cannot be compared is refused at once.
     batch = _in_batch(collected, context, session.files())
     stream = compile_statements((collected,), context, secrets.token_hex(16))
-    spec = CompareRowsSpec(
-        schema=collected.schema,
-        key=result_key(batch.optimised[0]),
-        tolerance=float(options.get(context.config, TOLERANCE)),
-        keys_max=int(options.get(context.config, KEYS_MAX)),
-    )
+    spec = _comparison(collected, batch, context)
     metrics, found = _compared(session, context, stream.job_graph, batch, spec)
     report = found.report
     is_equal = not report.surplus and not report.missing
+    choice = "" if is_equal else _choice(session, collected, stream, batch, context)
     table, writing = _written(session, sink, batch, context, spec) if is_equal else (None, None)
     is_shown = table is None or table.is_equal
     return Verification(
         statement=_name(sink),
-        is_equal=is_equal and is_shown,
+        is_equal=(is_equal or bool(choice)) and is_shown,
         engine=batch.engine,
         stream_rows=report.stream_rows,
         batch_rows=report.batch_rows,
@@ -88,6 +85,30 @@ def _verify(session: PlanningSession, sink: Sink, context: BindContext) -> Verif
         if is_equal and is_shown
         else _reasons(session, batch, context, writing or metrics, report),
         table=table,
+        choice=choice,
+    )
+
+
+def _choice(
+    session: PlanningSession, sink: Sink, stream: CompiledPlan, batch: CompiledBatch, context: BindContext
+) -> str:
+    """Why rows that differ are equally right; empty when they may be wrong."""
+
+    def compare(first: Sink, second: Sink) -> ComparisonReport:
+        one = compile_statements((first,), context, secrets.token_hex(16))
+        other = _in_batch(second, context, session.files())
+        spec = _comparison(second, other, context)
+        return _compared(session, context, one.job_graph, other, spec)[1].report
+
+    return is_admissible(session, sink, stream, batch, context, compare)
+
+
+def _comparison(sink: Sink, batch: CompiledBatch, context: BindContext) -> CompareRowsSpec:
+    return CompareRowsSpec(
+        schema=sink.schema,
+        key=result_key(batch.optimised[0]),
+        tolerance=float(options.get(context.config, TOLERANCE)),
+        keys_max=int(options.get(context.config, KEYS_MAX)),
     )
 
 

@@ -54,7 +54,7 @@ def verify_written(
             copy = _copy(session, sink, directory)
             graph = session.with_python_files(_writing(copy, context), context)
             metrics = run_to_end(session.submit_graph(graph), lambda batch: None)
-            return compare(_reading(copy, context)), metrics
+            return compare(reading(copy, context)), metrics
     except _NotReadBack as reason:
         return WrittenTable(not_read=str(reason)), None
 
@@ -114,7 +114,7 @@ def _copy(session: PlanningSession, sink: Sink, directory: str) -> Sink:
     return dataclasses.replace(sink, table=table, options=tuple(sorted(copied.items())))
 
 
-def _reading(copy: Sink, context: BindContext) -> Sink:
+def reading(copy: Sink, context: BindContext) -> Sink:
     """SELECT of the written columns, in their order and under their names."""
     node = bind_table_source(copy.table, dict(copy.options), root_namespace(context), copy.span)
     names = copy.schema.names

@@ -18,6 +18,7 @@ from server_harness import RunningServer
 
 import sqlstream as engine
 from client.main import main
+from client.verification.ties import EACH_ROW
 from runtime.connectors import CONNECTORS
 
 ROWS = (
@@ -110,6 +111,7 @@ def test_late_rows_are_the_reason_and_the_rows_of_the_window_are_shown(
         ],
         "reasons": [{"kind": "late-rows", "text": "1 row was late and dropped; a batch has no late rows"}],
         "table": None,
+        "choice": "",
     }
 
 
@@ -208,21 +210,58 @@ def test_what_cannot_be_compared_is_refused_with_its_place(text: str, message: s
     assert "^" in ended.stderr
 
 
-def test_ties_are_the_reason_of_a_top_n_that_differs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+LEAKY = "CREATE TABLE u (a INT, b INT) WITH ('connector' = 'leaky', 'path' = '{}', 'format' = 'csv');\n"
+
+
+@pytest.mark.parametrize(
+    ("query", "is_equal", "choice"),
+    [
+        ("SELECT a, b FROM u ORDER BY b LIMIT 1", True, EACH_ROW),
+        ("SELECT a FROM u ORDER BY b LIMIT 1", True, EACH_ROW),
+        # 14 and 15, where only 13 and 14 can stand.
+        ("SELECT a FROM u ORDER BY b LIMIT 2", False, ""),
+        (
+            "SELECT a + 1 FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY b) AS n FROM u) WHERE n = 1",
+            True,
+            EACH_ROW,
+        ),
+        ("SELECT n, a FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY b) AS n FROM u) WHERE n <= 2", False, ""),
+    ],
+)
+def test_ties_leave_a_choice_of_the_rows_that_could_stand_there_and_of_no_others(
+    query: str, is_equal: bool, choice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
+    # As a stream the table lacks 13.
     monkeypatch.setitem(CONNECTORS, "leaky", "leaky_connector:Leaky")
     (tmp_path / "u.csv").write_text("13,1\n14,1\n15,2\n")
-    script = (
-        f"CREATE TABLE u (a INT, b INT) WITH ('connector' = 'leaky', 'path' = '{tmp_path / 'u.csv'}', 'format' = 'csv');\n"
-        "SELECT a, b FROM u ORDER BY b LIMIT 1"
-    )
-    ended = command("verify", "--json", "-c", script)
-    assert ended.returncode == 1
+    ended = command("verify", "--json", "-c", LEAKY.format(tmp_path / "u.csv") + query)
     (found,) = json.loads(ended.stdout)
+    assert (found["is_equal"], found["choice"], ended.returncode) == (is_equal, choice, 0 if is_equal else 1)
     assert {"kind": "ties", "text": "rows are equal in b, and any of them may come first: b = 1"} in found[
         "reasons"
     ]
+
+
+TIED = (
+    "SELECT k, SUM(n) FROM (SELECT k, SUM(v * i) OVER (PARTITION BY k ORDER BY v ROWS 3 PRECEDING) AS n FROM u) GROUP BY k",
+    "SELECT k, MAX(i) FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) AS n FROM u) WHERE n = 1 GROUP BY k",
+    "SELECT k, i, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) AS n FROM u) WHERE n <= 3",
+    "SELECT k, i, LAST_VALUE(i) OVER (PARTITION BY k ORDER BY v ROWS 1 PRECEDING) FROM u",
+)
+
+
+@pytest.mark.parametrize("query", TIED)
+def test_an_answer_that_ties_leave_open_is_right_whichever_it_is(
+    query: str, tmp_path: Path, command: Command
+) -> None:
+    (tmp_path / "u.csv").write_text("".join(f"{i % 7},{i},{i % 5}\n" for i in range(400)))
+    place = f"'connector' = 'filesystem', 'path' = '{tmp_path / 'u.csv'}', 'format' = 'csv'"
+    script = f"CREATE TABLE u (k INT, i INT, v INT) WITH ({place}); {query}"
+    settings = ("--set", "execution.batch-rows=7", "--set", "parallelism.default=2")
+    ended = command("verify", "--json", "-c", script, *settings)
+    (found,) = json.loads(ended.stdout)
+    assert (ended.returncode, found["is_equal"]) == (0, True), ended.stdout
+    assert bool(found["choice"]) is (found["surplus_rows"] > 0)
 
 
 def test_a_source_that_loses_a_row_as_a_stream_is_caught(
