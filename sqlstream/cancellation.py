@@ -9,11 +9,26 @@ from contextvars import ContextVar
 
 from sqlstream.errors import FailureReason, JobError
 
-_GIVEN_UP: ContextVar[threading.Event | None] = ContextVar("given_up", default=None)
+
+class PlanningWatch:
+    """Watches a statement that a thread plans: `look` may wait, or raise when the statement is to end; `is_set` says that it was
+    given up, and `on_planned` is told when its job begins."""
+
+    def is_set(self) -> bool:
+        raise NotImplementedError
+
+    def look(self) -> None:
+        raise NotImplementedError
+
+    def on_planned(self) -> None:
+        raise NotImplementedError
+
+
+_GIVEN_UP: ContextVar[threading.Event | PlanningWatch | None] = ContextVar("given_up", default=None)
 
 
 @contextlib.contextmanager
-def given_up_by(event: threading.Event) -> Iterator[None]:
+def given_up_by(event: threading.Event | PlanningWatch) -> Iterator[None]:
     """Within it, on this thread, `check_not_given_up` raises once the event is set."""
     token = _GIVEN_UP.set(event)
     try:
@@ -29,7 +44,18 @@ def check_not_given_up() -> None:
     between two steps of its planning, and never between two changes that belong together.
     """
     event = _GIVEN_UP.get()
-    if event is not None and event.is_set():
+    if event is None:
+        return
+    if isinstance(event, PlanningWatch):
+        event.look()
+    if event.is_set():
         raise JobError(
             "SS6031", "the statement was cancelled while it was planned", reason=FailureReason.CANCELLED
         )
+
+
+def planned() -> None:
+    """The statement of this thread is planned, and its job begins."""
+    event = _GIVEN_UP.get()
+    if isinstance(event, PlanningWatch):
+        event.on_planned()

@@ -14,6 +14,8 @@ class GatewayOptions:
     is answered with NOT_READY or an empty page. `heartbeat_ms`: the longest silence of a stream of results.
     `operations_bytes_max`: the statements of a session's operations and their rows that are not read.
     `properties_bytes_max`: the name and the properties that a session is opened with, each property with 100 bytes more.
+    `planning_per_user_max`: the long statements of one user that are planned at once; of one session, where nobody authenticates
+    (`has_users`).
     """
 
     sessions_max: int = 1_000_000
@@ -24,6 +26,9 @@ class GatewayOptions:
     operations_bytes_max: int = 256 * 1024 * 1024
     statement_bytes_max: int = 1024 * 1024
     properties_bytes_max: int = 256 * 1024
+    planning_per_user_max: int = 1
+    planning_cpu_max_ms: int = 300_000
+    has_users: bool = False
     body_bytes_max: int = 104_857_600
     page_rows_max: int = 20_000
     page_bytes_max: int = 1024 * 1024

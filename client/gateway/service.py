@@ -14,6 +14,7 @@ from client.gateway.asker import NOBODY, Asker, StatementListener
 from client.gateway.execution import Execute, Execution
 from client.gateway.operations import Operation
 from client.gateway.options import GatewayOptions
+from client.gateway.planning_turns import PlanningTurns
 from client.gateway.sessions import GatewaySession, SessionTable, unknown_session
 from client.gateway.settings import require_small, split_properties, statement_settings
 from client.sessions.effects import settings_effects
@@ -56,6 +57,11 @@ class GatewayService:
         self._clock_ms = clock_ms
         self._sessions = SessionTable(self.options.sessions_max, self.options.idle_timeout_ms, clock_ms)
         self._pool = ThreadPoolExecutor(self.options.worker_threads_max, "gateway")
+        self._turns = PlanningTurns(
+            self.options.planning_per_user_max,
+            self.options.planning_cpu_max_ms / 1000,
+            max(1, self.options.worker_threads_max // 4),
+        )
         self._is_closed = threading.Event()
         self._cleaner = threading.Thread(target=self._close_idle_sessions, name="gateway-idle", daemon=True)
         if self.options.check_interval_ms and self.options.idle_timeout_ms:
@@ -262,10 +268,13 @@ class GatewayService:
         def run(done: Callable[[], None]) -> None:
             try:
                 if operation.start():
+                    # Without tokens all are one user, and each session counts for itself.
+                    user = asker.user if self.options.has_users else session.handle
                     with (
                         session.settings(config),
                         session.session.permitted(asker.permit),
-                        given_up_by(operation.given_up),
+                        self._turns.planning(user, operation.given_up) as planning,
+                        given_up_by(planning),
                     ):
                         is_waiting = execute(operation, done)
                     if is_waiting:

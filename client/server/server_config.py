@@ -82,16 +82,17 @@ def server_config(configuration: Configuration) -> ServerConfig:
     )
     shares = rest.ports == gateway.ports
     is_open = not (gateway.is_loopback and (shares or rest.is_loopback))
+    is_token_required = is_open or configuration.get("sqlstream.server.authentication") == "ALWAYS"
     return ServerConfig(
         gateway=gateway,
         rest=None if shares else rest,
-        limits=gateway_options(configuration),
+        limits=dataclasses.replace(gateway_options(configuration), has_users=is_token_required),
         places=place_limits(configuration),
         bodies_bytes_max=configuration.get("sqlstream.server.bodies.max-size"),
         requests_per_user_max=configuration.get("sqlstream.server.requests.per-user.max-num"),
         plan_bytes_max=configuration.get("sqlstream.server.plan.max-size"),
         tls=tls_files(configuration),
-        is_token_required=is_open or configuration.get("sqlstream.server.authentication") == "ALWAYS",
+        is_token_required=is_token_required,
         file_roots=file_roots(configuration.get("sqlstream.server.file-roots")),
         has_database_servers=configuration.get("sqlstream.server.database-servers.enabled"),
         has_python_functions=configuration.get("sqlstream.server.python-functions.enabled"),
@@ -136,6 +137,8 @@ def gateway_options(configuration: Configuration) -> GatewayOptions:
         statement_bytes_max=configuration.get("sqlstream.gateway.statement.max-length"),
         properties_bytes_max=configuration.get("sqlstream.gateway.session.properties.max-size"),
         body_bytes_max=configuration.get("rest.server.max-content-length"),
+        planning_per_user_max=configuration.get("sqlstream.gateway.planning.per-user.max-num"),
+        planning_cpu_max_ms=configuration.get("sqlstream.gateway.planning.cpu-time.max"),
     )
 
 

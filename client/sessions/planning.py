@@ -15,6 +15,7 @@ from client.sessions.effects import job_effects
 from client.sessions.outcomes import Job
 from client.sessions.submission import submit
 from sqlstream import config as options
+from sqlstream.cancellation import planned
 from sqlstream.catalog import SessionCatalog
 from sqlstream.effects import ALL, Permit
 from sqlstream.errors import UserError
@@ -221,6 +222,7 @@ class PlanningSession:
     def submit_graph(self, graph: JobGraph) -> Job:
         """Start a job. UserError for settings that no job can have, SS2037 for what is not permitted."""
         self.permit.require(job_effects(graph))
+        planned()
         return submit(replace(graph, owner=self.owner), self.cluster, self.files())
 
     def submitted(self, job_id: str) -> SubmittedStatement | None:
