@@ -16,7 +16,6 @@ from runtime.formats.text_values import joined_lines
 from sqlstream.arrow import row_kinds, without_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.schema import Schema
-from sqlstream.terminal_text import NULL_TEXT
 from sqlstream.types import LogicalType
 
 _ISO = {"timestamp-format.standard": "ISO-8601"}
@@ -27,7 +26,8 @@ class RowFormat(enum.Enum):
     """How values are written.
 
     JSON: numbers, booleans, arrays and objects; times in ISO-8601, binary in base64, intervals as milliseconds or months.
-    PLAIN_TEXT: each value as CAST to STRING gives it. ARROW: an Arrow IPC stream, which is no part of Flink's protocol.
+    PLAIN_TEXT: each value as CAST to STRING gives it, NULL as null. ARROW: an Arrow IPC stream, which is no part of Flink's
+    protocol.
     """
 
     JSON = "JSON"
@@ -52,7 +52,7 @@ def _lines(batch: pa.RecordBatch, schema: Schema, row_format: RowFormat, time_zo
     openings = _OPENINGS.take(pa.array(row_kinds(batch).astype(np.int32)))
     columns = zip(without_row_kinds(batch).columns, schema.types, strict=True)
     if row_format is RowFormat.PLAIN_TEXT:
-        values = [quote(pc.fill_null(_text(c, t, time_zone), NULL_TEXT)) for c, t in columns]
+        values = [pc.fill_null(quote(_text(c, t, time_zone)), "null") for c, t in columns]
     else:
         writer = JsonWriter(io.BytesIO(), schema, _ISO)
         values = [pc.fill_null(writer.value_texts(c, t), "null") for c, t in columns]

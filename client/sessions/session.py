@@ -18,12 +18,18 @@ if TYPE_CHECKING:
     from planner.dialect.statements import AnalyzeTable, CallProcedure, CreateTable, Show, Statement
     from planner.statements.result import DdlResult
 
+SET_INSERTS_MAX = 1000
+"""How many INSERTs a statement set may have that is sent one by one."""
+
 CONFLICTS_MAX = 100
 """How often a DDL statement is planned anew because another session has changed the same object of a catalog."""
 
 
 class Session(PlanningSession):
-    """One user's session. Runs statements in the order of the calls, which come one at a time."""
+    """One user's session. Runs statements in the order of the calls, which come one at a time. State beside that of its base: the
+    texts of the INSERTs of a statement set that has begun and not ended, or None."""
+
+    _statement_set: list[str] | None = None
 
     def execute(self, statement: Statement) -> Outcome:
         """Run one parsed statement; a query or INSERT is submitted, and not waited for. UserError with a position."""
@@ -41,6 +47,8 @@ class Session(PlanningSession):
             WritingStatement,
         )
 
+        if (kept := self._of_statement_set(statement)) is not None:
+            return kept
         if isinstance(statement, AnalyzeTable | CallProcedure | Show) and (answer := self._told(statement)):
             return answer
         if is_job_statement(statement):
@@ -64,6 +72,50 @@ class Session(PlanningSession):
 
             return execute_verify(statement, self)
         return self._apply(statement)
+
+    def _of_statement_set(self, statement: Statement) -> Outcome | None:
+        """The answer to what concerns the statement set that the session has begun: each INSERT is bound, so that it is refused
+        at its place, and waits for END. None for every other statement while there is no set. UserError SS2038 for what has no
+        place in a set, or no set."""
+        from planner.bind.sink import bind_sinks
+        from planner.dialect.statements import BeginStatementSet, EndStatementSet, Insert
+
+        waiting = self._statement_set
+        if isinstance(statement, EndStatementSet):
+            return self._end_statement_set(statement)
+        if isinstance(statement, BeginStatementSet):
+            if waiting is not None:
+                hint = "add an INSERT INTO, or END the set"
+                raise UserError("SS2038", "a statement set has begun already", span=statement.span, hint=hint)
+            self._statement_set = []
+            return self._rows_of(_ok("statement set begun: END runs it"))
+        if waiting is None:
+            return None
+        if not isinstance(statement, Insert) or len(waiting) >= SET_INSERTS_MAX:
+            said = "a statement set holds INSERT INTO statements alone"
+            if isinstance(statement, Insert):
+                said = f"a statement set holds at most {SET_INSERTS_MAX} INSERTs"
+            raise UserError("SS2038", said, span=statement.span, hint="END the set first")
+        bind_sinks(statement, self.context_of(statement))
+        waiting.append(statement.text)
+        return self._rows_of(_ok("added to the statement set"))
+
+    def _end_statement_set(self, statement: Statement) -> Outcome:
+        """Run the INSERTs that wait as one job. The set is over also when that fails."""
+        from planner.dialect.parser import parse_statement
+
+        waiting, self._statement_set = self._statement_set, None
+        if waiting is None:
+            hint = "begin one: BEGIN STATEMENT SET"
+            raise UserError("SS2038", "no statement set has begun", span=statement.span, hint=hint)
+        if not waiting:
+            return self._rows_of(_ok("the statement set is empty: nothing runs"))
+        try:
+            return self.execute(parse_statement(f"EXECUTE STATEMENT SET BEGIN {'; '.join(waiting)}; END"))
+        except UserError as error:
+            # Its place is one in the text of the whole set.
+            error.span = statement.span
+            raise
 
     def _told(self, statement: AnalyzeTable | CallProcedure | Show) -> Rows | None:
         """The answer to a statement that looks at tables or does something with jobs; None for a SHOW of the catalog."""
@@ -178,6 +230,12 @@ class Session(PlanningSession):
             )
         except UserError as error:
             raise error.at(statement.span) from None
+
+
+def _ok(done: str) -> DdlResult:
+    from planner.statements.result import DdlResult
+
+    return DdlResult.ok(done=done)
 
 
 def _too_fast() -> ExternalError:

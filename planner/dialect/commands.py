@@ -16,8 +16,10 @@ from planner.dialect.habits import statement_hint
 from planner.dialect.options import read_option
 from planner.dialect.queries import QueryParser
 from planner.dialect.statements import (
+    BeginStatementSet,
     CompilePlan,
     CreateTable,
+    EndStatementSet,
     ExecutePlan,
     Explain,
     Identifier,
@@ -178,10 +180,18 @@ def _statement_set(parser: QueryParser, first: Token) -> StatementSet:
     return _set_body(parser, first)
 
 
-def _begin(parser: QueryParser) -> StatementSet:
+def _begin(parser: QueryParser) -> StatementSet | BeginStatementSet:
+    """A whole set, or its beginning alone: clients that send each statement by itself end it by another one."""
     first = parser.expect("BEGIN")
-    parser.expect("STATEMENT", "SET", ";")
+    parser.expect("STATEMENT", "SET")
+    if parser.at_end() or (parser.accept(";") and parser.at_end()):
+        return BeginStatementSet(*extent(parser, first))
     return _set_body(parser, first)
+
+
+def _end(parser: QueryParser) -> EndStatementSet:
+    first = parser.expect("END")
+    return EndStatementSet(*extent(parser, first))
 
 
 def _set_body(parser: QueryParser, first: Token) -> StatementSet:
@@ -261,8 +271,9 @@ def _explained(parser: QueryParser, hint: str = "") -> WritingStatement:
         return _insert(parser)
     if parser.accept("EXECUTE") or parser.at("STATEMENT"):
         return _insert(parser) if parser.at("INSERT") else _statement_set(parser, first)
-    if parser.at("BEGIN"):
-        return _begin(parser)
+    if parser.accept("BEGIN"):
+        parser.expect("STATEMENT", "SET", ";")
+        return _set_body(parser, first)
     if parser.at_query() or parser.at("("):
         return _query(parser)
     raise parser.unexpected("a query, INSERT or STATEMENT SET", hint or "details are " + ", ".join(_DETAILS))
@@ -350,6 +361,7 @@ _READERS: dict[str, Callable[[QueryParser], Statement]] = {
     "COMPILE": _compile,
     "EXECUTE": _execute,
     "BEGIN": _begin,
+    "END": _end,
     "CREATE": ddl.create,
     "DROP": ddl.drop,
     "REPLACE": ddl.replace,

@@ -548,6 +548,16 @@ class StatementSet(Statement):
     inserts: tuple[Insert, ...]
 
 
+@dataclasses.dataclass(frozen=True)
+class BeginStatementSet(Statement):
+    """BEGIN STATEMENT SET by itself: the INSERTs that follow in the session, until END, run as one job."""
+
+
+@dataclasses.dataclass(frozen=True)
+class EndStatementSet(Statement):
+    """END of the statement set that the session has begun."""
+
+
 WritingStatement = Query | Insert | StatementSet | Update | Delete | Truncate
 """What runs as a job."""
 

@@ -82,6 +82,8 @@ OTHERS: tuple[Needs, ...] = (
     ("SET 's3.endpoint' = 'http://127.0.0.1:1'", {F}),
     ("SET 'python.files' = '{0}/shipped.py'", {F}),
     ("RESET", set()),
+    ("BEGIN STATEMENT SET", set()),
+    ("END", set()),
     ("SHOW TABLES", set()),
     ("SHOW CREATE TABLE t", set()),
     ("SHOW JOBS", set()),

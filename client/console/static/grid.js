@@ -4,7 +4,6 @@ import { h, shown } from "./dom.js";
 
 const ROW_PX = 28;
 const OVERSCAN = 8;
-const NULL_TEXT = "<NULL>";
 const NUMERIC = new Set(["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"]);
 
 export class Grid {
@@ -60,9 +59,9 @@ export class Grid {
   }
 
   cell(value, column) {
-    const text = value === null ? NULL_TEXT : String(value);
+    const text = value === null ? "NULL" : String(value);
     const kind = column.type === "op" ? `op op-${{ "+": "in", "-": "out" }[text[0]]}` : this.cellClass(column);
-    return h("td", { class: text === NULL_TEXT ? `${kind} null` : kind, title: text.length > 40 ? text.slice(0, 2000) : null }, text === NULL_TEXT ? "NULL" : shown(text));
+    return h("td", { class: value === null ? `${kind} null` : kind, title: text.length > 40 ? text.slice(0, 2000) : null }, shown(text));
   }
 
   close() {

@@ -43,13 +43,14 @@ MOMENT = datetime.datetime(2024, 2, 29, 3, 4, 5, 678000)
         (sql.array(sql.INTERVAL_YEAR_MONTH), [14], [14], "[+1-02]"),
         (sql.INTERVAL_DAY_TIME, datetime.timedelta(days=1, seconds=2), 86_402_000, "+1 00:00:02.000"),
         (sql.INTERVAL_YEAR_MONTH, 14, 14, "+1-02"),
-        (sql.INT, None, None, "<NULL>"),
-        (sql.NULL, None, None, "<NULL>"),
+        (sql.INT, None, None, None),
+        (sql.NULL, None, None, None),
+        (sql.STRING, "<NULL>", "<NULL>", "<NULL>"),
     ],
     ids=lambda value: str(value) if isinstance(value, LogicalType) else "",
 )
 def test_a_value_has_one_text_in_each_row_format(
-    logical: LogicalType, value: Any, in_json: object, in_text: str
+    logical: LogicalType, value: Any, in_json: object, in_text: str | None
 ) -> None:
     schema = Schema.of(("v", logical))
     batch = pa.RecordBatch.from_pylist([{"v": value}], to_arrow_schema(schema))

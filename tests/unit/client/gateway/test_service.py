@@ -26,7 +26,8 @@ from client.gateway.operations import OperationStatus, ResultKind
 from client.gateway.options import GatewayOptions
 from client.gateway.service import GatewayService
 from client.server.roles import Role
-from sqlstream.errors import JobError, UserError
+from sqlstream.errors import JobError, Span, UserError
+from sqlstream.graph.job_graph import written_tables
 from sqlstream.messages.job_state import JobStatus
 
 
@@ -369,3 +370,41 @@ def test_a_closed_session_leaves_no_statement_that_is_planned() -> None:
         # There is but one thread for all sessions.
         assert rows(run(service, other, "SELECT 1")) == [(1,)]
         assert time.process_time() - closed_cpu_s < 3
+
+
+def test_a_statement_set_belongs_to_the_session_and_runs_at_its_end() -> None:
+    with gateway_service() as (service, cluster):
+        session, other = service.open_session({"table.dml-sync": "true"}), service.open_session({})
+        table = "(n INT) WITH ('connector'='blackhole')"
+        run(service, session, f"CREATE TABLE a {table}", f"CREATE TABLE b {table}")
+        assert failure(run(service, session, "END")).message == "no statement set has begun"
+        for text in ("BEGIN STATEMENT SET;", "INSERT INTO a SELECT 1", "INSERT INTO b SELECT 2"):
+            assert rows(run(service, session, text)) == [("OK",)]
+        refused = {
+            "BEGIN STATEMENT SET": "a statement set has begun already",
+            "SELECT 1": "a statement set holds INSERT INTO statements alone",
+            "INSERT INTO a SELECT 'x'": 'column "n" of table "a" is INT, but the query gives "EXPR$0" as CHAR(1)',
+        }
+        for text, said in refused.items():
+            assert failure(run(service, session, text)).message == said
+        assert rows(run(service, other, "SELECT 3")) == [(3,)]
+        assert cluster.jobs() == ()
+        ended = run(service, session, "END;")
+        assert ended.result().job is not None
+        (job,) = cluster.jobs()
+        assert {"a", "b"} == {spec.table for _, spec in written_tables(cluster.job_graph(job.job_id))}
+        assert rows(run(service, session, "BEGIN STATEMENT SET")) == [("OK",)]
+        assert rows(run(service, session, "END")) == [("OK",)]
+        assert len(cluster.jobs()) == 1
+
+
+def test_a_statement_set_whose_end_fails_is_over() -> None:
+    with gateway_service() as (service, cluster):
+        session, other = service.open_session({}), service.open_session({})
+        run(service, other, "CREATE TABLE a (n INT) WITH ('connector'='blackhole')")
+        run(service, session, "BEGIN STATEMENT SET", "INSERT INTO a SELECT 1")
+        run(service, other, "DROP TABLE a")
+        error = failure(run(service, session, "END"))
+        assert (error.code, error.span) == ("SS2001", Span(0, 3))  # type: ignore[attr-defined]
+        assert failure(run(service, session, "END")).message == "no statement set has begun"
+        assert cluster.jobs() == ()
