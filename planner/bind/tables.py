@@ -144,7 +144,10 @@ def bind_table_source(
     if written is not None:
         mode = source_mode_of(written, options, bool(table.primary_key))
         scan = dataclasses.replace(
-            scan, mode=mode, leaves_out_values=written.leaves_out_values and mode is ChangelogMode.UPSERT
+            scan,
+            mode=mode,
+            leaves_out_values=written.leaves_out_values and mode is ChangelogMode.UPSERT,
+            varying_metadata=written.varying_metadata if mode is ChangelogMode.RETRACT else frozenset(),
         )
     columns = bind_columns(table, scan.schema, namespace.at(span), span)
     node: RelationalNode = scan

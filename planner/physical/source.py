@@ -25,7 +25,7 @@ from sqlstream.specs import EventSourceSpec, SourceSpec, ValuesSpec
 from sqlstream.specs.watermark import ROW_WATERMARK_COLUMN, EmitStrategy
 from sqlstream.spi.changelog_options import has_tombstones, reads_events_by_key
 from sqlstream.spi.connector import ConnectorDescriptor
-from sqlstream.spi.format import UNKNOWN_VALUES
+from sqlstream.spi.format import UNKNOWN_VALUES, VALUE_PREFIX
 from sqlstream.types import BIGINT, STRING, is_rowtime
 
 
@@ -98,6 +98,15 @@ def source_spec(node: TableScan, descriptor: ConnectorDescriptor) -> SourceSpec:
             span=node.span,
             hint="read from a table whose connector is a source",
         )
+    for field in node.metadata:
+        if field.name.removeprefix(VALUE_PREFIX) in node.varying_metadata:
+            raise UserError(
+                "SS3498",
+                f'metadata "{field.name}" of table "{node.table.path.name}" is that of each event, so a row and the event that'
+                " retracts it differ",
+                span=node.span,
+                hint="declare PRIMARY KEY (…) NOT ENFORCED in the table: rows are then retracted as they were",
+            )
     return scan_spec(node, descriptor)
 
 

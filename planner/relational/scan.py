@@ -42,7 +42,7 @@ class TableScan(RelationalNode):
     table make; one that is not INSERT_ONLY is read by one subtask, in the order of its changes, and only filters by the primary
     key are pushed down: they drop all changes of a row or none. `keeps_events`: its changes are read as they came, as versions of
     rows, and not made a changelog of whole rows. `leaves_out_values`: its changes are events by key, and one that updates a row
-    may lack values.
+    may lack values. `varying_metadata`: metadata keys that a row and its retraction have different values of.
     """
 
     table: CatalogTable
@@ -56,6 +56,7 @@ class TableScan(RelationalNode):
     mode: ChangelogMode = ChangelogMode.INSERT_ONLY
     keeps_events: bool = False
     leaves_out_values: bool = False
+    varying_metadata: frozenset[str] = frozenset()
 
     @property
     def marks_unknown(self) -> bool:

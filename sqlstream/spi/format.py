@@ -23,7 +23,8 @@ class FormatDescriptor(msgspec.Struct, frozen=True):
     the first bytes. `source_mode`: the changelog that a reader gives, whose batches end with the column of row kinds unless it is
     INSERT_ONLY; `sink_mode`: the widest that a writer takes. `reads_events`: a row is an event that says how a table of another
     database changes (`ReadsEvents`); with a primary key, rows are read by it. `leaves_out_values`: an update may lack values
-    that it does not change. `metadata` maps the metadata keys of an event to types.
+    that it does not change. `metadata` maps the metadata keys of an event to types; those of
+    `varying_metadata` have another value in each event of a row.
     """
 
     identifier: str
@@ -35,6 +36,7 @@ class FormatDescriptor(msgspec.Struct, frozen=True):
     reads_events: bool = False
     leaves_out_values: bool = False
     metadata: dict[str, LogicalType] = {}
+    varying_metadata: frozenset[str] = frozenset()
 
 
 class EventDemand(msgspec.Struct, frozen=True):

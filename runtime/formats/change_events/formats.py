@@ -114,6 +114,7 @@ def _descriptor(
         reads_events=True,
         leaves_out_values=leaves_out_values,
         metadata={key: each.type for key, each in metadata.items()},
+        varying_metadata=frozenset(key for key, each in metadata.items() if each.varies),
     )
 
 

@@ -25,6 +25,12 @@ class EventMetadata:
     key: str | None = None
     units_per_second: int = 0
     is_text: bool = False
+    is_varying: bool = False
+
+    @property
+    def varies(self) -> bool:
+        """Whether events of one row have different values."""
+        return self.is_varying or self.is_text or self.units_per_second > 0
 
     @property
     def field(self) -> Field:
@@ -55,13 +61,13 @@ def _of_source(key: str, type_: LogicalType = STRING, units_per_second: int = 0)
 _LTZ = timestamp_ltz(3)
 
 DEBEZIUM_METADATA = {
-    "schema": EventMetadata(STRING, "schema"),
+    "schema": EventMetadata(STRING, "schema", is_varying=True),
     "ingestion-timestamp": EventMetadata(_LTZ, "ts_ms", units_per_second=1000),
     "source.timestamp": _of_source("ts_ms", _LTZ, 1000),
     "source.database": _of_source("db"),
     "source.schema": _of_source("schema"),
     "source.table": _of_source("table"),
-    "source.properties": EventMetadata(_TEXTS, "source", _TEXTS),
+    "source.properties": EventMetadata(_TEXTS, "source", _TEXTS, is_varying=True),
 }
 CANAL_METADATA = {
     "database": EventMetadata(STRING, "database"),

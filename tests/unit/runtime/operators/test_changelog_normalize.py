@@ -98,3 +98,60 @@ def test_a_row_with_nothing_but_its_key_deletes() -> None:
         ("-U", 2, None, [0]),
         ("+U", 2, "b", None),
     ]
+
+
+MARKED = Schema.of(*((f.name, f.type) for f in SCHEMA.fields), ("marks", sql.STRING))
+MARKING = ChangelogNormalizeSpec((0,), marks=3)
+
+marked_rows = st.tuples(
+    st.sampled_from(["+I", "+U", "+U", "-D"]),
+    st.integers(0, 2),
+    st.sampled_from(["a", "b"]) | st.none(),
+    st.lists(st.integers(0, 1), max_size=1) | st.none(),
+    st.sampled_from([None, ",1,", ",2,", ",1,2,"]),
+)
+
+
+def filled_rows(changes: list[Row]) -> dict[Any, Row]:
+    """The reference: one row after the other, each with the values of the row before where it lacks its own."""
+    found: dict[Any, Row] = {}
+    for kind, *row, marks in changes:
+        if kind == "-D":
+            found.pop(row[0], None)
+            continue
+        before = found.get(row[0], (row[0], None, None))
+        found[row[0]] = tuple(
+            before[i] if f",{i}," in (marks or "") else value for i, value in enumerate(row)
+        )
+    return found
+
+
+@given(st.lists(marked_rows, max_size=20), cuts_strategy, st.integers(0, 6))
+@settings(deadline=None, max_examples=60)
+def test_a_value_that_a_change_lacks_is_that_of_the_row_before(
+    changes: list[Row], cuts: list[int], at: int
+) -> None:
+    # A deletion has no value that a row behind it could take.
+    changes = [(k, key, None, None, None) if k == "-D" else (k, key, *row) for k, key, *row in changes]
+    expected, batches = filled_rows(changes), cut(changes, cuts)
+    made = operator_context(
+        [MARKED], SCHEMA, input_modes=(ChangelogMode.UPSERT,), output_mode=ChangelogMode.RETRACT
+    )
+    for output in (
+        run_operator(MARKING, made, batches),
+        run_moved(MARKING, made, batches, min(at, len(batches)), [(0,)]),
+    ):
+        assert sorted(map(repr, _expanded(output))) == sorted(map(repr, expected.values()))
+
+
+def test_a_value_that_no_row_has_is_null_and_counted() -> None:
+    counts: dict[str, int] = {}
+
+    def count(name: str, number: int) -> None:
+        counts[name] = counts.get(name, 0) + number
+
+    modes = {"input_modes": (ChangelogMode.UPSERT,), "output_mode": ChangelogMode.RETRACT}
+    made = operator_context([MARKED], SCHEMA, **modes, count=count)
+    output = run_operator(MARKING, made, [[("+U", 1, None, [1], ",1,"), ("+U", 2, "b", None, None)]])
+    assert output.rows == [("+I", 1, None, [1]), ("+I", 2, "b", None)]
+    assert counts["numUnknownValues"] == 1
