@@ -8,9 +8,12 @@ import re
 from sqlstream.errors import UserError
 
 PARSED_LETTERS = "yuMdHmsS"
-"""The letters that text can be read by in every engine; streams also read h with a, and X, the distance to UTC."""
+"""The letters that text can be read by in every engine."""
 
-_FORMATTED_LETTERS = "GyuQqMLdDEaHhkKmsSnAN"
+ZONE_LETTERS = "ZzXxVO"
+"""Letters of the distance to UTC, and of the time zone."""
+
+_FORMATTED_LETTERS = "GyuYQqMLwWdDEecaHhkKmsSnAN"
 
 SHORT_YEARS = 2000
 """The first of the years that text names by two digits, as in Java."""
@@ -31,6 +34,15 @@ class Token:
     def is_short_year(self) -> bool:
         """Whether it is a year of two digits: one from 2000 to 2099 where text is read."""
         return self.letter in ("y", "u") and self.width == 2
+
+    @property
+    def is_zone(self) -> bool:
+        return self.letter != "" and self.letter in ZONE_LETTERS
+
+    @property
+    def is_day_name(self) -> bool:
+        """Of the day of the week."""
+        return self.letter == "E" or (self.letter in ("e", "c") and self.width > 2)
 
     @property
     def is_month_name(self) -> bool:
@@ -55,9 +67,17 @@ def read_pattern(pattern: str) -> tuple[Token, ...] | None:
     return tuple(tokens)
 
 
-def format_tokens(pattern: str) -> tuple[Token, ...]:
-    """The parts of a pattern that times are written by. UserError SS3105 for another pattern."""
-    tokens = _tokens(pattern, _FORMATTED_LETTERS, "formatting")
+def format_tokens(pattern: str, *, has_zone: bool = False) -> tuple[Token, ...]:
+    """The parts of a pattern that times are written by; weeks are those of ISO 8601, from Monday. UserError SS3105 for another
+    pattern, and for a letter of the time zone unless the times have one (`has_zone`)."""
+    if not has_zone and (found := next((t for t in read_pattern(pattern) or () if t.is_zone), None)):
+        raise UserError(
+            "SS3105",
+            f'"{found.text}" of date pattern "{pattern}" writes a time zone, which a TIMESTAMP does not have',
+            hint="CAST the timestamp to TIMESTAMP_LTZ, which is shown in table.local-time-zone",
+        )
+    tokens = _tokens(pattern, _FORMATTED_LETTERS + ZONE_LETTERS, "formatting")
+    _check_widths(pattern, tokens, "formatting")
     wide = next((t for t in tokens if t.width > _WRITTEN_WIDTH_MAX.get(t.letter, t.width)), None)
     if wide is not None:
         raise UserError(
@@ -68,20 +88,40 @@ def format_tokens(pattern: str) -> tuple[Token, ...]:
     return tokens
 
 
-_WRITTEN_WIDTH_MAX = {**dict.fromkeys("GMLQqE", 5), "D": 3, "a": 1, **dict.fromkeys("dHhkKms", 2)}
+_WRITTEN_WIDTH_MAX = {
+    **dict.fromkeys("GMLQqEecZXx", 5), **dict.fromkeys("DzO", 3), **dict.fromkeys("aW", 1), **dict.fromkeys("dHhkKmswV", 2),
+    "O": 4,
+}  # fmt: skip
 """How often a letter may stand in a row where times are written, as in Java's DateTimeFormatter. Digits of a second beyond the
 ninth are zeros."""
 
 
-_WIDTH_MAX = {"y": 9, "u": 9, "M": 4, "S": 9, "X": 3, "a": 1}
-"""How often a letter may stand in a row where text is read; others may twice. Java has more X, which read seconds too."""
+_WIDTH_MAX = {
+    **dict.fromkeys("yuYS", 9), **dict.fromkeys("MEeczO", 4), **dict.fromkeys("XxZ", 5), "a": 1,
+}  # fmt: skip
+"""How often a letter may stand in a row where text is read; others may twice."""
+
+
+def _check_widths(pattern: str, tokens: tuple[Token, ...], purpose: str) -> None:
+    """UserError SS3105 for a letter that stands in a row as often as in no pattern of Java."""
+    wrong = {"V": (1,), "O": (2, 3), "c": (2,)}
+    found = next((t for t in tokens if t.width in wrong.get(t.letter, ())), None)
+    if found is not None:
+        raise UserError(
+            "SS3105",
+            f'"{found.text}" of date pattern "{pattern}" is not supported in {purpose}',
+            hint="write VV, O or OOOO, and c, ccc or cccc",
+        )
 
 
 def parse_tokens(pattern: str, *, is_simple: bool = False) -> tuple[Token, ...]:
     """The parts of a pattern by which text is read as Java's DateTimeFormatter does, or its SimpleDateFormat (`is_simple`), in
     which u is no year. UserError SS3105 for another pattern."""
-    letters = PARSED_LETTERS.replace("u", "") if is_simple else PARSED_LETTERS
-    tokens = _tokens(pattern, letters + "haX", "parsing")
+    letters = (
+        PARSED_LETTERS.replace("u", "") + "haEZzX" if is_simple else f"{PARSED_LETTERS}haYwEec{ZONE_LETTERS}"
+    )
+    tokens = _tokens(pattern, letters, "parsing")
+    _check_widths(pattern, tokens, "parsing")
     wide = next((t for t in tokens if t.letter and t.width > _WIDTH_MAX.get(t.letter, 2)), None)
     if wide is not None:
         raise UserError(
@@ -102,7 +142,7 @@ def parse_tokens(pattern: str, *, is_simple: bool = False) -> tuple[Token, ...]:
             f'date pattern "{pattern}" does not say which hour of the day it is',
             hint="write HH for hours from 0 to 23, or hh and a for hours from 1 to 12 with AM or PM",
         )
-    parts = [t.letter.replace("u", "y") for t in tokens if t.letter]
+    parts = ["X" if t.is_zone else _SAME_PART.get(t.letter, t.letter) for t in tokens if t.letter]
     twice = next((part for part in parts if parts.count(part) > 1), "")
     if twice:
         raise UserError(
@@ -110,13 +150,34 @@ def parse_tokens(pattern: str, *, is_simple: bool = False) -> tuple[Token, ...]:
             f'date pattern "{pattern}" reads the same part of a time twice, by "{twice}"',
             hint="name each part once; what else is in the text can be cut off before, by SUBSTRING or REGEXP_REPLACE",
         )
+    if "w" in parts or "Y" in parts:
+        _check_weeks(pattern, set(parts))
     return tokens
+
+
+_SAME_PART = {"u": "y", "c": "E", "e": "E"}
+
+
+def _check_weeks(pattern: str, parts: set[str]) -> None:
+    """UserError SS3105 unless a week has its year, and nothing else tells the day but the day of the week."""
+    if not {"w", "Y"} <= parts or parts & set("yMd"):
+        raise UserError(
+            "SS3105",
+            f'date pattern "{pattern}" does not say which day it is by a year (Y), a week (w) and a day (e) alone',
+            hint="write yyyy-MM-dd for dates, or YYYY-'W'ww-e for days of weeks",
+        )
 
 
 def _tokens(pattern: str, letters: str, purpose: str) -> tuple[Token, ...]:
     tokens = read_pattern(pattern)
     if tokens is None:
         raise UserError("SS3105", f'date pattern "{pattern}" has a quote without its end')
+    if re.search("%[A-Za-z]", re.sub("'[^']*'", "''", pattern)):
+        raise UserError(
+            "SS3105",
+            f'date pattern "{pattern}" has letters behind %, as in other dialects',
+            hint="write letters alone, such as yyyy-MM-dd HH:mm:ss; put a % before a letter in single quotes",
+        )
     for token in tokens:
         if token.letter and token.letter not in letters:
             raise UserError(

@@ -53,26 +53,23 @@ def _moved_time_of_day(
 ) -> tuple[Expression, Expression] | None:
     """The time of day and the interval that TIMESTAMPADD(unit, count, time) adds to it; None for other arguments."""
     unit, count, moved = args
-    length = _PARTS_OF_DAY.get(str(unit.value)) if isinstance(unit, Literal) else None
+    length = UNIT_MS.get(str(unit.value)) if isinstance(unit, Literal) else None
     if moved.type.root is not TypeRoot.TIME or length is None:
         return None
     if length < UNIT_MS["SECOND"]:
         moved = cast_to(moved, sql.time(3), span)
     if count.type.root is TypeRoot.NULL:
         count = cast_to(count, sql.INT, span)
-    return moved, bind_call("*", (Literal(length, sql.INTERVAL_DAY_TIME.not_null()), count), span)
+    # After whole days it is the same time.
+    return moved, bind_call("*", (Literal(length % DAY_MS, sql.INTERVAL_DAY_TIME.not_null()), count), span)
 
 
 def _as_points_of_one_day(args: tuple[Expression, ...], span: Span | None) -> tuple[Expression, ...]:
-    """The arguments of TIMESTAMPDIFF; two times of day are those of the first day, and have no difference in days."""
+    """The arguments of TIMESTAMPDIFF; two times of day are those of the first day."""
     unit, *times = args
-    is_part = isinstance(unit, Literal) and str(unit.value) in _PARTS_OF_DAY
-    if not is_part or not times or any(t.type.root is not TypeRoot.TIME for t in times):
+    if not times or any(t.type.root is not TypeRoot.TIME for t in times):
         return args
     return (unit, *(cast_to(t, sql.timestamp(3), span) for t in times))
-
-
-_PARTS_OF_DAY = {unit: ms for unit, ms in UNIT_MS.items() if ms < DAY_MS}
 
 
 def _has_part_of_day(expression: Expression) -> bool:

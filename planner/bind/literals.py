@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import msgspec
 from sqlglot import exp
 
 from planner.dialect import nodes
@@ -43,6 +44,9 @@ def bind_literal(node: exp.Expr, span: Span | None) -> Literal | None:
 
 def _datetime(t: LogicalType, value: int, span: Span | None) -> Literal:
     if sql.is_timestamp(t) and t.precision > 6 and not is_in_range(value, t.precision):
+        if value % 1_000 == 0:
+            # The digits beyond microseconds are zeros: nothing is lost.
+            return _datetime(msgspec.structs.replace(t, precision=6), value, span)
         raise UserError(
             "SS2008",
             f"a {t.with_nullable(True)} holds the years 1678 to 2261 only",

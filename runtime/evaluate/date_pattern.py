@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import datetime
 import re
+import zoneinfo
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.evaluate.by_parameter import rows_by_code
 from runtime.evaluate.kernel import BATCH_BYTES_MAX, Values, null_mask, numbers
-from runtime.evaluate.local_time import from_local
+from runtime.evaluate.local_time import from_local, to_local
 from runtime.evaluate.time_operations import FIELDS
 from runtime.evaluate.time_programs import reading_program, writing_program
 from runtime.kernels.buffers import validity_buffer, view_buffer, view_offsets, view_values
 from sqlstream.date_pattern import SHORT_YEARS, Token, format_tokens, parse_tokens
+from sqlstream.errors import UserError
 from sqlstream.time_range import DATE_MAX, DATE_MIN, timestamp_bounds
 from sqlstream.time_texts import DATE_TEXT, FALLBACK_TEXT, TIME_TEXT, TIMESTAMP_TEXT
 from sqlstream.time_units import DAY_S, PER_SECOND
+from sqlstream.time_zones import time_zone_of
 
 _STEP_S = {"H": 3_600, "h": 3_600, "k": 3_600, "K": 3_600, "a": 43_200, "m": 60, "s": 1}
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -36,9 +42,30 @@ _ROWS_PER_BUCKET = 8
 class TimestampFormat:
     """Timestamps to text, where it pays once per distinct value of the pattern's finest unit: 'yyyy-MM-dd' once per day."""
 
-    def __init__(self, pattern: str) -> None:
-        self._tokens = format_tokens(pattern)
-        self._program = writing_program(self._tokens)
+    def __init__(self, pattern: str | tuple[Token, ...], *, has_zone: bool = False) -> None:
+        self._tokens = format_tokens(pattern, has_zone=has_zone) if isinstance(pattern, str) else pattern
+        self._has_zone = any(t.is_zone for t in self._tokens)
+        self._program = None if self._has_zone else writing_program(self._tokens)
+
+    def format_shown(self, values: pa.Array, time_zone: str) -> pa.Array:
+        """Text of timestamps; of instants, as they are shown in a time zone."""
+        local = to_local(values, time_zone)
+        if not self._has_zone:
+            return self.format(local)
+        per_second = PER_SECOND[values.type.unit]
+        offsets = (numbers(local, np.int64) - numbers(values, np.int64)) // per_second
+        texts, rows = [], []
+        # A zone has few distances to UTC; its letters are text then.
+        for chosen in rows_by_code(offsets):
+            first = values[int(chosen[0])]
+            seconds = first.value // per_second if first.is_valid else 0
+            tokens = tuple(_zone_text(t, int(offsets[chosen[0]]), time_zone, seconds) for t in self._tokens)
+            texts.append(TimestampFormat(tokens).format(local.take(pa.array(chosen))))
+            rows.append(chosen)
+        if not rows:
+            return pa.nulls(0, pa.string())
+        order = np.argsort(np.concatenate(rows), kind="stable")
+        return pa.concat_arrays(texts).take(pa.array(order))
 
     def format(self, timestamps: pa.Array) -> pa.Array:
         """Text of TIMESTAMP values (wall clock, no time zone)."""
@@ -120,6 +147,15 @@ def _format_token(token: Token, timestamps: pa.Array) -> Any:
         case "y" | "u":
             year = pc.year(timestamps)
             return _padded(numbers(year, np.int64) % 100, 2) if width == 2 else _padded(year, width)
+        case "Y":
+            year = pc.iso_year(timestamps)
+            return _padded(numbers(year, np.int64) % 100, 2) if width == 2 else _padded(year, width)
+        case "w":
+            return _padded(pc.iso_week(timestamps), width)
+        case "W":
+            return _padded(_week_of_month(timestamps), width)
+        case "e" | "c" if width < 3:
+            return _padded(pc.day_of_week(timestamps, count_from_zero=False), width)
         case "M" | "L":
             return (
                 _padded(pc.month(timestamps), width)
@@ -137,7 +173,7 @@ def _format_token(token: Token, timestamps: pa.Array) -> Any:
             return _padded(
                 pa.array(_nanoseconds(timestamps) // (1 if token.letter == "N" else 1_000_000)), width
             )
-        case "E":
+        case "E" | "e" | "c":
             return _named(_DAYS, pc.day_of_week(timestamps, count_from_zero=False), width)
         case "a":
             return pa.array(["AM", "PM"]).take(pa.array(numbers(pc.hour(timestamps), np.int64) // 12))
@@ -153,6 +189,41 @@ def _format_token(token: Token, timestamps: pa.Array) -> Any:
             return _padded(pc.second(timestamps), width)
         case _:
             return _padded(_hour(token.letter, numbers(pc.hour(timestamps), np.int64)), width)
+
+
+def _week_of_month(timestamps: pa.Array) -> Values:
+    """Weeks from Monday; days before the first one with four days are of week 0 (Java: WeekFields.ISO)."""
+    day = numbers(pc.day(timestamps), np.int64)
+    before = (day - numbers(pc.day_of_week(timestamps, count_from_zero=False), np.int64)) % 7
+    return (7 + np.where(before > 3, 7 - before, -before) + day - 1) // 7
+
+
+def _zone_text(token: Token, offset_s: int, time_zone: str, seconds: int) -> Token:
+    """A letter of the zone as the text that it stands for at this distance to UTC, and at this instant."""
+    if not token.is_zone:
+        return token
+    if token.letter == "V":
+        return Token("", time_zone)
+    if token.letter == "z":
+        moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC).astimezone(
+            zoneinfo.ZoneInfo(time_zone)
+        )
+        return Token("", moment.tzname() or time_zone)
+    sign, minutes = "-" if offset_s < 0 else "+", abs(offset_s) // 60
+    hours, rest, seconds_left = minutes // 60, minutes % 60, abs(offset_s) % 60
+    if token.letter == "O" or token.text == "ZZZZ":
+        is_short = token.text == "O"
+        if not offset_s:
+            return Token("", "GMT")
+        more = f":{rest:02}" if rest or not is_short else ""
+        more += f":{seconds_left:02}" if seconds_left else ""
+        return Token("", f"GMT{sign}{hours if is_short else f'{hours:02}'}{more}")
+    if not offset_s and (token.letter == "X" or token.text == "ZZZZZ"):
+        return Token("", "Z")
+    width = {"Z": 5 if token.width == 5 else 2}.get(token.letter, token.width)
+    colon = ":" if width in (3, 5) else ""
+    text = f"{sign}{hours:02}" + (f"{colon}{rest:02}" if width > 1 or rest else "")
+    return Token("", text + (f"{colon}{seconds_left:02}" if width > 3 and seconds_left else ""))
 
 
 def _hour(letter: str, hours: Values) -> Values:
@@ -241,11 +312,15 @@ class Parsed:
 
 
 class TimestampParser:
-    """Text to points in time, by a regular expression with the groups y (or Y, of two digits) M d H (or h and a) m s S;
-    most become a program. A month is a number or a name.
+    """Text to points in time, by a regular expression; most become a program.
+
+    Its groups are y (or Y, of two digits) M d H (or h and a) m s S; k (or K, of two digits), w and e for the year, the week and
+    the day of a week, and E for its name; X for the distance to UTC, z and V for names of time zones. A month is a number or a
+    name. A name of a day must be that of the date, unless `is_lenient`.
     """
 
-    def __init__(self, regex: str) -> None:
+    def __init__(self, regex: str, *, is_lenient: bool = False) -> None:
+        self._is_lenient = is_lenient
         self._regex = rf"\A{regex}\z"
         self._program = reading_program(regex)
         self._fields = frozenset(re.findall(r"\?P<(\w)>", regex))
@@ -256,7 +331,7 @@ class TimestampParser:
         """`has_rest`: the pattern may match the beginning of the text only (Java's SimpleDateFormat)."""
         tokens = parse_tokens(pattern, is_simple=has_rest)
         regex = "".join(_token_regex(t, has_rest) for t in tokens)
-        return TimestampParser(regex + "(?s:.*)" if has_rest else regex)
+        return TimestampParser(regex + "(?s:.*)" if has_rest else regex, is_lenient=has_rest)
 
     @staticmethod
     def of_sql_timestamp() -> TimestampParser:
@@ -313,15 +388,75 @@ class TimestampParser:
         length = (start + 1).astype("datetime64[D]").astype(np.int64) - first
         valid = valid & (day <= length)
         nanoseconds = ((hour * 60 + minute) * 60 + second) * 1_000_000_000 + fraction
-        offset_s = self._offset(found) if "X" in self._fields else None
-        return Parsed(first + day - 1, nanoseconds, valid, offset_s)
+        days = first + day - 1
+        if "w" in self._fields:
+            days, is_week = self._days_of_weeks(found)
+            valid = valid & is_week
+        elif "E" in self._fields and "d" in self._fields and not self._is_lenient:
+            valid = valid & (self._day_of_week(found) == (days + 3) % 7 + 1)
+        offset_s = self._offset(found, days, nanoseconds)
+        if offset_s is not None:
+            valid = valid & (np.abs(offset_s) <= _OFFSET_MAX_S)
+        return Parsed(days, nanoseconds, valid, None if offset_s is None else np.where(valid, offset_s, 0))
 
-    def _offset(self, found: pa.Array) -> Values:
-        """Seconds ahead of UTC of 'Z', '+08', '+0830' and '-08:30'."""
-        digits = pc.replace_substring(pc.utf8_ltrim(self._text(found, "X"), "+-Z"), ":", "")
-        digits = numbers(pc.cast(pc.utf8_rpad(digits, 4, "0"), pa.int64()), np.int64)
-        sign = np.where(numbers(pc.starts_with(self._text(found, "X"), "-"), np.bool_), -1, 1)
-        return sign * (digits // 100 * 3600 + digits % 100 * 60)
+    def _day_of_week(self, found: pa.Array) -> Values:
+        """From 1 for Monday; 0 where there is no such name."""
+        names = pc.utf8_slice_codeunits(pc.utf8_capitalize(self._text(found, "E")), 0, 3)
+        places = pc.index_in(names, value_set=pa.array([d[:3] for d in _DAYS]))
+        return numbers(pc.fill_null(places, -1), np.int64) + 1
+
+    def _days_of_weeks(self, found: pa.Array) -> tuple[Values, Values]:
+        """Days since the epoch by year and week of ISO 8601, and which are valid. A week without a day is its Monday, and week 53
+        of a year with 52 is the last one, as in Java."""
+        year = (
+            self._number(found, "K", 0) + SHORT_YEARS
+            if "K" in self._fields
+            else self._number(found, "k", 1970)
+        )
+        week = self._number(found, "w", 1)
+        day = self._day_of_week(found) if "E" in self._fields else self._number(found, "e", 1)
+        first, following = (_first_mondays(y) for y in (year, year + 1))
+        weeks = np.minimum(week, (following - first) // 7)
+        return first + 7 * (weeks - 1) + day - 1, (week >= 1) & (week <= 53) & (day >= 1) & (day <= 7)
+
+    def _offset(self, found: pa.Array, days: Values, nanoseconds: Values) -> Values | None:
+        """Seconds ahead of UTC; more than there are for an unknown time zone, and None where the pattern has none."""
+        distances = self._distances(found) if "X" in self._fields else None
+        if "z" in self._fields:
+            zones = pa.array(list(_ZONES.values()))
+            names = zones.take(pc.index_in(self._text(found, "z"), value_set=pa.array(list(_ZONES))))
+            named = self._offsets_of_zones(pc.fill_null(names, ""), days, nanoseconds)
+            has_name = numbers(pc.fill_null(names.is_valid(), False), np.bool_)
+            return named if distances is None else np.where(has_name, named, distances)
+        if "V" in self._fields:
+            return self._offsets_of_zones(self._text(found, "V"), days, nanoseconds)
+        return distances
+
+    def _distances(self, found: pa.Array) -> Values:
+        """What Z, x, X and O read: '+08', '+0830', '-08:30', 'GMT+8', and Z for none."""
+        parts = pc.extract_regex(self._text(found, "X"), _OFFSET_PARTS)
+        padded = _with_zeros(parts)
+        hours, minutes, seconds = (
+            numbers(pc.cast(pc.fill_null(pc.struct_field(padded, n), "0"), pa.int64()), np.int64)
+            for n in ("h", "m", "s")
+        )
+        is_behind = numbers(pc.fill_null(pc.equal(pc.struct_field(parts, "sign"), "-"), False), np.bool_)
+        wrong = np.where((minutes > 59) | (seconds > 59), _OFFSET_MAX_S + 1, 0)
+        return np.where(is_behind, -1, 1) * (hours * 3600 + minutes * 60 + seconds) + wrong
+
+    def _offsets_of_zones(self, names: pa.Array, days: Values, nanoseconds: Values) -> Values:
+        """By the names of zones, of which a batch has few."""
+        zones = names.dictionary_encode()
+        codes = numbers(zones.indices, np.int64)
+        seconds = days * DAY_S + nanoseconds // _NANOSECONDS
+        offsets = np.full(len(codes), _OFFSET_MAX_S + 1, np.int64)
+        for rows in rows_by_code(codes):
+            name = zones.dictionary[int(codes[rows[0]])].as_py()
+            local = pa.array(seconds[rows], pa.int64()).view(pa.timestamp("s"))
+            with contextlib.suppress(UserError):
+                instants = from_local(local, pa.timestamp("s", tz="UTC"), time_zone_of(name))
+                offsets[rows] = seconds[rows] - numbers(instants, np.int64)
+        return offsets
 
     def _text(self, found: pa.Array, name: str) -> pa.Array:
         return pc.fill_null(pc.struct_field(found, name), "")
@@ -344,9 +479,67 @@ class TimestampParser:
         return numbers(pc.cast(pc.utf8_rpad(self._text(found, "S"), 9, "0"), pa.int64()), np.int64)
 
 
+def _first_mondays(years: Values) -> Values:
+    """The Monday of the week with January 4th, in days since the epoch."""
+    fourth = (years - 1970).astype("datetime64[Y]").astype("datetime64[D]").astype(np.int64) + 3
+    return fourth - (fourth + 3) % 7
+
+
+def _with_zeros(parts: pa.Array) -> pa.Array:
+    """The parts of a distance to UTC, of which those that are missing are 0."""
+    names = ("h", "m", "s")
+    columns = [pc.struct_field(parts, n) for n in names]
+    return pa.StructArray.from_arrays([pc.if_else(pc.equal(c, ""), "0", c) for c in columns], names)
+
+
+_OFFSET_MAX_S = 18 * 3_600
+_OFFSET_PARTS = r"\A(?:GMT|UTC)?(?:Z|(?P<sign>[+-])(?P<h>\d{1,2}):?(?P<m>\d{2})?:?(?P<s>\d{2})?)?\z"
 _HOURS = r"Z|[+-]\d{2}"
-_OFFSETS = {1: r"Z|[+-]\d{2}(?:\d{2})?", 2: r"Z|[+-]\d{4}", 3: r"Z|[+-]\d{2}:\d{2}"}
-"""What X, XX and XXX match."""
+_OFFSETS = (
+    r"[+-]\d{2}(?:\d{2})?", r"[+-]\d{4}", r"[+-]\d{2}:\d{2}", r"[+-]\d{4}(?:\d{2})?", r"[+-]\d{2}:\d{2}(?::\d{2})?",
+)  # fmt: skip
+"""What x to xxxxx match; X and ZZZZZ also Z."""
+_GMT = r"GMT(?:[+-]\d{1,2}(?::\d{2}){0,2})?"
+_ZONES = {
+    **dict.fromkeys(("UTC", "GMT", "UT", "Z"), "UTC"),
+    **dict.fromkeys(("EST", "EDT"), "America/New_York"),
+    **dict.fromkeys(("CST", "CDT"), "America/Chicago"),
+    **dict.fromkeys(("MST", "MDT"), "America/Denver"),
+    **dict.fromkeys(("PST", "PDT"), "America/Los_Angeles"),
+    **dict.fromkeys(("AKST", "AKDT"), "America/Anchorage"),
+    **dict.fromkeys(("WET", "WEST"), "Europe/Lisbon"),
+    **dict.fromkeys(("CET", "CEST"), "Europe/Paris"),
+    **dict.fromkeys(("EET", "EEST"), "Europe/Athens"),
+    **dict.fromkeys(("AEST", "AEDT"), "Australia/Sydney"),
+    **dict.fromkeys(("NZST", "NZDT"), "Pacific/Auckland"),
+    "BST": "Europe/London",
+    "MSK": "Europe/Moscow",
+    "IST": "Asia/Kolkata",
+    "SGT": "Asia/Singapore",
+    "HKT": "Asia/Hong_Kong",
+    "JST": "Asia/Tokyo",
+    "KST": "Asia/Seoul",
+    "HST": "Pacific/Honolulu",
+}
+"""Names of time zones that z reads: as in Java, PST in summer is the time that there is in Los Angeles then."""
+
+
+def _zone_regex(token: Token, is_simple: bool) -> str:
+    letter, width = token.letter, token.width
+    if letter == "z" or (is_simple and letter == "Z"):
+        names = f"(?P<z>{'|'.join(_ZONES)})"
+        # SimpleDateFormat reads distances for z too, and names for Z.
+        return rf"(?:(?P<X>[+-]\d{{4}}|GMT[+-]\d{{1,2}}:\d{{2}})|{names})" if is_simple else names
+    if letter == "V":
+        return r"(?P<V>[A-Za-z][A-Za-z0-9_+\-/]*)"
+    if letter == "O" or token.text == "ZZZZ":
+        return f"(?P<X>{_GMT})"
+    if letter == "X":
+        # SimpleDateFormat reads the hours alone for one X.
+        return f"(?P<X>{_HOURS if is_simple and width == 1 else f'Z|{_OFFSETS[width - 1]}'})"
+    if letter == "Z":
+        return f"(?P<X>{f'Z|{_OFFSETS[4]}' if width == 5 else _OFFSETS[1]})"
+    return f"(?P<X>{_OFFSETS[width - 1]})"
 
 
 _SHORT_MONTHS = tuple(name[:3] for name in _MONTHS)
@@ -355,10 +548,21 @@ _SHORT_MONTHS = tuple(name[:3] for name in _MONTHS)
 def _token_regex(token: Token, is_simple: bool) -> str:
     if not token.letter:
         return re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", token.text)
-    if token.letter == "X":
-        # SimpleDateFormat reads the hours alone for one X.
-        offset = _HOURS if is_simple and token.width == 1 else _OFFSETS[min(token.width, 3)]
-        return f"(?P<X>{offset})"
+    if token.is_zone:
+        return _zone_regex(token, is_simple)
+    if token.is_day_name:
+        # SimpleDateFormat reads both forms, in any case.
+        short = tuple(name[:3] for name in _DAYS)
+        names = _DAYS + short if is_simple else _DAYS if token.width > 3 else short
+        return f"(?P<E>(?i:{'|'.join(names)}))" if is_simple else f"(?P<E>{'|'.join(names)})"
+    if token.letter == "Y":
+        return (
+            r"(?P<K>\d{2})"
+            if token.width == 2
+            else f"(?P<k>\\d{{{token.width}{'' if token.width == 4 else ',9'}}})"
+        )
+    if token.letter in ("e", "c"):
+        return r"(?P<e>\d{2})" if token.width == 2 else r"(?P<e>\d)"
     if token.is_month_name:
         # SimpleDateFormat reads both forms, in any case.
         names = _MONTHS + _SHORT_MONTHS if is_simple else _MONTHS if token.width > 3 else _SHORT_MONTHS

@@ -43,7 +43,7 @@ from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call, Literal
 from sqlstream.functions.checks import word_among
-from sqlstream.functions.temporal import EXTRACTED_UNITS, MOVED_UNITS, check_epoch_digits
+from sqlstream.functions.temporal import EXTRACTED_UNITS, MOVED_UNITS, check_epoch_digits, writes_zone
 from sqlstream.time_range import timestamp_bounds
 from sqlstream.time_units import DAY_MS, UNIT_MONTHS, UNIT_MS, UNIT_NS
 from sqlstream.time_zones import time_zone_of
@@ -126,7 +126,7 @@ def _date_format(call: Call, context: EvaluationContext) -> Kernel:
     pattern = literal_of(call, 1)
     if pattern is None:
         return lambda value, _: pa.nulls(rows_of(value), pa.string())
-    form = TimestampFormat(pattern)
+    form = TimestampFormat(pattern, has_zone=writes_zone(call))
     parser = TimestampParser.of_sql_timestamp()
 
     def kernel(value: Datum, _: pa.Scalar) -> pa.Array:
@@ -135,7 +135,7 @@ def _date_format(call: Call, context: EvaluationContext) -> Kernel:
             value = parser.parse(value).timestamps("ms")
         elif pa.types.is_date32(value.type):
             value = pc.cast(value, pa.timestamp("s"))
-        return form.format(to_local(value, context.time_zone))
+        return form.format_shown(value, context.time_zone)
 
     return kernel
 
@@ -242,11 +242,11 @@ def _from_unixtime(call: Call, context: EvaluationContext) -> Kernel:
     pattern = literal_of(call, 1) if len(call.args) == 2 else _DEFAULT_PATTERN
     if pattern is None:
         return lambda seconds, _: pa.nulls(len(seconds), pa.string())
-    form = TimestampFormat(pattern)
+    form = TimestampFormat(pattern, has_zone=True)
 
     def kernel(seconds: pa.Array, _: Any = None) -> pa.Array:
         instants = null_beyond_range(seconds.cast(pa.int64()).view(pa.timestamp("s", tz="UTC")))
-        return form.format(to_local(instants, context.time_zone))
+        return form.format_shown(instants, context.time_zone)
 
     return kernel
 
@@ -293,8 +293,6 @@ def _timestamp_add(call: Call, context: EvaluationContext) -> Kernel:
 
     def kernel(_: pa.Scalar, count: Datum, point: Datum) -> pa.Array:
         counts, points = as_arrays(count, point)
-        if pa.types.is_time32(points.type):
-            return _moved_within_day(points, counts, UNIT_MS[unit])
         if points.type != target:
             convert = dates_in_unit if points.type == pa.date32() else in_unit
             points = convert(points, target.unit)
@@ -307,13 +305,6 @@ def _timestamp_add(call: Call, context: EvaluationContext) -> Kernel:
         return move(points, shift.view(pa.duration("ms")), 1)
 
     return kernel
-
-
-def _moved_within_day(times: pa.Array, counts: pa.Array, unit_ms: int) -> pa.Array:
-    """Times of day, some units later: the day after midnight is the same one."""
-    # A count of milliseconds within a day first, so that no product leaves 64 bits.
-    moved = numbers(counts, np.int64) % DAY_MS * (unit_ms % DAY_MS) + numbers(times, np.int64)
-    return pa.array((moved % DAY_MS).astype(np.int32), mask=null_mask(times, counts)).view(times.type)
 
 
 def _timestamp_diff(call: Call, context: EvaluationContext) -> Kernel:

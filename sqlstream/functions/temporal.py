@@ -59,16 +59,8 @@ def _added_by_unit(result: LogicalType, args: tuple[Expression, ...]) -> Logical
         if unit in _DAYS_OR_LONGER:
             return result
         result = timestamp(6).with_nullable(result.nullable)
-    if result.root is TypeRoot.TIME:
-        return sql.time(3).with_nullable(result.nullable) if unit == "MILLISECOND" else result
     digits = max(result.precision, _UNIT_DIGITS.get(unit, 0))
     return msgspec.structs.replace(result, precision=digits)
-
-
-def _difference(types: Types) -> LogicalType | None:
-    """A time of day is compared with another one only."""
-    is_time = [t.root is TypeRoot.TIME for t in types[1:]]
-    return INT.with_nullable(is_any_nullable(types)) if is_time[0] == is_time[1] else None
 
 
 def _difference_by_unit(result: LogicalType, args: tuple[Expression, ...]) -> LogicalType:
@@ -128,17 +120,22 @@ EPOCH_DIGITS_MAX = 9
 
 
 def _check_moved(call: Call) -> None:
-    """A time of day is moved within its day, by units that it has digits for."""
+    """A time of day is moved within its day, by units that it has digits for: the binder adds an interval then."""
     one_of(0, MOVED_UNITS, "with unit")(call)
     if call.type.root is TypeRoot.TIME and (unit := _unit_of(call.args)) not in UNIT_MS:
         hint = "use a unit from MILLISECOND to WEEK, or CAST the TIME to a TIMESTAMP"
         raise unsupported(call, f"with unit {unit} of a TIME", hint)
 
 
+def writes_zone(call: Call) -> bool:
+    """Whether the times that DATE_FORMAT or FROM_UNIXTIME writes are those of the session's time zone."""
+    return call.function == "FROM_UNIXTIME" or call.args[0].type.root is TypeRoot.TIMESTAMP_LTZ
+
+
 def _check_format(call: Call) -> None:
     for pattern in parameters(call) or ():
         if pattern is not None:
-            format_tokens(str(pattern))
+            format_tokens(str(pattern), has_zone=writes_zone(call))
 
 
 def _check_parse(call: Call) -> None:
@@ -275,8 +272,8 @@ FUNCTIONS: tuple[ScalarFunction, ...] = (
     scalar(
         "TIMESTAMPDIFF",
         "TIMESTAMPDIFF(unit, timepoint1, timepoint2)",
-        (SYMBOL, TEMPORAL, TEMPORAL),
-        _difference,
+        (SYMBOL, DATE_LIKE, DATE_LIKE),
+        INT,
         refine=_difference_by_unit,
         check=one_of(0, MOVED_UNITS, "with unit"),
     ),

@@ -180,8 +180,6 @@ def _extract(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
 
 def _timestamp_add(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
     unit, count, t = unit_word(call, 0), args[1], call.args[2].type
-    if t.root is TypeRoot.TIME:
-        raise refuse("TIMESTAMPADD of a TIME")
     if call.args[1].type.root is TypeRoot.BIGINT:
         raise refuse("TIMESTAMPADD of a BIGINT", hint="cast the count to INT")
     if unit in UNIT_MONTHS:
@@ -199,8 +197,6 @@ def _timestamp_add(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr
 def _timestamp_diff(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:
     """Whole units from the first to the second point, towards zero, in milliseconds: finer digits do not count."""
     unit = unit_word(call, 0)
-    if call.args[1].type.root is TypeRoot.TIME:
-        raise refuse("TIMESTAMPDIFF of a TIME")
     start, end = (
         milliseconds_of(local(arg, given.type, time_zone), given.type)
         for arg, given in zip(args[1:], call.args[1:], strict=True)

@@ -42,9 +42,15 @@ def _spark_like(parts: list[str]) -> str:
 
 def _constant_regex(call: Call) -> JavaRegex:
     java = regular_expressions.java_regex(constant_text(call, 1, ENGINE))
-    if java.linear is None:
+    if java.linear is not None:
+        return java_regex(java.linear)
+    if _READ_OTHERWISE.search(java.java):
         raise refuse(f'the regular expression "{java.java}"')
-    return java_regex(java.linear)
+    return JavaRegex(f"(?d){java.java}", java.groups, java.can_be_empty)
+
+
+_READ_OTHERWISE = re.compile(r"\$|\\[bBZGXQ]|\(\?[a-zU]*[-imsuxU]")
+"""What the engine that backtracks reads otherwise than Java: ends of lines and words, and flags."""
 
 
 def _matches(value: exp.Expr, regex: JavaRegex) -> exp.Expr:

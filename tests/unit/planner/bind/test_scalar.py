@@ -35,6 +35,10 @@ def resolved(planner: Planner, expression: str, table: str = "t") -> str:
         ("NULL", "NULL : NULL"),
         ("DATE '1970-01-11'", "10 : DATE NOT NULL"),
         ("TIMESTAMP '1970-01-01 00:00:01'", "1000000000 : TIMESTAMP(0) NOT NULL"),
+        (
+            "TIMESTAMP '2300-01-01 00:00:00.000001000'",
+            "'10413792000000001000' : TIMESTAMP(6) NOT NULL",
+        ),
         ("INTERVAL '1' MINUTE", "60000 : INTERVAL DAY TO SECOND(3) NOT NULL"),
         ("CAST(NULL AS INT)", "NULL : INT"),
     ],
