@@ -18,6 +18,7 @@ from client.http_api.errors import RestError
 from client.http_api.request_body import read_value
 from client.rest.info import ServerInfo
 from client.rest.route import RestRoute
+from sqlstream.bounds import Count
 
 Complete = Callable[[str, str, int, Asker], Sequence[str]]
 """Candidates for a session's handle, a statement, a position in it and who asks (GatewayService.complete)."""
@@ -41,7 +42,7 @@ _BODY_BYTES_MAX = 12 * 1024 * 1024
 class CompleteRequest(msgspec.Struct, rename="camel"):
     session_handle: str
     statement: str
-    position: int
+    position: Count
 
 
 def console_routes(complete: Complete, info: ServerInfo, editor: Path = EDITOR) -> APIRouter:

@@ -18,6 +18,7 @@ from client.rest.ended_jobs import check_runs
 from client.rest.parameters import bad_query, checked_id
 from client.rest.route import RestRoute
 from planner.translate.rescale import rescaled_job_graph
+from sqlstream.bounds import Count
 from sqlstream.errors import ErrorInfo, render_error
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.rescale import RescaleStatus
@@ -27,8 +28,8 @@ _TRIGGER_ID = re.compile(r"[0-9a-f]{32}")
 
 
 class ParallelismBounds(msgspec.Struct, rename="camel"):
-    upper_bound: int
-    lower_bound: int = 1
+    upper_bound: Count
+    lower_bound: Count = 1
 
 
 class VertexRequirements(msgspec.Struct):

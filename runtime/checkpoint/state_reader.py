@@ -120,11 +120,14 @@ class SegmentReader:
     def _decoded(self, segment: StateSegment) -> Iterator[pa.RecordBatch]:
         data = self._verified(segment)
         try:
-            for batch in pa.ipc.open_stream(data):
+            stream = pa.ipc.open_stream(data)
+            # Decodes them, as whoever reads the columns would.
+            _ = stream.schema.names
+            for batch in stream:
                 # Whoever wrote the checksum may not be us: offsets that lead out of a buffer would end the process.
                 batch.validate(full=True)
                 yield batch
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise self._corrupt(segment, f"it is no Arrow stream: {error}") from error
 
     def _verified(self, segment: StateSegment) -> pa.Buffer:

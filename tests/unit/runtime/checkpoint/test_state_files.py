@@ -9,12 +9,14 @@ import itertools
 import os
 import shutil
 import weakref
+import zlib
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from runtime.checkpoint.state_reader import StateReader
 from runtime.checkpoint.state_writer import PIECE_BYTES_MAX, StateWriter, pieces_of
@@ -384,3 +386,45 @@ def test_a_reader_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(SnapshotAborted):
         written(tmp_path, streamed)
     assert not tmp_path.exists()
+
+
+def resealed(restore: TaskRestore, content: bytes) -> TaskRestore:
+    """The state with this content in the place of the one segment, under a checksum that is right."""
+    (operator,) = restore.states[0].operators
+    (table,) = operator.tables
+    (segment,) = table.segments
+    path = Path(restore.directory) / segment.path
+    path.write_bytes(content)
+    forged = replace(segment, offset=0, length=len(content), checksum=zlib.crc32(content))
+    operator = replace(operator, tables=(replace(table, segments=(forged,)),))
+    return replace(restore, states=(replace(restore.states[0], operators=(operator,)),))
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", b"\xff" * 200, bytes(4096)])
+def test_what_is_no_arrow_stream_is_named_although_its_checksum_is_right(
+    tmp_path: Path, content: bytes
+) -> None:
+    restore = resealed(written(tmp_path, OperatorSnapshot({}, {"t": pa.table({"n": [1]})})), content)
+    with pytest.raises(ExternalError, match="it is no Arrow stream") as caught:
+        read(restore)
+    assert (caught.value.code, ErrorInfo.of(caught.value).reason) == (
+        "SS6210",
+        FailureReason.CHECKPOINT_CORRUPT,
+    )
+
+
+def test_every_changed_byte_under_a_right_checksum_is_refused_or_read(tmp_path: Path) -> None:
+    """Offsets that lead out of a buffer would end the process, and with it the tasks of others."""
+    rows = pa.table({"s": ["a" * 10, "b", None], "l": [[1, 2], [], None]})
+    whole = written(tmp_path, OperatorSnapshot({}, {"t": rows}))
+    (path,) = (tmp_path / "shared").iterdir()
+    content = path.read_bytes()
+    for place in range(0, len(content), 3):
+        changed = bytearray(content)
+        changed[place] ^= 0xFF
+        try:
+            read(resealed(whole, bytes(changed))).shared["t"].to_pylist()
+        except ExternalError as error:
+            assert error.code == "SS6210"  # noqa: PT017
+        except UnicodeDecodeError:
+            raise AssertionError(f"byte {place} is no text") from None
