@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import glob
 import os
 import secrets
 import shutil
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
+from runtime.host.process_directory import ABANDONED_S
 from sqlstream import config as options
+from sqlstream.checkpointing_options import takes_checkpoints
 from sqlstream.errors import ErrorInfo, UserError
 from sqlstream.graph.job_graph import JobGraph, read_tables
 
@@ -31,6 +37,11 @@ if TYPE_CHECKING:
 IN_PROCESS_INPUT = "sqlstream.in-process.max-input-size"
 
 RETENTION = "execution.checkpointing.externalized-checkpoint-retention"
+OWN_DIRECTORY = "execution.checkpointing.dir"
+
+CHECKPOINTS_PREFIX = "sqlstream-checkpoints-"
+TEMPORARY = ".temporary"
+"""The locked file of a directory that goes with its process."""
 
 IN_PROCESS_PARALLELISM_MAX = 4
 """Highest parallelism of a job in this process; wider jobs run in child processes, since threads share one interpreter lock."""
@@ -191,21 +202,61 @@ class LocalClusterClient:
 
 class CommandCheckpoints:
     """A temporary directory, made when the first job needs it and removed by `close`, unless a job was to leave its
-    checkpoints."""
+    checkpoints. That of a command that was killed is removed by a later one, ABANDONED_S after its last change.
+
+    State: whether a job leaves its checkpoints, and the lock that says that this process lives."""
 
     def __init__(self) -> None:
         # Only the name is chosen here: most commands take no checkpoints.
-        self.directory = os.path.join(tempfile.gettempdir(), f"sqlstream-checkpoints-{secrets.token_hex(8)}")
+        self.directory = os.path.join(tempfile.gettempdir(), f"{CHECKPOINTS_PREFIX}{secrets.token_hex(8)}")
         self._is_retained = False
+        self._lock: BinaryIO | None = None
 
     def note(self, graph: JobGraph) -> None:
         """A job is about to be submitted."""
         if options.get(graph.config, RETENTION) != "NO_EXTERNALIZED_CHECKPOINTS":
             self._is_retained = True
+            self._unlock()
+            return
+        takes_them_here = takes_checkpoints(graph.config) and not options.get(graph.config, OWN_DIRECTORY)
+        if takes_them_here and self._lock is None and not self._is_retained:
+            self._make()
+
+    def _make(self) -> None:
+        """The locked file in the directory says that nobody is to find it later."""
+        for path in glob.glob(f"{glob.escape(tempfile.gettempdir())}/{CHECKPOINTS_PREFIX}*/{TEMPORARY}"):
+            with contextlib.suppress(OSError):
+                _remove_if_abandoned(path)
+        # What is wrong with the place is the error of the first checkpoint.
+        with contextlib.suppress(OSError):
+            os.makedirs(self.directory, 0o700)
+            self._lock = open(os.path.join(self.directory, TEMPORARY), "xb")  # noqa: SIM115 (closed by _unlock)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(self._lock.name)
+            self._lock.close()
+            self._lock = None
 
     def close(self) -> None:
         if not self._is_retained:
             shutil.rmtree(self.directory, ignore_errors=True)
+        self._unlock()
+
+
+def _remove_if_abandoned(path: str) -> None:
+    """Remove the directory of a locked file whose process has ended. OSError when another user's, or locked."""
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        directory = os.path.dirname(path)
+        changed_s = max(
+            os.stat(found).st_mtime for found in (directory, *glob.glob(f"{glob.escape(directory)}/*/*"))
+        )
+        is_ours = os.fstat(lock.fileno()).st_uid == os.getuid() == os.lstat(directory).st_uid
+        if is_ours and not os.path.islink(directory) and time.time() - changed_s > ABANDONED_S:
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def is_trivial(graph: JobGraph) -> bool:

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+import time
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from client.clusters.local_cluster import IN_PROCESS_INPUT, LocalClusterClient, is_small, is_trivial
+from client.clusters.local_cluster import (
+    CHECKPOINTS_PREFIX,
+    IN_PROCESS_INPUT,
+    RETENTION,
+    TEMPORARY,
+    CommandCheckpoints,
+    LocalClusterClient,
+    is_small,
+    is_trivial,
+)
 from client.sessions.submission import guarantee_note
+from runtime.host.process_directory import ABANDONED_S
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
@@ -117,3 +130,33 @@ def test_a_job_with_checkpoints_says_what_a_recovery_cannot_promise() -> None:
         'note: rows of "customers", "days" are each read once only if nobody changes the table before a recovery'
     )
     assert guarantee_note(job(VALUES, execution__checkpointing__interval="1 s")) == ""
+
+
+def _checkpointed(**config: str) -> JobGraph:
+    return JobGraph("j", "j", (), (), {"execution.checkpointing.interval": "1 s", **config})
+
+
+def test_checkpoints_of_a_killed_command_are_removed_by_a_later_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    live, retained = CommandCheckpoints(), CommandCheckpoints()
+    live.note(_checkpointed())
+    retained.note(_checkpointed())
+    retained.note(_checkpointed(**{RETENTION: "RETAIN_ON_CANCELLATION"}))
+    killed, young = (tmp_path / f"{CHECKPOINTS_PREFIX}{name}" for name in ("killed", "young"))
+    for directory in (killed, young):
+        (directory / "job" / "chk-1").mkdir(parents=True)
+        (directory / TEMPORARY).touch()
+    old_s = time.time() - ABANDONED_S - 60
+    for path in (p for p in tmp_path.rglob("*") if young not in (p, *p.parents)):
+        os.utime(path, (old_s, old_s))
+    another = CommandCheckpoints()
+    another.note(_checkpointed())
+    assert not killed.exists()
+    kept = (young, *(Path(each.directory) for each in (live, retained, another)))
+    assert set(tmp_path.iterdir()) == set(kept)
+    for each in (live, retained, another):
+        each.close()
+    assert set(tmp_path.iterdir()) == {young, Path(retained.directory)}
+    assert list(Path(retained.directory).iterdir()) == []
