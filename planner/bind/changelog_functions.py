@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 from sqlglot import exp
@@ -13,7 +14,16 @@ from planner.bind.namespace import Namespace
 from planner.bind.scalar import ScalarBinder
 from planner.bind.scope import Scope
 from planner.dialect import nodes
-from planner.relational.nodes import FromChangelog, ToChangelog
+from planner.relational.from_changelog import ordered_columns
+from planner.relational.nodes import (
+    Filter,
+    FromChangelog,
+    Project,
+    RelationalNode,
+    TableScan,
+    ToChangelog,
+    Watermark,
+)
 from sqlstream import types as sql
 from sqlstream.changelog import RowKind
 from sqlstream.errors import Span, UserError
@@ -29,7 +39,7 @@ _KINDS = {kind.name: kind for kind in RowKind}
 def bind_changelog_function(node: nodes.ChangelogFunction, input: FromItem, namespace: Namespace) -> FromItem:
     """UserError SS3496 for operations that make no changelog."""
     binder = ScalarBinder(namespace, input.scope, str(node.args["kind"]))
-    keys = tuple(_key(key, binder) for key in node.args.get("partition_by") or ())
+    keys = tuple(dict.fromkeys(_key(key, binder) for key in node.args.get("partition_by") or ()))
     if node.args["kind"] == "TO_CHANGELOG":
         return _to_changelog(node, input, keys, namespace)
     return _from_changelog(node, input, keys, namespace)
@@ -49,7 +59,7 @@ def _from_changelog(
     if has_updates and RowKind.UPDATE_BEFORE not in codes.values() and not keys:
         hint = "write TABLE t PARTITION BY key, so that an update replaces the row with its key, or map UPDATE_BEFORE too"
         raise _refusal("an UPDATE_AFTER without UPDATE_BEFORE does not say which row it replaces", span, hint)
-    output = Schema(tuple(f for i, f in enumerate(schema.fields) if i != op))
+    output = schema.select(ordered_columns(len(schema), op, keys))
     made = FromChangelog(
         input=input.node,
         op=op,
@@ -75,16 +85,26 @@ def _to_changelog(
     codes: dict[RowKind, str] = {kind: kind.name for kind in RowKind}
     if node.args.get("op_mapping") is not None:
         codes = dict(_outputs(node, namespace))
-    fields = tuple(Field(f.name, f.type.without_time_attribute()) for f in schema.fields)
-    output = Schema((Field(name, sql.STRING.not_null()), *fields))
+    fields = [Field(f.name, f.type.without_time_attribute()) for f in schema.fields]
+    rest = [f for i, f in enumerate(fields) if i not in keys]
+    output = Schema((*(fields[key] for key in keys), Field(name, sql.STRING.not_null()), *rest))
     made = ToChangelog(
-        input=input.node,
+        input=_telling_all(input.node),
         codes=tuple(codes.get(kind) for kind in RowKind),
         keys=keys,
         schema=output,
         span=span,
     )
     return FromItem(made, Scope.of(output, input.qualifier))
+
+
+def _telling_all(node: RelationalNode) -> RelationalNode:
+    """The input, whose table tells all changes of a row, and not only the last one of a batch."""
+    if isinstance(node, TableScan):
+        return node if node.mode.is_insert_only else dataclasses.replace(node, keeps_changes=True)
+    if isinstance(node, Project | Filter | Watermark):
+        return dataclasses.replace(node, input=_telling_all(node.input))
+    return node
 
 
 def _key(written: exp.Expr, binder: ScalarBinder) -> int:

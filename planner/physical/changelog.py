@@ -40,7 +40,7 @@ def infer_changelog_modes(
 ) -> tuple[PhysicalNode, ...]:
     """The plan with `changelog_mode` in every node; shared nodes stay shared."""
     nodes = list(walk_plan(sinks))
-    can_upsert = can_leave_out_update_before(nodes)
+    can_upsert = _can_leave_out_update_before(nodes)
     wanted: dict[int, bool] = {}
     modes: _Modes = {}
     for node in reversed(nodes):
@@ -68,9 +68,9 @@ def _with_modes(
     return tuple(rebuilt[id(sink)] for sink in sinks)
 
 
-def can_leave_out_update_before(nodes: list[PhysicalNode]) -> dict[int, bool]:
+def _can_leave_out_update_before(nodes: list[PhysicalNode]) -> dict[int, bool]:
     """By id(): whether the node's output is correct without -U rows. A filter's is not: an update may leave its range,
-    and only the -U row deletes the old row."""
+    and only the -U row, which is a -D then, deletes the old row."""
     can: dict[int, bool] = {}
     for node in nodes:
         match node.spec:
@@ -112,7 +112,9 @@ def _needs_update_before(
         case ChangelogNormalizeSpec():
             return False
         case ToChangelogSpec() as spec:
-            return spec.codes[RowKind.UPDATE_BEFORE] is not None
+            # By another key than that of the query, an update may delete a row.
+            is_by_key = not spec.keys or frozenset(spec.keys) in node.inputs[0].node.traits.keys
+            return spec.codes[RowKind.UPDATE_BEFORE] is not None or not is_by_key
         case _:
             return True
 

@@ -26,11 +26,7 @@ def plan_from_changelog(
     source = inputs[0]
     require_insert_only(source, "FROM_CHANGELOG", node.span)
     kinds = tuple(kind for _, kind in node.codes)
-    places = {
-        column: frozenset({column - (column > node.op)})
-        for column in range(len(source.schema))
-        if column != node.op
-    }
+    places = {column: frozenset({place}) for place, column in enumerate(node.columns)}
     is_insert_only = all(kind is RowKind.INSERT for kind in kinds) and not node.keys
     traits = source.traits.projected(places)
     if not is_insert_only:
@@ -43,6 +39,7 @@ def plan_from_changelog(
             tuple(code for code, _ in node.codes),
             tuple(int(kind) for kind in kinds),
             node.skips_invalid,
+            node.keys,
         ),
         over(source),
         node.schema,
@@ -56,8 +53,7 @@ def plan_from_changelog(
     )
     if not node.keys:
         return made
-    keys = tuple(key - (key > node.op) for key in node.keys)
-    return normalized(planning, made, keys, (), node.span)
+    return normalized(planning, made, tuple(range(len(node.keys))), (), node.span, keeps_changes=True)
 
 
 def plan_to_changelog(
@@ -70,7 +66,7 @@ def plan_to_changelog(
     mapping = zip(RowKind, node.codes, strict=True)
     return planning.node(
         "ToChangelog",
-        ToChangelogSpec(node.codes),
+        ToChangelogSpec(node.codes, node.keys),
         over(source, hash_or_singleton(node.keys) if node.keys else FORWARD),
         node.schema,
         Traits(is_bounded=source.traits.is_bounded),

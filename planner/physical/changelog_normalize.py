@@ -57,7 +57,7 @@ def plan_changelog_normalize(planning: Planning, source: PhysicalNode, node: Tab
     if source.traits.is_insert_only:
         values = tuple(i for i, name in enumerate(node.columns) if name not in node.table.primary_key)
     marks = len(node.schema) if node.marks_unknown else -1
-    return normalized(planning, source, keys, values, node.span, marks)
+    return normalized(planning, source, keys, values, node.span, marks, keeps_changes=node.keeps_changes)
 
 
 def normalized(
@@ -67,10 +67,12 @@ def normalized(
     values: tuple[int, ...],
     span: Span | None,
     marks: int = -1,
+    *,
+    keeps_changes: bool = False,
 ) -> PhysicalNode:
     """Changes by key as a changelog of whole rows; of rows without operations, those with nothing in `values` delete. `marks`:
     the last column, which names the values that a row lacks."""
-    spec = ChangelogNormalizeSpec(keys, values, planning.state_ttl_ms, marks)
+    spec = ChangelogNormalizeSpec(keys, values, planning.state_ttl_ms, marks, keeps_changes)
     schema = source.schema if marks < 0 else Schema(source.schema.fields[:marks])
     return planning.node(
         "ChangelogNormalize",
@@ -87,6 +89,7 @@ def normalized(
             "ChangelogNormalize",
             key=describe_columns(keys, source.schema),
             fills="[values that an event lacks]" if marks >= 0 else "",
+            changes="all" if keeps_changes else "",
         ),
         span,
     )

@@ -1,16 +1,15 @@
-"""Upsert sinks drop the -U rows that another consumer of their input requires."""
+"""Sinks that replace rows by a key get no -U rows."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
 
-from planner.physical.changelog import can_leave_out_update_before
-from planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
+from planner.physical.description import describe, describe_columns
+from planner.physical.node import PhysicalInput, PhysicalNode
 from planner.physical.planning import digest, over
-from planner.physical.sink import needs_update_before
 from sqlstream.changelog import ChangelogMode
-from sqlstream.specs import DropUpdateBeforeSpec, SinkSpec
+from sqlstream.specs import ChangingSinkSpec, DropUpdateBeforeSpec, SinkSpec
 from sqlstream.spi.changelog_options import sink_mode_of
 from sqlstream.spi.connector import ConnectorDescriptor
 
@@ -18,29 +17,26 @@ from sqlstream.spi.connector import ConnectorDescriptor
 def drop_update_before(
     sinks: tuple[PhysicalNode, ...], connectors: Mapping[str, ConnectorDescriptor]
 ) -> tuple[PhysicalNode, ...]:
-    """Insert a DropUpdateBefore before each sink that takes upserts by the query's key while another consumer of its
-    input requires -U rows.
-
-    Only where each -U has its +U: behind a filter a lone -U deletes a row, and the sink must receive it.
-    """
-    can = can_leave_out_update_before(list(walk_plan(sinks)))
+    """Insert a DropUpdateBefore before each sink that takes upserts by its primary key and whose input has -U rows, because the
+    query needs them, another consumer does, or its key is another one."""
     result = []
     for sink in sinks:
-        source = sink.inputs[0].node
         spec = sink.spec
         assert isinstance(spec, SinkSpec)
-        descriptor = connectors[spec.connector]
-        takes_upserts = sink_mode_of(descriptor, spec.options) is ChangelogMode.UPSERT
-        is_free = takes_upserts and not needs_update_before(spec, descriptor, source.traits.keys)
-        if is_free and can[id(source)] and source.changelog_mode is ChangelogMode.RETRACT:
-            sink = _behind_drop(sink)
+        takes_upserts = sink_mode_of(connectors[spec.connector], spec.options) is ChangelogMode.UPSERT
+        changes_rows = isinstance(spec, ChangingSinkSpec) and spec.action.changes_rows
+        is_retracting = sink.inputs[0].node.changelog_mode is ChangelogMode.RETRACT
+        if takes_upserts and spec.primary_key and is_retracting and not changes_rows:
+            sink = _behind_drop(sink, spec)
         result.append(sink)
     return tuple(result)
 
 
-def _behind_drop(sink: PhysicalNode) -> PhysicalNode:
+def _behind_drop(sink: PhysicalNode, sink_spec: SinkSpec) -> PhysicalNode:
     (physical_input,) = sink.inputs
-    spec = DropUpdateBeforeSpec()
+    # A row that moves to another partition of the table leaves the one that it was in.
+    keys = tuple(dict.fromkeys((*sink_spec.primary_key, *sink_spec.partition_keys)))
+    spec = DropUpdateBeforeSpec(keys)
     schema = physical_input.node.schema
     drop = PhysicalNode(
         name="DropUpdateBefore",
@@ -48,7 +44,7 @@ def _behind_drop(sink: PhysicalNode) -> PhysicalNode:
         inputs=over(physical_input.node),
         schema=schema,
         traits=physical_input.node.traits,
-        description="DropUpdateBefore",
+        description=describe("DropUpdateBefore", key=describe_columns(keys, schema)),
         uid=digest(spec, over(physical_input.node), schema),
         span=sink.span,
         changelog_mode=ChangelogMode.UPSERT,

@@ -123,6 +123,8 @@ def scan_spec(node: TableScan, descriptor: ConnectorDescriptor) -> SourceSpec:
         limit=node.limit,
         is_bounded=node.is_bounded,
         watermark=node.watermark,
+        change_key=() if node.mode.is_insert_only else node.table.primary_key,
+        are_versions=node.keeps_events,
     )
     if not reads_events_by_key(dict(node.options), node.mode):
         return spec

@@ -22,12 +22,18 @@ if TYPE_CHECKING:
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class FromChangelog(SingleInputNode):
     """The columns of the input but `op`, whose texts `codes` translate into the kinds of the rows. With `keys`, columns of the
-    input, a row replaces the one with its key; a row with another text fails the job unless `skips_invalid`."""
+    input, which come first, a row replaces the one with its key; a row with another text fails the job unless
+    `skips_invalid`."""
 
     op: int
     codes: tuple[tuple[str, RowKind], ...]
     keys: tuple[int, ...]
     skips_invalid: bool
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The column of the input that each one of the output is."""
+        return ordered_columns(len(self.input.schema), self.op, self.keys)
 
     def describe(self) -> str:
         codes = ", ".join(f"{code}={kind.symbol}" for code, kind in self.codes)
@@ -43,25 +49,27 @@ class FromChangelog(SingleInputNode):
 
     def trim(self, pruning: Pruning, wanted: Columns, time: bool) -> Trimmed:
         wanted = wanted or one_column(self.schema)
-        below = frozenset(self._below(c) for c in wanted) | frozenset(self.keys)
+        columns = self.columns
+        below = frozenset(columns[c] for c in wanted) | frozenset(self.keys)
         source, places = pruning.trim(self.input, below | {self.op}, time)
-        kept = sorted(below)
-        op = places[self.op]
+        op, keys = places[self.op], tuple(places[k] for k in self.keys)
         # Columns that the input has beyond those that it was asked for are passed on, too.
-        order = [i for i in range(len(source.schema)) if i != op]
-        found = {places[c]: c for c in kept}
+        order = ordered_columns(len(source.schema), op, keys)
+        found = {places[c]: c for c in below}
         made = over_input(
             self,
             source,
-            schema=source.schema.select(tuple(order)),
+            schema=source.schema.select(order),
             op=op,
-            keys=tuple(places[k] for k in self.keys),
+            keys=keys,
         )
         output = {found[i]: new for new, i in enumerate(order) if i in found}
-        return made, {c: output[self._below(c)] for c in range(len(self.schema)) if self._below(c) in output}
-
-    def _below(self, column: int) -> int:
-        return column if column < self.op else column + 1
+        return made, {c: output[i] for c, i in enumerate(columns) if i in output}
 
     def origin(self, column: int) -> tuple[RelationalNode, int] | None:
-        return self.input, self._below(column)
+        return self.input, self.columns[column]
+
+
+def ordered_columns(count: int, op: int, keys: tuple[int, ...]) -> tuple[int, ...]:
+    """Of so many columns those of the keys, then the others but `op`."""
+    return (*keys, *(i for i in range(count) if i != op and i not in keys))

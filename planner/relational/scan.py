@@ -41,8 +41,9 @@ class TableScan(RelationalNode):
     `filters`, `limit` and `watermark` are filled by push-down rules (see SourceSpec). `mode`: the changelog that the rows of the
     table make; one that is not INSERT_ONLY is read by one subtask, in the order of its changes, and only filters by the primary
     key are pushed down: they drop all changes of a row or none. `keeps_events`: its changes are read as they came, as versions of
-    rows, and not made a changelog of whole rows. `leaves_out_values`: its changes are events by key, and one that updates a row
-    may lack values. `varying_metadata`: metadata keys that a row and its retraction have different values of.
+    rows, and not made a changelog of whole rows. `keeps_changes`: all changes of a key count, not only the last one of a batch.
+    `leaves_out_values`: its changes are events by key, and one that updates a row may lack values. `varying_metadata`: metadata keys
+    that a row and its retraction have different values of.
     """
 
     table: CatalogTable
@@ -55,6 +56,7 @@ class TableScan(RelationalNode):
     watermark: SourceWatermark | None = None
     mode: ChangelogMode = ChangelogMode.INSERT_ONLY
     keeps_events: bool = False
+    keeps_changes: bool = False
     leaves_out_values: bool = False
     varying_metadata: frozenset[str] = frozenset()
 
@@ -74,6 +76,7 @@ class TableScan(RelationalNode):
             f"watermark=[{self.watermark.expression}]" if self.watermark is not None else "",
             "" if self.mode.is_insert_only else f"changelog={self.mode}",
             "events" if self.keeps_events else "",
+            "all changes" if self.keeps_changes else "",
         )
 
     def trim(self, pruning: Pruning, wanted: Columns, time: bool) -> Trimmed:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class ToChangelog(SingleInputNode):
-    """The operation of each change, then the columns of the input. `codes` has a text for each RowKind; changes without one are
-    left out. The rows of equal `keys` come from one subtask."""
+    """The columns of `keys`, the operation of each change, then the other columns of the input. `codes` has a text for each
+    RowKind; changes without one are left out. The rows of equal `keys` come from one subtask."""
 
     codes: tuple[str | None, ...]
     keys: tuple[int, ...]
@@ -51,7 +51,8 @@ class ToChangelog(SingleInputNode):
 
     def _of_events(self, pruning: Pruning, wanted: Columns, time: bool) -> Trimmed:
         """Of a source that has the changes as they are: the columns that are read."""
-        read = frozenset(column - 1 for column in wanted if column) | frozenset(self.keys)
+        assert not self.keys
+        read = frozenset(column - 1 for column in wanted if column)
         read = read or one_column(self.input.schema)
         source = pruning.exactly(self.input, read, time)
         kept = tuple(sorted(read))
@@ -60,6 +61,5 @@ class ToChangelog(SingleInputNode):
             self,
             input=source,
             schema=self.schema.select((0, *(column + 1 for column in kept))),
-            keys=tuple(inner[key] for key in self.keys),
         )
         return node, {0: 0} | {column + 1: place + 1 for column, place in inner.items()}

@@ -17,7 +17,6 @@ from runtime.formats.op_column import OpColumnReader, OpColumnWriter
 from runtime.host.files import file_error
 from runtime.kernels.index import KeyIndex
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema, without_row_kinds
-from sqlstream.changelog import RowKind
 from sqlstream.schema import Schema
 from sqlstream.specs import ChangingSinkSpec, SinkSpec
 from sqlstream.specs.sink import SinkAction
@@ -145,18 +144,16 @@ class _Merger:
             finally:
                 reader.close()
         every = pa.concat_batches(batches)
-        kinds = row_kinds(every)
-        says = np.flatnonzero(kinds != RowKind.UPDATE_BEFORE)
-        rows = without_row_kinds(every).take(pa.array(says)).cast(self._arrow)
-        is_deletion = ~is_accumulate(kinds[says])
+        rows = without_row_kinds(every).cast(self._arrow)
+        is_deletion = ~is_accumulate(row_kinds(every))
         if not self._keys:
-            last = np.array([len(says) - 1])
+            last = np.array([rows.num_rows - 1])
             return rows.take(pa.array(last)), is_deletion[last], None
         keys = [rows.column(key) for key in self._keys]
         index = KeyIndex([key.type for key in keys])
         slots, _ = index.get_or_insert(keys)
         last = np.full(len(index), -1, dtype=np.int64)
-        last[slots] = np.arange(len(says))
+        last[slots] = np.arange(rows.num_rows)
         return rows.take(pa.array(last)), is_deletion[last], index
 
     def _unchanged(self, present: list[str], index: KeyIndex | None) -> Iterator[pa.RecordBatch]:

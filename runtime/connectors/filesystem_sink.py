@@ -31,7 +31,8 @@ from runtime.host.files import file_error
 from runtime.kernels.group import group
 from runtime.kernels.ordering import argsort_stable_by
 from runtime.kernels.runs import run_starts
-from sqlstream.arrow import is_changelog, row_kinds, without_row_kinds
+from runtime.update_pairs import moved_kinds
+from sqlstream.arrow import is_changelog, row_kinds, with_row_kinds, without_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.errors import ExternalError, UserError
@@ -112,6 +113,9 @@ class FileSinkWriter:
         if isinstance(self._spec, ChangingSinkSpec) and self._spec.action.changes_rows:
             # All rows of the table come, with a mark of those that change.
             batch = without_row_kinds(batch.filter(pa.array(row_kinds(batch) != RowKind.DELETE)))
+        elif is_changelog(batch) and self._spec.partition_keys:
+            kinds = moved_kinds(row_kinds(batch), [batch.column(key) for key in self._spec.partition_keys])
+            batch = with_row_kinds(batch, kinds)
         for directory, rows in self._partitions(batch):
             file = self._open.get(directory) or self._start(directory)
             with self._errors_of(file):
@@ -247,8 +251,8 @@ class FileSinkWriter:
             return OpColumnWriter(self._format.writer(stream, schema, self._format_options), op_column)
         writer = self._format.writer(stream, self._file_schema, self._format_options)
         if self._changes.mode == UPSERT:
-            keys = frozenset(self._spec.schema.names[key] for key in self._spec.primary_key)
-            return TombstoneWriter(writer, keys)
+            keys = set(self._spec.primary_key)
+            return TombstoneWriter(writer, frozenset(i for i, c in enumerate(self._kept) if c in keys))
         return writer
 
     def _check_lengths(self, directory: str, name: str) -> None:

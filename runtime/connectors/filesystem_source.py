@@ -15,6 +15,8 @@ from runtime.connectors.rejected_rows import RejectedRows, read_path, rejected_r
 from runtime.connectors.row_watermarks import Milliseconds, RowWatermarks
 from runtime.connectors.table_files import TableFiles
 from runtime.formats.row_count import empty_columns
+from sqlstream.arrow import is_changelog, row_kinds
+from sqlstream.changelog import RowKind
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import AssignedSplits, ConnectorContext, SourceStatus
@@ -28,7 +30,8 @@ _TURNS_A_BATCH = 16
 
 
 class FileSourceReader:
-    """Emits batches of exactly `batch_rows` rows, except the last batch of all files (or of those that it has so far).
+    """Emits batches of exactly `batch_rows` rows, except the last batch of all files (or of those that it has so far); one row
+    more where a batch would end with a -U.
 
     Without a watermark, and with changes of rows, files are read one after another, in the order in which they are assigned.
     Else each file has a watermark of its own, and the file with the lowest watermark is read next; a file that is not open yet
@@ -108,7 +111,7 @@ class FileSourceReader:
 
     def _read(self, wanted: int) -> pa.RecordBatch | None:
         pieces, missing = [], wanted
-        while missing and (piece := self._turn(missing)) is not None:
+        while missing > 0 and (piece := self._turn(missing)) is not None:
             pieces.append(piece)
             missing -= piece.num_rows
         rows = wanted - missing
@@ -202,6 +205,9 @@ class _OpenFile:
         return min(self._rows.num_rows, max(passing + 1, rows_min))
 
     def take(self, rows: int) -> pa.RecordBatch:
+        """So many rows, or one more that belongs to the last one of them."""
+        if rows < self._rows.num_rows and is_changelog(self._rows):
+            rows += int(row_kinds(self._rows)[rows - 1] == RowKind.UPDATE_BEFORE)
         taken = self._rows.slice(0, rows) if rows < self._rows.num_rows else self._rows
         self.split.rows += rows
         self._rows = self._rows.slice(rows) if rows < self._rows.num_rows else empty_columns(0)

@@ -13,6 +13,7 @@ from runtime.connectors.rejected_rows import RejectedRows
 from runtime.formats import format_of, format_options
 from runtime.formats.op_column import OpColumnReader
 from runtime.formats.row_count import empty_columns
+from runtime.update_pairs import whole_updates
 from sqlstream.arrow import is_changelog
 from sqlstream.changelog import ROW_KIND_COLUMN
 from sqlstream.schema import Schema
@@ -62,6 +63,11 @@ class TableFiles:
         mode = self._format.descriptor.source_mode
         return not (mode if self._changes.modes is None else self._changes.modes[0]).is_insert_only
 
+    @property
+    def _has_kinds(self) -> bool:
+        """Whether the rows say what they do, and are no changes by their values alone."""
+        return self.holds_changes and (self._changes.modes is None or self._changes.op_column is not None)
+
     def close(self) -> None:
         self._rejected.close()
 
@@ -77,7 +83,10 @@ class TableFiles:
         constants = self._constants.of(status)
         columns = tuple(c for c in self._spec.columns if c not in constants)
         reader = self._reader(stream, status.path, columns, self._context.batch_rows, skip_rows, block_bytes)
-        return reader, self._decode(status.path, reader, stream, constants)
+        batches = self._decode(status.path, reader, stream, constants)
+        if self._has_kinds:
+            batches = whole_updates(batches, self._spec.change_key, are_versions=self._spec.are_versions)
+        return reader, batches
 
     def first_rows(self, status: FileStatus, places: frozenset[int], rows: int) -> tuple[list[Any], int]:
         """At most `rows` of the file's first, with the columns at `places` of the source's layout and None for the others.

@@ -103,22 +103,21 @@ class OpColumnWriter:
 
 
 class TombstoneWriter:
-    """Writes the rows that a changelog adds, and for one that it deletes its key alone: all other columns are NULL."""
+    """Writes the rows that a changelog by key adds, and for one that it deletes its key alone: all other columns are NULL."""
 
-    def __init__(self, writer: FileWriter, keys: frozenset[str]) -> None:
+    def __init__(self, writer: FileWriter, keys: frozenset[int]) -> None:
+        """`keys`: the places of the columns of the key."""
         self._writer = writer
         self._keys = keys
 
     def write(self, batch: pa.RecordBatch) -> None:
-        kinds = row_kinds(batch)
-        is_there = pa.array(is_accumulate(kinds))
+        is_there = pa.array(is_accumulate(row_kinds(batch)))
         data = without_row_kinds(batch)
         columns: list[Any] = [
-            column if name in self._keys else pc.if_else(is_there, column, pa.scalar(None, column.type))
-            for name, column in zip(data.schema.names, data.columns, strict=True)
+            column if place in self._keys else pc.if_else(is_there, column, pa.scalar(None, column.type))
+            for place, column in enumerate(data.columns)
         ]
-        rows = pa.RecordBatch.from_arrays(columns, schema=data.schema)
-        self._writer.write(rows.filter(pa.array(kinds != RowKind.UPDATE_BEFORE)))
+        self._writer.write(pa.RecordBatch.from_arrays(columns, schema=data.schema))
 
     def close(self) -> None:
         self._writer.close()

@@ -11,10 +11,14 @@ from runtime.kernels.hashing import hash_columns
 from runtime.kernels.key_hashes import KeyHashes
 from runtime.kernels.take import take_batch, take_rows, take_words
 from runtime.native.kernel import kernel
+from sqlstream.arrow import is_changelog, row_kinds, with_row_kinds
+from sqlstream.changelog import RowKind
 
 
 class KeySplitter:
     """Sends each row to the subtask that owns the key group of its key. Implements `Splitter`. No state.
+
+    Of an update whose halves go to two subtasks, one deletes a row and the other inserts one.
 
     The parts are slices of one copy of the batch; a batch whose rows all go to one subtask is not copied."""
 
@@ -47,6 +51,8 @@ class KeySplitter:
         if len(filled) == 1:
             part = batch if rows is None else take_batch(batch, rows)
             return [(filled[0], part, part.nbytes, self._key_hashes(part, hashes))]
+        if is_changelog(batch):
+            batch = self._with_single_halves(batch, rows, hashes)
         ordered = take_batch(batch, order if rows is None else rows[order])
         hashes = take_words(hashes, order)
         row_bytes = ordered.get_total_buffer_size() / ordered.num_rows
@@ -57,6 +63,27 @@ class KeySplitter:
             key_hashes = self._key_hashes(part, hashes[bounds[s] : bounds[s + 1]])
             parts.append((s, part, int(row_bytes * part.num_rows), key_hashes))
         return parts
+
+    def _with_single_halves(
+        self, batch: pa.RecordBatch, rows: np.ndarray | None, hashes: np.ndarray
+    ) -> pa.RecordBatch:
+        every = row_kinds(batch)
+        kinds = every if rows is None else every[rows]
+        befores = np.flatnonzero(kinds[:-1] == RowKind.UPDATE_BEFORE)
+        is_moved = self._subtasks_of(hashes[befores]) != self._subtasks_of(hashes[befores + 1])
+        moved = befores[is_moved]
+        if not len(moved):
+            return batch
+        changed = kinds.copy()
+        changed[moved], changed[moved + 1] = RowKind.DELETE, RowKind.INSERT
+        if rows is not None:
+            kinds, changed = changed, every.copy()
+            changed[rows] = kinds
+        return with_row_kinds(batch, changed)
+
+    def _subtasks_of(self, hashes: np.ndarray) -> np.ndarray:
+        shift, groups = np.uint64(32), np.uint64(len(self._subtasks))
+        return self._subtasks[(((hashes >> shift) * groups) >> shift).astype(np.int64)]
 
     def _key_hashes(self, part: pa.RecordBatch, hashes: np.ndarray) -> KeyHashes:
         return KeyHashes([part.column(column) for column in self._key_columns], hashes)

@@ -10,8 +10,9 @@ from runtime.evaluate.filtered_projections import FilteredProjections
 from runtime.operators.deferred_rows import DeferredRows
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.state.held_rows import HeldRows
+from runtime.update_pairs import filtered_kinds
 from sqlstream import config
-from sqlstream.arrow import is_changelog, to_arrow_schema
+from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema
 from sqlstream.changelog import RowKind
 from sqlstream.expressions import InputRef
 from sqlstream.specs.calc import CalcSpec
@@ -26,8 +27,9 @@ class Calc(Operator[CalcSpec]):
     """Keep the rows whose condition is TRUE and compute the projections over them.
 
     Columns that pass through are not copied unless the filter drops rows. Rows of an insert-only input become +I when the
-    output is a changelog. Small results of a selective condition are held and emitted as one batch, because downstream costs
-    are mostly per batch. A row is held for at most `_WAIT_MS` while the task has other work, and not at all otherwise.
+    output is a changelog; half an update that is kept without the other one is a -D or a +I. Small results of a selective
+    condition are held and emitted as one batch, because downstream costs are mostly per batch. A row is held for at most
+    `_WAIT_MS` while the task has other work, and not at all otherwise.
     CURRENT_WATERMARK is not kept: as in Flink, it is NULL after a restart until the next watermark.
     State: the held rows, fewer than `_ROWS_MIN`; they are emitted before any watermark, at the end, and by `flush`.
     """
@@ -95,7 +97,7 @@ class Calc(Operator[CalcSpec]):
         if not is_changelog(batch):
             return _insertions(rows)
         kinds = batch.columns[-1]
-        return kinds if mask is None or rows == batch.num_rows else kinds.filter(mask)
+        return kinds if mask is None or rows == batch.num_rows else _filtered(batch, mask).filter(mask)
 
     def _emit_selected(self, batch: pa.RecordBatch, mask: pa.Array, output: Output) -> None:
         """Leave it to the exchange to copy the rows: the result has columns of the input only."""
@@ -103,7 +105,7 @@ class Calc(Operator[CalcSpec]):
 
         columns = [batch.column(i) for i in self._kept]
         if not self.context.output_mode.is_insert_only:
-            columns.append(batch.columns[-1] if is_changelog(batch) else _insertions(batch.num_rows))
+            columns.append(_filtered(batch, mask) if is_changelog(batch) else _insertions(batch.num_rows))
         self.flush(output)
         output.emit_rows(_batch(columns, batch.num_rows, self._schema), true_positions(mask))
 
@@ -151,6 +153,13 @@ def _columns(rows: DeferredRows, numbers: frozenset[int]) -> list[pa.Array | Non
     read = sorted(numbers)
     built = dict(zip(read, rows.columns(read), strict=True))
     return [built.get(number) for number in range(len(rows.schema))]
+
+
+def _filtered(batch: pa.RecordBatch, mask: pa.Array) -> pa.Array:
+    """The kinds of all rows of a changelog, as those that the mask keeps have them."""
+    kinds = row_kinds(batch)
+    filtered = filtered_kinds(kinds, mask.to_numpy(zero_copy_only=False))
+    return batch.columns[-1] if filtered is kinds else pa.array(filtered)
 
 
 def _insertions(rows: int) -> pa.Array:

@@ -13,15 +13,19 @@ from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.state.storage.arrays import Array
 from runtime.state.storage.slot_columns import RowColumn
 from runtime.state.tables.keyed_table import KeyedTable
+from runtime.update_pairs import moved_kinds, portion_kinds
 from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema, without_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.specs.changelog_normalize import ChangelogNormalizeSpec
 
 UNKNOWN_VALUES_COUNT = "numUnknownValues"
 
+_NOWHERE = -1
+
 
 class ChangelogNormalize(Operator[ChangelogNormalizeSpec]):
-    """Emits what each batch changes of the last row of each key: of several changes of a key the last one counts.
+    """Emits what each batch changes of the last row of each key: of several changes of a key the last one counts, unless the spec
+    keeps them all.
 
     State: the last row of each key that is there, dropped `state_ttl_ms` after its last change; a key that is deleted is
     forgotten.
@@ -39,62 +43,67 @@ class ChangelogNormalize(Operator[ChangelogNormalizeSpec]):
         )
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
-        rows, is_deletion, unknown = self._last_changes(batch)
+        rows, is_deletion, unknown = self._changes(batch)
         if not rows.num_rows:
             return
-        slots, is_new = self._last.get_or_create([rows.column(key) for key in self.spec.keys])
+        groups, first_rows = batch_groups([rows.column(key) for key in self.spec.keys], rows.num_rows)
+        last = np.arange(rows.num_rows)
+        if len(first_rows) < rows.num_rows:
+            last = np.empty(len(first_rows), dtype=np.int64)
+            last[groups] = np.arange(rows.num_rows)
+            rows, unknown = _last_known(rows, unknown, is_deletion, groups)
+            if not self.spec.keeps_changes:
+                rows, is_deletion = rows.take(to_array(pa.int64(), last)), is_deletion[last]
+                unknown = {number: is_unknown[last] for number, is_unknown in unknown.items()}
+                groups = last = np.arange(rows.num_rows)
+        of_keys = pa.array(last)
+        slots, is_new = self._last.get_or_create([rows.column(key).take(of_keys) for key in self.spec.keys])
         self._last.writing(slots)
-        # A key that is deleted and was not there has no row before, and none behind.
+        # A key that was not there has no row before.
         before = self._rows.get(slots[~is_new])
+        places = np.where(is_new, _NOWHERE, np.cumsum(~is_new) - 1)[groups]
         if unknown:
-            rows = self._filled(rows, unknown, before, is_new)
-        is_added = ~is_deletion
-        after = rows if is_added.all() else rows.filter(pa.array(is_added))
-        self._rows.put(slots[is_added], after)
-        self._emit(before, after, is_new, is_deletion, output)
-        if is_deletion.any():
-            self._last.forget(slots[is_deletion])
+            rows = self._filled(rows, unknown, before, places)
+        ends = rows if len(last) == rows.num_rows else rows.take(of_keys)
+        is_added = ~is_deletion[last]
+        self._rows.put(slots[is_added], ends if is_added.all() else ends.filter(pa.array(is_added)))
+        if len(last) < rows.num_rows:
+            earlier = _earlier_of_group(groups)
+            within = np.where(is_deletion[earlier], _NOWHERE, before.num_rows + earlier)
+            places = np.where(earlier < 0, places, within)
+        self._emit(before, rows, places, is_deletion, output)
+        if not is_added.all():
+            self._last.forget(slots[~is_added])
 
     def _filled(
-        self, rows: pa.RecordBatch, unknown: dict[int, Array], before: pa.RecordBatch, is_new: Array
+        self, rows: pa.RecordBatch, unknown: dict[int, Array], before: pa.RecordBatch, places: Array
     ) -> pa.RecordBatch:
-        """`rows` with the values of the rows `before` them, which those that are not new have, where they are unknown."""
-        place_before = np.cumsum(~is_new) - 1
+        """`rows` with the values of the rows of `before` at these places, where theirs are unknown."""
+        is_new = places < 0
         columns = list(rows.columns)
         for number, is_unknown in unknown.items():
             self.context.count(UNKNOWN_VALUES_COUNT, int((is_unknown & is_new).sum()))
-            places = np.where(is_unknown, rows.num_rows + place_before, np.arange(rows.num_rows))
+            sources = np.where(is_unknown, rows.num_rows + places, np.arange(rows.num_rows))
             values = pa.concat_arrays([columns[number], before.column(number)])
-            columns[number] = values.take(pa.array(places, mask=is_unknown & is_new))
+            columns[number] = values.take(pa.array(sources, mask=is_unknown & is_new))
         return pa.RecordBatch.from_arrays(columns, schema=self._row_schema)
 
-    def _last_changes(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Array, dict[int, Array]]:
-        """The last change of each key in the batch, in the order in which their keys came first, whether it is a deletion, and of
-        the columns that have unknown values: where."""
+    def _changes(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Array, dict[int, Array]]:
+        """The rows that come or go, whether each of them goes, and of the columns that have unknown values: where."""
         columns = without_row_kinds(batch).columns
         marks = columns[self.spec.marks] if self.spec.marks >= 0 else None
         rows = pa.RecordBatch.from_arrays(columns[: len(self._row_schema)], schema=self._row_schema)
         if is_changelog(batch):
-            kinds = row_kinds(batch)
-            is_deletion = ~is_accumulate(kinds)
+            kinds = moved_kinds(portion_kinds(row_kinds(batch)), [rows.column(key) for key in self.spec.keys])
             says = np.flatnonzero(kinds != RowKind.UPDATE_BEFORE)
             if len(says) < len(kinds):
-                rows, is_deletion = rows.take(pa.array(says)), is_deletion[says]
+                rows, kinds = rows.take(pa.array(says)), kinds[says]
                 marks = None if marks is None else marks.take(pa.array(says))
+            is_deletion = ~is_accumulate(kinds)
         else:
             is_deletion = self._are_tombstones(rows)
         unknown = {} if marks is None or marks.null_count == len(marks) else _unknown_values(marks)
-        if not rows.num_rows:
-            return rows, is_deletion, {}
-        groups, first_rows = batch_groups([rows.column(key) for key in self.spec.keys], rows.num_rows)
-        if len(first_rows) == rows.num_rows:
-            return rows, is_deletion, unknown
-        last = np.empty(len(first_rows), dtype=np.int64)
-        last[groups] = np.arange(rows.num_rows)
-        last_rows = rows.take(to_array(pa.int64(), last))
-        if unknown:
-            last_rows, unknown = _last_known(rows, last_rows, unknown, is_deletion, groups)
-        return last_rows, is_deletion[last], unknown
+        return rows, is_deletion, unknown
 
     def _are_tombstones(self, rows: pa.RecordBatch) -> Array:
         are_all_null = np.full(rows.num_rows, bool(self.spec.values))
@@ -103,38 +112,45 @@ class ChangelogNormalize(Operator[ChangelogNormalizeSpec]):
         return are_all_null
 
     def _emit(
-        self, before: pa.RecordBatch, after: pa.RecordBatch, is_new: Array, is_deletion: Array, output: Output
+        self, before: pa.RecordBatch, rows: pa.RecordBatch, places: Array, is_deletion: Array, output: Output
     ) -> None:
-        count = len(is_new)
-        place_before = np.cumsum(~is_new) - 1
-        place_after = np.cumsum(~is_deletion) - 1
+        """What the changes do; `places` says which row each one changes, of `before` and then of `rows`."""
+        count = rows.num_rows
+        is_new = places < 0
         is_update = ~is_new & ~is_deletion
+        both = pa.concat_batches([before, rows])
         if not self.spec.state_ttl_ms:
             # With a time to live it is told again, so that the operators behind keep the row for as long.
             updates = np.flatnonzero(is_update)
-            olds, news = (
-                rows.take(pa.array(places[updates]))
-                for rows, places in ((before, place_before), (after, place_after))
-            )
+            olds, news = both.take(pa.array(places[updates])), rows.take(pa.array(updates))
             is_update[updates[_equal_rows(olds, news)]] = False
         tells_before = self.context.output_mode is ChangelogMode.RETRACT
         is_retracted = (~is_new & is_deletion) | (is_update & tells_before)
         is_emitted = (is_new & ~is_deletion) | is_update
-        # Candidates 2 * i (the row before of key i) and 2 * i + 1 (its row behind) keep a -U next to its +U.
+        # Candidates 2 * i (the row before change i) and 2 * i + 1 (its row behind) keep a -U next to its +U.
         picked = np.column_stack([is_retracted, is_emitted]).ravel()
-        key_of = np.repeat(np.arange(count), 2)[picked]
+        change_of = np.repeat(np.arange(count), 2)[picked]
         is_after = np.tile(np.array([False, True]), count)[picked]
-        if not len(key_of):
+        if not len(change_of):
             return
         kinds = np.where(is_after, RowKind.UPDATE_AFTER, RowKind.UPDATE_BEFORE).astype(np.int8)
-        kinds[is_after & is_new[key_of]] = RowKind.INSERT
-        kinds[~is_after & is_deletion[key_of]] = RowKind.DELETE
-        places = np.where(is_after, before.num_rows + place_after[key_of], place_before[key_of])
-        both = pa.concat_batches([before, after])
-        emitted = both.take(to_array(pa.int64(), places))
+        kinds[is_after & is_new[change_of]] = RowKind.INSERT
+        kinds[~is_after & is_deletion[change_of]] = RowKind.DELETE
+        emitted = both.take(
+            to_array(pa.int64(), np.where(is_after, before.num_rows + change_of, places[change_of]))
+        )
         output.emit(
             pa.RecordBatch.from_arrays([*emitted.columns, to_array(pa.int8(), kinds)], schema=self._schema)
         )
+
+
+def _earlier_of_group(groups: Array) -> Array:
+    """int64[n]: for each row the last one before it of its group, -1 where there is none."""
+    order = np.argsort(groups, kind="stable")
+    earlier = np.full(len(groups), -1, dtype=np.int64)
+    follows = groups[order[1:]] == groups[order[:-1]]
+    earlier[order[1:][follows]] = order[:-1][follows]
+    return earlier
 
 
 def _unknown_values(marks: pa.Array) -> dict[int, Array]:
@@ -149,26 +165,24 @@ def _unknown_values(marks: pa.Array) -> dict[int, Array]:
 
 
 def _last_known(
-    rows: pa.RecordBatch,
-    last_rows: pa.RecordBatch,
-    unknown: dict[int, Array],
-    is_deletion: Array,
-    groups: Array,
+    rows: pa.RecordBatch, unknown: dict[int, Array], is_deletion: Array, groups: Array
 ) -> tuple[pa.RecordBatch, dict[int, Array]]:
-    """`last_rows`, the last row of each group, with the last value of each column that is known in its group, behind its last
-    deletion; and of the columns that have no such value: where."""
+    """`rows` with the last value of the group before each unknown one, behind the last deletion of the group, in its place; and of
+    the columns in which there is no such value: where."""
+    if not unknown:
+        return rows, unknown
     count = rows.num_rows
     order = np.argsort(groups, kind="stable")
     sizes = np.bincount(groups)
-    ends = np.cumsum(sizes) - 1
-    starts = np.repeat(ends + 1 - sizes, sizes)
-    columns, left = list(last_rows.columns), {}
+    starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    columns, left = list(rows.columns), {}
     for number, is_unknown in unknown.items():
         is_known = (~is_unknown | is_deletion)[order]
         known = np.maximum.accumulate(np.where(is_known, np.arange(count), -1))
-        is_missing = (known < starts)[ends]
-        sources = np.where(is_missing, 0, order[known[ends]])
-        columns[number] = rows.column(number).take(pa.array(sources, mask=is_missing))
+        sources, is_missing = np.empty(count, dtype=np.int64), np.empty(count, dtype=bool)
+        is_missing[order] = known < starts
+        sources[order] = order[np.maximum(known, 0)]
+        columns[number] = columns[number].take(pa.array(sources, mask=is_missing))
         if is_missing.any():
             left[number] = is_missing
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema), left

@@ -5,14 +5,19 @@ from __future__ import annotations
 import pyarrow as pa
 
 from runtime.operators.operator import Operator, Output
-from sqlstream.arrow import row_kinds
+from runtime.update_pairs import moved_kinds
+from sqlstream.arrow import row_kinds, with_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.specs.calc import DropUpdateBeforeSpec
 
 
 class DropUpdateBefore(Operator[DropUpdateBeforeSpec]):
-    """Emits all rows except -U: the following +U replaces the old row by its key. No state."""
+    """Emits all rows except -U: the following +U replaces the old row by its key, unless that is another one. No state."""
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
-        is_kept = row_kinds(batch) != RowKind.UPDATE_BEFORE
+        kinds = row_kinds(batch)
+        moved = moved_kinds(kinds, [batch.column(key) for key in self.spec.keys])
+        if moved is not kinds:
+            batch = with_row_kinds(batch, moved)
+        is_kept = moved != RowKind.UPDATE_BEFORE
         output.emit(batch if is_kept.all() else batch.filter(pa.array(is_kept)))

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.operators.operator import Operator, OperatorContext, Output
-from sqlstream.arrow import is_changelog, to_arrow_schema
+from runtime.update_pairs import derived_kinds, portion_kinds
+from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema
 from sqlstream.specs.unnest import UnnestSpec
 
 Indices = np.ndarray[Any, Any]
@@ -25,8 +26,7 @@ class Unnest(Operator[UnnestSpec]):
         self._schema = to_arrow_schema(context.output_schema, context.output_mode)
 
     def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
-        columns = batch.columns
-        kinds = [columns.pop()] if is_changelog(batch) else []
+        columns = batch.columns[:-1] if is_changelog(batch) else batch.columns
         collections = columns[self.spec.collection]
         passed = [columns[c] for c in self.spec.columns]
         rows, places = _elements(collections)
@@ -34,13 +34,16 @@ class Unnest(Operator[UnnestSpec]):
         if self.spec.is_outer:
             rows, places, numbers = _with_empty(rows, places, numbers, batch.num_rows)
         elements = collections.keys if pa.types.is_map(collections.type) else collections.values
+        kinds = derived_kinds(row_kinds(batch), rows) if is_changelog(batch) else None
         for start in range(0, len(rows), ROWS_MAX):
             part = slice(start, start + ROWS_MAX)
             taken, element = pa.array(rows[part]), elements.take(_or_null(places[part]))
             made = element.flatten() if pa.types.is_struct(element.type) else [element]
             if self.spec.has_ordinality:
                 made.append(_or_null(numbers[part], pa.int32()))
-            arrays = [c.take(taken) for c in passed] + made + [k.take(taken) for k in kinds]
+            arrays = [c.take(taken) for c in passed] + made
+            if kinds is not None:
+                arrays.append(pa.array(portion_kinds(kinds[part])))
             output.emit(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 
 

@@ -9,7 +9,8 @@ from sqlstream.specs.spec import OperatorSpec
 class CalcSpec(OperatorSpec, frozen=True, tag="calc"):
     """Keep the rows for which `condition` is TRUE (all when None), then output one column per projection.
 
-    The row kind passes through. The condition applies to -U and +U separately, so it may keep only one of them.
+    The row kind passes through. The condition applies to -U and +U separately: when it keeps only one of them, that is a -D or a
+    +I.
     """
 
     projections: tuple[Expression, ...]
@@ -17,4 +18,7 @@ class CalcSpec(OperatorSpec, frozen=True, tag="calc"):
 
 
 class DropUpdateBeforeSpec(OperatorSpec, frozen=True, tag="drop_update_before"):
-    """Drop -U rows for a consumer that replaces rows by key (Flink: StreamExecDropUpdateBefore)."""
+    """Drop -U rows for a consumer that replaces rows by `keys` (Flink: StreamExecDropUpdateBefore). An update of a row whose key
+    changes is a -D and a +I."""
+
+    keys: tuple[int, ...] = ()

@@ -9,8 +9,9 @@ class ChangelogNormalizeSpec(OperatorSpec, frozen=True, tag="changelog_normalize
     """Changes by `keys` as a changelog of whole rows (Flink: ChangelogNormalize).
 
     A row that is added (+I, +U) replaces the one with its key; one that is like the row that is there changes nothing. A -D needs
-    only its key: the row that is there is retracted, whole, and one of an unknown key is dropped. -U rows say nothing. In an
-    insert-only input the rows whose `values` are all NULL are the deletions.
+    only its key: the row that is there is retracted, whole, and one of an unknown key is dropped. A -U that has no +U of its key
+    behind it is a -D. In an insert-only input the rows whose `values` are all NULL are the deletions. Unless `keeps_changes`, of
+    several changes of a key in a batch the last one counts.
     The output has -U rows only when its mode is RETRACT. `marks`, unless it is negative, is the last column of the input and none
     of the output: it names the values that a row lacks (spi.format.UNKNOWN_VALUES), which are those of the row before. They are
     NULL, and counted in `numUnknownValues`, where there is none.
@@ -20,6 +21,7 @@ class ChangelogNormalizeSpec(OperatorSpec, frozen=True, tag="changelog_normalize
     values: tuple[int, ...] = ()
     state_ttl_ms: int = 0
     marks: int = -1
+    keeps_changes: bool = False
 
     def kept_state(self) -> str:
         return f"the last row of each key; dropped: {until_ttl(self.state_ttl_ms)}"

@@ -31,6 +31,10 @@ class SourceSpec(OperatorSpec, frozen=True, tag="source"):
     the output columns that the connector may use to skip rows; the plan keeps its own filter unless, by its
     descriptor, the connector applies them exactly. `limit` < 0 means none. The name of a metadata field is its metadata key.
     `watermark` is None unless, by the descriptor, readers create watermarks.
+
+    Of a table whose rows are changes, `change_key` has the columns that rows are known by. When its rows are read as versions,
+    `are_versions`, a change of the key ends the version of the old key at the time of the row behind it: the -D has the old key,
+    and the other values of that row.
     """
 
     table: str
@@ -43,6 +47,8 @@ class SourceSpec(OperatorSpec, frozen=True, tag="source"):
     limit: int = -1
     is_bounded: bool = True
     watermark: SourceWatermark | None = None
+    change_key: tuple[str, ...] = ()
+    are_versions: bool = False
 
 
 class EventSourceSpec(SourceSpec, frozen=True, tag="event_source"):

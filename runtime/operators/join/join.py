@@ -16,12 +16,14 @@ from runtime.operators.join.joined import JoinedRows
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.state.storage.arrays import Array
 from runtime.state.tables.keyed_rows import KeyedRows
+from runtime.update_pairs import derived_kinds, filtered_kinds, portion_kinds
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema, with_row_kinds, without_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.specs.join import JoinKind, JoinSpec
 
 _LEFT, _RIGHT = 0, 1
 _NONE: Array = np.empty(0, dtype=np.int64)
+_NO_ROW = -1
 
 
 class Join(Operator[JoinSpec]):
@@ -88,7 +90,7 @@ class Join(Operator[JoinSpec]):
             if self._keeps[side]:
                 self._append(rows, side)
             return
-        kinds = row_kinds(batch)
+        kinds = portion_kinds(row_kinds(batch))
         signs = np.where(is_accumulate(kinds), 1, -1).astype(np.int64)
         joined: pa.RecordBatch | None = None
         passed: Array | None
@@ -113,13 +115,15 @@ class Join(Operator[JoinSpec]):
             unmatched = np.flatnonzero(matches == 0)
             joined = pa.concat_batches([joined, self._joined.padded(rows, unmatched, side)])
             origins = np.concatenate([mine, unmatched])
+            partners = np.concatenate([theirs, np.full(len(unmatched), _NO_ROW)])
             counts = np.concatenate([counts, np.ones(len(unmatched), dtype=np.int64)])
             # In order of input, so that a -U precedes its +U whichever of the two has a match.
             order = np.argsort(origins, kind="stable")
             ordered = joined.take(to_array(pa.int64(), order))
-            self._emit(ordered, kinds[origins[order]], counts[order], output)
+            paired = derived_kinds(kinds, origins[order], partners[order])
+            self._emit(ordered, paired, counts[order], output)
         else:
-            self._emit(joined, kinds[mine], counts, output)
+            self._emit(joined, derived_kinds(kinds, mine, theirs), counts, output)
         self._emit_kept(gained if is_semi else lost, 1 - side, RowKind.INSERT, output)
         if self._keeps[side]:
             self._keep(rows, signs, matches, side)
@@ -170,9 +174,11 @@ class Join(Operator[JoinSpec]):
         """What SEMI and ANTI output of the rows of a batch: left ones, with or without matches."""
         if side == _RIGHT:
             return
-        chosen = np.flatnonzero((matches > 0) == (self._kind is JoinKind.SEMI))
+        is_chosen = (matches > 0) == (self._kind is JoinKind.SEMI)
+        chosen = np.flatnonzero(is_chosen)
         ones = np.ones(len(chosen), dtype=np.int64)
-        self._emit(self._joined.alone(rows, chosen), kinds[chosen], ones, output)
+        kinds = filtered_kinds(kinds, is_chosen)[chosen]
+        self._emit(self._joined.alone(rows, chosen), kinds, ones, output)
 
     def _emit_kept(self, row_ids: Array, side: int, kind: RowKind, output: Output) -> None:
         """Kept rows as they are output alone."""
@@ -189,7 +195,7 @@ class Join(Operator[JoinSpec]):
             return
         if (counts != 1).any():
             repeated = np.repeat(np.arange(rows.num_rows), counts)
-            rows, kinds = rows.take(to_array(pa.int64(), repeated)), kinds[repeated]
+            rows, kinds = rows.take(to_array(pa.int64(), repeated)), derived_kinds(kinds, repeated)
         if self.context.output_mode is ChangelogMode.INSERT_ONLY:
             output.emit(rows)
         else:

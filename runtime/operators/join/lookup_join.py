@@ -14,6 +14,7 @@ from runtime.operators.join.equal_pairs import portions
 from runtime.operators.join.joined import JoinedRows
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.state.storage.arrays import Array
+from runtime.update_pairs import derived_kinds, portion_kinds
 from sqlstream.arrow import row_kinds, with_row_kinds, without_row_kinds
 from sqlstream.specs.join import JoinKind
 from sqlstream.specs.lookup_join import LookupJoinSpec
@@ -52,27 +53,28 @@ class LookupJoin(Operator[LookupJoinSpec]):
         is_one_to_one = len(mine) == len(counts) and bool((counts == 1).all())
         matched = self._cache.rows.gather(row_ids)
         joined, passed = self._joined.pairs(rows, matched, None if is_one_to_one else mine, None)
-        origins = mine[passed]
+        origins, partners = mine[passed], row_ids[passed]
         if self._is_left_join:
-            joined, origins = self._with_unmatched(rows, joined, origins)
+            joined, origins, partners = self._with_unmatched(rows, joined, origins, partners)
         if not self.context.output_mode.is_insert_only:
-            kinds = np.ascontiguousarray(row_kinds(batch)[origins], dtype=np.int8)
-            joined = with_row_kinds(joined, kinds)
+            kinds = derived_kinds(portion_kinds(row_kinds(batch)), origins, partners)
+            joined = with_row_kinds(joined, np.ascontiguousarray(kinds, dtype=np.int8))
         output.emit(joined)
 
     def _with_unmatched(
-        self, rows: pa.RecordBatch, joined: pa.RecordBatch, origins: Array
-    ) -> tuple[pa.RecordBatch, Array]:
-        """The pairs and the rows without one, padded, in the order of `rows`."""
+        self, rows: pa.RecordBatch, joined: pa.RecordBatch, origins: Array, partners: Array
+    ) -> tuple[pa.RecordBatch, Array, Array]:
+        """The pairs and the rows without one, padded, in the order of `rows`; the partner of the latter is -1."""
         is_matched = np.zeros(rows.num_rows, dtype=bool)
         is_matched[origins] = True
         if is_matched.all():
-            return joined, origins
+            return joined, origins, partners
         unmatched = np.flatnonzero(~is_matched)
         both = pa.concat_batches([joined, self._joined.padded(rows, unmatched)])
         origins = np.concatenate([origins, unmatched])
+        partners = np.concatenate([partners, np.full(len(unmatched), -1)])
         order = np.argsort(origins, kind="stable")
-        return both.take(to_array(pa.int64(), order)), origins[order]
+        return both.take(to_array(pa.int64(), order)), origins[order], partners[order]
 
     def next_processing_time_ms(self) -> int | None:
         return self._cache.next_reload_ms()

@@ -14,7 +14,8 @@ from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.operators.window.changing_session_tvf import ChangingSessionTvf
 from runtime.operators.window.session_tvf import SessionTvf
 from runtime.operators.window.window_clock import WindowClock
-from sqlstream.arrow import is_changelog, to_arrow_schema
+from runtime.update_pairs import derived_kinds
+from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema
 from sqlstream.errors import UserError
 from sqlstream.specs.window import WindowKind, WindowSpec, WindowTvfSpec
 from sqlstream.time_zones import check_time_zone
@@ -46,7 +47,8 @@ class WindowTvf(Operator[WindowTvfSpec]):
         columns = batch.columns
         kinds = [columns.pop()] if is_changelog(batch) else []
         if rows is not None:
-            columns, kinds = ([c.take(pa.array(rows)) for c in part] for part in (columns, kinds))
+            columns = [c.take(pa.array(rows)) for c in columns]
+            kinds = [pa.array(derived_kinds(row_kinds(batch), rows))] if kinds else []
         window = [self._bound(starts, -3), self._bound(ends, -2), self._bound(ends - 1, -1)]
         output.emit(pa.RecordBatch.from_arrays([*columns, *window, *kinds], schema=self._schema))
 

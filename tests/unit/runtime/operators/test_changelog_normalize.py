@@ -36,24 +36,26 @@ def last_rows(changes: list[Row]) -> dict[Any, Row]:
     """The reference: one row after the other."""
     found: dict[Any, Row] = {}
     for kind, *row in changes:
-        if kind == "-D":
+        if kind in ("-D", "-U"):
             found.pop(row[0], None)
-        elif kind != "-U":
+        else:
             found[row[0]] = tuple(row)
     return found
 
 
+@pytest.mark.parametrize("keeps_changes", [False, True])
 @pytest.mark.parametrize("mode", OUTPUTS)
 @given(st.lists(rows, max_size=20), cuts_strategy, st.integers(0, 6))
 @settings(deadline=None, max_examples=60)
 def test_the_last_row_of_each_key_is_there_however_the_changes_come_and_the_state_moves(
-    mode: ChangelogMode, changes: list[Row], cuts: list[int], at: int
+    mode: ChangelogMode, keeps_changes: bool, changes: list[Row], cuts: list[int], at: int
 ) -> None:
+    spec = ChangelogNormalizeSpec((0,), keeps_changes=keeps_changes)
     expected = last_rows(changes)
     batches = cut(changes, cuts)
     for output in (
-        run_operator(SPEC, context(output_mode=mode), batches),
-        run_moved(SPEC, context(output_mode=mode), batches, min(at, len(batches)), [(0,)]),
+        run_operator(spec, context(output_mode=mode), batches),
+        run_moved(spec, context(output_mode=mode), batches, min(at, len(batches)), [(0,)]),
     ):
         if mode is ChangelogMode.UPSERT:
             assert output.upserted((0,)) == {(k,): (*row[:2], row[2]) for k, row in expected.items()}
@@ -68,6 +70,17 @@ def _expanded(output: Collected) -> list[Row]:
     for kind, *row in output.rows:
         live.append(tuple(row)) if kind in ("+I", "+U") else live.remove(tuple(row))
     return live
+
+
+def test_all_changes_of_a_key_are_kept_where_they_are_asked_for() -> None:
+    changes = ["+I 1 a", "-U 1 a", "+U 1 b", "+U 2 x", "-D 1 b", "-D 1 b", "+I 1 c", "+U 2 x", "-U 2 x"]
+    batch = [(kind, int(key), text, None) for kind, key, text in map(str.split, changes)]
+    spec = ChangelogNormalizeSpec((0,), keeps_changes=True)
+    made = context(output_mode=ChangelogMode.RETRACT)
+    told = [" ".join(map(str, row[:3])) for row in run_operator(spec, made, [batch]).rows]
+    assert told == ["+I 1 a", "-U 1 a", "+U 1 b", "+I 2 x", "-D 1 b", "+I 1 c", "-D 2 x"]
+    last = run_operator(SPEC, context(output_mode=ChangelogMode.RETRACT), [batch]).rows
+    assert last == [("+I", 1, "c", None)]
 
 
 def test_a_row_that_is_told_again_is_emitted_again_only_where_it_could_expire() -> None:
