@@ -11,6 +11,7 @@ from planner.depth import refuse_depth
 from planner.estimates import TableSizes, explain_cost
 from planner.physical.changelog import infer_changelog_modes
 from planner.physical.drop_update_before import drop_update_before
+from planner.physical.kept_values import without_idle_keeping
 from planner.physical.node import PhysicalNode
 from planner.physical.planner import plan_statements
 from planner.physical.state_identity import identify_states
@@ -53,6 +54,7 @@ def compile_statements(nodes: tuple[Sink, ...], context: BindContext, job_id: st
     optimised = optimise(nodes, context.connectors, is_reuse_enabled)
     physical = plan_statements(optimised, settings, context.connectors)
     physical = infer_changelog_modes(physical, context.connectors)
+    physical = without_idle_keeping(physical)
     physical = drop_update_before(physical, context.connectors)
     time_zone = str(config.get(settings, "table.local-time-zone"))
     physical = identify_states(physical, context.connectors, context.line_of, time_zone)

@@ -143,6 +143,10 @@ OPTIONS: dict[str, ConfigOption] = {
                      "Whether all rows of an updating query are kept by the primary key of its sink, so that the one that was "
                      "added last stays: where the query's key is another one, never, or always.",
                      choices=("AUTO", "NONE", "FORCE"), scope=Scope.SESSION),
+        ConfigOption("table.optimizer.non-deterministic-update.strategy", _E, "TRY_RESOLVE",
+                     "Where rows are retracted, whether values that differ each time they are computed (RAND, UUID, clocks) are "
+                     "kept by row, so that a retraction has those of its row, or computed anew.",
+                     choices=("TRY_RESOLVE", "IGNORE"), scope=Scope.SESSION),
         ConfigOption("table.exec.source.cdc-events-duplicate", _B, "false",
                      "Whether tables of change events may have an event twice, as after a failure of what wrote them: the last "
                      "row of each primary key is kept then, and an event that changes nothing is passed over.",

@@ -265,10 +265,6 @@ _FIXED: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
         "the first row of a key is always an insertion",
     ),
     (
-        *("table.optimizer.non-deterministic-update.strategy", "IGNORE", ("TRY_RESOLVE",)),
-        "functions that are not deterministic are computed anew for rows that are retracted",
-    ),
-    (
         *("table.rtas-ctas.atomicity-enabled", "false", ("true",)),
         "CREATE TABLE AS creates the table before the job starts, and leaves it when the job fails",
     ),

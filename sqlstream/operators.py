@@ -36,6 +36,7 @@ OPERATORS: list[OperatorEntry] = [
     OperatorEntry("inspect_function:InspectFunctionSpec"),
     OperatorEntry("calc:CalcSpec", "calc:Calc"),
     OperatorEntry("calc:DropUpdateBeforeSpec", "drop_update_before:DropUpdateBefore"),
+    OperatorEntry("kept_values:KeptValuesSpec", "kept_values:KeptValues"),
     OperatorEntry("limit:LimitSpec", "order.limit:Limit", "limit:plan_limit"),
     OperatorEntry("changelog_normalize:ChangelogNormalizeSpec", "changelog_normalize:ChangelogNormalize"),
     OperatorEntry(

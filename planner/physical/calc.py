@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planner.physical.description import describe, describe_expression, describe_select
+from planner.physical.kept_values import keeps_values, plan_kept_values
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning, over
 from planner.physical.traits import Traits
@@ -10,6 +11,7 @@ from planner.relational.injective import cast_column
 from planner.rules.substitution import can_substitute
 from sqlstream.errors import Span
 from sqlstream.expressions import Expression, InputRef, conjunction, conjuncts, substitute
+from sqlstream.functions.determinism import is_deterministic
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import CalcSpec
 from sqlstream.specs.watermark import ROW_WATERMARK_COLUMN
@@ -28,7 +30,8 @@ def plan_calc(
 ) -> PhysicalNode:
     """`source` filtered, then projected. A Calc over a Calc becomes one Calc; a Calc that changes nothing is left out.
 
-    The watermark of each row (see traits), if there is one, stays the last column.
+    What differs each time it is computed is kept by row, where rows are retracted. The watermark of each row (see traits), if
+    there is one, stays the last column.
     """
     column = source.traits.row_watermark_column
     if column >= 0 and keeps_row_watermark:
@@ -42,6 +45,15 @@ def plan_calc(
             condition = conjunction(conjuncts(inner.condition) + lowered)
             projections = tuple(substitute(p, inner.projections) for p in projections)
             source = source.inputs[0].node
+    drawn = projections if condition is None else (*projections, condition)
+    if not is_deterministic(*drawn) and keeps_values(planning, source):
+        certain = tuple(part for part in conjuncts(condition) if is_deterministic(part))
+        if certain and source.traits.row_watermark_column < 0:
+            # Rows that are dropped have no values to keep.
+            condition = conjunction(tuple(part for part in conjuncts(condition) if part not in certain))
+            passed, every = conjunction(certain), identity(source.schema)
+            source = plan_calc(planning, source, every, passed, source.schema, span, may_merge)
+        source, projections, condition = plan_kept_values(planning, source, projections, condition, span)
     spec = CalcSpec(projections=projections, condition=condition)
     if (
         condition is None

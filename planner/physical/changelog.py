@@ -21,6 +21,7 @@ from sqlstream.specs import (
     DeduplicateSpec,
     FromChangelogSpec,
     GroupAggregateSpec,
+    KeptValuesSpec,
     MarkChangesSpec,
     RankSpec,
     SinkSpec,
@@ -82,7 +83,7 @@ def _can_leave_out_update_before(nodes: list[PhysicalNode]) -> dict[int, bool]:
                 can[id(node)] = node.traits.is_insert_only or node.traits.is_by_key
             case CalcSpec() if not _keeps_updates(node):
                 can[id(node)] = node.traits.is_insert_only
-            case CalcSpec() | WatermarkAssignerSpec() | SinkSpec() | None:
+            case CalcSpec() | KeptValuesSpec() | WatermarkAssignerSpec() | SinkSpec() | None:
                 can[id(node)] = all(can[id(i.node)] for i in node.inputs if not i.node.traits.is_insert_only)
             case _:
                 can[id(node)] = node.traits.is_insert_only
@@ -105,7 +106,7 @@ def _needs_update_before(
     match node.spec:
         case SinkSpec() as spec:
             return needs_update_before(spec, connectors[spec.connector], node.traits.keys)
-        case None | WatermarkAssignerSpec():
+        case None | WatermarkAssignerSpec() | KeptValuesSpec():
             return mode is ChangelogMode.RETRACT
         case CalcSpec() if _keeps_updates(node):
             return mode is ChangelogMode.RETRACT
@@ -127,6 +128,6 @@ def _settle(nodes: list[PhysicalNode], modes: _Modes) -> None:
         if isinstance(node.spec, SinkSpec):
             modes[id(node)] = below[0]
         elif (
-            node.spec is None or isinstance(node.spec, CalcSpec | WatermarkAssignerSpec)
+            node.spec is None or isinstance(node.spec, CalcSpec | WatermarkAssignerSpec | KeptValuesSpec)
         ) and ChangelogMode.RETRACT in below:
             modes[id(node)] = ChangelogMode.RETRACT

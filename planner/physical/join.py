@@ -18,6 +18,7 @@ from planner.physical.computed_keys import with_computed_keys
 from planner.physical.description import describe, describe_columns, describe_expression
 from planner.physical.exchanges import hash_or_singleton
 from planner.physical.interval_bounds import IntervalBounds, find_interval
+from planner.physical.kept_values import refuse_changing_condition
 from planner.physical.node import PhysicalInput, PhysicalNode
 from planner.physical.planning import Planning
 from planner.physical.refusals import refuse_ttl
@@ -204,6 +205,7 @@ def _interval_join(joining: _Joining, interval: IntervalBounds) -> PhysicalNode:
 def _regular_join(joining: _Joining) -> PhysicalNode:
     planning, keys = joining.planning, joining.pairs
     condition = conjunction(joining.rest)
+    refuse_changing_condition(planning, condition, (joining.left, joining.right), joining.node.span)
     spec = JoinSpec(
         kind=joining.kind,
         left_keys=tuple(k[0] for k in keys),

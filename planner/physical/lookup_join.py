@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 
 from planner.physical.description import describe, describe_columns, describe_expression
+from planner.physical.kept_values import refuse_changing_condition
 from planner.physical.looked_up_table import Dimension, LookupKeys, looked_up_table
 from planner.physical.node import PhysicalInput, PhysicalNode
 from planner.physical.planning import Planning
@@ -33,6 +34,8 @@ def plan_lookup_join(planning: Planning, left: PhysicalNode, node: LookupJoin) -
     scan = dimension.scan
     if not left.traits.is_insert_only:
         _check_updates(left, node, scan.table.path.name, lookup)
+    condition = conjunction(keys.rest)
+    refuse_changing_condition(planning, condition, (left,), node.span)
     exchange = Exchange(ExchangeKind.HASH, keys.left) if node.is_shuffled else FORWARD
     spec = LookupJoinSpec(
         kind=_KINDS[node.kind],
@@ -43,7 +46,7 @@ def plan_lookup_join(planning: Planning, left: PhysicalNode, node: LookupJoin) -
         projections=dimension.projections,
         right_schema=node.right.schema,
         source_condition=dimension.condition,
-        condition=conjunction(keys.rest),
+        condition=condition,
         retry=node.retry,
     )
     return planning.node(

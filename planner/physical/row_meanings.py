@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import msgspec
@@ -28,6 +29,7 @@ from sqlstream.specs import (
     GroupAggregateSpec,
     IntervalJoinSpec,
     JoinSpec,
+    KeptValuesSpec,
     LimitSpec,
     LookupJoinSpec,
     OverSpec,
@@ -80,6 +82,12 @@ def row_meaning(node: PhysicalNode, inputs: list[Meaning], time_zone: str) -> Me
             return _by_position(digest_of("values", repr(spec.rows), types), (), len(node.schema))
         case CalcSpec() as spec:
             return _calc(spec, inputs[0], time_zone)
+        case KeptValuesSpec() as spec:
+            columns = inputs[0].columns
+            values = (expression_meaning(e, columns, time_zone) for e in spec.expressions)
+            return dataclasses.replace(
+                inputs[0], columns=(*columns[: len(node.inputs[0].node.schema)], *values)
+            )
         case ConflictCheckSpec():
             return inputs[0]
         case WatermarkAssignerSpec() | ChangelogNormalizeSpec() | DropUpdateBeforeSpec() | SinkSpec():

@@ -36,6 +36,7 @@ from sqlstream.specs import (
     IntervalJoinSpec,
     JoinKind,
     JoinSpec,
+    KeptValuesSpec,
     LookupJoinSpec,
     MarkChangesSpec,
     RankPhase,
@@ -177,6 +178,9 @@ def _state_id(node: PhysicalNode, own: Meaning, inputs: list[Meaning]) -> str:
         case DeduplicateSpec() as spec:
             kept = sorted(inputs[0].columns) if node.settled_mode is ChangelogMode.RETRACT else []
             return digest_of("deduplicate", own.rows, inputs[0].of(spec.keys), kept)
+        case KeptValuesSpec() as spec:
+            values = own.columns[-len(spec.expressions) :]
+            return digest_of("kept_values", own.rows, inputs[0].of(spec.keys), values)
         case ConflictCheckSpec() as spec:
             return digest_of("conflict_check", own.rows, inputs[0].of(spec.keys), spec.table)
         case ChangelogNormalizeSpec() as spec:

@@ -42,8 +42,8 @@ class TableScan(RelationalNode):
     table make; one that is not INSERT_ONLY is read by one subtask, in the order of its changes, and only filters by the primary
     key are pushed down: they drop all changes of a row or none. `keeps_events`: its changes are read as they came, as versions of
     rows, and not made a changelog of whole rows. `keeps_changes`: all changes of a key count, not only the last one of a batch.
-    `leaves_out_values`: its changes are events by key, and one that updates a row may lack values. `varying_metadata`: metadata keys
-    that a row and its retraction have different values of.
+    `leaves_out_values`: its changes are events by key, and one that updates a row may lack values. `varying_metadata`: metadata
+    keys that a row and its retraction have different values of.
     """
 
     table: CatalogTable

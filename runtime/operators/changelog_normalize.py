@@ -167,8 +167,8 @@ def _unknown_values(marks: pa.Array) -> dict[int, Array]:
 def _last_known(
     rows: pa.RecordBatch, unknown: dict[int, Array], is_deletion: Array, groups: Array
 ) -> tuple[pa.RecordBatch, dict[int, Array]]:
-    """`rows` with the last value of the group before each unknown one, behind the last deletion of the group, in its place; and of
-    the columns in which there is no such value: where."""
+    """`rows` with the last value of the group before each unknown one, behind the last deletion of the group, in its place; and
+    of the columns in which there is no such value: where."""
     if not unknown:
         return rows, unknown
     count = rows.num_rows

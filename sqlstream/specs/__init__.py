@@ -16,6 +16,7 @@ from sqlstream.specs.expand import ExpandSpec
 from sqlstream.specs.infer_table import InferTableSpec
 from sqlstream.specs.inspect_function import InspectFunctionSpec
 from sqlstream.specs.join import IntervalJoinSpec, JoinKind, JoinSpec, WindowJoinSpec
+from sqlstream.specs.kept_values import KeptValuesSpec
 from sqlstream.specs.limit import LimitSpec
 from sqlstream.specs.lookup_join import LookupJoinSpec, RetryOnMiss
 from sqlstream.specs.mark_changes import MarkChangesSpec
@@ -66,6 +67,7 @@ __all__ = [
     "JoinKind",
     "JoinSpec",
     "Keep",
+    "KeptValuesSpec",
     "LimitSpec",
     "LookupJoinSpec",
     "MarkChangesSpec",

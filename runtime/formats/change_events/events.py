@@ -101,8 +101,8 @@ class Changes:
         return replace(self, after=after, unknown=unknown)
 
     def rows(self, keys: tuple[str, ...]) -> Rows:
-        """The rows in the order of their events, and the kind of each. Without keys, an update's old row is before its new one;
-        with keys the old row is there, as a deletion, if it has another key."""
+        """The rows in the order of their events, and the kind of each. An update's old row is before its new one; with keys it is
+        there if it has another key."""
         count = len(self.operations)
         is_update, is_deletion = self.operations == UPDATES, self.operations == DELETES
         is_double = is_update & self._is_moved(keys) if keys else is_update
@@ -113,8 +113,7 @@ class Changes:
         kinds = np.full(len(sources), int(RowKind.INSERT), dtype=np.int8)
         kinds[is_update[sources]] = int(RowKind.UPDATE_AFTER)
         kinds[takes_before] = int(RowKind.DELETE)
-        if not keys:
-            kinds[takes_before & is_update[sources]] = int(RowKind.UPDATE_BEFORE)
+        kinds[takes_before & is_update[sources]] = int(RowKind.UPDATE_BEFORE)
         unknown = {name: mask[sources] & ~takes_before for name, mask in self.unknown.items()}
         columns = [
             _either(before, after, sources, takes_before)

@@ -273,9 +273,9 @@ MOVED = {**OLD, "id": 2}
         ("canal-json", {"data": [MOVED], "old": [{"id": 1}], "type": "UPDATE"}),
     ],
 )
-def test_an_update_of_the_key_deletes_the_row_of_the_old_one(identifier: str, event: Any) -> None:
+def test_an_update_of_the_key_names_the_row_of_the_old_one(identifier: str, event: Any) -> None:
     rows, _ = read_by_key(identifier, [event])
-    assert [(kind, key) for kind, key, *_ in rows] == [(DELETE, 1), (AFTER, 2)]
+    assert [(kind, key) for kind, key, *_ in rows] == [(BEFORE, 1), (AFTER, 2)]
     assert rows[1][2:4] == ("a", Decimal("1.50"))
 
 

@@ -137,10 +137,10 @@ def test_rows_without_columns_are_put_together_too() -> None:
     assert (out.num_rows, out.num_columns) == (2, 0)
 
 
-def test_row_kinds_pass_through() -> None:
+def test_row_kinds_pass_through_and_half_an_update_deletes() -> None:
     context = operator_context([INPUT], OUTPUT, input_modes=[RETRACT], output_mode=RETRACT)
     rows = [("+I", 1, 5, "a"), ("-U", 1, 5, "a"), ("+U", 1, -1, "a"), ("-D", 2, 3, "b")]
-    assert run_operator(SPEC, context, [rows]).rows == [("+I", 10, "a"), ("-U", 10, "a"), ("-D", 6, "b")]
+    assert run_operator(SPEC, context, [rows]).rows == [("+I", 10, "a"), ("-D", 10, "a"), ("-D", 6, "b")]
 
 
 def test_rows_of_an_insert_only_input_are_inserted_into_a_changelog() -> None:

@@ -89,13 +89,21 @@ def test_a_multiset_has_each_element_as_often_as_it_occurs() -> None:
     ]
 
 
-def test_rows_keep_their_kinds() -> None:
+def test_rows_keep_their_kinds_and_an_update_one_element_for_another() -> None:
     context = operator_context(
         [INPUT], Schema.of(("id", INT), ("e", INT)), input_modes=[RETRACT], output_mode=RETRACT
     )
-    rows = [("-U", 1, [1, 2]), ("+U", 1, [3]), ("-D", 2, None), ("+I", 3, [4])]
+    rows = [
+        ("-U", 1, [1, 2]),
+        ("+U", 1, [3]),
+        ("-D", 2, None),
+        ("+I", 3, [4]),
+        ("-U", 3, [4]),
+        ("+U", 3, [5]),
+    ]
     output = run_operator(UnnestSpec(1, (0,)), context, [batch(INPUT, rows, RETRACT)])
-    assert output.rows == [("-U", 1, 1), ("-U", 1, 2), ("+U", 1, 3), ("+I", 3, 4)]
+    updated = [("-U", 3, 4), ("+U", 3, 5)]
+    assert output.rows == [("-D", 1, 1), ("-D", 1, 2), ("+I", 1, 3), ("+I", 3, 4), *updated]
 
 
 def test_a_batch_that_is_emitted_is_bounded() -> None:
