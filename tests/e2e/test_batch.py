@@ -69,6 +69,37 @@ def test_the_demo_runs_in_batch_and_counts_the_flights_that_a_stream_finds_late(
     assert len(list((tmp_path / "out").rglob("part-*.parquet"))) == 2
 
 
+HIDDEN_PYSPARK = """
+import sys
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "pyspark":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Hidden())
+"""
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("execution.runtime-mode=BATCH", "execution.batch.engine=spark"),
+        ("execution.target=spark", "spark.master=local[1]", "sqlstream.in-process.max-input-size=0"),
+    ],
+    ids=["batch", "target"],
+)
+def test_without_pyspark_a_statement_on_spark_says_what_to_install(
+    tmp_path: Path, settings: tuple[str, ...]
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(HIDDEN_PYSPARK)
+    words = [word for setting in settings for word in ("--set", setting)]
+    text = f"{numbers(10)}; SELECT COUNT(*) FROM numbers"
+    ended = sqlstream("run", *words, "-c", text, env=environment(PYTHONPATH=f"{tmp_path}:{ROOT}"))
+    assert ended.returncode == 1, ended.stderr
+    lines = ended.stderr.splitlines()
+    assert "error[SS5115]: Spark needs packages that are not installed: pyspark" in lines
+    assert "hint: pip install 'pyspark[connect]>=4.3,<4.4'" in lines
+
+
 def test_an_unbounded_table_in_batch_is_named_with_its_place() -> None:
     endless = "CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'datagen')"
     text = f"{endless}; SELECT n FROM numbers"

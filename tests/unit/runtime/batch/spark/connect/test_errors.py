@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from runtime.batch.spark.connect.address import ConnectAddress
 from runtime.batch.spark.connect.errors import described_at
-from runtime.batch.spark.packages import missing_packages, require_packages
+from runtime.batch.spark.packages import REQUIREMENT, missing_packages, require_packages
 from sqlstream.errors import ExternalError, UserError
 
+ROOT = Path(__file__).resolve().parents[6]
 ADDRESS = ConnectAddress("node7", 15002, True, "geheim")
 
 
@@ -72,6 +76,12 @@ def test_a_failure_has_a_code_and_its_cause(error: Exception, code: str, words: 
 def test_our_own_errors_stay_as_they_are() -> None:
     error = UserError("SS4057", "no")
     assert described_at(ADDRESS, error) is error
+
+
+def test_what_the_hint_installs_is_what_the_project_depends_on() -> None:
+    # Others import PySpark's client when they find PySpark, and fail without its packages: JupySQL's `%load_ext sql`.
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert REQUIREMENT in project["dependencies"]
 
 
 def test_missing_packages_are_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
