@@ -10,7 +10,7 @@ from typing import IO, Any, Protocol
 import pyarrow as pa
 
 from client.rendering.sql_text import sql_texts
-from client.rendering.tables import OP, Changelog, Table, Vertical, op_column, text_columns
+from client.rendering.tables import AS_BLOCKS, OP, Changelog, Table, Vertical, op_column, text_columns
 from sqlstream.arrow import is_changelog, to_arrow_schema, without_row_kinds
 from sqlstream.errors import UserError
 from sqlstream.schema import Field, Schema
@@ -39,11 +39,13 @@ def make_renderer(
     wraps: bool = False,
     time_zone: str = "UTC",
     null_text: str = NULL_TEXT,
+    as_blocks: str = AS_BLOCKS,
     out: IO[str] | None = None,
 ) -> Renderer:
     """The renderer for --format `name`. `with_op` adds a first column `op` with +I, -U, +U or -D. For tables, `max_width`
     cuts long cells, `columns` is the width of the terminal, and `wraps` breaks cells that do not fit into lines instead of
-    cutting them. `time_zone` applies to the texts of TIMESTAMP_LTZ values, `null_text` stands for NULL where people read.
+    cutting them. `time_zone` applies to the texts of TIMESTAMP_LTZ values, `null_text` stands for NULL where people read,
+    `as_blocks` is what a note says to type for rows that are too wide.
     UserError SS4006 when a result for programs has a column `op` of its own."""
     stream = out or sys.stdout
     if with_op and name not in _FOR_PEOPLE and OP in schema.names:
@@ -63,8 +65,8 @@ def make_renderer(
         case "vertical":
             return Vertical(schema, with_op, time_zone, stream, null_text)
     if with_op:
-        return Changelog(schema, max_width, columns, time_zone, stream, null_text)
-    return Table(schema, max_width, columns, time_zone, stream, wraps, null_text)
+        return Changelog(schema, max_width, columns, time_zone, stream, null_text, as_blocks)
+    return Table(schema, max_width, columns, time_zone, stream, wraps, null_text, as_blocks)
 
 
 _INTERVALS = (TypeRoot.INTERVAL_DAY_TIME, TypeRoot.INTERVAL_YEAR_MONTH)

@@ -33,8 +33,9 @@ OP = "op"
 UNKNOWN_COLUMNS = 30
 """Width of a changelog's column whose values may have any length."""
 
-_CUT = ", some values cut (--format vertical shows them whole)"
-_WIDE = ", wider than the terminal (try --format vertical)"
+AS_BLOCKS = "--format vertical"
+"""What a command shows rows as blocks with."""
+
 _ROWS_AT_ONCE = 16_384
 _SYMBOLS = pa.array([kind.symbol for kind in RowKind])
 
@@ -81,7 +82,9 @@ class Table:
         out: IO[str],
         wraps: bool = False,
         null_text: str = NULL_TEXT,
+        as_blocks: str = AS_BLOCKS,
     ) -> None:
+        self._as_blocks = as_blocks
         self._schema = schema
         self._max_width = max_width
         self._columns = columns
@@ -165,11 +168,15 @@ class Table:
 
     def _remark(self, widths: list[int]) -> str:
         if self._is_cut:
-            return _CUT
-        return _WIDE if self._exceeds(widths) else ""
+            return _cut_note(self._as_blocks)
+        return f", wider than the terminal (try {self._as_blocks})" if self._exceeds(widths) else ""
 
     def _exceeds(self, widths: list[int]) -> bool:
         return self._columns is not None and sum(widths) + frame_columns(len(widths)) > self._columns
+
+
+def _cut_note(as_blocks: str) -> str:
+    return f", some values cut ({as_blocks} shows them whole)"
 
 
 def _has_cut(columns: Sequence[Sequence[str]], cells: Sequence[Sequence[str]]) -> bool:
@@ -196,7 +203,9 @@ class Changelog:
         time_zone: str,
         out: IO[str],
         null_text: str = NULL_TEXT,
+        as_blocks: str = AS_BLOCKS,
     ) -> None:
+        self._as_blocks = as_blocks
         self._schema = schema
         self._null_text = null_text
         self._out = out
@@ -239,7 +248,9 @@ class Changelog:
 
     def finish(self) -> None:
         tail = f"{self._frame}\n" if self._count else ""
-        self._write(f"{tail}Received a total of {_counted(self._count)}{_CUT if self._is_cut else ''}\n")
+        self._write(
+            f"{tail}Received a total of {_counted(self._count)}{_cut_note(self._as_blocks) if self._is_cut else ''}\n"
+        )
 
 
 def _type_width(type_: LogicalType, unknown: int) -> int:

@@ -231,6 +231,7 @@ class Answers:
             wraps=wraps,
             time_zone=self._time_zone(),
             null_text=self._display.null,
+            as_blocks=r"\x",
             out=out,  # type: ignore[arg-type]
         )
 

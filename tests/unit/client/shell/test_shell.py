@@ -153,7 +153,9 @@ def test_rows_wider_than_the_screen_are_shown_one_line_per_column(
     assert "column_5 | 5\n" in out
     assert "| a |\n" in out
     shell.run_text(f"\\x off\nSELECT {columns};")
-    assert "| column_0 |" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "| column_0 |" in out
+    assert out.endswith("1 row in set, wider than the terminal (try \\x)\n")
 
 
 def test_the_prompt_begins_with_tables_that_fit_and_a_pipe_with_tables() -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -234,6 +235,13 @@ def test_set_up_compiles_every_kernel() -> None:
 def test_the_code_that_comes_with_sqlstream_is_that_of_the_sources() -> None:
     found = {path.name for path in SHIPPED.glob("*.kernels")}
     assert found == set(shipped_names(MODULES).values()), "run `make kernels`"
+
+
+def test_a_wheel_has_the_code_that_comes_with_sqlstream() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    patterns = project["tool"]["setuptools"]["package-data"]["runtime"]
+    packed = {path for pattern in patterns for path in (ROOT / "runtime").glob(pattern)}
+    assert packed == set(SHIPPED.iterdir())
 
 
 @pytest.mark.skipif(not loader.runs_shipped_code(), reason="compiles its kernels on this processor")
