@@ -143,8 +143,8 @@ class Connection(socket.socket):
         if self._is_tls_expected and size:
             self._is_tls_expected = False
             if bytes(memoryview(buffer)[:4]) in _METHODS:
-                self.say(_MISTAKEN)
                 logger.warning("a client at %s speaks HTTP to a port that speaks HTTPS", self.peer[0])
+                self.say(_MISTAKEN)
                 return 0
         return size
 

@@ -382,3 +382,40 @@ def test_the_log_can_be_json_and_shows_no_secret(tmp_path: Path) -> None:
     log = (tmp_path / "data" / "logs" / "sqlstream-000001.log").read_text()
     assert log == server.errors()
     assert "hush" not in log + (tmp_path / "data" / "audit" / "audit-000001.log").read_text()
+
+
+def test_a_read_only_token_changes_nothing_by_any_way(tmp_path: Path) -> None:
+    data, table = tmp_path / "data", tmp_path / "o" / "a.csv"
+    table.parent.mkdir()
+    table.write_text("7\n")
+    tokens = {
+        role: sqlstream("token", "add", role, "--role", role, "--data-dir", str(data)).stdout.strip()
+        for role in ("read-only", "operator")
+    }
+    with RunningServer(data, "-D", "sqlstream.server.authentication=ALWAYS") as server:
+        server.headers = {"Authorization": f"Bearer {tokens['operator']}"}
+        session = server.open_session()
+        files = f"'connector'='filesystem', 'format'='csv', 'path'='{table.parent}'"
+        server.execute(session, f"CREATE TABLE o (n INT) WITH ({files})")
+        server.execute(session, "CREATE TABLE g (n INT) WITH ('connector'='datagen', 'rows-per-second'='1')")
+        server.execute(session, "CREATE TABLE b (n INT) WITH ('connector'='blackhole')")
+        job = server.insert(session, "INSERT INTO b SELECT n FROM g")
+        server.wait_for(job, "RUNNING")
+        server.headers = {"Authorization": f"Bearer {tokens['read-only']}"}
+        session = server.open_session()
+        for statement, right in (
+            ("EXPLAIN ANALYZE INSERT OVERWRITE o SELECT 9", "write tables"),
+            ("DROP TABLE o", "create, alter and drop tables"),
+            (f"STOP JOB '{job}'", "stop and change jobs"),
+        ):
+            with pytest.raises(AssertionError, match=f"the role read-only may not {right}"):
+                server.execute(session, statement)
+        for method, path in (
+            *(("PATCH", f"/jobs/{job}"), ("GET", f"/jobs/{job}/yarn-cancel"), ("POST", f"/jobs/{job}/stop")),
+            *(("POST", f"/jobs/{job}/savepoints"), ("PATCH", f"/jobs/{job}/rescaling?parallelism=2")),
+            *(("POST", "/jars/upload"), ("POST", "/savepoint-disposal"), ("DELETE", "/cluster")),
+        ):
+            assert server.request(method, path, {}, rest=True).status_code == 403, path
+        assert server.execute(session, "SELECT n FROM o") == [[7]]
+        assert server.statuses()[job] == "RUNNING"
+    assert [path.read_text() for path in table.parent.iterdir()] == ["7\n"]
