@@ -26,7 +26,7 @@ class BatchTable(msgspec.Struct, frozen=True):
     stands. `is_shared`: the SQL reads it more than once, though its rows are to be read once, since they may be random."""
 
     name: str
-    source: SourceSpec
+    source: SourceSpec | EventSourceSpec
     is_shared: bool = False
     has_changes: bool = False
 

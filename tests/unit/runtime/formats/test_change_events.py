@@ -9,6 +9,7 @@ import json
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -16,9 +17,11 @@ import pytest
 from runtime.formats import format_of
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema, with_row_kinds
+from sqlstream.batch_plan import BatchTable
 from sqlstream.changelog import ROW_KIND_COLUMN, RowKind
 from sqlstream.errors import UserError
 from sqlstream.schema import Field, Schema
+from sqlstream.specs import EventSourceSpec
 from sqlstream.spi.format import CountsEvents, EventDemand, ReadsEvents
 
 SCHEMA = Schema(
@@ -580,3 +583,10 @@ def test_metadata_of_events() -> None:
         "ingestion-timestamp": moment.replace(microsecond=123_000),
         "event-timestamp": moment,
     }
+
+
+def test_a_batch_plan_that_reads_events_by_key_can_be_sent() -> None:
+    source = EventSourceSpec("t", "filesystem", {}, SCHEMA, SCHEMA.names, keys=("id",), marks_unknown=True)
+    table = BatchTable("t0", source, has_changes=True)
+    assert msgspec.json.decode(msgspec.json.encode(table), type=BatchTable) == table
+    assert table.schema.names == ("c0", "c1", "c2", "row_unknown", "row_kind", "row_place")
