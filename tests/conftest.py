@@ -4,7 +4,9 @@ share of the examples of all properties, the same ones each time. Test files tha
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -61,6 +63,19 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("steady")
     # The order of the collection, see `_sort_slow_files_first`, is that in which files are shared out.
     config.option.loadscopereorder = False
+    if not hasattr(config, "workerinput"):
+        _have_temporary_files_removed(config)
+
+
+def _have_temporary_files_removed(config: pytest.Config) -> None:
+    """Tests kill processes, which leave what they have below TMPDIR: it goes with the run, whose workers inherit it. What
+    `tmp_path` gives stays where pytest keeps it."""
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+    directory = tempfile.mkdtemp(prefix="sst-")
+    # Some tests run processes of other users.
+    os.chmod(directory, 0o1777)
+    os.environ["TMPDIR"] = tempfile.tempdir = directory
+    config.add_cleanup(lambda: shutil.rmtree(directory, ignore_errors=True))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -81,6 +81,7 @@ class ConnectServer:
             (directory / "installed" / package / "__init__.py").write_text(
                 "raise ImportError('not shipped')\n"
             )
+        (directory / "tmp").mkdir(exist_ok=True)
         settings = {
             "spark.master": f"local[{self._cores}]",
             "spark.app.name": "connect",
@@ -91,6 +92,7 @@ class ConnectServer:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.local.dir": str(directory / "local"),
+            "java.io.tmpdir": str(directory / "tmp"),
             "spark.sql.warehouse.dir": f"file:{directory}/warehouse",
             "spark.sql.shuffle.partitions": "4",
             **self._settings,
