@@ -38,7 +38,7 @@ class ParquetOptions:
 
 
 class Parquet:
-    """Columns are found by name; types that lose nothing are widened to the table's."""
+    """Columns are found by name; types that lose nothing are widened to the table's. One that a file lacks is NULL in its rows."""
 
     descriptor = FormatDescriptor("parquet", descriptors_of(ParquetOptions), ".parquet")
 
@@ -78,6 +78,7 @@ class ParquetReader(FileRows):
 
         super().__init__(stream, path, schema, columns, skip_rows)
         self._targets = {c: to_arrow_type(t) for c, t in self._types.items()}
+        self._declared = schema.names
         self._batch_rows = batch_rows
 
     def decoded(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
@@ -116,11 +117,12 @@ class ParquetReader(FileRows):
         self._check_columns(file.schema_arrow)
         rows = rows_of_groups(file.metadata)
         groups = self._groups_left(rows)
-        if not self._targets:
+        present = [name for name in self._targets if name in file.schema_arrow.names]
+        if not present:
             yield from (empty_columns(rows[group]) for group in groups)
         elif groups:
             for batch in file.iter_batches(
-                batch_size=self._batch_rows, row_groups=groups, columns=list(self._targets), use_threads=False
+                batch_size=self._batch_rows, row_groups=groups, columns=present, use_threads=False
             ):
                 # Arrow does not check texts and offsets of a file.
                 batch.validate(full=True)
@@ -132,7 +134,8 @@ class ParquetReader(FileRows):
         names = schema.names
         for wanted in self._targets:
             if wanted not in names:
-                raise absent_column(f'the parquet file "{self._path}"', wanted, names)
+                self._check_came_later(wanted, names)
+                continue
             if names.count(wanted) > 1:
                 raise UserError(
                     "SS5012",
@@ -142,6 +145,13 @@ class ParquetReader(FileRows):
             stored, t = schema.field(wanted).type, self._types[wanted]
             if not may_be_declared(stored, t):
                 raise self._misfit(wanted, stored)
+
+    def _check_came_later(self, wanted: str, names: list[str]) -> None:
+        """A column that a file lacks came to the table later, and is NULL. UserError SS5012 where that cannot be: the column is
+        NOT NULL, its name is written otherwise there, or the file has no column of the table at all."""
+        is_other_case = wanted.lower() in (name.lower() for name in names)
+        if not self._types[wanted].nullable or is_other_case or not set(names) & set(self._declared):
+            raise absent_column(f'the parquet file "{self._path}"', wanted, names)
 
     def _groups_left(self, rows: list[int]) -> list[int]:
         """Row groups that hold rows which are not passed over; `_skip_rows` then counts from the first of them."""
@@ -156,7 +166,12 @@ class ParquetReader(FileRows):
 
         if not self._targets:
             return batch
-        columns = [self._cast_column(batch.column(name), name, t) for name, t in self._targets.items()]
+        columns = [
+            self._cast_column(batch.column(name), name, t)
+            if name in batch.schema.names
+            else pa.nulls(batch.num_rows, t)
+            for name, t in self._targets.items()
+        ]
         return pa.RecordBatch.from_arrays(columns, names=list(self._targets))
 
     def _cast_column(self, column: pa.Array, name: str, target: pa.DataType) -> pa.Array:

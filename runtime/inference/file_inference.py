@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from runtime.connectors import connector
-from runtime.connectors.file_paths import find_files, is_pattern, local_path, root_of
+from runtime.connectors.file_paths import DEFAULT_PARTITION_NAME, find_files, is_pattern, local_path, root_of
 from runtime.formats import format_options
 from runtime.formats.compression import is_compressed
 from runtime.inference.refusal import cannot_infer, do_not_fit
@@ -24,6 +24,7 @@ SUFFIXES = {
     ".jsonl": "json",
 }
 """The format of a file by its suffix. A file of text may have the suffix of its compression behind that."""
+_NULL_NAME = "partition.default-name"
 
 
 class LocalFileInference:
@@ -53,16 +54,21 @@ class LocalFileInference:
         return formats[0][1]
 
     def table(self, options: Mapping[str, str]) -> InferredTable:
+        from runtime.inference.partitions import default_name
+
         path, form = options["path"], options["format"]
         found = self._list(path)
         schema, chosen = self._infer(found, form, dict(options))
-        partitions = infer_partitions_of(found, local_path(path))
+        null_name = options.get(_NULL_NAME) or default_name(found, root_of(local_path(path)))
+        partitions = infer_partitions_of(found, local_path(path), null_name)
         repeated = next((f.name for f in partitions if f.name in schema.names), None)
         if repeated is not None:
             reason = f'column "{repeated}" is in the files, and in the names of their directories'
             raise cannot_infer(path, reason)
         whole = Schema(schema.fields + partitions)
         given = {**{f"{form}.{key}": value for key, value in chosen.items()}, **options}
+        if partitions and null_name != DEFAULT_PARTITION_NAME:
+            given[_NULL_NAME] = null_name
         keys = tuple(f.name for f in partitions)
         connector("filesystem").validate(path, whole, given, keys)
         return InferredTable(tuple(Column(f.name, f.type) for f in whole.fields), given, keys)
@@ -98,13 +104,13 @@ class LocalFileInference:
         raise cannot_infer(options["path"], f'files of format "{form}" do not tell their columns')
 
 
-def infer_partitions_of(found: list[FileStatus], path: str) -> tuple[Field, ...]:
+def infer_partitions_of(found: list[FileStatus], path: str, null_name: str) -> tuple[Field, ...]:
     """The columns in directories below a path that is a directory or a pattern."""
     if not is_pattern(path) and len(found) == 1 and os.path.normpath(found[0].path) == os.path.normpath(path):
         return ()
     from runtime.inference.partitions import infer_partitions
 
-    return infer_partitions(found, root_of(path))
+    return infer_partitions(found, root_of(path), null_name)
 
 
 def format_of_name(path: str) -> str:

@@ -138,6 +138,15 @@ def test_a_parquet_file_without_a_column_of_the_table_says_which_it_has() -> Non
     assert failed.value.detail == "its columns are a"
 
 
+def test_a_column_that_a_parquet_file_lacks_is_null_in_its_rows() -> None:
+    schema = Schema.of(("a", sql.BIGINT), ("z", sql.STRING))
+    assert read("parquet", parquet(b=pa.array([2]), a=pa.array([1], pa.int32())), schema) == [(1, None)]
+    with pytest.raises(UserError, match='has no column "z"'):
+        read("parquet", parquet(a=pa.array([1])), Schema.of(("a", sql.INT), ("z", sql.INT.not_null())))
+    with pytest.raises(UserError, match='has no column "Z"'):
+        read("parquet", parquet(a=pa.array([1]), z=pa.array([1])), Schema.of(("a", sql.INT), ("Z", sql.INT)))
+
+
 def test_parquet_fields_are_widened_at_every_depth() -> None:
     schema = Schema.of(("a", sql.array(sql.row(("x", sql.decimal(20, 1))))))
     assert read("parquet", parquet(a=NESTED), schema) == [([{"x": D("1.0")}],)]

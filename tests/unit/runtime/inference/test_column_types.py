@@ -11,7 +11,8 @@ import pytest
 from runtime.host.files import LocalFiles
 from runtime.inference.duckdb_sniffer import first_line, nested_type, scalar_type
 from runtime.inference.fractions import are_cut
-from runtime.inference.partitions import infer_partitions
+from runtime.connectors.file_paths import DEFAULT_PARTITION_NAME
+from runtime.inference.partitions import HIVE_DEFAULT_NAME, default_name, infer_partitions
 from runtime.inference.path_names import paths_after
 from sqlstream import types as sql
 from sqlstream.errors import UserError
@@ -46,22 +47,22 @@ def statuses(*paths: str) -> list[FileStatus]:
 
 def test_directories_that_name_values_give_columns_of_the_narrowest_type() -> None:
     found = statuses("/r/n=1/d=2024-01-01/s=a/x=1/f", "/r/n=__DEFAULT_PARTITION__/d=2024-02-29/s=2/x=b/f")
-    fields = infer_partitions(found, "/r")
+    fields = infer_partitions(found, "/r", DEFAULT_PARTITION_NAME)
     assert [(f.name, f.type) for f in fields] == [
         ("n", sql.BIGINT),
         ("d", sql.DATE),
         ("s", sql.STRING),
         ("x", sql.STRING),
     ]
-    assert infer_partitions(statuses("/r/f", "/r/g"), "/r") == ()
+    assert infer_partitions(statuses("/r/f", "/r/g"), "/r", DEFAULT_PARTITION_NAME) == ()
 
 
 def test_directories_that_name_other_columns_do_not_fit() -> None:
     with pytest.raises(UserError, match="its directories name other columns") as caught:
-        infer_partitions(statuses("/r/a=1/f", "/r/b=1/f"), "/r")
+        infer_partitions(statuses("/r/a=1/f", "/r/b=1/f"), "/r", DEFAULT_PARTITION_NAME)
     assert "a and b" in caught.value.detail
     with pytest.raises(UserError, match="its directories name other columns") as caught:
-        infer_partitions(statuses("/r/a=1/f", "/r/f"), "/r")
+        infer_partitions(statuses("/r/a=1/f", "/r/f"), "/r", DEFAULT_PARTITION_NAME)
     assert "a and none" in caught.value.detail
 
 

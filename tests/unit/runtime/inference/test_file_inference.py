@@ -111,6 +111,14 @@ def test_directories_that_name_values_are_columns(tmp_path: Path) -> None:
     assert (columns(table), table.partition_keys) == ("a BIGINT, year BIGINT, city STRING", ("year", "city"))
 
 
+def test_what_hive_names_the_partition_of_null_is_null(tmp_path: Path) -> None:
+    for day in ("2024-01-01", "__HIVE_DEFAULT_PARTITION__"):
+        write(tmp_path / f"day={day}" / "f.csv", "a\n1\n")
+    table = infer(tmp_path)
+    assert columns(table) == "a BIGINT, day DATE"
+    assert table.options["partition.default-name"] == "__HIVE_DEFAULT_PARTITION__"
+
+
 def test_a_parquet_footer_beyond_its_bound_is_refused(tmp_path: Path) -> None:
     size = FOOTER_BYTES_MAX + 1
     with open(tmp_path / "f.parquet", "wb") as file:
