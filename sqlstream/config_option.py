@@ -12,6 +12,8 @@ import msgspec
 from sqlstream.errors import Span, UserError
 from sqlstream.secrets import masked
 
+_INTEGER_MAX = 2**63 - 1
+
 
 class ConfigType(enum.Enum):
     BOOLEAN = "Boolean"
@@ -105,10 +107,11 @@ class ConfigOption(msgspec.Struct, frozen=True):
                 f'option "{self.key}" must be at least {self.minimum}, not {masked(self.key, text)}',
                 span=span,
             )
-        if self.maximum is not None and not value <= self.maximum:
+        maximum = _INTEGER_MAX if self.maximum is None and isinstance(value, int) else self.maximum
+        if maximum is not None and not value <= maximum:
             raise UserError(
                 "SS4002",
-                f'option "{self.key}" must be at most {self.maximum}, not {masked(self.key, text)}',
+                f'option "{self.key}" must be at most {maximum}, not {masked(self.key, text)}',
                 span=span,
             )
 

@@ -215,6 +215,10 @@ def row(*fields: tuple[str, LogicalType]) -> LogicalType:
 PROCTIME = msgspec.structs.replace(timestamp_ltz(3), nullable=False, time_attribute=TimeAttribute.PROCTIME)
 
 
+ROWTIME_PRECISION_MAX = 3
+"""Digits of the second of event time, as in Flink: watermarks are milliseconds."""
+
+
 def as_rowtime(t: LogicalType) -> LogicalType:
     """`t`, a TIMESTAMP or TIMESTAMP_LTZ, marked as carrying a watermark."""
     return msgspec.structs.replace(t, time_attribute=TimeAttribute.ROWTIME)

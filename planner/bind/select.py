@@ -308,22 +308,31 @@ def _group_keys(
     for key in written:
         if id(key) in bound:
             continue
+        meant = _item_at(key, items, namespace) or key
         _check_key(key, items, scope, namespace)
-        name = str(key.name) if isinstance(key, exp.Column) else f"$f{len(names)}"
-        bound[id(key)] = require_group_key(binder.bind(key), "GROUP BY", namespace.span(key))
+        name = str(meant.name) if isinstance(meant, exp.Column) else f"$f{len(names)}"
+        bound[id(key)] = require_group_key(binder.bind(meant), "GROUP BY", namespace.span(key))
         names.setdefault(bound[id(key)], name)
     return bound, names
 
 
-def _check_key(node: exp.Expr, items: list[_Item], scope: Scope, namespace: Namespace) -> None:
-    span = namespace.span(node)
-    if isinstance(node, exp.Literal) and not node.is_string:
+def _item_at(key: exp.Expr, items: list[_Item], namespace: Namespace) -> exp.Expr | None:
+    """The item of the SELECT list whose position GROUP BY names; None for a key that is no number."""
+    if not isinstance(key, exp.Literal) or key.is_string:
+        return None
+    position = str(key.this)
+    if not position.isdigit() or not 1 <= int(position) <= len(items):
         raise UserError(
             "SS2009",
-            f"GROUP BY {node.this} groups by a constant, not by a position",
-            span=span,
-            hint=_item_rewrite(items, int(node.this) if str(node.this).isdigit() else 0, namespace),
+            f"GROUP BY {position} is no position of the SELECT list, which has {len(items)} columns",
+            span=namespace.span(key),
+            hint="name the key, or a position from 1 on",
         )
+    return items[int(position) - 1].node
+
+
+def _check_key(node: exp.Expr, items: list[_Item], scope: Scope, namespace: Namespace) -> None:
+    span = namespace.span(node)
     if isinstance(node, exp.Column) and len(node.parts) == 1:
         alias = str(node.name)
         if alias in {i.alias for i in items} and alias not in {c.name for c in scope.columns}:

@@ -90,7 +90,8 @@ class Subqueries:
 
     def scalar(self, binder: ScalarBinder, query: exp.Expr, span: Span | None) -> Expression:
         bound = self._query(binder, query)
-        _check_width(bound, 1, span)
+        if len(bound.schema) > 1:
+            bound = _as_rows(bound)
         type_ = bound.schema.types[0].without_time_attribute().with_nullable(True)
         return self._placeholder(_Subquery(_Kind.SCALAR, bound, type_, span))
 
@@ -414,6 +415,15 @@ def _check_width(query: RelationalNode, width: int, span: Span | None) -> None:
             span=span,
             hint=f"select {'one column' if width == 1 else f'{width} columns'}",
         )
+
+
+def _as_rows(query: RelationalNode) -> RelationalNode:
+    """A query of one column, which has the query's columns as the fields of a ROW."""
+    fields = tuple(Field(f.name, f.type.without_time_attribute()) for f in query.schema.fields)
+    row = sql.row(*((f.name, f.type) for f in fields)).not_null()
+    columns = tuple(InputRef(i, f.type) for i, f in enumerate(fields))
+    made = Call("ROW", columns, row, query.span)
+    return Project(input=query, expressions=(made,), schema=Schema.of(("$row", row)), span=query.span)
 
 
 def _unordered(query: RelationalNode) -> RelationalNode:

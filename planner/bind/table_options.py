@@ -19,7 +19,7 @@ from sqlstream.effects import Effects
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.secrets import masked
 from sqlstream.spi.changelog_options import ChangelogOptions
-from sqlstream.spi.connector import ConnectorDescriptor, OptionDescriptor, OptionType
+from sqlstream.spi.connector import INTEGERS_MAX, ConnectorDescriptor, OptionDescriptor, OptionType
 from sqlstream.spi.format import VALUE_PREFIX, FormatDescriptor
 from sqlstream.types import LogicalType
 
@@ -319,6 +319,10 @@ def _check_value(key: str, text: str, option: OptionDescriptor, span: Span | Non
             span=span,
             hint=_EXAMPLES.get(option.type, ""),
         ) from error
+    largest = INTEGERS_MAX.get(option.type)
+    if largest is not None and not -largest - 1 <= value <= largest:
+        bound = f"at most {largest}" if value > 0 else f"at least {-largest - 1}"
+        raise UserError("SS4002", f'option "{key}" must be {bound}, not {said}', span=span)
     if option.minimum is not None and value < option.minimum:
         raise UserError(
             "SS4002", f'option "{key}" must be at least {option.minimum:g}, not {said}', span=span

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from planner.bind.casts import cast_to
 from planner.bind.comparable import require_key
 from planner.bind.from_item import FromItem
 from planner.bind.literals import bind_literal
@@ -14,19 +15,21 @@ from planner.bind.namespace import Namespace
 from planner.bind.scalar import ScalarBinder
 from planner.bind.scope import Scope
 from planner.dialect import nodes
-from planner.relational.nodes import WindowTvf
+from planner.relational.nodes import Project, Watermark, WindowTvf
 from sqlstream import config
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
-from sqlstream.expressions import InputRef
+from sqlstream.expressions import Expression, InputRef, Literal
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.window import WindowKind, WindowSpec
-from sqlstream.types import LogicalType, TimeAttribute, TypeRoot
+from sqlstream.types import ROWTIME_PRECISION_MAX, LogicalType, TimeAttribute, TypeRoot
 
 
 def bind_window_tvf(node: nodes.WindowTvf, input: FromItem, namespace: Namespace) -> FromItem:
     """`input` with window_start, window_end and window_time appended. UserError SS30xx for an impossible window."""
     binder = ScalarBinder(namespace, input.scope, f"{node.args['kind']}")
+    if isinstance(node.this, nodes.FilePath):
+        input = _with_event_time(node, input, binder)
     column = _time_column(node, input, binder)
     time_type = input.node.schema.types[column]
     keys = tuple(_column_index(key, binder, is_key=True) for key in node.args.get("partition_by") or ())
@@ -41,6 +44,34 @@ def bind_window_tvf(node: nodes.WindowTvf, input: FromItem, namespace: Namespace
         span=namespace.span(node),
     )
     return FromItem(tvf, Scope.of(schema, input.qualifier))
+
+
+def _with_event_time(node: nodes.WindowTvf, input: FromItem, binder: ScalarBinder) -> FromItem:
+    """Files at a path, whose timestamp is event time for the window: no row of them is late, since their watermark comes with
+    their end. Its precision is that of event time."""
+    source, span = input.node, binder.span(node)
+    column = _column_index(node.args["time_column"], binder)
+    given = source.schema.types[column]
+    if not sql.is_timestamp(given) or given.time_attribute is not TimeAttribute.NONE:
+        return input
+    time = LogicalType(
+        given.root, nullable=given.nullable, precision=min(given.precision, ROWTIME_PRECISION_MAX)
+    )
+    columns: list[Expression] = [InputRef(i, t) for i, t in enumerate(source.schema.types)]
+    columns[column] = cast_to(columns[column], time, span)
+    fields = list(source.schema.fields)
+    fields[column] = Field(fields[column].name, time)
+    rows = Project(input=source, expressions=tuple(columns), schema=Schema(tuple(fields)), span=span)
+    fields[column] = Field(fields[column].name, sql.as_rowtime(time))
+    schema = Schema(tuple(fields))
+    timed = Watermark(
+        input=rows,
+        column=column,
+        expression=Literal(None, time.with_nullable(True)),
+        schema=schema,
+        span=span,
+    )
+    return FromItem(timed, Scope.of(schema, input.qualifier))
 
 
 def window_fields(time_type: LogicalType) -> tuple[Field, ...]:

@@ -296,6 +296,13 @@ class RelationParser(PivotParser):
             raise self.refusal("a path in quotes is no table for a lookup", self.token, hint)
         return node
 
+    def query_of_file(self) -> exp.Expression:
+        """Read a path in quotes as `SELECT * FROM` it."""
+        start = self.token.start
+        source = self.mark(exp.From(this=self._file_path()), start)
+        star = self.mark(exp.Star(), start)
+        return self.mark(exp.Select(expressions=[star], from_=source), start)
+
     def table_hint(self) -> tuple[Option, ...]:
         """Read `/*+ OPTIONS('key'='value', …) */`, if a hint comes next; any other hint is refused."""
         if self._curr.token_type is not TokenType.HINT:
@@ -418,6 +425,8 @@ class RelationParser(PivotParser):
         has_table = self.accept("TABLE")
         if not has_table and not self.at("("):
             raise self.unexpected('"TABLE"', "write TABLE before the name of the table")
+        if self._curr.token_type is TokenType.STRING:
+            return self._file_path()
         return self._derived_table() if self.at("(") else self._table()
 
     def _partition_keys(self) -> list[Any]:

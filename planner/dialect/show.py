@@ -122,6 +122,16 @@ def describe(parser: QueryParser) -> Describe | DescribeExtension | DescribeJob 
         return _describe_namespace(parser, first)
     if parser.at("MODEL") and _is_name(parser.peek(1)):
         raise unsupported(parser, first)
+    token = parser.token
+    is_file = token.token_type is TokenType.STRING
+    if is_file or parser.at_query() or parser.at("("):
+        query = parser.query_of_file() if is_file else parser.query()
+        return Describe(
+            *extent(parser, first),
+            name=Identifier((), token_span(token)),
+            is_extended=is_extended,
+            query=query,
+        )
     name = parser.qualified_name("a table name")
     return Describe(*extent(parser, first), name=name, is_extended=is_extended)
 

@@ -431,8 +431,11 @@ class AnalyzeTable(Statement):
 
 @dataclasses.dataclass(frozen=True)
 class Describe(Statement):
+    """DESCRIBE [EXTENDED] of a table or view; or of a query, whose name is empty: that of a path in quotes is `SELECT *`."""
+
     name: Identifier
     is_extended: bool = False
+    query: exp.Expression | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -36,9 +36,7 @@ from sqlstream.expressions import Expression
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import ConnectorDescriptor
 from sqlstream.spi.format import VALUE_PREFIX
-from sqlstream.types import as_rowtime
-
-_ROWTIME_PRECISION_MAX = 3
+from sqlstream.types import ROWTIME_PRECISION_MAX, as_rowtime
 
 
 def create_table(statement: CreateTable, context: BindContext) -> DdlResult:
@@ -129,6 +127,8 @@ def _table_of_files(statement: CreateTable, like: LikeFiles, context: BindContex
     physical = tuple(
         Column(c.name, _declared_type(written[c.name]), comment=written[c.name].comment)
         if c.name in written
+        else _as_rowtime(c)
+        if statement.watermark is not None and (c.name,) == statement.watermark.column.parts
         else c
         for c in inferred.columns
     )
@@ -140,6 +140,14 @@ def _table_of_files(statement: CreateTable, like: LikeFiles, context: BindContex
     columns = physical + _written_columns(added, statement, stored, context)
     table = _table(statement, columns, inferred.options, context)
     return replace(table, partition_keys=inferred.partition_keys)
+
+
+def _as_rowtime(column: Column) -> Column:
+    """An inferred column as event time, whose precision it takes: TIMESTAMP(6), as DuckDB has it, would be too fine."""
+    is_finer = sql.is_timestamp(column.type) and column.type.precision > ROWTIME_PRECISION_MAX
+    return (
+        _replace_type(column, replace(column.type, precision=ROWTIME_PRECISION_MAX)) if is_finer else column
+    )
 
 
 def _table(
@@ -421,12 +429,12 @@ def _check_rowtime(column: Column, span: Span) -> None:
             span=span,
             hint="add a computed column, e.g. AS TO_TIMESTAMP(text) or AS TO_TIMESTAMP_LTZ(millis, 3)",
         )
-    if column.type.precision > _ROWTIME_PRECISION_MAX:
-        hint = f"declare it as {column.type.root.name}({_ROWTIME_PRECISION_MAX})"
+    if column.type.precision > ROWTIME_PRECISION_MAX:
+        hint = f"declare it as {column.type.root.name}({ROWTIME_PRECISION_MAX})"
         raise UserError(
             "SS2008",
             f'the watermark column "{column.name}" is {plain(column.type)};'
-            f" event time has a precision of {_ROWTIME_PRECISION_MAX} at most",
+            f" event time has a precision of {ROWTIME_PRECISION_MAX} at most",
             span=span,
             hint=hint,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.bind.binder import bind_query
 from planner.bind.context import BindContext
 from planner.bind.names import find_object, object_path
 from planner.bind.side_tables import find_side_table
@@ -24,6 +25,10 @@ _COLUMNS = (
 
 def describe(statement: Describe, context: BindContext) -> DdlResult:
     """One row per column: name, type, null, key, extras, watermark, and comment when a column has one."""
+    if statement.query is not None:
+        fields = bind_query(statement.query, context).schema.fields
+        rows = tuple(_row(Column(f.name, f.type.without_time_attribute()), None) for f in fields)
+        return DdlResult(Schema.of(*_COLUMNS), rows)
     return describe_object(statement.name, context)
 
 

@@ -138,9 +138,7 @@ def check_sink_options(
     if "compaction.file-size" in given and not parsed.is_compacted:
         raise _without(table, "compaction.file-size", "auto-compaction", "true")
     if parsed.policy is None:
-        useless = [key for key in given if key.startswith(("sink.partition-commit.", "partition.time-"))]
-        if useless:
-            raise _without(table, useless[0], POLICY, SUCCESS_FILE)
+        # As in Flink, what says when a partition is complete has no effect where nobody is told.
         return
     _check_policy(table, parsed)
     if not partition_keys:

@@ -38,7 +38,7 @@ class ParquetOptions:
 
 
 class Parquet:
-    """Columns are found by name; types that lose nothing are widened to the table's. One that a file lacks is NULL in its rows."""
+    """Columns are found by name; types that lose nothing are widened to the table's. One that a file lacks is NULL there."""
 
     descriptor = FormatDescriptor("parquet", descriptors_of(ParquetOptions), ".parquet")
 

@@ -12,7 +12,6 @@ from sqlstream.schema import Field
 from sqlstream.spi.files import FileStatus
 from sqlstream.types import LogicalType
 
-
 HIVE_DEFAULT_NAME = "__HIVE_DEFAULT_PARTITION__"
 """What Hive, Spark and DuckDB write for NULL."""
 

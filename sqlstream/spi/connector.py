@@ -59,6 +59,14 @@ class OptionDescriptor(msgspec.Struct, frozen=True):
         return _PARSERS[self.type](text)
 
 
+INTEGERS_MAX = {
+    OptionType.INTEGER: 2**31 - 1,
+    OptionType.LONG: 2**63 - 1,
+    OptionType.DURATION: 2**63 - 1,
+    OptionType.MEMORY_SIZE: 2**63 - 1,
+}
+"""The largest value of a type of whole numbers: Java's, so that it fits where it is computed with."""
+
 _PARSERS: dict[OptionType, Callable[[str], Any]] = {
     OptionType.STRING: str,
     OptionType.INTEGER: int,

@@ -47,7 +47,7 @@ SELECT name FROM emp ORDERBY dept
 -- instead: SELECT name FROM emp ORDER BY dept
 SELECT name FROM emp ODER BY dept
 SELECT dept, COUNT(*) FROM emp GROUP dept
--- instead: SELECT dept, COUNT(*) FROM emp GROUP BY dept
+-- instead: SELECT dept, COUNT(*) FROM emp GROUP BY 1
 SELECT name FROM emp ORDER id
 SELECT name, FROM emp
 SELECT , name FROM emp
@@ -76,8 +76,8 @@ SELECT dept, COUNT(*) FROM emp
 SELECT dept FROM emp GROUP BY dept HAVING salary > 10
 SELECT dept AS d, COUNT(*) FROM emp GROUP BY d
 -- instead: SELECT dept AS d, COUNT(*) FROM emp GROUP BY dept
-SELECT dept, COUNT(*) FROM emp GROUP BY 1
--- instead: SELECT dept, COUNT(*) FROM emp GROUP BY dept
+SELECT dept, COUNT(*) FROM emp GROUP BY 7
+-- instead: SELECT dept, COUNT(*) FROM emp GROUP BY 1
 SELECT dept, COUNT(*) c FROM emp GROUP BY dept HAVING c > 1
 -- instead: SELECT dept, COUNT(*) c FROM emp GROUP BY dept HAVING COUNT(*) > 1
 SELECT salary * 2 AS d, d + 1 FROM emp

@@ -314,7 +314,6 @@ def test_a_table_notes_the_commits_of_the_last_jobs(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("options", "partition_keys", "expected"),
     [
-        ({"sink.partition-commit.delay": "1 h"}, ("day",), "has no use without"),
         (MARK, (), "the table has no partitions"),
         ({"sink.partition-commit.policy.kind": "metastore"}, ("day",), "by success-file alone"),
         ({"sink.partition-commit.policy.kind": "success-file,metastore"}, ("day",), "by success-file alone"),

@@ -8,11 +8,11 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from runtime.connectors.file_paths import DEFAULT_PARTITION_NAME
 from runtime.host.files import LocalFiles
 from runtime.inference.duckdb_sniffer import first_line, nested_type, scalar_type
 from runtime.inference.fractions import are_cut
-from runtime.connectors.file_paths import DEFAULT_PARTITION_NAME
-from runtime.inference.partitions import HIVE_DEFAULT_NAME, default_name, infer_partitions
+from runtime.inference.partitions import infer_partitions
 from runtime.inference.path_names import paths_after
 from sqlstream import types as sql
 from sqlstream.errors import UserError
