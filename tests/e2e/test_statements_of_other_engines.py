@@ -11,7 +11,6 @@ import pytest
 import sqlstream
 from sqlstream.errors import UserError
 
-
 GROUPING_SETS = [("a", None, 2), ("b", None, 1), (None, 0, 1), (None, 1, 2)]
 
 
