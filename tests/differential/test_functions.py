@@ -33,6 +33,7 @@ CLOCK = {
     "LOCALTIME",
 }  # fmt: skip
 REFUSED = {
+    "REGEXP_REPLACE(s, 'x*', '-')", "REGEXP_REPLACE(s, '', '.')",
     "s SIMILAR TO r", "REGEXP(s, r)", "REGEXP_EXTRACT(s, r)", "REGEXP_REPLACE(s, r, 'Q')", "REGEXP_COUNT(s, r)",
     "TO_TIMESTAMP_LTZ(x, 0)", "TO_TIMESTAMP_LTZ(d, 3)", "CAST(ts AS TIMESTAMP(9))",
     "SHA2(s, 512)",
