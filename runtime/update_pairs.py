@@ -18,6 +18,9 @@ from sqlstream.changelog import RowKind
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
+_STEP = RowKind.DELETE - RowKind.UPDATE_BEFORE
+assert RowKind.UPDATE_AFTER - RowKind.INSERT == _STEP
+
 
 def filtered_kinds(kinds: Array, is_kept: Mask) -> Array:
     """The kinds of a batch's rows when only those that are kept go on: the half of an update whose other half is dropped is a
@@ -119,7 +122,8 @@ def same_keys(keys: Sequence[pa.Array], rows: Array) -> Mask:
 
 
 def _split(kinds: Array, is_split: Mask) -> Array:
-    kinds = kinds.copy()
-    kinds[:-1][is_split] = RowKind.DELETE
-    kinds[1:][is_split] = RowKind.INSERT
+    """Makes a -D of each row that is split from the one behind it, and of that a +I. Sums are much faster than choosing rows."""
+    kinds, step = kinds.copy(), is_split.view(np.int8) * np.int8(_STEP)
+    kinds[:-1] += step
+    kinds[1:] -= step
     return kinds

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from runtime.evaluate import EvaluationContext
 from runtime.evaluate.filtered_projections import FilteredProjections
+from runtime.kernels.buffers import to_array, view_buffer
 from runtime.operators.deferred_rows import DeferredRows
 from runtime.operators.operator import Operator, OperatorContext, Output
 from runtime.state.held_rows import HeldRows
@@ -158,8 +159,12 @@ def _columns(rows: DeferredRows, numbers: frozenset[int]) -> list[pa.Array | Non
 def _filtered(batch: pa.RecordBatch, mask: pa.Array) -> pa.Array:
     """The kinds of all rows of a changelog, as those that the mask keeps have them."""
     kinds = row_kinds(batch)
-    filtered = filtered_kinds(kinds, mask.to_numpy(zero_copy_only=False))
-    return batch.columns[-1] if filtered is kinds else pa.array(filtered)
+    # pyarrow's own conversion takes thirty times as long.
+    bit, last = mask.offset & 7, (mask.offset & 7) + len(mask)
+    bits = view_buffer(mask.buffers()[1], np.uint8, mask.offset >> 3, (last + 7) >> 3)
+    is_kept = np.unpackbits(bits, count=last, bitorder="little")[bit:].view(np.bool_)
+    filtered = filtered_kinds(kinds, is_kept)
+    return batch.columns[-1] if filtered is kinds else to_array(pa.int8(), filtered)
 
 
 def _insertions(rows: int) -> pa.Array:
