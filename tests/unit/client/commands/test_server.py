@@ -13,7 +13,7 @@ import client.commands.server as command
 
 class Server:
     token_path = None
-    is_logging_json = False
+    is_logging_json = sys.argv[1] == "json"
     gateway_url = rest_url = data_directory = ""
     is_broken = False
 
@@ -61,3 +61,8 @@ def test_a_hangup_reloads_and_ends_nothing() -> None:
         [sys.executable, "-c", STOPPED, "reload"], capture_output=True, text=True, timeout=50
     )
     assert (done.returncode, done.stdout.splitlines()[-2:]) == (0, ["reloaded", "stopped"]), done.stderr
+
+
+def test_where_the_log_is_json_no_plain_line_is_printed() -> None:
+    done = subprocess.run([sys.executable, "-c", STOPPED, "json"], capture_output=True, text=True, timeout=50)
+    assert (done.returncode, done.stdout) == (0, "stopped\n"), done.stderr
