@@ -19,6 +19,9 @@ ROW_BYTES_MAX = 256 << 20
 """A longer row of a text file is an error: most likely a line end or a quote is missing."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+"""What text in UTF-16 begins with, and no text in UTF-8."""
+UTF_16_HINT = "convert it, as iconv -f UTF-16 -t UTF-8 does"
 _BEGINNING_BYTES = 16
 
 
@@ -48,11 +51,13 @@ def read_blocks(
     path: str,
     cut_rows: CutRows,
     block_bytes: Callable[[], int] = lambda: BLOCK_BYTES,
+    *,
+    is_utf_8: bool = True,
 ) -> Iterator[Block]:
     """All rows of a file; text after the last row end is a row too.
 
     `block_bytes` is called before each block and returns how much to read. Blocks of a compressed file hold its text,
-    which is decompressed as they are read.
+    which is decompressed as they are read. With `is_utf_8` text in UTF-16 is refused with UserError SS5011.
     """
     stream = decompressed(stream, path)
     rest, line, want = b"", 1, block_bytes()
@@ -64,6 +69,8 @@ def read_blocks(
             while len(data) < _BEGINNING_BYTES and (chunk := _read(stream, path, _BEGINNING_BYTES)):
                 data += chunk
             refuse_compressed(data, path)
+            if is_utf_8 and data.startswith(UTF_16_MARKS):
+                raise UserError("SS5011", f'"{path}" is text in UTF-16', hint=UTF_16_HINT)
             data, is_first = data.removeprefix(_BYTE_ORDER_MARK), False
         cut = cut_rows(data, False)
         rest = data[cut.end :]

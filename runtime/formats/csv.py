@@ -131,7 +131,7 @@ class CsvReader(FileRows):
         while end < len(block.data) and (
             not header or (header[:1] == b"#" and self._dialect.allows_comments)
         ):
-            start, end = end, _behind_line(block.data, end)
+            start, end = end, self._dialect.header_end(block.data, end)
             header = block.data[start:end].strip(b"\r\n")
             line += block.data.count(b"\n", start, end)
         names = self._split_header(header, line)
@@ -331,15 +331,6 @@ def _holds_0x(data: bytes) -> bool:
     """Whether 0x or 0X stands in a text: pairs of bytes at even and at odd places, where a search would stop at every zero."""
     pairs = (np.frombuffer(data, "<u2", (len(data) - odd) // 2, odd) for odd in (0, 1) if len(data) > 1)
     return any((pair == ord("0") + 256 * ord(x)).any() for pair in pairs for x in "xX")
-
-
-def _behind_line(data: bytes, start: int) -> int:
-    """Where the next line begins; lines end as records do."""
-    ends = [end for end in (data.find(b"\n", start), data.find(b"\r", start)) if end >= 0]
-    if not ends:
-        return len(data)
-    end = min(ends)
-    return end + 2 if data[end : end + 2] == b"\r\n" else end + 1
 
 
 def _arrow_type(t: LogicalType) -> pa.DataType:

@@ -78,12 +78,23 @@ class CsvDialect:
     allows_trailing_delimiter: bool
     ignores_errors: bool
 
+    def header_end(self, data: bytes, start: int) -> int:
+        """Where the record behind the one at `start` begins: a quoted name may hold line ends. A quote that nothing closes is
+        a part of its line."""
+        quote = self.quote.encode()
+        first = end = _behind_line(data, start)
+        while quote and data.count(quote, start, end) % 2:
+            if end == len(data):
+                return first
+            end = _behind_line(data, end)
+        return end
+
     def split_header(self, line: str) -> list[str]:
         """The names in a header. csv.Error when it is none."""
         import csv
 
         reader = csv.reader(
-            [line],
+            line.splitlines(keepends=True),
             delimiter=self.delimiter,
             quotechar=self.quote or None,
             escapechar=self.escape or None,
@@ -136,3 +147,12 @@ def _character(key: str, text: str) -> str:
             hint="write one character or \\t",
         )
     return text
+
+
+def _behind_line(data: bytes, start: int) -> int:
+    """Where the next line begins; lines end as records do."""
+    ends = [end for end in (data.find(b"\n", start), data.find(b"\r", start)) if end >= 0]
+    if not ends:
+        return len(data)
+    end = min(ends)
+    return end + 2 if data[end : end + 2] == b"\r\n" else end + 1

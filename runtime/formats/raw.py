@@ -106,7 +106,9 @@ class RawReader(FileRows):
 
         from runtime.formats.row_count import empty_columns
 
-        for block in read_blocks(self._stream, self._path, self._cut_rows, lambda: self._block_bytes):
+        for block in read_blocks(
+            self._stream, self._path, self._cut_rows, lambda: self._block_bytes, is_utf_8=False
+        ):
             values = self._split(self._recode(block.data), block.first_line)
             if self._columns:
                 yield pa.RecordBatch.from_arrays([values], names=list(self._columns)), []

@@ -116,7 +116,7 @@ def _joined(samples: list[tuple[str, bytes]], dialect: CsvDialect) -> bytes:
             if names != wanted:
                 detail = f"the columns are {', '.join(wanted)} and {', '.join(names)}"
                 raise do_not_fit(first, path, "its header is another", detail)
-            sample = sample.partition(b"\n")[2]
+            sample = sample[dialect.header_end(sample, 0) :]
         parts.append(_ended(sample))
     return b"".join(parts)
 
@@ -126,7 +126,7 @@ def _ended(text: bytes) -> bytes:
 
 
 def _header(path: str, text: bytes, dialect: CsvDialect) -> list[str]:
-    line = text.partition(b"\n")[0].strip(b"\r").decode("utf-8", "replace")
+    line = text[: dialect.header_end(text, 0)].rstrip(b"\r\n").decode("utf-8", "replace")
     try:
         return dialect.split_header(line)
     except csv.Error as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from runtime.formats.blocks import UTF_16_HINT, UTF_16_MARKS
 from runtime.formats.compression import decompressed, refuse_compressed, undecompressible
 from runtime.host.files import file_error
 from runtime.inference.refusal import cannot_infer
@@ -49,6 +50,8 @@ def _sample(path: str, files: Any, bytes_max: int, lines_max: int) -> bytes:
                 raise undecompressible(path, error) from error
             raise file_error("read", path, error) from error
     refuse_compressed(data, path)
+    if data.startswith(UTF_16_MARKS):
+        raise cannot_infer(path, "it is text in UTF-16", UTF_16_HINT)
     data = data.removeprefix(_BYTE_ORDER_MARK)
     if len(data) > bytes_max:
         data = _whole_lines(data[:bytes_max])

@@ -116,6 +116,18 @@ def test_a_header_that_does_not_name_each_column_once_fails(header: str, message
         read(header.encode(), {"header": "true"})
 
 
+def test_a_name_in_a_header_may_hold_line_ends() -> None:
+    data = b's,"i\r\nx"\r\na,1\r\n'
+    schema = Schema.of(("s", sql.STRING), ("i\r\nx", sql.INT))
+    assert read(data, {"header": "true"}, schema) == ([("a", 1)], [])
+
+
+def test_text_in_utf_16_is_refused_by_its_name() -> None:
+    with pytest.raises(UserError, match="is text in UTF-16") as caught:
+        read("s,1\n".encode("utf-16"), IGNORE)
+    assert caught.value.hint == "convert it, as iconv -f UTF-16 -t UTF-8 does"
+
+
 def test_a_quote_that_stays_open_for_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bound counts from where the row begins, and not from where a block does."""
     data = b'a,1\n"b,2\n' + b"c,3\n" * 200 + b'"d",4\n'

@@ -111,6 +111,25 @@ def test_directories_that_name_values_are_columns(tmp_path: Path) -> None:
     assert (columns(table), table.partition_keys) == ("a BIGINT, year BIGINT, city STRING", ("year", "city"))
 
 
+def test_a_name_in_the_header_may_hold_line_ends(tmp_path: Path) -> None:
+    for number in (1, 2):
+        write(tmp_path / "d" / f"{number}.csv", f'name,"amount\nEUR"\nx,{number}\n')
+    assert (
+        columns(infer(tmp_path / "d"))
+        == columns(infer(tmp_path / "d" / "1.csv"))
+        == "name STRING, amount\nEUR BIGINT"
+    )
+
+
+@pytest.mark.parametrize("charset", ["utf-16", "utf-16-be"])
+def test_text_in_utf_16_is_refused_by_its_name(tmp_path: Path, charset: str) -> None:
+    mark = "\ufeff" if charset == "utf-16-be" else ""
+    write(tmp_path / "f.csv", f"{mark}a\n1\n".encode(charset))
+    with pytest.raises(UserError, match="it is text in UTF-16") as caught:
+        infer(tmp_path / "f.csv")
+    assert caught.value.hint == "convert it, as iconv -f UTF-16 -t UTF-8 does"
+
+
 def test_what_hive_names_the_partition_of_null_is_null(tmp_path: Path) -> None:
     for day in ("2024-01-01", "__HIVE_DEFAULT_PARTITION__"):
         write(tmp_path / f"day={day}" / "f.csv", "a\n1\n")
