@@ -181,3 +181,67 @@ def told(connection: sqlstream.Connection, query: str, partition: str, gone: str
         f"WITH q AS (SELECT k, v FROM ({query}) AS q (k, v)) SELECT * FROM TO_CHANGELOG(input => TABLE q {partition},"
         f" op_mapping => MAP['INSERT, UPDATE_AFTER', 'set', '{gone}', 'gone'])"
     )
+
+
+KEPT = {
+    "SELECT COUNT(*), COUNT(DISTINCT u) FROM (SELECT id, UUID() AS u FROM c)": (1, 1),
+    "SELECT COUNT(*), MIN(n) FROM (SELECT r, COUNT(*) AS n FROM (SELECT RAND() AS r FROM c) GROUP BY r)": (
+        1,
+        1,
+    ),
+    "SELECT COUNT(*), COUNT(*) FROM (SELECT DISTINCT UUID() FROM c)": (1, 1),
+    "SELECT COUNT(*) * 0, 1 FROM (SELECT id FROM c WHERE RAND() < 0.5)": (0, 1),
+    "SELECT COUNT(*), COUNT(DISTINCT window_start) FROM TABLE(TUMBLE(TABLE c, DESCRIPTOR(p), INTERVAL '0.001' SECOND))": (
+        1,
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("batch_rows", ["1", "100000"])
+def test_values_that_differ_each_time_are_kept_for_the_retraction(
+    connection: sqlstream.Connection, tmp_path: Path, batch_rows: str
+) -> None:
+    (tmp_path / "c.csv").write_text("+I,1,1\n+U,1,2\n+U,1,3\n+I,2,1\n-D,2,\n")
+    run(
+        connection,
+        "CREATE TABLE c (id INT, v INT, p AS PROCTIME(), PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = 'filesystem',"
+        f" 'path' = '{tmp_path}/c.csv', 'format' = 'csv', 'changelog.mode' = 'upsert', 'changelog.op-column' = 'op')",
+        f"SET 'execution.batch-rows' = '{batch_rows}'",
+    )
+    assert {query: connection.cursor().execute(query).fetchall() for query in KEPT} == {
+        query: [row] for query, row in KEPT.items()
+    }
+    joined = "SELECT a.id FROM c AS a JOIN c AS b ON a.id = b.id AND RAND() < 0.5"
+    with pytest.raises(
+        sqlstream.ProgrammingError, match="RAND in the condition of a join may answer otherwise"
+    ):
+        connection.cursor().execute(joined)
+
+
+@pytest.mark.parametrize("batch_rows", ["1", "100000"])
+def test_partitioned_changelogs_have_their_keys_first_and_all_changes(
+    connection: sqlstream.Connection, tmp_path: Path, batch_rows: str
+) -> None:
+    (tmp_path / "l.csv").write_text("a,u,1\nb,u,2\nb,d,2\na,b,1\na,u,2\na,b,2\n")
+    run(
+        connection,
+        "CREATE TABLE l (v STRING, op STRING, id INT)"
+        f" WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/l.csv', 'format' = 'csv')",
+        f"SET 'execution.batch-rows' = '{batch_rows}'",
+    )
+    rows = (
+        "FROM_CHANGELOG(input => TABLE l PARTITION BY id,"
+        " op_mapping => MAP['u', 'UPDATE_AFTER', 'd', 'DELETE', 'b', 'UPDATE_BEFORE'])"
+    )
+    query = f"WITH c AS (SELECT * FROM {rows}) SELECT * FROM TO_CHANGELOG(input => TABLE c PARTITION BY id)"
+    cursor = connection.cursor().execute(query)
+    assert [column[0] for column in cursor.description or ()] == ["id", "op", "v"]
+    assert cursor.fetchall() == [
+        (1, "INSERT", "a"),
+        (2, "INSERT", "b"),
+        (2, "DELETE", "b"),
+        (1, "DELETE", "a"),
+        (2, "INSERT", "a"),
+        (2, "DELETE", "a"),
+    ]

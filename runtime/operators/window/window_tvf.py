@@ -56,9 +56,9 @@ class WindowTvf(Operator[WindowTvfSpec]):
         return self._clock.forwarded_ms(watermark_ms) if self.spec.window.is_event_time else watermark_ms
 
     def _times_ms(self, batch: pa.RecordBatch) -> Times:
-        """Milliseconds of each row: its event time, or the clock's time."""
+        """Milliseconds of each row: its event time, or the clock's time. A retraction has the time of its row in its column."""
         zone = self._time_zone
-        if not self.spec.window.is_event_time:
+        if not self.spec.window.is_event_time and self.context.input_modes[0].is_insert_only:
             instant = pa.array([self.context.now_ms()], pa.int64()).view(pa.timestamp("ms", tz="UTC"))
             return np.full(
                 batch.num_rows, milliseconds_of(to_local(instant, zone))[0].as_py(), dtype=np.int64
