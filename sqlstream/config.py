@@ -124,6 +124,9 @@ OPTIONS: dict[str, ConfigOption] = {
         ConfigOption("sqlstream.statement.max-expressions", _I, "100000",
                      "The most columns, operators and calls that are planned for one statement, with those of its views.",
                      minimum=1, maximum=200_000, scope=Scope.SESSION),
+        ConfigOption("table.exec.arithmetic-overflow", _E, "WRAP",
+                     "What becomes of whole numbers beyond their type, in sums, +, -, * and casts: they keep their low bits, as "
+                     "in Flink, and are counted, or fail the job.", choices=("WRAP", "FAIL")),
         ConfigOption("table.exec.sink.not-null-enforcer", _E, "ERROR", "What to do with a NULL for a NOT NULL column of a sink.",
                      choices=("ERROR", "DROP")),
         ConfigOption("table.exec.sink.nested-constraint-enforcer", _E, "IGNORE",

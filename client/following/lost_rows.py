@@ -40,6 +40,15 @@ def lost_rows_text(metrics: JobMetrics, places: Mapping[int, RejectedRowsPlace])
     if invalid := metrics.total.get("numInvalidOperations"):
         lines.append(f"warning: {_rows(invalid)} left out: FROM_CHANGELOG does not map their operations")
         lines.append("hint: add the operations to op_mapping")
+    if overflows := metrics.total.get("numArithmeticOverflows"):
+        lines.append(
+            f"warning: {int(overflows):,} {'sum, product or cast has' if overflows == 1 else 'sums, products or casts have'}"
+            " left the range of the type, and kept the low bits"
+        )
+        lines.append(
+            "hint: CAST arguments to a wider type, as in SUM(CAST(v AS BIGINT));"
+            " SET 'table.exec.arithmetic-overflow' = 'fail' names the first"
+        )
     return lines + _events_text(metrics.total)
 
 

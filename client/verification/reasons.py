@@ -25,6 +25,7 @@ _LOST = (
     ("late-rows", "numLateRecordsDropped", "late and dropped; a batch has no late rows"),
     ("rejected-rows", "numRecordsRejected", "undecodable and left out"),
     ("null-rows", "numNullRecordsDropped", "dropped for a NULL in a NOT NULL column"),
+    ("overflows", "numArithmeticOverflows", "with whole numbers beyond their type, which a stream wraps"),
 )
 """Kind, metric, and what became of the rows."""
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from runtime.aggregates import make_accumulator
 from runtime.aggregates.accumulator import NO_WEIGHTS, Accumulator
 from runtime.aggregates.distinct import Distinct
+from runtime.aggregates.sum import Sum
 from runtime.aggregates.value_counts import ValueCounts
 from runtime.kernels.buffers import unpack_bits, view_bitmap, view_buffer
 from runtime.state.storage.arrays import Array
@@ -70,6 +71,8 @@ class AccumulatorSet:
             make_accumulator(call, types, is_retracting)
             for call, types in zip(calls, argument_types, strict=True)
         ]
+        plain = (a.inner if isinstance(a, Distinct) else a for a in self.accumulators)
+        self._sums = [a for a in plain if isinstance(a, Sum)]
         # By the number of the first call of those over the distinct values of the same arguments: the numbers of all of them.
         self._sharing = _sharing(self.accumulators)
         for first, users in self._sharing.items():
@@ -97,6 +100,7 @@ class AccumulatorSet:
                 accumulator.accumulate_each(slots, args, weights)
             else:
                 accumulator.accumulate(slots, args, filtered[call.filter])
+        self._tell_beyond()
 
     def merge(self, slots: Array, columns: list[pa.Array]) -> None:
         """Add partial accumulators: the columns of all calls in order."""
@@ -105,6 +109,11 @@ class AccumulatorSet:
             width = accumulator_width(call)
             accumulator.merge(slots, columns[first : first + width])
             first += width
+        self._tell_beyond()
+
+    def _tell_beyond(self) -> None:
+        for summing in self._sums:
+            summing.tell_beyond()
 
     @property
     def fields(self) -> list[pa.Field]:
@@ -130,7 +139,11 @@ class AccumulatorSet:
     def columns(self, slots: Array) -> list[pa.Array]:
         return [column for a in self.accumulators for column in a.columns(slots)]
 
-    def results(self, slots: Array) -> list[pa.Array]:
+    def results(self, slots: Array, *, are_new: bool = True) -> list[pa.Array]:
+        """The values of all calls. Sums beyond their type are told of, unless they were when they were new."""
+        if are_new:
+            for summing in self._sums:
+                summing.tell_results(slots)
         return [
             _as_declared(a.results(slots), to_arrow_type(call.type))
             for call, a in zip(self.calls, self.accumulators, strict=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.aggregates.accumulator import Accumulator, present
+from runtime.aggregates.accumulator import NO_WEIGHTS, Accumulator, present
 from runtime.aggregates.numbers import (
     NumberClass,
     as_numbers,
@@ -19,21 +20,28 @@ from runtime.aggregates.numbers import (
 from runtime.kernels.accumulate import (
     add_int128_into,
     add_into,
+    add_whole_into,
     has_38_digits_into,
     sum_int128_into,
     sum_into,
+    sum_whole_into,
 )
 from runtime.kernels.buffers import to_array
+from runtime.kernels.group import extent
 from runtime.kernels.growing import GrowingArray
+from runtime.overflow import overflowed
 from runtime.state.storage.arrays import Array, picked
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions import AGGREGATE_FUNCTIONS
-from sqlstream.types import LogicalType
+from sqlstream.types import BIGINT, LogicalType, TypeRoot
+
+_LOW_HALF = np.int64(0xFFFFFFFF)
 
 
 class Sum(Accumulator):
-    """Sum and number of the values that are not NULL; NULL while there is none. State: 16 (DECIMAL: 24) bytes per slot."""
+    """Sum and number of the values that are not NULL; NULL while there is none. A whole number wraps, and `tell_beyond` says so,
+    unless it has come back by then. State: 16 (DECIMAL: 24) bytes per slot, and, not saved, which sums are beyond BIGINT."""
 
     suffixes = ("_sum", "_count")
 
@@ -44,6 +52,9 @@ class Sum(Accumulator):
         self._sum_type = to_arrow_type(_accumulator_types(call, argument_types)[0])
         self._sums = number_array(self._number)
         self._counts = GrowingArray(np.int64)
+        # By slot, how often 2^64 has to be added to the sum: of sums that are beyond BIGINT alone.
+        self._beyond: dict[int, int] = {}
+        self._told: set[int] = set()
 
     def resize(self, capacity: int) -> None:
         self._sums.reserve(capacity)
@@ -51,12 +62,16 @@ class Sum(Accumulator):
 
     def accumulate(self, slots: Array, args: list[pa.Array], weights: Array) -> None:
         values = as_numbers(args[0], self._number)
-        kernel = sum_int128_into if self._number is NumberClass.INT128 else sum_into
-        kernel(self._sums.values, self._counts.values, slots, values, present(weights, args[0]))
+        kernel = _SUM_INTO[self._number] if args[0].type != pa.int64() else sum_whole_into
+        weights = present(weights, args[0])
+        if (kernel(self._sums.values, self._counts.values, slots, values, weights) or 0) < 0:
+            self._note_beyond(slots, values, weights)
 
     def merge(self, slots: Array, columns: list[pa.Array]) -> None:
-        kernel = add_int128_into if self._number is NumberClass.INT128 else add_into
-        kernel(self._sums.values, slots, as_numbers(columns[0], self._number))
+        kernel = _ADD_INTO[self._number]
+        values = as_numbers(columns[0], self._number)
+        if (kernel(self._sums.values, slots, values) or 0) < 0:
+            self._note_beyond(slots, values, NO_WEIGHTS)
         add_into(self._counts.values, slots, as_numbers(columns[1], NumberClass.INT64))
 
     def columns(self, slots: Array) -> list[pa.Array]:
@@ -67,6 +82,38 @@ class Sum(Accumulator):
     def results(self, slots: Array) -> pa.Array:
         sums = picked(self._sums.values, slots)
         return from_numbers(sums, to_arrow_type(self.call.type), self._has_value(slots, sums))
+
+    def _note_beyond(self, slots: Array, values: Array, weights: Array) -> None:
+        """Find out which sums these values, which are added already, have taken beyond BIGINT, or back."""
+        signs = np.ones(len(values), dtype=np.int64) if len(weights) == 0 else weights.astype(np.int64)
+        found, places = np.unique(slots, return_inverse=True)
+        low, high = np.zeros(len(found), dtype=np.int64), np.zeros(len(found), dtype=np.int64)
+        np.add.at(low, places, (values & _LOW_HALF) * signs)
+        np.add.at(high, places, (values >> 32) * signs)
+        after = self._sums.values[found]
+        before = after - ((high << 32) + low)
+        # Of the exact sum, all but the lowest 32 bits.
+        exact = (before >> 32) + high + (((before & _LOW_HALF) + low) >> 32)
+        turns = (exact - (after >> 32)) >> 32
+        for slot, more in zip(found[turns != 0].tolist(), turns[turns != 0].tolist(), strict=True):
+            if total := self._beyond.pop(slot, 0) + more:
+                self._beyond[slot] = total
+
+    def tell_beyond(self) -> None:
+        """Tell of sums that have left the range of BIGINT since the last call, and have not come back."""
+        if not self._beyond and not self._told:
+            return
+        count = len(self._beyond.keys() - self._told)
+        self._told = set(self._beyond)
+        if count:
+            overflowed(count, self.call.function, BIGINT)
+
+    def tell_results(self, slots: Array) -> None:
+        """Tell of sums that are within the range of BIGINT, and beyond that of the result, at these slots."""
+        if self._number is not NumberClass.INT64 or self.call.type.root is TypeRoot.BIGINT:
+            return
+        sums = picked(self._sums.values, slots)
+        tell_narrowed(self.call.function, self.call.type, sums, self._counts.values, slots)
 
     def _has_value(self, slots: Array, sums: Array) -> Array:
         """bool[n]: whether the result is not NULL; a DECIMAL of more than 38 digits is NULL, as in Flink."""
@@ -80,13 +127,32 @@ class Sum(Accumulator):
     def reset(self, slots: Array) -> None:
         self._sums.values[slots] = 0
         self._counts.values[slots] = 0
+        if self._beyond:
+            for slot in slots.tolist():
+                self._beyond.pop(slot, None)
 
     def nbytes(self) -> int:
         return self._sums.nbytes + self._counts.nbytes
 
 
+def tell_narrowed(function: str, t: LogicalType, sums: Array, counts: Array, slots: Array) -> None:
+    """Tell of sums of at least one value that are beyond the type of the result."""
+    bits = to_arrow_type(t).bit_width
+    if bits == 64 or not len(sums):
+        return
+    limit = 1 << (bits - 1)
+    least, most = extent(sums)
+    if least < -limit or most >= limit:
+        is_beyond = ((sums < -limit) | (sums >= limit)) & (picked(counts, slots) > 0)
+        if count := int(np.count_nonzero(is_beyond)):
+            overflowed(count, function, t)
+
+
 class Average(Sum):
     """Sum divided by count. Whole numbers divide towards zero, as in Flink; decimals round half up to the result's scale."""
+
+    def tell_results(self, slots: Array) -> None:
+        """A mean is no greater than the values."""
 
     def results(self, slots: Array) -> pa.Array:
         counts, sums = self._counts.values[slots], self._sums.values[slots]
@@ -120,6 +186,19 @@ class Average(Sum):
         limit = pa.scalar(Decimal(10) ** whole_digits, pa.decimal256(whole_digits + 1, 0))
         fits = pc.less(pc.abs(rounded), limit)
         return pc.cast(pc.if_else(fits, rounded, pa.scalar(None, rounded.type)), result_type)
+
+
+# Sums of numbers narrower than BIGINT do not leave its range.
+_SUM_INTO: dict[NumberClass, Any] = {
+    NumberClass.INT64: sum_into,
+    NumberClass.FLOAT64: sum_into,
+    NumberClass.INT128: sum_int128_into,
+}
+_ADD_INTO: dict[NumberClass, Any] = {
+    NumberClass.INT64: add_whole_into,
+    NumberClass.FLOAT64: add_into,
+    NumberClass.INT128: add_int128_into,
+}
 
 
 def _accumulator_types(

@@ -30,6 +30,7 @@ from runtime.evaluate.kernel import (
 )
 from runtime.evaluate.rounding import floor_or_ceil
 from runtime.evaluate.seeded_random import require_bounds, seeded_doubles, seeded_integers
+from runtime.overflow import overflowed
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import Call, InputRef, Literal
@@ -39,10 +40,12 @@ from sqlstream.types import TypeRoot
 
 def _operator(
     numeric: Callable[..., Datum],
+    checked: Callable[..., Datum] | None,
     exact: Callable[..., pa.Array],
     timed: Callable[[Call], Kernel] | None,
 ) -> Builder:
-    """`numeric` for binary numbers (integers wrap, as in Java), `exact` for decimals, `timed` for the rest, if there is one."""
+    """`numeric` for binary numbers (integers wrap, as in Java; `checked` fails then), `exact` for decimals, `timed` for the rest,
+    if there is one."""
 
     def build(call: Call, context: EvaluationContext) -> Kernel:
         if not all(sql.is_numeric(a.type) for a in call.args):
@@ -50,9 +53,31 @@ def _operator(
             return timed(call)
         if call.type.root is TypeRoot.DECIMAL:
             return functools.partial(_exact, exact, to_arrow_type(call.type))
+        if checked is not None and sql.is_integer(call.type):
+            return _wrapping(call, numeric, checked)
         return numeric
 
     return build
+
+
+def _wrapping(call: Call, numeric: Callable[..., Datum], checked: Callable[..., Datum]) -> Kernel:
+    """The whole numbers that `numeric` gives; it says how many are beyond their type, if `checked` fails."""
+
+    def kernel(*args: Datum) -> Datum:
+        try:
+            return checked(*args)
+        except pa.ArrowInvalid:
+            result = numeric(*args)
+        exact = numeric(*(pc.cast(arg, _WHOLE) for arg in args))
+        differs = pc.not_equal(exact, pc.cast(pc.cast(result, _WHOLE), exact.type))
+        overflowed(pc.sum(differs).as_py() or 0, f'"{call.function}"', call.type, call.span)
+        return result
+
+    return kernel
+
+
+_WHOLE = pa.decimal256(19)
+"""Holds every BIGINT, and has room for the digits of products."""
 
 
 def _from_left(build: Builder) -> Builder:
@@ -153,6 +178,8 @@ def _signed(plain_function: Any, checked_function: Any) -> Builder:
     """NEGATE and ABS: numbers wrap, as in Java, intervals do not."""
 
     def build(call: Call, context: EvaluationContext) -> Kernel:
+        if sql.is_integer(call.type):
+            return _wrapping(call, plain_function, checked_function)
         if not sql.is_interval(call.type):
             return lambda value: plain_function(value)
         target = to_arrow_type(call.type)
@@ -289,10 +316,10 @@ def _bin(value: Datum) -> pa.Array:
 
 
 BUILDERS: dict[str, Builder] = {
-    "+": _from_left(_operator(pc.add, decimals.add, intervals.plus)),
-    "-": _operator(pc.subtract, decimals.subtract, intervals.minus),
-    "*": _operator(pc.multiply, decimals.multiply, intervals.times),
-    "/": _operator(_divide, _divide_decimals, None),
+    "+": _from_left(_operator(pc.add, pc.add_checked, decimals.add, intervals.plus)),
+    "-": _operator(pc.subtract, pc.subtract_checked, decimals.subtract, intervals.minus),
+    "*": _operator(pc.multiply, pc.multiply_checked, decimals.multiply, intervals.times),
+    "/": _operator(_divide, None, _divide_decimals, None),
     "%": _remainder,
     "MOD": _remainder,
     "NEGATE": _signed(pc.negate, pc.negate_checked),

@@ -20,6 +20,7 @@ from runtime.evaluate.nested_text import NESTED, nested_writer
 from runtime.evaluate.second_digits import cut_off
 from runtime.evaluate.time_range import null_beyond_range, require_range
 from runtime.evaluate.timestamp_unit import in_unit
+from runtime.overflow import overflowed
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
@@ -30,7 +31,31 @@ from sqlstream.types import LogicalType, TypeRoot
 
 
 def _cast(call: Call, context: EvaluationContext) -> Kernel:
+    source = call.args[0].type
+    if sql.is_integer(call.type) and (sql.is_integer(source) or source.root in sql.APPROXIMATE_ROOTS):
+        return _to_integer(call)
     return cast_kernel(call.args[0].type, call.type, context.time_zone, is_try=call.function == "TRY_CAST")
+
+
+def _to_integer(call: Call) -> Kernel:
+    """Of whole and of binary numbers; says how many are beyond the type."""
+    source, target = call.args[0].type, to_arrow_type(call.type)
+    if to_arrow_type(source).bit_width <= target.bit_width and sql.is_integer(source):
+        return cast_kernel(source, call.type, "UTC", is_try=False)
+    plain = cast_kernel(source, call.type, "UTC", is_try=False)
+    low, high = -(2 ** (target.bit_width - 1)), 2 ** (target.bit_width - 1)
+
+    def kernel(value: pa.Array) -> pa.Array:
+        result = plain(value)
+        extent = pc.min_max(value)
+        least, most = extent["min"].as_py(), extent["max"].as_py()
+        if least is not None and (most >= high or least < low):
+            whole = pc.cast(value, pa.float64(), safe=False) if sql.is_integer(source) else pc.trunc(value)
+            beyond = pc.or_(pc.greater_equal(whole, float(high)), pc.less(whole, float(low)))
+            overflowed(pc.sum(beyond).as_py() or 0, "CAST", call.type, call.span)
+        return result
+
+    return kernel
 
 
 def cast_kernel(source: LogicalType, target: LogicalType, time_zone: str, *, is_try: bool) -> Kernel:

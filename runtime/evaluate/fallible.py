@@ -6,7 +6,7 @@ from sqlstream import types as sql
 from sqlstream.expressions import Call, Expression, Literal, walk
 from sqlstream.regular_expressions import MalformedRegex, java_regex
 from sqlstream.time_units import UNIT_NS
-from sqlstream.types import TypeRoot
+from sqlstream.types import LogicalType, TypeRoot
 
 _DIVISIONS = frozenset({"/", "%", "MOD"})
 _OF_DATA = frozenset({
@@ -21,15 +21,16 @@ _WITH_ERROR_CLAUSE = frozenset({"JSON_VALUE", "JSON_QUERY", "JSON_EXISTS"})
 
 def can_fail(expression: Expression) -> bool:
     """Whether evaluating it may raise a UserError: a division of exact numbers, a CAST that reads text, a function that
-    rejects some arguments, or a point in time that leaves its range."""
+    rejects some arguments, a point in time that leaves its range, or a whole number that leaves the range of its type."""
     return any(
-        _fails_often(node) or _leaves_range(node) or _rejects_parameters(node) for node in walk(expression)
+        _fails_often(node) or _leaves_range(node) or _wraps(node) or _rejects_parameters(node)
+        for node in walk(expression)
     )
 
 
 def fails_rarely(expression: Expression) -> bool:
-    """Whether nothing can fail but points in time that leave their range, and parameters in columns: worth trying on all rows
-    first."""
+    """Whether nothing can fail but points in time and whole numbers that leave their range, and parameters in columns: worth
+    trying on all rows first."""
     return not any(_fails_often(node) for node in walk(expression))
 
 
@@ -52,6 +53,25 @@ def _leaves_range(node: Expression) -> bool:
         unit = node.args[0]
         return isinstance(unit, Literal) and unit.value in UNIT_NS
     return node.function in _SHIFTS and node.type.root in _TIMES
+
+
+_WRAPPING = frozenset({"+", "-", "*", "NEGATE", "ABS"})
+
+
+def _wraps(node: Expression) -> bool:
+    if not isinstance(node, Call) or not sql.is_integer(node.type):
+        return False
+    if node.function in _WRAPPING:
+        return True
+    source = node.args[0].type if node.function == "CAST" else sql.NULL
+    if source.root in sql.APPROXIMATE_ROOTS:
+        return True
+    return sql.is_integer(source) and not _is_as_wide(node.type, source)
+
+
+def _is_as_wide(target: LogicalType, source: LogicalType) -> bool:
+    widths = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INTEGER, TypeRoot.BIGINT)
+    return widths.index(target.root) >= widths.index(source.root)
 
 
 _BY_PARAMETERS = frozenset({

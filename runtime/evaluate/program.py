@@ -15,6 +15,7 @@ from runtime.evaluate.growth import check_growth
 from runtime.evaluate.kernel import Builder, Datum, Kernel, as_array, rows_of, too_large
 from runtime.evaluate.literal import evaluate_literal
 from runtime.evaluate.split import split_families, split_family
+from runtime.overflow import raises_overflow
 from sqlstream.arrow import to_arrow_type
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import InternalError, UserError
@@ -83,8 +84,13 @@ class Program:
         return bool(slots) and all(s in self._constants for s in slots)
 
     def _fold(self, slot: int) -> None:
+        with raises_overflow():
+            self._fold_if_it_succeeds(slot)
+
+    def _fold_if_it_succeeds(self, slot: int) -> None:
         values: list[Datum] = []
         try:
+            # What overflows is computed, and told, for each row.
             for step in self._steps:
                 is_needed = len(values) == slot or len(values) in self._constants
                 values.append(step(values, (), 1) if is_needed else None)
@@ -201,7 +207,8 @@ def _unless_it_fails(eager: Program, lazy: _Step) -> _Step:
 
     def step(values: list[Datum], columns: Columns, rows: int) -> Datum:
         try:
-            return eager.run(columns, rows)[0]
+            with raises_overflow():
+                return eager.run(columns, rows)[0]
         except UserError:
             return lazy(values, columns, rows)
 

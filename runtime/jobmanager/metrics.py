@@ -68,7 +68,7 @@ def counters_of(operators: dict[int, Metrics]) -> dict[int, Metrics]:
 _EVERYWHERE = (
     *("numRecordsRejected", "numLateRecordsDropped", "numNullRecordsDropped", "numStateEntriesExpired"),
     *("numInvalidOperations", "numEventsPassedOver", "numTruncationsPassedOver", "numUnknownValues"),
-    "stateBytes",
+    *("numArithmeticOverflows", "stateBytes"),
 )
 
 

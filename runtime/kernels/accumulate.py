@@ -52,6 +52,18 @@ def add_into(sums, slots, values):  # type: ignore[no-untyped-def]
         sums[slots[i]] += values[i]
 
 
+@kernel("int64(int64[::1], int64[::1], int64[::1])")
+def add_whole_into(sums, slots, values):  # type: ignore[no-untyped-def]
+    """As `add_into`. Returns a negative number where some sum has left the range of BIGINT on the way."""
+    crossed = np.int64(0)
+    for i in range(len(slots)):
+        before = sums[slots[i]]
+        after = before + values[i]
+        sums[slots[i]] = after
+        crossed |= (before ^ after) & (values[i] ^ after)
+    return crossed
+
+
 @kernel("void(uint64[:, ::1], int64, uint64, uint64)")
 def add_int128(sums, slot, low, high):  # type: ignore[no-untyped-def]
     """sums[slot] += a 128-bit integer. A sum that leaves the range becomes the poison value and remains it."""
@@ -84,6 +96,29 @@ def add_int128_into(sums, slots, values):  # type: ignore[no-untyped-def]
     """As `add_into` for 128-bit integers."""
     for i in range(len(slots)):
         add_int128(sums, slots[i], values[i, 0], values[i, 1])
+
+
+@kernel("int64(int64[::1], int64[::1], int64[::1], int64[::1], int8[::1])")
+def sum_whole_into(sums, counts, slots, values, weights):  # type: ignore[no-untyped-def]
+    """As `sum_into` for whole numbers. Returns what `add_whole_into` does."""
+    crossed = np.int64(0)
+    if len(weights) == 0:
+        for i in range(len(slots)):
+            before = sums[slots[i]]
+            after = before + values[i]
+            sums[slots[i]] = after
+            counts[slots[i]] += 1
+            crossed |= (before ^ after) & (values[i] ^ after)
+    else:
+        for i in range(len(slots)):
+            weight = weights[i]
+            if weight != 0:
+                value, before = values[i] * weight, sums[slots[i]]
+                after = before + value
+                sums[slots[i]] = after
+                counts[slots[i]] += weight
+                crossed |= (before ^ after) & (value ^ after)
+    return crossed
 
 
 @kernel(

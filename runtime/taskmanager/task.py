@@ -20,6 +20,7 @@ from runtime.logs import TaskLabels, label_thread
 from runtime.memory.managed_memory import TaskMemory, unmanaged_memory
 from runtime.net.channels import ChannelClosed
 from runtime.net.exchange import DataExchange
+from runtime.overflow import OVERFLOWS, on_overflow
 from runtime.taskmanager.cancellation import TaskCancellation
 from runtime.taskmanager.events import CheckpointMessage, TaskReport, TaskStateChanged
 from runtime.taskmanager.inputs.task_input import NO_PAUSE, UNTIL_ROOM, Pause
@@ -28,7 +29,8 @@ from runtime.taskmanager.metrics import TaskTimes
 from runtime.taskmanager.task_figures import TaskFigures
 from runtime.taskmanager.task_opening import OpenedTask, TaskOpening, TaskSurroundings
 from runtime.taskmanager.turns import Turns
-from sqlstream.errors import ErrorInfo, FailureReason, JobError, SqlStreamError
+from sqlstream import config
+from sqlstream.errors import ErrorInfo, FailureReason, JobError, SqlStreamError, UserError
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import SinkCommittables, TaskDeploymentDescriptor, TaskMetrics
 from sqlstream.spi.connector import AssignedSplits
@@ -140,11 +142,19 @@ class Task:
     def _run(self) -> None:
         name, subtask = self.descriptor.vertex.name, self.descriptor.subtask + 1
         label_thread(TaskLabels(self.descriptor.job_id, name, subtask, self.descriptor.attempt))
-        end = self._attempt()
+        with on_overflow(self._on_overflow):
+            end = self._attempt()
         self._memory.close()
         self._end_turn()
         _log_end(end)
         self._environment.report(dataclasses.replace(end, metrics=self._figures.read_last()))
+
+    def _on_overflow(self, count: int, error: UserError) -> None:
+        """Whole numbers have left the range of their type."""
+        if config.get(self.descriptor.config, "table.exec.arithmetic-overflow") == "FAIL":
+            raise error
+        blamed = self._opened.position.current or self.descriptor.vertex.operators[0]
+        self._opened.chain.counters[blamed.id].count(OVERFLOWS, count)
 
     def _attempt(self) -> TaskStateChanged:
         execution_id = self.descriptor.execution_id

@@ -152,7 +152,7 @@ class GroupAggregate(Operator[GroupAggregateSpec]):
         """The results that were emitted last, for a -U or -D that repeats them; empty unless the output mode is RETRACT."""
         if self.context.output_mode is not ChangelogMode.RETRACT:
             return []
-        return self._accumulators.results(slots)
+        return self._accumulators.results(slots, are_new=False)
 
     def _emit(
         self, keys: list[pa.Array], slots: Array, is_new: Array, before: list[pa.Array], output: Output

@@ -8,16 +8,18 @@ import pyarrow.compute as pc
 
 from runtime.aggregates import make_accumulator
 from runtime.aggregates.numbers import NumberClass, as_numbers, from_numbers, number_class
+from runtime.aggregates.sum import tell_narrowed
 from runtime.kernels.buffers import to_array, valid_mask, view_values
 from runtime.kernels.frames import framed_least, framed_moments, framed_sums, running_sums
 from runtime.operators.order.ordering import float_keys
 from runtime.operators.over.neighbours import taken
 from runtime.operators.over.sorted_rows import SortedRows
+from runtime.overflow import overflowed
 from runtime.state.storage.arrays import Array, first_slots
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
 from sqlstream.specs.over import OverCall
-from sqlstream.types import LogicalType
+from sqlstream.types import BIGINT, LogicalType
 
 VARIANCES = frozenset({"VAR_POP", "VAR_SAMP", "VARIANCE", "STDDEV", "STDDEV_POP", "STDDEV_SAMP"})
 FRAMED = frozenset({"COUNT", "SUM", "AVG", "MIN", "MAX"}) | VARIANCES
@@ -92,9 +94,24 @@ def framed_aggregate(
     else:
         sums, wide = framed.whole_sums(np.where(framed.takes_part, values, 0)), pa.int64()
         sums = sums if framed.prior is None else sums + framed.earlier(0, np.int64)
+        if framed.prior is None:
+            _tell_beyond(call, values, framed, sums)
     if call.function == "SUM":
+        if number is NumberClass.INT64:
+            tell_narrowed(call.function, call.type, sums, counts, first_slots(len(sums)))
         return from_numbers(sums, to_arrow_type(call.type), counts > 0)
     return _finished(call, types, [to_array(wide, sums), to_array(pa.int64(), counts)])
+
+
+def _tell_beyond(call: OverCall, values: Array, framed: Framed, sums: Array) -> None:
+    """Tell of sums that are beyond BIGINT."""
+    values = np.where(framed.takes_part, values, 0)
+    if not len(values) or max(-int(values.min()), int(values.max())) * len(values) < 2**63:
+        return
+    low, high = framed.whole_sums(values & 0xFFFFFFFF), framed.whole_sums(values >> 32)
+    exact = high + (low >> 32)
+    if count := int(np.count_nonzero((exact < -(2**31)) | (exact >= 2**31))):
+        overflowed(count, call.function, BIGINT)
 
 
 def _finished(call: OverCall, types: tuple[LogicalType, ...], partials: list[pa.Array]) -> pa.Array:

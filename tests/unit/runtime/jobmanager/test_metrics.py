@@ -32,6 +32,7 @@ def test_a_job_counts_what_sources_read_and_sinks_took(make_job: Callable[..., J
         "numNullRecordsDropped": 3,
         "numStateEntriesExpired": 0,
         "numInvalidOperations": 0,
+        "numArithmeticOverflows": 0,
         "stateBytes": 4,
         "currentOutputWatermark": 60,
     }
