@@ -30,6 +30,12 @@ def cursor(request: pytest.FixtureRequest) -> Iterator[Any]:
         yield connection.cursor()
 
 
+def rows_of(cursor: Any, query: str) -> list[Any]:
+    cursor.execute(query)
+    rows: list[Any] = cursor.fetchall()
+    return rows
+
+
 def warned(cursor: Any) -> int:
     """How many overflows the job has told of."""
     said = [text for text in map(str, cursor.messages) if "left the range" in text]
@@ -66,8 +72,7 @@ def test_results_of_a_row_that_are_beyond_their_type_are_counted(expression: str
     cursor.execute("SET 'table.exec.arithmetic-overflow' = 'fail'")
     if COUNTED[expression]:
         with pytest.raises(sqlstream.DataError, match=r"SS5109.* is beyond "):
-            cursor.execute(f"SELECT {expression} FROM {TABLE}")
-            cursor.fetchall()
+            rows_of(cursor, f"SELECT {expression} FROM {TABLE}")
     else:
         cursor.execute(f"SELECT {expression} FROM {TABLE}")
         assert len(cursor.fetchall()) == 5
@@ -93,8 +98,7 @@ def test_sums_that_are_beyond_their_type_are_counted(query: str, phases: str, cu
     assert warned(cursor) > 0
     cursor.execute("SET 'table.exec.arithmetic-overflow' = 'fail'")
     with pytest.raises(sqlstream.DataError, match=f"is beyond {SUMS[query]}"):
-        cursor.execute(query.format(TABLE))
-        cursor.fetchall()
+        rows_of(cursor, query.format(TABLE))
     cursor.execute(query.format(TABLE.replace("2147483647", "1").replace("9223372036854775807", "2")))
     assert cursor.fetchall()
 
