@@ -88,6 +88,8 @@ def naming_url(url: str, client: httpx.Client | httpx.AsyncClient | None = None)
     except httpx.ConnectError as error:
         reason = _reason(error) or "no connection"
         hint = "give the server's certificate: ?ca_file=FILE" if "certificate" in reason else START_HINT
+        if "WRONG_VERSION_NUMBER" in str(error):
+            hint = "the server has no certificate: address it as http://"
         raise ExternalError(
             "SS5040", f"cannot connect to {url}: {reason}", retry=Retry.BACKOFF, hint=hint
         ) from error
@@ -110,7 +112,8 @@ def naming_url(url: str, client: httpx.Client | httpx.AsyncClient | None = None)
             "SS5043",
             f"the connection to {url} was lost: {_reason(error) or type(error).__name__}",
             retry=Retry.BACKOFF,
-            hint="see whether the server still runs, then send the statement again",
+            hint="see whether the server still runs, then send the statement again"
+            + ("; a server with a certificate is addressed as https://" if url.startswith("http://") else ""),
         ) from error
 
 

@@ -20,6 +20,9 @@ from sqlstream.spi.files import Files
 
 _READ_BYTES = 4 << 20
 
+_NO_STREAM = (pa.ArrowException, OSError, ValueError, ArithmeticError, LookupError, MemoryError, TypeError)
+"""What pyarrow raises for bytes that are no stream of its own, of many kinds."""
+
 
 class StateReader:
     """Gives out the saved tables of operators, once their bytes are known to be those that were written.
@@ -114,7 +117,7 @@ class SegmentReader:
         """The columns of a segment; ExternalError SS6210 as above."""
         try:
             return pa.ipc.open_stream(self._verified(segment)).schema
-        except (pa.ArrowException, OSError) as error:
+        except _NO_STREAM as error:
             raise self._corrupt(segment, f"it is no Arrow stream: {error}") from error
 
     def _decoded(self, segment: StateSegment) -> Iterator[pa.RecordBatch]:
@@ -127,7 +130,7 @@ class SegmentReader:
                 # Whoever wrote the checksum may not be us: offsets that lead out of a buffer would end the process.
                 batch.validate(full=True)
                 yield batch
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        except _NO_STREAM as error:
             raise self._corrupt(segment, f"it is no Arrow stream: {error}") from error
 
     def _verified(self, segment: StateSegment) -> pa.Buffer:
