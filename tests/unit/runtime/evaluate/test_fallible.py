@@ -21,7 +21,7 @@ OFTEN, RARELY, NEVER = (True, False), (True, True), (False, True)
     [
         (col(0, INT), NEVER),
         (lit(0, INT), NEVER),
-        (call("+", col(0, INT), col(1, INT)), NEVER),
+        (call("+", col(0, INT), col(1, INT)), RARELY),
         (call("/", col(0, INT), col(1, INT)), OFTEN),
         (call("/", col(0, INT), lit(0, INT)), OFTEN),
         (call("/", col(0, INT), lit(None, INT)), OFTEN),
@@ -39,7 +39,7 @@ OFTEN, RARELY, NEVER = (True, False), (True, True), (False, True)
         (cast(col(0, STRING), BYTES), OFTEN),
         (cast(col(0, BYTES), sql.binary(3)), NEVER),
         (cast(col(0, sql.array(STRING)), sql.array(INT)), OFTEN),
-        (cast(col(0, DOUBLE), INT), NEVER),
+        (cast(col(0, DOUBLE), INT), RARELY),
         (cast(col(0, TIMESTAMP), sql.timestamp(9)), RARELY),
         (call("+", col(0, TIMESTAMP), DAY), RARELY),
         (call("-", col(0, TIMESTAMP), DAY), RARELY),
