@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +39,13 @@ from sqlstream.specs.window import WindowKind
 
 _LOG_ROWS_MIN = 262_144
 """No compaction of a log with fewer rows: it costs more than it saves."""
+_ROWS_TOGETHER_MAX = 65_536
+"""Windows are emitted together while they have no more rows than this, which are copied for them."""
+_TOGETHER_MAX = 4_096
+"""No more windows than this are emitted together, and no more than _KEYS_BY_WINDOWS_MAX pairs of a key and a window."""
+_KEYS_BY_WINDOWS_MAX = 4_194_304
+_GROWING_MAX = 512
+"""Of windows that begin together so many are emitted over one merge of the rows before them."""
 Run = tuple[int, int, int, int]
 """A window's start and end, and its rows [low, high)."""
 
@@ -202,7 +209,8 @@ class SliceAggregate(ClosingOperator):
         self._emit(columns, groups, first_rows, starts[first_rows], ends[first_rows], output)
 
     def _fire_overlapping(self, watermark_ms: int, output: Output) -> None:
-        """Emit windows of several slices one by one: with rows sorted by slice, each window is one run of rows."""
+        """Emit windows of several slices: with rows sorted by slice, each window is one run of rows. Small windows are emitted
+        together, in the order in which they close."""
         first_end = self._first_open_end(self._log.first_end, self.closed_ms)
         last_end = self._last_window_ends(self._log.last_end)
         if watermark_ms != WATERMARK_MAX:
@@ -210,23 +218,70 @@ class SliceAggregate(ClosingOperator):
         if first_end > last_end:
             return
         columns = self._log.sorted_until(last_end)
-        runs = list(self._runs(self._log.ends(columns), first_end, last_end))
-        numbers = self._numbers(columns, runs)
-        for start, end, low, high in runs:
-            groups, first_rows = numbers(low, high)
-            window = [column.slice(low, high - low) for column in columns]
-            bounds = (np.full(len(first_rows), start), np.full(len(first_rows), end))
-            self._emit(window, groups, first_rows, *bounds, output)
+        windows = np.array([*self._runs(self._log.ends(columns), first_end, last_end)], np.int64).reshape(
+            -1, 4
+        )
+        if len(windows) == 1:
+            self._fire_alone(columns, windows[0], output)
+            return
+        if self.spec.window.kind is not WindowKind.CUMULATE or not self._form.is_merging:
+            self._fire_runs(columns, windows, output)
+            return
+        for period in np.split(windows, np.flatnonzero(np.diff(windows[:, 0])) + 1):
+            self._fire_growing(columns, period, output)
 
-    def _numbers(self, columns: list[pa.Array], runs: list[Run]) -> Callable[[int, int], tuple[Array, Array]]:
-        """A function of (low, high): the group of each row of [low, high), and the first row of each group."""
-        keys = columns[: self._keys]
-        if len(runs) <= 1:
-            return lambda low, high: batch_groups([key.slice(low, high - low) for key in keys], high - low)
+    def _fire_growing(self, columns: list[pa.Array], windows: Array, output: Output) -> None:
+        """Emit windows that begin together. The rows before a block of them are merged once for the block, so that the work is in
+        proportion to the rows and the windows, not to their product."""
+        low = int(windows[0, 2])
+        before = [column.slice(low, 0) for column in columns]
+        for block in np.array_split(windows, -(-len(windows) // _GROWING_MAX)):
+            high = int(block[0, 3])
+            before = self._merged_keys(_joined(before, columns, low, high))
+            kept, low = len(before[-1]), high
+            rows = _joined(before, columns, high, int(block[-1, 3]))
+            runs = np.column_stack((block[:, :2], np.zeros(len(block), np.int64), block[:, 3] - high + kept))
+            self._fire_runs(rows, runs, output)
+
+    def _merged_keys(self, columns: list[pa.Array]) -> list[pa.Array]:
+        """Partials merged into one for each key, under the bounds of its first row."""
+        keys, partials, bounds = self._parted(columns)
+        groups, first_rows = batch_groups(keys, len(columns[-1]))
+        if len(first_rows) == len(groups):
+            return columns
+        chosen = to_array(pa.int64(), first_rows)
+        merged = self._form.together(partials, groups, len(first_rows)).columns(first_slots(len(first_rows)))
+        return [*(key.take(chosen) for key in keys), *merged, *(bound.take(chosen) for bound in bounds)]
+
+    def _fire_runs(self, columns: list[pa.Array], windows: Array, output: Output) -> None:
+        """Emit windows, each a run of rows [low, high): those whose rows are few together, each other one alone."""
         # Keys are grouped once, however many windows their rows are in.
-        key_ids, distinct = batch_groups(keys, len(columns[-1]))
-        scratch = np.zeros(len(distinct), dtype=np.int32)
-        return lambda low, high: _renumbered(key_ids[low:high], scratch)
+        key_ids, distinct = batch_groups(columns[: self._keys], len(columns[-1]))
+        together_max = min(_TOGETHER_MAX, max(1, _KEYS_BY_WINDOWS_MAX // max(1, len(distinct))))
+        scratch = np.zeros(together_max * len(distinct), dtype=np.int32)
+        for block in _blocks(windows, together_max):
+            if len(block) == 1:
+                low, high = block[0, 2:].tolist()
+                groups = key_ids[low:high]
+                rows = [column.slice(low, high - low) for column in columns]
+                windows_of = np.zeros(high - low, np.int64)
+            else:
+                counts = block[:, 3] - block[:, 2]
+                windows_of = np.repeat(np.arange(len(block)), counts)
+                places = np.arange(counts.sum()) + np.repeat(block[:, 2] - np.cumsum(counts) + counts, counts)
+                taken = to_array(pa.int64(), places)
+                rows = [column.take(taken) for column in columns]
+                groups = windows_of * len(distinct) + key_ids[places]
+            numbers, first_rows = _renumbered(groups, scratch)
+            window = windows_of[first_rows]
+            self._emit(rows, numbers, first_rows, block[window, 0], block[window, 1], output)
+
+    def _fire_alone(self, columns: list[pa.Array], window: Array, output: Output) -> None:
+        start, end, low, high = window.tolist()
+        rows = [column.slice(low, high - low) for column in columns]
+        groups, first_rows = batch_groups(rows[: self._keys], high - low)
+        bounds = (np.full(len(first_rows), start), np.full(len(first_rows), end))
+        self._emit(rows, groups, first_rows, *bounds, output)
 
     def _runs(self, slices: Array, first_end: int, last_end: int) -> Iterator[Run]:
         """Start, end and rows [low, high) of every window up to `last_end` that holds one of the sorted slices."""
@@ -269,6 +324,28 @@ class SliceAggregate(ClosingOperator):
             chosen = to_array(pa.int64(), first_rows)
             keys = [key.take(chosen) for key in keys]
         self.emit_once(window_batch(self._schema, [*keys, *results], starts, ends, self.clock), ends, output)
+
+
+def _joined(before: list[pa.Array], columns: list[pa.Array], low: int, high: int) -> list[pa.Array]:
+    """The rows of `before`, then those of `columns` from `low` to `high`."""
+    return [
+        pa.concat_arrays([first, column.slice(low, high - low)])
+        if len(first)
+        else column.slice(low, high - low)
+        for first, column in zip(before, columns, strict=True)
+    ]
+
+
+def _blocks(windows: Array, together_max: int) -> Iterator[Array]:
+    """Neighbouring windows of at most _ROWS_TOGETHER_MAX rows together, and of at most `together_max`."""
+    sizes = np.cumsum(windows[:, 3] - windows[:, 2])
+    first = 0
+    while first < len(windows):
+        before = int(sizes[first - 1]) if first else 0
+        last = int(np.searchsorted(sizes, before + _ROWS_TOGETHER_MAX, side="right"))
+        last = max(first + 1, min(last, first + together_max))
+        yield windows[first:last]
+        first = last
 
 
 def _renumbered(ids: Array, scratch: Array) -> tuple[Array, Array]:
