@@ -28,7 +28,7 @@ from sqlstream.messages.job_state import JobStatus
 
 Running = tuple[GatewayService, EmbeddedCluster]
 
-TIMEOUT_S = 60
+TIMEOUT_S = 240
 
 BLACKHOLE = "CREATE TEMPORARY TABLE sink (id BIGINT) WITH ('connector'='blackhole')"
 UNBOUNDED = "CREATE TEMPORARY TABLE u (id BIGINT) WITH ('connector'='datagen', 'rows-per-second'='{rate}')"
@@ -200,7 +200,7 @@ def rows(operation: Operation) -> list[tuple[Any, ...]]:
             found += zip(*(c.to_pylist() for c in batch.columns), strict=True)
         ready.clear()
         pages.when_ready(ready.set)
-        assert ready.wait(60)
+        assert ready.wait(TIMEOUT_S)
     return found
 
 

@@ -16,8 +16,10 @@ import httpx
 import psutil
 from command_harness import ROOT, SQLSTREAM, environment
 
-START_TIMEOUT_S = 60.0
-STOP_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 240.0
+STOP_TIMEOUT_S = 240.0
+REQUEST_TIMEOUT_S = 240.0
+JOB_TIMEOUT_S = 240.0
 POLL_S = 0.05
 
 
@@ -103,7 +105,7 @@ class RunningServer:
         headers = {**self.headers, **options.pop("headers", {})}
         # One client for all: each makes a TLS context of its own, which takes longer than the request.
         if self._client is None or self._client_verify is not self.verify:
-            self._client, self._client_verify = httpx.Client(verify=self.verify, timeout=60), self.verify
+            self._client, self._client_verify = httpx.Client(verify=self.verify, timeout=REQUEST_TIMEOUT_S), self.verify
         return self._client.request(method, url, json=body, headers=headers, **options)
 
     def get(self, path: str) -> Any:
@@ -142,7 +144,7 @@ class RunningServer:
     def statuses(self) -> dict[str, str]:
         return {job["id"]: job["status"] for job in self.get("/jobs")["jobs"]}
 
-    def wait_for(self, job_id: str, *statuses: str, timeout_s: float = 60.0) -> str:
+    def wait_for(self, job_id: str, *statuses: str, timeout_s: float = JOB_TIMEOUT_S) -> str:
         """Wait until the job has one of these statuses, and return it."""
         deadline_s = time.monotonic() + timeout_s
         while time.monotonic() < deadline_s:
