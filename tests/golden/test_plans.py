@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command_harness import ROOT, TIMEOUT_S, environment
 from plan_harness import compile_script
 
 from planner.compile import explain
@@ -17,7 +20,7 @@ from runtime.formats.csv import Csv
 from sqlstream.graph.job_graph import JobGraph
 
 PLANS = Path(__file__).parent / "plans"
-NEXMARK = Path(__file__).resolve().parents[2] / "queries" / "nexmark"
+NEXMARK = ROOT / "queries" / "nexmark"
 SCRIPTS = sorted(PLANS.glob("*.sql"))
 CONNECTORS = {made.descriptor.identifier: made.descriptor for made in (Nexmark, DuckDb, Filesystem)}
 FORMATS = {"csv": Csv.descriptor}
@@ -26,8 +29,12 @@ QUERIES = sorted(NEXMARK.glob("*.sql"))
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=[s.stem for s in SCRIPTS])
 def test_a_script_has_the_plans_in_its_golden_file(script: Path, golden: Callable[[Path, str], None]) -> None:
+    golden(script.with_suffix(".out"), explained(script))
+
+
+def explained(script: Path) -> str:
     plans = compile_script(script.read_text(), None, CONNECTORS, FORMATS)
-    golden(script.with_suffix(".out"), "\n\n".join(explain(p) for p in plans))
+    return "\n\n".join(explain(p) for p in plans)
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=[q.stem for q in QUERIES])
@@ -38,9 +45,34 @@ def test_a_nexmark_query_has_the_plan_in_its_golden_file(
     golden(PLANS / f"nexmark_{query.stem}.out", "\n\n".join(explain(p) for p in plans))
 
 
+PRINT_PLANS = """
+from golden.test_plans import SCRIPTS, explained
+
+print(hash("a"))
+for script in SCRIPTS:
+    print(script.name, explained(script))
+"""
+
+
 def test_plans_do_not_depend_on_the_order_of_hashes() -> None:
-    text = (PLANS / "statement_set.sql").read_text()
-    assert [explain(p) for p in compile_script(text)] == [explain(p) for p in compile_script(text)]
+    """A process has one seed of its hashes."""
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", PRINT_PLANS],
+            cwd=ROOT / "tests",
+            env=environment(PYTHONHASHSEED=seed),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for seed in ("1", "2")
+    ]
+    (one_hash, one), (other_hash, other) = (
+        child.communicate(timeout=TIMEOUT_S)[0].split("\n", 1) for child in children
+    )
+    assert [child.returncode for child in children] == [0, 0]
+    assert one_hash != other_hash
+    assert one == other
+    assert one.count("== Job Graph ==") >= len(SCRIPTS)
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda path: path.stem)
