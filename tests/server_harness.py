@@ -105,7 +105,10 @@ class RunningServer:
         headers = {**self.headers, **options.pop("headers", {})}
         # One client for all: each makes a TLS context of its own, which takes longer than the request.
         if self._client is None or self._client_verify is not self.verify:
-            self._client, self._client_verify = httpx.Client(verify=self.verify, timeout=REQUEST_TIMEOUT_S), self.verify
+            self._client, self._client_verify = (
+                httpx.Client(verify=self.verify, timeout=REQUEST_TIMEOUT_S),
+                self.verify,
+            )
         return self._client.request(method, url, json=body, headers=headers, **options)
 
     def get(self, path: str) -> Any:
