@@ -59,15 +59,5 @@ def _check_keys(column: str, t: LogicalType) -> None:
 
 
 def _check_names(place: str, names: tuple[str, ...]) -> None:
-    """Refuse fields whose names differ in case alone: DuckDB, which splits objects into fields, takes them for one."""
-    seen: dict[str, str] = {}
-    for name in names:
-        other = seen.setdefault(name.lower(), name)
-        if other != name:
-            raise UserError(
-                "SS4006",
-                f'{place} cannot have both "{other}" and "{name}", which differ in case alone',
-                hint="leave one of them out",
-            )
-        if not name:
-            raise UserError("SS4006", f"{place} cannot have a field without a name", hint="name the field")
+    if "" in names:
+        raise UserError("SS4006", f"{place} cannot have a field without a name", hint="name the field")

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.formats.blocks import Block
-from runtime.formats.json_objects import has_shape_of, holds, shows_digits, structure_of, take_apart
+from runtime.formats.json_objects import Structure, has_shape_of, holds, shows_digits, take_apart
 from runtime.formats.json_strict import keep_last_members
 from runtime.formats.json_values import parse_values, text_type_of
 from runtime.formats.row_count import empty_columns
@@ -145,7 +145,7 @@ class PlainObjects:
         objects, _ = keep_last_members(objects)
         if not holds(objects, has_shape_of({"v": t})).all():
             raise pa.ArrowInvalid(f"a value is no {t}")
-        structure = structure_of({"v": t}, keeps_numbers=self._keeps_numbers)
+        structure = Structure({"v": t}, keeps_numbers=self._keeps_numbers)
         return parse_values(take_apart(objects, structure).flatten()[0], t)
 
 

@@ -18,7 +18,14 @@ import pyarrow.compute as pc
 
 from runtime.formats.blocks import Block, cut_at_newline, read_blocks
 from runtime.formats.file_rows import FileRows
-from runtime.formats.json_objects import has_shape_of, holds, shows_digits, structure_of, take_apart
+from runtime.formats.json_objects import (
+    Structure,
+    has_fields_of,
+    has_shape_of,
+    holds,
+    shows_digits,
+    take_apart,
+)
 from runtime.formats.json_options import JsonOptions
 from runtime.formats.json_plain import KERNEL_DEMAND, PlainObjects, PlainRows, is_nested
 from runtime.formats.json_strict import (
@@ -150,9 +157,9 @@ class JsonReader(FileRows):
         columns = [self._parse(part, t) for part, t in zip(parts, self._types.values(), strict=False)]
         return pa.RecordBatch.from_arrays(columns, names=list(self._types))
 
-    def _requested(self, *, keeps_numbers: bool) -> str:
-        """The literal for `take_apart` that requests the fields."""
-        return structure_of(self._types, keeps_numbers=keeps_numbers)
+    def _requested(self, *, keeps_numbers: bool) -> Structure:
+        """What `take_apart` is asked for."""
+        return Structure(self._types, keeps_numbers=keeps_numbers)
 
     def _parse(self, part: pa.Array, t: LogicalType) -> pa.Array:
         """The texts of a field as values; ArrowInvalid when one of them is none."""
@@ -180,9 +187,7 @@ class JsonReader(FileRows):
         reasons.update((int(row), "it is no JSON object") for row in rows[~is_object])
         rows, texts = rows[is_object], last
         if self._needs_fields and self._types:
-            structure = structure_of(self._types, keeps_numbers=False)
-            strict = f"try(json_transform_strict(a0, {structure})) IS NOT NULL"
-            has_all = holds(texts.take(pa.array(rows)), strict)
+            has_all = holds(texts.take(pa.array(rows)), has_fields_of(self._types))
             reasons.update((int(row), "a field is missing") for row in rows[~has_all])
             rows = rows[has_all]
         for name, t in self._types.items():

@@ -48,14 +48,14 @@ def parse_values(column: pa.Array, t: LogicalType, parse: Parse | None = None) -
             assert t.element is not None
             values = parse(column.flatten(), t.element)
             return pa.ListArray.from_arrays(
-                _offsets(column), values, type=to_arrow_type(t), mask=column.is_null()
+                offsets_of(column), values, type=to_arrow_type(t), mask=column.is_null()
             )
         case TypeRoot.MAP:
             assert t.key is not None
             assert t.element is not None
-            entries = _entries(column)
+            entries = entries_of(column)
             return pa.MapArray.from_arrays(
-                _offsets(column),
+                offsets_of(column),
                 parse(entries.field(0), t.key),
                 parse(entries.field(1), t.element),
                 type=to_arrow_type(t),
@@ -69,8 +69,8 @@ def parse_values(column: pa.Array, t: LogicalType, parse: Parse | None = None) -
             return parse_text(column, t)
 
 
-def _entries(column: pa.MapArray) -> pa.StructArray:
-    """The entries of all maps that are not NULL, in the order of `_offsets`."""
+def entries_of(column: pa.MapArray) -> pa.StructArray:
+    """The entries of all maps that are not NULL, in the order of `offsets_of`."""
     entry = pa.StructArray.from_arrays([column.keys, column.items], ["key", "value"])
     maps = pa.ListArray.from_buffers(
         pa.list_(entry.type), len(column), column.buffers()[:2], column.null_count, column.offset, [entry]
@@ -78,7 +78,7 @@ def _entries(column: pa.MapArray) -> pa.StructArray:
     return maps.flatten()
 
 
-def _offsets(column: pa.Array) -> pa.Array:
+def offsets_of(column: pa.Array) -> pa.Array:
     """The offset of each list when the elements of all non-NULL lists are concatenated."""
     if pa.types.is_map(column.type):
         starts = np.frombuffer(column.buffers()[1], dtype=np.int32)[

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.formats.json_objects import has_shape_of, holds, structure_of, take_apart
+from runtime.formats.json_objects import Structure, has_shape_of, holds, take_apart
 from runtime.formats.json_options import JsonOptions
 from runtime.formats.json_values import parse_values
 from runtime.inference.duckdb_sniffer import DATE_FORMAT, first_line, nested_type, sniffing
@@ -25,6 +25,7 @@ from sqlstream.spi.table_options import parse_options
 from sqlstream.types import LogicalType, TypeRoot
 
 _TEMPORAL = (TypeRoot.DATE, TypeRoot.TIME, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+_TWINS = "an object within its objects has two fields that differ in case alone"
 _RENAMED = re.compile(r"_\d+$")
 """DuckDB numbers the second of two names that differ in case alone."""
 
@@ -53,16 +54,14 @@ def _sniffed(path: str, text: bytes, ignores_errors: bool) -> Schema:
                 " ignore_errors = $ignores)",
                 params={"path": sample, "date": DATE_FORMAT, "ignores": ignores_errors},
             )
-            fields = tuple(
-                Field(name, nested_type(t)) for name, t in zip(found.columns, found.types, strict=True)
-            )
-            names = [f.name for f in fields] + [n for f in fields for n in _names_within(f.type)]
-            if names == ["json"] or any(_RENAMED.search(name) for name in names):
-                _check_names(path, names, connection, sample)
-            return Schema(fields)
+            names, types = list(found.columns), [nested_type(t) for t in found.types]
+            within = [name for t in types for name in _names_within(t)]
+            if names == ["json"] or any(_RENAMED.search(name) for name in names + within):
+                names = _names(path, names, within, connection, sample)
+            return Schema(tuple(Field(name, t) for name, t in zip(names, types, strict=True)))
     except (duckdb.Error, UnicodeDecodeError) as error:
         if "Duplicate name" in str(error):
-            raise cannot_infer(path, "an object in it has two fields that differ in case alone") from error
+            raise cannot_infer(path, _TWINS) from error
         hint = "write one object on each line; jq -c . does it"
         raise cannot_infer(path, "it is not one JSON object on each line", hint, first_line(error)) from error
 
@@ -75,16 +74,16 @@ def _names_within(t: LogicalType) -> Iterator[str]:
         yield from _names_within(t.element)
 
 
-def _check_names(path: str, names: list[str], connection: Any, sample: str) -> None:
-    """UserError SS5024 for names that DuckDB has made up: where objects have no fields, or two that differ in case alone."""
+def _names(path: str, names: list[str], within: list[str], connection: Any, sample: str) -> list[str]:
+    """The names of the columns as they stand in the objects. UserError SS5024 where objects have no fields, or where names
+    within columns are made up for two that differ in case alone."""
     grouped = connection.execute("SELECT json_group_structure(json) FROM read_ndjson_objects(?)", [sample])
-    known = set(_keys(json.loads(grouped.fetchone()[0])))
-    if names == ["json"] and "json" not in known:
+    structure = json.loads(grouped.fetchone()[0])
+    if names == ["json"] and list(structure) != names:
         raise cannot_infer(path, "its objects have no fields that could be columns")
-    made_up = next((name for name in names if name not in known), None)
-    if made_up is not None:
-        original = _RENAMED.sub("", made_up)
-        raise cannot_infer(path, f'its objects have two fields "{original}" that differ in case alone')
+    if not set(within) <= set(_keys(structure)):
+        raise cannot_infer(path, _TWINS)
+    return list(structure)
 
 
 def _keys(structure: Any) -> Iterator[str]:
@@ -122,7 +121,7 @@ def _reads(name: str, t: LogicalType, lines: pa.Array) -> bool:
     if shape and not holds(lines, shape).all():
         return False
     try:
-        values = take_apart(lines, structure_of({name: t}, keeps_numbers=True)).field(0)
+        values = take_apart(lines, Structure({name: t}, keeps_numbers=True)).field(0)
         parse_values(values, t)
     except pa.ArrowInvalid:
         return False

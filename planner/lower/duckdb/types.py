@@ -51,7 +51,8 @@ def type_(t: LogicalType) -> exp.DataType:
             return exp.DataType(this=exp.DType.ARRAY, expressions=[type_(t.element)], nested=True)
         case TypeRoot.MAP if t.key is not None and t.element is not None:
             return exp.DataType(this=exp.DType.MAP, expressions=[type_(t.key), type_(t.element)], nested=True)
-        case TypeRoot.ROW:
+        case TypeRoot.ROW if len({f.name.lower() for f in t.fields}) == len(t.fields):
+            # DuckDB takes names that differ in case alone for one.
             fields = [
                 exp.ColumnDef(this=exp.Identifier(this=f.name, quoted=True), kind=type_(f.type))
                 for f in t.fields

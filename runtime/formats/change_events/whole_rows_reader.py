@@ -31,7 +31,7 @@ from runtime.formats.change_events.events import (
 )
 from runtime.formats.change_events.placeholders import Placeholders
 from runtime.formats.change_events.reader import ChangeEventReader
-from runtime.formats.json_objects import pointer_part, structure_of
+from runtime.formats.json_objects import Structure, pointer_part
 from runtime.formats.json_reader import DecodedRows
 from runtime.formats.json_values import parse_values
 from runtime.formats.text_values import find_unparsable
@@ -135,8 +135,8 @@ class DebeziumReader(WholeRowsReader):
         types = dict(zip(schema.names, schema.types, strict=True))
         return tuple(c for c in read if c in names or self._placeholders.can_be(types[c]))
 
-    def _requested(self, *, keeps_numbers: bool) -> str:
-        return structure_of(self._types, keeps_numbers=keeps_numbers, decimal_type="JSON")
+    def _requested(self, *, keeps_numbers: bool) -> Structure:
+        return Structure(self._types, keeps_numbers=keeps_numbers, decimal_type="JSON")
 
     def _decode(self, block: Block) -> tuple[pa.RecordBatch, list[Rejected]]:
         self._has_placeholders = self._placeholders.may_be_in(block.data)

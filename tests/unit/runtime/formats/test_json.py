@@ -208,17 +208,49 @@ def test_what_is_written_is_json_for_everyone() -> None:
     assert [r["f"] for r in found] == [1.5, "NaN", "-Infinity"]
 
 
-@pytest.mark.parametrize(
-    ("schema", "message"),
-    [
-        (Schema.of(("a", sql.INT), ("A", sql.INT)), 'both "a" and "A"'),
-        (Schema.of(("v", sql.array(sql.row(("x", sql.INT), ("X", sql.INT))))), 'both "x" and "X"'),
-        (Schema.of(("", sql.INT)), "without a name"),
-    ],
+def test_a_field_without_a_name_is_refused() -> None:
+    with pytest.raises(UserError, match="without a name"):
+        format_of("json").validate(Schema.of(("", sql.INT)), {})
+
+
+TWINS = Schema.of(
+    ("Id", sql.INT),
+    ("id", sql.INT),
+    ("x", sql.INT),
+    ("r", sql.row(("a", sql.decimal(5, 2)), ("A", sql.array(sql.INT)), ("É", sql.STRING), ("é", sql.STRING))),
+    ("m", sql.map_of(sql.STRING, sql.array(sql.row(("b", sql.row(("c", sql.INT), ("C", sql.STRING))))))),
 )
-def test_names_that_differ_in_case_alone_are_refused(schema: Schema, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        format_of("json").validate(schema, {})
+
+
+def test_fields_whose_names_differ_in_case_alone_are_fields_of_their_own() -> None:
+    format_of("json").validate(TWINS, {})
+    lines = [
+        '{"Id":1,"id":2,"ID":3}',
+        '{"id":5,"r":{"A":[1,null],"a":1.10,"é":"e"},"m":{"k":[{"b":{"C":"x","c":1}},null,{}],"n":null}}',
+        '{"Id":6,"r":{},"m":{}}',
+        '{"Id":7,"r":{"a":null,"A":null,"É":null},"id":8,"Id":9}',
+    ]
+    row = {"a": None, "A": None, "É": None, "é": None}
+    within = {"a": D("1.10"), "A": [1, None], "É": None, "é": "e"}
+    lists = [("k", [{"b": {"c": 1, "C": "x"}}, None, {"b": None}]), ("n", None)]
+    rows = [
+        {"Id": 1, "id": 2, "x": None, "r": None, "m": None},
+        {"Id": None, "id": 5, "x": None, "r": within, "m": lists},
+        {"Id": 6, "id": None, "x": None, "r": row, "m": []},
+        {"Id": 9, "id": 8, "x": None, "r": row, "m": None},
+    ]
+    assert read("\n".join(lines), TWINS) == (rows, [])
+    assert read("\n".join(written(TWINS, rows)), TWINS) == (rows, [])
+
+
+def test_such_fields_are_missing_each_by_its_own_name() -> None:
+    schema = Schema.of(("a", sql.INT), ("A", sql.array(sql.row(("b", sql.INT), ("B", sql.INT)))))
+    lines = ['{"a":1,"A":[{"b":1,"B":2},null]}', '{"a":1}', '{"a":1,"A":[{"b":1}]}', '{"a":1,"A":{}}']
+    rows, rejected = read("\n".join(lines), schema, IGNORE | {"fail-on-missing-field": "true"})
+    assert rows == [{"a": 1, "A": [{"b": 1, "B": 2}, None]}]
+    reasons = [(2, "a field is missing"), (3, "a field is missing")]
+    assert [(r.line, r.reason) for r in rejected[:2]] == reasons
+    assert rejected[2].reason.startswith('field "A" is no ARRAY')
 
 
 def test_maps_without_string_keys_are_refused() -> None:

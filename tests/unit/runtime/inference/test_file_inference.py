@@ -169,6 +169,13 @@ def test_parquet_has_the_types_of_its_footer(tmp_path: Path) -> None:
     )
 
 
+def test_json_names_that_differ_in_case_alone_are_columns_of_their_own(tmp_path: Path) -> None:
+    lines = '{"a":1,"A":"x"}\n{"b":1,"a_1":5,"A":"y"}\n{"B":1.5}\n'
+    write(tmp_path / "f.json", lines)
+    found = columns(infer(tmp_path / "f.json"))
+    assert found == "a BIGINT, A STRING, b BIGINT, a_1 BIGINT, B DOUBLE"
+
+
 @pytest.mark.parametrize(
     ("files", "path", "code", "message"),
     [
@@ -209,10 +216,10 @@ def test_parquet_has_the_types_of_its_footer(tmp_path: Path) -> None:
             '"{}/f.json": its objects have no fields that could be columns',
         ),
         (
-            {"f.json": '{"a":1,"A":2}\n'},
+            {"f.json": '{"r":{"a":1,"A":2}}\n'},
             "f.json",
             "SS5024",
-            '"{}/f.json": its objects have two fields "A" that differ in case alone',
+            '"{}/f.json": an object within its objects has two fields that differ in case alone',
         ),
         (
             {"d/1.csv": "a\n1\n", "d/2.json": "{}"},
