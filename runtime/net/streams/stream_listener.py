@@ -27,7 +27,7 @@ class StreamListener:
     """Listens at `endpoint`, or on a Unix socket in `directory`, and calls `on_connection` with each connection, on a thread that
     lasts as long as the call; `close` breaks off those connections for which the call has not returned.
 
-    State: the socket and these connections, until `close`."""
+    State: the socket and these connections, until `close`, and whether it pauses."""
 
     def __init__(
         self,
@@ -41,6 +41,7 @@ class StreamListener:
         self._on_connection = on_connection
         self._handshakes: set[socket.socket] = set()
         self._is_closed = False
+        self._is_pausing = False
         self._lock = threading.Lock()
         if endpoint is None:
             self.address = new_address(directory)
@@ -54,7 +55,8 @@ class StreamListener:
         loop.add(self._socket, self._on_ready)
 
     def _on_ready(self, is_readable: bool, is_writable: bool) -> None:
-        if self._is_closed:
+        # The loop may find the socket ready once more before it forgets it.
+        if self._is_closed or self._is_pausing:
             return
         try:
             connection, _ = self._socket.accept()
@@ -89,6 +91,7 @@ class StreamListener:
 
     def _pause(self) -> None:
         """This process has no descriptor left for who waits, and would be told of it without a pause."""
+        self._is_pausing = True
         self._loop.remove(self._socket, lambda: None)
         again = threading.Timer(_PAUSE_S, self._go_on)
         again.daemon = True
@@ -97,6 +100,7 @@ class StreamListener:
     def _go_on(self) -> None:
         with self._lock:
             if not self._is_closed:
+                self._is_pausing = False
                 self._loop.add(self._socket, self._on_ready)
 
     def _greet(self, connection: socket.socket) -> None:
