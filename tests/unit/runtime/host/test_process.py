@@ -111,16 +111,16 @@ def test_a_module_is_started_away_from_where_the_user_is(
 
 
 def test_the_time_of_a_process_is_that_of_its_code() -> None:
-    before = cpu_seconds(os.getpid())
-    ends_s = time.process_time() + 0.1
-    while time.process_time() < ends_s:
+    spent_s = time.process_time() + 0.1
+    while (least_s := time.process_time()) < spent_s:
         pass
-    assert 0.08 < cpu_seconds(os.getpid()) - before < 2
+    # The system counts in ticks of ten milliseconds, those of user and system by themselves.
+    assert least_s - 0.05 <= cpu_seconds(os.getpid()) <= time.process_time() + 0.05
     process = subprocess.Popen(
         [sys.executable, "-c", "while True: pass"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        deadline_s = time.monotonic() + 60
+        deadline_s = time.monotonic() + 240
         while cpu_seconds(process.pid) < 0.05:
             assert time.monotonic() < deadline_s
             time.sleep(0.01)

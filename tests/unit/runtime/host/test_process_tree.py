@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from runtime.host.process_tree import forget_tree_peak, tree_cpu_seconds, tree_p
 
 MEBIBYTE = 2**20
 BUSY = "import time\nwhile time.process_time() < 0.5: pass\n"
+TICKS_S = 0.1
+"""The system counts each process's time in ticks of ten milliseconds."""
 LARGE = "held = b'x' * (200 * 2**20)\ndel held\n"
 
 
@@ -34,10 +37,17 @@ def child(code: str) -> Iterator[None]:
 
 
 def test_the_time_of_a_child_counts_while_it_runs_and_once_after_it_has_ended() -> None:
-    before = tree_cpu_seconds()
+    def known() -> float:
+        """What this process and its children that have ended have used, by the system's own sums."""
+        own, ended = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+        return own.ru_utime + own.ru_stime + ended.ru_utime + ended.ru_stime
+
+    known_before, before = known(), tree_cpu_seconds()
     with child(BUSY):
-        assert 0.4 < (running := tree_cpu_seconds() - before) < 5
-    assert running - 0.05 <= tree_cpu_seconds() - before < running + 0.5
+        running = tree_cpu_seconds() - before
+    after, known_after = tree_cpu_seconds() - before, known() - known_before
+    assert 0.5 - TICKS_S <= running <= after + TICKS_S
+    assert after == pytest.approx(known_after, abs=TICKS_S)
 
 
 def test_memory_that_a_child_has_given_back_counts_until_the_peak_is_forgotten() -> None:
