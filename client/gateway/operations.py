@@ -89,6 +89,13 @@ class OperationResult:
             self.job.cancel()
 
 
+def without_frames(error: SqlStreamError) -> SqlStreamError:
+    """The same error without the calls that it went through and its causes: a kept one would keep their variables, a whole
+    syntax tree among them, and each time it is raised it would gather more."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
+
+
 class Operation:
     """One statement of a session. Thread-safe.
 
@@ -155,7 +162,7 @@ class Operation:
             result.job.cancel()
 
     def fail(self, error: SqlStreamError) -> None:
-        self._move((OperationStatus.RUNNING,), OperationStatus.ERROR, error=error)
+        self._move((OperationStatus.RUNNING,), OperationStatus.ERROR, error=without_frames(error))
 
     # -- for clients -------------------------------------------------------------------------------
 
@@ -166,7 +173,7 @@ class Operation:
             result, error, status = self._result, self.error, self._status
             self._has_told_error = error is not None
         if error is not None:
-            raise error
+            raise without_frames(error)
         if result is None or status is not OperationStatus.FINISHED:
             raise UserError(
                 "SS6021", f"cannot fetch results from the operation {self.handle} in {status.value} status"

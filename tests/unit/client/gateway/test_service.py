@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -68,6 +69,21 @@ def test_an_error_has_its_place_in_the_statement(gateway: Running) -> None:
     assert error.span is not None
     assert operation.text[error.span.start : error.span.end] == "nowhere"
     assert operation.status is OperationStatus.ERROR
+
+
+def test_a_failed_statement_keeps_no_calls_however_often_it_is_asked_for(gateway: Running) -> None:
+    service, _ = gateway
+    operation = service.execute(service.open_session({}), "SELECT x FROM nowhere")
+    # Each call between here and there would be one more.
+    lengths = [len(list(traceback.walk_tb(failure(operation).__traceback__))) for _ in range(3)]
+    assert len(set(lengths)) == 1
+    kept = operation.error
+    assert kept is not None
+    modules = {frame.f_globals["__name__"] for frame, _ in traceback.walk_tb(kept.__traceback__)}
+    assert not {
+        name for name in modules if name.startswith(("planner.", "client.sessions", "client.statements"))
+    }
+    assert (kept.__cause__, kept.__context__) == (None, None)
 
 
 def test_statements_of_a_session_run_in_order_and_sessions_side_by_side(gateway: Running) -> None:
