@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -18,7 +18,7 @@ from planner.physical.connectors import find_connector
 from planner.physical.looked_up_table import looked_up_table
 from planner.physical.sink import sink_spec
 from planner.physical.source import source_spec
-from planner.relational.nodes import LookupJoin, RelationalNode, Sink, TableScan, rewrite
+from planner.relational.nodes import LookupJoin, RelationalNode, Sink, TableScan, rewrite, walk_nodes
 from planner.rules import optimise
 from sqlstream import config
 from sqlstream.batch_plan import table_names
@@ -65,7 +65,7 @@ def plan_batch_sources(nodes: tuple[Sink, ...], context: BindContext) -> BatchSo
     those of `looked_up_table`, so that a statement is refused in both modes or in none."""
     is_reuse_enabled = bool(config.get(context.config, "table.optimizer.reuse-sub-plan-enabled"))
     optimised = optimise(nodes, context.connectors, is_reuse_enabled, has_watermarks=False)
-    for join in (node for sink in optimised for node in _nodes_below(sink) if isinstance(node, LookupJoin)):
+    for join in (node for sink in optimised for node in walk_nodes(sink) if isinstance(node, LookupJoin)):
         looked_up_table(join, context.connectors)
     scans = tuple(scans_of(sink) for sink in optimised)
     sources = tuple(tuple(_source(scan, context) for scan in found) for found in scans)
@@ -108,20 +108,7 @@ def explaining_job(vertex: JobVertex, graph: JobGraph, job_id: str) -> JobGraph:
 
 def scans_of(sink: Sink) -> tuple[TableScan, ...]:
     """The distinct scans below a sink, in the order of the statement."""
-    return tuple(dict.fromkeys(node for node in _nodes_below(sink) if isinstance(node, TableScan)))
-
-
-def _nodes_below(sink: Sink) -> Iterator[RelationalNode]:
-    """Each node once, in the order of the statement."""
-    seen: set[int] = set()
-    pending: list[RelationalNode] = [sink]
-    while pending:
-        node = pending.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        yield node
-        pending.extend(reversed(node.inputs))
+    return tuple(dict.fromkeys(node for node in walk_nodes(sink) if isinstance(node, TableScan)))
 
 
 def lower(engine: str) -> Lower:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from collections.abc import Iterable, Iterator
 
 LINE_BREAKS = "\\n\\v\\f\\r\x85\u2028\u2029"
@@ -290,8 +291,6 @@ def written(found: CharacterClass) -> tuple[str, str]:
 
 def _for_regex(text: str) -> str:
     r"""`regex` writes \x{10FFFF} as \U0010FFFF; \d and \w are those of ASCII."""
-    import re
-
     text = _ASCII_SHORT.get(text, text)
     return re.sub(r"\\x\{([0-9A-F]+)\}", lambda m: f"\\U{int(m[1], 16):08x}", text)
 

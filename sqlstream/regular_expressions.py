@@ -255,10 +255,15 @@ class _Reader:
             self.place = blank.end()
         return blank is not None
 
-    def _quoted(self) -> _Text:
+    def _quoted_text(self) -> str:
+        r"""What stands behind \Q, up to \E or the end."""
         end = self.java.find("\\E", self.place)
         text = self.java[self.place : end if end >= 0 else None]
         self.place = len(self.java) if end < 0 else end + 2
+        return text
+
+    def _quoted(self) -> _Text:
+        text = self._quoted_text()
         if not text:
             return _EMPTY
         return _joined(literal(ord(c)) for c in text[:-1]) + self._repeated(
@@ -516,10 +521,7 @@ class _Reader:
         if self._next("["):
             return self._class()
         if self._next("\\Q"):
-            end = self.java.find("\\E", self.place)
-            text = self.java[self.place : end if end >= 0 else None]
-            self.place = len(self.java) if end < 0 else end + 2
-            return CharacterClass.of(*((ord(c), ord(c)) for c in text))
+            return CharacterClass.of(*((ord(c), ord(c)) for c in self._quoted_text()))
         first = self._member_character()
         if isinstance(first, CharacterClass):
             return first

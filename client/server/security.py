@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import logging
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,7 +17,6 @@ from client.server.audit import AuditLog
 from client.server.health import HEALTH_PATHS
 from client.server.places import Places
 from client.server.roles import LOCAL, PAGE_READER, Principal, request_effects, session_of
-from client.server.shares import Shares
 from client.server.tokens import Tokens
 from sqlstream.errors import SqlStreamError
 
@@ -79,13 +79,13 @@ class Security:
     ) -> None:
         self._app = app
         self._places = places
-        self._bodies = Shares(
+        self._bodies = _Shares(
             rules.bodies_bytes_max,
             max(rules.bodies_bytes_max // 2, min(rules.body_bytes_max, rules.bodies_bytes_max)),
         )
         # Without tokens all are one user, and bound by their connections.
         each_max = rules.requests_per_user_max if rules.is_token_required else sys.maxsize
-        self._requests = Shares(sys.maxsize, each_max)
+        self._requests = _Shares(sys.maxsize, each_max)
         self._session_level = session_level
         self._rules = rules
         self._tokens = tokens
@@ -248,10 +248,36 @@ class Security:
         self._audit.request(principal.name, principal.role.value, _peer(scope), method, path, status)
 
 
+class _Shares:
+    """Gives out what there is, at most `each_max` to one holder. Used by the thread of one event loop.
+
+    State: what each holder has."""
+
+    def __init__(self, all_max: int, each_max: int) -> None:
+        self._all_max = all_max
+        self._each_max = each_max
+        self._taken = 0
+        self._of_each: Counter[str] = Counter()
+
+    def take(self, holder: str, amount: int = 1) -> bool:
+        """False, and nothing is taken, when there is not enough left."""
+        if self._taken + amount > self._all_max or self._of_each[holder] + amount > self._each_max:
+            return False
+        self._taken += amount
+        self._of_each[holder] += amount
+        return True
+
+    def give_back(self, holder: str, amount: int = 1) -> None:
+        self._taken -= amount
+        self._of_each[holder] -= amount
+        if not self._of_each[holder]:
+            del self._of_each[holder]
+
+
 class _Body:
     """What has come of a request's body. State: its parts, which count as bytes of their user until `release`."""
 
-    def __init__(self, user: str, shares: Shares) -> None:
+    def __init__(self, user: str, shares: _Shares) -> None:
         self._user = user
         self._shares = shares
         self._parts: list[bytes] = []

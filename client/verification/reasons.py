@@ -70,7 +70,7 @@ def near_reason(count: int, tolerance: float) -> Reason:
 def plan_reasons(session: PlanningSession, sink: plan.Sink, context: BindContext) -> Iterator[Reason]:
     """What the statement leaves open: ties, a LIMIT without an order, and functions with another value in each run."""
     names: dict[str, None] = {}
-    for node in _nodes(sink):
+    for node in plan.walk_nodes(sink):
         match node:
             case plan.Rank() | plan.Window() if node.order:
                 yield from _ties(
@@ -123,17 +123,6 @@ def _ties(
             )
         )
         yield Reason("ties", f"rows are equal in {names}, and any of them may come first: {values}")
-
-
-def _nodes(root: plan.RelationalNode) -> Iterator[plan.RelationalNode]:
-    seen: set[int] = set()
-    pending = [root]
-    while pending:
-        node = pending.pop()
-        if id(node) not in seen:
-            seen.add(id(node))
-            yield node
-            pending.extend(reversed(node.inputs))
 
 
 def _were(count: int) -> str:

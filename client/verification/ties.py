@@ -20,7 +20,6 @@ from planner.bind.sink import collecting_sink
 from planner.bind.table_options import find_connector, written_format
 from planner.compile import compile_statements
 from planner.relational import nodes as plan
-from planner.relational.node import rewrite
 from runtime.checkpoint.places import check_place
 from sqlstream.catalog import CatalogTable, Column, ObjectPath
 from sqlstream.errors import UserError
@@ -96,7 +95,7 @@ def is_admissible(
 ) -> str:
     """Why the differing rows of a query are right, or empty when this is not known: no node leaves a choice, or rows differ for
     another reason, too. `sink` is the query as it was bound. JobError when a job fails."""
-    if not any(map(_chooses, _nodes(sink))):
+    if not any(map(_chooses, plan.walk_nodes(sink))):
         return ""
     try:
         if _has_only_candidates(session, stream, batch, context, compare):
@@ -135,8 +134,8 @@ def _has_only_candidates(
         run_to_end(session.submit_graph(session.with_python_files(graph, context)), lambda batch: None)
 
         def is_within(columns: tuple[int, ...], rows: plan.RelationalNode, *, may_lack: bool) -> bool:
-            found = _collected(_columns(reading(kept, context).input, columns), context)
-            report = compare(found, _collected(rows, context))
+            found = collecting_sink(_columns(reading(kept, context).input, columns), context)
+            report = compare(found, collecting_sink(rows, context))
             return not report.surplus and (may_lack or not report.missing)
 
         decided = _columns(batched.whole(), batched.decided())
@@ -152,7 +151,7 @@ def _choice(sink: plan.Sink) -> _Choice | None:
     while isinstance(node, plan.Project):
         expressions = tuple(substitute(e, node.expressions) for e in expressions)
         node = node.input
-    if not is_deterministic(*expressions) or sum(map(_chooses, _nodes(sink))) != 1:
+    if not is_deterministic(*expressions) or sum(map(_chooses, plan.walk_nodes(sink))) != 1:
         return None
     own = len(node.inputs[0].schema) if node.inputs else 0
     match node:
@@ -182,10 +181,6 @@ def _keeping(node: plan.RelationalNode, place: str, context: BindContext) -> pla
     sink = plan.Sink(input=node, table=table, options=tuple(sorted(options.items())), schema=schema)
     written = written_format(find_connector(options, context, None), options, context)
     return sink if written is None else dataclasses.replace(sink, format_mode=written.sink_mode)
-
-
-def _collected(node: plan.RelationalNode, context: BindContext) -> plan.Sink:
-    return collecting_sink(node, context)
 
 
 def _columns(node: plan.RelationalNode, columns: tuple[int, ...]) -> plan.RelationalNode:
@@ -246,17 +241,6 @@ def _with_broken_ties(sink: plan.Sink) -> plan.Sink | None:
         more = (SortKey(c) for c, t in enumerate(types) if c not in taken and t.root not in _UNORDERED)
         return dataclasses.replace(node, order=(*node.order, *more))
 
-    found = rewrite(sink, broken)
+    found = plan.rewrite(sink, broken)
     assert isinstance(found, plan.Sink)
     return None if has_peers else found
-
-
-def _nodes(root: plan.RelationalNode) -> list[plan.RelationalNode]:
-    found: dict[int, plan.RelationalNode] = {}
-    pending = [root]
-    while pending:
-        node = pending.pop()
-        if id(node) not in found:
-            found[id(node)] = node
-            pending.extend(node.inputs)
-    return list(found.values())

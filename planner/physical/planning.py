@@ -115,25 +115,25 @@ def digest(spec: Spec | None, inputs: tuple[PhysicalInput, ...], schema: Schema)
     return hashlib.sha256(msgspec.json.encode(meaning, order="sorted")).hexdigest()[:32]
 
 
-_LATER_FIELDS = {
-    "source": ("change_key", "are_versions"),
-    "changelog_normalize": ("keeps_changes",),
-    "from_changelog": ("keys",),
-    "to_changelog": ("keys",),
+_LEFT_OUT: dict[str, dict[str, Any]] = {
+    "source": {"change_key": (), "are_versions": False},
+    "changelog_normalize": {"marks": -1, "keeps_changes": False},
+    "from_changelog": {"keys": ()},
+    "to_changelog": {"keys": ()},
 }
-"""By operator the fields that a spec of earlier builds does not have: empty or false, they say what it does."""
+"""By operator the fields that are no part of its identity while they have these values: savepoints of builds that lack the fields
+have the uid without them."""
 
 
 def without_spans(data: Any) -> Any:
-    """The data of a spec without the positions of its calls, so that a query that moves in its script keeps its uids. A call of a
-    built-in function is the same as before there were others, and a spec as before it could have marks and
-    other later fields."""
+    """The data of a spec without the positions of its calls, so that a query that moves in its script keeps its uids. The `ref`
+    of a built-in function, which is None, and the fields of _LEFT_OUT are no part of them either."""
     check_not_given_up()
     if isinstance(data, dict):
         is_call = data.get("node") == "call"
         left_out = {"span"} if is_call else {"ref"} if data.get("ref", data) is None else set()
-        left_out |= {"marks"} if data.get("marks") == -1 else set()
-        left_out |= {name for name in _LATER_FIELDS.get(data.get("operator", ""), ()) if not data[name]}
+        neutral = _LEFT_OUT.get(data.get("operator", ""), {})
+        left_out |= {name for name, value in neutral.items() if data[name] == value}
         return {k: without_spans(v) for k, v in data.items() if k not in left_out}
     if isinstance(data, list | tuple):
         return [without_spans(v) if isinstance(v, dict | list | tuple) else v for v in data]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from planner.lower.refusals import refuse
@@ -164,6 +164,18 @@ def rewrite(node: RelationalNode, rule: Callable[[RelationalNode], RelationalNod
         return done[id(node)]
 
     return visit(node)
+
+
+def walk_nodes(root: RelationalNode) -> Iterator[RelationalNode]:
+    """The node and all below it, each once, in the order of the statement."""
+    seen: set[int] = set()
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            pending.extend(reversed(node.inputs))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

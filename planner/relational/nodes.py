@@ -16,7 +16,14 @@ from planner.relational.from_changelog import FromChangelog
 from planner.relational.join import Join, LookupJoin, RelationalJoinKind
 from planner.relational.late_rows import LateRows
 from planner.relational.match_recognize import MatchRecognize
-from planner.relational.node import RelationalNode, SameColumnsNode, SingleInputNode, TwoInputNode, rewrite
+from planner.relational.node import (
+    RelationalNode,
+    SameColumnsNode,
+    SingleInputNode,
+    TwoInputNode,
+    rewrite,
+    walk_nodes,
+)
 from planner.relational.rank import Rank
 from planner.relational.scan import TableScan
 from planner.relational.sink import Sink
@@ -59,4 +66,5 @@ __all__ = [
     "Window",
     "WindowTvf",
     "rewrite",
+    "walk_nodes",
 ]

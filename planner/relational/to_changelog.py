@@ -11,7 +11,6 @@ from planner.relational.scan import TableScan
 from planner.relational.trimming import Columns, Pruning, one_column, over_input, places_of
 from planner.relational.wording import columns_text, join_parts
 from sqlstream.changelog import RowKind
-from sqlstream.schema import Schema
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -45,8 +44,7 @@ class ToChangelog(SingleInputNode):
         # Which changes there are depends on all columns, whether they are read or not.
         every = frozenset(range(len(self.input.schema)))
         source = pruning.exactly(self.input, every, time)
-        names = (self.schema.fields[0], *self.schema.fields[1:])
-        made = over_input(self, source, schema=Schema(names))
+        made = over_input(self, source, schema=self.schema)
         return made, {i: i for i in range(len(self.schema))}
 
     def _of_events(self, pruning: Pruning, wanted: Columns, time: bool) -> Trimmed:

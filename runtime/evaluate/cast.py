@@ -12,6 +12,7 @@ from runtime.evaluate import decimals
 from runtime.evaluate.cast_from_text import DECIMAL_TEXT, SPACES, text_reader, unread
 from runtime.evaluate.cast_to_text import text_writer
 from runtime.evaluate.context import EvaluationContext
+from runtime.evaluate.fallible import is_narrower
 from runtime.evaluate.intervals import checked_interval, milliseconds_of
 from runtime.evaluate.kernel import Builder, Kernel, Values, null_mask, numbers, zero
 from runtime.evaluate.lists import Lists, last_kept, list_column
@@ -39,11 +40,12 @@ def _cast(call: Call, context: EvaluationContext) -> Kernel:
 
 def _to_integer(call: Call) -> Kernel:
     """Of whole and of binary numbers; says how many are beyond the type."""
-    source, target = call.args[0].type, to_arrow_type(call.type)
-    if to_arrow_type(source).bit_width <= target.bit_width and sql.is_integer(source):
-        return cast_kernel(source, call.type, "UTC", is_try=False)
+    source = call.args[0].type
     plain = cast_kernel(source, call.type, "UTC", is_try=False)
-    low, high = -(2 ** (target.bit_width - 1)), 2 ** (target.bit_width - 1)
+    if sql.is_integer(source) and not is_narrower(call.type, source):
+        return plain
+    high = 2 ** (to_arrow_type(call.type).bit_width - 1)
+    low = -high
 
     def kernel(value: pa.Array) -> pa.Array:
         result = plain(value)

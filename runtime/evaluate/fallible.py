@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlstream import types as sql
+from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import Call, Expression, Literal, walk
 from sqlstream.regular_expressions import MalformedRegex, java_regex
 from sqlstream.time_units import UNIT_NS
@@ -66,12 +67,12 @@ def _wraps(node: Expression) -> bool:
     source = node.args[0].type if node.function == "CAST" else sql.NULL
     if source.root in sql.APPROXIMATE_ROOTS:
         return True
-    return sql.is_integer(source) and not _is_as_wide(node.type, source)
+    return sql.is_integer(source) and is_narrower(node.type, source)
 
 
-def _is_as_wide(target: LogicalType, source: LogicalType) -> bool:
-    widths = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INTEGER, TypeRoot.BIGINT)
-    return widths.index(target.root) >= widths.index(source.root)
+def is_narrower(target: LogicalType, source: LogicalType) -> bool:
+    """Whether a type of whole numbers has fewer bits than another one."""
+    return to_arrow_type(target).bit_width < to_arrow_type(source).bit_width
 
 
 _BY_PARAMETERS = frozenset({

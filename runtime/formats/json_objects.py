@@ -48,7 +48,7 @@ class Structure:
         structure = {name: _text_structure(self.types[name], self.decimal_type) for name in names}
         if self.keeps_numbers or not structure:
             structure[_RAW_NUMBERS] = "DECIMAL(1,0)" if self.keeps_numbers else "VARCHAR"
-        return _sql_literal(json.dumps(structure))
+        return sql_literal(json.dumps(structure))
 
 
 def take_apart(lines: pa.Array, structure: Structure) -> pa.StructArray:
@@ -147,7 +147,7 @@ def has_fields_of(types: dict[str, LogicalType]) -> str:
 def _has_fields(value: str, t: LogicalType, depth: int) -> str:
     conditions = _within(value, t, depth, _has_fields)
     if t.fields:
-        pointers = ", ".join(_sql_literal("/" + pointer_part(f.name)) for f in t.fields)
+        pointers = ", ".join(sql_literal("/" + pointer_part(f.name)) for f in t.fields)
         conditions.append(f"list_count(json_type({value}, [{pointers}])) = {len(t.fields)}")
     kind = "ARRAY" if t.root is TypeRoot.ARRAY else "OBJECT"
     return f"(coalesce(json_type({value}), 'NULL') <> '{kind}' OR ({' AND '.join(conditions) or 'true'}))"
@@ -170,7 +170,7 @@ def _within(
 
 
 def _member(value: str, name: str) -> str:
-    return f"json_extract({value}, {_sql_literal('/' + pointer_part(name))})"
+    return f"json_extract({value}, {sql_literal('/' + pointer_part(name))})"
 
 
 def pointer_part(name: str) -> str:
@@ -229,5 +229,6 @@ def _sql_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _sql_literal(text: str) -> str:
+def sql_literal(text: str) -> str:
+    """The text as a literal of DuckDB's SQL."""
     return "'" + text.replace("'", "''") + "'"

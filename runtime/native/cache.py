@@ -221,7 +221,7 @@ def _read_file(path: Path) -> dict[str, bytes] | None:
 
 
 def _directory_to_write() -> Path | None:
-    """The first cache directory that can be written, which exists now; None when there is none."""
+    """The first cache directory that can be written, which is made if it is missing; None when there is none."""
     for directory in cache_directories():
         with contextlib.suppress(OSError):
             if not directory.exists():

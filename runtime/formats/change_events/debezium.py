@@ -16,6 +16,7 @@ from runtime.formats.change_events.events import (
     TELLS,
     TRUNCATES,
     UNKNOWN,
+    UNKNOWN_KIND,
     UPDATES,
     Changes,
     Fault,
@@ -25,13 +26,12 @@ from runtime.formats.change_events.events import (
     coded,
     is_named,
     is_there,
+    none_told,
 )
 from sqlstream.schema import Field, Schema
 from sqlstream.types import STRING, LogicalType, row
 
 SCHEMA_INCLUDE = "debezium-json.schema-include"
-
-_UNKNOWN_KIND = Fault("it is a change of no kind that there is")
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class WholeRows:
         return coded(events.column(2), self.codes)
 
     def told(self, texts: pa.Array) -> tuple[Operations, list[Fault]]:
-        return np.full(len(texts), UNKNOWN, dtype=np.int8), [_UNKNOWN_KIND] * len(texts)
+        return none_told(texts)
 
     def changes(
         self, events: pa.RecordBatch, operations: Operations, keys_at: KeysAt, keys: tuple[str, ...]
@@ -110,7 +110,7 @@ class DebeziumEvents(WholeRows):
             f"add '{SCHEMA_INCLUDE}' = 'true' to the table: its events stand beside their schema",
         )
         operations = np.where(kinds == 2, TELLS, UNKNOWN).astype(np.int8)
-        return operations, [envelope if kind == 1 else _UNKNOWN_KIND for kind in kinds]
+        return operations, [envelope if kind == 1 else UNKNOWN_KIND for kind in kinds]
 
 
 DEBEZIUM = DebeziumEvents(

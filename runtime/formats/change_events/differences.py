@@ -16,6 +16,7 @@ from runtime.formats.change_events.events import (
     TELLS,
     TRUNCATES,
     UNKNOWN,
+    UNKNOWN_KIND,
     UPDATES,
     Changes,
     Fault,
@@ -24,6 +25,7 @@ from runtime.formats.change_events.events import (
     Numbers,
     Operations,
     coded,
+    none_told,
     patched,
 )
 from sqlstream.regular_expressions import linear_regex
@@ -45,7 +47,6 @@ _MAXWELL = {
     **dict.fromkeys(("bootstrap-start", "bootstrap-complete", "heartbeat"), TELLS),
     **{f"{what}-{done}": TELLS for what in ("database", "table") for done in ("create", "alter", "drop")},
 }
-_UNKNOWN_KIND = Fault("it is a change of no kind that there is")
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Canal:
     def told(self, texts: pa.Array) -> tuple[Operations, list[Fault]]:
         is_ddl = evaluate_in_duckdb("coalesce(json_extract_string(a0, '$.isDdl') = 'true', false)", texts)
         operations = np.where(is_ddl.to_numpy(zero_copy_only=False), TELLS, UNKNOWN).astype(np.int8)
-        return operations, [_UNKNOWN_KIND] * len(texts)
+        return operations, [UNKNOWN_KIND] * len(texts)
 
     def changes(
         self, events: pa.RecordBatch, operations: Operations, keys_at: KeysAt, keys: tuple[str, ...]
@@ -116,7 +117,7 @@ class Maxwell:
         return coded(events.column(2), _MAXWELL)
 
     def told(self, texts: pa.Array) -> tuple[Operations, list[Fault]]:
-        return np.full(len(texts), UNKNOWN, dtype=np.int8), [_UNKNOWN_KIND] * len(texts)
+        return none_told(texts)
 
     def changes(
         self, events: pa.RecordBatch, operations: Operations, keys_at: KeysAt, keys: tuple[str, ...]

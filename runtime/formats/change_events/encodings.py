@@ -23,7 +23,7 @@ Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 DAYS = "d"
 MILLISECONDS, MICROSECONDS, NANOSECONDS = "ms", "us", "ns"
-PRECISE, STRING, DOUBLE = "precise", "string", "double"
+PRECISE, STRING = "precise", "string"
 
 _UNITS = {
     "io.debezium.time.Date": DAYS,
@@ -57,7 +57,7 @@ class AmbiguousDecimal(pa.ArrowInvalid):  # type: ignore[misc]
 @dataclass(frozen=True)
 class Encoding:
     """How the values of a column are encoded, as their schema says it. `unit`: of numbers that are moments. `decimals`: PRECISE
-    with the `scale` of the bytes, STRING or DOUBLE. None where the schema says nothing."""
+    with the `scale` of the bytes, or STRING. None where the schema says nothing."""
 
     unit: str | None = None
     decimals: str | None = None

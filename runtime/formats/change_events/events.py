@@ -38,6 +38,9 @@ class Fault(NamedTuple):
     hint: str = ""
 
 
+UNKNOWN_KIND = Fault("it is a change of no kind that there is")
+
+
 @dataclass(frozen=True)
 class Changes:
     """The rows of some events: `before` and `after` are structs of `owners`' length with a field per column, and `owners` are
@@ -85,7 +88,7 @@ class Changes:
         )
 
     def filled(self) -> Changes:
-        """With the values of `before` where `after` does not have them. A value that is left out is none that is NULL."""
+        """With the values of `before` where `after` does not have them: a value that is left out is unknown, and not NULL."""
         before = {f.name: i for i, f in enumerate(self.before.type)}
         columns, unknown = self.after.flatten(), {}
         for name, mask in self.unknown.items():
@@ -189,6 +192,11 @@ class ChangeEventFormat(Protocol):
 KeysAt = Callable[[str, Numbers | None], pa.ListArray]
 """From a path within the events, such as `$.old`, to a list for each of them, or of some: the names of the fields of the object
 there."""
+
+
+def none_told(texts: pa.Array) -> tuple[Operations, list[Fault]]:
+    """`told` of a format whose events all have a code: what has none stays UNKNOWN."""
+    return np.full(len(texts), UNKNOWN, dtype=np.int8), [UNKNOWN_KIND] * len(texts)
 
 
 def row_type(schema: Schema) -> LogicalType:

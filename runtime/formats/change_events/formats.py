@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from runtime.formats.change_events.metadata import (
@@ -68,25 +69,24 @@ class _ChangeEvents(ABC):
         block_bytes: int | None,
         demand: EventDemand,
     ) -> FileReader:
-        shared: dict[str, Any] = {
-            "stream": stream,
-            "path": path,
-            "schema": schema,
-            "columns": columns,
-            "options": json_options(options),
-            "skip_rows": skip_rows,
-            "format_": self.events(options),
-            "demand": demand,
-            "metadata": self.metadata,
-            "block_bytes": block_bytes,
-        }
-        return self.decoding(options, shared)
+        return self.make_reader(options)(
+            stream=stream,
+            path=path,
+            schema=schema,
+            columns=columns,
+            options=json_options(options),
+            skip_rows=skip_rows,
+            format_=self.events(options),
+            demand=demand,
+            metadata=self.metadata,
+            block_bytes=block_bytes,
+        )
 
-    def decoding(self, options: dict[str, str], shared: dict[str, Any]) -> FileReader:
-        """The reader, of what all of them take."""
+    def make_reader(self, options: dict[str, str]) -> Callable[..., FileReader]:
+        """What makes the reader of a table with these options, of the arguments of ChangeEventReader."""
         from runtime.formats.change_events.reader import ChangeEventReader
 
-        return ChangeEventReader(**shared)
+        return ChangeEventReader
 
     def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
         from runtime.formats.change_events.writer import ChangeEventWriter
@@ -127,7 +127,7 @@ class DebeziumJson(_ChangeEvents):
 
         return DebeziumWithSchema() if parse_options(DebeziumOptions, options).has_schema else DEBEZIUM
 
-    def decoding(self, options: dict[str, str], shared: dict[str, Any]) -> FileReader:
+    def make_reader(self, options: dict[str, str]) -> Callable[..., FileReader]:
         from runtime.formats.change_events.encodings import Encodings
         from runtime.formats.change_events.whole_rows_reader import DebeziumReader
 
@@ -136,8 +136,8 @@ class DebeziumJson(_ChangeEvents):
             time_unit=_UNITS.get(given.time_unit),
             decimals=None if given.decimals == "auto" else given.decimals,
         )
-        return DebeziumReader(
-            **shared,
+        return functools.partial(
+            DebeziumReader,
             keeps_nulls=not given.leaves_out_nulls,
             logs_nulls=True,
             encodings=encodings,
@@ -164,11 +164,11 @@ class OggJson(_ChangeEvents):
 
         return OGG
 
-    def decoding(self, options: dict[str, str], shared: dict[str, Any]) -> FileReader:
+    def make_reader(self, options: dict[str, str]) -> Callable[..., FileReader]:
         from runtime.formats.change_events.whole_rows_reader import WholeRowsReader
 
         keeps_nulls = not parse_options(ChangeEventOptions, options).leaves_out_nulls
-        return WholeRowsReader(**shared, keeps_nulls=keeps_nulls, logs_nulls=False)
+        return functools.partial(WholeRowsReader, keeps_nulls=keeps_nulls, logs_nulls=False)
 
 
 class CanalJson(_ChangeEvents):

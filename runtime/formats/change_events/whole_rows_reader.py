@@ -31,7 +31,7 @@ from runtime.formats.change_events.events import (
 )
 from runtime.formats.change_events.placeholders import Placeholders
 from runtime.formats.change_events.reader import ChangeEventReader
-from runtime.formats.json_objects import Structure, pointer_part
+from runtime.formats.json_objects import Structure, pointer_part, sql_literal
 from runtime.formats.json_reader import DecodedRows
 from runtime.formats.json_values import parse_values
 from runtime.formats.text_values import find_unparsable
@@ -59,9 +59,7 @@ class WholeRowsReader(ChangeEventReader):
     path = ""
     """Where an event stands in its envelope."""
 
-    def __init__(
-        self, *args: Any, schema: Schema, keeps_nulls: bool, logs_nulls: bool, **kwargs: Any
-    ) -> None:
+    def __init__(self, *, schema: Schema, keeps_nulls: bool, logs_nulls: bool, **kwargs: Any) -> None:
         """`keeps_nulls`: a field that is NULL is there. `logs_nulls`: what is not logged may be there as NULL."""
         super().__init__(schema=schema, **kwargs)
         self._names, self._logs_nulls = schema.names, logs_nulls
@@ -102,12 +100,15 @@ class WholeRowsReader(ChangeEventReader):
         """Of rows before: how many columns are absent, how many absent or NULL, how many are absent after the change, and who has
         logged them."""
         before, after = (
-            [f"json_type(a0, {_literal(f'{self.path}/{row}/{pointer_part(name)}')})" for name in self._names]
+            [
+                f"json_type(a0, {sql_literal(f'{self.path}/{row}/{pointer_part(name)}')})"
+                for name in self._names
+            ]
             for row in ("before", "after")
         )
         nulls = " + ".join(f"(coalesce({t}, 'NULL') = 'NULL')::INT" for t in before)
         absent, absent_after = (" + ".join(f"({t} IS NULL)::INT" for t in types) for types in (before, after))
-        connector = f"json_extract_string(a0, {_literal(f'{self.path}/source/connector')})"
+        connector = f"json_extract_string(a0, {sql_literal(f'{self.path}/source/connector')})"
         looked = evaluate_in_duckdb(
             f"{{'absent': {absent}, 'nulls': {nulls}, 'after': {absent_after}, 'by': {connector}}}",
             lines.cast(pa.string()),
@@ -237,10 +238,6 @@ def _member(values: pa.StructArray, name: str) -> pa.Array:
 def _mask(booleans: pa.Array) -> Mask:
     mask: Mask = booleans.to_numpy(zero_copy_only=False).astype(bool)
     return mask
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _schemas_of(lines: pa.Array) -> pa.Array:
