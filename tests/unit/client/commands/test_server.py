@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from command_harness import TIMEOUT_S
 
 STOPPED = """
 import signal, sys, threading, time
@@ -52,17 +53,21 @@ raise SystemExit(command.serve(lambda: None, None))
 
 @pytest.mark.parametrize("how", ["signal", "rest"])
 def test_a_server_stops_whichever_thread_the_signal_meets(how: str) -> None:
-    done = subprocess.run([sys.executable, "-c", STOPPED, how], capture_output=True, text=True, timeout=50)
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED, how], capture_output=True, text=True, timeout=TIMEOUT_S
+    )
     assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["stopped"]), done.stderr
 
 
 def test_a_hangup_reloads_and_ends_nothing() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", STOPPED, "reload"], capture_output=True, text=True, timeout=50
+        [sys.executable, "-c", STOPPED, "reload"], capture_output=True, text=True, timeout=TIMEOUT_S
     )
     assert (done.returncode, done.stdout.splitlines()[-2:]) == (0, ["reloaded", "stopped"]), done.stderr
 
 
 def test_where_the_log_is_json_no_plain_line_is_printed() -> None:
-    done = subprocess.run([sys.executable, "-c", STOPPED, "json"], capture_output=True, text=True, timeout=50)
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED, "json"], capture_output=True, text=True, timeout=TIMEOUT_S
+    )
     assert (done.returncode, done.stdout) == (0, "stopped\n"), done.stderr

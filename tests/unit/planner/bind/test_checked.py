@@ -16,7 +16,6 @@ TABLE = """CREATE TABLE t (
 
 REFUSED: list[tuple[str, str, str, str]] = [
     ("LIKE", "s LIKE 'a!b' ESCAPE '!'", "SS3103", 'its escape character before "b"'),
-    ("DATE_FORMAT", "DATE_FORMAT(ts, 'HH:mm XXX')", "SS3105", '"XXX" of date pattern "HH:mm XXX" writes a time zone'),
     ("SIMILAR TO", "s SIMILAR TO '(a'", "SS3104", "is malformed"),
     ("REGEXP", "REGEXP(s, '(?=a')", "SS3104", "is malformed"),
     ("REGEXP_EXTRACT", "REGEXP_EXTRACT(s, '(', 1)", "SS3104", "is malformed"),
