@@ -31,7 +31,7 @@ def create(
 ) -> CreateTable | CreateView | CreateDatabase | CreateCatalog | CreateFunction:
     """Read CREATE [TEMPORARY] TABLE | VIEW, CREATE [TEMPORARY [SYSTEM]] FUNCTION, or CREATE DATABASE | CATALOG."""
     first = parser.expect("CREATE")
-    if parser.at("OR", "REPLACE"):
+    if parser.at("OR", "REPLACE") or parser.at("OR", "ALTER"):
         return _create_or_replace(parser, first)
     is_temporary = parser.accept("TEMPORARY")
     is_system = is_temporary and parser.at("SYSTEM", "FUNCTION") and parser.accept("SYSTEM")
@@ -58,14 +58,22 @@ def replace(parser: QueryParser) -> CreateTable:
 
 
 def _create_or_replace(parser: QueryParser, first: Token) -> CreateTable:
-    parser.expect("OR", "REPLACE")
+    """Read the rest: both verbs give a table that exists the definition that is written; the rows of a query only replace."""
+    parser.expect("OR")
+    verb = word(parser.advance())
     is_temporary = parser.accept("TEMPORARY")
+    if parser.at("MATERIALIZED"):
+        raise unsupported(parser, first)
     if not parser.accept("TABLE"):
         hint = (
             "drop the object first, or use IF NOT EXISTS; the query of a view is replaced by ALTER VIEW … AS"
         )
-        raise parser.refusal("CREATE OR REPLACE is for tables", first, hint)
-    return create_table(parser, first, is_temporary, is_replacing=True)
+        raise parser.refusal(f"CREATE OR {verb} is for tables", first, hint)
+    created = create_table(parser, first, is_temporary, is_replacing=True)
+    if verb == "ALTER" and created.query is not None:
+        hint = "write CREATE OR REPLACE TABLE … AS, which runs the query anew"
+        raise parser.refusal("CREATE OR ALTER TABLE takes no query", first, hint)
+    return created
 
 
 def unsupported(parser: QueryParser, first: Token) -> UserError:

@@ -46,13 +46,13 @@ def create_table(statement: CreateTable, context: BindContext) -> DdlResult:
     if existing is not None and not (statement.is_replacing and isinstance(existing, CatalogTable)):
         if statement.if_not_exists:
             return DdlResult.ok(done=f'table "{path.name}" exists already: nothing changed')
-        raise UserError(
-            "SS2013",
-            f'table "{path.name}" exists already',
-            span=statement.name.span,
-            hint="drop it first, or write CREATE TABLE IF NOT EXISTS",
-        )
+        keep = "write CREATE TABLE IF NOT EXISTS to keep it, or"
+        is_table = isinstance(existing, CatalogTable)
+        hint = f"{keep} {'CREATE OR ALTER TABLE to give it this definition' if is_table else 'drop it first'}"
+        raise UserError("SS2013", f'table "{path.name}" exists already', span=statement.name.span, hint=hint)
     table = apply_create_table(statement, context)
+    if table == existing:
+        return DdlResult.ok(done=f'table "{path.name}" has this definition already: nothing changed')
     done = f'table "{path.name}" {"replaced" if existing is not None else "created"}'
     return DdlResult.ok(PutObject(table, existing), done=done)
 
