@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from server_harness import RunningServer
+from spark_harness.processes import wait_until
 
 import sqlstream
 
@@ -245,3 +247,67 @@ def test_partitioned_changelogs_have_their_keys_first_and_all_changes(
         (2, "INSERT", "a"),
         (2, "DELETE", "a"),
     ]
+
+
+GENERATED = 6_000
+SUMS = "SELECT CAST(n % 41 AS INT), CAST(SUM(CASE WHEN n % 3 = 0 THEN -2 ELSE 1 END) AS INT) FROM g GROUP BY n % 41"
+"""Sums that change their sign again and again."""
+
+
+def sums_above(least: int) -> Rows:
+    found: dict[int, int] = {}
+    for n in range(1, GENERATED + 1):
+        found[n % 41] = found.get(n % 41, 0) + (-2 if n % 3 == 0 else 1)
+    return Rows((key, value) for key, value in found.items() if value > least)
+
+
+def test_tables_show_the_query_although_task_managers_are_killed(tmp_path: Path) -> None:
+    columns = "(k INT, v INT, PRIMARY KEY (k) NOT ENFORCED)"
+    with RunningServer(tmp_path / "server") as server:
+        session = server.open_session()
+        server.execute(
+            session,
+            "CREATE TABLE g (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '500', 'number-of-rows' = "
+            f"'{GENERATED}', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '{GENERATED}')",
+        )
+        for kind, options in TABLES.items():
+            server.execute(session, f"CREATE TABLE {kind} {columns} WITH ({options.format(tmp_path)})")
+        for setting in (
+            "'execution.checkpointing.interval' = '100 ms'",
+            "'parallelism.default' = '2'",
+            "'execution.batch-rows' = '64'",
+            "'restart-strategy.type' = 'fixed-delay'",
+            "'restart-strategy.fixed-delay.attempts' = '20'",
+            "'restart-strategy.fixed-delay.delay' = '10 ms'",
+        ):
+            server.execute(session, f"SET {setting}")
+        inserts = " ".join(
+            f"INSERT INTO {kind} {SUMS} HAVING SUM(CASE WHEN n % 3 = 0 THEN -2 ELSE 1 END) > -1;"
+            for kind in TABLES
+        )
+        job = server.insert(session, f"EXECUTE STATEMENT SET BEGIN {inserts} END")
+        for _ in range(2):
+            done = completed(server, job)
+            wait_until(lambda done=done: completed(server, job) > done or is_over(server, job))
+            if not is_over(server, job):
+                # Whichever of them runs the tasks.
+                for child in server.children():
+                    child.kill()
+        assert server.wait_for(job, "FINISHED", "FAILED", timeout_s=240) == "FINISHED", server.errors()[
+            -3000:
+        ]
+        restarts = server.get(f"/jobs/{job}/metrics?get=numRestarts")
+        assert int(restarts[0]["value"]) >= 1
+        expected = sums_above(-1)
+        assert 0 < len(expected) < 41
+        with sqlstream.connect(server.gateway) as connection:
+            found = {kind: shown(connection, f"SELECT k, v FROM {kind}") for kind in TABLES}
+        assert found == dict.fromkeys(TABLES, expected)
+
+
+def completed(server: RunningServer, job: str) -> int:
+    return int(server.get(f"/jobs/{job}/checkpoints")["counts"]["completed"])
+
+
+def is_over(server: RunningServer, job: str) -> bool:
+    return server.get(f"/jobs/{job}")["state"] in ("FINISHED", "FAILED")
