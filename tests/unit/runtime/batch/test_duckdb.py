@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,13 +20,21 @@ from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 
 TEXTS = Schema.of(("s", sql.STRING))
-SOON_S = 30.0
+SOON_S = 240.0
+"""Far less than what is interrupted would take."""
 
 
 def run(given: BatchPlan) -> KeptRun:
     kept = KeptRun(given)
     DuckDbEngine().run(given, kept)
     return kept
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + SOON_S
+    while not is_so():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
 
 
 def csv_table(path: Path, text: str, columns: Schema, **options: str) -> BatchTable:
@@ -124,7 +133,8 @@ def test_a_long_query_is_interrupted_at_once() -> None:
 
     thread = threading.Thread(target=body, daemon=True)
     thread.start()
-    time.sleep(0.5)
+    # DuckDB has read the table, and takes hours to join its rows.
+    wait_until(lambda: kept.counts["t0", "numRecordsOut"] == 1000)
     assert thread.is_alive()
     kept.cancel()
     engine.cancel("job")
@@ -133,13 +143,12 @@ def test_a_long_query_is_interrupted_at_once() -> None:
 
 
 def test_a_reader_that_waits_for_rows_sees_the_cancellation() -> None:
-    given = plan("SELECT c0 FROM t0", NUMBERS, numbers(1000, rows_per_second=1))
+    given = plan("SELECT c0 FROM t0", NUMBERS, numbers(100_000, rows_per_second=1))
     engine, kept = DuckDbEngine(), KeptRun(given)
     threading.Timer(0.3, kept.cancel).start()
-    started_s = time.monotonic()
+    # Its rows would come for a day.
     with pytest.raises(BatchCancelled):
         engine.run(given, kept)
-    assert time.monotonic() - started_s < SOON_S
 
 
 def test_rows_beyond_the_memory_are_sorted_in_temporary_files_which_go(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
@@ -187,8 +196,7 @@ def test_explain_reads_no_row(tmp_path: Path) -> None:
 
 
 def test_a_query_that_needs_few_rows_ends_before_its_table() -> None:
-    started_s = time.monotonic()
+    # All of it would take days.
     kept = run(plan("SELECT c0 FROM t0 LIMIT 3", NUMBERS, numbers(10**12)))
     assert len(kept.rows()) == 3
-    assert time.monotonic() - started_s < 2 * SOON_S
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("table reader")]
