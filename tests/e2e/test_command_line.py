@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import select
 import signal
 import subprocess
 import time
@@ -262,6 +264,18 @@ def wait_for_work(process: subprocess.Popen[str]) -> None:
     assert process.stdout.readline()
 
 
+def wait_until_full(reading: int) -> None:
+    """Until whoever prints into the pipe waits for a reader."""
+    writing = os.open(f"/proc/self/fd/{reading}", os.O_WRONLY | os.O_NONBLOCK)
+    try:
+        deadline = time.monotonic() + TIMEOUT_S
+        while select.select([], [writing], [], 0)[1]:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    finally:
+        os.close(writing)
+
+
 def are_gone(children: list[psutil.Process]) -> bool:
     return not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in children)
 
@@ -304,13 +318,7 @@ def test_a_signal_ends_a_job_whose_lines_nobody_reads(script, start) -> None:  #
     process = start(script(UNBOUNDED.replace("'1000'", "'1000000'")))
     children = task_managers(process)
     wait_for_work(process)
-    # Until the pipe is full, and whoever prints waits for a reader.
-    printing = psutil.Process(process.pid)
-    used, before = sum(printing.cpu_times()[:2]), -1.0
-    while used - before > 0.1:
-        before = used
-        time.sleep(0.5)
-        used = sum(printing.cpu_times()[:2])
+    wait_until_full(process.stdout.fileno())
     process.send_signal(signal.SIGINT)
     assert process.wait(TIMEOUT_S) == 130
     assert are_gone(children)
