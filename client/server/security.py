@@ -27,7 +27,9 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-BODY_TIMEOUT_S = 60.0
+BODY_TIMEOUT_S = 10.0
+BODY_BYTES_PER_S_MIN = 16 * 1024
+"""A body has BODY_TIMEOUT_S, and as much longer as what has come of it takes at this rate: one that drips is given up."""
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _QUIET_SUFFIXES = ("/heartbeat", "/complete-statement", "/statements", "/configure-session")
@@ -194,9 +196,11 @@ class Security:
         if length.isdecimal() and int(length) > limit:
             raise too_large
         try:
-            async with asyncio.timeout(BODY_TIMEOUT_S):
+            started_s = asyncio.get_running_loop().time()
+            async with asyncio.timeout(BODY_TIMEOUT_S) as deadline:
                 while True:
                     message = await receive()
+                    deadline.reschedule(started_s + BODY_TIMEOUT_S + body.size / BODY_BYTES_PER_S_MIN)
                     if message["type"] == "http.disconnect":
                         return
                     part = message.get("body", b"")

@@ -12,6 +12,7 @@ import pytest
 
 from client.gateway.asker import Asker
 from client.http_api.errors import RestError
+from client.server import security
 from client.server.audit import AuditLog
 from client.server.log_files import LogFiles
 from client.server.places import PlaceLimits, Places
@@ -368,6 +369,18 @@ def test_bodies_under_way_have_a_bound_together_and_for_each_user(closed_server:
         return [status for status, _ in (second, other, *again)]
 
     assert asyncio.run(ask()) == [503, 200, 200, 200]
+
+
+def test_a_body_that_drips_is_given_up(closed_server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(security, "BODY_TIMEOUT_S", 0.01)
+    scope = closed_server.scope("POST", "/x", {"authorization": f"Bearer {closed_server.tokens[Role.ADMIN]}"})
+
+    async def ask() -> int:
+        never = asyncio.Event()
+        status, _ = await closed_server.ask(scope, (b"x", b""), never)
+        return status
+
+    assert asyncio.run(ask()) == 408
 
 
 def test_a_user_has_so_many_requests_under_way(closed_server: Served) -> None:
