@@ -14,9 +14,10 @@ from runtime.inference.samples import FILES_MAX
 from sqlstream import types as sql
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import UserError
+from sqlstream.functions.merging import common_type
 from sqlstream.schema import Field, Schema
 from sqlstream.spi.files import FileStatus
-from sqlstream.types import LogicalType, TypeRoot
+from sqlstream.types import TIMESTAMP_ROOTS, LogicalType, TypeRoot, is_integer
 
 FOOTER_BYTES_MAX = 64 << 20
 _WITHOUT_TYPE = {"INTERVAL": "an interval", "UUID": "a UUID"}
@@ -24,15 +25,15 @@ _DECLARE = "declare the table with CREATE TABLE and the columns that you need"
 
 
 def infer_parquet(found: list[FileStatus], files: Any) -> Schema:
-    """The columns, which must be the same in all files that are looked at."""
-    first, schema = found[0].path, _schema(found[0].path, files)
+    """The columns of all files that are looked at, in the order in which they come; a file that lacks one has NULL there."""
+    first, types = found[0].path, _types(found[0].path, files)
     for status in found[1:FILES_MAX]:
         check_not_given_up()
-        _check_same(first, schema, status.path, _schema(status.path, files))
-    return schema
+        _add(first, types, status.path, _types(status.path, files))
+    return Schema(tuple(Field(name, _carried(t)) for name, t in types.items()))
 
 
-def _schema(path: str, files: Any) -> Schema:
+def _types(path: str, files: Any) -> dict[str, LogicalType]:
     import pyarrow.parquet as pq
 
     try:
@@ -49,7 +50,9 @@ def _schema(path: str, files: Any) -> Schema:
             f'could not read "{path}" as parquet: {reason}',
             hint="check that the file is a whole parquet file",
         ) from error
-    return Schema(tuple(Field(f.name, _type(path, f.name, f.type, odd)) for f in stored))
+    if len(set(stored.names)) < len(stored):
+        raise cannot_infer(path, "two of its columns have one name", _DECLARE)
+    return {f.name: _type(path, f.name, f.type, odd) for f in stored}
 
 
 def _check_footer(path: str, stream: BinaryIO) -> None:
@@ -79,7 +82,7 @@ def _type(path: str, name: str, stored: pa.DataType, odd: dict[str, str]) -> Log
     if found is None or name in odd:
         what = _WITHOUT_TYPE.get(odd.get(name, ""), str(stored))
         raise cannot_infer(path, f'column "{name}" is {what}, which has no SQL type', _DECLARE)
-    return _carried(found)
+    return found
 
 
 def _carried(t: LogicalType) -> LogicalType:
@@ -96,11 +99,35 @@ def _carried(t: LogicalType) -> LogicalType:
     return sql.array(_carried(t.element)) if t.element is not None else t
 
 
-def _check_same(first: str, wanted: Schema, path: str, found: Schema) -> None:
-    if set(found.names) != set(wanted.names):
-        detail = f"the columns are {', '.join(wanted.names)} and {', '.join(found.names)}"
+def _add(first: str, types: dict[str, LogicalType], path: str, found: dict[str, LogicalType]) -> None:
+    """Take the columns of one more file into `types`. UserError SS5025 where it shares none of them, has a name in other
+    letters, or a type that no type holds together with theirs."""
+    if not types.keys() & found.keys():
+        detail = f"the columns are {', '.join(types)} and {', '.join(found)}"
         raise do_not_fit(first, path, "it has other columns", detail)
-    for field in wanted.fields:
-        t = found.types[found.index_of(field.name)]
-        if t != field.type:
-            raise do_not_fit(first, path, f'column "{field.name}" is {t}, not {field.type}')
+    lower = {name.lower(): name for name in types}
+    for name, t in found.items():
+        known = types.get(name)
+        if known is None and (other := lower.get(name.lower())) is not None:
+            raise do_not_fit(first, path, f'column "{name}" is written "{other}" there')
+        whole = t if known is None else _widened(known, t)
+        if whole is None:
+            raise do_not_fit(first, path, f'column "{name}" is {_carried(t)}, not {_carried(types[name])}')
+        types[name] = whole
+
+
+def _widened(one: LogicalType, other: LogicalType) -> LogicalType | None:
+    """The type that holds the values of both; None where there is none that loses nothing."""
+    if one == other or other.root is TypeRoot.NULL:
+        return one
+    if one.root is TypeRoot.NULL:
+        return other
+    if one.root is other.root is TypeRoot.ARRAY:
+        assert one.element is not None
+        assert other.element is not None
+        element = _widened(one.element, other.element)
+        return None if element is None else sql.array(element)
+    is_exact = all(is_integer(t) or t.root is TypeRoot.DECIMAL for t in (one, other))
+    is_approximate = all(t.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE) for t in (one, other))
+    is_time = one.root is other.root and one.root in (TypeRoot.TIME, *TIMESTAMP_ROOTS)
+    return common_type((one, other)) if is_exact or is_approximate or is_time else None

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from runtime.formats import format_of
 from runtime.host.files import LocalFiles
 from runtime.host.rooted_files import FilePlaces, RootedFiles
 from runtime.inference.file_inference import LocalFileInference
@@ -18,6 +19,7 @@ from runtime.inference.parquet import FOOTER_BYTES_MAX
 from runtime.inference.path_names import paths_after
 from sqlstream.catalog import InferredTable
 from sqlstream.errors import UserError
+from sqlstream.schema import Schema
 
 DEFAULTS = {"csv.header": "true", "csv.empty-string-as-null": "true"}
 
@@ -274,12 +276,41 @@ def test_a_remote_path_is_refused() -> None:
     assert caught.value.code == "SS4002"
 
 
+def test_parquet_files_have_the_columns_of_all_and_the_wider_types(tmp_path: Path) -> None:
+    i32, i64 = pa.int32(), pa.int64()
+    old = pa.table({"a": pa.array([1], i32), "l": pa.array([[1]], pa.list_(i32)), "n": pa.nulls(1)})
+    new = pa.table(
+        {"s": ["x"], "a": pa.array([2**40], i64), "l": pa.array([[2**40]], pa.list_(i64)), "n": [1.5]}
+    )
+    types = {"a": "a BIGINT", "l": "l ARRAY<BIGINT>", "n": "n DOUBLE", "s": "s STRING"}
+    for number, tables in enumerate(([old, new], [new, old])):
+        (tmp_path / f"{number}").mkdir()
+        for name, table in zip("12", tables, strict=True):
+            pq.write_table(table, tmp_path / f"{number}" / f"{name}.parquet")
+        names = dict.fromkeys(name for table in tables for name in table.column_names)
+        assert columns(infer(tmp_path / f"{number}" / "*.parquet")) == ", ".join(types[n] for n in names)
+        inferred = infer(tmp_path / f"{number}")
+        schema = Schema.of(*[(c.name, c.type) for c in inferred.columns])
+        rows: list[dict[str, Any]] = []
+        for path in (tmp_path / f"{number}").iterdir():
+            with open(path, "rb") as stream:
+                reader = format_of("parquet").reader(stream, str(path), schema, schema.names, {}, 100)
+                rows += [row for batch, _ in reader.batches() for row in batch.to_pylist()]
+        first, last = sorted(rows, key=lambda row: row["a"])
+        assert first == {"a": 1, "s": None, "l": [1], "n": None}
+        assert last == {"a": 2**40, "s": "x", "l": [2**40], "n": 1.5}
+
+
 def test_parquet_files_of_other_columns_or_types_do_not_fit(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "1.parquet")
     pq.write_table(pa.table({"a": ["x"]}), tmp_path / "2.parquet")
     with pytest.raises(UserError, match=r'2\.parquet" does not fit .*: column "a" is STRING, not BIGINT'):
         infer(tmp_path)
-    pq.write_table(pa.table({"b": [1]}), tmp_path / "2.parquet")
+    pq.write_table(pa.table({"a": [1], "b": [1]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"b": [1], "A": [1]}), tmp_path / "2.parquet")
+    with pytest.raises(UserError, match=r'2\.parquet" does not fit .*: column "A" is written "a" there'):
+        infer(tmp_path)
+    pq.write_table(pa.table({"c": [1]}), tmp_path / "2.parquet")
     with pytest.raises(UserError, match=r'2\.parquet" does not fit .*: it has other columns'):
         infer(tmp_path)
 
