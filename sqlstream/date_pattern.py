@@ -15,6 +15,12 @@ ZONE_LETTERS = "ZzXxVO"
 
 _FORMATTED_LETTERS = "GyuYQqMLwWdDEecaHhkKmsSnAN"
 
+DAY_NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+MONTH_NAMES = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+
 SHORT_YEARS = 2000
 """The first of the years that text names by two digits, as in Java."""
 

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.date_pattern import TimestampFormat
 from runtime.evaluate.kernel import null_mask, numbers, zero
 from runtime.evaluate.local_time import to_local
+from runtime.evaluate.timestamp_format import TimestampFormat
 from sqlstream import types as sql
 from sqlstream.time_units import DAY_MS
 from sqlstream.types import LogicalType, TypeRoot

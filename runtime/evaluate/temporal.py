@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from runtime.evaluate.by_parameter import by_parameter
 from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.date_pattern import Parsed, TimestampFormat, TimestampParser
 from runtime.evaluate.intervals import (
     add_months,
     clipped_to_span,
@@ -37,6 +36,8 @@ from runtime.evaluate.local_time import from_local, to_local
 from runtime.evaluate.second_digits import cut_off
 from runtime.evaluate.time_parts import second_parts, year_periods
 from runtime.evaluate.time_range import null_beyond_range
+from runtime.evaluate.timestamp_format import TimestampFormat
+from runtime.evaluate.timestamp_parser import Parsed, TimestampParser
 from runtime.evaluate.timestamp_unit import dates_in_unit, in_unit
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type

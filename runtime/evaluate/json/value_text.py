@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.evaluate.cast_to_text import text_writer, write_floats
-from runtime.evaluate.date_pattern import TimestampFormat
 from runtime.evaluate.json.quoting import quoted
 from runtime.evaluate.kernel import null_mask
 from runtime.evaluate.local_time import to_local
+from runtime.evaluate.timestamp_format import TimestampFormat
 from sqlstream import types as sql
 from sqlstream.types import LogicalType, TypeRoot
 

@@ -17,9 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.evaluate import EvaluationContext, time_operations
-from runtime.evaluate.date_pattern import TimestampFormat, TimestampParser
 from runtime.evaluate.registry import BUILDERS
 from runtime.evaluate.time_programs import reading_program
+from runtime.evaluate.timestamp_format import TimestampFormat
+from runtime.evaluate.timestamp_parser import TimestampParser
 from runtime.kernels import time_texts
 from sqlstream import types as sql
 from sqlstream.errors import UserError
