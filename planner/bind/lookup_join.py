@@ -213,4 +213,17 @@ def _retry(given: dict[str, Option]) -> RetryOnMiss | None:
             span=delay.value_span,
             hint="write a number and a unit such as '500 ms' or '1 s'",
         ) from error
-    return RetryOnMiss(int(given["max-attempts"].value), delay_ms)
+    attempts = given["max-attempts"]
+    return RetryOnMiss(
+        within_64_bits('option "max-attempts"', int(attempts.value), attempts),
+        within_64_bits('option "fixed-delay"', delay_ms, delay),
+    )
+
+
+def within_64_bits(what: str, number: int, option: Option) -> int:
+    """The number that an option of a hint gives. UserError SS4002 beyond 64 bits, which no plan holds."""
+    if number > 2**63 - 1:
+        raise UserError(
+            "SS4002", f'{what} must be at most {2**63 - 1}, not "{option.value}"', span=option.value_span
+        )
+    return number

@@ -33,6 +33,9 @@ from sqlstream.types import LogicalType, TypeRoot
 INTERVAL_UNITS = {"MONTH": 1, "YEAR": UNIT_MONTHS["YEAR"], **UNIT_MS}
 """What an interval counts in one of these units: months, or milliseconds."""
 
+ROW_VALUES_MAX = 20_000
+"""Values in the rows of an IN, each of which is an expression to plan: so many take 8 s."""
+
 _BINARY: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
@@ -343,6 +346,13 @@ class ScalarBinder:
     def _any_row(self, row: exp.Expr, others: list[exp.Expr], span: Span | None) -> Expression:
         """Whether a row of values equals any of the others: `(a, b) = (c, d)` is `a = c AND b = d`."""
         values = [self.bind(v) for v in _row_items(row)]
+        if len(values) * len(others) > ROW_VALUES_MAX:
+            raise UserError(
+                "SS3019",
+                f"IN compares {len(others)} rows of {len(values)} values: more than {ROW_VALUES_MAX} values",
+                span=self.span(row),
+                hint="write the rows into a file or table, and compare with IN (SELECT … FROM it)",
+            )
         found = []
         for other in others:
             items = _row_items(other)

@@ -7,6 +7,7 @@ import dataclasses
 from sqlglot import exp
 
 from planner.bind.from_item import FromItem
+from planner.bind.lookup_join import within_64_bits
 from planner.dialect.nodes import state_ttl_hints
 from planner.relational.nodes import Aggregate, Filter, Join, Project, RelationalNode, Window
 from sqlstream.config_option import parse_duration_ms
@@ -25,7 +26,7 @@ class StateTtl:
                 message = f'the hint STATE_TTL names "{option.key}" twice'
                 raise UserError("SS4003", message, span=option.key_span)
             try:
-                self._ttls[option.key] = parse_duration_ms(option.value), option.key_span
+                ttl_ms = parse_duration_ms(option.value)
             except ValueError as error:
                 raise UserError(
                     "SS4002",
@@ -33,6 +34,7 @@ class StateTtl:
                     span=option.value_span,
                     hint="write a number and a unit such as '12 h' or '1 d'; '0 s' keeps rows for ever",
                 ) from error
+            self._ttls[option.key] = within_64_bits("the hint STATE_TTL", ttl_ms, option), option.key_span
         self._is_joined = False
         self._names: set[str] = set()
         self._used: set[str] = set()

@@ -324,3 +324,13 @@ def test_a_table_is_blamed_by_its_name(planner: Planner) -> None:
 def test_a_row_of_keys_is_its_keys(planner: Planner, keys: str) -> None:
     flat = planner.plan("SELECT a, s, COUNT(*) FROM t GROUP BY a, s")
     assert planner.plan(f"SELECT a, s, COUNT(*) FROM t GROUP BY {keys}") == flat
+
+
+def test_rows_of_more_values_than_can_be_planned_are_refused(planner: Planner) -> None:
+    rows = ", ".join(f"({i}, {i})" for i in range(10_001))
+    with pytest.raises(UserError) as caught:
+        planner.plan(f"SELECT a FROM t WHERE (a, b) IN ({rows})")
+    assert caught.value.code == "SS3019"
+    assert caught.value.message == "IN compares 10001 rows of 2 values: more than 20000 values"
+    assert caught.value.span is not None
+    assert "IN (SELECT" in caught.value.hint

@@ -179,6 +179,8 @@ def test_updating_rows_may_look_up_a_table_that_is_loaded_once() -> None:
         (joined("o.k = d.k", hint="LOOKUP('table'='d', 'retries'='1')"), "SS4003", 'has no option "retries"'),
         (joined("o.k = d.k", hint="LOOKUP('table'='d', 'max-attempts'='3')"), "SS4005", '"retry-predicate"'),
         (joined("o.k = d.k", hint=f"LOOKUP('table'='d', {HINT})".replace("1s", "soon")), "SS4002", "takes a duration"),
+        (joined("o.k = d.k", hint=f"LOOKUP('table'='d', {HINT})".replace("1s", f"{2**64} s")), "SS4002", "at most 92233"),
+        (joined("o.k = d.k", hint=f"LOOKUP('table'='d', {HINT})".replace("'3'", f"'{2**64}'")), "SS4002", "at most 92233"),
         (joined("o.k = d.k", table="once", hint=f"LOOKUP('table'='d', {HINT})"), "SS4003", "has no use"),
         ("SELECT /*+ LOOKUP('table'='d') */ 1", "SS4003", 'names "d"'),
     ],

@@ -120,6 +120,8 @@ def value_of(expression: str, row: dict[str, Any] | None = None) -> Any:
         ("CONVERT_TZ('no time', 'UTC', 'UTC')", None),
         ("CONVERT_TZ(CAST(NULL AS STRING), 'UTC', 'UTC')", None),
         ("CURRENT_DATABASE()", "default_database"),
+        ("(DATE '2024-03-01' - DATE '2024-02-01') DAY > INTERVAL '28' DAY", True),
+        ("(DATE '2024-03-01' - DATE '2024-02-01') DAY > INTERVAL '29' DAY AND TRUE", False),
     ],
 )
 def test_an_expression_has_its_value(expression: str, wanted: Any) -> None:

@@ -208,6 +208,14 @@ def test_what_is_written_is_json_for_everyone() -> None:
     assert [r["f"] for r in found] == [1.5, "NaN", "-Infinity"]
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_text_in_utf_16_is_refused_by_its_name(encoding: str) -> None:
+    data = '\ufeff{"a":1}\n'.encode(encoding) if encoding == "utf-16-be" else '{"a":1}\n'.encode(encoding)
+    with pytest.raises(UserError, match="is text in UTF-16") as caught:
+        read(data, Schema.of(("a", sql.INT)), IGNORE)
+    assert caught.value.hint == "convert it, as iconv -f UTF-16 -t UTF-8 does"
+
+
 def test_a_field_without_a_name_is_refused() -> None:
     with pytest.raises(UserError, match="without a name"):
         format_of("json").validate(Schema.of(("", sql.INT)), {})

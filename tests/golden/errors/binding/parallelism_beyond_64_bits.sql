@@ -1,0 +1,1 @@
+SET 'parallelism.default' = '18446744073709551616';

@@ -1,0 +1,1 @@
+SET 'table.exec.state.ttl' = '18446744073709551616 ms';
