@@ -58,6 +58,15 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Interrupte
     connector.cache_clear()
 
 
+@pytest.fixture(autouse=True)
+def each_is_killed(request: pytest.FixtureRequest, interrupted: InterruptedEngine) -> Iterator[None]:
+    """Those that run in make test have sources that do not end before, so that none passes without a kill."""
+    kills, jobs = interrupted.kills, interrupted.jobs
+    yield
+    if request.node.get_closest_marker("slow") is None:
+        assert interrupted.kills - kills >= interrupted.jobs - jobs > 0
+
+
 def share(names: list[str]) -> list[object]:
     """Each by itself, with its state in memory first and in mapped files behind the restore, and the other way round; some with
     unaligned checkpoints."""
