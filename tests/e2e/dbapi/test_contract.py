@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import re
 import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from server_harness import RunningServer
 
 import sqlstream
 from sqlstream import RowKind
@@ -196,6 +201,39 @@ def is_planned_for(thread: int) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+@pytest.mark.parametrize("place", ["embedded", "http"])
+def test_a_cursor_that_reads_while_its_connection_is_closed_is_told_so(place: str, tmp_path: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(RunningServer(tmp_path / "data")) if place == "http" else None
+        connection = sqlstream.connect(server.gateway if server else "embedded://")
+        cursor = connection.cursor()
+        cursor.execute("CREATE TABLE g (n INT) WITH ('connector' = 'datagen', 'rows-per-second' = '100')")
+        has_rows, found = threading.Event(), Future[None]()
+
+        def read() -> None:
+            try:
+                cursor.execute("SELECT n FROM g")
+                for _ in cursor:
+                    has_rows.set()
+                found.set_result(None)
+            except BaseException as error:
+                found.set_exception(error)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        assert has_rows.wait(WAIT_S)
+        connection.close()
+        reader.join(WAIT_S)
+        error = found.exception(timeout=0)
+        assert isinstance(error, sqlstream.OperationalError | sqlstream.InterfaceError), error
+        assert re.search("closed|cancelled", error.message), error
+        assert error.code != "SS9001"
+        with pytest.raises(sqlstream.InterfaceError, match="the connection is closed"):
+            cursor.execute("SELECT 1")
+    if server is not None:
+        assert "ERROR" not in server.errors()
 
 
 def test_closing_a_cursor_cancels_its_query(connection: sqlstream.Connection) -> None:

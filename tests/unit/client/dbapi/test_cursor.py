@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import re
-import threading
 from collections.abc import Iterator
-from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
-from gateway_harness import TIMEOUT_S, gateway_server
+from gateway_harness import gateway_server
 
 import sqlstream
 
@@ -49,40 +44,6 @@ def test_an_insert_is_waited_for_counted_and_told_of(
     cursor.execute("DROP TABLE t")
     cursor.execute("DROP TABLE broken")
     assert (cursor.rowcount, cursor.messages) == (-1, [])
-
-
-@pytest.mark.parametrize("place", ["embedded", "http"])
-def test_a_cursor_that_reads_while_its_connection_is_closed_is_told_so(
-    place: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    with contextlib.ExitStack() as stack:
-        server = stack.enter_context(gateway_server(has_job_routes=True)) if place == "http" else None
-        connection = sqlstream.connect(server.url if server else "embedded://")
-        cursor = connection.cursor()
-        cursor.execute("CREATE TABLE g (n INT) WITH ('connector' = 'datagen', 'rows-per-second' = '100')")
-        has_rows, found = threading.Event(), Future[None]()
-
-        def read() -> None:
-            try:
-                cursor.execute("SELECT n FROM g")
-                for _ in cursor:
-                    has_rows.set()
-                found.set_result(None)
-            except BaseException as error:
-                found.set_exception(error)
-
-        reader = threading.Thread(target=read)
-        reader.start()
-        assert has_rows.wait(TIMEOUT_S)
-        connection.close()
-        reader.join(TIMEOUT_S)
-        error = found.exception(timeout=0)
-        assert isinstance(error, sqlstream.OperationalError | sqlstream.InterfaceError), error
-        assert re.search("closed|cancelled", error.message), error
-        assert error.code != "SS9001"
-        with pytest.raises(sqlstream.InterfaceError, match="the connection is closed"):
-            cursor.execute("SELECT 1")
-    assert [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR] == []
 
 
 def test_a_connection_closes_when_its_cluster_has_forgotten_a_job() -> None:
