@@ -17,6 +17,9 @@ _WORDS = frozenset({"pass", "passwd", "pwd", "passphrase", "passcode", "credenti
 _MISSPELLED = (("password", 2), ("passwd", 1), ("secret", 1), ("token", 1), ("apikey", 1), ("credentials", 2))
 """Words of a key that are within so many letters of these may be meant for them: `pasword`, `tokn`."""
 
+_OTHER_WORDS = frozenset({"taken", "woken"})
+"""Words of English that are as near."""
+
 _LENGTH_MIN = 4
 _VALUE = r"""(?P<v>['"])(?P<value>(?:(?!(?P=v)).|(?P=v){2})*)(?P=v)?"""
 _PAIR = re.compile(
@@ -61,6 +64,7 @@ def is_secret(key: str) -> bool:
     return any(
         word in _WORDS or any(_is_within(word, wanted, most) for wanted, most in _MISSPELLED)
         for word in (*words, *map("".join, itertools.pairwise(words)))
+        if word not in _OTHER_WORDS
     )
 
 

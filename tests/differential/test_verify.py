@@ -20,6 +20,7 @@ from client.verification.outcome import Verification, verification_text
 from sqlstream.errors import UserError
 
 REFUSED: dict[str, tuple[str, ...]] = {
+    "event_metadata": ("FOR SYSTEM_TIME AS OF",),
     "group": ("LISTAGG",),
     "json": ("ARRAY_AGG", "ARRAY_AGG", "TRY_PARSE_JSON"),
     "match_recognize": ("MATCH_RECOGNIZE",) * 3,

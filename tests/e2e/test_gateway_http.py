@@ -247,7 +247,7 @@ def test_the_versions_answer_alike(server: Server) -> None:
 
 def test_row_formats_are_read_in_any_case(client: Client) -> None:
     statement = "SELECT CAST(1.50 AS DECIMAL(10, 2)), TRUE, CAST(NULL AS INT)"
-    assert client.rows(statement, "plain_text") == [["1.50", "TRUE", "<NULL>"]]
+    assert client.rows(statement, "plain_text") == [["1.50", "TRUE", None]]
     assert client.rows(statement, "Json") == [[1.5, True, None]]
 
 
