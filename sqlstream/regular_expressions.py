@@ -48,7 +48,7 @@ def java_regex(java: str) -> JavaRegex:
     r"""The expression. UserError SS3104 (MalformedRegex) where it is none.
 
     >>> java_regex(r"\p{L}+[*+]a&&b").linear, java_regex("[a-z&&[^b]]++(?=c)").backtracks
-    ('\\p{L}+[*+]a&&b', 'a possessive quantifier')
+    ('\\p{L}+[*-+]a&&b', 'a possessive quantifier')
     """
     reader = _Reader(java)
     found = reader.read()

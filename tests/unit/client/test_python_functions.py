@@ -226,7 +226,6 @@ def create(name: str, more: str = "") -> str:
             "Python function failing failed for (3)",
             "failing(n)",
         ),
-        ("SET 'python.requirements' = 'r.txt'", "SS4003", "", "'python.requirements'"),
         (
             "SET 'execution.runtime-mode' = 'batch'; SET 'execution.batch.engine' = 'duckdb'; "
             "SELECT mean(n, 1) FROM (VALUES 1) AS t(n)",

@@ -119,7 +119,7 @@ def test_paths_that_an_engine_would_take_for_patterns_are_read_through_our_reade
 
 
 def test_what_cannot_be_opened_gives_the_error_of_our_reader(tmp_path: Path) -> None:
-    schema = Schema.of(("x", sql.BIGINT), ("y", sql.BIGINT))
+    schema = Schema.of(("x", sql.BIGINT), ("y", sql.BIGINT.not_null()))
     for content, code in ((None, "SS5002"), (b"no parquet", "SS5011"), ("other column", "SS5012")):
         if isinstance(content, bytes):
             (tmp_path / "a.parquet").write_bytes(content)

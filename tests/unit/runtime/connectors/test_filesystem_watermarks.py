@@ -276,7 +276,8 @@ def test_changes_are_read_in_the_order_of_their_files_whatever_their_times(tmp_p
         reader = reader_of(spec, context(batch_rows), reader.snapshot())
         while more := read_kinds(reader):
             kinds += more
-        assert kinds == [0, 1, 2, 0, 3]
+        # The second half of an update is an insertion for a reader that goes on between the two.
+        assert kinds == ([0, 1, 0, 0, 3] if skipped == 2 else [0, 1, 2, 0, 3])
 
 
 def read_kinds(reader: FileSourceReader) -> list[int]:
