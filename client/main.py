@@ -22,6 +22,17 @@ END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 FLUSH_TIMEOUT_S = 2.0
 DELIVER_AGAIN_S = 0.05
 
+_LIBRARY = os.path.dirname(threading.__file__)
+_LOCKING_FILES = frozenset(
+    os.path.join(_LIBRARY, name) for name in ("threading.py", "queue.py", "concurrent/futures/_base.py")
+)
+_WAITS = frozenset(("wait", "join", "_wait_for_tstate_lock"))
+"""Their functions that wait, and give back what they hold when they are broken off."""
+
+PUT_OFF_S = 0.001
+PUT_OFF_MAX = 1_000
+"""How often a signal is put off before it is raised nevertheless: a lock that nobody gives back must not hold up the end."""
+
 COMMANDS: dict[str, tuple[str, str]] = {
     "shell": ("client.commands.shell", "type SQL and see the answer; the command without words"),
     "run": ("client.commands.run", "run every statement of a SQL file"),
@@ -102,7 +113,7 @@ def _flush() -> bool:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code. SystemExit for wrong usage; a user's other mistakes raise nothing."""
-    signals = _EndSignals()
+    signals = EndSignals()
     try:
         with signals:
             code = _run(list(sys.argv[1:] if argv is None else argv))
@@ -119,13 +130,17 @@ def _exit_signalled(number: int) -> int:
     return EXIT_SIGNALLED + number
 
 
-class _EndSignals:
+class EndSignals:
     """Raise KeyboardInterrupt for SIGINT, SIGTERM and SIGHUP while entered, unless they are ignored (nohup) or handled.
+
+    Between a lock that is taken and the `with` that gives it back an error would leave it taken for ever, and the threads that
+    share it would stand still. A signal that comes there is put off until the main thread has gone on.
 
     State: `number`, the first signal received. On exit the previous handlers are restored."""
 
     def __init__(self) -> None:
         self.number: int | None = None
+        self._times_put_off = 0
         self._handled: list[int] = []
         self._unraisable = sys.unraisablehook
 
@@ -142,7 +157,12 @@ class _EndSignals:
             signal.signal(number, signal.SIG_DFL)
         sys.unraisablehook = self._unraisable
 
-    def _end(self, number: int, frame: FrameType | None) -> NoReturn:
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        if frame is not None and _takes_a_lock(frame) and self._times_put_off < PUT_OFF_MAX:
+            self._times_put_off += 1
+            _thread.start_new_thread(_signal_later, (number, PUT_OFF_S))
+            return
+        self._times_put_off = 0
         if self.number is None:
             self.number = number
         raise KeyboardInterrupt
@@ -153,11 +173,16 @@ class _EndSignals:
             self._unraisable(lost)
             return
         # Not threading.Thread, whose start() blocks: the signal must come after this hook has returned.
-        _thread.start_new_thread(_signal_later, (self.number,))
+        _thread.start_new_thread(_signal_later, (self.number, DELIVER_AGAIN_S))
 
 
-def _signal_later(number: int) -> None:
-    time.sleep(DELIVER_AGAIN_S)
+def _takes_a_lock(frame: FrameType) -> bool:
+    code = frame.f_code
+    return code.co_name not in _WAITS and code.co_filename in _LOCKING_FILES
+
+
+def _signal_later(number: int, after_s: float) -> None:
+    time.sleep(after_s)
     os.kill(os.getpid(), number)
 
 

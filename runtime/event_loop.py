@@ -30,7 +30,8 @@ class EventLoop(Generic[Event]):
         on_crash: Callable[[BaseException], None],
         tick_after_ms: Callable[[], int],
     ) -> None:
-        self._queue: queue.Queue[Event | None] = queue.Queue()
+        # Without a lock of Python's own, which an interrupt of the thread that puts could leave taken.
+        self._queue: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._handle = handle
         self._tick = tick
         self._on_crash = on_crash

@@ -25,6 +25,7 @@ class Verifier(Engine):
         super().__init__(directory)
         self._clusters = LocalClusterClient(task_managers=2)
         self._session = Session(self._clusters)
+        self._earlier: set[str] = set()
 
     def verify(self, script: str, engine: str = "duckdb") -> list[Verification | UserError]:
         """What was found for each query and INSERT of a script, or why it was refused; its other statements are executed."""
@@ -37,13 +38,15 @@ class Verifier(Engine):
         return found
 
     def processes_of_last_stream(self) -> set[str]:
-        """The TaskManagers that ran the last verification, but for its vertices of one subtask."""
-        last = max((j for j in self._clusters.jobs() if j.name == NAME), key=lambda job: job.start_ms)
-        stream = (v for v in self._clusters.details(last.job_id).vertices if v.parallelism > 1)
+        """The TaskManagers that ran the last verification, but for its vertices of one subtask. Where ties leave a choice it
+        is of several jobs: one runs the statement, others ask what could stand in a row's place."""
+        new = {job.job_id for job in self._clusters.jobs() if job.name == NAME} - self._earlier
+        stream = (v for job in new for v in self._clusters.details(job).vertices if v.parallelism > 1)
         return {subtask.task_manager_id for vertex in stream for subtask in vertex.subtasks}
 
     def verified(self, statement: Statement, engine: str) -> list[Verification] | list[UserError]:
         assert isinstance(statement, Query | Insert | StatementSet)
+        self._earlier = {job.job_id for job in self._clusters.jobs()}
         try:
             return verifications(Verify(statement.text, statement.span, statement, engine), self._session)
         except UserError as error:
