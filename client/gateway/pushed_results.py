@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 FAILURE = "Failed to fetchResults."
 
+CUT_OFF = "is_cut_off"
+"""What is True in the state of a request whose response ends before it is complete, on purpose."""
+
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 _log = logging.getLogger(__name__)
@@ -51,6 +54,9 @@ class PushedResults(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
+            if self._is_cut_off:
+                scope.setdefault("state", {})[CUT_OFF] = True
+                _log.info("the stream of operation %s was cut off, as it has failed", self._operation.handle)
         finally:
             if not self._is_complete:
                 self._context.threads.submit(self._give_up)

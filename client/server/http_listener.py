@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import socket
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 import uvicorn
 
+from client.gateway.pushed_results import CUT_OFF
 from client.server.places import ListeningSocket, PlaceLimits, Places
 from client.server.server_config import TlsFiles
 from sqlstream.errors import UserError
@@ -25,15 +27,27 @@ LATE_CHECK_S = 1.0
 """How often connections are looked for that send no request."""
 
 
-class _CutOffIsNoError(logging.Filter):
-    """uvicorn takes a response that is not completed for a bug of the application. Ours cuts off the stream of a result that
-    fails, so that no reader takes it for a whole one: the statement's fault, and not the server's."""
+_is_cut_off: contextvars.ContextVar[bool] = contextvars.ContextVar("the response is cut off", default=False)
+
+
+class _SayNothingOfCutOffs(logging.Filter):
+    """uvicorn takes a response that is not completed for a bug of the application, and says so in the task of its request."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.msg == "ASGI callable returned without completing response.":
-            record.levelno, record.levelname = logging.INFO, "INFO"
-            record.msg = "a response was cut off, as its result has failed"
-        return logging.getLogger(record.name).isEnabledFor(record.levelno)
+        return not _is_cut_off.get()
+
+
+_NOTHING_OF_CUT_OFFS = _SayNothingOfCutOffs()
+
+
+def _marking_cut_offs(app: Any) -> Any:
+    """The application; whatever its server says after a response that it cuts off on purpose (CUT_OFF) is dropped."""
+
+    async def marked(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        await app(scope, receive, send)
+        _is_cut_off.set(scope.get("state", {}).get(CUT_OFF, False))
+
+    return marked
 
 
 class HttpListener:
@@ -53,7 +67,7 @@ class HttpListener:
         self._places = places or Places(PlaceLimits())
         self._on_end = on_end
         config = uvicorn.Config(
-            app,
+            _marking_cut_offs(app),
             log_config=None,
             access_log=False,
             lifespan="off",
@@ -68,9 +82,7 @@ class HttpListener:
             config.load()
         except (ssl.SSLError, OSError) as error:
             raise _unusable(error) from error
-        uvicorn_logger = logging.getLogger("uvicorn.error")
-        if not any(isinstance(known, _CutOffIsNoError) for known in uvicorn_logger.filters):
-            uvicorn_logger.addFilter(_CutOffIsNoError())
+        logging.getLogger("uvicorn.error").addFilter(_NOTHING_OF_CUT_OFFS)
         self._tls = config.ssl
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)

@@ -13,9 +13,21 @@ import httpx
 import psutil
 import pyarrow as pa
 import pytest
-from gateway_harness import TIMEOUT_S, UNBOUNDED, Client, Server, gateway_server, running_jobs, until
+from gateway_harness import (
+    TIMEOUT_S,
+    UNBOUNDED,
+    Client,
+    Server,
+    gateway_server,
+    gateway_service,
+    running_jobs,
+    until,
+    with_whole_bodies,
+)
 
+from client.gateway.app import gateway_app
 from client.gateway.options import GatewayOptions
+from client.server.http_listener import HttpListener
 
 OPTIONS = GatewayOptions(heartbeat_ms=200, check_interval_ms=0)
 ROWS = 400_000
@@ -221,6 +233,24 @@ def test_an_arrow_stream_that_fails_is_cut_off_after_the_error(client: Client) -
             reader.read_next_batch()
     found = json.loads(found[b"sqlstream"])
     assert "cannot cast" in found["error"]["message"]
+
+
+def test_the_server_logs_a_stream_that_fails_as_a_note_and_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "client.gateway.pushed_results")
+    with gateway_service(OPTIONS) as (service, _), socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        listener = HttpListener(with_whole_bodies(gateway_app(service)), [listening], None, lambda: None)
+        listener.start()
+        with Client(url) as client:
+            operation = client.execute("SELECT CAST(CONCAT('x', CAST(RAND_INTEGER(9) AS STRING)) AS INT)")
+            with pytest.raises(httpx.RemoteProtocolError):
+                client.http.get(f"{operation}/result/stream?rowFormat=ARROW")
+        listener.stop()
+    said = [record for record in caplog.records if record.name.startswith(("client.", "uvicorn"))]
+    handle = operation.rpartition("/")[2]
+    assert [(record.levelname, record.getMessage()) for record in said] == [
+        ("INFO", f"the stream of operation {handle} was cut off, as it has failed")
+    ]
 
 
 def test_an_arrow_stream_of_a_wrong_statement_is_an_answer_with_its_status(client: Client) -> None:
