@@ -126,7 +126,7 @@ def parse_tokens(pattern: str, *, is_simple: bool = False) -> tuple[Token, ...]:
     letters = (
         PARSED_LETTERS.replace("u", "") + "haEZzX" if is_simple else f"{PARSED_LETTERS}haYwEec{ZONE_LETTERS}"
     )
-    tokens = _tokens(pattern, letters, "parsing")
+    tokens = _tokens(pattern, letters, "parsing", is_simple=is_simple)
     _check_widths(pattern, tokens, "parsing")
     wide = next((t for t in tokens if t.letter and t.width > _WIDTH_MAX.get(t.letter, 2)), None)
     if wide is not None:
@@ -174,7 +174,9 @@ def _check_weeks(pattern: str, parts: set[str]) -> None:
         )
 
 
-def _tokens(pattern: str, letters: str, purpose: str) -> tuple[Token, ...]:
+def _tokens(pattern: str, letters: str, purpose: str, *, is_simple: bool = False) -> tuple[Token, ...]:
+    """UserError SS3105 for other letters, and for what Java's DateTimeFormatter reserves; `is_simple` is SimpleDateFormat, to
+    which brackets are text."""
     tokens = read_pattern(pattern)
     if tokens is None:
         raise UserError("SS3105", f'date pattern "{pattern}" has a quote without its end')
@@ -183,6 +185,12 @@ def _tokens(pattern: str, letters: str, purpose: str) -> tuple[Token, ...]:
             "SS3105",
             f'date pattern "{pattern}" has letters behind %, as in other dialects',
             hint="write letters alone, such as yyyy-MM-dd HH:mm:ss; put a % before a letter in single quotes",
+        )
+    if not is_simple and (found := re.search(r"[\[\]{}#]", re.sub("'[^']*'", "", pattern))):
+        raise UserError(
+            "SS3105",
+            f'"{found[0]}" of date pattern "{pattern}" is not supported in {purpose}: parts are not optional',
+            hint=f"put text in single quotes: '{found[0]}'; for several forms of a time, COALESCE one call for each pattern",
         )
     for token in tokens:
         if token.letter and token.letter not in letters:

@@ -66,8 +66,8 @@ class WholeRowsReader(ChangeEventReader):
         self._trusts_rows = not keeps_nulls or len(schema) < 2 or _OWN_FILE.search(self._path) is not None
 
     def _old_columns(self, schema: Schema, read: tuple[str, ...]) -> tuple[str, ...]:
-        # Who reads events as they come wants the row time of a deletion.
-        return super()._old_columns(schema, read) if self._demand.marked else read
+        """A value that an event leaves out after a change may be known from before, also where the key changes."""
+        return read
 
     def _partial(self, changes: Changes, lines: pa.Array, at: Numbers) -> Iterator[Mask]:
         has_before = is_there(changes.before)
@@ -131,8 +131,11 @@ class DebeziumReader(WholeRowsReader):
         super().__init__(**kwargs)
 
     def _old_columns(self, schema: Schema, read: tuple[str, ...]) -> tuple[str, ...]:
-        """A value that is unknown after a change may be known from before."""
-        names = super()._old_columns(schema, read)
+        """Of the values after a change only those that are stored apart may be unknown."""
+        # Who reads events as they come wants the row time of a deletion.
+        if not self._demand.marked:
+            return read
+        names = ChangeEventReader._old_columns(self, schema, read)
         types = dict(zip(schema.names, schema.types, strict=True))
         return tuple(c for c in read if c in names or self._placeholders.can_be(types[c]))
 

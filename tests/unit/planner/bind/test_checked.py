@@ -27,6 +27,8 @@ REFUSED: list[tuple[str, str, str, str]] = [
     ("STR_TO_MAP", "STR_TO_MAP(s, ',', '(')", "SS3104", "is malformed"),
     ("PARSE_URL", "PARSE_URL(s, 'QUERY', '(?!a)')", "SS3104", "uses look-ahead"),
     ("DATE_FORMAT", "DATE_FORMAT(ts, 'yyyy-F')", "SS3105", 'letter "F"'),
+    ("DATE_FORMAT", "DATE_FORMAT(ts, 'yyyy[-MM]')", "SS3105", '"[" of date pattern "yyyy[-MM]"'),
+    ("TO_TIMESTAMP", "TO_TIMESTAMP(s, 'yyyy-MM-dd[ HH:mm]')", "SS3105", "parts are not optional"),
     ("DATE_FORMAT", "DATE_FORMAT(ts, 'HH:mm XXX')", "SS3105", '"XXX" of date pattern "HH:mm XXX" writes a time zone'),
     ("SIMILAR TO", "s SIMILAR TO '[[:foo:]]'", "SS3103", 'has "[:foo:]"'),
     ("FROM_UNIXTIME", "FROM_UNIXTIME(i, '''')", "SS3105", "a quote without its end"),

@@ -425,6 +425,13 @@ def test_what_an_update_of_golden_gate_leaves_out_is_unknown_and_what_is_null_is
     assert read_by_key("ogg-json", events)[0] == expected
 
 
+def test_what_golden_gate_leaves_out_of_a_row_whose_key_changes_is_taken_from_the_row_before() -> None:
+    moved = {"before": {"id": 1, "name": "a", "price": 3}, "after": {"id": 2, "price": 4}, "op_type": "U"}
+    before, after = read_by_key("ogg-json", [moved])[0]
+    assert before[:2] == (BEFORE, 1)
+    assert after == (AFTER, 2, "a", Decimal("4.00"))
+
+
 ENCODED = Schema(
     (
         Field("id", sql.INT.not_null()),
