@@ -75,12 +75,38 @@ def _replaced_by_pattern(text: Datum, pattern: Datum, replacement: Datum) -> Dat
     return pc.add(_length(text), pc.multiply(places, _length(replacement)))
 
 
+def _joined(*texts: Datum) -> Datum:
+    # No row is longer than all rows together, which is known at once.
+    bound = sum(_total(text) for text in texts)
+    if bound <= VALUE_BYTES_MAX:
+        return pa.scalar(bound, pa.int64())
+    sizes = pa.scalar(0, pa.int64())
+    for text in texts:
+        sizes = pc.add(sizes, pc.fill_null(_length(text), 0))
+    return sizes
+
+
+def _joined_with_separator(separator: Datum, *texts: Datum) -> Datum:
+    between = [separator] * (len(texts) - 1)
+    return _joined(*texts, *between)
+
+
+def _total(text: Datum) -> int:
+    """The bytes of a constant, or of all texts of a column."""
+    if isinstance(text, pa.Scalar):
+        return len(text.as_buffer()) if text.is_valid else 0
+    return int(text.nbytes)
+
+
 def _exceeds(sizes: Datum) -> bool:
     largest = pc.max(sizes) if isinstance(sizes, pa.Array) else sizes
     return (largest.as_py() or 0) > VALUE_BYTES_MAX
 
 
 _ESTIMATES: dict[str, Callable[..., Datum]] = {
+    "||": _joined,
+    "CONCAT": _joined,
+    "CONCAT_WS": _joined_with_separator,
     "REPEAT": _repeated,
     "LPAD": _padded,
     "RPAD": _padded,

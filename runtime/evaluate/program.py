@@ -48,15 +48,27 @@ class Program:
         self._constants: dict[int, pa.Scalar] = {}
         self._families = split_families(shared_calls(expressions)) if is_lazy else {}
         self._family_slots: dict[tuple[Call, ...], int] = {}
+        self._last_reader: dict[int, int] = {}
         self._results = [self._compile(e) for e in expressions]
+        self._read_last = self._values_by_last_reader()
 
     def run(self, columns: Columns, rows: int) -> list[pa.Array]:
         """One column per expression. `columns` are the input's; those that no expression reads may be None."""
         values: list[Datum] = []
         with self._context:
-            for step in self._steps:
+            for step, read_last in zip(self._steps, self._read_last, strict=True):
                 values.append(step(values, columns, rows))
+                for slot in read_last:
+                    values[slot] = None
         return [as_array(values[slot], rows) for slot in self._results]
+
+    def _values_by_last_reader(self) -> list[tuple[int, ...]]:
+        """For each step, the values that no later one reads: they are let go, as each may be as large as a column can be."""
+        found: list[tuple[int, ...]] = [()] * len(self._steps)
+        for slot, reader in self._last_reader.items():
+            if slot not in self._results:
+                found[reader] += (slot,)
+        return found
 
     def _compile(self, expression: Expression) -> int:
         slot = self._slots.get(expression)
@@ -125,6 +137,7 @@ class Program:
         if builder is None:
             raise InternalError(f"function {call.function} has no implementation")
         args = [self._compile(a) for a in call.args]
+        self._last_reader.update(dict.fromkeys(args, len(self._steps)))
         if call in self._families and args[0] not in self._constants:
             return self._family_step(call, args[0])
         target = to_arrow_type(call.type)
@@ -159,6 +172,7 @@ class Program:
             self._steps.append(lambda values, columns, rows: kernel(values[text]))
             self._family_slots[family] = len(self._steps) - 1
         slot, place = self._family_slots[family], family.index(call)
+        self._last_reader[slot] = len(self._steps)
         target = to_arrow_type(call.type)
 
         def step(values: list[Datum], columns: Columns, rows: int) -> Datum:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import itertools
+import os
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +17,7 @@ from pyarrow import flight
 from runtime.net.channels import ChannelClosed
 from runtime.net.endpoint import ENCRYPTED, Endpoint
 from runtime.net.results import ResultReceiver
-from runtime.net.socket_directory import flight_location, make_socket_directory, new_address
+from runtime.net.socket_directory import flight_location, hold, make_socket_directory, new_address
 from runtime.net.tls import TlsIdentity
 from sqlstream.errors import ExternalError
 
@@ -108,7 +109,9 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
             self._listen(endpoint, check)
             self.address = endpoint.address(self.port)
             return
-        self._own_directory = make_socket_directory() if directory is None else ""
+        if directory is None:
+            self._own_directory = make_socket_directory()
+            self._held = hold(self._own_directory)
         self.address = new_address(directory or self._own_directory)
         super().__init__(flight_location(self.address), middleware=check)
 
@@ -137,6 +140,8 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         # The directory first: the server waits for its calls, and the process may end meanwhile.
         if self._own_directory:
             shutil.rmtree(self._own_directory, ignore_errors=True)
+            os.close(self._held)
+            self._own_directory = ""
         super().shutdown()
 
     def do_action(self, context: Any, action: Any) -> Iterator[bytes]:

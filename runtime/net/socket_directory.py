@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -24,7 +25,7 @@ _PREFIX = "sqlstream-"
 _DIRECTORY = re.compile(rf"{_PREFIX}[a-z0-9_]{{8}}")
 
 YOUNG_S = 60.0
-"""A directory in which nothing has changed for so long has its sockets."""
+"""A directory that is empty for so long will get no sockets."""
 
 
 def make_socket_directory() -> str:
@@ -49,8 +50,21 @@ def make_socket_directory() -> str:
     )
 
 
+def hold(directory: str, *, waits: bool = True) -> int:
+    """Lock a directory until the file with this number is closed, at the latest when this process ends, however it does. OSError
+    if somebody else holds it, unless this one `waits`."""
+    number = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(number)
+        raise
+    return number
+
+
 def remove_dead_directories(parent: str) -> None:
-    """Remove the directories of this user's clusters in which nobody listens any more. A young one may be about to be used."""
+    """Remove the directories of this user's clusters that nobody holds, and in which nobody listens any more. An empty one may
+    be about to be held."""
     with suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:
             with suppress(OSError):
@@ -62,12 +76,13 @@ def _is_dead(entry: os.DirEntry[str]) -> bool:
     status = entry.stat(follow_symlinks=False)
     if status.st_uid != os.getuid() or not stat.S_ISDIR(status.st_mode):
         return False
-    if time.time() - status.st_mtime < YOUNG_S:
-        return False
+    # OSError while its owner holds it.
+    os.close(hold(entry.path, waits=False))
     with os.scandir(entry.path) as inside:
-        return all(
-            stat.S_ISSOCK(e.stat(follow_symlinks=False).st_mode) and _is_refused(e.path) for e in inside
-        )
+        entries = list(inside)
+    if not entries and time.time() - status.st_mtime < YOUNG_S:
+        return False
+    return all(stat.S_ISSOCK(e.stat(follow_symlinks=False).st_mode) and _is_refused(e.path) for e in entries)
 
 
 def _is_refused(path: str) -> bool:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import weakref
+from unittest import mock
+
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.growth import VALUE_BYTES_MAX, check_growth
-from runtime.evaluate.kernel import BATCH_BYTES_MAX, as_array
+from runtime.evaluate.kernel import BATCH_BYTES_MAX, as_array, plain
 from runtime.evaluate.program import Program
+from runtime.evaluate.registry import BUILDERS
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, InputRef, Literal
 from sqlstream.types import INT, STRING
 
 TEXTS = pa.array(["ab", None, ""])
+LONG = "x" * 60_000_000
 HUGE = pa.scalar(2_000_000_000, pa.int32())
 
 
@@ -26,6 +32,9 @@ HUGE = pa.scalar(2_000_000_000, pa.int32())
         ("RPAD", [TEXTS, HUGE, pa.scalar("y")], 2_000_000_000),
         ("REPLACE", [pa.array(["x" * 10_000]), pa.scalar("x"), pa.scalar("y" * 10_000)], 100_010_000),
         ("REGEXP_REPLACE", [pa.array(["x" * 10_000]), pa.scalar("x"), pa.scalar("y" * 10_000)], 100_010_000),
+        ("||", [pa.array(["a", LONG, None]), pa.scalar("y" * 10_000_000)], 70_000_000),
+        ("CONCAT", [pa.array([LONG]), pa.array(["y"]), pa.array(["y" * 10_000_000])], 70_000_001),
+        ("CONCAT_WS", [pa.scalar(LONG), *[pa.array(["z", None])] * 3], 120_000_003),
     ],
 )
 def test_a_value_that_is_too_large_is_refused_with_its_size(
@@ -46,6 +55,7 @@ def test_a_value_that_is_too_large_is_refused_with_its_size(
         ("REPLACE", [pa.array(["x" * 10_000]), pa.scalar(""), pa.scalar("y")]),
         ("REGEXP_REPLACE", [pa.array(["x" * 10_000]), pa.scalar("x{1000}"), pa.scalar("y" * 10_000)]),
         ("UPPER", [TEXTS]),
+        ("||", [pa.array(["x" * 40_000_000, "y", None]), pa.array(["x", "y" * 40_000_000, "z"])]),
     ],
 )
 def test_what_fits_passes(function: str, args: list[pa.Array]) -> None:
@@ -74,8 +84,25 @@ def test_a_constant_that_cannot_be_made_fails_where_a_row_asks_for_it() -> None:
 
 
 def test_texts_that_arrow_cannot_count_are_a_clear_error() -> None:
-    text = Call("REPEAT", (InputRef(0, STRING), Literal(30_000_000, INT)), STRING)
-    joined = Call("CONCAT", (text,) * 80, STRING, Span(0, 9))
+    joined = Call("CONCAT", (InputRef(0, STRING),) * 60, STRING, Span(0, 9))
     with pytest.raises(UserError, match="results of CONCAT would have more than") as caught:
-        Program((joined,), EvaluationContext()).run((pa.array(["x"]),), 1)
+        Program((joined,), EvaluationContext()).run((pa.array(["x" * 1_000_000] * 40),), 40)
     assert caught.value.span == Span(0, 9)
+
+
+def test_a_value_that_no_later_step_reads_is_let_go() -> None:
+    column = InputRef(0, STRING)
+    first = Call("||", (column, column), STRING)
+    second = Call("||", (first, column), STRING)
+    result = Call("||", (second, second), STRING)
+    seen: list[weakref.ref[pa.Array]] = []
+
+    def traced(*given: pa.Array) -> pa.Array:
+        seen.append(weakref.ref(given[0]))
+        if len(seen) == 3:
+            assert [ref() is not None for ref in seen] == [True, False, True]
+        return pc.binary_join_element_wise(*given, "")
+
+    with mock.patch.dict(BUILDERS, {"||": plain(traced)}):
+        found = Program((result, column), EvaluationContext()).run((pa.array(["ab"]),), 1)
+    assert [f.to_pylist() for f in found] == [["abababababab"], ["ab"]]

@@ -22,6 +22,7 @@ from runtime.net.socket_directory import (
     YOUNG_S,
     directory_of,
     flight_location,
+    hold,
     new_address,
     remove_directory_without,
     remove_socket,
@@ -180,17 +181,21 @@ def test_what_killed_clusters_have_left_is_removed_and_nothing_else(
     )
     for name in names:
         (short_path / name).mkdir()
+        if name == "sqlstream-young001":
+            continue
         with socket.socket(socket.AF_UNIX) as dead:
             dead.bind(str(short_path / name / "s"))
     (short_path / "sqlstream-file0001" / "rows").write_text("kept")
+    # Its owner holds it, although nobody listens yet.
+    (short_path / "sqlstream-held0001").mkdir()
+    held = hold(str(short_path / "sqlstream-held0001"))
     old_s = time.time() - YOUNG_S - 60
-    for entry in short_path.iterdir():
-        if entry.name != "sqlstream-young001":
-            os.utime(entry, (old_s, old_s))
+    os.utime(short_path / "sqlstream-held0001", (old_s, old_s))
     another = FlightServer("secret", lambda data: None)
     left = {entry.name for entry in short_path.iterdir()}
     in_use = {Path(directory_of(server.address)).name for server in (live, another)}
-    assert left == {*names[1:], *in_use}
+    assert left == {*names[1:], "sqlstream-held0001", *in_use}
+    os.close(held)
     for server in (live, another):
         server.shutdown()
 
