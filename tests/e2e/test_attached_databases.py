@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import sqlite3
 import subprocess
 import threading
@@ -109,19 +110,30 @@ def test_a_server_that_is_down_is_tried_again_until_it_is_back_or_the_job_fails(
         assert "could not read table" in done.stderr
         assert PASSWORD not in done.stderr
     finally:
-        back = threading.Timer(3, postgres.start)
+        back = threading.Thread(target=start_after_a_try, args=(postgres,))
         back.start()
-    done = run(duckdb_path, options(postgres).replace("'4'", "'10'"), LOOK_UP)
-    back.join(60)
+    done = run(duckdb_path, options(postgres).replace("'4'", "'60'"), LOOK_UP)
+    back.join(240)
     assert done.returncode == 0, done.stderr
+
+
+def start_after_a_try(postgres: Postgres) -> None:
+    """Start the server that is down, once somebody has tried in vain to reach it."""
+    with socket.create_server(("127.0.0.1", postgres.port)) as listening:
+        listening.settimeout(240)
+        try:
+            listening.accept()[0].close()
+        finally:
+            listening.close()
+            postgres.start()
 
 
 def test_a_server_may_restart_while_a_job_looks_up(
     duckdb_path: str, postgres: Postgres, tmp_path: Path
 ) -> None:
     path = tmp_path / "script.sql"
-    script = SCRIPT.replace("'number-of-rows' = '20'", "'number-of-rows' = '20', 'rows-per-second' = '2'")
-    path.write_text(script.format(options=options(postgres).replace("'4'", "'10'")) + LOOK_UP)
+    script = SCRIPT.replace("'number-of-rows' = '20'", "'number-of-rows' = '20', 'rows-per-second' = '1'")
+    path.write_text(script.format(options=options(postgres).replace("'4'", "'60'")) + LOOK_UP)
     with subprocess.Popen(
         [*SQLSTREAM, "run", "--format", "csv", str(path)],
         cwd=ROOT,
@@ -132,8 +144,7 @@ def test_a_server_may_restart_while_a_job_looks_up(
         assert process.stdout is not None
         first = [process.stdout.readline() for _ in range(3)]
         postgres.stop()
-        time.sleep(2)
-        postgres.start()
+        start_after_a_try(postgres)
         rest = process.stdout.readlines()
         assert process.wait(120) == 0
     assert sorted([*first, *rest]) == sorted(ANSWER.splitlines(keepends=True)[2:])

@@ -130,6 +130,13 @@ def test_ctrl_c_interrupts_the_query_and_leaves_no_file(tmp_path: Path) -> None:
     assert not table.exists()
 
 
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while not is_so():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.005)
+
+
 def killed_when(script: Path, is_time: Callable[[], bool]) -> None:
     """Run a script in batch, and kill the command when `is_time`."""
     command = subprocess.Popen(
@@ -172,7 +179,7 @@ def test_a_killed_server_runs_a_batch_insert_again_and_writes_each_row_once(tmp_
         assert (summary["jobType"], summary["state"]) == ("BATCH", "RUNNING")
         assert server.get(f"/jobs/{job}")["job-type"] == "BATCH"
         assert "Batch(duckdb)[numbers]" in server.get(f"/jobs/{job}/plan")["plan"]["nodes"][0]["description"]
-        time.sleep(1)
+        wait_until(lambda: any((tmp_path / "out").rglob("part-*")))
         children = server.children()
         assert server.signal(signal.SIGKILL) == -signal.SIGKILL
         wait_until_ended(children)
@@ -186,7 +193,7 @@ def test_a_killed_server_runs_a_batch_insert_again_and_writes_each_row_once(tmp_
 
 
 def test_a_cancelled_query_stops_the_engine_soon(server: RunningServer) -> None:
-    session = in_batch(server, numbers(3000))
+    session = in_batch(server, numbers(100_000))
     product = (
         "SELECT COUNT(*) FROM numbers AS a, numbers AS b, numbers AS c WHERE MOD(a.n * b.n * c.n, 7) = 1"
     )
@@ -202,12 +209,10 @@ def test_a_cancelled_query_stops_the_engine_soon(server: RunningServer) -> None:
     while used_s(server) < begun_s + 1:
         assert time.monotonic() < deadline_s, "the engine does not compute"
         time.sleep(0.05)
-    cancelled_s = used_s(server)
     assert server.request("PATCH", f"/jobs/{job}?mode=cancel", rest=True).status_code == 202
     server.wait_for(job, "CANCELED")
-    # CPU time, of two threads: the product takes many minutes.
-    assert used_s(server) - cancelled_s < 5
-    assert any(is_idle(server) for _ in range(10)), "something still computes"
+    # The product takes weeks.
+    wait_until(lambda: is_idle(server))
 
 
 def used_s(server: RunningServer) -> float:
@@ -253,7 +258,7 @@ def test_a_killed_task_manager_fails_the_statement_and_leaves_no_row(
     session = in_batch(server, numbers(10_000_000, 20_000), files_table(tmp_path / "out"))
     job = server.insert(session, "INSERT INTO files SELECT n FROM numbers")
     server.wait_for(job, "RUNNING")
-    time.sleep(0.5)
+    wait_until(lambda: any(tmp_path.rglob("part-*")))
     for child in server.children():
         child.kill()
     assert server.wait_for(job, "FAILED") == "FAILED"

@@ -56,7 +56,7 @@ def test_what_a_changed_statement_cannot_keep_is_told(session: Session, tmp_path
     title = "GROUP BY (n % 7) (COUNT(*)) of INSERT INTO others, line 1"
     assert f"note: begins without state: {title}" in kept.note
     session.cluster.cancel(kept.id)
-    session.cluster.wait(kept.id, timeout_s=30)
+    session.cluster.wait(kept.id, timeout_s=240)
 
     changed = TOTALS.replace("SUM", "MAX")
     with pytest.raises(UserError) as raised:

@@ -15,11 +15,11 @@ ROWS = 4000
 PER_SECOND = 1000
 
 
-def declare(server: RunningServer, session: str, out: Path, rows: int) -> None:
+def declare(server: RunningServer, session: str, out: Path, rows: int, per_second: int) -> None:
     server.execute(
         session,
         "CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'datagen', "
-        f"'rows-per-second' = '{PER_SECOND}', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '{rows}')",
+        f"'rows-per-second' = '{per_second}', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '{rows}')",
     )
     server.execute(
         session,
@@ -28,10 +28,12 @@ def declare(server: RunningServer, session: str, out: Path, rows: int) -> None:
     server.execute(session, "SET 'execution.checkpointing.interval' = '200 ms'")
 
 
-def begin(server: RunningServer, out: Path, rows: int = ROWS) -> tuple[str, str]:
+def begin(
+    server: RunningServer, out: Path, rows: int = ROWS, per_second: int = PER_SECOND
+) -> tuple[str, str]:
     """A session, and its job that writes the numbers, of which two checkpoints are complete."""
     session = server.open_session()
-    declare(server, session, out, rows)
+    declare(server, session, out, rows, per_second)
     job_id = server.insert(session, "INSERT INTO out SELECT n FROM numbers")
     deadline_s = time.monotonic() + JOB_TIMEOUT_S
     while completed(server, job_id) < 2:
@@ -89,9 +91,10 @@ def test_a_server_brings_its_jobs_back_from_their_last_checkpoint(tmp_path: Path
 
 
 def test_a_job_ends_with_a_savepoint_and_another_goes_on_from_it(tmp_path: Path) -> None:
-    out = tmp_path / "out"
+    out, count = tmp_path / "out", 100_000
     with RunningServer(tmp_path / "server") as server:
-        session, job_id = begin(server, out)
+        # It would take more than a quarter of an hour.
+        session, job_id = begin(server, out, count, per_second=100)
         rows = server.execute(session, f"SHOW CHECKPOINTS FOR JOB '{job_id}'")
         assert {row[0] for row in rows} == {job_id}
         assert "COMPLETED" in {row[3] for row in rows}
@@ -100,11 +103,12 @@ def test_a_job_ends_with_a_savepoint_and_another_goes_on_from_it(tmp_path: Path)
         assert server.statuses()[job_id] == "FINISHED"
         before = written(out)
         assert before == list(range(1, len(before) + 1))
-        assert len(before) < ROWS
+        assert 0 < len(before) < count
+        server.execute(session, "ALTER TABLE numbers SET ('rows-per-second' = '1000000')")
         server.execute(session, f"SET 'execution.state-recovery.path' = '{path}'")
         again = server.insert(session, "INSERT INTO out SELECT n FROM numbers")
         server.wait_for(again, "FINISHED")
-        assert written(out) == list(range(1, ROWS + 1))
+        assert written(out) == list(range(1, count + 1))
         disposed = server.request("POST", "/savepoint-disposal", {"savepoint-path": path}, rest=True).json()
         assert server.get(f"/savepoint-disposal/{disposed['request-id']}") == {
             "status": {"id": "COMPLETED"},

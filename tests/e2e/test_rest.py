@@ -38,7 +38,7 @@ def running():
     cluster.close()
 
 
-def wait_for(read, is_met, timeout_s=30.0):
+def wait_for(read, is_met, timeout_s=240.0):
     """The first answer of `read` that meets a condition."""
     deadline_s = time.monotonic() + timeout_s
     while not is_met(found := read()):

@@ -175,7 +175,7 @@ def test_a_second_signal_ends_at_once_and_leaves_no_child_and_no_temporary_file(
         assert children
         server.process.send_signal(signal.SIGTERM)
         assert server.signal(signal.SIGTERM) in (0, 128 + signal.SIGTERM)
-        wait_until_ended(children, 30)
+        wait_until_ended(children)
         assert list(temporary.glob("sqlstream-spill-*")) == []
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import psutil
 from command_harness import SQLSTREAM, run_to_end
 
@@ -16,14 +14,11 @@ cursor.execute("SELECT n FROM ticks")
 assert cursor.fetchone() is not None
 print(os.getpid(), *(p.process_id for p in connection.session.session.cluster.task_managers()))
 """
-END_S = 60
 
 
-def test_a_script_with_an_open_query_ends_at_once_and_in_silence() -> None:
-    started = time.monotonic()
+def test_a_script_with_an_open_query_ends_in_silence() -> None:
     done = run_to_end([SQLSTREAM[0], "-c", SCRIPT])
     assert (done.returncode, done.stderr) == (0, "")
-    assert time.monotonic() - started < END_S
     process_ids = [int(word) for word in done.stdout.split()]
     assert len(process_ids) >= 2
     assert not any(psutil.pid_exists(id) for id in process_ids)

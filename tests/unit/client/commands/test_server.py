@@ -26,7 +26,7 @@ class Server:
         self.reloaded.set()
 
     def start(self):
-        other = threading.Thread(target=time.sleep, args=(60,), daemon=True)
+        other = threading.Thread(target=time.sleep, args=(240,), daemon=True)
         other.start()
         threading.Thread(target=self.ask, args=(other.ident,), daemon=True).start()
 
@@ -34,7 +34,7 @@ class Server:
         time.sleep(0.2)
         if sys.argv[1] == "reload":
             signal.pthread_kill(other, signal.SIGHUP)
-            self.reloaded.wait(30)
+            self.reloaded.wait(240)
             self.stopped.set()
         elif sys.argv[1] == "signal":
             # As the kernel may do with a signal for the process.

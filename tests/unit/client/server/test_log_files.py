@@ -6,7 +6,6 @@ import logging
 import os
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -112,10 +111,9 @@ def test_a_standard_error_that_nobody_reads_stops_nobody(
     with open(reading, "rb") as reader, open(writing, "w", encoding="utf-8") as full:
         monkeypatch.setattr(sys, "stderr", full)
         handler = LogFilesHandler(LogFiles(str(tmp_path), 10_000_000, 1))
-        started = time.monotonic()
+        # More than the pipe and the queue take, and nobody reads: a call that waited would hang.
         for number in range(3_000):
             handler.pass_on(f"{number} {'x' * 100}\n")
-        assert time.monotonic() - started < 30
         kept = (tmp_path / "sqlstream-000001.log").read_text()
         assert len(kept.splitlines()) == 3_000
         drained = threading.Thread(target=lambda: reader.read(400_000), daemon=True)

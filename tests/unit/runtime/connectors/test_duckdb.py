@@ -607,7 +607,7 @@ def test_rows_of_a_writer_that_was_killed_are_read(tmp_path: Path) -> None:
     path = tmp_path / "killed.duckdb"
     killed = "import duckdb, os, sys; c = duckdb.connect(sys.argv[1]); c.execute('CREATE TABLE dim AS SELECT 1::BIGINT AS k')"
     done = subprocess.run(
-        [sys.executable, "-c", f"{killed}; os.kill(os.getpid(), 9)", str(path)], timeout=30, check=False
+        [sys.executable, "-c", f"{killed}; os.kill(os.getpid(), 9)", str(path)], timeout=240, check=False
     )
     assert done.returncode == -9
     assert read(spec(path, NUMBERS)) == [(1,)]

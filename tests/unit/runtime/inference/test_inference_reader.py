@@ -62,7 +62,7 @@ class SlowFiles(LocalFiles):
 
     def open_read(self, path: str) -> BinaryIO:
         self.opened.append(path)
-        self.is_let.wait(TIMEOUT_S)
+        self.is_let.wait()
         return super().open_read(path)
 
 
@@ -71,12 +71,11 @@ def test_a_slow_disk_holds_up_neither_the_task_nor_its_end(tmp_path: Path) -> No
         (tmp_path / name).write_text("n\n1\n")
     files = SlowFiles()
     reader = InferenceReader(InferTableSpec({"connector": "filesystem", "path": str(tmp_path)}), files)
-    started = time.monotonic()
     assert reader.poll() is SourceStatus.NOTHING_YET
     reader.close()
-    assert time.monotonic() - started < 30
-    files.is_let.set()
+    # Both have come back although the disk has not answered.
     (thread,) = (t for t in threading.enumerate() if t.name == "infer table")
+    files.is_let.set()
     thread.join(TIMEOUT_S)
     # It was given up before the second file.
     assert (len(files.opened), thread.is_alive()) == (1, False)

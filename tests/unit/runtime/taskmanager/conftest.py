@@ -187,7 +187,7 @@ class Job:
             return [c for e in executions for c in self.states.get(e, []) if c.state is state]
 
         with self._changed:
-            assert self._changed.wait_for(lambda: len(found()) == len(executions), 20), self.states
+            assert self._changed.wait_for(lambda: len(found()) == len(executions), 120), self.states
             return found()
 
 

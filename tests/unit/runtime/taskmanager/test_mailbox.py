@@ -38,10 +38,9 @@ def test_a_task_that_waits_for_room_wakes_for_room_and_mail_and_not_for_input() 
         wake(mailbox)
         assert woke.wait(60)
         thread.join(60)
-    started_s = time.monotonic()
-    mailbox.wait_for_room(lambda: False, 60)
-    Mailbox().wait_for_room(lambda: True, 60)
-    assert time.monotonic() - started_s < 30
+    # These wait for nothing: without an end they would hang.
+    mailbox.wait_for_room(lambda: False, None)
+    Mailbox().wait_for_room(lambda: True, None)
 
 
 @pytest.mark.parametrize("is_mail", [True, False])
@@ -61,13 +60,11 @@ def test_a_task_that_waits_wakes_for_what_comes_and_not_before(is_mail: bool) ->
         mailbox.announce("channel")
     assert woke.wait(60)
     thread.join(60)
-    # What is there already is not waited for.
-    started_s = time.monotonic()
-    mailbox.wait(60)
-    assert time.monotonic() - started_s < 30
+    # What is there already is not waited for: without an end this would hang.
+    mailbox.wait(None)
 
 
 def test_a_wait_ends_with_its_time() -> None:
     started_s = time.monotonic()
     Mailbox().wait(0.02)
-    assert 0.01 < time.monotonic() - started_s < 30
+    assert time.monotonic() - started_s > 0.01

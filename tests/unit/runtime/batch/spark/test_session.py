@@ -57,7 +57,7 @@ def test_the_failure_of_a_start_that_nobody_waits_for_is_dropped() -> None:
     ):
         pass
     with sessions._changed:
-        assert sessions._changed.wait_for(lambda: sessions._starting is None, 30)
+        assert sessions._changed.wait_for(lambda: sessions._starting is None, 240)
     assert '"spark://127.0.0.1:2"' in str(failure(sessions, NOBODY_LISTENS_EITHER))
 
 
