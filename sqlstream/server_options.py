@@ -84,6 +84,9 @@ _LIMITS = (
                  minimum=1, scope=_SERVER),
     ConfigOption("sqlstream.gateway.operations.max-size", _M, "256 mb",
                  "The most that statements and unread rows of one session may take.", minimum=1024 * 1024, scope=_SERVER),
+    ConfigOption("sqlstream.gateway.memory.per-user.max-size", _M, "1 gb",
+                 "The most that the sessions of one token may take: statements, unread rows, settings, temporary objects and the "
+                 "statements of their last jobs; without tokens, one session.", minimum=1024 * 1024, scope=_SERVER),
     ConfigOption("sqlstream.gateway.session.properties.max-size", _M, "256 kb",
                  "The name and properties that a session is opened with, each property with 100 bytes more.",
                  minimum=1024, scope=_SERVER),

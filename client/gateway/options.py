@@ -12,7 +12,8 @@ class GatewayOptions:
     `idle_timeout_ms`: a session without a request for this long is closed, 0 never. `check_interval_ms`: how often idle
     sessions are looked for, 0 never. `page_wait_ms`: how long a request for results that are not there yet is held before it
     is answered with NOT_READY or an empty page. `heartbeat_ms`: the longest silence of a stream of results.
-    `operations_bytes_max`: the statements of a session's operations and their rows that are not read.
+    `operations_bytes_max`: the statements of a session's operations and their rows that are not read. `user_bytes_max`: all that
+    the sessions of one user take; of one session, where nobody authenticates.
     `properties_bytes_max`: the name and the properties that a session is opened with, each property with 100 bytes more.
     `planning_per_user_max`: the long statements of one user that are planned at once; of one session, where nobody authenticates
     (`has_users`).
@@ -24,6 +25,7 @@ class GatewayOptions:
     worker_threads_max: int = 500
     operations_max: int = 1_000
     operations_bytes_max: int = 256 * 1024 * 1024
+    user_bytes_max: int = 1024 * 1024 * 1024
     statement_bytes_max: int = 1024 * 1024
     properties_bytes_max: int = 256 * 1024
     planning_per_user_max: int = 1

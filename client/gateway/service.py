@@ -55,7 +55,9 @@ class GatewayService:
         self._open_session = open_session
         self._listener = listener
         self._clock_ms = clock_ms
-        self._sessions = SessionTable(self.options.sessions_max, self.options.idle_timeout_ms, clock_ms)
+        self._sessions = SessionTable(
+            self.options.sessions_max, self.options.user_bytes_max, self.options.idle_timeout_ms, clock_ms
+        )
         self._pool = ThreadPoolExecutor(self.options.worker_threads_max, "gateway")
         self._turns = PlanningTurns(
             self.options.planning_per_user_max,
@@ -87,6 +89,8 @@ class GatewayService:
     def open_session(self, properties: Mapping[str, str], name: str = "", asker: Asker = NOBODY) -> str:
         """Open a session and return its handle. UserError for a wrong setting, or when there are too many sessions."""
         self._sessions.require_room()
+        if user := self._user(asker):
+            self._sessions.require_memory(user)
         require_small(properties, name, self.options.properties_bytes_max)
         applied, kept = split_properties(properties)
         asker.permit.require(settings_effects(applied))
@@ -100,9 +104,13 @@ class GatewayService:
             self._clock_ms(),
             asker.level,
         )
-        session.session.owner = asker.user or session.handle
+        session.session.owner = self._user(asker) or session.handle
         self._sessions.add(session)
         return session.handle
+
+    def _user(self, asker: Asker) -> str:
+        """Whose shares are taken; empty without tokens, where all are one user and each session counts for itself."""
+        return asker.user if self.options.has_users else ""
 
     def session(self, handle: str) -> GatewaySession:
         """An open session, which counts as used now. UserError SS6020 when there is none of that handle."""
@@ -234,7 +242,8 @@ class GatewayService:
     @contextlib.contextmanager
     def _announced(self, session: GatewaySession, operation: Operation, asker: Asker) -> Iterator[None]:
         """Tell the listener of a statement, which refuses it by an error, before the body puts it into its session; and of its
-        end, also when the session has no room for it."""
+        end, also when the session has no room for it. UserError SS6025 when the user's sessions take too much."""
+        self._sessions.require_memory(session.session.owner)
         listener = self._listener
         if listener is None:
             yield
@@ -268,8 +277,7 @@ class GatewayService:
         def run(done: Callable[[], None]) -> None:
             try:
                 if operation.start():
-                    # Without tokens all are one user, and each session counts for itself.
-                    user = asker.user if self.options.has_users else session.handle
+                    user = self._user(asker) or session.handle
                     with (
                         session.settings(config),
                         session.session.permitted(asker.permit),

@@ -25,6 +25,9 @@ _log = logging.getLogger(__name__)
 
 DROPPED_MAX = 1000
 
+SESSION_BYTES = 16 * 1024
+"""What a session takes that holds nothing, in about."""
+
 
 class GatewaySession:
     """One client's session: its statements run in order, others' beside them. Thread-safe.
@@ -89,6 +92,22 @@ class GatewaySession:
             dropped = self._dropped_for(operation)
             self._operations = {h: o for h, o in self._operations.items() if h not in dropped}
             self._operations[operation.handle] = operation
+            self._dropped.extend(dropped)
+        for other in dropped.values():
+            other.close()
+
+    @property
+    def held_bytes(self) -> int:
+        """What it takes, in about: its operations' texts and rows, and what the engine's session keeps."""
+        with self._lock:
+            operations = list(self._operations.values())
+        return SESSION_BYTES + self.session.held_bytes + sum(o.held_bytes for o in operations)
+
+    def drop_read(self) -> None:
+        """Drop the operations whose answers were read to their end."""
+        with self._lock:
+            dropped = {h: o for h, o in self._operations.items() if o.is_over}
+            self._operations = {h: o for h, o in self._operations.items() if h not in dropped}
             self._dropped.extend(dropped)
         for other in dropped.values():
             other.close()
@@ -182,8 +201,12 @@ def unknown_session(handle: str) -> UserError:
 class SessionTable:
     """The open sessions by handle. Thread-safe. A session that is not used for `idle_timeout_ms` is closed."""
 
-    def __init__(self, sessions_max: int, idle_timeout_ms: int, clock_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, sessions_max: int, user_bytes_max: int, idle_timeout_ms: int, clock_ms: Callable[[], int]
+    ) -> None:
+        """`user_bytes_max`: what the sessions of one owner may take together."""
         self._sessions_max = sessions_max
+        self._user_bytes_max = user_bytes_max
         self._idle_timeout_ms = idle_timeout_ms
         self._clock_ms = clock_ms
         self._sessions: dict[str, GatewaySession] = {}
@@ -195,6 +218,20 @@ class SessionTable:
     def all(self) -> tuple[GatewaySession, ...]:
         with self._lock:
             return tuple(self._sessions.values())
+
+    def require_memory(self, owner: str) -> None:
+        """UserError SS6025 when the sessions of `owner` take more than they may, also without the answers that were read."""
+        own = [session for session in self.all() if session.session.owner == owner]
+        if sum(session.held_bytes for session in own) <= self._user_bytes_max:
+            return
+        for session in own:
+            session.drop_read()
+        if sum(session.held_bytes for session in own) > self._user_bytes_max:
+            raise UserError(
+                "SS6025",
+                f"the sessions of the user take more than {self._user_bytes_max} bytes",
+                hint="close operations and sessions that are not needed, or raise 'sqlstream.gateway.memory.per-user.max-size'",
+            )
 
     def require_room(self) -> None:
         """UserError SS6025 when no session more can be opened."""

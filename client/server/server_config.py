@@ -134,6 +134,7 @@ def gateway_options(configuration: Configuration) -> GatewayOptions:
         worker_threads_max=configuration.get("sql-gateway.worker.threads.max"),
         operations_max=configuration.get("sqlstream.gateway.operations.max-num"),
         operations_bytes_max=configuration.get("sqlstream.gateway.operations.max-size"),
+        user_bytes_max=configuration.get("sqlstream.gateway.memory.per-user.max-size"),
         statement_bytes_max=configuration.get("sqlstream.gateway.statement.max-length"),
         properties_bytes_max=configuration.get("sqlstream.gateway.session.properties.max-size"),
         body_bytes_max=configuration.get("rest.server.max-content-length"),

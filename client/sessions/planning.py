@@ -43,13 +43,20 @@ _NOT_OF_CHANGES = ("execution.checkpointing.interval", "table.exec.sink.not-null
 STATEMENTS_REMEMBERED_MAX = 100
 """How many of its jobs a session can verify later."""
 
+REMEMBERED_CHARACTERS_MAX = 1024 * 1024
+"""How long the texts of these jobs' statements may be together; the last one may be longer."""
+
+BYTES_PER_CHARACTER = 50
+"""What a bound statement takes for each character of its text, in about."""
+
 
 @dataclasses.dataclass(frozen=True)
 class SubmittedStatement:
-    """A query, INSERT or statement set as it was bound, and the settings then."""
+    """A query, INSERT or statement set as it was bound, the settings then, and the length of its text."""
 
     sinks: tuple[Sink, ...]
     config: dict[str, str]
+    characters: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -226,14 +233,29 @@ class PlanningSession:
         return submit(replace(graph, owner=self.owner), self.cluster, self.files())
 
     def submitted(self, job_id: str) -> SubmittedStatement | None:
-        """The statement of one of the session's last STATEMENTS_REMEMBERED_MAX jobs."""
+        """The statement of one of the session's last jobs: STATEMENTS_REMEMBERED_MAX of them, or fewer with long texts."""
         return self._submitted.get(job_id)
 
-    def remember(self, job_id: str, sinks: tuple[Sink, ...]) -> None:
+    def remember(self, job_id: str, sinks: tuple[Sink, ...], characters: int) -> None:
         """Keep the statement of a job that was started now."""
-        self._submitted[job_id] = SubmittedStatement(sinks, dict(self.config))
-        while len(self._submitted) > STATEMENTS_REMEMBERED_MAX:
-            del self._submitted[next(iter(self._submitted))]
+        # Replaced and not modified: other threads measure it.
+        kept = {**self._submitted, job_id: SubmittedStatement(sinks, dict(self.config), characters)}
+        while len(kept) > 1 and (
+            len(kept) > STATEMENTS_REMEMBERED_MAX or _characters(kept) > REMEMBERED_CHARACTERS_MAX
+        ):
+            del kept[next(iter(kept))]
+        self._submitted = kept
+
+    @property
+    def held_bytes(self) -> int:
+        """What it keeps for its user, in about: settings, temporary objects and the statements of its last jobs. Called from any
+        thread."""
+        settings = sum(len(key) + len(value) for key, value in self.config.copy().items())
+        return settings + self.catalog.held_bytes + _characters(self._submitted) * BYTES_PER_CHARACTER
+
+
+def _characters(statements: dict[str, SubmittedStatement]) -> int:
+    return sum(statement.characters for statement in statements.values())
 
 
 def _can_run_in_batch(sinks: tuple[Sink, ...]) -> bool:

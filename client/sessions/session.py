@@ -31,6 +31,10 @@ class Session(PlanningSession):
 
     _statement_set: list[str] | None = None
 
+    @property
+    def held_bytes(self) -> int:
+        return super().held_bytes + sum(map(len, self._statement_set or ()))
+
     def execute(self, statement: Statement) -> Outcome:
         """Run one parsed statement; a query or INSERT is submitted, and not waited for. UserError with a position."""
         from client.statements.jobs import execute_job_statement, is_job_statement
@@ -58,7 +62,7 @@ class Session(PlanningSession):
 
             return execute_explain(statement, self)
         if isinstance(statement, WritingStatement):
-            return self._started(self.compile(statement, job_id=secrets.token_hex(16)))
+            return self._started(self.compile(statement, job_id=secrets.token_hex(16)), statement)
         if isinstance(statement, CreateTable) and statement.query is not None:
             return self._create_filled(statement)
         if isinstance(statement, CompilePlan | ExecutePlan):
@@ -135,9 +139,9 @@ class Session(PlanningSession):
             return self._rows_of(filtered_names(statement, "procedure name", names))
         return None
 
-    def _started(self, plan: CompiledPlan | CompiledBatch) -> Job:
+    def _started(self, plan: CompiledPlan | CompiledBatch, statement: Statement) -> Job:
         job = self.submit(plan)
-        self.remember(job.id, plan.relational)
+        self.remember(job.id, plan.relational, len(statement.text))
         return job
 
     def _create_filled(self, statement: CreateTable) -> Outcome:
@@ -156,7 +160,7 @@ class Session(PlanningSession):
                 self._make(created.result, statement)
             except CatalogConflict:
                 continue
-            return self._started(plan)
+            return self._started(plan, statement)
         raise _too_fast()
 
     def _apply(self, statement: Statement) -> Rows:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import msgspec
+
 from sqlstream.catalog.changes import (
     CatalogChange,
     CatalogConflict,
@@ -30,13 +34,15 @@ class SessionCatalog:
     """Statements of one session change it one after the other; other threads may read at any time.
 
     `manager` is shared with other sessions, and by default the session's own and in memory. Temporary objects are forgotten
-    with the session. The current database may be dropped by another session: then names are not found in it.
+    with the session, and take `held_bytes` until then, in about. The current database may be dropped by another session: then
+    names are not found in it.
     """
 
     def __init__(self, manager: CatalogManager | None = None) -> None:
         self.manager = manager or CatalogManager()
         self._temporary: dict[ObjectPath, CatalogObject] = {}
         self._temporary_functions: dict[ObjectPath, CatalogFunction] = {}
+        self.held_bytes = 0
         self.current_catalog = DEFAULT_CATALOG
         self.current_database = self.manager.catalogs()[DEFAULT_CATALOG].definition.default_database
 
@@ -63,7 +69,9 @@ class SessionCatalog:
         # Replaced and not modified: a snapshot holds the former one.
         rest = {p: e for p, e in self._temporary_functions.items() if p != change.entry.path}
         added = {change.entry.path: change.entry} if isinstance(change, PutFunction) else {}
+        former = self._temporary_functions.get(change.entry.path)
         self._temporary_functions = rest | added
+        self.held_bytes += _size(added.values()) - _size([former] if former is not None else [])
 
     def _apply_temporary(self, change: PutObject | RemoveObject | RenameObject) -> None:
         path = change.entry.path
@@ -77,6 +85,7 @@ class SessionCatalog:
         # Replaced and not modified: a snapshot holds the former one.
         rest = {p: e for p, e in self._temporary.items() if p != path}
         self._temporary = rest | {e.path: e for e in after}
+        self.held_bytes += _size(after) - _size(present.values())
 
     def put(self, entry: CatalogObject) -> None:
         """Add or replace an object, whatever is there. CatalogConflict when another session changes it meanwhile."""
@@ -125,3 +134,7 @@ class SessionCatalog:
 
     def list(self, catalog: str, database: str) -> tuple[CatalogObject, ...]:
         return self.snapshot().list(catalog, database)
+
+
+def _size(entries: Iterable[CatalogObject | CatalogFunction]) -> int:
+    return sum(len(msgspec.msgpack.encode(entry)) for entry in entries)

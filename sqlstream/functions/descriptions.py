@@ -317,7 +317,9 @@ DESCRIPTIONS: dict[str, FunctionDescription] = {
         "Whether a path of a JSON text leads to a value.", """JSON_EXISTS('{"a": true}', '$.a')""", "TRUE"
     ),
     "JSON_VALUE": _described(
-        "The text, number or BOOLEAN at a path of a JSON text.", """JSON_VALUE('{"a": 1.50}', '$.a')""", "1.50"
+        "The text, number or BOOLEAN at a path of a JSON text.",
+        """JSON_VALUE('{"a": 1.50}', '$.a')""",
+        "1.50",
     ),
     "JSON_QUERY": _described(
         "The object or array at a path of a JSON text.", """JSON_QUERY('{"a": [1, 2]}', '$.a')""", "[1,2]"

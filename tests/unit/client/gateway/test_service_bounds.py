@@ -18,6 +18,7 @@ from gateway_harness import (
     until,
 )
 
+from client.gateway.asker import Asker
 from client.gateway.operations import OperationStatus
 from client.gateway.options import GatewayOptions
 from sqlstream.errors import UserError
@@ -156,3 +157,64 @@ def test_only_answers_that_were_read_make_room_and_asking_for_them_again_says_so
         assert caught.value.code == "SS6021"
         assert failure(service.operation(session, failed.handle)).code == "SS2003"
         service.execute(session, "SHOW DATABASES")
+
+
+def test_what_the_sessions_of_a_user_take_is_bounded_together() -> None:
+    options = GatewayOptions(has_users=True, user_bytes_max=2_000_000, page_bytes_max=600_000)
+    mine, other = Asker("me"), Asker("other")
+    with gateway_service(options) as (service, _):
+        first, second = (service.open_session({}, asker=mine) for _ in range(2))
+        others = service.open_session({}, asker=other)
+        # The texts of views that one session keeps.
+        for n in range(3):
+            run(service, first, f"CREATE TEMPORARY VIEW v{n} AS SELECT '{'x' * 800_000}' AS a")
+        said = "sessions of the user take more than 2000000 bytes"
+        for refused in (
+            lambda: service.execute(second, "SHOW VIEWS", asker=mine),
+            lambda: service.configure_session(second, "SET 'pipeline.name' = 'a'", asker=mine),
+            lambda: service.run_script(second, "SHOW VIEWS;", asker=mine),
+            lambda: service.open_session({}, asker=mine),
+        ):
+            with pytest.raises(UserError, match=said) as caught:
+                refused()
+            assert caught.value.code == "SS6025"
+        assert rows(settled(service.execute(others, "SHOW VIEWS", asker=other))) == []
+        service.close_session(first)
+        assert rows(settled(service.execute(second, "SHOW VIEWS", asker=mine))) == []
+
+
+def test_without_users_each_session_is_bounded_by_itself() -> None:
+    with gateway_service(GatewayOptions(user_bytes_max=1_000_000)) as (service, _):
+        first, second = (service.open_session({}, asker=Asker("local")) for _ in range(2))
+        for n in range(2):
+            run(service, first, f"CREATE TEMPORARY VIEW v{n} AS SELECT '{'x' * 800_000}' AS a")
+        with pytest.raises(UserError, match="take more than 1000000 bytes"):
+            service.execute(first, "SHOW VIEWS")
+        assert rows(run(service, second, "SHOW VIEWS")) == []
+
+
+def test_answers_that_were_read_make_room_for_the_user() -> None:
+    with gateway_service(GatewayOptions(has_users=True, user_bytes_max=2_000_000)) as (service, _):
+        one, two = (service.open_session({}, asker=Asker("me")) for _ in range(2))
+        failed = [service.execute(one, f"SELECT x -- {n} {'x' * 900_000}") for n in range(3)]
+        for operation in failed:
+            settled(operation)
+        with pytest.raises(UserError, match="SS6025"):
+            service.execute(two, "SHOW VIEWS")
+        assert {failure(operation).code for operation in failed} == {"SS2003"}
+        assert rows(run(service, two, "SHOW VIEWS")) == []
+        assert {operation.status for operation in failed} == {OperationStatus.CLOSED}
+
+
+def test_a_session_remembers_as_many_statements_as_their_texts_allow() -> None:
+    with gateway_service() as (service, _):
+        session = service.open_session({})
+        found = service.session(session).session
+        run(service, session, "CREATE TEMPORARY TABLE t (a STRING) WITH ('connector' = 'blackhole')")
+        before = found.held_bytes
+        jobs = [
+            str(run(service, session, f"INSERT INTO t VALUES ('{'x' * 400_000}')").result().job_id)
+            for _ in range(4)
+        ]
+        assert [found.submitted(job) is not None for job in jobs] == [False, False, True, True]
+        assert 40_000_000 < found.held_bytes - before < 50_000_000
