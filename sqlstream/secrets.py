@@ -9,13 +9,17 @@ import re
 MASK = "******"
 _SENSITIVE = (
     *("password", "secret", "fs.azure.account.key", "apikey", "api-key", "auth-params", "service-key"),
-    *("token", "basic-auth", "jaas.config", "http-headers"),
+    *("token", "basic-auth", "jaas.config", "http-headers", "access-key", "account-key", "private-key"),
 )
 _WORDS = frozenset({"pass", "passwd", "pwd", "passphrase", "passcode", "credential", "credentials"})
 """Words of a key that name a secret in other products: a key with one of them is no option of ours, and its value is a secret."""
 
-_MISSPELLED = (("password", 2), ("passwd", 1), ("secret", 1), ("token", 1), ("apikey", 1), ("credentials", 2))
-"""Words of a key that are within so many letters of these may be meant for them: `pasword`, `tokn`."""
+_MISSPELLED = (
+    *(("password", 2), ("passwd", 1), ("secret", 1), ("token", 1), ("apikey", 1), ("credentials", 2)),
+    *(("accesskey", 2), ("accesskeyid", 2), ("accountkey", 2), ("privatekey", 2), ("servicekey", 2)),
+    *(("authparams", 2), ("basicauth", 2), ("jaasconfig", 2), ("httpheaders", 2), ("passphrase", 2)),
+)
+"""A word of a key, or two side by side, within so many letters of one of these may be meant for it: `tokn`, `acces-key`."""
 
 _OTHER_WORDS = frozenset({"taken", "woken"})
 """Words of English that are as near."""

@@ -42,6 +42,19 @@ def test_a_password_within_an_address_is_not_shown(text: str, shown: str) -> Non
         "credentials",
         "ssl.pass-word",
         "my.pass.word",
+        "secret-acess-key",
+        "s3.acces-key",
+        "s3.acess.kye",
+        "S3.AccesKey",
+        "aws.acces-key-id",
+        "fs.azure.acount.key",
+        "privat_key",
+        "servce-key",
+        "auth-parms",
+        "basic-auht",
+        "sasl.jaas.confg",
+        "http.heades",
+        "pasphrase",
     ],
 )
 def test_a_misspelled_key_of_a_secret_hides_its_value(key: str) -> None:
@@ -52,7 +65,7 @@ def test_a_misspelled_key_of_a_secret_hides_its_value(key: str) -> None:
 def test_no_option_is_taken_for_a_misspelled_secret() -> None:
     known = {*OPTIONS, *(o.key for d in descriptors().values() for o in d.options)}
     known |= {f"{name}.{o.key}" for name, d in format_descriptors().items() for o in d.options}
-    secrets = {"password", "s3.secret-key", "security.ssl.rest.key-password"}
+    secrets = {"password", "s3.access-key", "s3.secret-key", "security.ssl.rest.key-password"}
     assert {key for key in known if is_secret(key)} == secrets
     assert not any(map(is_secret, ("path", "passive", "url", "format", "broken", "select", "sector")))
 
