@@ -9,11 +9,19 @@ import pyarrow as pa
 from sqlstream import types as sql
 from sqlstream.types import LogicalType, TypeRoot
 
-_NULL = "NULL"
+NULL_IN_CAST = "NULL"
+"""What CAST to STRING gives for a NULL within an array, map or row, as in Flink: it is not told from the text."""
 
 
-def sql_texts(column: pa.Array, type_: LogicalType, time_zone: str) -> pa.Array:
-    """Each value as text; NULL stays NULL."""
+def sql_texts(
+    column: pa.Array, type_: LogicalType, time_zone: str, nested_null: str = NULL_IN_CAST
+) -> pa.Array:
+    """Each value as text; NULL stays NULL, and is `nested_null` within arrays, maps and rows."""
+
+    def filled(values: pa.Array, inner: LogicalType) -> list[str]:
+        texts: list[str] = sql_texts(values, inner, time_zone, nested_null).fill_null(nested_null).to_pylist()
+        return texts
+
     match type_.root:
         case TypeRoot.NULL:
             return pa.nulls(len(column), pa.string())
@@ -23,30 +31,21 @@ def sql_texts(column: pa.Array, type_: LogicalType, time_zone: str) -> pa.Array:
             return pa.array([None if v is None else f"x'{v.hex()}'" for v in column.to_pylist()], pa.string())
         case TypeRoot.ARRAY:
             assert type_.element is not None
-            return _listed(column, _filled(column.values, type_.element, time_zone), "[", "]")
+            return _listed(column, filled(column.values, type_.element), "[", "]")
         case TypeRoot.MAP | TypeRoot.MULTISET:
             key, item = (type_.key, type_.element) if type_.key else (type_.element, sql.INT)
             assert key is not None
             assert item is not None
-            keys, items = _filled(column.keys, key, time_zone), _filled(column.items, item, time_zone)
+            keys, items = filled(column.keys, key), filled(column.items, item)
             return _listed(column, [f"{k}={v}" for k, v in zip(keys, items, strict=True)], "{", "}")
         case TypeRoot.ROW:
-            fields = [
-                _filled(c, f.type, time_zone) for c, f in zip(column.flatten(), type_.fields, strict=True)
-            ]
+            fields = [filled(c, f.type) for c, f in zip(column.flatten(), type_.fields, strict=True)]
             texts = [f"({', '.join(values)})" for values in zip(*fields, strict=True)]
             return pa.array(texts, pa.string(), mask=column.is_null().to_numpy(zero_copy_only=False))
         case _:
             from runtime.evaluate.cast_to_text import text_writer
 
             return text_writer(type_, time_zone)(column)
-
-
-def _filled(column: pa.Array, type_: LogicalType, time_zone: str) -> list[str]:
-    import pyarrow.compute as pc
-
-    texts: list[str] = pc.fill_null(sql_texts(column, type_, time_zone), _NULL).to_pylist()
-    return texts
 
 
 def _listed(column: pa.Array, items: Sequence[str], opening: str, closing: str) -> pa.Array:

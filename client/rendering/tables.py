@@ -9,7 +9,7 @@ from typing import IO
 import numpy as np
 import pyarrow as pa
 
-from client.rendering.sql_text import sql_texts
+from client.rendering.sql_text import NULL_IN_CAST, sql_texts
 from client.rendering.table_layout import (
     CELL_COLUMNS_MIN,
     NUMBER_ROOTS,
@@ -45,10 +45,14 @@ def op_column(batch: pa.RecordBatch) -> pa.Array:
     return _SYMBOLS.take(pa.array(row_kinds(batch).astype(np.int32)))
 
 
-def text_columns(batch: pa.RecordBatch, schema: Schema, with_op: bool, time_zone: str) -> list[pa.Array]:
-    """Each column as text, NULL as NULL; the row kinds first if `with_op`."""
-    data = without_row_kinds(batch)
-    columns = [sql_texts(c, f.type, time_zone) for c, f in zip(data.columns, schema.fields, strict=True)]
+def text_columns(
+    batch: pa.RecordBatch, schema: Schema, with_op: bool, time_zone: str, nested_null: str = NULL_IN_CAST
+) -> list[pa.Array]:
+    """Each column as text, NULL as NULL, and as `nested_null` within a value; the row kinds first if `with_op`."""
+    columns = [
+        sql_texts(column, field.type, time_zone, nested_null)
+        for column, field in zip(without_row_kinds(batch).columns, schema.fields, strict=True)
+    ]
     return [op_column(batch), *columns] if with_op else columns
 
 
@@ -56,7 +60,7 @@ def _cells(
     batch: pa.RecordBatch, schema: Schema, with_op: bool, time_zone: str, null_text: str
 ) -> list[list[str]]:
     """One list of texts per column."""
-    columns = text_columns(batch, schema, with_op, time_zone)
+    columns = text_columns(batch, schema, with_op, time_zone, null_text)
     return [column.fill_null(null_text).to_pylist() for column in columns]
 
 

@@ -175,7 +175,7 @@ class LiveTable:
         batch = self._rows.window(self._first, page)
         texts = [
             column.fill_null(self._null_text).to_pylist()
-            for column in text_columns(batch, self._schema, False, self._time_zone)
+            for column in text_columns(batch, self._schema, False, self._time_zone, self._null_text)
         ]
         for i, cells in enumerate(texts):
             self._wanted[i] = max(self._wanted[i], max((display_width(shown(c)) for c in cells), default=0))

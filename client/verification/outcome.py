@@ -12,6 +12,7 @@ from client.rendering.render import make_renderer
 from client.rendering.tables import text_columns
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.schema import Field, Schema
+from sqlstream.terminal_text import NULL_TEXT
 from sqlstream.types import STRING
 
 Row = dict[str, str | None]
@@ -86,7 +87,7 @@ class Verification(msgspec.Struct, frozen=True):
 
 def shown_rows(batch: pa.RecordBatch, schema: Schema, time_zone: str) -> tuple[Row, ...]:
     """A few rows as texts."""
-    texts = [column.to_pylist() for column in text_columns(batch, schema, False, time_zone)]
+    texts = [column.to_pylist() for column in text_columns(batch, schema, False, time_zone, NULL_TEXT)]
     return tuple(dict(zip(schema.names, row, strict=True)) for row in zip(*texts, strict=True))
 
 

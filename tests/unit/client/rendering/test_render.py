@@ -48,6 +48,26 @@ def test_values_are_printed_as_sql_casts_them(type_: LogicalType, values: list, 
     assert sql_texts(column, type_, "UTC").to_pylist() == texts
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("table", "| [NULL, <NULL>] | (<NULL>) | {k=<NULL>} |"),
+        ("vertical", "a | [NULL, <NULL>]\nr | (<NULL>)\nm | {k=<NULL>}\n"),
+        ("json", '{"a":["NULL",null],"r":{"s":null},"m":{"k":null}}'),
+        ("csv", '"[NULL, NULL]",(NULL),{k=NULL}\n'),
+    ],
+)
+def test_a_null_within_a_value_differs_from_its_text_where_people_read_and_in_json(
+    name: str, shown: str
+) -> None:
+    schema = Schema.of(
+        ("a", sql.array(sql.STRING)),
+        ("r", sql.row(("s", sql.STRING))),
+        ("m", sql.map_of(sql.STRING, sql.STRING)),
+    )
+    assert shown in rendered(name, schema, [{"a": ["NULL", None], "r": {"s": None}, "m": {"k": None}}])
+
+
 def test_local_times_are_printed_in_the_zone_of_the_session() -> None:
     column = pa.array([0], pa.int64()).cast(to_arrow_type(sql.timestamp_ltz(3)))
     assert sql_texts(column, sql.timestamp_ltz(3), "Asia/Tokyo").to_pylist() == ["1970-01-01 09:00:00.000"]
