@@ -10,7 +10,7 @@ from typing import IO, Any, Protocol
 import pyarrow as pa
 
 from client.rendering.sql_text import sql_texts
-from client.rendering.tables import AS_BLOCKS, OP, Changelog, Table, Vertical, op_column, text_columns
+from client.rendering.tables import AS_BLOCKS, OP, Changelog, Look, Table, Vertical, op_column, text_columns
 from sqlstream.arrow import is_changelog, to_arrow_schema, without_row_kinds
 from sqlstream.errors import UserError
 from sqlstream.schema import Field, Schema
@@ -62,11 +62,10 @@ def make_renderer(
             return Csv(schema, with_op, time_zone, stream)
         case "arrow":
             return ArrowStream(schema, with_op, getattr(stream, "buffer", stream))
-        case "vertical":
-            return Vertical(schema, with_op, time_zone, stream, null_text)
-    if with_op:
-        return Changelog(schema, max_width, columns, time_zone, stream, null_text, as_blocks)
-    return Table(schema, max_width, columns, time_zone, stream, wraps, null_text, as_blocks)
+    look = Look(schema, time_zone, null_text, max_width, columns, as_blocks)
+    if name == "vertical":
+        return Vertical(look, with_op, stream)
+    return Changelog(look, stream) if with_op else Table(look, stream, wraps)
 
 
 _INTERVALS = (TypeRoot.INTERVAL_DAY_TIME, TypeRoot.INTERVAL_YEAR_MONTH)

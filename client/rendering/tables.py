@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Iterator, Sequence
 from typing import IO
@@ -56,12 +57,35 @@ def text_columns(
     return [op_column(batch), *columns] if with_op else columns
 
 
-def _cells(
-    batch: pa.RecordBatch, schema: Schema, with_op: bool, time_zone: str, null_text: str
-) -> list[list[str]]:
-    """One list of texts per column."""
-    columns = text_columns(batch, schema, with_op, time_zone, null_text)
-    return [column.fill_null(null_text).to_pylist() for column in columns]
+@dataclasses.dataclass(frozen=True)
+class Look:
+    """How people see the rows of a result. `max_width` cuts texts and nested values (None: no limit), `columns` is the width of
+    the terminal (None: no terminal), `as_blocks` what to type for rows that are too wide."""
+
+    schema: Schema
+    time_zone: str = "UTC"
+    null_text: str = NULL_TEXT
+    max_width: int | None = None
+    columns: int | None = None
+    as_blocks: str = AS_BLOCKS
+
+    @property
+    def names(self) -> list[str]:
+        return [shown(name) for name in self.schema.names]
+
+    @property
+    def right(self) -> list[bool]:
+        """Whether a column's values stand at its right edge."""
+        return [t.root in NUMBER_ROOTS for t in self.schema.types]
+
+    @property
+    def cut_note(self) -> str:
+        return f", some values cut ({self.as_blocks} shows them whole)"
+
+    def texts(self, batch: pa.RecordBatch, with_op: bool) -> list[list[str]]:
+        """One list of texts per column."""
+        columns = text_columns(batch, self.schema, with_op, self.time_zone, self.null_text)
+        return [column.fill_null(self.null_text).to_pylist() for column in columns]
 
 
 def _counted(count: int) -> str:
@@ -71,31 +95,15 @@ def _counted(count: int) -> str:
 class Table:
     """A framed table of all rows, written at the end, with a note when values were cut.
 
-    `max_width` cuts texts and nested values (None: no limit). `columns` is the width of the terminal (None: no terminal):
-    columns with long values are narrowed until the table fits; with `wraps`, a cell continues in the next line instead of
-    being cut. State: the batches. Their texts are computed twice, piece by piece, so that a large result is never a whole of
-    Python objects.
+    Columns with long values are narrowed until the table fits the terminal; with `wraps`, a cell continues in the next line
+    instead of being cut. State: the batches. Their texts are computed twice, piece by piece, so that a large result is never a
+    whole of Python objects.
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        max_width: int | None,
-        columns: int | None,
-        time_zone: str,
-        out: IO[str],
-        wraps: bool = False,
-        null_text: str = NULL_TEXT,
-        as_blocks: str = AS_BLOCKS,
-    ) -> None:
-        self._as_blocks = as_blocks
-        self._schema = schema
-        self._max_width = max_width
-        self._columns = columns
-        self._time_zone = time_zone
+    def __init__(self, look: Look, out: IO[str], wraps: bool = False) -> None:
+        self._look = look
         self._out = out
         self._wraps = wraps
-        self._null_text = null_text
         self._batches: list[pa.RecordBatch] = []
         self._is_cut = False
 
@@ -109,31 +117,28 @@ class Table:
 
     def _layout(self) -> tuple[list[int], list[int]]:
         """The width of each column, and of the texts in it."""
-        types = self._schema.types
-        names = [shown(name) for name in self._schema.names]
+        types, max_width = self._look.schema.types, self._look.max_width
         longest = self._longest()
-        wanted = [max(display_width(n), w) for n, w in zip(names, longest, strict=True)]
-        if self._max_width is not None:
-            limit = max(self._max_width, CELL_COLUMNS_MIN)
+        wanted = [max(display_width(n), w) for n, w in zip(self._look.names, longest, strict=True)]
+        if max_width is not None:
+            limit = max(max_width, CELL_COLUMNS_MIN)
             wanted = [min(w, limit) if can_be_cut(t) else w for w, t in zip(wanted, types, strict=True)]
         least = [
             min(w, CELL_COLUMNS_MIN if can_be_cut(t) else max(CELL_COLUMNS_MIN, long))
             for w, t, long in zip(wanted, types, longest, strict=True)
         ]
-        widths = fitted_widths(wanted, least, self._columns)
+        widths = fitted_widths(wanted, least, self._look.columns)
         limits = [
-            min(w, self._max_width) if self._max_width is not None and can_be_cut(t) else w
+            min(w, max_width) if max_width is not None and can_be_cut(t) else w
             for w, t in zip(widths, types, strict=True)
         ]
         return widths, limits
 
     def finish(self) -> None:
         widths, limits = self._layout()
-        names = [shown(name) for name in self._schema.names]
-        right = [t.root in NUMBER_ROOTS for t in self._schema.types]
+        right = self._look.right
         frame = frame_line(widths)
-        header = table_line([cut(n, w) for n, w in zip(names, widths, strict=True)], widths, right)
-        self._out.write(f"{frame}\n{header}\n{frame}\n")
+        self._out.write(_head(self._look.names, widths, right))
         for batch in self._pieces():
             self._out.write("".join(f"{line}\n" for line in self._lines(batch, widths, limits, right)))
         count = sum(batch.num_rows for batch in self._batches)
@@ -148,9 +153,9 @@ class Table:
 
     def _longest(self) -> list[int]:
         """The width of the widest value of each column."""
-        longest = [0] * len(self._schema.fields)
+        longest = [0] * len(self._look.schema.fields)
         for batch in self._pieces():
-            columns = _cells(batch, self._schema, False, self._time_zone, self._null_text)
+            columns = self._look.texts(batch, with_op=False)
             for i, column in enumerate(columns):
                 longest[i] = max(longest[i], max(display_width(shown(text)) for text in column))
         return longest
@@ -158,7 +163,7 @@ class Table:
     def _lines(
         self, batch: pa.RecordBatch, widths: list[int], limits: list[int], right: list[bool]
     ) -> Iterator[str]:
-        columns = _cells(batch, self._schema, False, self._time_zone, self._null_text)
+        columns = self._look.texts(batch, with_op=False)
         if self._wraps:
             for row in zip(*columns, strict=True):
                 parts = [wrapped(text, limit) for text, limit in zip(row, limits, strict=True)]
@@ -172,15 +177,19 @@ class Table:
 
     def _remark(self, widths: list[int]) -> str:
         if self._is_cut:
-            return _cut_note(self._as_blocks)
-        return f", wider than the terminal (try {self._as_blocks})" if self._exceeds(widths) else ""
+            return self._look.cut_note
+        return f", wider than the terminal (try {self._look.as_blocks})" if self._exceeds(widths) else ""
 
     def _exceeds(self, widths: list[int]) -> bool:
-        return self._columns is not None and sum(widths) + frame_columns(len(widths)) > self._columns
+        columns = self._look.columns
+        return columns is not None and sum(widths) + frame_columns(len(widths)) > columns
 
 
-def _cut_note(as_blocks: str) -> str:
-    return f", some values cut ({as_blocks} shows them whole)"
+def _head(names: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    """The names of the columns in their frame."""
+    frame = frame_line(widths)
+    titles = [cut(n, w) for n, w in zip(names, widths, strict=True)]
+    return f"{frame}\n{table_line(titles, widths, right)}\n{frame}\n"
 
 
 def _has_cut(columns: Sequence[Sequence[str]], cells: Sequence[Sequence[str]]) -> bool:
@@ -199,51 +208,36 @@ class Changelog:
     value is cut to `max_width` if given; a longer value moves the frame of its line.
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        max_width: int | None,
-        columns: int | None,
-        time_zone: str,
-        out: IO[str],
-        null_text: str = NULL_TEXT,
-        as_blocks: str = AS_BLOCKS,
-    ) -> None:
-        self._as_blocks = as_blocks
-        self._schema = schema
-        self._null_text = null_text
+    def __init__(self, look: Look, out: IO[str]) -> None:
+        self._look = look
         self._out = out
-        self._time_zone = time_zone
-        names = [OP, *(shown(name) for name in schema.names)]
+        names = [OP, *look.names]
+        types, max_width, columns = look.schema.types, look.max_width, look.columns
         usual = max(max_width or UNKNOWN_COLUMNS, CELL_COLUMNS_MIN)
-        wanted = [2, *(_type_width(t, usual) for t in schema.types)]
+        wanted = [2, *(_type_width(t, usual) for t in types)]
         least = [
             2,
-            *(
-                CELL_COLUMNS_MIN if can_be_cut(t) else w
-                for t, w in zip(schema.types, wanted[1:], strict=True)
-            ),
+            *(CELL_COLUMNS_MIN if can_be_cut(t) else w for t, w in zip(types, wanted[1:], strict=True)),
         ]
         wanted = [max(w, display_width(n)) for w, n in zip(wanted, names, strict=True)]
         self._widths = fitted_widths(wanted, least, columns)
         is_limited = columns is not None or max_width is not None
         self._limits = [
             (min(w, max_width or w) if is_limited else sys.maxsize) if can_be_cut(t) else sys.maxsize
-            for w, t in zip(self._widths[1:], schema.types, strict=True)
+            for w, t in zip(self._widths[1:], types, strict=True)
         ]
-        self._right = [False, *(t.root in NUMBER_ROOTS for t in schema.types)]
+        self._right = [False, *look.right]
         self._count = 0
         self._is_cut = False
         self._frame = frame_line(self._widths)
-        titles = [cut(n, w) for n, w in zip(names, self._widths, strict=True)]
-        self._write(f"{self._frame}\n{table_line(titles, self._widths, self._right)}\n{self._frame}\n")
+        self._write(_head(names, self._widths, self._right))
 
     def _write(self, text: str) -> None:
         self._out.write(text)
         self._out.flush()
 
     def write(self, batch: pa.RecordBatch) -> None:
-        kinds, *columns = _cells(batch, self._schema, True, self._time_zone, self._null_text)
+        kinds, *columns = self._look.texts(batch, with_op=True)
         cells = [[cut(t, limit) for t in column] for column, limit in zip(columns, self._limits, strict=True)]
         self._is_cut = self._is_cut or _has_cut(columns, cells)
         self._count += batch.num_rows
@@ -253,7 +247,7 @@ class Changelog:
     def finish(self) -> None:
         tail = f"{self._frame}\n" if self._count else ""
         self._write(
-            f"{tail}Received a total of {_counted(self._count)}{_cut_note(self._as_blocks) if self._is_cut else ''}\n"
+            f"{tail}Received a total of {_counted(self._count)}{self._look.cut_note if self._is_cut else ''}\n"
         )
 
 
@@ -273,15 +267,11 @@ def _type_width(type_: LogicalType, unknown: int) -> int:
 class Vertical:
     """One block of lines per row, one line per column, nothing cut; written as rows arrive."""
 
-    def __init__(
-        self, schema: Schema, with_op: bool, time_zone: str, out: IO[str], null_text: str = NULL_TEXT
-    ) -> None:
-        self._schema = schema
+    def __init__(self, look: Look, with_op: bool, out: IO[str]) -> None:
+        self._look = look
         self._with_op = with_op
-        self._time_zone = time_zone
-        self._null_text = null_text
         self._out = out
-        names = [shown(name) for name in schema.names]
+        names = look.names
         if with_op:
             names.insert(0, OP)
         width = max(map(display_width, names))
@@ -291,9 +281,7 @@ class Vertical:
     def write(self, batch: pa.RecordBatch) -> None:
         for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
             piece = batch.slice(start, _ROWS_AT_ONCE)
-            rows = zip(
-                *_cells(piece, self._schema, self._with_op, self._time_zone, self._null_text), strict=True
-            )
+            rows = zip(*self._look.texts(piece, self._with_op), strict=True)
             self._out.write("".join(map(self._block, rows)))
         self._out.flush()
 
