@@ -1,4 +1,4 @@
-"""The server's HTTP application: gateway, JobManager REST, console and job logs behind the access checks."""
+"""The server's HTTP application: gateway, JobManager REST, console and job logs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,10 @@ from client.console.app import console_routes
 from client.gateway.app import gateway_routes, install_errors
 from client.gateway.service import GatewayService
 from client.rest.app import ServerInfo, rest_routes
-from client.server.audit import AuditLog
 from client.server.guarded_cluster import GuardedCluster
 from client.server.health import health_routes
 from client.server.job_logs import job_log_routes
 from client.server.log_files import LogFiles
-from client.server.places import Places
-from client.server.security import AccessRules, Security
-from client.server.tokens import Tokens
 
 
 def server_app(
@@ -27,11 +23,9 @@ def server_app(
     logs: LogFiles,
     shut_down: Callable[[], None],
     is_stopping: Callable[[], bool],
-    access: tuple[AccessRules, Tokens, AuditLog],
-    places: Places,
-) -> Security:
-    """One application for both ports, as one address is then enough for a client. `shut_down` is called for
-    `DELETE /cluster`, and must not wait."""
+) -> FastAPI:
+    """One application for both ports, as one address is then enough for a client; Security stands before it. `shut_down` is
+    called for `DELETE /cluster`, and must not wait."""
     app = FastAPI(
         title="sqlstream", version=info.version, docs_url=None, redoc_url=None, redirect_slashes=False
     )
@@ -43,5 +37,4 @@ def server_app(
     app.include_router(job_log_routes(logs))
     # Last, as it refuses what it does not have.
     app.include_router(rest_routes(cluster, info, shut_down))
-    rules, tokens, audit = access
-    return Security(app, rules, tokens, audit, service.session_level, places)
+    return app

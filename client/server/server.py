@@ -28,7 +28,7 @@ from client.server.log_files import LogFiles, LogFilesHandler, is_of_process, is
 from client.server.places import Places
 from client.server.printed_lines import log_printed_lines
 from client.server.recovery import recover, submit_again
-from client.server.security import AccessRules
+from client.server.security import AccessRules, Security
 from client.server.server_config import ServerConfig, server_config
 from client.server.statement_rules import StatementRules
 from client.server.tokens import Tokens
@@ -120,16 +120,13 @@ class Server:
             task_manager_log=lambda id: self._logs.latest(lambda record: is_of_process(record, id)),
             printed=lambda: self._logs.latest(is_printed),
         )
-        access = (self._access_rules(), self._tokens, self._audit)
         places = Places(config.places)
-        app = server_app(
-            self._service,
-            self._cluster,
-            info,
-            self._logs,
-            self.stopped.set,
-            self.stopped.is_set,
-            access,
+        app = Security(
+            server_app(self._service, self._cluster, info, self._logs, self.stopped.set, self.stopped.is_set),
+            self._access_rules(),
+            self._tokens,
+            self._audit,
+            self._service.session_level,
             places,
         )
         self._http = HttpListener(app, sockets, config.tls, self._break_off, places)
