@@ -26,21 +26,23 @@ NOBODY = Asker()
 """Where nobody authenticates."""
 
 
+@dataclasses.dataclass(frozen=True)
+class AskedStatement:
+    """A statement with who asks for it, and the handles of its session and its operation."""
+
+    asker: Asker
+    session: str
+    operation: str
+    text: str
+
+
 class StatementListener(Protocol):
     """Learns of every statement; called from any thread."""
 
-    def announce(self, asker: Asker, session: str, operation: str, text: str) -> None:
+    def announce(self, statement: AskedStatement) -> None:
         """Before a statement is executed; an error refuses it."""
 
-    def end(
-        self,
-        asker: Asker,
-        session: str,
-        operation: str,
-        text: str,
-        outcome: str,
-        error: SqlStreamError | None,
-    ) -> None:
+    def end(self, statement: AskedStatement, outcome: str, error: SqlStreamError | None) -> None:
         """When an announced statement is settled: `outcome` is its status, or REJECTED when the session had no room for it;
         `error`: why it failed. Must neither wait nor fail."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from client.gateway.asker import NOBODY, Asker, StatementListener
+from client.gateway.asker import NOBODY, AskedStatement, Asker, StatementListener
 from client.gateway.execution import Execute, Execution
 from client.gateway.operations import Operation
 from client.gateway.options import GatewayOptions
@@ -248,19 +248,16 @@ class GatewayService:
         if listener is None:
             yield
             return
-        text = operation.text
-        listener.announce(asker, session.handle, operation.handle, text)
-
-        def tell(outcome: str, error: SqlStreamError | None) -> None:
-            listener.end(asker, session.handle, operation.handle, text, outcome, error)
+        statement = AskedStatement(asker, session.handle, operation.handle, operation.text)
+        listener.announce(statement)
 
         def end() -> None:
-            tell(operation.status.value, operation.error)
+            listener.end(statement, operation.status.value, operation.error)
 
         try:
             yield
         except SqlStreamError as error:
-            tell("REJECTED", error)
+            listener.end(statement, "REJECTED", error)
             raise
         operation.when_settled(end)
 

@@ -7,6 +7,7 @@ import logging
 
 import msgspec
 
+from client.gateway.asker import AskedStatement
 from client.server.log_files import LogFiles
 from client.server.roles import LOCAL
 from sqlstream.secrets import without_secrets
@@ -50,31 +51,29 @@ class AuditLog:
         self._files = files
         self._strangers = strangers
 
-    def statement(
-        self, user: str, role: str, address: str, session: str, operation: str, text: str, refusal: str = ""
-    ) -> None:
+    def statement(self, statement: AskedStatement, role: str, refusal: str = "") -> None:
         """A statement before it is executed, or the reason why it is not."""
-        said = without_secrets(text)
+        said, asker = without_secrets(statement.text), statement.asker
         if len(said) > STATEMENT_CHARACTERS_MAX:
             said = f"{said[:STATEMENT_CHARACTERS_MAX]}…"
-        record = AuditRecord(_now(), "statement", user, role, address, session=session, statement=said)
+        record = AuditRecord(
+            _now(), "statement", asker.user, role, asker.address, session=statement.session, statement=said
+        )
         if refusal:
             changes = {"event": "refused", "status": 403, "outcome": "REFUSED", "reason": refusal}
         else:
-            changes = {"operation": operation, "outcome": "ACCEPTED"}
+            changes = {"operation": statement.operation, "outcome": "ACCEPTED"}
         self._write(msgspec.structs.replace(record, **changes), self._files)
 
-    def outcome(
-        self, user: str, address: str, session: str, operation: str, outcome: str, code: str = ""
-    ) -> None:
+    def outcome(self, statement: AskedStatement, outcome: str, code: str = "") -> None:
         """How a statement that was accepted went on."""
         record = AuditRecord(
             _now(),
             "outcome",
-            user,
-            address=address,
-            session=session,
-            operation=operation,
+            statement.asker.user,
+            address=statement.asker.address,
+            session=statement.session,
+            operation=statement.operation,
             outcome=outcome,
             code=code,
         )

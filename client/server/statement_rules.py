@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from client.gateway.asker import Asker
+from client.gateway.asker import AskedStatement
 from client.http_api.errors import RestError
 from client.server.audit import AuditLog
 from client.server.roles import LOCAL, Role
@@ -19,36 +19,25 @@ class StatementRules:
         self._tokens = tokens
         self._is_token_required = is_token_required
 
-    def announce(self, asker: Asker, session: str, operation: str, text: str) -> None:
+    def announce(self, statement: AskedStatement) -> None:
         """Write a statement into the audit log; RestError 403 when the user's token has been removed. What a statement may do is
         required of the permit of who asks, as soon as the statement is bound."""
-        role = self._role_of(asker.user)
+        role = self._role_of(statement.asker.user)
         reason = "" if role is not None else "its token has been removed"
-        self._audit.statement(
-            asker.user, self._name_of(asker), asker.address, session, operation, text, reason
-        )
+        self._audit.statement(statement, _name(role), reason)
         if reason:
             raise RestError(403, f"The statement is not allowed: {reason}.")
 
-    def end(
-        self,
-        asker: Asker,
-        session: str,
-        operation: str,
-        text: str,
-        outcome: str,
-        error: SqlStreamError | None,
-    ) -> None:
+    def end(self, statement: AskedStatement, outcome: str, error: SqlStreamError | None) -> None:
         code = error.code if error is not None else ""
-        self._audit.outcome(asker.user, asker.address, session, operation, outcome, code)
+        self._audit.outcome(statement, outcome, code)
         if error is not None and code == NOT_PERMITTED:
-            self._audit.statement(
-                *(asker.user, self._name_of(asker), asker.address, session, operation, text, error.message)
-            )
-
-    def _name_of(self, asker: Asker) -> str:
-        role = self._role_of(asker.user)
-        return role.value if role is not None else ""
+            role = self._role_of(statement.asker.user)
+            self._audit.statement(statement, _name(role), error.message)
 
     def _role_of(self, user: str) -> Role | None:
         return self._tokens.role_of(user) if self._is_token_required else LOCAL.role
+
+
+def _name(role: Role | None) -> str:
+    return role.value if role is not None else ""

@@ -14,7 +14,7 @@ from gateway_harness import (
     until,
 )
 
-from client.gateway.asker import Asker
+from client.gateway.asker import AskedStatement, Asker
 from client.gateway.operations import OperationStatus
 from client.gateway.options import GatewayOptions
 from sqlstream.errors import SqlStreamError, UserError
@@ -31,33 +31,26 @@ def test_every_statement_is_announced_and_can_be_refused() -> None:
                 execute(session, "DROP TABLE t", asker=ann)
         # A statement that is refused takes no operation's place.
         executed = settled(service.execute(session, "SHOW VIEWS", asker=ann))
-        assert listener.announced[3] == (ann, session, executed.handle, "SHOW VIEWS")
-        assert [text for *_, text in listener.announced] == ["DROP TABLE t"] * 3 + ["SHOW VIEWS"]
-        assert listener.ended == [(ann, session, executed.handle, "FINISHED", "")]
+        shown = AskedStatement(ann, session, executed.handle, "SHOW VIEWS")
+        assert listener.announced[3] == shown
+        assert [s.text for s in listener.announced] == ["DROP TABLE t"] * 3 + ["SHOW VIEWS"]
+        assert listener.ended == [(shown, "FINISHED", "")]
 
 
 class Listener:
     """Keeps what it is told, and refuses DROP."""
 
     def __init__(self) -> None:
-        self.announced: list[tuple[Asker, str, str, str]] = []
-        self.ended: list[tuple[Asker, str, str, str, str]] = []
+        self.announced: list[AskedStatement] = []
+        self.ended: list[tuple[AskedStatement, str, str]] = []
 
-    def announce(self, asker: Asker, session: str, operation: str, text: str) -> None:
-        self.announced.append((asker, session, operation, text))
-        if "DROP" in text:
+    def announce(self, statement: AskedStatement) -> None:
+        self.announced.append(statement)
+        if "DROP" in statement.text:
             raise UserError("SS4050", "not allowed")
 
-    def end(
-        self,
-        asker: Asker,
-        session: str,
-        operation: str,
-        text: str,
-        outcome: str,
-        error: SqlStreamError | None,
-    ) -> None:
-        self.ended.append((asker, session, operation, outcome, error.code if error is not None else ""))
+    def end(self, statement: AskedStatement, outcome: str, error: SqlStreamError | None) -> None:
+        self.ended.append((statement, outcome, error.code if error is not None else ""))
 
 
 def test_the_outcome_of_every_announced_statement_is_told_once() -> None:
@@ -80,4 +73,6 @@ def test_the_outcome_of_every_announced_statement_is_told_once() -> None:
         *(("FINISHED", ""), ("FINISHED", ""), ("ERROR", "SS2003"), ("REJECTED", "SS6025")),
         *(("CANCELED", ""), ("CANCELED", ""), ("FINISHED", "")),
     ]
-    assert {operation for _, _, operation, *_ in listener.ended} == {o for _, _, o, _ in listener.announced}
+    assert {statement.operation for statement, *_ in listener.ended} == {
+        statement.operation for statement in listener.announced
+    }

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from client.gateway.asker import Asker
+from client.gateway.asker import AskedStatement, Asker
 from client.http_api.errors import RestError
 from client.server import security
 from client.server.audit import AuditLog
@@ -281,14 +281,15 @@ def test_a_statement_is_recorded_with_address_and_outcome(tmp_path: Path) -> Non
     tokens.add("eyes", Role.READ_ONLY)
     rules = StatementRules(AuditLog(files, files), tokens, is_token_required=True)
     asker = Asker("eyes", "10.0.0.9")
-    rules.announce(asker, "s", "o", "SELECT 1")
-    rules.end(asker, "s", "o", "SELECT 1", "ERROR", UserError("SS2003", "no such column"))
+    statement = AskedStatement(asker, "s", "o", "SELECT 1")
+    rules.announce(statement)
+    rules.end(statement, "ERROR", UserError("SS2003", "no such column"))
     created = "CREATE TABLE t (a INT) WITH ('password' = 'hush')"
     with pytest.raises(UserError) as refused:
         Role.READ_ONLY.permit.require(Effects(objects=frozenset({"t"})))
-    rules.end(asker, "s", "p", created, "ERROR", refused.value)
+    rules.end(AskedStatement(asker, "s", "p", created), "ERROR", refused.value)
     with pytest.raises(RestError, match="its token has been removed"):
-        rules.announce(Asker("gone", "10.0.0.8"), "s", "q", "SELECT 2")
+        rules.announce(AskedStatement(Asker("gone", "10.0.0.8"), "s", "q", "SELECT 2"))
     lines = (tmp_path / "audit" / "audit-000001.log").read_text().splitlines()
     records = [{k: v for k, v in json.loads(line).items() if k != "time"} for line in lines]
     common = {"user": "eyes", "address": "10.0.0.9", "session": "s"}
@@ -332,8 +333,8 @@ def test_changes_by_requests_and_by_the_control_protocol_are_recorded(tmp_path: 
 def test_secrets_of_statements_are_masked_in_the_audit_log(tmp_path: Path) -> None:
     files = LogFiles(str(tmp_path), 10_000_000, 1, "audit")
     audit, text = AuditLog(files, files), "CREATE TABLE t (a INT) WITH ('password' = 'hush')"
-    audit.statement("a", "admin", "10.0.0.9", "s", "o", text)
-    audit.statement("a", "admin", "10.0.0.9", "s", "o", "x" * 100_000)
+    audit.statement(AskedStatement(Asker("a", "10.0.0.9"), "s", "o", text), "admin")
+    audit.statement(AskedStatement(Asker("a", "10.0.0.9"), "s", "o", "x" * 100_000), "admin")
     first, second = (json.loads(line) for line in (tmp_path / "audit-000001.log").read_text().splitlines())
     assert first["statement"] == "CREATE TABLE t (a INT) WITH ('password' = '******')"
     assert len(second["statement"]) == 20_001
@@ -343,7 +344,7 @@ def test_requests_without_a_token_push_no_statement_out_of_the_audit(tmp_path: P
     files = LogFiles(str(tmp_path / "audit"), 10_000, 2, "audit")
     strangers = LogFiles(str(tmp_path / "audit"), 10_000, 2, "refused")
     audit = AuditLog(files, strangers)
-    audit.statement("a", "admin", "10.0.0.9", "s", "o", "DROP TABLE t")
+    audit.statement(AskedStatement(Asker("a", "10.0.0.9"), "s", "o", "DROP TABLE t"), "admin")
     for _ in range(500):
         audit.refused("", "127.0.0.1", "GET", "/" + "a" * 60_000, 401, "no token")
     assert "DROP TABLE t" in (tmp_path / "audit" / "audit-000001.log").read_text()
