@@ -23,7 +23,7 @@ from sqlstream.specs.sink import SinkAction
 from sqlstream.spi.changelog_options import COMPACTED, ChangelogOptions, with_op_column
 from sqlstream.spi.committable import Committable, in_order
 from sqlstream.spi.files import Files
-from sqlstream.spi.format import FileWriter
+from sqlstream.spi.format import FileWriter, ReadRequest
 
 _STAGED = "parquet"
 """The format of staged changes, in which every type and NULL is what it was."""
@@ -137,7 +137,9 @@ class _Merger:
         for path in changes:
             stream = self._files.open_read(path)
             schema = with_op_column(self._schema, _OP)
-            staged = format_of(_STAGED).reader(stream, path, schema, schema.names, {}, _BATCH_ROWS)
+            staged = format_of(_STAGED).reader(
+                ReadRequest(stream, path, schema, schema.names, {}, _BATCH_ROWS)
+            )
             reader = OpColumnReader(staged, stream, path, 0, False)
             try:
                 batches += [batch for batch, _ in reader.batches() if batch.num_rows]
@@ -162,7 +164,9 @@ class _Merger:
         for path in present:
             stream = self._files.open_read(path)
             names = self._schema.names
-            reader = self._format.reader(stream, path, self._schema, names, self._options, _BATCH_ROWS)
+            reader = self._format.reader(
+                ReadRequest(stream, path, self._schema, names, self._options, _BATCH_ROWS)
+            )
             try:
                 for batch, _ in reader.batches():
                     is_left = index.get([batch.column(key) for key in self._keys]) < 0

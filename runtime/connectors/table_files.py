@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -27,7 +28,7 @@ from sqlstream.spi.format import (
     CountsEvents,
     EventDemand,
     FileReader,
-    ReadsEvents,
+    ReadRequest,
     event_column,
 )
 
@@ -121,26 +122,21 @@ class TableFiles:
         in_directories = self._constants.in_directories(path)
         in_file = Schema(tuple(f for f in self._spec.schema.fields if f.name not in in_directories))
         op_column = self._changes.op_column
-        if isinstance(self._format, ReadsEvents):
-            keys = self._spec.keys if isinstance(self._spec, EventSourceSpec) else ()
-            demand = EventDemand(keys, self._metadata, self._spec.columns if self._marks_unknown else ())
-            return self._format.event_reader(
-                stream, path, in_file, columns, self._format_options, skip_rows, block_bytes, demand
-            )
+        keys = self._spec.keys if isinstance(self._spec, EventSourceSpec) else ()
+        demand = EventDemand(keys, self._metadata, self._spec.columns if self._marks_unknown else ())
+        request = ReadRequest(
+            stream, path, in_file, columns, self._format_options, batch_rows, skip_rows, block_bytes, demand
+        )
         if op_column is None:
-            return self._format.reader(
-                stream, path, in_file, columns, self._format_options, batch_rows, skip_rows, block_bytes
-            )
+            return self._format.reader(request)
         # Rows are counted behind the reader of the operations, which may reject some.
         rows = self._format.reader(
-            stream,
-            path,
-            with_op_column(in_file, op_column),
-            (op_column, *columns),
-            self._format_options,
-            batch_rows,
-            0,
-            block_bytes,
+            dataclasses.replace(
+                request,
+                schema=with_op_column(in_file, op_column),
+                columns=(op_column, *columns),
+                skip_rows=0,
+            )
         )
         skips_errors = self._format_options.get("ignore-parse-errors", "").lower() == "true"
         return OpColumnReader(rows, stream, path, skip_rows, skips_errors)

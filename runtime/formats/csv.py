@@ -17,7 +17,7 @@ from runtime.formats.rejection import absent_column, quoted, undecodable
 from runtime.formats.risky_decimals import RiskyDecimals
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
-from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, Rejected
+from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, ReadRequest, Rejected
 from sqlstream.spi.table_options import descriptors_of
 from sqlstream.time_texts import what_it_is_not
 from sqlstream.types import BINARY_ROOTS, STRING_ROOTS, LogicalType, is_integer
@@ -34,18 +34,8 @@ class Csv:
 
     descriptor = FormatDescriptor("csv", descriptors_of(CsvOptions), ".csv", is_text=True)
 
-    def reader(
-        self,
-        stream: BinaryIO,
-        path: str,
-        schema: Schema,
-        columns: tuple[str, ...],
-        options: dict[str, str],
-        batch_rows: int,
-        skip_rows: int = 0,
-        block_bytes: int | None = None,
-    ) -> FileReader:
-        return CsvReader(stream, path, schema, columns, CsvDialect.parse(options), skip_rows, block_bytes)
+    def reader(self, request: ReadRequest) -> FileReader:
+        return CsvReader(request)
 
     def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
         from runtime.formats.csv_writer import CsvWriter
@@ -76,21 +66,13 @@ class CsvReader(FileRows):
     records by a kernel and converted column by column, which finds the bad records and their lines.
     """
 
-    def __init__(
-        self,
-        stream: BinaryIO,
-        path: str,
-        schema: Schema,
-        columns: tuple[str, ...],
-        dialect: CsvDialect,
-        skip_rows: int,
-        block_bytes: int | None = None,
-    ) -> None:
-        super().__init__(stream, path, schema, columns, skip_rows)
-        self._schema = schema
+    def __init__(self, request: ReadRequest) -> None:
+        super().__init__(request)
+        dialect = CsvDialect.parse(request.options)
+        self._schema = request.schema
         self._dialect = dialect
-        self._block_bytes = block_bytes or BLOCK_BYTES
-        self._names: list[str] = list(schema.names)
+        self._block_bytes = request.block_bytes or BLOCK_BYTES
+        self._names: list[str] = list(request.schema.names)
         self._is_tidy = not (dialect.allows_comments or dialect.trims_spaces)
         self._risky_decimals = RiskyDecimals(
             self._types.values(), dialect.delimiter, dialect.quote, dialect.escape

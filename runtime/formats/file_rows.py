@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
-from sqlstream.schema import Schema
-from sqlstream.spi.format import Rejected
+from sqlstream.spi.format import ReadRequest, Rejected
 from sqlstream.types import LogicalType
 
 if TYPE_CHECKING:
@@ -18,13 +17,12 @@ class FileRows(ABC):
     """A file's rows behind the first `skip_rows`, with the requested columns. State: the stream, and the rows that are still
     to be passed over."""
 
-    def __init__(
-        self, stream: BinaryIO, path: str, schema: Schema, columns: tuple[str, ...], skip_rows: int
-    ) -> None:
-        self._stream = stream
-        self._path = path
-        self._types: dict[str, LogicalType] = {c: schema.types[schema.index_of(c)] for c in columns}
-        self._skip_rows = skip_rows
+    def __init__(self, request: ReadRequest) -> None:
+        self._stream = request.stream
+        self._path = request.path
+        schema = request.schema
+        self._types: dict[str, LogicalType] = {c: schema.types[schema.index_of(c)] for c in request.columns}
+        self._skip_rows = request.skip_rows
 
     @abstractmethod
     def decoded(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:

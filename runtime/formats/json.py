@@ -8,7 +8,7 @@ from runtime.formats.flat_types import refuse_types
 from runtime.formats.json_options import JsonOptions
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
-from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor
+from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, ReadRequest
 from sqlstream.spi.table_options import descriptors_of
 from sqlstream.types import STRING_ROOTS, LogicalType, TypeRoot
 
@@ -18,20 +18,10 @@ class Json:
 
     descriptor = FormatDescriptor("json", descriptors_of(JsonOptions), ".json", is_text=True)
 
-    def reader(
-        self,
-        stream: BinaryIO,
-        path: str,
-        schema: Schema,
-        columns: tuple[str, ...],
-        options: dict[str, str],
-        batch_rows: int,
-        skip_rows: int = 0,
-        block_bytes: int | None = None,
-    ) -> FileReader:
+    def reader(self, request: ReadRequest) -> FileReader:
         from runtime.formats.json_reader import JsonReader
 
-        return JsonReader(stream, path, schema, columns, options, skip_rows, block_bytes=block_bytes)
+        return JsonReader(request)
 
     def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
         from runtime.formats.json_writer import JsonWriter

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -38,8 +38,7 @@ from runtime.formats.json_values import parse_values, text_type_of
 from runtime.formats.rejection import VALUE_CHARACTERS_MAX, undecodable
 from runtime.formats.row_count import empty_columns
 from runtime.formats.text_values import find_unparsable
-from sqlstream.schema import Schema
-from sqlstream.spi.format import Rejected
+from sqlstream.spi.format import ReadRequest, Rejected
 from sqlstream.spi.table_options import parse_options
 from sqlstream.terminal_text import shortened
 from sqlstream.time_texts import what_it_is_not
@@ -63,24 +62,14 @@ class JsonReader(FileRows):
     """
 
     def __init__(
-        self,
-        stream: BinaryIO,
-        path: str,
-        schema: Schema,
-        columns: tuple[str, ...],
-        options: dict[str, str],
-        skip_rows: int,
-        *,
-        uses_kernel: bool | None = None,
-        block_bytes: int | None = None,
-        identifier: str = "json",
+        self, request: ReadRequest, *, uses_kernel: bool | None = None, identifier: str = "json"
     ) -> None:
-        """`uses_kernel` and `block_bytes`: None for what is fastest, which is not to load the kernel for little data.
-        `identifier`: the format whose option has undecodable rows skipped."""
-        super().__init__(stream, path, schema, columns, skip_rows)
-        given = parse_options(JsonOptions, options)
+        """`uses_kernel`: None for what is fastest, which is not to load the kernel for little data. `identifier`: the format
+        whose option has undecodable rows skipped."""
+        super().__init__(request)
+        given = parse_options(JsonOptions, request.options)
         self._ignores_errors, self._needs_fields = given.ignores_errors, given.needs_fields
-        self._block_bytes = block_bytes
+        self._block_bytes = request.block_bytes
         self._identifier = identifier
         self._structure = self._requested(keeps_numbers=any(shows_digits(t) for t in self._types.values()))
         self._shape = has_shape_of(self._types)

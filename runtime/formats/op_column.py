@@ -15,7 +15,7 @@ from sqlstream.arrow import is_accumulate, row_kinds, with_row_kinds, without_ro
 from sqlstream.changelog import RowKind
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
-from sqlstream.spi.format import FileReader, FileWriter, Rejected
+from sqlstream.spi.format import FileReader, FileWriter, ReadRequest, Rejected
 
 _NAMES = {
     RowKind.INSERT: ("+I", "I", "INSERT", "C", "CREATE", "R", "READ"),
@@ -40,7 +40,7 @@ class OpColumnReader(FileRows):
     def __init__(
         self, rows: FileReader, stream: BinaryIO, path: str, skip_rows: int, skips_errors: bool
     ) -> None:
-        super().__init__(stream, path, Schema(()), (), skip_rows)
+        super().__init__(ReadRequest(stream, path, Schema(()), (), skip_rows=skip_rows))
         self._rows = rows
         self._skips_errors = skips_errors
         self._count = 0

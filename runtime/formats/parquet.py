@@ -14,7 +14,7 @@ from runtime.host.files import file_error
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import OptionType
-from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, Rejected
+from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, ReadRequest, Rejected
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
 if TYPE_CHECKING:
@@ -42,18 +42,8 @@ class Parquet:
 
     descriptor = FormatDescriptor("parquet", descriptors_of(ParquetOptions), ".parquet")
 
-    def reader(
-        self,
-        stream: BinaryIO,
-        path: str,
-        schema: Schema,
-        columns: tuple[str, ...],
-        options: dict[str, str],
-        batch_rows: int,
-        skip_rows: int = 0,
-        block_bytes: int | None = None,
-    ) -> FileReader:
-        return ParquetReader(stream, path, schema, columns, batch_rows, skip_rows)
+    def reader(self, request: ReadRequest) -> FileReader:
+        return ParquetReader(request)
 
     def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
         return ParquetWriter(stream, schema, parse_options(ParquetOptions, options).compression)
@@ -65,21 +55,13 @@ class Parquet:
 class ParquetReader(FileRows):
     """Reads row group by row group, at most `batch_rows` rows at once; skipped groups are not read at all."""
 
-    def __init__(
-        self,
-        stream: BinaryIO,
-        path: str,
-        schema: Schema,
-        columns: tuple[str, ...],
-        batch_rows: int,
-        skip_rows: int,
-    ) -> None:
+    def __init__(self, request: ReadRequest) -> None:
         from sqlstream.arrow import to_arrow_type
 
-        super().__init__(stream, path, schema, columns, skip_rows)
+        super().__init__(request)
         self._targets = {c: to_arrow_type(t) for c, t in self._types.items()}
-        self._declared = schema.names
-        self._batch_rows = batch_rows
+        self._declared = request.schema.names
+        self._batch_rows = request.batch_rows
 
     def decoded(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
         import pyarrow as pa

@@ -13,7 +13,7 @@ from runtime.formats.rejection import undecodable
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import OptionType
-from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, Rejected
+from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, ReadRequest, Rejected
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
 from sqlstream.types import BINARY_ROOTS, STRING_ROOTS
 
@@ -41,18 +41,8 @@ class Raw:
 
     descriptor = FormatDescriptor("raw", descriptors_of(RawOptions), ".raw", is_text=True)
 
-    def reader(
-        self,
-        stream: BinaryIO,
-        path: str,
-        schema: Schema,
-        columns: tuple[str, ...],
-        options: dict[str, str],
-        batch_rows: int,
-        skip_rows: int = 0,
-        block_bytes: int | None = None,
-    ) -> FileReader:
-        return RawReader(stream, path, schema, columns, options, skip_rows, block_bytes)
+    def reader(self, request: ReadRequest) -> FileReader:
+        return RawReader(request)
 
     def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
         return RawWriter(stream, schema, options)
@@ -77,29 +67,21 @@ class Raw:
 class RawReader(FileRows):
     """Split blocks at the delimiter."""
 
-    def __init__(
-        self,
-        stream: BinaryIO,
-        path: str,
-        schema: Schema,
-        columns: tuple[str, ...],
-        options: dict[str, str],
-        skip_rows: int,
-        block_bytes: int | None = None,
-    ) -> None:
+    def __init__(self, request: ReadRequest) -> None:
+        schema = request.schema
         if len(schema) != 1:
             raise UserError(
                 "SS5012",
-                f'format "raw" carries one column, and the path "{path}" does not have the others',
+                f'format "raw" carries one column, and the path "{request.path}" does not have the others',
                 detail=f"the columns are {', '.join(schema.names)}",
                 hint="put the file below a directory <column>=<value> for each partition column",
             )
-        super().__init__(stream, path, schema, columns, skip_rows)
-        self._columns = columns
-        self._block_bytes = block_bytes or BLOCK_BYTES
+        super().__init__(request)
+        self._columns = request.columns
+        self._block_bytes = request.block_bytes or BLOCK_BYTES
         self._type = schema.types[0]
-        self._delimiter = _delimiter(options)
-        self._charset = _charset(options)
+        self._delimiter = _delimiter(request.options)
+        self._charset = _charset(request.options)
 
     def decoded(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
         import pyarrow as pa

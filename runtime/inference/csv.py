@@ -150,13 +150,16 @@ def _readable(path: str, text: bytes, schema: Schema, options: dict[str, str]) -
 def _texts(path: str, text: bytes, schema: Schema, options: dict[str, str]) -> list[pa.RecordBatch]:
     """The sample as the format reads it, all columns STRING."""
     from runtime.formats.csv import Csv
+    from sqlstream.spi.format import ReadRequest
 
     strings = Schema(tuple(Field(name, sql.STRING) for name in schema.names))
     tolerant = {**options, "ignore-parse-errors": "true"}
     try:
         # The sample is decompressed.
         name = os.path.splitext(path)[0] if is_compressed(path) else path
-        reader = Csv().reader(io.BytesIO(text), name, strings, strings.names, tolerant, len(text))
+        reader = Csv().reader(
+            ReadRequest(io.BytesIO(text), name, strings, strings.names, tolerant, len(text))
+        )
         return [batch for batch, _ in reader.batches() if batch.num_rows]
     except UserError as error:
         if error.code != "SS5012":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, Protocol, runtime_checkable
 
@@ -22,7 +23,7 @@ class FormatDescriptor(msgspec.Struct, frozen=True):
     `is_text`: a reader takes the file from its beginning to its end, whatever each read gives; the first rows can be had from
     the first bytes. `source_mode`: the changelog that a reader gives, whose batches end with the column of row kinds unless it is
     INSERT_ONLY; `sink_mode`: the widest that a writer takes. `reads_events`: a row is an event that says how a table of another
-    database changes (`ReadsEvents`); with a primary key, rows are read by it. `leaves_out_values`: an update may lack values
+    database changes (`EventDemand`); with a primary key, rows are read by it. `leaves_out_values`: an update may lack values
     that it does not change. `metadata` maps the metadata keys of an event to types; those of
     `varying_metadata` have another value in each event of a row.
     """
@@ -53,16 +54,42 @@ class EventDemand(msgspec.Struct, frozen=True):
     marked: tuple[str, ...] = ()
 
 
+_WHOLE_ROWS = EventDemand()
+
+
 def event_column(key: str) -> str:
     """The name of the column with a metadata key of events, which is none of the table's columns."""
     return f"$event:{key}"
 
+
+BATCH_ROWS = 65_536
 
 VALUE_PREFIX = "value."
 """May stand before a metadata key of a format, as in Flink where a connector has formats of keys and of values."""
 
 UNKNOWN_VALUES = "$unknown_values"
 """The column of marks: `,0,3,` for a row whose columns 0 and 3 are unknown, NULL for a whole row."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadRequest:
+    """What is read of a file: `stream`, which the reader closes, and only `columns` of `schema`; the first `skip_rows` rows are
+    passed over.
+
+    `batch_rows`: about how many rows come at once where a file does not say it. `block_bytes`: in a format of text, how much
+    (decompressed) text is decoded at once, but for longer rows; None is what is fastest. `demand`: what the table wants of
+    events, for a format that `reads_events`.
+    """
+
+    stream: BinaryIO
+    path: str
+    schema: Schema
+    columns: tuple[str, ...]
+    options: dict[str, str] = dataclasses.field(default_factory=dict)
+    batch_rows: int = BATCH_ROWS
+    skip_rows: int = 0
+    block_bytes: int | None = None
+    demand: EventDemand = _WHOLE_ROWS
 
 
 class Rejected(msgspec.Struct, frozen=True):
@@ -92,45 +119,12 @@ class FileWriter(Protocol):
 class Format(Protocol):
     descriptor: FormatDescriptor
 
-    def reader(
-        self,
-        stream: BinaryIO,
-        path: str,
-        schema: Schema,
-        columns: tuple[str, ...],
-        options: dict[str, str],
-        batch_rows: int,
-        skip_rows: int = 0,
-        block_bytes: int | None = None,
-    ) -> FileReader:
-        """A reader of `stream` that makes only `columns` of `schema`; `skip_rows` rows are passed over first.
-
-        `block_bytes`, in a format of text, is how much (decompressed) text is decoded at once, but for longer rows; None is
-        what is fastest.
-        """
+    def reader(self, request: ReadRequest) -> FileReader: ...
 
     def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter: ...
 
     def validate(self, schema: Schema, options: dict[str, str]) -> None:
         """Checks beyond the descriptor: types the format cannot carry. UserError SS40xx."""
-
-
-@runtime_checkable
-class ReadsEvents(Protocol):
-    """A format whose descriptor `reads_events`."""
-
-    def event_reader(
-        self,
-        stream: BinaryIO,
-        path: str,
-        schema: Schema,
-        columns: tuple[str, ...],
-        options: dict[str, str],
-        skip_rows: int,
-        block_bytes: int | None,
-        demand: EventDemand,
-    ) -> FileReader:
-        """As `reader`, with what the table wants of the events."""
 
 
 @runtime_checkable

@@ -19,6 +19,7 @@ from runtime.host.files import LocalFiles
 from runtime.inference.file_inference import LocalFileInference
 from sqlstream.errors import UserError
 from sqlstream.schema import Field, Schema
+from sqlstream.spi.format import ReadRequest
 
 VALUES = {
     "integers": st.integers(-(10**20), 10**20).map(str),
@@ -57,7 +58,9 @@ def _ours(path: str) -> tuple[Schema, list[dict[str, Any]]]:
     table = inference.table({"connector": "filesystem", "path": path, "format": "csv"})
     schema = Schema(tuple(Field(c.name, c.type) for c in table.columns))
     options = format_options("csv", table.options)
-    reader = format_of("csv").reader(LocalFiles().open_read(path), path, schema, schema.names, options, 100)
+    reader = format_of("csv").reader(
+        ReadRequest(LocalFiles().open_read(path), path, schema, schema.names, options, 100)
+    )
     return schema, [row for batch, _ in reader.batches() for row in batch.to_pylist()]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -24,14 +25,13 @@ from runtime.formats.json import Json
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
-from sqlstream.spi.format import EventDemand, FileReader, FileWriter, FormatDescriptor
+from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, ReadRequest
 from sqlstream.spi.table_options import descriptors_of, parse_options
 
 if TYPE_CHECKING:
     from runtime.formats.change_events.events import ChangeEventFormat
 
 
-_WHOLE = EventDemand()
 _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 
 
@@ -45,41 +45,11 @@ class _ChangeEvents(ABC):
     def events(self, options: dict[str, str]) -> ChangeEventFormat:
         """The envelope of a table with these options."""
 
-    def reader(
-        self,
-        stream: BinaryIO,
-        path: str,
-        schema: Schema,
-        columns: tuple[str, ...],
-        options: dict[str, str],
-        batch_rows: int,
-        skip_rows: int = 0,
-        block_bytes: int | None = None,
-    ) -> FileReader:
-        return self.event_reader(stream, path, schema, columns, options, skip_rows, block_bytes, _WHOLE)
-
-    def event_reader(
-        self,
-        stream: BinaryIO,
-        path: str,
-        schema: Schema,
-        columns: tuple[str, ...],
-        options: dict[str, str],
-        skip_rows: int,
-        block_bytes: int | None,
-        demand: EventDemand,
-    ) -> FileReader:
-        return self.make_reader(options)(
-            stream=stream,
-            path=path,
-            schema=schema,
-            columns=columns,
-            options=json_options(options),
-            skip_rows=skip_rows,
-            format_=self.events(options),
-            demand=demand,
-            metadata=self.metadata,
-            block_bytes=block_bytes,
+    def reader(self, request: ReadRequest) -> FileReader:
+        return self.make_reader(request.options)(
+            dataclasses.replace(request, options=json_options(request.options)),
+            self.events(request.options),
+            self.metadata,
         )
 
     def make_reader(self, options: dict[str, str]) -> Callable[..., FileReader]:
@@ -139,7 +109,6 @@ class DebeziumJson(_ChangeEvents):
         return functools.partial(
             DebeziumReader,
             keeps_nulls=not given.leaves_out_nulls,
-            logs_nulls=True,
             encodings=encodings,
             placeholder=given.placeholder,
             has_schema=given.has_schema,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +39,7 @@ from runtime.formats.json_values import parse_values
 from runtime.formats.text_values import find_unparsable
 from sqlstream.changelog import ROW_KIND_COLUMN
 from sqlstream.schema import Schema
-from sqlstream.spi.format import UNKNOWN_VALUES, VALUE_PREFIX, EventDemand, Rejected, event_column
+from sqlstream.spi.format import UNKNOWN_VALUES, VALUE_PREFIX, ReadRequest, Rejected, event_column
 from sqlstream.types import NESTED_ROOTS, LogicalType, TypeRoot
 
 _TOMBSTONE_BYTES_MAX = 16
@@ -54,18 +55,9 @@ class ChangeEventReader(JsonReader):
     """
 
     def __init__(
-        self,
-        stream: BinaryIO,
-        path: str,
-        schema: Schema,
-        columns: tuple[str, ...],
-        options: dict[str, str],
-        skip_rows: int,
-        format_: ChangeEventFormat,
-        demand: EventDemand,
-        metadata: Mapping[str, EventMetadata],
-        block_bytes: int | None = None,
+        self, request: ReadRequest, format_: ChangeEventFormat, metadata: Mapping[str, EventMetadata]
     ) -> None:
+        schema, columns, demand = request.schema, request.columns, request.demand
         # Whether a row is there is known by its object, which is read for the sake of one column at least.
         read = columns or schema.names[:1]
         self._format, self._demand, self._columns = format_, demand, columns
@@ -76,17 +68,13 @@ class ChangeEventReader(JsonReader):
         )
         more = {m.member: m.field for m in self._metadata.values()}
         envelope = format_.envelope(self._row, self._old, tuple(more.values()))
-        super().__init__(
-            stream,
-            path,
-            envelope,
-            envelope.names,
-            options,
-            skip_rows,
-            uses_kernel=False,
-            block_bytes=block_bytes or DUCKDB_BLOCK_BYTES,
-            identifier=format_.identifier,
+        opened = dataclasses.replace(
+            request,
+            schema=envelope,
+            columns=envelope.names,
+            block_bytes=request.block_bytes or DUCKDB_BLOCK_BYTES,
         )
+        super().__init__(opened, uses_kernel=False, identifier=format_.identifier)
         self._counts: Counter[str] = Counter()
 
     def _old_columns(self, schema: Schema, read: tuple[str, ...]) -> tuple[str, ...]:

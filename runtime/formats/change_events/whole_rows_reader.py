@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,12 +23,14 @@ from runtime.formats.change_events.encodings import (
 from runtime.formats.change_events.events import (
     DELETES,
     UPDATES,
+    ChangeEventFormat,
     Changes,
     Mask,
     Numbers,
     Operations,
     is_there,
 )
+from runtime.formats.change_events.metadata import EventMetadata
 from runtime.formats.change_events.placeholders import Placeholders
 from runtime.formats.change_events.reader import ChangeEventReader
 from runtime.formats.json_objects import Structure, pointer_part, sql_literal
@@ -36,7 +38,7 @@ from runtime.formats.json_reader import DecodedRows
 from runtime.formats.json_values import parse_values
 from runtime.formats.text_values import find_unparsable
 from sqlstream.schema import Schema
-from sqlstream.spi.format import Rejected
+from sqlstream.spi.format import ReadRequest, Rejected
 from sqlstream.time_texts import is_time_text
 from sqlstream.types import NESTED_ROOTS, LogicalType, TypeRoot
 
@@ -59,11 +61,21 @@ class WholeRowsReader(ChangeEventReader):
     path = ""
     """Where an event stands in its envelope."""
 
-    def __init__(self, *, schema: Schema, keeps_nulls: bool, logs_nulls: bool, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        request: ReadRequest,
+        format_: ChangeEventFormat,
+        metadata: Mapping[str, EventMetadata],
+        *,
+        keeps_nulls: bool,
+        logs_nulls: bool,
+    ) -> None:
         """`keeps_nulls`: a field that is NULL is there. `logs_nulls`: what is not logged may be there as NULL."""
-        super().__init__(schema=schema, **kwargs)
-        self._names, self._logs_nulls = schema.names, logs_nulls
-        self._trusts_rows = not keeps_nulls or len(schema) < 2 or _OWN_FILE.search(self._path) is not None
+        super().__init__(request, format_, metadata)
+        self._names, self._logs_nulls = request.schema.names, logs_nulls
+        self._trusts_rows = (
+            not keeps_nulls or len(self._names) < 2 or _OWN_FILE.search(self._path) is not None
+        )
 
     def _old_columns(self, schema: Schema, read: tuple[str, ...]) -> tuple[str, ...]:
         """A value that an event leaves out after a change may be known from before, also where the key changes."""
@@ -120,7 +132,17 @@ class DebeziumReader(WholeRowsReader):
     """Values are encoded as Debezium's converters do it, and placeholders stand for those that are unknown. State: the encodings
     of the last block."""
 
-    def __init__(self, *, encodings: Encodings, placeholder: str, has_schema: bool, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        request: ReadRequest,
+        format_: ChangeEventFormat,
+        metadata: Mapping[str, EventMetadata],
+        *,
+        encodings: Encodings,
+        placeholder: str,
+        has_schema: bool,
+        keeps_nulls: bool,
+    ) -> None:
         self._encodings = encodings
         self._placeholders = Placeholders(placeholder)
         self._has_placeholders = False
@@ -128,7 +150,7 @@ class DebeziumReader(WholeRowsReader):
         self._schemas: dict[str | None, dict[str, Encoding]] = {}
         if has_schema:
             self.path = "/payload"
-        super().__init__(**kwargs)
+        super().__init__(request, format_, metadata, keeps_nulls=keeps_nulls, logs_nulls=True)
 
     def _old_columns(self, schema: Schema, read: tuple[str, ...]) -> tuple[str, ...]:
         """Of the values after a change only those that are stored apart may be unknown."""

@@ -20,6 +20,7 @@ from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import ExternalError, SqlStreamError, UserError
 from sqlstream.schema import Schema
+from sqlstream.spi.format import ReadRequest
 
 SCHEMA = Schema.of(
     ("a", sql.BIGINT),
@@ -101,7 +102,7 @@ def read(
     data: bytes, path: str, identifier: str, schema: Schema, columns: tuple[str, ...], **options: str
 ) -> int:
     stream = io.BytesIO(data)
-    reader = format_of(identifier).reader(stream, path, schema, columns, options, 50)
+    reader = format_of(identifier).reader(ReadRequest(stream, path, schema, columns, options, 50))
     rows = 0
     for batch, _ in reader.batches():
         batch.validate(full=True)
@@ -180,7 +181,7 @@ def test_a_compressed_line_without_end_is_not_taken_into_memory(
     data = gzip.compress(b"a" * (64 << 20), compresslevel=1)
     stream = CountingStream(data)
     with pytest.raises(UserError, match=r'line 1 of "f\.gz" does not end'):
-        list(format_of(identifier).reader(stream, "f.gz", TEXT, ("s",), {}, 50).batches())
+        list(format_of(identifier).reader(ReadRequest(stream, "f.gz", TEXT, ("s",), {}, 50)).batches())
     assert stream.taken < len(data) / 2
 
 
@@ -193,6 +194,8 @@ class FailingStream(io.BytesIO):
 
 @pytest.mark.parametrize("identifier", ["csv", "json", "raw", "parquet"])
 def test_a_disk_that_fails_is_told_from_a_broken_file(identifier: str) -> None:
-    reader = format_of(identifier).reader(FailingStream(b"abc" * 10), "f.x", TEXT, ("s",), {}, 10)
+    reader = format_of(identifier).reader(
+        ReadRequest(FailingStream(b"abc" * 10), "f.x", TEXT, ("s",), {}, 10)
+    )
     with pytest.raises(ExternalError, match=r'could not read "f\.x": input/output error'):
         list(reader.batches())

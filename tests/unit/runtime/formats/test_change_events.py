@@ -22,7 +22,7 @@ from sqlstream.changelog import ROW_KIND_COLUMN, RowKind
 from sqlstream.errors import UserError
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import EventSourceSpec
-from sqlstream.spi.format import CountsEvents, EventDemand, ReadsEvents
+from sqlstream.spi.format import CountsEvents, EventDemand, ReadRequest
 
 SCHEMA = Schema(
     (
@@ -53,7 +53,7 @@ def read(
     given = {key.replace("database-include", "database.include"): value for key, value in given.items()}
     stream = io.BytesIO("\n".join(lines).encode())
     reader = format_of(identifier).reader(
-        stream, "f.json", SCHEMA, columns, given, 100, skip_rows, block_bytes
+        ReadRequest(stream, "f.json", SCHEMA, columns, given, 100, skip_rows, block_bytes)
     )
     rows: list[Row] = []
     rejected = []
@@ -221,11 +221,10 @@ def read_by_key(
     lines = [event if isinstance(event, str) else json.dumps(event) for event in events]
     given = {key.replace("_", "-"): value for key, value in options.items()}
     form = format_of(identifier)
-    assert isinstance(form, ReadsEvents)
     marked = schema.names if is_marked and form.descriptor.leaves_out_values else ()
     demand = EventDemand(("id",), metadata, marked)
     stream = io.BytesIO("\n".join(lines).encode())
-    reader = form.event_reader(stream, "f.json", schema, schema.names, given, 0, None, demand)
+    reader = form.reader(ReadRequest(stream, "f.json", schema, schema.names, given, demand=demand))
     rows: list[tuple[Any, ...]] = []
     counts: dict[str, int] = {}
     for batch, _ in reader.batches():
@@ -318,7 +317,7 @@ def test_without_a_key_a_row_that_is_mostly_null_is_whole_where_the_log_has_whol
     # Our own sinks write whole rows.
     path = "t/part-0123456789ab00000000-0-00000000.json"
     reader = format_of("debezium-json").reader(
-        io.BytesIO(json.dumps(deletion).encode()), path, SCHEMA, SCHEMA.names, {}, 100
+        ReadRequest(io.BytesIO(json.dumps(deletion).encode()), path, SCHEMA, SCHEMA.names, {}, 100)
     )
     assert sum(batch.num_rows for batch, _ in reader.batches()) == 1
 

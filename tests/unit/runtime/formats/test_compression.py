@@ -18,6 +18,7 @@ from runtime.formats import format_of
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
+from sqlstream.spi.format import ReadRequest
 
 SCHEMA = Schema.of(("s", sql.STRING))
 ROWS = 400_000
@@ -39,7 +40,7 @@ COMPRESSIONS: list[tuple[str, Callable[[bytes], bytes]]] = [
 
 
 def read(data: bytes, path: str, identifier: str = "csv") -> list[Any]:
-    reader = format_of(identifier).reader(io.BytesIO(data), path, SCHEMA, ("s",), {}, 65536)
+    reader = format_of(identifier).reader(ReadRequest(io.BytesIO(data), path, SCHEMA, ("s",), {}, 65536))
     return [value for batch, _ in reader.batches() for value in batch.column(0).to_pylist()]
 
 
@@ -60,7 +61,7 @@ def test_files_put_one_behind_the_other_are_read_to_the_end() -> None:
 
 def test_rows_are_passed_over_in_the_text() -> None:
     reader = format_of("csv").reader(
-        io.BytesIO(gzip.compress(b"a\nb\nc\n")), "f.gz", SCHEMA, ("s",), {}, 10, 2
+        ReadRequest(io.BytesIO(gzip.compress(b"a\nb\nc\n")), "f.gz", SCHEMA, ("s",), {}, 10, 2)
     )
     assert [value for batch, _ in reader.batches() for value in batch.column(0).to_pylist()] == ["c"]
 
@@ -95,7 +96,7 @@ def test_blocks_are_as_small_as_is_asked_for(
     suffix: str, compress: Callable[[bytes], bytes], identifier: str
 ) -> None:
     reader = format_of(identifier).reader(
-        io.BytesIO(compress(TEXT)), f"f{suffix}", SCHEMA, ("s",), {}, 256, 0, 1 << 16
+        ReadRequest(io.BytesIO(compress(TEXT)), f"f{suffix}", SCHEMA, ("s",), {}, 256, 0, 1 << 16)
     )
     sizes = [batch.nbytes for batch, _ in reader.batches()]
     assert max(sizes) <= 2 << 16

@@ -20,7 +20,7 @@ from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
-from sqlstream.spi.format import Rejected
+from sqlstream.spi.format import ReadRequest, Rejected
 
 SCHEMA = Schema.of(("s", sql.STRING), ("i", sql.INT))
 IGNORE = {"ignore-parse-errors": "true"}
@@ -30,7 +30,9 @@ def read(
     text: str | bytes, options: dict[str, str] | None = None, schema: Schema = SCHEMA
 ) -> tuple[list[tuple[Any, ...]], list[Rejected]]:
     data = text.encode() if isinstance(text, str) else text
-    reader = format_of("csv").reader(io.BytesIO(data), "f.csv", schema, schema.names, options or {}, 100)
+    reader = format_of("csv").reader(
+        ReadRequest(io.BytesIO(data), "f.csv", schema, schema.names, options or {}, 100)
+    )
     rows, rejected = [], []
     for batch, bad in reader.batches():
         rows += [tuple(row.values()) for row in batch.to_pylist()]
@@ -233,13 +235,12 @@ def test_records_are_cut_as_the_standard_library_cuts_them(records: list[list[st
 def test_records_are_whole_wherever_blocks_end(records: list[tuple[str, str]], block_bytes: int) -> None:
     from runtime.formats.blocks import read_blocks
     from runtime.formats.csv import CsvReader
-    from runtime.formats.csv_dialect import CsvDialect
 
     out = io.StringIO()
     csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(records)
     schema = Schema.of(("a", sql.STRING), ("b", sql.STRING))
     data = out.getvalue().encode()
-    reader = CsvReader(io.BytesIO(data), "f", schema, schema.names, CsvDialect.parse({}), 0)
+    reader = CsvReader(ReadRequest(io.BytesIO(data), "f", schema, schema.names, {}))
     blocks = list(read_blocks(io.BytesIO(data), "f", reader._cut_rows, lambda: block_bytes))
     assert b"".join(b.data for b in blocks) == data
     assert [row for b in blocks for row in read(b.data, schema=schema)[0]] == records
@@ -261,9 +262,8 @@ def test_records_are_whole_wherever_blocks_end(records: list[tuple[str, str]], b
 def test_quotes_mean_the_same_where_a_block_ends(text: str, options: dict[str, str]) -> None:
     from runtime.formats.blocks import read_blocks
     from runtime.formats.csv import CsvReader
-    from runtime.formats.csv_dialect import CsvDialect
 
-    reader = CsvReader(io.BytesIO(), "f", SCHEMA, SCHEMA.names, CsvDialect.parse(options), 0)
+    reader = CsvReader(ReadRequest(io.BytesIO(), "f", SCHEMA, SCHEMA.names, options))
     expected = read(text, options)[0]
     for block_bytes in range(1, len(text)):
         blocks = list(

@@ -14,7 +14,7 @@ from runtime.formats import csv as csv_format
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
-from sqlstream.spi.format import Rejected
+from sqlstream.spi.format import ReadRequest, Rejected
 from tests.csv_reference import CsvReference
 
 SCHEMA = Schema.of(("s", sql.STRING), ("i", sql.INT))
@@ -28,7 +28,7 @@ def read(
     columns: tuple[str, ...] | None = None,
 ) -> tuple[list[tuple[Any, ...]], list[Rejected]]:
     names = schema.names if columns is None else columns
-    reader = format_of("csv").reader(io.BytesIO(data), "f.csv", schema, names, options, 100)
+    reader = format_of("csv").reader(ReadRequest(io.BytesIO(data), "f.csv", schema, names, options, 100))
     rows, rejected = [], []
     for batch, bad in reader.batches():
         batch.validate(full=True)

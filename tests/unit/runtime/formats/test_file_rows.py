@@ -16,7 +16,7 @@ from runtime.formats.json_plain import KernelDemand
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
-from sqlstream.spi.format import Rejected
+from sqlstream.spi.format import ReadRequest, Rejected
 
 SCHEMA = Schema.of(("a", sql.INT), ("b", sql.STRING))
 
@@ -31,14 +31,14 @@ class Given(FileRows):
 
 @pytest.mark.parametrize("skip_rows", range(8))
 def test_rows_that_were_read_before_are_passed_over(skip_rows: int) -> None:
-    reader = Given(io.BytesIO(), "f", SCHEMA, ("a",), skip_rows)
+    reader = Given(ReadRequest(io.BytesIO(), "f", SCHEMA, ("a",), skip_rows=skip_rows))
     rows = [row["a"] for batch, _ in reader.batches() for row in batch.to_pylist()]
     assert rows == list(range(skip_rows, 6))
 
 
 def test_a_reader_that_is_closed_closes_its_file() -> None:
     stream = io.BytesIO()
-    Given(stream, "f", SCHEMA, ("a",), 0).close()
+    Given(ReadRequest(stream, "f", SCHEMA, ("a",), skip_rows=0)).close()
     assert stream.closed
 
 

@@ -17,7 +17,7 @@ from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
-from sqlstream.spi.format import Rejected
+from sqlstream.spi.format import ReadRequest, Rejected
 
 IGNORE = {"ignore-parse-errors": "true"}
 D = decimal.Decimal
@@ -36,7 +36,9 @@ def read(
 def _read(
     data: bytes, schema: Schema, options: dict[str, str], *, uses_kernel: bool
 ) -> tuple[list[dict[str, Any]], list[Rejected]]:
-    reader = JsonReader(io.BytesIO(data), "f.json", schema, schema.names, options, 0, uses_kernel=uses_kernel)
+    reader = JsonReader(
+        ReadRequest(io.BytesIO(data), "f.json", schema, schema.names, options), uses_kernel=uses_kernel
+    )
     rows, rejected = [], []
     for batch, bad in reader.batches():
         rows += batch.to_pylist()

@@ -17,7 +17,7 @@ from runtime.formats.json_reader import JsonReader
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
-from sqlstream.spi.format import Rejected
+from sqlstream.spi.format import ReadRequest, Rejected
 
 SCHEMA = Schema.of(
     ("a", sql.BIGINT),
@@ -239,13 +239,20 @@ Outcome = tuple[list[dict[str, Any]], list[Rejected], str]
 
 
 def read(
-    data: bytes, schema: Schema, columns: tuple[str, ...], options: dict[str, str], **ways: Any
+    data: bytes,
+    schema: Schema,
+    columns: tuple[str, ...],
+    options: dict[str, str],
+    block_bytes: int | None = None,
+    **ways: Any,
 ) -> Outcome:
     """Rows and rejected rows, or the error."""
     rows: list[dict[str, Any]] = []
     rejected: list[Rejected] = []
     try:
-        for batch, bad in JsonReader(io.BytesIO(data), "f", schema, columns, options, 0, **ways).batches():
+        for batch, bad in JsonReader(
+            ReadRequest(io.BytesIO(data), "f", schema, columns, options, block_bytes=block_bytes), **ways
+        ).batches():
             batch.validate(full=True)
             rows += batch.to_pylist() if columns else [{}] * batch.num_rows
             rejected += bad

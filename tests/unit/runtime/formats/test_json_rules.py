@@ -14,6 +14,7 @@ from runtime.formats.json_reader import JsonReader
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
+from sqlstream.spi.format import ReadRequest
 
 SCHEMA = Schema.of(("a", sql.BIGINT), ("s", sql.STRING))
 ROW = Schema.of(("r", sql.row(("x", sql.INT))), ("m", sql.map_of(sql.STRING, sql.INT)))
@@ -30,7 +31,9 @@ def read(data: bytes, schema: Schema, columns: tuple[str, ...] | None = None) ->
 
 def _read(data: bytes, schema: Schema, columns: tuple[str, ...] | None, uses_kernel: bool) -> Found:
     names = schema.names if columns is None else columns
-    reader = JsonReader(io.BytesIO(data), "f.json", schema, names, IGNORE, 0, uses_kernel=uses_kernel)
+    reader = JsonReader(
+        ReadRequest(io.BytesIO(data), "f.json", schema, names, IGNORE), uses_kernel=uses_kernel
+    )
     rows: list[dict[str, Any]] = []
     rejected = []
     for batch, bad in reader.batches():
@@ -101,7 +104,7 @@ def test_what_is_no_json_is_rejected_with_its_line(line: str, reason: str) -> No
     rows, rejected = read(f'{{"a":1}}\n{line}\n{{"a":2}}\n'.encode(), SCHEMA)
     assert rows == [{"a": 1, "s": None}, {"a": 2, "s": None}]
     assert [(number, reason in why) for number, why in rejected] == [(2, True)]
-    reader = JsonReader(io.BytesIO(line.encode()), "f.json", SCHEMA, SCHEMA.names, {}, 0)
+    reader = JsonReader(ReadRequest(io.BytesIO(line.encode()), "f.json", SCHEMA, SCHEMA.names, {}))
     with pytest.raises(UserError, match=r'could not decode line 1 of "f\.json"'):
         list(reader.batches())
 

@@ -15,6 +15,7 @@ from sqlstream.changelog import RowKind
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.spi.changelog_options import with_op_column
+from sqlstream.spi.format import ReadRequest
 
 SCHEMA = Schema.of(("k", sql.INT), ("s", sql.STRING))
 FILED = with_op_column(SCHEMA, "op")
@@ -25,7 +26,7 @@ def read(
     data: bytes, format: str = "csv", columns: tuple[str, ...] = ("k",), skip: int = 0, skips: bool = False
 ):  # type: ignore[no-untyped-def]
     stream = io.BytesIO(data)
-    rows = format_of(format).reader(stream, "f", FILED, ("op", *columns), PLAIN[format], 100)
+    rows = format_of(format).reader(ReadRequest(stream, "f", FILED, ("op", *columns), PLAIN[format], 100))
     reader = OpColumnReader(rows, stream, "f", skip, skips)
     found, rejected = [], []
     for batch, left_out in reader.batches():

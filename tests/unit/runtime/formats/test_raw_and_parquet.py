@@ -15,6 +15,7 @@ from runtime.formats import descriptors, format_of
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
+from sqlstream.spi.format import ReadRequest
 from sqlstream.types import LogicalType
 
 D = decimal.Decimal
@@ -23,7 +24,7 @@ LINE = Schema.of(("line", sql.STRING))
 
 def read(identifier: str, data: bytes, schema: Schema, **options: str) -> list[Any]:
     stream = io.BytesIO(data)
-    reader = format_of(identifier).reader(stream, "f", schema, schema.names, options, 100)
+    reader = format_of(identifier).reader(ReadRequest(stream, "f", schema, schema.names, options, 100))
     return [tuple(row.values()) for batch, _ in reader.batches() for row in batch.to_pylist()]
 
 

@@ -17,6 +17,7 @@ from runtime.formats import format_of
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.schema import Schema
+from sqlstream.spi.format import ReadRequest
 from sqlstream.types import LogicalType
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=8) | st.text(",\"'\n\r\\ #;ab", max_size=8)
@@ -124,13 +125,15 @@ def read(
     skip_rows: int = 0,
 ) -> list[dict[str, Any]]:
     reader = format_of(identifier).reader(
-        io.BytesIO(data),
-        "file",
-        schema,
-        schema.names if columns is None else columns,
-        options or {},
-        65536,
-        skip_rows,
+        ReadRequest(
+            io.BytesIO(data),
+            "file",
+            schema,
+            schema.names if columns is None else columns,
+            options or {},
+            65536,
+            skip_rows,
+        )
     )
     rows: list[dict[str, Any]] = []
     arrow = to_arrow_schema(schema)

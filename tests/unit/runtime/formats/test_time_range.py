@@ -12,6 +12,7 @@ from runtime.formats import format_of
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
+from sqlstream.spi.format import ReadRequest
 from sqlstream.types import DATE, INT, LogicalType
 
 TIMES: list[tuple[LogicalType, str]] = [
@@ -35,7 +36,9 @@ def test_a_time_beyond_its_type_makes_a_row_undecodable(
         else f'{{"k": 1, "t": "{text}"}}\n{{"k": 2, "t": "{good}"}}\n'
     )
     options = {"ignore-parse-errors": "true"}
-    reader = format_of(identifier).reader(io.BytesIO(rows.encode()), "f", schema, schema.names, options, 100)
+    reader = format_of(identifier).reader(
+        ReadRequest(io.BytesIO(rows.encode()), "f", schema, schema.names, options, 100)
+    )
     batches = list(reader.batches())
     assert [k for batch, _ in batches for k in batch.column(0).to_pylist()] == [2]
     assert sum(len(rejected) for _, rejected in batches) == 1
@@ -54,7 +57,7 @@ def test_a_parquet_file_with_a_time_beyond_its_type_is_refused(column: pa.Array,
     pq.write_table(pa.table({"t": column}), stream)
     stream.seek(0)
     schema = Schema.of(("t", target))
-    reader = format_of("parquet").reader(stream, "f", schema, schema.names, {}, 100)
+    reader = format_of("parquet").reader(ReadRequest(stream, "f", schema, schema.names, {}, 100))
     with pytest.raises(UserError, match="out of range") as error:
         list(reader.batches())
     assert (error.value.code, 'column "t" of "f"' in error.value.message) == ("SS5012", True)

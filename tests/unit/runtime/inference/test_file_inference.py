@@ -20,6 +20,7 @@ from runtime.inference.path_names import paths_after
 from sqlstream.catalog import InferredTable
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
+from sqlstream.spi.format import ReadRequest
 
 DEFAULTS = {"csv.header": "true", "csv.empty-string-as-null": "true"}
 
@@ -294,7 +295,9 @@ def test_parquet_files_have_the_columns_of_all_and_the_wider_types(tmp_path: Pat
         rows: list[dict[str, Any]] = []
         for path in (tmp_path / f"{number}").iterdir():
             with open(path, "rb") as stream:
-                reader = format_of("parquet").reader(stream, str(path), schema, schema.names, {}, 100)
+                reader = format_of("parquet").reader(
+                    ReadRequest(stream, str(path), schema, schema.names, {}, 100)
+                )
                 rows += [row for batch, _ in reader.batches() for row in batch.to_pylist()]
         first, last = sorted(rows, key=lambda row: row["a"])
         assert first == {"a": 1, "s": None, "l": [1], "n": None}

@@ -17,6 +17,7 @@ from runtime.evaluate import EvaluationContext, compile_expression
 from runtime.formats.json_reader import JsonReader
 from sqlstream import types as sql
 from sqlstream.schema import Schema
+from sqlstream.spi.format import ReadRequest
 
 CODES = [
     *range(0xA0),
@@ -191,6 +192,8 @@ def test_the_format_reads_each_spelling_as_the_functions_do() -> None:
     ]
     data = "\n".join(lines).encode()
     for uses_kernel in (True, False):
-        reader = JsonReader(io.BytesIO(data), "f", schema, schema.names, {}, 0, uses_kernel=uses_kernel)
+        reader = JsonReader(
+            ReadRequest(io.BytesIO(data), "f", schema, schema.names, {}), uses_kernel=uses_kernel
+        )
         rows = [row for batch, rejected in reader.batches() for row in batch.to_pylist() if not rejected]
         assert rows == [{"n": n, "s": text} for _ in range(2) for n, text in enumerate(wanted())]
