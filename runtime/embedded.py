@@ -226,7 +226,7 @@ class EmbeddedCluster:
             graph = with_absolute_paths(graph)
         # Encoded as for the network: a job that cannot be sent to a TaskManager fails here, before it affects others.
         encoded = encode_job_graph(graph)
-        self.check_job(graph, len(encoded))
+        self.check_job(graph, len(encoded), is_recovered)
         if not self._is_on_one_host:
             from runtime.batch.spark.shared_files import refuse_local_checkpoints, refuse_local_files
 
@@ -257,7 +257,7 @@ class EmbeddedCluster:
         begin_with(loaded.manifest.job_id, graph, self._files)
         return (loaded,)
 
-    def check_job(self, graph: JobGraph, size: int) -> None:
+    def check_job(self, graph: JobGraph, size: int, is_recovered: bool) -> None:
         """UserError for a job that the cluster may not run; `size` is that of its encoded graph in bytes."""
 
     def results(self, job_id: str) -> JobResults:

@@ -91,6 +91,9 @@ _LIMITS = (
                  "The name and properties that a session is opened with, each property with 100 bytes more.",
                  minimum=1024, scope=_SERVER),
     ConfigOption("sqlstream.server.plan.max-size", _M, "16 mb", "The largest plan of a job.", minimum=65536, scope=_SERVER),
+    ConfigOption("sqlstream.server.plans.per-user.max-size", _M, "128 mb",
+                 "The most that the plans of one token's jobs which wait or run may take; without tokens, of one session's.",
+                 minimum=65536, scope=_SERVER),
 )  # fmt: skip
 
 _SECURITY = (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 
 from runtime.checkpoint.places import absolute_place, check_place, check_places
 from runtime.cluster_surroundings import ClusterSurroundings
@@ -31,14 +32,20 @@ class GuardedCluster(EmbeddedCluster):
         print_lines: PrintLines,
         surroundings: ClusterSurroundings,
         plan_bytes_max: int,
+        user_plans_bytes_max: int,
     ) -> None:
         super().__init__(config, task_managers, False, print_lines, surroundings)
         self._places = surroundings.places
         self._plan_bytes_max = plan_bytes_max
+        self._user_plans = UserPlans(user_plans_bytes_max, self._live_jobs)
 
-    def check_job(self, graph: JobGraph, size: int) -> None:
+    def _live_jobs(self) -> set[str]:
+        return {job.job_id for job in self.jobs() if not job.status.is_terminal}
+
+    def check_job(self, graph: JobGraph, size: int, is_recovered: bool) -> None:
         check_job_id(graph.job_id)
         check_plan_size(size, self._plan_bytes_max)
+        self._user_plans.add(graph.owner, graph.job_id, size, is_recovered)
         if self._places is not None:
             files = RootedFiles(self._places)
             check_paths(graph, files)
@@ -63,6 +70,43 @@ class GuardedCluster(EmbeddedCluster):
         place = absolute_place(path, "the directory of the savepoint")
         check_place(place, files_at(self._places))
         return place
+
+
+class UserPlans:
+    """What the plans of one user's jobs take that wait or run; without tokens, of one session's. Thread-safe.
+
+    State: the sizes by job. Jobs that have ended are looked for when there is no room."""
+
+    def __init__(self, bytes_max: int, live_jobs: Callable[[], set[str]]) -> None:
+        self._bytes_max = bytes_max
+        self._live_jobs = live_jobs
+        self._lock = threading.Lock()
+        self._of_owner: dict[str, dict[str, int]] = {}
+
+    def add(self, owner: str, job_id: str, size: int, is_recovered: bool) -> None:
+        """Count a job that is submitted now. UserError SS3021 when it has no room, unless it `is_recovered`. A job without an
+        owner, of the server's own user, needs none."""
+        if not owner:
+            return
+        if self._taken(owner, job_id) + size > self._bytes_max:
+            live = self._live_jobs()
+            with self._lock:
+                plans = self._of_owner.get(owner, {})
+                self._of_owner[owner] = {known: taken for known, taken in plans.items() if known in live}
+        if not is_recovered and self._taken(owner, job_id) + size > self._bytes_max:
+            raise UserError(
+                "SS3021",
+                f"the plans of the user's jobs that wait or run take more than {self._bytes_max} bytes with this one",
+                hint="cancel jobs or await their end, or start the server with a larger"
+                " sqlstream.server.plans.per-user.max-size",
+            )
+        with self._lock:
+            self._of_owner.setdefault(owner, {})[job_id] = size
+
+    def _taken(self, owner: str, job_id: str) -> int:
+        """The bytes of the other jobs of an owner."""
+        with self._lock:
+            return sum(taken for known, taken in self._of_owner.get(owner, {}).items() if known != job_id)
 
 
 def check_job_id(job_id: str) -> None:

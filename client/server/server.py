@@ -210,6 +210,7 @@ class Server:
             log_printed_lines,
             surroundings,
             config.plan_bytes_max,
+            config.user_plans_bytes_max,
         )
         self._cluster.start()
         ends.callback(self._cluster.close)

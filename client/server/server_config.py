@@ -48,6 +48,7 @@ class ServerConfig:
     bodies_bytes_max: int
     requests_per_user_max: int
     plan_bytes_max: int
+    user_plans_bytes_max: int
     tls: TlsFiles | None
     is_token_required: bool
     file_roots: tuple[str, ...]
@@ -91,6 +92,7 @@ def server_config(configuration: Configuration) -> ServerConfig:
         bodies_bytes_max=configuration.get("sqlstream.server.bodies.max-size"),
         requests_per_user_max=configuration.get("sqlstream.server.requests.per-user.max-num"),
         plan_bytes_max=configuration.get("sqlstream.server.plan.max-size"),
+        user_plans_bytes_max=configuration.get("sqlstream.server.plans.per-user.max-size"),
         tls=tls_files(configuration),
         is_token_required=is_token_required,
         file_roots=file_roots(configuration.get("sqlstream.server.file-roots")),

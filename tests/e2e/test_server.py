@@ -179,6 +179,22 @@ def test_a_second_signal_ends_at_once_and_leaves_no_child_and_no_temporary_file(
         assert list(temporary.glob("sqlstream-spill-*")) == []
 
 
+def test_what_the_plans_of_one_session_s_jobs_take_is_bounded(tmp_path: Path) -> None:
+    with RunningServer(tmp_path / "data", "-D", "sqlstream.server.plans.per-user.max-size=64 kb") as server:
+        sessions = [server.open_session() for _ in range(2)]
+        for session in sessions:
+            server.execute(session, GENERATOR.replace("CREATE TABLE", "CREATE TEMPORARY TABLE"))
+            server.execute(session, "CREATE TEMPORARY TABLE b (n STRING) WITH ('connector' = 'blackhole')")
+        insert = f"INSERT INTO b SELECT CONCAT(CAST(n AS STRING), '{'x' * 20_000}') FROM g"
+        first = server.insert(sessions[0], insert)
+        with pytest.raises(AssertionError, match="SS3021"):
+            server.insert(sessions[0], insert)
+        server.insert(sessions[1], insert)
+        assert server.request("PATCH", f"/jobs/{first}?mode=cancel", rest=True).status_code == 202
+        server.wait_for(first, "CANCELED")
+        server.insert(sessions[0], insert)
+
+
 def test_one_directory_is_for_one_server_and_a_port_for_one_listener(tmp_path: Path) -> None:
     with RunningServer(tmp_path / "data") as server:
         second = sqlstream("server", "--port", "0", "--data-dir", str(tmp_path / "data"))
