@@ -54,7 +54,7 @@ def test_a_free_port_is_taken_and_part_of_the_address() -> None:
         assert found.address == f"grpc://localhost:{found.port}"
         assert found.port > 0
         with closing(FlightConnections("secret")) as connections:
-            connections.send_messages(found.address, [b"hello"], 5)
+            connections.send_messages(found.address, [b"hello"], 60)
     assert received == [b"hello"]
 
 
@@ -65,7 +65,7 @@ def test_a_call_without_the_token_is_refused_over_tcp_too() -> None:
         closing(FlightConnections("guess")) as stranger,
         pytest.raises(flight.FlightUnauthenticatedError),
     ):
-        stranger.send_messages(found.address, [b"hello"], 5)
+        stranger.send_messages(found.address, [b"hello"], 60)
     assert received == []
 
 
@@ -82,7 +82,7 @@ def test_processes_with_certificates_of_one_authority_reach_each_other(tmp_path:
     with server(Endpoint("127.0.0.1", "127.0.0.1", 0, files), received) as found:
         assert found.address.startswith("grpc+tls://127.0.0.1:")
         with closing(FlightConnections("secret", read_identity(files))) as connections:
-            connections.send_messages(found.address, [b"hello"], 5)
+            connections.send_messages(found.address, [b"hello"], 60)
     assert received == [b"hello"]
 
 
@@ -111,11 +111,11 @@ def test_a_stranger_with_the_token_and_another_certificate_is_refused_before_its
     with server(Endpoint("127.0.0.1", "127.0.0.1", 0, files), received) as found:
         outsider = closing(FlightConnections("secret", read_identity(stranger)))
         with outsider as connections, pytest.raises(flight.FlightUnavailableError):
-            connections.send_messages(found.address, [b"hello"], 5)
+            connections.send_messages(found.address, [b"hello"], 60)
         # One without any certificate either.
         client = flight.FlightClient(found.address, tls_root_certs=Path(files.authority).read_bytes())
         with client, pytest.raises(flight.FlightUnavailableError):
-            list(client.do_action(flight.Action("messages", b""), flight.FlightCallOptions(timeout=5)))
+            list(client.do_action(flight.Action("messages", b""), flight.FlightCallOptions(timeout=60)))
     assert received == []
 
 
