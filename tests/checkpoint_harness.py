@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from sqlstream.messages.checkpoint import SubtaskState
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
-from sqlstream.messages.manifest import CheckpointManifest, OperatorIdentity, SavedCommit, VertexState
+from sqlstream.messages.manifest import (
+    CheckpointManifest,
+    OperatorIdentity,
+    SavedCommit,
+    SavedSplits,
+    VertexState,
+)
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import Committable
@@ -37,6 +45,19 @@ def manifest(
     )
     committable = Committable(JOB_ID, checkpoint_id, "writer", 0, {"files": []})
     commit = SavedCommit(checkpoint_id, VERTEX_ID, 9, SINK, (committable,))
+    splits = SavedSplits(
+        True, True, False, False, (({"file": "a"}, 1),), {"seen": ["a"]}, (), ((),) * len(subtasks)
+    )
+    enumerators = {VERTEX_ID: msgspec.json.decode(msgspec.json.encode(splits))}
     return CheckpointManifest(
-        JOB_ID, "INSERT INTO t", checkpoint_id, kind, 1_000, 2_000, (vertex,), {"source": {"seen": ["a"]}}, (commit,), **fields
-    )  # fmt: skip
+        JOB_ID,
+        "INSERT INTO t",
+        checkpoint_id,
+        kind,
+        1_000,
+        2_000,
+        (vertex,),
+        enumerators,
+        (commit,),
+        **fields,
+    )

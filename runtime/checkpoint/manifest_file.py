@@ -9,7 +9,7 @@ import msgspec
 
 from runtime.checkpoint.corrupt import corrupt_checkpoint
 from sqlstream.errors import UserError
-from sqlstream.messages.manifest import MANIFEST_VERSION, CheckpointManifest, SavedCommit
+from sqlstream.messages.manifest import MANIFEST_VERSION, CheckpointManifest, SavedCommit, SavedSplits
 from sqlstream.secrets import is_secret, masked
 
 _FORMAT = "sqlstream-checkpoint"
@@ -83,4 +83,18 @@ def _problem_of(manifest: CheckpointManifest) -> str:
             return f'vertex "{v.name}" has {v.parallelism} subtasks, and the state of {len(v.subtasks)}'
         if v.parallelism > v.max_parallelism:
             return f'vertex "{v.name}" has more subtasks than key groups'
+    if any(not 0 <= commit.checkpoint_id <= manifest.checkpoint_id for commit in manifest.commits):
+        return "it has the commit of a later checkpoint"
+    return _problem_of_splits(manifest)
+
+
+def _problem_of_splits(manifest: CheckpointManifest) -> str:
+    subtasks = {v.vertex_id: v.parallelism for v in manifest.vertices}
+    for vertex_id, saved in manifest.enumerators.items():
+        try:
+            splits = msgspec.convert(saved, SavedSplits)
+        except msgspec.ValidationError as error:
+            return f"what it says of splits is none of them: {error}"
+        if len(splits.left_out) != subtasks.get(vertex_id):
+            return f'it has splits of {len(splits.left_out)} readers of vertex "{vertex_id}"'
     return ""

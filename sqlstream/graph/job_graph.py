@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -57,7 +58,7 @@ class JobVertex(msgspec.Struct, frozen=True):
 
     id: str
     name: str
-    operators: tuple[ChainedOperator, ...]
+    operators: Annotated[tuple[ChainedOperator, ...], msgspec.Meta(min_length=1)]
     parallelism: Parallelism
     max_parallelism: Parallelism
     slot_sharing_group: str = "default"
@@ -89,7 +90,7 @@ class JobGraph(msgspec.Struct, frozen=True):
     vertices: tuple[JobVertex, ...]
     edges: tuple[JobEdge, ...]
     config: dict[str, str] = {}
-    version: Count = 1
+    version: Literal[1] = 1
     scaling: Scaling | None = None
     python: PythonFiles | None = None
     owner: str = ""
@@ -161,7 +162,4 @@ def encode_job_graph(graph: JobGraph) -> bytes:
 
 def decode_job_graph(data: bytes) -> JobGraph:
     """The inverse; msgspec.ValidationError for what is not a JobGraph of this version."""
-    graph = msgspec.msgpack.decode(data, type=JobGraph)
-    if graph.version != 1:
-        raise msgspec.ValidationError(f"job graph version {graph.version} is not supported")
-    return graph
+    return msgspec.msgpack.decode(data, type=JobGraph)

@@ -54,6 +54,20 @@ class VertexState(msgspec.Struct, frozen=True):
         return any(state.splits is not None for state in self.subtasks)
 
 
+class SavedSplits(msgspec.Struct, frozen=True):
+    """What no reader of a vertex had got: splits with their weights, those that readers have given back, and for each reader
+    which of the positions that it saved are another's. `enumerator` is the state of the connector's own."""
+
+    is_discovered: bool
+    is_last: bool
+    is_on_demand: bool
+    holds_watermark: bool
+    unassigned: tuple[tuple[dict[str, Any], Count], ...]
+    enumerator: Any
+    returned: tuple[dict[str, Any], ...]
+    left_out: tuple[tuple[dict[str, Any], ...], ...]
+
+
 class SavedCommit(msgspec.Struct, frozen=True):
     """What one sink has to commit for checkpoint `checkpoint_id`: the manifest's own, or an earlier one whose commit was still
     under way. A restore repeats it."""
@@ -67,8 +81,8 @@ class SavedCommit(msgspec.Struct, frozen=True):
 
 class CheckpointManifest(msgspec.Struct, frozen=True):
     """A completed checkpoint or savepoint. Paths of segments are relative to the directory of the job's checkpoints, and in a
-    savepoint to its own. `enumerators` by vertex id: what no reader had got. `restored_from` is the path that the job began with,
-    `config` its settings; `is_drained` when time has passed to its end before it. Times are of the wall clock."""
+    savepoint to its own. `enumerators` by vertex id: the SavedSplits of each. `restored_from` is the path that the job began
+    with, `config` its settings; `is_drained` when time has passed to its end before it. Times are of the wall clock."""
 
     job_id: str
     job_name: str

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from client.sessions.local_session import local_session
@@ -81,6 +84,13 @@ def test_a_plan_runs_without_the_tables_that_it_was_made_with(tmp_path: Path) ->
     assert rows == ["1"] * 6
 
 
+def signed(plan: dict[str, Any]) -> dict[str, Any]:
+    """The job of a plan whose digest will be right."""
+    plan["signs"] = True
+    job: dict[str, Any] = plan["job"]
+    return job
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -92,6 +102,8 @@ def test_a_plan_runs_without_the_tables_that_it_was_made_with(tmp_path: Path) ->
         (lambda plan: plan.update(format=2), "compiled by another version"),
         (lambda plan: plan.pop("job"), "is JSON, but no compiled plan"),
         (lambda plan: plan.pop("digest"), "was changed since"),
+        (lambda plan: signed(plan)["vertices"][0].update(operators=[]), "is damaged"),
+        (lambda plan: signed(plan).update(version=2**40), "is damaged"),
     ],
 )
 def test_a_plan_that_is_not_as_it_was_compiled_is_refused_at_its_path(
@@ -103,6 +115,8 @@ def test_a_plan_that_is_not_as_it_was_compiled_is_refused_at_its_path(
         run(session, f"COMPILE PLAN '{path}' FOR INSERT INTO o VALUES (1)")
         plan = json.loads(path.read_text())
         change(plan)  # type: ignore[operator]
+        if plan.pop("signs", False):
+            plan["digest"] = hashlib.sha256(msgspec.json.encode(plan["job"], order="sorted")).hexdigest()
         path.write_text(json.dumps(plan))
         text = f"EXECUTE PLAN '{path}'"
         with pytest.raises(UserError, match=message) as raised:

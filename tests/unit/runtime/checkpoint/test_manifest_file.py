@@ -7,10 +7,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from checkpoint_harness import manifest
+from checkpoint_harness import VERTEX_ID, manifest
 
 from runtime.checkpoint.manifest_file import decode_manifest, encode_manifest
 from sqlstream.errors import ExternalError
+
+_WRITTEN = msgspec.to_builtins(manifest(4))
+SPLITS, COMMIT = _WRITTEN["enumerators"][VERTEX_ID], _WRITTEN["commits"][0]
 
 
 def forged(**changes: Any) -> bytes:
@@ -35,6 +38,11 @@ def forged(**changes: Any) -> bytes:
         {"vertex": {"parallelism": 2}},
         {"vertex": {"finished": []}},
         {"vertex": {"operators": []}},
+        {"enumerators": {VERTEX_ID: SPLITS | {"left_out": [1.5]}}},
+        {"enumerators": {VERTEX_ID: SPLITS | {"left_out": []}}},
+        {"enumerators": {VERTEX_ID: SPLITS | {"unassigned": [["a", 1]]}}},
+        {"commits": [COMMIT | {"checkpoint_id": -(2**63)}]},
+        {"commits": [COMMIT | {"checkpoint_id": 5}]},
     ],
     ids=str,
 )
