@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -103,7 +104,8 @@ class OpColumnWriter:
 
 
 class TombstoneWriter:
-    """Writes the rows that a changelog by key adds, and for one that it deletes its key alone: all other columns are NULL."""
+    """Writes the rows that a changelog by key adds, and for one that it deletes its key alone: all other columns are NULL.
+    UserError SS5082 for an added row that would be read as a deletion."""
 
     def __init__(self, writer: FileWriter, keys: frozenset[int]) -> None:
         """`keys`: the places of the columns of the key."""
@@ -113,6 +115,15 @@ class TombstoneWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         is_there = pa.array(is_accumulate(row_kinds(batch)))
         data = without_row_kinds(batch)
+        others = [c for place, c in enumerate(data.columns) if place not in self._keys]
+        if others and all(c.null_count for c in others):
+            is_lost = functools.reduce(pc.and_, (pc.is_null(c) for c in others), is_there)
+            if pc.any(is_lost).as_py():
+                raise UserError(
+                    "SS5082",
+                    "a row has nothing but its key, which deletes in a table of changes without 'changelog.op-column'",
+                    hint="set 'changelog.op-column' to the name of a column that says what a row does",
+                )
         columns: list[Any] = [
             column if place in self._keys else pc.if_else(is_there, column, pa.scalar(None, column.type))
             for place, column in enumerate(data.columns)

@@ -81,3 +81,12 @@ def test_without_a_column_a_row_that_goes_is_its_key_alone() -> None:
     writer.write(with_row_kinds(rows, pa.array([2, 3], pa.int8()).to_numpy()))
     writer.close()
     assert stream.getvalue() == b'{"k":1,"s":"b"}\n{"k":2,"s":null}\n'
+
+
+def test_without_a_column_a_row_that_would_be_read_as_a_deletion_is_refused() -> None:
+    rows = pa.RecordBatch.from_pydict({"k": pa.array([1, 2], pa.int32()), "s": pa.array(["b", None])})
+    writer = TombstoneWriter(format_of("json").writer(io.BytesIO(), SCHEMA, {}), frozenset({0}))
+    writer.write(with_row_kinds(rows, pa.array([0, 3], pa.int8()).to_numpy()))
+    with pytest.raises(UserError, match="nothing but its key") as caught:
+        writer.write(with_row_kinds(rows, pa.array([0, 2], pa.int8()).to_numpy()))
+    assert caught.value.code == "SS5082"
