@@ -49,6 +49,7 @@ OPERATORS: list[OperatorEntry] = [
         "changelog_functions:ToChangelog",
         "changelog_functions:plan_to_changelog",
     ),
+    OperatorEntry("single_row_check:SingleRowCheckSpec", "single_row_check:SingleRowCheck"),
     OperatorEntry("conflict_check:ConflictCheckSpec", "conflict_check:ConflictCheck"),
     OperatorEntry("watermark:WatermarkAssignerSpec", "watermark_assigner:WatermarkAssigner"),
     OperatorEntry("window:WindowTvfSpec", "window.window_tvf:make_window_tvf"),

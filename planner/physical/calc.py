@@ -6,6 +6,7 @@ from planner.physical.description import describe, describe_expression, describe
 from planner.physical.kept_values import keeps_values, plan_kept_values
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning, over
+from planner.physical.single_row_check import plan_single_row_check
 from planner.physical.traits import Traits
 from planner.relational.injective import cast_column
 from planner.rules.substitution import can_substitute
@@ -45,6 +46,7 @@ def plan_calc(
             condition = conjunction(conjuncts(inner.condition) + lowered)
             projections = tuple(substitute(p, inner.projections) for p in projections)
             source = source.inputs[0].node
+    source = plan_single_row_check(planning, source, projections, condition, span)
     drawn = projections if condition is None else (*projections, condition)
     if not is_deterministic(*drawn) and keeps_values(planning, source):
         certain = tuple(part for part in conjuncts(condition) if is_deterministic(part))

@@ -19,6 +19,7 @@ from planner.physical.meaning import (
 from planner.physical.node import PhysicalNode, walk_plan
 from planner.physical.planning import without_spans
 from sqlstream.cancellation import check_not_given_up
+from sqlstream.expressions import Call
 from sqlstream.specs import (
     AggregatePhase,
     CalcSpec,
@@ -35,6 +36,7 @@ from sqlstream.specs import (
     OverSpec,
     RankPhase,
     RankSpec,
+    SingleRowCheckSpec,
     SinkSpec,
     SortSpec,
     SourceSpec,
@@ -50,6 +52,7 @@ from sqlstream.specs import (
     WindowTvfSpec,
 )
 from sqlstream.specs.rank import Ties
+from sqlstream.types import BOOLEAN
 
 Joining = JoinSpec | IntervalJoinSpec | WindowJoinSpec | TemporalJoinSpec
 
@@ -90,6 +93,10 @@ def row_meaning(node: PhysicalNode, inputs: list[Meaning], time_zone: str) -> Me
             )
         case ConflictCheckSpec():
             return inputs[0]
+        case SingleRowCheckSpec() as spec:
+            passes = Call("IS NOT TRUE", (spec.has_several,), BOOLEAN.not_null())
+            conditions = condition_meanings(passes, inputs[0].columns, time_zone)
+            return dataclasses.replace(inputs[0], conditions=inputs[0].conditions | conditions)
         case WatermarkAssignerSpec() | ChangelogNormalizeSpec() | DropUpdateBeforeSpec() | SinkSpec():
             return _padded(inputs[0], len(node.schema))
         case GroupAggregateSpec() | WindowAggregateSpec() as spec:

@@ -41,6 +41,7 @@ from sqlstream.specs import (
     MarkChangesSpec,
     RankPhase,
     RankSpec,
+    SingleRowCheckSpec,
     SinkSpec,
     SortSpec,
     SourceSpec,
@@ -183,6 +184,9 @@ def _state_id(node: PhysicalNode, own: Meaning, inputs: list[Meaning]) -> str:
             return digest_of("kept_values", own.rows, inputs[0].of(spec.keys), values)
         case ConflictCheckSpec() as spec:
             return digest_of("conflict_check", own.rows, inputs[0].of(spec.keys), spec.table)
+        case SingleRowCheckSpec() as spec:
+            columns = sorted(inputs[0].columns)
+            return digest_of("single_row_check", own.rows, inputs[0].of(spec.distribution), columns)
         case ChangelogNormalizeSpec() as spec:
             return digest_of(
                 "changelog_normalize", own.rows, inputs[0].of(spec.keys), sorted(_normalized(spec, inputs[0]))

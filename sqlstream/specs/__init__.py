@@ -30,6 +30,7 @@ from sqlstream.specs.rank import (
     TemporalSortSpec,
     WindowRankSpec,
 )
+from sqlstream.specs.single_row_check import SingleRowCheckSpec
 from sqlstream.specs.sink import ChangingSinkSpec, SinkSpec
 from sqlstream.specs.source import EventSourceSpec, SourceSpec, SourceWatermark, ValuesSpec
 from sqlstream.specs.spec import OperatorSpec
@@ -77,6 +78,7 @@ __all__ = [
     "RankPhase",
     "RankSpec",
     "RetryOnMiss",
+    "SingleRowCheckSpec",
     "SinkSpec",
     "SortSpec",
     "SourceSpec",

@@ -158,6 +158,20 @@ def test_a_scalar_subquery_of_several_rows_fails_with_a_sentence(engine: Engine)
     assert sorted(rows_of(found.table)) == [(5, None), (30, None)]
 
 
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_rows_of_a_scalar_subquery_that_stay_fail_at_the_end_of_their_changes(
+    parallelism: int, engine: Engine
+) -> None:
+    engine.configure(parallelism, 1)
+    for name, (columns, rows) in TABLES.items():
+        engine.create(name, columns, rows, 1)
+    lowest = "(SELECT x, y FROM (SELECT x, y, ROW_NUMBER() OVER (PARTITION BY x ORDER BY y) AS n FROM u) WHERE n <= 2)"
+    with pytest.raises(JobError, match=r"a subquery that is used as a value has \d rows"):
+        engine.run(f"SELECT a, (SELECT y FROM {lowest} AS q WHERE x = a) FROM t")
+    (found,) = engine.run(f"SELECT b, (SELECT y FROM {lowest} AS q WHERE x = a) FROM t WHERE a > 2")
+    assert sorted(rows_of(found.table)) == [(5, None), (30, None)]
+
+
 @pytest.mark.parametrize(
     ("rows", "columns"),
     [

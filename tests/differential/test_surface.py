@@ -15,8 +15,6 @@ import duckdb
 import pytest
 from oracle import Engine
 
-from sqlstream.errors import JobError
-
 QUERIES = (Path(__file__).parent / "surface.sql").read_text().splitlines()
 EVERYDAY = (Path(__file__).parent / "everyday.sql").read_text().splitlines()
 """Orders, visits and their arrays, maps and rows, as users of a batch engine write queries."""
@@ -190,23 +188,8 @@ def rows_of(rows: list[Any]) -> list[str]:
     return sorted(repr(tuple(comparable(value) for value in row)) for row in rows)
 
 
-TWO_ROWS_MEANWHILE = "a subquery that is used as a value has 2 rows"
-"""A fault: a table of change events is read by its key in several subtasks, and of two rows that change places the new one may
-come before the old one is gone. The subquery then has two rows for a moment, which must not fail the job."""
-
-
 @pytest.mark.parametrize("query", QUERIES)
-def test_a_query_has_duckdbs_rows(
-    query: str, engine: Engine, database: duckdb.DuckDBPyConnection, request: pytest.FixtureRequest
-) -> None:
-    if "(SELECT id FROM dept WHERE dname = 'Sales')" in query and "changes" in request.node.callspec.id:
-        try:
-            check(query, engine, database)
-        except JobError as error:
-            if TWO_ROWS_MEANWHILE not in str(error):
-                raise
-            pytest.xfail(TWO_ROWS_MEANWHILE)
-        return
+def test_a_query_has_duckdbs_rows(query: str, engine: Engine, database: duckdb.DuckDBPyConnection) -> None:
     check(query, engine, database)
 
 

@@ -311,8 +311,8 @@ STATELESS = {
     "LookupJoin",
 }
 """What `flush` sends on is no state, and a lookup join may lose its cache."""
-MOVED_ALONE = {"ConflictCheck", "KeptValues"}
-"""An operator of INSERT alone, and one whose rows differ in each run: their own tests move them."""
+MOVED_ALONE = {"ConflictCheck", "KeptValues", "SingleRowCheck"}
+"""An operator of INSERT alone, one whose rows differ in each run, one that keeps rows for a moment: their own tests move them."""
 KEEPS_NOTHING = {"CompareRows"}
 """Compares two bounded results once, for VERIFY, in a database of its own; such a job starts anew."""
 
