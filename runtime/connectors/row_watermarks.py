@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from runtime.evaluate.context import EvaluationContext
 from runtime.evaluate.intervals import milliseconds_of
 from runtime.evaluate.program import Program
+from sqlstream.arrow import is_changelog
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.expressions import inputs_of
 from sqlstream.specs.source import SourceWatermark
@@ -43,7 +44,7 @@ class RowWatermarks:
         `before_ms` is the one before the first. NULL is passed over."""
         watermarks, *added = self._row_program.run(batch.columns, batch.num_rows)
         running = np.maximum(np.maximum.accumulate(_milliseconds(watermarks)), before_ms)
-        names = [*batch.schema.names, *self._names]
+        names = list(self._names)
         if self._is_per_row:
             in_force = np.empty(len(running), dtype=np.int64)
             in_force[0] = before_ms
@@ -51,7 +52,12 @@ class RowWatermarks:
             added.append(pa.array(in_force))
             names.append(ROW_WATERMARK_COLUMN)
         if added:
-            batch = pa.RecordBatch.from_arrays([*batch.columns, *added], names=names)
+            # The kinds of changes stay the last column.
+            place = batch.num_columns - int(is_changelog(batch))
+            columns, before = batch.columns, batch.schema.names
+            batch = pa.RecordBatch.from_arrays(
+                [*columns[:place], *added, *columns[place:]], names=[*before[:place], *names, *before[place:]]
+            )
         return batch, running
 
     def least_ms(self, columns: Sequence[Any], rows: int) -> int:
