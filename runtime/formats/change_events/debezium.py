@@ -98,7 +98,10 @@ class DebeziumEvents(WholeRows):
     def told(self, texts: pa.Array) -> tuple[Operations, list[Fault]]:
         """An event without an operation is a heartbeat, a change of the schema or the bounds of a transaction."""
         kinds = evaluate_in_duckdb(
-            "CASE WHEN json_exists(a0, '$.schema') AND json_exists(a0, '$.payload') THEN 1"
+            "CASE WHEN json_exists(a0, '$.schema') AND json_exists(a0, '$.payload') THEN"
+            " CASE WHEN json_exists(a0, '$.payload.ts_ms') AND coalesce(json_extract_string(a0, '$.payload.op'),"
+            " json_extract_string(a0, '$.payload.after'), json_extract_string(a0, '$.payload.before')) IS NULL"
+            " THEN 2 ELSE 1 END"
             " WHEN coalesce(json_extract_string(a0, '$.op'), json_extract_string(a0, '$.after'),"
             " json_extract_string(a0, '$.before')) IS NOT NULL THEN 0"
             " WHEN json_exists(a0, '$.ts_ms') OR json_exists(a0, '$.ddl') OR json_exists(a0, '$.tableChanges')"

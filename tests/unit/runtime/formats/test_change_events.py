@@ -15,6 +15,8 @@ import pyarrow as pa
 import pytest
 
 from runtime.formats import format_of
+from runtime.formats.change_events.debezium import DEBEZIUM
+from runtime.formats.change_events.events import TELLS, UNKNOWN
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema, with_row_kinds
 from sqlstream.batch_plan import BatchTable
@@ -596,3 +598,15 @@ def test_a_batch_plan_that_reads_events_by_key_can_be_sent() -> None:
     table = BatchTable("t0", source, has_changes=True)
     assert msgspec.json.decode(msgspec.json.encode(table), type=BatchTable) == table
     assert table.schema.names == ("c0", "c1", "c2", "row_unknown", "row_kind", "row_place")
+
+
+def test_a_heartbeat_in_an_envelope_is_told_as_one_and_a_change_there_is_refused() -> None:
+    texts = [
+        '{"ts_ms": 1}',
+        '{"schema": {"type": "struct"}, "payload": {"ts_ms": 1}}',
+        '{"schema": null, "payload": {"op": "c", "after": {"id": 1}, "ts_ms": 1}}',
+        '{"schema": null, "payload": {"id": 1}}',
+    ]
+    operations, faults = DEBEZIUM.told(pa.array(texts))
+    assert operations.tolist() == [TELLS, TELLS, UNKNOWN, UNKNOWN]
+    assert all("envelope" in fault.reason for fault in faults[2:])
