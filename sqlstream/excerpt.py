@@ -12,6 +12,9 @@ EXCERPT_COLUMNS = 160
 """A longer line is shown in part: the marked text and the text around it."""
 
 _BEFORE_COLUMNS = 60
+_NEAR = 10_000
+"""Characters on each side of the mark that may be shown: a secret among them is shown as a short mask."""
+
 _CUT = "…"
 
 
@@ -51,12 +54,17 @@ def excerpt(text: str, span: Span) -> list[str]:
     line = text[start : len(text) if end < 0 else end].removesuffix("\r")
     first = min(column - 1, len(line))
     after = min(max(first + 1, first + span.end - span.start), max(len(line), first + 1))
+    # Of a line of megabytes only what is near the mark is looked at.
+    near = max(0, first - _NEAR)
+    is_cut = first + _NEAR < len(line)
+    start, first, after = start + near, first - near, min(after - near, first + _NEAR)
+    line = line[near : near + first + _NEAR]
     cells = _cells(line, _secrets_in(text, start, len(line)))
     begin, stop = _shown_part([display_width(cell) for cell in cells], first, after)
     before = "".join(cells[begin:first])
     marked = "".join(cells[first : min(after, stop)])
     rest = "".join(cells[min(after, stop) : stop])
-    opening, closing = _CUT if begin else "", _CUT if stop < len(cells) else ""
+    opening, closing = _CUT if begin or near else "", _CUT if is_cut or stop < len(cells) else ""
     # A tab before the mark is kept as a tab, so that the mark stands under its text in any terminal.
     pad = "".join("\t" if c == "\t" else " " * display_width(c) for c in opening + before)
     gutter = str(number)

@@ -162,7 +162,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from sqlglot import Token, TokenType, exp
+from sqlglot import Token, exp
 
 from planner.dialect import commands, data_types
 from planner.dialect.flink import Flink
@@ -172,19 +172,12 @@ from planner.dialect.queries import QueryParser
 from planner.dialect.reading import nested_too_deeply
 from planner.dialect.script import Piece, iterate_script, split_script
 from planner.dialect.statements import Option, Statement
-from planner.dialect.tokens import span, tokenize
+from planner.dialect.tokens import check_size, tokenize
 from planner.without_collection import without_collection
 from sqlstream.errors import Span, UserError
 from sqlstream.types import LogicalType
 
 Result = TypeVar("Result")
-_WORDS_MAX = 400_000
-"""Names, keywords and operators of one statement. With `sqlstream.statement.max-expressions` at its highest no longer one can
-be planned, and to read it takes a minute."""
-_UNCOUNTED = frozenset(
-    {TokenType.NUMBER, TokenType.STRING, TokenType.COMMA, TokenType.L_PAREN, TokenType.R_PAREN}
-)
-
 __all__ = [
     "Piece",
     "cast_type",
@@ -256,8 +249,7 @@ def table_options(table: exp.Expr) -> tuple[Option, ...]:
 
 def _read(read: Callable[[QueryParser], Result], text: str, tokens: list[Token], offset: int = 0) -> Result:
     """The result of `read`, which must consume all tokens. UserError SS3019 when there are too many."""
-    if len(tokens) > _WORDS_MAX:
-        _check_size(tokens)
+    check_size(tokens)
     parser = QueryParser(dialect=Flink)
     parser.open(text, tokens, offset)
     try:
@@ -267,10 +259,3 @@ def _read(read: Callable[[QueryParser], Result], text: str, tokens: list[Token],
         raise nested_too_deeply(parser.token) from None
     parser.expect_end()
     return result
-
-
-def _check_size(tokens: list[Token]) -> None:
-    words = [token for token in tokens if token.token_type not in _UNCOUNTED]
-    if len(words) > _WORDS_MAX:
-        message = f"the statement has more than {_WORDS_MAX} names, keywords and operators"
-        raise UserError("SS3019", message, span=span(words[_WORDS_MAX]), hint="split it")

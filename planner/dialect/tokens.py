@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import cast
 
 from sqlglot import Token, Tokenizer, TokenType
 from sqlglot.errors import TokenError
@@ -70,10 +71,72 @@ _PREFIXED_STRING = re.compile(r"(?:[xXnN]|[uU]&)(?=')")
 _UNICODE_ESCAPE = re.compile(r"\\(\\|[0-9a-fA-F]{4}|)")
 
 
+WORDS_MAX = 400_000
+"""Names, keywords and operators of one statement. With `sqlstream.statement.max-expressions` at its highest no longer one can
+be planned, and to read it takes a minute."""
+
+_UNCOUNTED = frozenset(
+    {TokenType.NUMBER, TokenType.STRING, TokenType.COMMA, TokenType.L_PAREN, TokenType.R_PAREN}
+)
+ARGUMENTS_MAX = 100_000
+"""Arguments of one call: no function takes more."""
+
+_TOO_MANY_WORDS = f"the statement has more than {WORDS_MAX} names, keywords and operators"
+_CALLED = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.ARRAY, TokenType.ROW})
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET})
+_NO_CALL = -1
+
+
+class _Tokens(list[Token]):
+    """The tokens of a text so far. It counts, so that a statement that is too long is refused before the rest of it is read.
+
+    State: the words of the statement that is read, the commas within each open bracket (_NO_CALL: no call), and what it is
+    refused for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._words = 0
+        self._commas: list[int] = []
+        self.refusal: UserError | None = None
+
+    def count_last(self, kind: TokenType) -> None:
+        """Count the last token, of this type. UserError SS3019, which is kept, when there are too many."""
+        if kind is TokenType.SEMICOLON:
+            self._words, self._commas = 0, []
+        elif kind is TokenType.COMMA:
+            if self._commas and self._commas[-1] != _NO_CALL:
+                self._commas[-1] += 1
+                if self._commas[-1] == ARGUMENTS_MAX:
+                    raise self._refuse(f"a call has more than {ARGUMENTS_MAX} arguments")
+        elif kind in _OPENING:
+            is_call = len(self) > 1 and self[-2].token_type in _CALLED
+            self._commas.append(0 if is_call else _NO_CALL)
+        elif kind in _CLOSING and self._commas:
+            self._commas.pop()
+        if kind not in _UNCOUNTED:
+            self._words += 1
+            if self._words > WORDS_MAX:
+                raise self._refuse(_TOO_MANY_WORDS)
+
+    def _refuse(self, message: str) -> UserError:
+        self.refusal = _too_long(message, self[-1])
+        return self.refusal
+
+    def statements_before(self) -> list[Token]:
+        """The tokens up to the last semicolon."""
+        ends = (i for i in range(len(self) - 1, -1, -1) if self[i].token_type is TokenType.SEMICOLON)
+        return self[: next(ends, -1) + 1]
+
+
 class _Core(TokenizerCore):
-    """Stops within a long text whose statement is given up, and ends a number with its exponent: `1e8+1` is a sum."""
+    """Stops within a long text whose statement is given up or too long, and ends a number with its exponent: `1e8+1` is a sum."""
 
     __slots__ = ()
+
+    def reset(self) -> None:
+        super().reset()
+        self.tokens = _Tokens()
 
     def _scan_number(self) -> None:
         if (number := _BEFORE_SIGN.match(self.sql, self._current - 1)) is None:
@@ -85,6 +148,7 @@ class _Core(TokenizerCore):
     def _add(self, token_type: TokenType, text: str | None = None) -> None:
         check_not_given_up()
         super()._add(token_type, text)
+        cast(_Tokens, self.tokens).count_last(token_type)
 
 
 class FlinkTokenizer(Tokenizer):
@@ -128,13 +192,16 @@ class FlinkTokenizer(Tokenizer):
 
     def read(self, text: str, offset: int = 0) -> Iterator[Token]:
         """The tokens one by one, shifted by `offset`; raises SS1001 at the first text that is no token."""
-        is_failed = False
+        is_failed, refusal = False, None
         try:
             with without_collection():
                 raw = super().tokenize(text)
         except TokenError:
             check_not_given_up()
-            raw, is_failed = self.tokens, True
+            tokens = cast(_Tokens, self.tokens)
+            raw, is_failed, refusal = tokens, True, tokens.refusal
+            if refusal is not None:
+                raw = tokens.statements_before()
         position, in_hint = 0, False
         pattern = _PatternExtent()
         for token in _joined(raw):
@@ -150,9 +217,26 @@ class FlinkTokenizer(Tokenizer):
                 in_hint and checked.token_type is not TokenType.BLOCK_END
             )
             yield checked
+        if refusal is not None:
+            assert refusal.span is not None
+            raise UserError(
+                refusal.code, refusal.message, span=refusal.span.shift(offset), hint=refusal.hint
+            ) from None
         if is_failed:
             raise _lexical_error(text, _gap_end(text, position, len(text)), offset)
         _check_gap(text, position, len(text), offset)
+
+
+def check_size(tokens: list[Token]) -> None:
+    """UserError SS3019 when a statement of these tokens is too long: one with semicolons, as all others are refused before."""
+    if len(tokens) > WORDS_MAX:
+        words = [token for token in tokens if token.token_type not in _UNCOUNTED]
+        if len(words) > WORDS_MAX:
+            raise _too_long(_TOO_MANY_WORDS, words[WORDS_MAX])
+
+
+def _too_long(message: str, token: Token) -> UserError:
+    return UserError("SS3019", message, span=span(token), hint="split it, or read its values from a table")
 
 
 def tokenize(text: str, offset: int = 0) -> Iterator[Token]:

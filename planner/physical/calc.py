@@ -90,14 +90,14 @@ def narrow(planning: Planning, source: PhysicalNode, columns: tuple[int, ...]) -
 def calc_traits(traits: Traits, projections: tuple[Expression, ...]) -> Traits:
     """The traits after a projection: keys, windows and times whose columns it copies, and keys whose columns it casts without
     making values equal."""
-    places: dict[int, frozenset[int]] = {}
+    places: dict[int, set[int]] = {}
     casts: dict[int, int] = {}
     for new, expression in enumerate(projections):
         if isinstance(expression, InputRef):
-            places[expression.index] = places.get(expression.index, frozenset()) | {new}
+            places.setdefault(expression.index, set()).add(new)
         elif (column := cast_column(expression)) >= 0:
             casts.setdefault(column, new)
-    return traits.projected(places, casts)
+    return traits.projected({column: frozenset(found) for column, found in places.items()}, casts)
 
 
 def is_rename(spec: CalcSpec) -> bool:

@@ -12,7 +12,9 @@ from work_harness import calls_of
 from client.sessions.local_session import local_session
 from planner.compile import CompiledPlan, explain
 from planner.dialect.parser import parse_script, parse_statement
+from planner.dialect.script import iterate_script
 from planner.dialect.statements import Query
+from planner.dialect.tokens import tokenize
 from planner.physical import planning
 from planner.physical.node import walk_plan
 from planner.relational.nodes import RelationalNode, rewrite
@@ -163,6 +165,35 @@ def test_a_statement_has_as_many_expressions_as_its_option_says(select: str, is_
 def test_a_text_that_would_take_a_minute_to_parse_is_refused_at_once() -> None:
     with pytest.raises(UserError, match="more than 400000 names, keywords and operators"):
         parse_statement("SELECT " + "+".join(["a"] * 200_001))
+
+
+@pytest.mark.parametrize(
+    ("opening", "item", "separator", "most", "kind"),
+    [
+        ("SELECT a FROM t WHERE ", "a", " AND ", 200_000, "names, keywords and operators"),
+        ("SELECT COALESCE(", "a", ",", 100_001, "arguments"),
+        ("SELECT ARRAY[", "a", ",", 100_001, "arguments"),
+        ("SELECT f(1, g(", "1", ",", 100_001, "arguments"),
+    ],
+)
+def test_of_a_statement_that_is_too_long_no_text_is_read_behind_the_place_where_it_is(
+    opening: str, item: str, separator: str, most: int, kind: str
+) -> None:
+    script = "SELECT 1; " + opening + separator.join([item] * most) + separator + "\\ is no SQL"
+    pieces = iterate_script(script, offset=7)
+    assert next(pieces).text == "SELECT 1"
+    with pytest.raises(UserError, match=f"more than [0-9]+ {kind}") as caught:
+        next(pieces)
+    place = caught.value.span
+    assert place is not None
+    assert script[place.start - 7 : place.end - 7] in (item, ",", "AND")
+    assert caught.value.hint
+
+
+def test_lists_that_are_no_arguments_may_be_longer() -> None:
+    values = ",".join(["1"] * 100_002)
+    for text in (f"SELECT a IN ({values})", f"SELECT f(a, b IN ({values}))", f"VALUES ({values})"):
+        assert len(list(tokenize(text))) > 200_000
 
 
 class NestedTooDeeply(Exception):
