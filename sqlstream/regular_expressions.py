@@ -118,11 +118,13 @@ def _compile(java: str, backtracking: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class _Text:
-    """A part of the expression for both engines, and how many characters it has at least."""
+    """A part of the expression for both engines, and how many characters it has at least. `size`: of how many parts it is once
+    its repetitions are written out, as the engines do."""
 
     linear: str
     backtracking: str
     width: int = 0
+    size: int = 1
 
     @staticmethod
     def same(text: str, width: int = 0) -> _Text:
@@ -130,7 +132,10 @@ class _Text:
 
     def __add__(self, other: _Text) -> _Text:
         return _Text(
-            self.linear + other.linear, self.backtracking + other.backtracking, self.width + other.width
+            self.linear + other.linear,
+            self.backtracking + other.backtracking,
+            self.width + other.width,
+            self.size + other.size,
         )
 
 
@@ -158,6 +163,9 @@ _CONTROLS = {"t": 9, "n": 10, "r": 13, "f": 12, "a": 7, "e": 27}
 _QUANTIFIER = re.compile(r"[*+?]|\{(\d+)(?:(,)(\d*))?\}")
 _REPEATS_MAX = 1_000
 """RE2 repeats nothing more often."""
+_SIZE_MAX = 100_000
+"""Neither a text nor an expression whose repetitions are written out is longer: an engine needs 250 bytes for each part."""
+_DIGITS_MAX = 10
 _FLAGS = re.compile(r"\(\?([idmsuxU]*)(?:-([idmsuxU]*))?\)")
 _FLAGS_OF_GROUP = re.compile(r"\?([idmsuxU]*)(?:-([idmsuxU]*))?:")
 _STATES = {"x": "_comments", "U": "_unicode", "m": "_multiline"}
@@ -181,6 +189,9 @@ class _Reader:
         self._groups_open = 0
 
     def read(self) -> _Text:
+        if len(self.java) > _SIZE_MAX:
+            reason = f"it has more than {_SIZE_MAX:,} characters"
+            raise MalformedRegex("SS3104", "a regular expression is too long", detail=reason)
         found = self._alternatives()
         if self.place < len(self.java):
             self._fail("unmatched closing ')'")
@@ -270,8 +281,8 @@ class _Reader:
             literal(ord(text[-1])), len(self.names)
         )
 
-    def _repeated(self, atom: _Text, groups_before: int) -> _Text:
-        """The atom, which begins behind so many groups, and its quantifier."""
+    def _repeated(self, atom: _Text, groups_before: int, quantifiers: int = 0) -> _Text:
+        """The atom, which begins behind so many groups and has so many quantifiers, and its next one."""
         while self._comments and self._skipped():
             pass
         times = _QUANTIFIER.match(self.java, self.place)
@@ -279,6 +290,8 @@ class _Reader:
             if self.java.startswith("{", self.place):
                 self._fail("illegal repetition")
             return atom
+        if max(len(times[1] or ""), len(times[3] or "")) > _DIGITS_MAX or quantifiers > _DEPTH_MAX:
+            self._fail("too many repetitions")
         self.place = times.end()
         low = int(times[1] or 0)
         high = low if times[2] is None else int(times[3] or low)
@@ -295,14 +308,18 @@ class _Reader:
         if not low and times[0] != "+":
             self.optional.update(range(groups_before + 1, len(self.names) + 1))
         width = atom.width * (1 if times[0] == "+" else low)
-        found = dataclasses.replace(atom + _Text.same(written), width=width)
+        size = atom.size * max(1, low)
+        if size > _SIZE_MAX:
+            self.place = times.start()
+            self._fail("too many repetitions")
+        found = dataclasses.replace(atom + _Text.same(written), width=width, size=size)
         following = _QUANTIFIER.match(self.java, self.place)
         if following is None:
             return found
         if following[0] in "*+?":
             self._fail(f"dangling '{following[0]}'")
-        wrapped = dataclasses.replace(_Text.same("(?:") + found + _Text.same(")"), width=width)
-        return self._repeated(wrapped, groups_before)
+        wrapped = dataclasses.replace(_Text.same("(?:") + found + _Text.same(")"), width=width, size=size)
+        return self._repeated(wrapped, groups_before, quantifiers + 1)
 
     # -- atoms -------------------------------------------------------------------------------------
 
