@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,6 +41,7 @@ _UNITS = {
 """The unit of a number, by the name of its schema."""
 
 _CONNECT_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_SCALE = re.compile("-?[0-9]{1,4}")
 
 _PER_SECOND = {MILLISECONDS: 10**3, MICROSECONDS: 10**6, NANOSECONDS: 10**9}
 _PER_DAY = {DAYS: 1, **{unit: 86_400 * factor for unit, factor in _PER_SECOND.items()}}
@@ -259,7 +261,7 @@ def _encoding(column: dict[str, Any]) -> Encoding | None:
     if name == _CONNECT_DECIMAL:
         parameters = column.get("parameters")
         text = str(parameters.get("scale", "")) if isinstance(parameters, dict) else ""
-        return Encoding(decimals=PRECISE, scale=int(text) if text.lstrip("-").isdigit() else None)
+        return Encoding(decimals=PRECISE, scale=int(text) if _SCALE.fullmatch(text) else None)
     if kind == "string":
         return Encoding(decimals=STRING)
     return None

@@ -37,7 +37,7 @@ class EventMetadata:
         return Field(self.member, self.member_type)
 
     def of(self, members: pa.Array) -> pa.Array:
-        """The values, from those of the member."""
+        """The values, from those of the member. pa.ArrowInvalid for one that is no moment."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -49,7 +49,7 @@ class EventMetadata:
             values = pc.replace_substring_regex(values, r"(\.\d{6})\d+", r"\1")
             return pc.cast(pc.cast(values, pa.timestamp("us")), pa.timestamp("us", "UTC")).cast(target)
         if self.units_per_second:
-            milliseconds = pc.multiply(pc.cast(values, pa.int64()), 1000 // self.units_per_second)
+            milliseconds = pc.multiply_checked(pc.cast(values, pa.int64()), 1000 // self.units_per_second)
             return milliseconds.view(pa.timestamp("ms", "UTC")).cast(target)
         return values.cast(target)
 

@@ -96,11 +96,15 @@ class ChangeEventReader(JsonReader):
         events, at = self._format.opened(decoded.batch), decoded.lines
         operations = self._format.operations(events)
         faults = self._told(lines, at, operations)
+        for event, fault in self._unreadable_metadata(events):
+            operations[event] = UNKNOWN
+            faults.setdefault(int(at[event]), fault)
         self._counts[TRUNCATED] += int((operations == TRUNCATES).sum())
         self._counts[TOLD] += int((operations == TELLS).sum())
         chosen = np.flatnonzero(operations <= DELETES)
         changes = self._changes(events, lines, at, operations, chosen)
         is_whole = np.ones(len(lines), dtype=bool)
+        is_whole[list(faults)] = False
         for fault, rows in self._faults(changes, lines, at[chosen]):
             for line in np.unique(at[chosen[changes.owners[rows]]]):
                 is_whole[line] = False
@@ -123,6 +127,13 @@ class ChangeEventReader(JsonReader):
             for event, operation, fault in zip(unknown, told, faults, strict=True)
             if operation == UNKNOWN
         }
+
+    def _unreadable_metadata(self, events: pa.RecordBatch) -> Iterator[tuple[int, Fault]]:
+        """Events with metadata that are not what they should be."""
+        for key, metadata in self._metadata.items():
+            for event in find_unparsable(events.column(metadata.member), metadata.of):
+                name = key.removeprefix(VALUE_PREFIX)
+                yield event, Fault(f'the event has something else than a time as its "{name}"')
 
     def _parse(self, part: pa.Array, t: LogicalType) -> pa.Array:
         if t.root in NESTED_ROOTS:
@@ -171,7 +182,7 @@ class ChangeEventReader(JsonReader):
         if self._metadata:
             owners = pa.array(chosen[changes.owners[rows.sources]])
             for key, metadata in self._metadata.items():
-                columns.append(metadata.of(events.column(metadata.member)).take(owners))
+                columns.append(metadata.of(events.column(metadata.member).take(owners)))
                 names.append(event_column(key))
         if self._demand.marked:
             columns.append(_marks(rows, self._demand.marked))

@@ -36,8 +36,15 @@ def _fitted(t: LogicalType, values: pa.Array) -> pa.Array:
         cut = pc.utf8_slice_codeunits(values, 0, length)
         return (pc.utf8_rpad(cut, length) if _is_fixed(t) else cut).cast(given)
     if _is_fixed(t):
-        values = pc.binary_join_element_wise(values, pa.scalar(b"\0" * length), pa.scalar(b""))
+        values = _padded(values, length)
     return pc.binary_slice(values, 0, length).cast(given)
+
+
+def _padded(values: pa.Array, length: int) -> pa.Array:
+    """With as many zeros behind each value as it lacks."""
+    lacking = pc.max_element_wise(pc.subtract(length, pc.binary_length(values)), 0)
+    zeros = pc.binary_repeat(pa.scalar(b"\0"), lacking)
+    return pc.binary_join_element_wise(values, zeros, pa.scalar(b""))
 
 
 def _misfits(t: LogicalType, values: pa.Array) -> pa.Array:

@@ -515,6 +515,20 @@ def test_the_schema_in_the_message_says_how_values_are_encoded() -> None:
     assert [row[8] for row in rows] == [Decimal("1.00")] * 3
 
 
+@pytest.mark.parametrize("scale", ["--5", "²", "9" * 5_000, "", None])
+def test_a_scale_that_is_none_leaves_that_of_the_type(scale: str | None) -> None:
+    field = {
+        "field": "price",
+        "type": "bytes",
+        "name": "org.apache.kafka.connect.data.Decimal",
+        "parameters": {"scale": scale},
+    }
+    schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": [field]}]}
+    event = {"schema": schema, "payload": {"after": {"id": 1, "price": "Cg=="}, "op": "c"}}
+    rows, _ = read_by_key("debezium-json", [event], schema_include="true")
+    assert rows[0][3] == Decimal("0.10")
+
+
 def test_a_decimal_in_quotes_is_digits_or_bytes_as_other_values_show() -> None:
     def prices(*values: str, **options: str) -> list[Any]:
         events = [{"after": {"id": 1, "price": value}, "op": "c"} for value in values]
@@ -534,6 +548,32 @@ def test_the_reason_names_the_column_at_fault() -> None:
         read("debezium-json", [{"after": {**OLD, "price": "x"}, "op": "c"}])
     with pytest.raises(UserError, match='"x" in field "price" is no DECIMAL'):
         read("canal-json", [{"data": [OLD, {**OLD, "price": "x"}], "type": "INSERT"}])
+
+
+@pytest.mark.parametrize(
+    ("identifier", "key", "member", "wrong"),
+    [
+        ("debezium-json", "source.timestamp", "source", {"ts_ms": "abc"}),
+        ("debezium-json", "ingestion-timestamp", "ts_ms", "9" * 30),
+        ("ogg-json", "event-timestamp", "op_ts", "2020-13-01 00:00:00"),
+        ("maxwell-json", "ingestion-timestamp", "ts", 2**63 - 1),
+    ],
+)
+def test_metadata_that_are_no_time_are_a_fault_of_their_event(
+    identifier: str, key: str, member: str, wrong: Any
+) -> None:
+    insert = {
+        "debezium-json": {"after": OLD, "op": "c"},
+        "ogg-json": {"after": OLD, "op_type": "I"},
+        "maxwell-json": {"data": OLD, "type": "insert"},
+    }[identifier]
+    demand = (Field(key, format_of(identifier).descriptor.metadata[key]),)
+    with pytest.raises(UserError, match=f'line 2.*something else than a time as its "{key}"'):
+        read_by_key(identifier, [insert, {**insert, member: wrong}], metadata=demand)
+    rows, _ = read_by_key(
+        identifier, [{**insert, member: wrong}, insert], metadata=demand, ignore_parse_errors="true"
+    )
+    assert [row[-1] for row in rows] == [None]
 
 
 def test_metadata_of_events() -> None:
