@@ -6,8 +6,9 @@ import msgspec
 import pytest
 from committable_harness import file_of
 
+from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ErrorInfo, FailureReason
-from sqlstream.graph.job_graph import JobGraph, JobVertex
+from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph, JobVertex
 from sqlstream.messages.client_rpc import SubmitJob, decode_client_reply, decode_client_request
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rpc import (
@@ -23,8 +24,17 @@ from sqlstream.messages.rpc import (
     decode_control_message,
     encode_message,
 )
+from sqlstream.schema import Schema
+from sqlstream.specs import SourceSpec
 
-VERTEX = JobVertex("0" * 32, "calc", (), 2, 128)
+SOURCE = ChainedOperator(
+    0,
+    "uid",
+    "bids",
+    SourceSpec("bids", "nexmark", {}, Schema(()), ()),
+    *(NETWORK_INPUT, (), (), Schema(()), ChangelogMode.INSERT_ONLY),
+)
+VERTEX = JobVertex("0" * 32, "calc", (SOURCE,), 2, 128)
 
 
 @pytest.mark.parametrize(
