@@ -14,6 +14,7 @@ from runtime.state.storage.slot_columns import NumberColumn
 from runtime.state.tables.keyed_table import KeyedTable
 from sqlstream import config
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema
+from sqlstream.checkpointing_options import is_at_least_once
 from sqlstream.errors import UserError
 from sqlstream.specs.conflict_check import ConflictCheckSpec
 
@@ -34,8 +35,9 @@ class ConflictCheck(Operator[ConflictCheckSpec]):
             KeyedTable("keys", keys, [self._rows], context.state.scope, ttl_ms=spec.state_ttl_ms)
         )
         self._several: set[int] = set()
-        # A barrier that passes rows may pass the deletion of the other row.
-        self._waits = not config.get(context.config, "execution.checkpointing.unaligned.enabled")
+        # A barrier that passes rows, or waits for none, may come before the deletion of the other row.
+        is_unaligned = config.get(context.config, "execution.checkpointing.unaligned.enabled")
+        self._waits = not is_unaligned and not is_at_least_once(context.config)
 
     def on_restored(self) -> None:
         slots = self._counts.slots()

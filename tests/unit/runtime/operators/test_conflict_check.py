@@ -8,8 +8,9 @@ import pytest
 from changelog_harness import changelogs, run_moved
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_harness import Row, operator_context, run_operator
+from operator_harness import Collected, Row, feed, operator_context, run_operator
 
+from runtime.operators import make_operator
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.elements import Watermark
@@ -22,8 +23,8 @@ SPEC = ConflictCheckSpec((0,), "t")
 RETRACT = ChangelogMode.RETRACT
 
 
-def context() -> Any:
-    return operator_context([SCHEMA], SCHEMA, input_modes=(RETRACT,), output_mode=RETRACT)
+def context(**config: str) -> Any:
+    return operator_context([SCHEMA], SCHEMA, input_modes=(RETRACT,), output_mode=RETRACT, config=config)
 
 
 def has_conflict(items: list[Any]) -> bool:
@@ -64,3 +65,21 @@ def test_two_rows_of_a_key_fail_at_the_next_watermark(log: list[Row], marks: lis
 def test_a_row_may_come_before_the_one_that_it_replaces_is_retracted() -> None:
     log = [[("+I", 1, 0)], [("-U", 2, 0)], [("+U", 1, 1)], [("-D", 1, 0)], [("+I", 2, 0)], Watermark(5)]
     assert run_operator(SPEC, context(), log).rows == [row for rows in log[:-1] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("setting", "is_cut"),
+    [
+        ({}, True),
+        ({"execution.checkpointing.unaligned.enabled": "true"}, False),
+        ({"execution.checkpointing.mode": "AT_LEAST_ONCE"}, False),
+    ],
+)
+def test_a_barrier_that_may_pass_rows_looks_at_none(setting: dict[str, str], is_cut: bool) -> None:
+    operator, output = make_operator(SPEC, context(**setting)), Collected()
+    feed(operator, [[("+I", 1, 0)], [("+I", 1, 1)]], output)
+    if is_cut:
+        with pytest.raises(UserError, match="have the primary key k"):
+            operator.prepare_snapshot(output)
+    else:
+        operator.prepare_snapshot(output)
