@@ -72,24 +72,41 @@ _Demand = tuple[Call, tuple[Expression, ...]]
 
 def _demanded(projections: tuple[Expression, ...], condition: Expression | None) -> Iterator[_Demand]:
     kept = () if condition is None else (condition,)
+    checking: set[int] = set()
+    is_needed = [_checks(projection, checking) for projection in projections]
     for expression in kept:
-        yield from _demands(expression, ())
+        if _checks(expression, checking):
+            yield from _demands(expression, (), checking)
+    guards = tuple(map(_unchecked, kept)) if any(is_needed) else ()
     for projection in projections:
-        yield from _demands(projection, tuple(map(_unchecked, kept)))
+        yield from _demands(projection, guards, checking)
 
 
-def _demands(expression: Expression, guards: tuple[Expression, ...]) -> Iterator[_Demand]:
-    """Those of a branch of CASE, COALESCE, AND and OR hold where the branch is computed."""
+def _checks(expression: Expression, checking: set[int]) -> bool:
+    """Whether SINGLE_ROW is called in an expression; adds the `id` of each part in which it is. Expressions may have thousands of
+    terms, of which few have a subquery: only those parts are looked at more closely."""
     if not isinstance(expression, Call):
+        return False
+    is_found = expression.function == _CHECK
+    for argument in expression.args:
+        is_found |= _checks(argument, checking)
+    if is_found:
+        checking.add(id(expression))
+    return is_found
+
+
+def _demands(expression: Expression, guards: tuple[Expression, ...], checking: set[int]) -> Iterator[_Demand]:
+    """Those of a branch of CASE, COALESCE, AND and OR hold where the branch is computed."""
+    if not isinstance(expression, Call) or id(expression) not in checking:
         return
     if expression.function == _CHECK:
         yield expression.with_args(tuple(map(_unchecked, expression.args))), guards
-    for argument, own in _guarded(expression):
-        yield from _demands(argument, (*guards, *map(_unchecked, own)))
+    for argument, own in _guarded(expression, checking):
+        yield from _demands(argument, (*guards, *map(_unchecked, own)), checking)
 
 
-def _guarded(call: Call) -> Iterator[tuple[Expression, tuple[Expression, ...]]]:
-    """The arguments, each with what has to be TRUE of a row for which it is computed."""
+def _guarded(call: Call, checking: set[int]) -> Iterator[tuple[Expression, tuple[Expression, ...]]]:
+    """The arguments that check, each with what has to be TRUE of a row for which it is computed."""
     args = call.args
     match call.function:
         case "CASE" | "IF":
@@ -102,7 +119,8 @@ def _guarded(call: Call) -> Iterator[tuple[Expression, tuple[Expression, ...]]]:
         case "AND" | "OR" | "COALESCE" | "IFNULL":
             is_open = _OPEN[call.function]
             for i, argument in enumerate(args):
-                yield argument, tuple(_call(is_open, before) for before in args[:i])
+                if id(argument) in checking:
+                    yield argument, tuple(_call(is_open, before) for before in args[:i])
         case _:
             yield from ((argument, ()) for argument in args)
 

@@ -90,6 +90,16 @@ def test_a_chain_of_self_joins_is_planned_in_time_and_operators_that_grow_with_i
     assert growth(calls) <= CALLS_GROWTH_MAX
 
 
+@pytest.mark.parametrize("term", ["", " OR v = (SELECT v FROM t)"])
+def test_a_chain_of_comparisons_is_planned_in_time_that_grows_with_its_length(term: str) -> None:
+    def plan(count: int) -> None:
+        terms = " OR ".join(f"v = {n}" for n in range(50 * count))
+        compiled(f"SELECT {terms}{term} FROM t")
+
+    plan(4)
+    assert growth({count: calls_of(lambda count=count: plan(count)) for count in (4, 8, 16)}) <= 2.5
+
+
 def growth(counts: dict[int, int]) -> float:
     return (counts[16] - counts[8]) / (counts[8] - counts[4])
 
