@@ -90,9 +90,8 @@ class GatewaySession:
             if self._is_closed:
                 raise unknown_session(self.handle)
             dropped = self._dropped_for(operation)
-            self._operations = {h: o for h, o in self._operations.items() if h not in dropped}
+            self._forget(dropped)
             self._operations[operation.handle] = operation
-            self._dropped.extend(dropped)
         for other in dropped.values():
             other.close()
 
@@ -107,10 +106,14 @@ class GatewaySession:
         """Drop the operations whose answers were read to their end."""
         with self._lock:
             dropped = {h: o for h, o in self._operations.items() if o.is_over}
-            self._operations = {h: o for h, o in self._operations.items() if h not in dropped}
-            self._dropped.extend(dropped)
+            self._forget(dropped)
         for other in dropped.values():
             other.close()
+
+    def _forget(self, dropped: Mapping[str, Operation]) -> None:
+        """Take operations out of those that are known, and remember their handles; within the lock."""
+        self._operations = {h: o for h, o in self._operations.items() if h not in dropped}
+        self._dropped.extend(dropped)
 
     def add_until_settled(self, operation: Operation) -> None:
         """The same for an operation that nobody fetches."""

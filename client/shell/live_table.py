@@ -20,7 +20,7 @@ from client.rendering.table_layout import (
     frame_line,
     table_line,
 )
-from client.rendering.tables import text_columns
+from client.rendering.tables import Look
 from sqlstream.errors import InternalError, SqlStreamError
 from sqlstream.terminal_text import NULL_TEXT, display_width, shown
 
@@ -56,12 +56,11 @@ class LiveTable:
         self._result = result
         self._schema = result.schema
         self._rows = rows
-        self._time_zone = time_zone
-        self._null_text = null_text
+        self._look = Look(result.schema, time_zone, null_text)
         self._first = 0
         self._first_column = 0
         self._follows = not result.is_updating
-        self._names = [shown(name) for name in self._schema.names]
+        self._names = self._look.names
         self._wanted = [max(1, display_width(name)) for name in self._names]
         self._started = time.monotonic()
         self._ended_s: float | None = None
@@ -173,12 +172,9 @@ class LiveTable:
     def _table(self, columns: int, page: int) -> list[str]:
         """The frame, the header and the visible rows."""
         batch = self._rows.window(self._first, page)
-        texts = [
-            column.fill_null(self._null_text).to_pylist()
-            for column in text_columns(batch, self._schema, False, self._time_zone, self._null_text)
-        ]
-        for i, cells in enumerate(texts):
-            self._wanted[i] = max(self._wanted[i], max((display_width(shown(c)) for c in cells), default=0))
+        texts = self._look.texts(batch, with_op=False)
+        for i, column in enumerate(texts):
+            self._wanted[i] = max(self._wanted[i], max((display_width(shown(t)) for t in column), default=0))
         shown_columns = range(self._first_column, len(self._names))
         types = self._schema.types
         wanted = [self._wanted[i] for i in shown_columns]

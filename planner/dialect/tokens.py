@@ -219,9 +219,8 @@ class FlinkTokenizer(Tokenizer):
             yield checked
         if refusal is not None:
             assert refusal.span is not None
-            raise UserError(
-                refusal.code, refusal.message, span=refusal.span.shift(offset), hint=refusal.hint
-            ) from None
+            refusal.span = refusal.span.shift(offset)
+            raise refusal from None
         if is_failed:
             raise _lexical_error(text, _gap_end(text, position, len(text)), offset)
         _check_gap(text, position, len(text), offset)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 
 from planner.physical.description import describe, describe_columns, describe_expression
-from planner.physical.exchanges import hash_or_singleton
+from planner.physical.exchanges import hash_or_singleton, hashable, shortest_key
 from planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
 from planner.physical.planning import Planning, digest, over
 from sqlstream.changelog import ChangelogMode
@@ -19,7 +19,6 @@ from sqlstream.functions.determinism import is_deterministic
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import CalcSpec
 from sqlstream.specs.kept_values import KeptValuesSpec
-from sqlstream.types import CONSTRUCTED_ROOTS
 
 STRATEGY = "table.optimizer.non-deterministic-update.strategy"
 
@@ -51,8 +50,8 @@ def plan_kept_values(
 
     projections = tuple(map(column_of, projections))
     condition = conjunction(tuple(map(column_of, conjuncts(condition))))
-    keys = _keys(source)
-    distribution = tuple(k for k in keys if source.schema.types[k].root not in CONSTRUCTED_ROOTS)
+    keys = shortest_key(source)
+    distribution = hashable(source.schema, keys)
     described = ", ".join(describe_expression(e, source.schema) for e in expressions)
     kept = planning.node(
         "KeptValues",
@@ -64,13 +63,6 @@ def plan_kept_values(
         span,
     )
     return kept, projections, condition
-
-
-def _keys(source: PhysicalNode) -> tuple[int, ...]:
-    """The columns of the shortest key whose rows come from one subtask, or all."""
-    keys = sorted(sorted(key) for key in source.traits.keys if key)
-    shortest: list[int] = min(keys, key=len) if keys else [*range(len(source.schema))]
-    return tuple(shortest)
 
 
 def _free(names: list[str]) -> str:

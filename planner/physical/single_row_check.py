@@ -6,10 +6,11 @@ subtasks, and of two that change places the new one may come before the old one 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from planner.physical.description import describe, describe_expression
-from planner.physical.exchanges import hash_or_singleton
+from planner.physical.exchanges import hash_or_singleton, hashable, shortest_key
 from planner.physical.node import PhysicalNode
 from planner.physical.planning import Planning, over
 from sqlstream.errors import Span
@@ -26,7 +27,7 @@ from sqlstream.expressions import (
 from sqlstream.graph.stream_graph import FORWARD, ExchangeKind
 from sqlstream.specs import AggregatePhase, CalcSpec, GroupAggregateSpec, JoinKind, JoinSpec
 from sqlstream.specs.single_row_check import SingleRowCheckSpec
-from sqlstream.types import BIGINT, BOOLEAN, CONSTRUCTED_ROOTS
+from sqlstream.types import BIGINT, BOOLEAN
 
 _CHECK = "SINGLE_ROW"
 _ONE = Literal(1, BIGINT.not_null())
@@ -51,7 +52,7 @@ def plan_single_row_check(
     several = dict.fromkeys(_all_of((_call(">", check.args[1], _ONE), *guards)) for check, guards in demanded)
     has_several = _call("OR", *several) if len(several) > 1 else next(iter(several))
     placed = _placed_by(source)
-    distribution = _distribution(source) if placed is None else placed
+    distribution = hashable(source.schema, shortest_key(source)) if placed is None else placed
     exchange = hash_or_singleton(distribution) if placed is None else FORWARD
     return planning.node(
         "SingleRowCheck",
@@ -73,12 +74,12 @@ _Demand = tuple[Call, tuple[Expression, ...]]
 def _demanded(projections: tuple[Expression, ...], condition: Expression | None) -> Iterator[_Demand]:
     kept = () if condition is None else (condition,)
     checking: set[int] = set()
-    is_needed = [_checks(projection, checking) for projection in projections]
     for expression in kept:
         if _checks(expression, checking):
             yield from _demands(expression, (), checking)
-    guards = tuple(map(_unchecked, kept)) if any(is_needed) else ()
-    for projection in projections:
+    needing = [projection for projection in projections if _checks(projection, checking)]
+    guards = tuple(map(_unchecked, kept)) if needing else ()
+    for projection in needing:
         yield from _demands(projection, guards, checking)
 
 
@@ -97,30 +98,28 @@ def _checks(expression: Expression, checking: set[int]) -> bool:
 
 def _demands(expression: Expression, guards: tuple[Expression, ...], checking: set[int]) -> Iterator[_Demand]:
     """Those of a branch of CASE, COALESCE, AND and OR hold where the branch is computed."""
-    if not isinstance(expression, Call) or id(expression) not in checking:
+    if not isinstance(expression, Call):
         return
     if expression.function == _CHECK:
         yield expression.with_args(tuple(map(_unchecked, expression.args))), guards
-    for argument, own in _guarded(expression, checking):
-        yield from _demands(argument, (*guards, *map(_unchecked, own)), checking)
+    for argument, own in _guarded(expression):
+        if id(argument) in checking:
+            yield from _demands(argument, (*guards, *map(_unchecked, own)), checking)
 
 
-def _guarded(call: Call, checking: set[int]) -> Iterator[tuple[Expression, tuple[Expression, ...]]]:
-    """The arguments that check, each with what has to be TRUE of a row for which it is computed."""
+def _guarded(call: Call) -> Iterator[tuple[Expression, Iterable[Expression]]]:
+    """The arguments, each with what has to be TRUE of a row for which it is computed; that is made when it is asked for."""
     args = call.args
     match call.function:
         case "CASE" | "IF":
-            passed: tuple[Expression, ...] = ()
-            for condition, value in zip(args[0:-1:2], args[1:-1:2], strict=True):
-                yield condition, passed
-                yield value, (*passed, condition)
-                passed = (*passed, _call("IS NOT TRUE", condition))
-            yield args[-1], passed
+            conditions = args[0:-1:2]
+            for i, (condition, value) in enumerate(zip(conditions, args[1:-1:2], strict=True)):
+                yield condition, _calls("IS NOT TRUE", conditions[:i])
+                yield value, chain(_calls("IS NOT TRUE", conditions[:i]), (condition,))
+            yield args[-1], _calls("IS NOT TRUE", conditions)
         case "AND" | "OR" | "COALESCE" | "IFNULL":
-            is_open = _OPEN[call.function]
             for i, argument in enumerate(args):
-                if id(argument) in checking:
-                    yield argument, tuple(_call(is_open, before) for before in args[:i])
+                yield argument, _calls(_OPEN[call.function], args[:i])
         case _:
             yield from ((argument, ()) for argument in args)
 
@@ -136,6 +135,10 @@ def _unchecked(expression: Expression) -> Expression:
 
 def _call(function: str, *args: Expression) -> Expression:
     return Call(function, args, BOOLEAN)
+
+
+def _calls(function: str, of: tuple[Expression, ...]) -> Iterator[Expression]:
+    return (_call(function, each) for each in of)
 
 
 def _all_of(parts: tuple[Expression, ...]) -> Expression:
@@ -185,10 +188,3 @@ def _placed_by(node: PhysicalNode) -> tuple[int, ...] | None:
                 None if below is None or not copies.keys() >= set(below) else tuple(copies[c] for c in below)
             )
     return None
-
-
-def _distribution(source: PhysicalNode) -> tuple[int, ...]:
-    """The columns of the shortest key whose changes are in order, or all; those of them that can be hashed."""
-    keys = sorted((sorted(key) for key in source.traits.keys if key), key=len)
-    chosen = keys[0] if keys else range(len(source.schema))
-    return tuple(c for c in chosen if source.schema.types[c].root not in CONSTRUCTED_ROOTS)

@@ -94,16 +94,19 @@ class GoldenGateEvents(WholeRows):
         return Changes(changes.owners, operations, changes.before, changes.after, unknown)
 
 
+def _is_change(at: str) -> str:
+    """The condition, in DuckDB's SQL, that the event at this path has an operation or a row."""
+    members = ", ".join(f"json_extract_string(a0, '{at}.{name}')" for name in ("op", "after", "before"))
+    return f"(coalesce({members}) IS NOT NULL)"
+
+
 class DebeziumEvents(WholeRows):
     def told(self, texts: pa.Array) -> tuple[Operations, list[Fault]]:
         """An event without an operation is a heartbeat, a change of the schema or the bounds of a transaction."""
         kinds = evaluate_in_duckdb(
             "CASE WHEN json_exists(a0, '$.schema') AND json_exists(a0, '$.payload') THEN"
-            " CASE WHEN json_exists(a0, '$.payload.ts_ms') AND coalesce(json_extract_string(a0, '$.payload.op'),"
-            " json_extract_string(a0, '$.payload.after'), json_extract_string(a0, '$.payload.before')) IS NULL"
-            " THEN 2 ELSE 1 END"
-            " WHEN coalesce(json_extract_string(a0, '$.op'), json_extract_string(a0, '$.after'),"
-            " json_extract_string(a0, '$.before')) IS NOT NULL THEN 0"
+            f" CASE WHEN json_exists(a0, '$.payload.ts_ms') AND NOT {_is_change('$.payload')} THEN 2 ELSE 1 END"
+            f" WHEN {_is_change('$')} THEN 0"
             " WHEN json_exists(a0, '$.ts_ms') OR json_exists(a0, '$.ddl') OR json_exists(a0, '$.tableChanges')"
             " OR json_exists(a0, '$.databaseName') OR json_exists(a0, '$.status') THEN 2 ELSE 0 END",
             texts,

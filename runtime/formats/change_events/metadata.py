@@ -28,9 +28,13 @@ class EventMetadata:
     is_varying: bool = False
 
     @property
+    def is_moment(self) -> bool:
+        return self.is_text or self.units_per_second > 0
+
+    @property
     def varies(self) -> bool:
         """Whether events of one row have different values."""
-        return self.is_varying or self.is_text or self.units_per_second > 0
+        return self.is_varying or self.is_moment
 
     @property
     def field(self) -> Field:

@@ -129,8 +129,9 @@ class ChangeEventReader(JsonReader):
         }
 
     def _unreadable_metadata(self, events: pa.RecordBatch) -> Iterator[tuple[int, Fault]]:
-        """Events with metadata that are not what they should be."""
-        for key, metadata in self._metadata.items():
+        """Events with metadata that are not the moments that they should be; all others are what the envelope declares."""
+        moments = {key: metadata for key, metadata in self._metadata.items() if metadata.is_moment}
+        for key, metadata in moments.items():
             for event in find_unparsable(events.column(metadata.member), metadata.of):
                 name = key.removeprefix(VALUE_PREFIX)
                 yield event, Fault(f'the event has something else than a time as its "{name}"')
