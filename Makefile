@@ -19,7 +19,7 @@ core: ## make .venv with what the demo needs: no Spark, no development tools
 	@.ci/setup core
 
 kernels: setup ## compile the kernels that have changed into the object code that comes with sqlstream
-	@$(BIN)/python -P -m runtime.native.shipping
+	@$(BIN)/python -P -m sqlstream.runtime.native.shipping
 
 browser: ## install Debian's Chromium for the tests of the console, where that is allowed
 	@.ci/setup-browser

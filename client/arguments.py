@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from client.configuration import Configuration
+    from sqlstream.client.configuration import Configuration
 
 
 def count(text: str) -> int:
@@ -68,6 +68,6 @@ def add_configuration_arguments(parser: argparse.ArgumentParser) -> None:
 
 def configuration_of(arguments: argparse.Namespace) -> Configuration:
     """The settings of a command with the arguments above. UserError for a wrong one."""
-    from client.configuration import load_configuration
+    from sqlstream.client.configuration import load_configuration
 
     return load_configuration(arguments.config, arguments.settings)

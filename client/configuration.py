@@ -8,8 +8,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from client.config_file import DIRECTORY_VARIABLE, FILE_VARIABLE, find_config_file, read_config_file
 from sqlstream import config
+from sqlstream.client.config_file import DIRECTORY_VARIABLE, FILE_VARIABLE, find_config_file, read_config_file
 from sqlstream.config_option import Scope
 from sqlstream.errors import UserError, did_you_mean
 from sqlstream.flink_tuning import TUNING

@@ -84,7 +84,7 @@ class HeldRows:
 @contextlib.contextmanager
 def held_final_rows(schema: Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[HeldRows]:
     """The table that a changelog describes, once all of its batches were read."""
-    from client.rendering.render import final_rows
+    from sqlstream.client.rendering.render import final_rows
 
     with HeldRows(to_arrow_schema(schema)) as held:
         for batch in final_rows(schema, batches):

@@ -14,8 +14,15 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Any, NoReturn
 
-from client.exit_codes import EXIT_BROKEN_PIPE, EXIT_FAILED, EXIT_OK, EXIT_SIGNALLED, EXIT_USAGE, exit_code_of
 from sqlstream import __version__
+from sqlstream.client.exit_codes import (
+    EXIT_BROKEN_PIPE,
+    EXIT_FAILED,
+    EXIT_OK,
+    EXIT_SIGNALLED,
+    EXIT_USAGE,
+    exit_code_of,
+)
 
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -34,28 +41,46 @@ PUT_OFF_MAX = 1_000
 """How often a signal is put off before it is raised nevertheless: a lock that nobody gives back must not hold up the end."""
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "shell": ("client.commands.shell", "type SQL and see the answer; the command without words"),
-    "run": ("client.commands.run", "run every statement of a SQL file"),
-    "explain": ("client.commands.explain", "print the plans of a SQL file's queries, down to the JobGraph"),
-    "verify": ("client.commands.verify", "compare the rows of a SQL file's queries as streams and in batch"),
-    "submit": ("client.commands.submit", "run every statement of a SQL file on a server"),
-    "jobs": ("client.commands.jobs", "list the jobs of a server"),
-    "job": ("client.commands.job", "show one job of a server"),
-    "cancel": ("client.commands.cancel", "end jobs of a server"),
-    "stop": ("client.commands.stop", "end a job of a server with a savepoint, from which it can go on"),
-    "rescale": ("client.commands.rescale", "take a running job of a server to another parallelism"),
-    "savepoint": ("client.commands.savepoint", "take a savepoint of a job of a server, or remove one"),
-    "checkpoints": ("client.commands.checkpoints", "list the checkpoints of a job of a server"),
-    "logs": ("client.commands.logs", "print what a server's log says of a job"),
-    "tables": ("client.commands.tables", "list the tables and views of a server"),
-    "status": ("client.commands.status", "say whether a server answers, and what it does"),
-    "state": ("client.commands.state", "look into the state that a checkpoint or savepoint holds"),
-    "server": ("client.commands.server", "run jobs and answer clients until it is stopped"),
-    "token": ("client.commands.token", "say who may use a server, and in which role"),
-    "config": ("client.commands.config", "show every option with its value and where it comes from"),
-    "bench": ("client.commands.bench", "measure the engine with a standard workload"),
-    "completion": ("client.commands.completion", "print a script that completes words in bash, zsh or fish"),
-    "version": ("client.commands.version", "print the version"),
+    "shell": ("sqlstream.client.commands.shell", "type SQL and see the answer; the command without words"),
+    "run": ("sqlstream.client.commands.run", "run every statement of a SQL file"),
+    "explain": (
+        "sqlstream.client.commands.explain",
+        "print the plans of a SQL file's queries, down to the JobGraph",
+    ),
+    "verify": (
+        "sqlstream.client.commands.verify",
+        "compare the rows of a SQL file's queries as streams and in batch",
+    ),
+    "submit": ("sqlstream.client.commands.submit", "run every statement of a SQL file on a server"),
+    "jobs": ("sqlstream.client.commands.jobs", "list the jobs of a server"),
+    "job": ("sqlstream.client.commands.job", "show one job of a server"),
+    "cancel": ("sqlstream.client.commands.cancel", "end jobs of a server"),
+    "stop": (
+        "sqlstream.client.commands.stop",
+        "end a job of a server with a savepoint, from which it can go on",
+    ),
+    "rescale": ("sqlstream.client.commands.rescale", "take a running job of a server to another parallelism"),
+    "savepoint": (
+        "sqlstream.client.commands.savepoint",
+        "take a savepoint of a job of a server, or remove one",
+    ),
+    "checkpoints": ("sqlstream.client.commands.checkpoints", "list the checkpoints of a job of a server"),
+    "logs": ("sqlstream.client.commands.logs", "print what a server's log says of a job"),
+    "tables": ("sqlstream.client.commands.tables", "list the tables and views of a server"),
+    "status": ("sqlstream.client.commands.status", "say whether a server answers, and what it does"),
+    "state": ("sqlstream.client.commands.state", "look into the state that a checkpoint or savepoint holds"),
+    "server": ("sqlstream.client.commands.server", "run jobs and answer clients until it is stopped"),
+    "token": ("sqlstream.client.commands.token", "say who may use a server, and in which role"),
+    "config": (
+        "sqlstream.client.commands.config",
+        "show every option with its value and where it comes from",
+    ),
+    "bench": ("sqlstream.client.commands.bench", "measure the engine with a standard workload"),
+    "completion": (
+        "sqlstream.client.commands.completion",
+        "print a script that completes words in bash, zsh or fish",
+    ),
+    "version": ("sqlstream.client.commands.version", "print the version"),
 }
 """Command name to (module, one line of help). A module has `add_arguments(parser)` and `execute(arguments) -> exit code`, and
 is imported only when its command runs."""
@@ -92,7 +117,7 @@ def command() -> NoReturn:
     flush.join(FLUSH_TIMEOUT_S)
     if code == EXIT_OK and flushed == [False]:
         code = EXIT_BROKEN_PIPE
-    from runtime.host.process_end import leave
+    from sqlstream.runtime.host.process_end import leave
 
     # Skip the interpreter's orderly shutdown: a thread that prints to a terminal nobody reads would block it for ever.
     leave(code)
@@ -187,9 +212,9 @@ def _signal_later(number: int, after_s: float) -> None:
 
 
 def _run(argv: list[str]) -> int:
-    from client.commands.word_completion import answer_words, is_asked, words_of_line
-    from client.rendering.terminal import escape_terminals
-    from runtime.host.process import forgo_pandas, open_missing_streams
+    from sqlstream.client.commands.word_completion import answer_words, is_asked, words_of_line
+    from sqlstream.client.rendering.terminal import escape_terminals
+    from sqlstream.runtime.host.process import forgo_pandas, open_missing_streams
 
     open_missing_streams()
     escape_terminals()

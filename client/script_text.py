@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sqlstream.errors import UserError
 
 if TYPE_CHECKING:
-    from planner.dialect.statements import Statement
+    from sqlstream.planner.dialect.statements import Statement
 
 
 def read_script(path: str) -> str:
@@ -33,7 +33,7 @@ def read_script(path: str) -> str:
 
 def parsed(text: str) -> tuple[Statement, ...]:
     """The statements of a script. UserError for a wrong one, or when there is none."""
-    from planner.dialect.parser import parse_script
+    from sqlstream.planner.dialect.parser import parse_script
 
     statements = tuple(parse_script(text))
     if not statements:

@@ -8,7 +8,7 @@ import os
 
 if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
     # Python would answer Ctrl-C with a traceback of whatever it is loading. The system's default ends the process without
-    # one, and is right until the command has something to clean up and `client.main` a handler. An ignored signal (nohup)
+    # one, and is right until the command has something to clean up and `sqlstream.client.main` a handler. An ignored signal (nohup)
     # stays ignored.
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
@@ -21,6 +21,6 @@ gc.set_threshold(50_000, 20, 100)
 
 def command() -> None:
     """The whole process of the `sqlstream` command; never returns."""
-    from client import main
+    from sqlstream.client import main
 
     main.command()

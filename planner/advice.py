@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from planner.physical.node import PhysicalNode, walk_plan
-from planner.translate.scaling import default_parallelism
 from sqlstream import config
 from sqlstream.changelog import ChangelogMode
 from sqlstream.graph.stream_graph import ExchangeKind
+from sqlstream.planner.physical.node import PhysicalNode, walk_plan
+from sqlstream.planner.translate.scaling import default_parallelism
 from sqlstream.specs import GroupAggregateSpec, SinkSpec, SortSpec, SourceSpec
 
 

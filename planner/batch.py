@@ -8,24 +8,31 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from planner.bind.context import BindContext
-from planner.collecting import collecting
-from planner.compile import job_name
-from planner.depth import refuse_depth
-from planner.lower.hosting import HostedFunctions
-from planner.physical.changelog_normalize import EVENTS_DUPLICATE, changes_are_doubled
-from planner.physical.connectors import find_connector
-from planner.physical.looked_up_table import looked_up_table
-from planner.physical.sink import sink_spec
-from planner.physical.source import source_spec
-from planner.relational.nodes import LookupJoin, RelationalNode, Sink, TableScan, rewrite, walk_nodes
-from planner.rules import optimise
 from sqlstream import config
 from sqlstream.batch_plan import table_names
 from sqlstream.catalog import ObjectPath
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph, JobVertex
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.collecting import collecting
+from sqlstream.planner.compile import job_name
+from sqlstream.planner.depth import refuse_depth
+from sqlstream.planner.lower.hosting import HostedFunctions
+from sqlstream.planner.physical.changelog_normalize import EVENTS_DUPLICATE, changes_are_doubled
+from sqlstream.planner.physical.connectors import find_connector
+from sqlstream.planner.physical.looked_up_table import looked_up_table
+from sqlstream.planner.physical.sink import sink_spec
+from sqlstream.planner.physical.source import source_spec
+from sqlstream.planner.relational.nodes import (
+    LookupJoin,
+    RelationalNode,
+    Sink,
+    TableScan,
+    rewrite,
+    walk_nodes,
+)
+from sqlstream.planner.rules import optimise
 from sqlstream.schema import Schema
 from sqlstream.specs import BatchQuerySpec, SinkSpec, SourceSpec
 from sqlstream.specs.on_conflict import OnConflict
@@ -114,10 +121,10 @@ def scans_of(sink: Sink) -> tuple[TableScan, ...]:
 def lower(engine: str) -> Lower:
     """How plans become SQL of an engine."""
     if engine == "spark":
-        from planner.lower.spark import lower_spark
+        from sqlstream.planner.lower.spark import lower_spark
 
         return lower_spark
-    from planner.lower.duckdb import lower_duckdb
+    from sqlstream.planner.lower.duckdb import lower_duckdb
 
     return lower_duckdb
 

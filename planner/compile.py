@@ -6,23 +6,23 @@ import dataclasses
 import hashlib
 from collections.abc import Mapping
 
-from planner.bind.context import BindContext
-from planner.depth import refuse_depth
-from planner.estimates import TableSizes, explain_cost
-from planner.physical.changelog import infer_changelog_modes
-from planner.physical.drop_update_before import drop_update_before
-from planner.physical.kept_values import without_idle_keeping
-from planner.physical.node import PhysicalNode
-from planner.physical.planner import plan_statements
-from planner.physical.state_identity import identify_states
-from planner.relational.nodes import Sink
-from planner.rules import optimise
-from planner.translate.job_graph import translate_job_graph
-from planner.translate.scaling import plan_scaling
-from planner.translate.stream_graph import translate_stream_graph
 from sqlstream import config
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.stream_graph import StreamGraph
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.depth import refuse_depth
+from sqlstream.planner.estimates import TableSizes, explain_cost
+from sqlstream.planner.physical.changelog import infer_changelog_modes
+from sqlstream.planner.physical.drop_update_before import drop_update_before
+from sqlstream.planner.physical.kept_values import without_idle_keeping
+from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.planner import plan_statements
+from sqlstream.planner.physical.state_identity import identify_states
+from sqlstream.planner.relational.nodes import Sink
+from sqlstream.planner.rules import optimise
+from sqlstream.planner.translate.job_graph import translate_job_graph
+from sqlstream.planner.translate.scaling import plan_scaling
+from sqlstream.planner.translate.stream_graph import translate_stream_graph
 from sqlstream.secrets import without_secrets
 from sqlstream.specs.sink import COLLECT
 from sqlstream.terminal_text import shortened
@@ -72,12 +72,12 @@ def compile_statements(nodes: tuple[Sink, ...], context: BindContext, job_id: st
 
 @refuse_depth
 def explain(plan: CompiledPlan, details: tuple[str, ...] = (), sizes: TableSizes | None = None) -> str:
-    """Every stage as text (see planner.explain).
+    """Every stage as text (see sqlstream.planner.explain).
 
     CHANGELOG_MODE is always printed. JSON_EXECUTION_PLAN adds the operators as JSON, ESTIMATED_COST the rows that each relational
     node is expected to give, by the `sizes` of the tables, and PLAN_ADVICE what the plan would gain from settings."""
-    from planner.advice import plan_advice
-    from planner.explain import explain_json, explain_plan
+    from sqlstream.planner.advice import plan_advice
+    from sqlstream.planner.explain import explain_json, explain_plan
 
     text = explain_plan(plan.relational, plan.optimised, plan.physical, plan.stream_graph, plan.job_graph)
     if plan.reason:

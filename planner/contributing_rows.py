@@ -10,10 +10,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 
-from planner.relational.nodes import RelationalNode, TableScan
-from planner.relational.tracing import EQUAL, Condition
 from sqlstream import types as sql
 from sqlstream.expressions import Call, InputRef, Literal
+from sqlstream.planner.relational.nodes import RelationalNode, TableScan
+from sqlstream.planner.relational.tracing import EQUAL, Condition
 from sqlstream.types import BOOLEAN
 
 

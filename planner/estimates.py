@@ -10,7 +10,9 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 
-from planner.relational.nodes import (
+from sqlstream.catalog import ObjectPath
+from sqlstream.expressions import Call, Expression, InputRef, Literal, conjuncts
+from sqlstream.planner.relational.nodes import (
     Aggregate,
     Filter,
     Join,
@@ -22,8 +24,6 @@ from planner.relational.nodes import (
     Union,
     Values,
 )
-from sqlstream.catalog import ObjectPath
-from sqlstream.expressions import Call, Expression, InputRef, Literal, conjuncts
 from sqlstream.schema import Schema
 from sqlstream.types import TypeRoot
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from planner.collecting import collecting_vertex
 from sqlstream.changelog import ChangelogMode
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph
 from sqlstream.graph.python_files import PythonFiles
+from sqlstream.planner.collecting import collecting_vertex
 from sqlstream.specs import InspectFunctionSpec
 from sqlstream.specs.infer_table import ANSWER
 

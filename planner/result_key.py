@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.relational.node import Key, RelationalNode
+from sqlstream.planner.relational.node import Key, RelationalNode
 
 
 def result_key(node: RelationalNode) -> Key | None:

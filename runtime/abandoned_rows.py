@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable
 from typing import BinaryIO, TypeAlias
 
-from runtime.host.files import LocalFiles
 from sqlstream.errors import ExternalError, SqlStreamError
+from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.spi.files import Files
 
 logger = logging.getLogger(__name__)

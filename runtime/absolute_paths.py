@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from runtime.connectors import connector
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
+from sqlstream.runtime.connectors import connector
 from sqlstream.specs import BatchQuerySpec, InferTableSpec, LookupJoinSpec, SinkSpec, SourceSpec
 from sqlstream.spi.connector import NamesPaths
 

@@ -7,9 +7,6 @@ from typing import Protocol
 
 import msgspec
 
-from runtime.jobmanager.client_requests import answer_request
-from runtime.jobmanager.shell import JobManagerShell
-from runtime.net.attached_clients import AttachedClients
 from sqlstream.errors import ErrorInfo, FailureReason, SqlStreamError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.client_rpc import (
@@ -32,6 +29,9 @@ from sqlstream.messages.client_rpc import (
     decode_client_request,
 )
 from sqlstream.messages.rpc import JobStatusReply, encode_message
+from sqlstream.runtime.jobmanager.client_requests import answer_request
+from sqlstream.runtime.jobmanager.shell import JobManagerShell
+from sqlstream.runtime.net.attached_clients import AttachedClients
 
 
 class Cluster(Protocol):

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from runtime.host.rooted_files import FilePlaces
-from runtime.jobmanager.collaborators import Committer, JobStore, KeepNothing
-from runtime.jobmanager.events import EndedJob
-from runtime.providers.child_output import PassOn, print_errors
-from runtime.transport import Transport
 from sqlstream.messages.stacks import RequestStacks, StacksReply
+from sqlstream.runtime.host.rooted_files import FilePlaces
+from sqlstream.runtime.jobmanager.collaborators import Committer, JobStore, KeepNothing
+from sqlstream.runtime.jobmanager.events import EndedJob
+from sqlstream.runtime.providers.child_output import PassOn, print_errors
+from sqlstream.runtime.transport import Transport
 
 
 def print_to_terminal(job_id: str, lines: list[str], is_error: bool) -> None:

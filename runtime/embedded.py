@@ -5,34 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 
-from runtime.absolute_paths import is_of_spark, with_absolute_paths
-from runtime.checkpoint.checkpoint_store import CheckpointStore
-from runtime.checkpoint.local_copies import LocalCopies
-from runtime.checkpoint.local_copy_settings import local_copy_directories
-from runtime.checkpoint.recovered_checkpoints import recovered_checkpoints
-from runtime.client_messages import ClientMessages
-from runtime.cluster_surroundings import ClusterSurroundings, TaskManagers, print_to_terminal
-from runtime.host.clock import now_ms, steady_ms, steady_s
-from runtime.host.random import random_id, random_token
-from runtime.host.rooted_files import FilePlaces, files_at
-from runtime.job_end import tell_end
-from runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
-from runtime.jobmanager.events import CancelRequested, LoadedCheckpoint, SavepointRequested
-from runtime.jobmanager.job_manager import JobManagerConfig
-from runtime.jobmanager.job_master_config import JobMasterConfig
-from runtime.jobmanager.provisioning import ProvisioningConfig
-from runtime.jobmanager.resource_manager import ResourceManagerConfig
-from runtime.jobmanager.shell import JobManagerShell
-from runtime.logs import QUIET_LEVEL
-from runtime.metrics import ProcessUsage
-from runtime.net.attached_clients import AttachedClients
-from runtime.net.endpoint import Endpoint
-from runtime.net.results import JobResults, PrintLines, ResultStore
-from runtime.providers.providers import SPARK, TARGET, endpoint_of, is_on_one_host, provider_of
-from runtime.sink_committer import ConnectorCommitter, begin_with
-from runtime.split_enumerators import ConnectorEnumerators, enumerates_splits
-from runtime.staging_claims import ClaimingStore
-from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from sqlstream import config as options
 from sqlstream.errors import ErrorInfo, SqlStreamError
 from sqlstream.graph.job_graph import (
@@ -54,6 +26,34 @@ from sqlstream.messages.rpc import (
     ToJobManager,
 )
 from sqlstream.messages.stacks import RequestStacks, StacksReply
+from sqlstream.runtime.absolute_paths import is_of_spark, with_absolute_paths
+from sqlstream.runtime.checkpoint.checkpoint_store import CheckpointStore
+from sqlstream.runtime.checkpoint.local_copies import LocalCopies
+from sqlstream.runtime.checkpoint.local_copy_settings import local_copy_directories
+from sqlstream.runtime.checkpoint.recovered_checkpoints import recovered_checkpoints
+from sqlstream.runtime.client_messages import ClientMessages
+from sqlstream.runtime.cluster_surroundings import ClusterSurroundings, TaskManagers, print_to_terminal
+from sqlstream.runtime.host.clock import now_ms, steady_ms, steady_s
+from sqlstream.runtime.host.random import random_id, random_token
+from sqlstream.runtime.host.rooted_files import FilePlaces, files_at
+from sqlstream.runtime.job_end import tell_end
+from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
+from sqlstream.runtime.jobmanager.events import CancelRequested, LoadedCheckpoint, SavepointRequested
+from sqlstream.runtime.jobmanager.job_manager import JobManagerConfig
+from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
+from sqlstream.runtime.jobmanager.provisioning import ProvisioningConfig
+from sqlstream.runtime.jobmanager.resource_manager import ResourceManagerConfig
+from sqlstream.runtime.jobmanager.shell import JobManagerShell
+from sqlstream.runtime.logs import QUIET_LEVEL
+from sqlstream.runtime.metrics import ProcessUsage
+from sqlstream.runtime.net.attached_clients import AttachedClients
+from sqlstream.runtime.net.endpoint import Endpoint
+from sqlstream.runtime.net.results import JobResults, PrintLines, ResultStore
+from sqlstream.runtime.providers.providers import SPARK, TARGET, endpoint_of, is_on_one_host, provider_of
+from sqlstream.runtime.sink_committer import ConnectorCommitter, begin_with
+from sqlstream.runtime.split_enumerators import ConnectorEnumerators, enumerates_splits
+from sqlstream.runtime.staging_claims import ClaimingStore
+from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions
 from sqlstream.specs import InferTableSpec, SinkSpec, SourceSpec
 from sqlstream.state_options import directories_of
 
@@ -104,8 +104,8 @@ class EmbeddedCluster:
             RESULT_BUFFER_BYTES, print_lines, self._on_unprinted, self._attached.take_lines
         )
         if in_process:
-            from runtime.memory.managed_memory import ManagedMemory, ManagedMemoryOptions
-            from runtime.taskmanager.in_process import InProcessTaskManager
+            from sqlstream.runtime.memory.managed_memory import ManagedMemory, ManagedMemoryOptions
+            from sqlstream.runtime.taskmanager.in_process import InProcessTaskManager
 
             self._task_managers: TaskManagers = InProcessTaskManager(
                 IN_PROCESS_SLOTS,
@@ -124,7 +124,7 @@ class EmbeddedCluster:
                 ),
             )
         else:
-            from runtime.providers.flight_cluster import FlightTaskManagers
+            from sqlstream.runtime.providers.flight_cluster import FlightTaskManagers
 
             make_provider, endpoint = provider_of(self._config), endpoint_of(self._config)
             self._task_managers = FlightTaskManagers(
@@ -228,7 +228,10 @@ class EmbeddedCluster:
         encoded = encode_job_graph(graph)
         self.check_job(graph, len(encoded), is_recovered)
         if not self._is_on_one_host:
-            from runtime.batch.spark.shared_files import refuse_local_checkpoints, refuse_local_files
+            from sqlstream.runtime.batch.spark.shared_files import (
+                refuse_local_checkpoints,
+                refuse_local_files,
+            )
 
             refuse_local_files(_tables(graph), graph.config)
             refuse_local_checkpoints(graph.config)
@@ -341,7 +344,7 @@ class EmbeddedCluster:
     def _check_savepoint(self, job_id: str, directory: str) -> None:
         """UserError SS4057 for a directory that not all TaskManagers see."""
         if directory and not self._is_on_one_host:
-            from runtime.batch.spark.shared_files import refuse_local_directory
+            from sqlstream.runtime.batch.spark.shared_files import refuse_local_directory
 
             refuse_local_directory("the savepoint's place", directory, self._shell.job_graph(job_id).config)
 

@@ -8,12 +8,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from runtime.connectors import connector
-from runtime.host.clock import now_ms
-from runtime.jobmanager.events import DiscoveryFailed, SplitsDiscovered, StartEnumerator
-from runtime.logs import of_job
 from sqlstream import config as options
 from sqlstream.errors import ErrorInfo, ExternalError, Retry, SqlStreamError, UserError
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.host.clock import now_ms
+from sqlstream.runtime.jobmanager.events import DiscoveryFailed, SplitsDiscovered, StartEnumerator
+from sqlstream.runtime.logs import of_job
 from sqlstream.spi.connector import Discovery, EnumeratesSplits, EnumeratorContext, SplitEnumerator
 from sqlstream.spi.files import Files
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from runtime.host.clock import steady_s
+from sqlstream.runtime.host.clock import steady_s
 
 Event = TypeVar("Event")
 

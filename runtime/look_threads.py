@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from runtime.host.timer import Timer
+from sqlstream.runtime.host.timer import Timer
 
 LOOKS_MAX = 8
 """Calls at once, but for those that take longer than SLOW_MS."""

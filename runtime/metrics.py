@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable
 
-from runtime.host import process
+from sqlstream.runtime.host import process
 
 
 class ProcessUsage:

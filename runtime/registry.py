@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from runtime.imported_by_need import imported
 from sqlstream.errors import UserError, did_you_mean
+from sqlstream.runtime.imported_by_need import imported
 
 Descriptor = TypeVar("Descriptor")
 

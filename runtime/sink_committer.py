@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from runtime.connectors import connector
-from runtime.jobmanager.events import SinkCommit, StagedRows
 from sqlstream.graph.job_graph import JobGraph, written_tables
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.jobmanager.events import SinkCommit, StagedRows
 from sqlstream.spi.connector import AbortsCommittables, NamesStagedRows, NotesCommits
 from sqlstream.spi.files import Files
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from runtime.connectors import CONNECTORS, connector
-from runtime.enumerated_source import EnumeratedSource, Report
-from runtime.host.timer import Timer
-from runtime.jobmanager.events import GiveBackSplits, StartEnumerator
-from runtime.look_threads import LookThreads
+from sqlstream.runtime.connectors import CONNECTORS, connector
+from sqlstream.runtime.enumerated_source import EnumeratedSource, Report
+from sqlstream.runtime.host.timer import Timer
+from sqlstream.runtime.jobmanager.events import GiveBackSplits, StartEnumerator
+from sqlstream.runtime.look_threads import LookThreads
 from sqlstream.spi.connector import EnumeratesSplits
 from sqlstream.spi.files import Files
 

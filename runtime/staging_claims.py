@@ -16,16 +16,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from runtime.abandoned_rows import BETWEEN_PATHS, CLAIM, AbandonedRows, is_on_disk, remove_staged
-from runtime.checkpoint.checkpoint_files import checkpoint_files
-from runtime.connectors import connector
-from runtime.connectors.file_paths import is_in_store
-from runtime.jobmanager.collaborators import JobStore
-from runtime.jobmanager.events import CancelRequested, EndedJob, SavepointRequested
 from sqlstream import config as options
 from sqlstream.errors import ErrorInfo, SqlStreamError
 from sqlstream.graph.job_graph import JobGraph, written_tables
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.runtime.abandoned_rows import BETWEEN_PATHS, CLAIM, AbandonedRows, is_on_disk, remove_staged
+from sqlstream.runtime.checkpoint.checkpoint_files import checkpoint_files
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.connectors.file_paths import is_in_store
+from sqlstream.runtime.jobmanager.collaborators import JobStore
+from sqlstream.runtime.jobmanager.events import CancelRequested, EndedJob, SavepointRequested
 from sqlstream.spi.connector import StagesRows
 from sqlstream.spi.files import Files
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.operators.equal_values import equal_values
-from runtime.state.storage.arrays import Array
 from sqlstream.arrow import row_kinds, with_row_kinds
 from sqlstream.changelog import RowKind
+from sqlstream.runtime.operators.equal_values import equal_values
+from sqlstream.runtime.state.storage.arrays import Array
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 

@@ -34,7 +34,7 @@ def __getattr__(name: str) -> Any:
     if name in _FUNCTION_NAMES:
         module = "sqlstream.python_functions"
     elif name in _DBAPI_NAMES:
-        module = "client.dbapi"
+        module = "sqlstream.client.dbapi"
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(__import__(module, fromlist=[name]), name)

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 if __name__ == "__main__":
     # By name: the package of words imports none of the others.
-    __import__("client.start", fromlist=["command"]).command()
+    __import__("sqlstream.client.start", fromlist=["command"]).command()

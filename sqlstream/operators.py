@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class OperatorEntry:
-    """One operator, by `module:name` within `sqlstream.specs`, `runtime.operators` and `planner.physical`.
+    """One operator, by `module:name` within `sqlstream.specs`, `sqlstream.runtime.operators` and `sqlstream.planner.physical`.
 
     `operator` is empty for what the task runs by itself: sources, sinks and batch queries. `planner` is a function
     (planning, inputs, relational node) that returns the physical node, or None for a node that it does not plan; it is empty
@@ -24,7 +24,7 @@ class OperatorEntry:
         return _load("sqlstream.specs", self.spec)
 
     def load_planner(self) -> Any:
-        return _load("planner.physical", self.planner)
+        return _load("sqlstream.planner.physical", self.planner)
 
 
 OPERATORS: list[OperatorEntry] = [

@@ -1,4 +1,4 @@
-"""The settings of a Spark session under which SQL that planner.lower makes for Spark means what it says."""
+"""The settings of a Spark session under which SQL that sqlstream.planner.lower makes for Spark means what it says."""
 
 from __future__ import annotations
 

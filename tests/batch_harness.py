@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.batch.casting import cast_batch
-from runtime.batch.engine import BatchCancelled
-from runtime.host.files import LocalFiles
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.batch_plan import BatchOutput, BatchPlan, BatchTable
+from sqlstream.runtime.batch.casting import cast_batch
+from sqlstream.runtime.batch.engine import BatchCancelled
+from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.committable import Committable

@@ -17,10 +17,10 @@ from differential.test_nexmark import answer
 from golden.test_results import SCRIPTS, printed
 from oracle import Engine, Finished, assert_same_rows, rows_of
 
-from planner.batch import CompiledBatch
-from planner.compile import CompiledPlan
-from runtime.absolute_paths import with_absolute_paths
-from runtime.batch.engines import close_engines
+from sqlstream.planner.batch import CompiledBatch
+from sqlstream.planner.compile import CompiledPlan
+from sqlstream.runtime.absolute_paths import with_absolute_paths
+from sqlstream.runtime.batch.engines import close_engines
 
 EVENTS = 20_000
 ORDER_OF_ARRIVAL = ("q12", "q19")
@@ -72,7 +72,7 @@ def say(name: str, text: str, streamed: int) -> None:
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
-    # As commands end (client.main).
+    # As commands end (sqlstream.client.main).
     close_engines()
     sys.stdout.flush()
     os._exit(0)

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from client.catalog.file_catalog import open_file_catalog
 from sqlstream import types as sql
 from sqlstream.catalog import (
     DEFAULT_CATALOG,
@@ -28,6 +27,7 @@ from sqlstream.catalog import (
     RenameObject,
 )
 from sqlstream.catalog.changes import ContentsChange
+from sqlstream.client.catalog.file_catalog import open_file_catalog
 
 CALLS = ("open", "fdopen", "fsync", "replace", "rename", "mkdir", "unlink", "rmdir", "pwrite")
 

@@ -24,10 +24,6 @@ from operator_harness import Row, kinds_and_rows
 from oracle import duckdb_answer
 from plan_harness import compile_script
 
-from planner.compile import CompiledPlan
-from planner.lower.duckdb import lower_duckdb
-from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
-from runtime.jobmanager.checkpoints.restored_state import restorable_checkpoint
 from sqlstream.changelog import RowKind
 from sqlstream.graph.job_graph import JobGraph, written_tables
 from sqlstream.graph.operator_inputs import operator_inputs
@@ -35,6 +31,10 @@ from sqlstream.messages.checkpoint import SubtaskState
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.manifest import CheckpointManifest, OperatorIdentity, VertexState
 from sqlstream.messages.rpc import SinkCommittables
+from sqlstream.planner.compile import CompiledPlan
+from sqlstream.planner.lower.duckdb import lower_duckdb
+from sqlstream.runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
+from sqlstream.runtime.jobmanager.checkpoints.restored_state import restorable_checkpoint
 from sqlstream.spi.connector import OptionDescriptor, OptionType
 
 OLD_PARALLELISM, NEW_PARALLELISM = 2, 3

@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import strategies as st
 from operator_harness import Collected, Row, column_of, feed, finish, restored
 
-from runtime.kernels.hashing import hash_columns, key_groups
-from runtime.operators import make_operator
-from runtime.operators.operator import OperatorContext
 from sqlstream.arrow import to_arrow_type
+from sqlstream.runtime.kernels.hashing import hash_columns, key_groups
+from sqlstream.runtime.operators import make_operator
+from sqlstream.runtime.operators.operator import OperatorContext
 from sqlstream.schema import Schema
 from sqlstream.specs.spec import OperatorSpec
 

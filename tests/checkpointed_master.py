@@ -7,24 +7,6 @@ from typing import Any
 import msgspec
 from kept_checkpoints import KeptCheckpoint
 
-from runtime.jobmanager.events import (
-    AbortSinks,
-    CheckpointAcknowledged,
-    CheckpointDeclined,
-    CheckpointStored,
-    CheckpointStoreFailed,
-    CommitSinks,
-    JobStored,
-    Send,
-    SinksCommitted,
-    SlotsOffered,
-    StoreCheckpoint,
-    TaskStateChanged,
-    Tick,
-)
-from runtime.jobmanager.job_master import JobMaster
-from runtime.jobmanager.job_master_config import JobMasterConfig
-from runtime.jobmanager.restart_strategy import FixedDelay
 from sqlstream.errors import ErrorInfo, FailureReason
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint import SavedOperator, StateSegment, SubtaskState, TableState
@@ -41,6 +23,24 @@ from sqlstream.messages.rpc import (
     TaskStateUpdate,
     TriggerCheckpoint,
 )
+from sqlstream.runtime.jobmanager.events import (
+    AbortSinks,
+    CheckpointAcknowledged,
+    CheckpointDeclined,
+    CheckpointStored,
+    CheckpointStoreFailed,
+    CommitSinks,
+    JobStored,
+    Send,
+    SinksCommitted,
+    SlotsOffered,
+    StoreCheckpoint,
+    TaskStateChanged,
+    Tick,
+)
+from sqlstream.runtime.jobmanager.job_master import JobMaster
+from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
+from sqlstream.runtime.jobmanager.restart_strategy import FixedDelay
 from sqlstream.spi.committable import Committable
 
 BROKEN = ErrorInfo(code="SS5002", message="bad row", reason=FailureReason.OPERATOR_FAILED)

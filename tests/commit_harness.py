@@ -11,11 +11,11 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from runtime.connectors import connector
-from runtime.host.files import LocalFiles
 from sqlstream.arrow import to_arrow_schema, with_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.errors import ExternalError
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import AbortsCommittables, ConnectorContext, SinkWriter

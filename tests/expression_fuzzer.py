@@ -17,16 +17,16 @@ from typing import Any
 import pyarrow as pa
 from operator_harness import column_of, values_of
 
-from planner.bind.calls import bind_call
-from planner.bind.casts import explicit_cast
-from planner.rules.constant_folding import fold
-from runtime.evaluate import EvaluationContext, compile_expression
-from runtime.evaluate.time_range import bounds_of
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import InternalError, UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal, transform, walk
 from sqlstream.functions import SCALAR_FUNCTIONS
+from sqlstream.planner.bind.calls import bind_call
+from sqlstream.planner.bind.casts import explicit_cast
+from sqlstream.planner.rules.constant_folding import fold
+from sqlstream.runtime.evaluate import EvaluationContext, compile_expression
+from sqlstream.runtime.evaluate.time_range import bounds_of
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType, TypeRoot
 

@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 from operator_harness import column_of, values_of
 
-from runtime.evaluate import EvaluationContext, compile_expression
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import Call, Expression, InputRef, Literal, walk
 from sqlstream.functions import SCALAR_FUNCTIONS, ScalarFunction
+from sqlstream.runtime.evaluate import EvaluationContext, compile_expression
 from sqlstream.schema import Schema
 from sqlstream.types import INT, SYMBOL, LogicalType, is_string
 

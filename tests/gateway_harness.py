@@ -14,17 +14,17 @@ import httpx
 import pytest
 import uvicorn
 
-from client.catalog.catalogs import memory_catalogs
-from client.gateway.app import gateway_app
-from client.gateway.asker import StatementListener
-from client.gateway.operations import Operation
-from client.gateway.options import GatewayOptions
-from client.gateway.service import GatewayService
-from client.rest.app import ServerInfo, rest_routes
-from client.sessions.session import Session
-from runtime.embedded import EmbeddedCluster
+from sqlstream.client.catalog.catalogs import memory_catalogs
+from sqlstream.client.gateway.app import gateway_app
+from sqlstream.client.gateway.asker import StatementListener
+from sqlstream.client.gateway.operations import Operation
+from sqlstream.client.gateway.options import GatewayOptions
+from sqlstream.client.gateway.service import GatewayService
+from sqlstream.client.rest.app import ServerInfo, rest_routes
+from sqlstream.client.sessions.session import Session
 from sqlstream.errors import SqlStreamError
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.runtime.embedded import EmbeddedCluster
 
 Running = tuple[GatewayService, EmbeddedCluster]
 

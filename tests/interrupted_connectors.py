@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.connectors import CONNECTORS
-from runtime.connectors.filesystem import Filesystem
-from runtime.connectors.nexmark import Nexmark
-from runtime.connectors.sink_only import SinkOnlyConnector
-from runtime.connectors.staged_rows import KIND_COLUMN, StagedRowsWriter
 from sqlstream.changelog import ChangelogMode, RowKind
+from sqlstream.runtime.connectors import CONNECTORS
+from sqlstream.runtime.connectors.filesystem import Filesystem
+from sqlstream.runtime.connectors.nexmark import Nexmark
+from sqlstream.runtime.connectors.sink_only import SinkOnlyConnector
+from sqlstream.runtime.connectors.staged_rows import KIND_COLUMN, StagedRowsWriter
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.committable import Committable, in_order
 from sqlstream.spi.connector import (

@@ -18,12 +18,12 @@ import msgspec
 from interrupted_connectors import GATE, KEPT, PAUSE_MS, SINK_PAUSE_MS, kept_rows
 from oracle import TIMEOUT_S, Engine, Finished
 
-from planner.compile import CompiledPlan
-from planner.dialect.statements import Insert, Statement
-from runtime.embedded import EmbeddedCluster
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.planner.compile import CompiledPlan
+from sqlstream.planner.dialect.statements import Insert, Statement
+from sqlstream.runtime.embedded import EmbeddedCluster
 from sqlstream.specs import SinkSpec
 
 SETTINGS = {

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 from operator_harness import Row, batch, rows_of
 
-from runtime.connectors import connector
-from runtime.host.files import LocalFiles
 from sqlstream.changelog import ChangelogMode
 from sqlstream.expressions import Expression
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable

@@ -18,13 +18,6 @@ import pyarrow as pa
 from moved_jobs import Deployment, Script, States, Tape, at_backend, at_parallelism, registered, tape_of
 from simulated_tasks import SimulatedExchange, SimulatedTask
 
-from runtime.checkpoint.checkpoint_files import checkpoint_files
-from runtime.jobmanager.checkpoints.awaited_executions import keeps_state
-from runtime.jobmanager.checkpoints.task_share import share_of
-from runtime.jobmanager.deployment import consumers_of
-from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport, CheckpointTaken
-from runtime.taskmanager.checkpoints.task_checkpoints import ALIGNED_TIMEOUT, CONCURRENT_MAX, UNALIGNED
-from runtime.taskmanager.events import CheckpointMessage, TaskStateChanged
 from sqlstream.checkpointing_options import CHECKPOINTING_MODE
 from sqlstream.errors import FailureReason
 from sqlstream.graph.job_graph import JobGraph
@@ -38,6 +31,17 @@ from sqlstream.messages.rpc import (
     TaskDeploymentDescriptor,
     TriggerCheckpoint,
 )
+from sqlstream.runtime.checkpoint.checkpoint_files import checkpoint_files
+from sqlstream.runtime.jobmanager.checkpoints.awaited_executions import keeps_state
+from sqlstream.runtime.jobmanager.checkpoints.task_share import share_of
+from sqlstream.runtime.jobmanager.deployment import consumers_of
+from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport, CheckpointTaken
+from sqlstream.runtime.taskmanager.checkpoints.task_checkpoints import (
+    ALIGNED_TIMEOUT,
+    CONCURRENT_MAX,
+    UNALIGNED,
+)
+from sqlstream.runtime.taskmanager.events import CheckpointMessage, TaskStateChanged
 from sqlstream.spi.connector import AssignedSplits
 
 STEPS_MAX = 200_000

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 from operator_harness import Row, batch, rows_of
 
-from runtime.operators.join.lookup_join import LookupJoin
-from runtime.operators.operator import OperatorContext
 from sqlstream.errors import ExternalError, Retry, UserError
 from sqlstream.expressions import Expression, InputRef
+from sqlstream.runtime.operators.join.lookup_join import LookupJoin
+from sqlstream.runtime.operators.operator import OperatorContext
 from sqlstream.schema import Schema
 from sqlstream.specs import JoinKind, LookupJoinSpec, SourceSpec
 

@@ -20,20 +20,20 @@ from operator_harness import batch, share_of
 from plan_harness import compile_script
 from simulated_tasks import SimulatedChannel, SimulatedExchange, SimulatedTask
 
-from runtime.connectors import CONNECTORS
-from runtime.jobmanager.deployment import Deployment as TaskSurroundings
-from runtime.jobmanager.deployment import describe_tasks
-from runtime.jobmanager.execution_graph import ExecutionGraph
-from runtime.operators.operator import Operator
-from runtime.state.operator_state import OperatorState, PendingSnapshot
-from runtime.state.snapshots.snapshot import OperatorSnapshot
-from runtime.story import Story
-from runtime.taskmanager.events import TaskStateChanged
 from sqlstream.changelog import ChangelogMode
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import TaskDeploymentDescriptor
+from sqlstream.runtime.connectors import CONNECTORS
+from sqlstream.runtime.jobmanager.deployment import Deployment as TaskSurroundings
+from sqlstream.runtime.jobmanager.deployment import describe_tasks
+from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph
+from sqlstream.runtime.operators.operator import Operator
+from sqlstream.runtime.state.operator_state import OperatorState, PendingSnapshot
+from sqlstream.runtime.state.snapshots.snapshot import OperatorSnapshot
+from sqlstream.runtime.story import Story
+from sqlstream.runtime.taskmanager.events import TaskStateChanged
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.committable import Committable

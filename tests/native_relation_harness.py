@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from runtime.batch.native_tables import IS_ENABLED
 from sqlstream import types as sql
 from sqlstream.batch_plan import BatchTable
+from sqlstream.runtime.batch.native_tables import IS_ENABLED
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.types import LogicalType

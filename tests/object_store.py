@@ -8,7 +8,7 @@ from typing import Any
 from commit_harness import Process
 from pyarrow import fs
 
-from runtime.host.store_files import StoreFiles
+from sqlstream.runtime.host.store_files import StoreFiles
 
 _CHANGES = frozenset({"copy_file", "delete_file", "delete_dir", "create_dir", "open_output_stream"})
 

@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.operators import make_operator
-from runtime.operators.deferred_rows import DeferredRows, RowsOfBatch
-from runtime.operators.operator import Operator, OperatorContext
-from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
-from runtime.taskmanager.timers import next_due_ms
 from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema, without_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.elements import WATERMARK_MAX, EndOfInput, Watermark, WatermarkStatus
+from sqlstream.runtime.operators import make_operator
+from sqlstream.runtime.operators.deferred_rows import DeferredRows, RowsOfBatch
+from sqlstream.runtime.operators.operator import Operator, OperatorContext
+from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
+from sqlstream.runtime.taskmanager.timers import next_due_ms
 from sqlstream.schema import Schema
 from sqlstream.specs.spec import OperatorSpec
 

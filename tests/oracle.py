@@ -24,26 +24,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from client.clusters.local_cluster import LocalClusterClient
-from client.rendering.render import final_rows
-from client.sessions.outcomes import Job, Outcome
-from client.sessions.session import Session
-from planner.batch import CompiledBatch
-from planner.bind.sink import bind_insert
-from planner.compile import CompiledPlan
-from planner.dialect.parser import parse_statements
-from planner.dialect.statements import Insert, Query, Statement, StatementSet
-from planner.lower.duckdb import lower_duckdb
-from planner.lower.hosting import HostedFunctions
-from planner.relational.nodes import Sort
-from runtime.batch.hosted_functions import HostedCalls
 from sqlstream import config
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.batch_plan import CHANGE_COLUMNS
 from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogTable, SessionCatalog
 from sqlstream.changelog import RowKind
+from sqlstream.client.clusters.local_cluster import LocalClusterClient
+from sqlstream.client.rendering.render import final_rows
+from sqlstream.client.sessions.outcomes import Job, Outcome
+from sqlstream.client.sessions.session import Session
 from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.planner.batch import CompiledBatch
+from sqlstream.planner.bind.sink import bind_insert
+from sqlstream.planner.compile import CompiledPlan
+from sqlstream.planner.dialect.parser import parse_statements
+from sqlstream.planner.dialect.statements import Insert, Query, Statement, StatementSet
+from sqlstream.planner.lower.duckdb import lower_duckdb
+from sqlstream.planner.lower.hosting import HostedFunctions
+from sqlstream.planner.relational.nodes import Sort
+from sqlstream.runtime.batch.hosted_functions import HostedCalls
 from sqlstream.schema import Schema
 from sqlstream.specs.hosted_function import HostedFunction
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from planner.batch import BatchSources, plan_batch_sources
-from planner.bind.context import BindContext
-from planner.bind.sink import bind_insert, bind_select_sink
-from planner.compile import CompiledPlan, compile_statements
-from planner.dialect.parser import parse_statements
-from planner.dialect.statements import Insert, Query, Statement, StatementSet
-from planner.relational.nodes import Sink
-from planner.statements.execute import execute_ddl
-from planner.statements.result import SetConfig
-from runtime.python.inspector import LocalFunctionInspector
 from sqlstream.catalog import PutFunction, PutObject, SessionCatalog
 from sqlstream.changelog import ChangelogMode
+from sqlstream.planner.batch import BatchSources, plan_batch_sources
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.sink import bind_insert, bind_select_sink
+from sqlstream.planner.compile import CompiledPlan, compile_statements
+from sqlstream.planner.dialect.parser import parse_statements
+from sqlstream.planner.dialect.statements import Insert, Query, Statement, StatementSet
+from sqlstream.planner.relational.nodes import Sink
+from sqlstream.planner.statements.execute import execute_ddl
+from sqlstream.planner.statements.result import SetConfig
+from sqlstream.runtime.python.inspector import LocalFunctionInspector
 from sqlstream.spi.connector import Boundedness, ConnectorDescriptor, OptionDescriptor, OptionType
 from sqlstream.spi.format import FormatDescriptor
 from sqlstream.spi.lookup import LOOKUP_OPTIONS

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.bind.binder import bind_query
-from planner.bind.context import BindContext
-from planner.bind.sink import bind_insert
-from planner.dialect.parser import parse_script
-from planner.dialect.statements import Insert, Query, Statement
-from planner.relational.explain import explain_relation
-from planner.relational.nodes import RelationalNode
-from planner.statements.execute import execute_ddl
-from planner.statements.result import DdlResult, ResetConfig, SetConfig
 from sqlstream import types as sql
 from sqlstream.catalog import SessionCatalog
+from sqlstream.planner.bind.binder import bind_query
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.sink import bind_insert
+from sqlstream.planner.dialect.parser import parse_script
+from sqlstream.planner.dialect.statements import Insert, Query, Statement
+from sqlstream.planner.relational.explain import explain_relation
+from sqlstream.planner.relational.nodes import RelationalNode
+from sqlstream.planner.statements.execute import execute_ddl
+from sqlstream.planner.statements.result import DdlResult, ResetConfig, SetConfig
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import Boundedness, ConnectorDescriptor, OptionDescriptor, OptionType
 from sqlstream.spi.format import FormatDescriptor

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from planner_harness import Planner
 
-from planner.relational.explain import explain_relation
-from planner.relational.nodes import RelationalNode
-from planner.rules import Rule, apply_rules
+from sqlstream.planner.relational.explain import explain_relation
+from sqlstream.planner.relational.nodes import RelationalNode
+from sqlstream.planner.rules import Rule, apply_rules
 
 
 def after(planner: Planner, sql: str, *rules: Rule) -> str:

@@ -23,7 +23,17 @@ from simulated_tasks import (
     all_rows,
 )
 
-from runtime.jobmanager.events import (
+from sqlstream.errors import ErrorInfo, FailureReason, JobError
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.messages.rpc import (
+    AcknowledgeCheckpoint,
+    RequestSlot,
+    TaskDeploymentDescriptor,
+    TaskMetrics,
+    TaskStateUpdate,
+)
+from sqlstream.runtime.jobmanager.events import (
     AbortSinks,
     CancelRequested,
     CommitSinks,
@@ -52,16 +62,16 @@ from runtime.jobmanager.events import (
     TaskManagerExited,
     Tick,
 )
-from runtime.jobmanager.job_manager import JobManager, JobManagerConfig
-from runtime.jobmanager.job_master_config import JobMasterConfig
-from runtime.jobmanager.provisioning import REPLACEMENTS_MAX, ProvisioningConfig
-from runtime.jobmanager.registered_task_manager import SlotState
-from runtime.jobmanager.resource_manager import ResourceManagerConfig
-from runtime.jobmanager.restart_strategy import NoRestart
-from runtime.jobmanager.scheduler import slots_needed
-from runtime.net.simulated import NetworkFaults, SimulatedNetwork
-from runtime.taskmanager import events as task_executor_events
-from runtime.taskmanager.events import (
+from sqlstream.runtime.jobmanager.job_manager import JobManager, JobManagerConfig
+from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
+from sqlstream.runtime.jobmanager.provisioning import REPLACEMENTS_MAX, ProvisioningConfig
+from sqlstream.runtime.jobmanager.registered_task_manager import SlotState
+from sqlstream.runtime.jobmanager.resource_manager import ResourceManagerConfig
+from sqlstream.runtime.jobmanager.restart_strategy import NoRestart
+from sqlstream.runtime.jobmanager.scheduler import slots_needed
+from sqlstream.runtime.net.simulated import NetworkFaults, SimulatedNetwork
+from sqlstream.runtime.taskmanager import events as task_executor_events
+from sqlstream.runtime.taskmanager.events import (
     AbandonTask,
     CollectMetrics,
     GiveSplits,
@@ -72,18 +82,8 @@ from runtime.taskmanager.events import (
     TellOfCheckpoint,
     Terminate,
 )
-from runtime.taskmanager.registration import TaskExecutorConfig
-from runtime.taskmanager.task_executor import TaskExecutor
-from sqlstream.errors import ErrorInfo, FailureReason, JobError
-from sqlstream.graph.job_graph import JobGraph
-from sqlstream.messages.job_state import ExecutionState, JobStatus
-from sqlstream.messages.rpc import (
-    AcknowledgeCheckpoint,
-    RequestSlot,
-    TaskDeploymentDescriptor,
-    TaskMetrics,
-    TaskStateUpdate,
-)
+from sqlstream.runtime.taskmanager.registration import TaskExecutorConfig
+from sqlstream.runtime.taskmanager.task_executor import TaskExecutor
 from sqlstream.spi.connector import Discovery, SourceSplit
 from sqlstream.spi.files import Files
 

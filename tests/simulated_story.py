@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.jobmanager.events import (
+from sqlstream.runtime.jobmanager.events import (
     AbortSinks,
     CommitSinks,
     DiscardCheckpoint,

@@ -15,17 +15,6 @@ import msgspec
 import pyarrow as pa
 from committable_harness import file_of
 
-from runtime.memory.managed_memory import ManagedMemory
-from runtime.net.channels import ChannelClosed, QueuedItem
-from runtime.state.snapshots.snapshot import OperatorSnapshot
-from runtime.taskmanager.cancellation import TaskCancellation, TaskCancelled
-from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport
-from runtime.taskmanager.events import CheckpointMessage, TaskStateChanged
-from runtime.taskmanager.mailbox import Mailbox
-from runtime.taskmanager.metrics import TaskTimes
-from runtime.taskmanager.operator_chain import OperatorChain
-from runtime.taskmanager.split_requests import SplitsRequested
-from runtime.taskmanager.task_opening import OpenedTask, TaskOpening, TaskSurroundings
 from sqlstream.changelog import ROW_KIND_COLUMN, ChangelogMode, RowKind
 from sqlstream.elements import CheckpointBarrier, EndOfInput
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, JobError, SqlStreamError
@@ -34,6 +23,17 @@ from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import InputChannelDescriptor, SinkCommittables, TaskDeploymentDescriptor
+from sqlstream.runtime.memory.managed_memory import ManagedMemory
+from sqlstream.runtime.net.channels import ChannelClosed, QueuedItem
+from sqlstream.runtime.state.snapshots.snapshot import OperatorSnapshot
+from sqlstream.runtime.taskmanager.cancellation import TaskCancellation, TaskCancelled
+from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport
+from sqlstream.runtime.taskmanager.events import CheckpointMessage, TaskStateChanged
+from sqlstream.runtime.taskmanager.mailbox import Mailbox
+from sqlstream.runtime.taskmanager.metrics import TaskTimes
+from sqlstream.runtime.taskmanager.operator_chain import OperatorChain
+from sqlstream.runtime.taskmanager.split_requests import SplitsRequested
+from sqlstream.runtime.taskmanager.task_opening import OpenedTask, TaskOpening, TaskSurroundings
 from sqlstream.schema import Schema
 from sqlstream.specs import CalcSpec, GroupAggregateSpec, SinkSpec, SourceSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable

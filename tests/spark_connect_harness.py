@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyspark
 
-from runtime.host.java import find_java
+from sqlstream.runtime.host.java import find_java
 
 START_TIMEOUT_S = 240.0
 """For what a machine does in seconds when nothing else runs on it."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from runtime.jobmanager.events import GiveBackSplits, StartEnumerator
-from runtime.jobmanager.split_assignment import SplitAssignment
-from runtime.taskmanager.split_requests import SplitsRequested
-from runtime.taskmanager.split_source import SplitSource
+from sqlstream.runtime.jobmanager.events import GiveBackSplits, StartEnumerator
+from sqlstream.runtime.jobmanager.split_assignment import SplitAssignment
+from sqlstream.runtime.taskmanager.split_requests import SplitsRequested
+from sqlstream.runtime.taskmanager.split_source import SplitSource
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import (
     AssignedSplits,

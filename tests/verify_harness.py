@@ -6,14 +6,14 @@ from pathlib import Path
 
 from oracle import Engine
 
-from client.clusters.local_cluster import LocalClusterClient
-from client.sessions.session import Session
-from client.verification.outcome import Verification, verification_text
-from client.verification.statements import verifications
-from planner.dialect.parser import parse_statements
-from planner.dialect.statements import Insert, Query, Statement, StatementSet, Verify
-from planner.verification import NAME
+from sqlstream.client.clusters.local_cluster import LocalClusterClient
+from sqlstream.client.sessions.session import Session
+from sqlstream.client.verification.outcome import Verification, verification_text
+from sqlstream.client.verification.statements import verifications
 from sqlstream.errors import UserError
+from sqlstream.planner.dialect.parser import parse_statements
+from sqlstream.planner.dialect.statements import Insert, Query, Statement, StatementSet, Verify
+from sqlstream.planner.verification import NAME
 
 TOLERANCE = {"sqlstream.verify.float-tolerance": "1e-9"}
 

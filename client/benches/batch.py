@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from client.benches.bench_process import BenchProcess
-from client.benches.script import QUERIES_DIR, is_same_answer, nexmark_queries
+from sqlstream.client.benches.bench_process import BenchProcess
+from sqlstream.client.benches.script import QUERIES_DIR, is_same_answer, nexmark_queries
 from sqlstream.errors import ErrorInfo, JobError, UserError
 
 ENGINES = ("stream", "duckdb", "spark")
@@ -106,7 +106,7 @@ class MeasuredEngine(BenchProcess):
     def __init__(self, order: EngineOrder) -> None:
         """Start it, and wait until the engine is ready: `start` says how long that took, or why it is not. JobError SS6063."""
         super().__init__(
-            "client.benches.batch_process",
+            "sqlstream.client.benches.batch_process",
             f'the process that measures "{order.engine}"',
             (msgspec.json.encode(order).decode(),),
         )

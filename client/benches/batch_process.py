@@ -17,17 +17,17 @@ from typing import IO
 
 import msgspec
 
-from client.benches.batch import FLIGHTS, BatchFigure, EngineOrder, EngineStart, query_text
-from client.benches.script import Options, answer_of, nexmark_options, run_script
-from client.clusters.local_cluster import LocalClusterClient
-from client.sessions.session import Session
-from runtime.batch.engines import batch_engine
-from runtime.host.files import LocalFiles
-from runtime.host.process_tree import forget_tree_peak, tree_cpu_seconds, tree_peak_rss_bytes
-from runtime.logs import QUIET_LEVEL, configure_logging
 from sqlstream.batch_plan import BatchPlan
 from sqlstream.catalog import CatalogTable
+from sqlstream.client.benches.batch import FLIGHTS, BatchFigure, EngineOrder, EngineStart, query_text
+from sqlstream.client.benches.script import Options, answer_of, nexmark_options, run_script
+from sqlstream.client.clusters.local_cluster import LocalClusterClient
+from sqlstream.client.sessions.session import Session
 from sqlstream.errors import ErrorInfo, UserError
+from sqlstream.runtime.batch.engines import batch_engine
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.host.process_tree import forget_tree_peak, tree_cpu_seconds, tree_peak_rss_bytes
+from sqlstream.runtime.logs import QUIET_LEVEL, configure_logging
 
 WARM_UP_SHARE = 10
 

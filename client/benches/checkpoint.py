@@ -15,17 +15,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from client.benches.script import EVENT_TIME_SPAN_S, nexmark_options, nexmark_text, redirect_tables
-from runtime.checkpoint.local_copy_settings import local_copy_directories
+from sqlstream.client.benches.script import EVENT_TIME_SPAN_S, nexmark_options, nexmark_text, redirect_tables
 from sqlstream.errors import ErrorInfo, FailureReason, JobError
 from sqlstream.messages.checkpoint_statistics import CheckpointRecord, CheckpointStatus, RestoredCheckpoint
 from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.runtime.checkpoint.local_copy_settings import local_copy_directories
 
 if TYPE_CHECKING:
-    from client.sessions.outcomes import Job
-    from client.sessions.session import Session
-    from runtime.embedded import EmbeddedCluster
+    from sqlstream.client.sessions.outcomes import Job
+    from sqlstream.client.sessions.session import Session
     from sqlstream.messages.rpc import CheckpointFigures
+    from sqlstream.runtime.embedded import EmbeddedCluster
 
 POLL_S = 0.5
 FILL_TIMEOUT_S = 1200.0
@@ -102,8 +102,8 @@ class CheckpointBench:
     """Measures on a cluster of child processes. State: the cluster, until `close`."""
 
     def __init__(self, parallelism: int, interval_ms: int, settings: dict[str, str]) -> None:
-        from client.clusters.local_cluster import LocalClusterClient
-        from client.sessions.session import Session
+        from sqlstream.client.clusters.local_cluster import LocalClusterClient
+        from sqlstream.client.sessions.session import Session
 
         self._copies_directory = tempfile.mkdtemp(prefix="sqlstream-bench-")
         self._settings = {
@@ -331,8 +331,8 @@ class CheckpointBench:
 
     def _submit(self, text: str, options_of: Callable[[Any], dict[str, str]]) -> Job:
         """Run a script whose last statement is an INSERT; returns its job."""
-        from client.sessions.outcomes import Job
-        from planner.dialect.parser import parse_script
+        from sqlstream.client.sessions.outcomes import Job
+        from sqlstream.planner.dialect.parser import parse_script
 
         self._session.catalog = type(self._session.catalog)()
         outcome: object = None

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from client.benches.script import checksum_text, is_same_answer
-from planner.lower.duckdb import lower_duckdb
-from planner.lower.duckdb.types import quote, type_name
-from planner.relational.nodes import RelationalNode, Sink, TableScan
-from planner.rules.column_pruning import prune_columns
-from runtime.connectors.checksum import row_checksum
-from runtime.connectors.nexmark_config import NexmarkConfig
-from runtime.connectors.nexmark_generator import NexmarkGenerator
 from sqlstream.arrow import to_arrow_schema
+from sqlstream.client.benches.script import checksum_text, is_same_answer
+from sqlstream.planner.lower.duckdb import lower_duckdb
+from sqlstream.planner.lower.duckdb.types import quote, type_name
+from sqlstream.planner.relational.nodes import RelationalNode, Sink, TableScan
+from sqlstream.planner.rules.column_pruning import prune_columns
+from sqlstream.runtime.connectors.checksum import row_checksum
+from sqlstream.runtime.connectors.nexmark_config import NexmarkConfig
+from sqlstream.runtime.connectors.nexmark_generator import NexmarkGenerator
 from sqlstream.schema import Schema
 
 if TYPE_CHECKING:

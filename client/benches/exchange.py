@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from client.benches.bench_process import BenchProcess
-from client.benches.exchange_end import (
+from sqlstream.client.benches.bench_process import BenchProcess
+from sqlstream.client.benches.exchange_end import (
     CAPACITY_BYTES,
     SWITCH_INTERVAL_S,
     BenchEnd,
@@ -26,11 +26,11 @@ from client.benches.exchange_end import (
     lost,
     try_to_produce,
 )
-from runtime.host.process import LIBRARY_THREAD_LIMIT
-from runtime.host.random import random_id, random_token
-from runtime.net.channels import Channel
-from runtime.net.partition_table import PartitionTable, SubpartitionId
 from sqlstream.errors import JobError
+from sqlstream.runtime.host.process import LIBRARY_THREAD_LIMIT
+from sqlstream.runtime.host.random import random_id, random_token
+from sqlstream.runtime.net.channels import Channel
+from sqlstream.runtime.net.partition_table import PartitionTable, SubpartitionId
 
 PATHS = ("process", "machine", "tcp")
 """Between two threads of a process, between two processes of a machine, and between two processes over TCP on loopback."""
@@ -178,7 +178,7 @@ class _SendingProcess(BenchProcess):
 
     def __init__(self, order: ProcessOrder) -> None:
         """JobError SS6063 when it does not start."""
-        super().__init__("client.benches.exchange_end", "the process that sends")
+        super().__init__("sqlstream.client.benches.exchange_end", "the process that sends")
         try:
             self.tell_order(order)
             self.address: str = self.answer(str)

@@ -14,19 +14,19 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from runtime.host.process import ignore_interrupts, limit_library_threads
-from runtime.net.channels import Channel, ChannelClosed
-from runtime.net.endpoint import Endpoint
-from runtime.net.exchange import OnLost
-from runtime.net.flight import FlightConnections, FlightServer
-from runtime.net.streams.handshake import Credentials
-from runtime.net.streams.stream_exchange import StreamExchange
-from runtime.taskmanager.input_gate import InputChannel, InputGate
-from runtime.taskmanager.mailbox import Mailbox
 from sqlstream import config
 from sqlstream.elements import EndOfInput
 from sqlstream.errors import FailureReason, JobError
 from sqlstream.messages.rpc import InputChannelDescriptor
+from sqlstream.runtime.host.process import ignore_interrupts, limit_library_threads
+from sqlstream.runtime.net.channels import Channel, ChannelClosed
+from sqlstream.runtime.net.endpoint import Endpoint
+from sqlstream.runtime.net.exchange import OnLost
+from sqlstream.runtime.net.flight import FlightConnections, FlightServer
+from sqlstream.runtime.net.streams.handshake import Credentials
+from sqlstream.runtime.net.streams.stream_exchange import StreamExchange
+from sqlstream.runtime.taskmanager.input_gate import InputChannel, InputGate
+from sqlstream.runtime.taskmanager.mailbox import Mailbox
 
 COLUMNS = 4
 SPACING_S = 0.005

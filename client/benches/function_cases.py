@@ -1,4 +1,4 @@
-"""One call of each scalar function over the columns that `client.benches.functions` makes, which are random and have no NULL."""
+"""One call of each scalar function over the columns that `sqlstream.client.benches.functions` makes, which are random and have no NULL."""
 
 from __future__ import annotations
 

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from client.benches.function_cases import CASES
-from planner.bind.binder import bind_query
-from planner.bind.context import BindContext
-from planner.dialect.parser import parse_script
-from planner.dialect.statements import Query
-from planner.relational.nodes import Project
-from runtime.evaluate import EvaluationContext, compile_expression
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.catalog import SessionCatalog
+from sqlstream.client.benches.function_cases import CASES
 from sqlstream.functions import SCALAR_FAMILIES
+from sqlstream.planner.bind.binder import bind_query
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.dialect.parser import parse_script
+from sqlstream.planner.dialect.statements import Query
+from sqlstream.planner.relational.nodes import Project
+from sqlstream.runtime.evaluate import EvaluationContext, compile_expression
 
 BATCH_ROWS = 65_536
 BAR = 1_000_000
@@ -96,7 +96,7 @@ def _measure(call: str, columns: dict[str, pa.Array], seconds: float) -> int:
 
 def _columns() -> dict[str, pa.Array]:
     """Random values without NULL, the same in every run."""
-    from runtime.evaluate.bitmap_columns import Bitmaps
+    from sqlstream.runtime.evaluate.bitmap_columns import Bitmaps
 
     pick, rows = np.random.default_rng(1), BATCH_ROWS
     i, j = (pick.integers(1, 1000, rows).astype(np.int32) for _ in range(2))

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from client.connection import Connection, connect
+from sqlstream.client.connection import Connection, connect
 from sqlstream.errors import ExternalError, InternalError
 
 WINDOW_BAR_MS = 50

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.connectors import connector
-from runtime.host.files import LocalFiles
-from runtime.operators.deferred_rows import DeferredRows
-from runtime.operators.join.lookup_join import LookupJoin
-from runtime.operators.operator import OperatorContext
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.expressions import InputRef
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.operators.deferred_rows import DeferredRows
+from sqlstream.runtime.operators.join.lookup_join import LookupJoin
+from sqlstream.runtime.operators.operator import OperatorContext
 from sqlstream.schema import Schema
 from sqlstream.specs import JoinKind, LookupJoinSpec, SourceSpec
 from sqlstream.spi.connector import ConnectorContext, LooksUp

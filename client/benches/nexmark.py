@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from client.benches.script import (
+from sqlstream.catalog import CatalogTable
+from sqlstream.client.benches.script import (
     EVENT_TIME_SPAN_S,
     Options,
     answer_of,
@@ -19,7 +20,6 @@ from client.benches.script import (
     redirect_tables,
     run_script,
 )
-from sqlstream.catalog import CatalogTable
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.specs import SourceSpec
 
@@ -66,7 +66,7 @@ class NexmarkBench:
     """Measures queries one after the other, each on a cluster of its own. `rate` None makes event time span 10 s."""
 
     def __init__(self, events: int, parallelism: int, rate: int | None, settings: dict[str, str]) -> None:
-        from client.clusters.local_cluster import IN_PROCESS_INPUT
+        from sqlstream.client.clusters.local_cluster import IN_PROCESS_INPUT
 
         self._events = events
         self._parallelism = parallelism
@@ -84,8 +84,8 @@ class NexmarkBench:
         """The figures of one query. JobError when its job fails."""
         if query == GENERATOR:
             return self._generate(runs)
-        from client.clusters.local_cluster import LocalClusterClient
-        from client.sessions.session import Session
+        from sqlstream.client.clusters.local_cluster import LocalClusterClient
+        from sqlstream.client.sessions.session import Session
 
         with contextlib.closing(LocalClusterClient(self._settings)) as clusters:
             session = Session(clusters, self._settings)
@@ -102,9 +102,9 @@ class NexmarkBench:
         `gross_ns` is the whole job. `source_ns` is a job that only generates the columns which the query reads and drops
         them. `net_ns` is the difference: the cost of the query over existing rows, which is what DuckDB's figure is.
         """
-        from client.benches.duckdb import answer_in_duckdb
-        from client.sessions.local_session import local_session
-        from runtime.connectors.nexmark_config import NexmarkConfig
+        from sqlstream.client.benches.duckdb import answer_in_duckdb
+        from sqlstream.client.sessions.local_session import local_session
+        from sqlstream.runtime.connectors.nexmark_config import NexmarkConfig
 
         with local_session(self._settings) as session:
             sink, sources = self.bound(session, query)
@@ -157,10 +157,10 @@ class NexmarkBench:
 
     def bound(self, session: Any, query: str) -> tuple[Any, str]:
         """The bound sink for DuckDB, and a script that generates the rows which the query's job reads and drops them."""
-        from client.benches.duckdb import CLOCK_QUERIES
-        from planner.bind.sink import bind_insert
-        from planner.dialect.parser import parse_script, parse_statements
-        from planner.dialect.statements import Insert
+        from sqlstream.client.benches.duckdb import CLOCK_QUERIES
+        from sqlstream.planner.bind.sink import bind_insert
+        from sqlstream.planner.dialect.parser import parse_script, parse_statements
+        from sqlstream.planner.dialect.statements import Insert
 
         session.catalog = type(session.catalog)()
         text = nexmark_text(query)
@@ -187,8 +187,8 @@ class NexmarkBench:
         """The figures of generating and dropping all columns of all events."""
         import resource
 
-        from runtime.connectors.nexmark_config import NexmarkConfig
-        from runtime.connectors.nexmark_generator import NexmarkGenerator
+        from sqlstream.runtime.connectors.nexmark_config import NexmarkConfig
+        from sqlstream.runtime.connectors.nexmark_generator import NexmarkGenerator
 
         generator = NexmarkGenerator(NexmarkConfig(rate=self._rate))
         measured = []
@@ -251,7 +251,7 @@ def _source_script(graph: JobGraph) -> str:
 
 def _is_equally_right(session: Any, sink: Any) -> bool:
     """Whether VERIFY finds the rows of a bound query equal to DuckDB's, or as right."""
-    from client.verification.verify import verify_sinks
+    from sqlstream.client.verification.verify import verify_sinks
 
     (found,) = verify_sinks(session, (sink,), session.bind_context(), "duckdb")
     return found.is_equal

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from client.benches.operator_families import DIMENSION, STREAM, Family
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode, RowKind
+from sqlstream.client.benches.operator_families import DIMENSION, STREAM, Family
 from sqlstream.schema import Schema
 
 Array = np.ndarray[Any, Any]

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from client.benches.operator_families import FAMILIES, TABLES, Family
-from client.benches.operator_rows import Rows
-from runtime.operators import make_operator
-from runtime.operators.deferred_rows import DeferredRows
-from runtime.operators.operator import Operator, OperatorContext
+from sqlstream.client.benches.operator_families import FAMILIES, TABLES, Family
+from sqlstream.client.benches.operator_rows import Rows
 from sqlstream.errors import InternalError
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
+from sqlstream.runtime.operators import make_operator
+from sqlstream.runtime.operators.deferred_rows import DeferredRows
+from sqlstream.runtime.operators.operator import Operator, OperatorContext
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.specs.watermark import WatermarkAssignerSpec
@@ -24,7 +24,7 @@ from sqlstream.specs.watermark import WatermarkAssignerSpec
 if TYPE_CHECKING:
     import numpy as np
 
-    from client.sessions.session import Session
+    from sqlstream.client.sessions.session import Session
 
 KEYS = (100, 10_000, 1_000_000)
 BATCH_ROWS = (1_000, 32_000)
@@ -168,7 +168,7 @@ class _Next:
         self._chain.on_batch(batch, 0, self._place)
 
     def emit_rows(self, batch: pa.RecordBatch, rows: np.ndarray) -> None:
-        from runtime.kernels.take import take_batch
+        from sqlstream.runtime.kernels.take import take_batch
 
         self.emit(take_batch(batch, rows))
 
@@ -185,9 +185,9 @@ class _Next:
 @contextlib.contextmanager
 def _session() -> Iterator[Session]:
     """A session of its own, without the settings of this machine."""
-    from client.clusters.local_cluster import LocalClusterClient
-    from client.sessions.session import Session
-    from planner.dialect.parser import parse_script
+    from sqlstream.client.clusters.local_cluster import LocalClusterClient
+    from sqlstream.client.sessions.session import Session
+    from sqlstream.planner.dialect.parser import parse_script
 
     settings = {"parallelism.default": "1"}
     with contextlib.closing(LocalClusterClient(settings)) as clusters:
@@ -199,7 +199,7 @@ def _session() -> Iterator[Session]:
 
 def _between_source_and_sink(session: Session, text: str) -> list[ChainedOperator]:
     """The operators of a query in the order of its rows. Those that only the planner adds for its tables are left out."""
-    from planner.dialect.parser import parse_statements
+    from sqlstream.planner.dialect.parser import parse_statements
 
     (statement,) = parse_statements(text + ";")
     graph = session.compile(statement).job_graph

@@ -14,7 +14,7 @@ from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import Metrics
 
 if TYPE_CHECKING:
-    from client.sessions.session import Session
+    from sqlstream.client.sessions.session import Session
 
 QUERIES_DIR = Path(__file__).resolve().parents[2] / "queries"
 EVENT_TIME_SPAN_S = 10
@@ -41,8 +41,8 @@ def nexmark_queries() -> list[str]:
 def run_script(session: Session, text: str, options_of: Callable[[CatalogTable], Options]) -> dict[str, Any]:
     """Run a script whose tables have the options that `options_of` gives; returns the metrics of its last job. JobError when a
     job does not finish."""
-    from client.sessions.outcomes import Job
-    from planner.dialect.parser import parse_script
+    from sqlstream.client.sessions.outcomes import Job
+    from sqlstream.planner.dialect.parser import parse_script
 
     session.catalog = type(session.catalog)()
     total: dict[str, Any] = {}

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.accumulate import add_into
-from runtime.state.operator_state import StateScope
-from runtime.state.storage.slot_columns import NumberColumn
-from runtime.state.tables.keyed_table import KeyedTable
+from sqlstream.runtime.kernels.accumulate import add_into
+from sqlstream.runtime.state.operator_state import StateScope
+from sqlstream.runtime.state.storage.slot_columns import NumberColumn
+from sqlstream.runtime.state.tables.keyed_table import KeyedTable
 
 BATCH_ROWS = 65_536
 TTL_MS = 3_600_000

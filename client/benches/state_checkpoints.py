@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from client.benches.state import BATCH_ROWS, StateBench
-from runtime.state.operator_state import PendingTables
-from runtime.state.snapshots.snapshot import SavedTables
+from sqlstream.client.benches.state import BATCH_ROWS, StateBench
+from sqlstream.runtime.state.operator_state import PendingTables
+from sqlstream.runtime.state.snapshots.snapshot import SavedTables
 
 _MIN_BATCHES = 50
 _HOT_RATIO = 100

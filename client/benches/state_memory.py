@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from client.benches.state import BATCH_ROWS, StateBench
-from runtime.host.mapped_file import Mapping
-from runtime.memory.array_memory import in_force
-from runtime.memory.mapped_memory import MappedMemory
-from runtime.memory.resident_limit import ProcessPages, ResidentKeeper, ResidentLimit
+from sqlstream.client.benches.state import BATCH_ROWS, StateBench
+from sqlstream.runtime.host.mapped_file import Mapping
+from sqlstream.runtime.memory.array_memory import in_force
+from sqlstream.runtime.memory.mapped_memory import MappedMemory
+from sqlstream.runtime.memory.resident_limit import ProcessPages, ResidentKeeper, ResidentLimit
 
 LIMIT_PART = 4
 ROUNDS = 8

@@ -9,7 +9,7 @@ from sqlstream.catalog import CatalogDefinition, CatalogManager
 from sqlstream.catalog.manager import Catalog
 
 if TYPE_CHECKING:
-    from runtime.host.rooted_files import FilePlaces
+    from sqlstream.runtime.host.rooted_files import FilePlaces
 
 DEFAULT_DIRECTORY = "default_catalog"
 STORE_DIRECTORY = "catalog_store"
@@ -23,15 +23,15 @@ def memory_catalogs() -> CatalogManager:
 def kept_catalogs(path: str, places: FilePlaces | None = None) -> CatalogManager:
     """The catalogs kept in the directory `path`: the default catalog, and the definitions of those that CREATE CATALOG made.
     With `places`, those lie there: UserError SS5030 for another one."""
-    from client.catalog.file_catalog import open_file_catalog
-    from client.catalog.file_store import FileCatalogStore
+    from sqlstream.client.catalog.file_catalog import open_file_catalog
+    from sqlstream.client.catalog.file_store import FileCatalogStore
 
     default = open_file_catalog(os.path.join(path, DEFAULT_DIRECTORY))
     store = FileCatalogStore(os.path.join(path, STORE_DIRECTORY))
 
     def open_within(name: str, definition: CatalogDefinition) -> Catalog:
         if places is not None:
-            from runtime.host.rooted_files import RootedFiles
+            from sqlstream.runtime.host.rooted_files import RootedFiles
 
             RootedFiles(places).check(definition.options.get("path", ""))
         return _open_file(name, definition)
@@ -40,6 +40,6 @@ def kept_catalogs(path: str, places: FilePlaces | None = None) -> CatalogManager
 
 
 def _open_file(name: str, definition: CatalogDefinition) -> Catalog:
-    from client.catalog.file_catalog import FileCatalog
+    from sqlstream.client.catalog.file_catalog import FileCatalog
 
     return FileCatalog(name, definition)

@@ -8,9 +8,9 @@ import secrets
 import shutil
 from urllib.parse import quote, unquote
 
-from runtime.host.files import LocalFiles, file_error
-from runtime.host.whole_files import replace_file, sync_directory
 from sqlstream.errors import UserError
+from sqlstream.runtime.host.files import LocalFiles, file_error
+from sqlstream.runtime.host.whole_files import replace_file, sync_directory
 
 DEFINITION_BYTES_MAX = 64 * 2**20
 SUFFIX = ".json"

@@ -21,34 +21,6 @@ from typing import TypeVar
 
 import msgspec
 
-from client.catalog.definition_files import (
-    SUFFIX,
-    entries,
-    file_name,
-    make_directory,
-    read_definition,
-    remove_definition,
-    remove_directory,
-    remove_leftovers,
-    rename_definition,
-    sql_name,
-    write_definition,
-)
-from client.catalog.shared_version import SharedVersion
-from client.catalog.stored import (
-    FORMAT,
-    CatalogHead,
-    DamagedDefinition,
-    decode,
-    decode_database,
-    decode_function,
-    decode_object,
-    encode,
-    encode_database,
-    encode_function,
-    encode_object,
-)
-from runtime.host.files import file_error
 from sqlstream.catalog import (
     DEFAULT_CATALOG,
     DEFAULT_DATABASE,
@@ -69,7 +41,35 @@ from sqlstream.catalog import (
 )
 from sqlstream.catalog.changes import ContentsChange
 from sqlstream.catalog.contents import changed
+from sqlstream.client.catalog.definition_files import (
+    SUFFIX,
+    entries,
+    file_name,
+    make_directory,
+    read_definition,
+    remove_definition,
+    remove_directory,
+    remove_leftovers,
+    rename_definition,
+    sql_name,
+    write_definition,
+)
+from sqlstream.client.catalog.shared_version import SharedVersion
+from sqlstream.client.catalog.stored import (
+    FORMAT,
+    CatalogHead,
+    DamagedDefinition,
+    decode,
+    decode_database,
+    decode_function,
+    decode_object,
+    encode,
+    encode_database,
+    encode_function,
+    encode_object,
+)
 from sqlstream.errors import SqlStreamError, UserError
+from sqlstream.runtime.host.files import file_error
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,8 @@ import logging
 import os
 from collections.abc import Mapping
 
-from client.catalog.definition_files import (
+from sqlstream.catalog import CatalogDefinition
+from sqlstream.client.catalog.definition_files import (
     SUFFIX,
     entries,
     file_name,
@@ -16,10 +17,9 @@ from client.catalog.definition_files import (
     sql_name,
     write_definition,
 )
-from client.catalog.stored import DamagedDefinition, decode_catalog, encode_catalog
-from runtime.host.files import file_error
-from sqlstream.catalog import CatalogDefinition
+from sqlstream.client.catalog.stored import DamagedDefinition, decode_catalog, encode_catalog
 from sqlstream.errors import SqlStreamError
+from sqlstream.runtime.host.files import file_error
 
 logger = logging.getLogger(__name__)
 

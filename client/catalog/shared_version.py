@@ -8,8 +8,8 @@ import os
 import time
 from collections.abc import Iterator
 
-from runtime.host.files import file_error
 from sqlstream.errors import ExternalError
+from sqlstream.runtime.host.files import file_error
 
 LOCK_TIMEOUT_S = 30.0
 _POLL_S = 0.002

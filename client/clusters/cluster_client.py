@@ -20,7 +20,7 @@ from sqlstream.messages.rpc import (
 from sqlstream.messages.stacks import RequestStacks, StacksReply
 
 if TYPE_CHECKING:
-    from runtime.net.results import JobResults
+    from sqlstream.runtime.net.results import JobResults
 
 
 class ClusterClient(Protocol):

@@ -15,15 +15,13 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
-from runtime.host.process_directory import ABANDONED_S
 from sqlstream import config as options
 from sqlstream.checkpointing_options import takes_checkpoints
 from sqlstream.errors import ErrorInfo, UserError
 from sqlstream.graph.job_graph import JobGraph, read_tables
+from sqlstream.runtime.host.process_directory import ABANDONED_S
 
 if TYPE_CHECKING:
-    from runtime.embedded import EmbeddedCluster
-    from runtime.net.results import JobResults, PrintLines
     from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
     from sqlstream.messages.client_rpc import SavepointStatusReply
     from sqlstream.messages.rpc import (
@@ -33,6 +31,8 @@ if TYPE_CHECKING:
         JobStatusReply,
         TaskManagerOverview,
     )
+    from sqlstream.runtime.embedded import EmbeddedCluster
+    from sqlstream.runtime.net.results import JobResults, PrintLines
 
 IN_PROCESS_INPUT = "sqlstream.in-process.max-input-size"
 
@@ -84,9 +84,9 @@ class LocalClusterClient:
             if self._is_closed:
                 raise UserError("SS6012", "the cluster has ended", hint="open another session")
             if in_process not in self._clusters:
-                from runtime.cluster_surroundings import ClusterSurroundings, print_to_terminal
-                from runtime.embedded import EmbeddedCluster
-                from runtime.providers.providers import is_on_one_host
+                from sqlstream.runtime.cluster_surroundings import ClusterSurroundings, print_to_terminal
+                from sqlstream.runtime.embedded import EmbeddedCluster
+                from sqlstream.runtime.providers.providers import is_on_one_host
 
                 print_lines = self._print_lines or print_to_terminal
                 is_reached = in_process or is_on_one_host(self._config)
@@ -267,8 +267,8 @@ def is_trivial(graph: JobGraph) -> bool:
 
 def is_small(graph: JobGraph, input_bytes_max: int) -> bool:
     """Whether all tables of the job end, hold at most `input_bytes_max` by their connectors' estimates, and few subtasks run."""
-    from runtime.connectors import connector
-    from runtime.host.files import LocalFiles
+    from sqlstream.runtime.connectors import connector
+    from sqlstream.runtime.host.files import LocalFiles
     from sqlstream.spi.connector import MeasuresInput
 
     if any(v.parallelism > IN_PROCESS_PARALLELISM_MAX for v in graph.vertices):

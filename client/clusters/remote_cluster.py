@@ -12,13 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 from pyarrow import flight
 
-from client.clusters.remote_results import RemoteResults
-from runtime.absolute_paths import with_absolute_paths
-from runtime.host.random import random_id
-from runtime.job_end import tell_end
-from runtime.net.flight import FlightConnections
-from runtime.net.results import JobResults
 from sqlstream import __version__
+from sqlstream.client.clusters.remote_results import RemoteResults
 from sqlstream.errors import ErrorInfo, ExternalError, InternalError, SqlStreamError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
@@ -70,9 +65,14 @@ from sqlstream.messages.rpc import (
     TaskManagerOverview,
     encode_message,
 )
+from sqlstream.runtime.absolute_paths import with_absolute_paths
+from sqlstream.runtime.host.random import random_id
+from sqlstream.runtime.job_end import tell_end
+from sqlstream.runtime.net.flight import FlightConnections
+from sqlstream.runtime.net.results import JobResults
 
 if TYPE_CHECKING:
-    from runtime.net.results import PrintLines
+    from sqlstream.runtime.net.results import PrintLines
 
 logger = logging.getLogger(__name__)
 
@@ -159,7 +159,7 @@ class RemoteClusterClient:
             return
         try:
             if self._print_lines is None:
-                from runtime.cluster_surroundings import print_to_terminal
+                from sqlstream.runtime.cluster_surroundings import print_to_terminal
 
                 self._print_lines = print_to_terminal
             self._print_lines(job_id, lines, is_error)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from runtime.net.channels import ChannelClosed
-from runtime.net.results import ResultStore
 from sqlstream.errors import InternalError
+from sqlstream.runtime.net.channels import ChannelClosed
+from sqlstream.runtime.net.results import ResultStore
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from types import ModuleType
 
-from client.commands import (
+from sqlstream.client.commands import (
     bench_batch,
     bench_checkpoint,
     bench_exchange,

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from client.arguments import count
-from client.commands.bench_figures import (
+from sqlstream.client.arguments import count
+from sqlstream.client.commands.bench_figures import (
     add_json_argument,
     bench_settings,
     cells_line,
@@ -18,10 +18,10 @@ from client.commands.bench_figures import (
     chosen,
     write_json,
 )
-from client.rendering.live_line import LiveLine
+from sqlstream.client.rendering.live_line import LiveLine
 
 if TYPE_CHECKING:
-    from client.benches.batch import BatchFigure, EngineOrder, EngineStart, MeasuredEngine
+    from sqlstream.client.benches.batch import BatchFigure, EngineOrder, EngineStart, MeasuredEngine
 
 EPILOG = """\
 examples:
@@ -77,8 +77,8 @@ def execute(arguments: argparse.Namespace) -> int:
     """0 when every engine has answered or refused every query, and the answers agree."""
     import msgspec
 
-    from client.benches.batch import ENGINES, batch_queries
-    from client.commands.bench_batch_table import markdown
+    from sqlstream.client.benches.batch import ENGINES, batch_queries
+    from sqlstream.client.commands.bench_batch_table import markdown
 
     queries = chosen(arguments.queries, batch_queries(), "query")
     engines = chosen(arguments.engines, ENGINES, "engine")
@@ -99,8 +99,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _orders(arguments: argparse.Namespace, engines: list[str], queries: list[str]) -> list[EngineOrder]:
     """What the process of each engine is told. UserError for a wrong setting, SS5001 without flights."""
-    from client.benches.batch import FLIGHTS, EngineOrder, flights_folder
-    from client.benches.script import EVENT_TIME_SPAN_S
+    from sqlstream.client.benches.batch import FLIGHTS, EngineOrder, flights_folder
+    from sqlstream.client.benches.script import EVENT_TIME_SPAN_S
 
     flights = flights_folder(arguments.flights) if set(queries) & set(FLIGHTS) else ""
     given = bench_settings(arguments)
@@ -125,8 +125,8 @@ def _measure(
     out: IO[str],
 ) -> None:
     """Add what is measured to `starts` and `figures`, and print it as it comes."""
-    from client.benches.batch import MeasuredEngine, compared
-    from client.commands.bench_batch_table import COLUMNS, WIDTH, figure_line, start_line
+    from sqlstream.client.benches.batch import MeasuredEngine, compared
+    from sqlstream.client.commands.bench_batch_table import COLUMNS, WIDTH, figure_line, start_line
 
     live = LiveLine()
     with contextlib.ExitStack() as ends:

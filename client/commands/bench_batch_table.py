@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from client.benches.batch import BatchFigure, EngineStart
-from client.commands.bench_figures import cells_line
+from sqlstream.client.benches.batch import BatchFigure, EngineStart
+from sqlstream.client.commands.bench_figures import cells_line
 from sqlstream.errors import ErrorInfo
 
 WIDTH = 12

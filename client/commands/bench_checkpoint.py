@@ -6,8 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from client.arguments import count, size
-from client.commands.bench_figures import (
+from sqlstream.client.arguments import count, size
+from sqlstream.client.commands.bench_figures import (
     add_json_argument,
     bench_settings,
     cells_line,
@@ -15,10 +15,10 @@ from client.commands.bench_figures import (
     chosen,
     write_json,
 )
-from client.rendering.live_line import LiveLine
+from sqlstream.client.rendering.live_line import LiveLine
 
 if TYPE_CHECKING:
-    from client.benches.checkpoint import QueryFigure, StateFigure
+    from sqlstream.client.benches.checkpoint import QueryFigure, StateFigure
 
 EPILOG = """\
 examples:
@@ -65,8 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when all figures are there, 1 when a job failed."""
-    from client.benches.checkpoint import CheckpointBench
-    from client.benches.script import nexmark_queries
+    from sqlstream.client.benches.checkpoint import CheckpointBench
+    from sqlstream.client.benches.script import nexmark_queries
 
     queries = chosen(arguments.queries, nexmark_queries(), "Nexmark query")
     settings = bench_settings(arguments)

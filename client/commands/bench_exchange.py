@@ -8,13 +8,19 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from client.arguments import count
-from client.commands.bench_figures import add_json_argument, cells_line, check_writable, chosen, write_json
-from client.rendering.live_line import LiveLine
+from sqlstream.client.arguments import count
+from sqlstream.client.commands.bench_figures import (
+    add_json_argument,
+    cells_line,
+    check_writable,
+    chosen,
+    write_json,
+)
+from sqlstream.client.rendering.live_line import LiveLine
 from sqlstream.errors import UserError
 
 if TYPE_CHECKING:
-    from client.benches.exchange import ExchangeFigure
+    from sqlstream.client.benches.exchange import ExchangeFigure
 
 EPILOG = """\
 examples:
@@ -53,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from client.benches.exchange import PATHS, figures
+    from sqlstream.client.benches.exchange import PATHS, figures
 
     paths = chosen(arguments.paths, PATHS, "path")
     rows, channels = _counts(arguments.rows, "rows"), _counts(arguments.channels, "channels")

@@ -43,8 +43,8 @@ def write_json(path: str | None, figures: Any) -> None:
 
 def bench_settings(arguments: argparse.Namespace) -> dict[str, str]:
     """The settings of --set. UserError for a wrong one, or one for another target."""
-    from client.configuration import settings_of_words
-    from client.sessions.target_session import refuse_target
+    from sqlstream.client.configuration import settings_of_words
+    from sqlstream.client.sessions.target_session import refuse_target
 
     settings = settings_of_words(arguments.set)
     refuse_target(settings, "sqlstream bench")

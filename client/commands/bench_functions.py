@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from client.commands.bench_figures import add_json_argument, chosen, write_json
+from sqlstream.client.commands.bench_figures import add_json_argument, chosen, write_json
 
 EPILOG = """\
 examples:
@@ -33,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when every function reaches the bar or is known to be slower, else 1."""
-    from client.benches.function_cases import CASES
-    from client.benches.functions import BAR, FunctionFigure, families, figures
+    from sqlstream.client.benches.function_cases import CASES
+    from sqlstream.client.benches.functions import BAR, FunctionFigure, families, figures
 
     only = chosen(arguments.only.upper(), list(CASES), "function") if arguments.only else []
     family = "".join(chosen(arguments.family, families(), "family")) if arguments.family else ""

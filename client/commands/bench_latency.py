@@ -7,8 +7,8 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
-from client.arguments import count
-from client.commands.bench_figures import add_json_argument, write_json
+from sqlstream.client.arguments import count
+from sqlstream.client.commands.bench_figures import add_json_argument, write_json
 
 EPILOG = """\
 examples:
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when every figure is within its bar, else 1."""
-    from client.benches.latency import Figure, figures
+    from sqlstream.client.benches.latency import Figure, figures
 
     out = sys.stderr if arguments.json == "-" else sys.stdout
     print(_line(("", "p50 ms", "p99 ms", "max ms", "bar ms", "count")), file=out, flush=True)
@@ -58,8 +58,8 @@ def execute(arguments: argparse.Namespace) -> int:
 @contextlib.contextmanager
 def _server(arguments: argparse.Namespace) -> Iterator[str]:
     """The URL of the given server with its token, or of one that lives as long as the measurement."""
-    from client.benches.latency import own_server
-    from client.connection.address import read_token
+    from sqlstream.client.benches.latency import own_server
+    from sqlstream.client.connection.address import read_token
 
     if arguments.server is None:
         with own_server() as url:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from client.arguments import count
-from client.commands.bench_figures import add_json_argument, write_json
+from sqlstream.client.arguments import count
+from sqlstream.client.commands.bench_figures import add_json_argument, write_json
 
 EPILOG = """\
 examples:
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when every figure reaches its bar, else 1."""
-    from client.benches.lookup import LookupFigure, figures
+    from sqlstream.client.benches.lookup import LookupFigure, figures
 
     out = sys.stderr if arguments.json == "-" else sys.stdout
     print(_line(("cache", "join", "rows/CPU-s", "bar", "rows out")), file=out, flush=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from client.arguments import count
-from client.commands.bench_figures import (
+from sqlstream.client.arguments import count
+from sqlstream.client.commands.bench_figures import (
     add_json_argument,
     bench_settings,
     cells_line,
@@ -14,7 +14,7 @@ from client.commands.bench_figures import (
     chosen,
     write_json,
 )
-from client.rendering.live_line import LiveLine
+from sqlstream.client.rendering.live_line import LiveLine
 
 EPILOG = """\
 examples:
@@ -61,7 +61,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when every query ran, 1 when a job failed or an answer is not DuckDB's."""
-    from client.benches.nexmark import AGAINST_COLUMNS, COLUMNS, GENERATOR, NexmarkBench, available_queries
+    from sqlstream.client.benches.nexmark import (
+        AGAINST_COLUMNS,
+        COLUMNS,
+        GENERATOR,
+        NexmarkBench,
+        available_queries,
+    )
 
     available, columns = available_queries(), COLUMNS
     if arguments.against:

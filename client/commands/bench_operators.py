@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from client.arguments import count
-from client.benches.operator_families import FAMILIES
-from client.commands.bench_figures import add_json_argument, check_writable, chosen, write_json
+from sqlstream.client.arguments import count
+from sqlstream.client.benches.operator_families import FAMILIES
+from sqlstream.client.commands.bench_figures import add_json_argument, check_writable, chosen, write_json
 
 EPILOG = f"""\
 examples:
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when the figures are there."""
-    from client.benches.operators import OperatorBench
+    from sqlstream.client.benches.operators import OperatorBench
 
     check_writable(arguments.json)
     names = chosen(arguments.only, list(FAMILIES), "family of operators")

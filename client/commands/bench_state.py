@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 from typing import TextIO
 
-from client.arguments import count
-from client.commands.bench_figures import add_json_argument, check_writable, write_json
+from sqlstream.client.arguments import count
+from sqlstream.client.commands.bench_figures import add_json_argument, check_writable, write_json
 
 KEYS = (10_000, 1_000_000, 30_000_000)
 MAPPED_KEYS = 1_000_000
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when the figures are there."""
-    from client.benches.state import StateBench, StateFigure
+    from sqlstream.client.benches.state import StateBench, StateFigure
 
     check_writable(arguments.json)
     out = sys.stderr if arguments.json == "-" else sys.stdout
@@ -83,7 +83,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _sizes(arguments: argparse.Namespace, out: TextIO) -> Iterator[int]:
     """The keys of the tables that memory holds, or that are asked for."""
-    from client.benches.state import free_bytes, needed_bytes
+    from sqlstream.client.benches.state import free_bytes, needed_bytes
 
     for keys in arguments.keys or KEYS:
         if not arguments.keys and needed_bytes(keys) > free_bytes():
@@ -94,7 +94,7 @@ def _sizes(arguments: argparse.Namespace, out: TextIO) -> Iterator[int]:
 
 
 def _checkpoints(arguments: argparse.Namespace, out: TextIO) -> int:
-    from client.benches.state_checkpoints import CheckpointBench
+    from sqlstream.client.benches.state_checkpoints import CheckpointBench
 
     names = ("keys", "written", "saved rows", "stopped ms", "mark ms", "collect s", "collecting ms")
     print(_line(("snapshot", *names)), file=out, flush=True)
@@ -117,7 +117,7 @@ def _checkpoints(arguments: argparse.Namespace, out: TextIO) -> int:
 
 
 def _mapped(arguments: argparse.Namespace, out: TextIO) -> int:
-    from client.benches.state_memory import MappedBench
+    from sqlstream.client.benches.state_memory import MappedBench
 
     names = ("distribution", "keys", "state", "limit", "mapped", "rows/s", "mapped rows/s", "cpu", "wall")
     print(_line(("pages", *names)), file=out, flush=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
+from sqlstream.client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
 
 EPILOG = f"""\
 examples:
@@ -19,7 +19,7 @@ END_TIMEOUT_S = 30.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from client.commands.word_completion import running_job_ids
+    from sqlstream.client.commands.word_completion import running_job_ids
 
     parser.epilog = EPILOG
     ids = parser.add_argument(
@@ -31,8 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when all jobs have ended, 1 when one has not within 30 seconds."""
-    from client.commands.listing import print_json
-    from client.connection.cluster_rest import ClusterRest
+    from sqlstream.client.commands.listing import print_json
+    from sqlstream.client.connection.cluster_rest import ClusterRest
 
     ends: list[dict[str, str]] = []
     has_all_ended = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
+from sqlstream.client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
 
 EPILOG = f"""\
 examples:
@@ -21,7 +21,7 @@ _COLUMNS = ("id", "type", "status", "triggered", "duration", "state", "written",
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from client.commands.word_completion import job_ids
+    from sqlstream.client.commands.word_completion import job_ids
 
     parser.epilog = EPILOG
     given = parser.add_argument("id", metavar="ID", help="the job's id, or the first characters of it")
@@ -30,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from client.commands.listing import print_json, print_table
-    from client.connection.cluster_rest import ClusterRest
+    from sqlstream.client.commands.listing import print_json, print_table
+    from sqlstream.client.connection.cluster_rest import ClusterRest
 
     with ClusterRest(server_address(arguments)) as cluster:
         found = cluster.checkpoints(cluster.job_id(arguments.id))
@@ -48,8 +48,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _row(checkpoint: dict[str, Any]) -> tuple[str | int, ...]:
-    from client.commands.listing import duration_text, moment_text
-    from client.following.progress import size_text
+    from sqlstream.client.commands.listing import duration_text, moment_text
+    from sqlstream.client.following.progress import size_text
 
     duration_ms = checkpoint["end_to_end_duration"]
     path = "removed" if checkpoint.get("discarded") else checkpoint.get("external_path")

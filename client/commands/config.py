@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from client.arguments import add_configuration_arguments
+from sqlstream.client.arguments import add_configuration_arguments
 from sqlstream.errors import UserError, did_you_mean
 
 EPILOG = """\
@@ -31,8 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from client.arguments import configuration_of
     from sqlstream import config
+    from sqlstream.client.arguments import configuration_of
 
     configuration = configuration_of(arguments)
     keys = chosen_keys(arguments.keys, sorted(config.OPTIONS))
@@ -80,9 +80,9 @@ def describe(configuration: Any, key: str) -> dict[str, str]:
 def _print_table(rows: list[dict[str, str]]) -> None:
     import pyarrow as pa
 
-    from client.rendering.render import make_renderer
-    from client.rendering.terminal import columns_of
     from sqlstream import types as sql
+    from sqlstream.client.rendering.render import make_renderer
+    from sqlstream.client.rendering.terminal import columns_of
     from sqlstream.schema import Schema
 
     names = ("key", "value", "default", "origin", "scope", "description")

@@ -6,11 +6,11 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from client.arguments import add_configuration_arguments, add_script_arguments, configuration_of
+from sqlstream.client.arguments import add_configuration_arguments, add_script_arguments, configuration_of
 from sqlstream.errors import UserError, line_and_column, render_error
 
 if TYPE_CHECKING:
-    from client.sessions.session import Session
+    from sqlstream.client.sessions.session import Session
 
 EPILOG = """\
 examples:
@@ -36,8 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0, or 2 for a wrong statement."""
-    from client.commands.run import scripts_of
-    from client.sessions.local_session import local_session
+    from sqlstream.client.commands.run import scripts_of
+    from sqlstream.client.sessions.local_session import local_session
 
     texts = scripts_of(arguments)
     with local_session(configuration_of(arguments).for_jobs) as session:
@@ -51,10 +51,10 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _explain(text: str, session: Session, is_of_state: bool) -> None:
-    from client.script_text import parsed
-    from client.sessions.outcomes import Rows, Text
-    from client.statements.explain import explain_plan_of, explain_state_of
-    from planner.dialect.statements import (
+    from sqlstream.client.script_text import parsed
+    from sqlstream.client.sessions.outcomes import Rows, Text
+    from sqlstream.client.statements.explain import explain_plan_of, explain_state_of
+    from sqlstream.planner.dialect.statements import (
         AnalyzeTable,
         CallProcedure,
         CompilePlan,

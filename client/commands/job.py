@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
+from sqlstream.client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
 
 EPILOG = f"""\
 examples:
@@ -20,7 +20,7 @@ _COLUMNS = ("vertex", "parallelism", "status", "rows in", "rows out", "duration"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from client.commands.word_completion import job_ids
+    from sqlstream.client.commands.word_completion import job_ids
 
     parser.epilog = EPILOG
     id_argument = parser.add_argument("id", metavar="ID", help="the job's id, or the first characters of it")
@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from client.commands.listing import print_json
-    from client.connection.cluster_rest import ClusterRest
+    from sqlstream.client.commands.listing import print_json
+    from sqlstream.client.connection.cluster_rest import ClusterRest
 
     with ClusterRest(server_address(arguments)) as cluster:
         job_id = cluster.job_id(arguments.id)
@@ -45,9 +45,9 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _print_job(job: dict[str, Any], totals: dict[str, Any], exceptions: dict[str, Any]) -> None:
-    from client.commands.listing import duration_text, moment_text, print_table
-    from client.connection.job_calls import failure_of
-    from client.following.progress import size_text
+    from sqlstream.client.commands.listing import duration_text, moment_text, print_table
+    from sqlstream.client.connection.job_calls import failure_of
+    from sqlstream.client.following.progress import size_text
     from sqlstream.errors import render_error
     from sqlstream.messages.job_state import JobStatus
     from sqlstream.terminal_text import shown, shown_lines

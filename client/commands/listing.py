@@ -19,8 +19,8 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | int | None
     """Rows under their columns, as wide as the terminal; a column of numbers is aligned as such."""
     import pyarrow as pa
 
-    from client.rendering.render import make_renderer
-    from client.rendering.terminal import columns_of
+    from sqlstream.client.rendering.render import make_renderer
+    from sqlstream.client.rendering.terminal import columns_of
     from sqlstream.schema import Schema
 
     values = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in columns]

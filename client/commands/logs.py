@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
+from sqlstream.client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
 
 EPILOG = f"""\
 examples:
@@ -18,7 +18,7 @@ ID is a job's id, or the first characters of it. --json prints one object per re
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from client.commands.word_completion import job_ids
+    from sqlstream.client.commands.word_completion import job_ids
 
     parser.epilog = EPILOG
     id_argument = parser.add_argument("id", metavar="ID", help="the job's id, or the first characters of it")
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from client.connection.cluster_rest import ClusterRest
+    from sqlstream.client.connection.cluster_rest import ClusterRest
     from sqlstream.terminal_text import shown_lines
 
     with ClusterRest(server_address(arguments)) as cluster:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
+from sqlstream.client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
 
 EPILOG = f"""\
 examples:
@@ -31,7 +31,7 @@ _SAID = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from client.commands.word_completion import running_job_ids
+    from sqlstream.client.commands.word_completion import running_job_ids
 
     parser.epilog = EPILOG
     given = parser.add_argument("id", metavar="ID", help="the job's id, or the first characters of it")
@@ -50,8 +50,8 @@ def _positive(text: str) -> int:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 once all tasks of the job run with the other parallelism."""
-    from client.commands.listing import print_json
-    from client.connection.cluster_rest import ClusterRest
+    from sqlstream.client.commands.listing import print_json
+    from sqlstream.client.connection.cluster_rest import ClusterRest
 
     begun_s = time.monotonic()
     with ClusterRest(server_address(arguments)) as cluster:

@@ -7,20 +7,25 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING
 
-from client.arguments import add_configuration_arguments, add_script_arguments, configuration_of, count
-from client.rendering.live_line import LiveLine
-from client.rendering.render import FORMATS
-from client.rendering.terminal import columns_of
-from client.script_text import parsed, read_script
+from sqlstream.client.arguments import (
+    add_configuration_arguments,
+    add_script_arguments,
+    configuration_of,
+    count,
+)
+from sqlstream.client.rendering.live_line import LiveLine
+from sqlstream.client.rendering.render import FORMATS
+from sqlstream.client.rendering.terminal import columns_of
+from sqlstream.client.script_text import parsed, read_script
 from sqlstream.errors import UserError, render_error
 from sqlstream.terminal_text import shown
 
 if TYPE_CHECKING:
-    from client.following.followed_job import JobEnd
-    from client.rendering.render import Renderer
-    from client.sessions.outcomes import Job, Outcome
-    from client.sessions.session import Session
-    from planner.dialect.statements import Statement
+    from sqlstream.client.following.followed_job import JobEnd
+    from sqlstream.client.rendering.render import Renderer
+    from sqlstream.client.sessions.outcomes import Job, Outcome
+    from sqlstream.client.sessions.session import Session
+    from sqlstream.planner.dialect.statements import Statement
     from sqlstream.schema import Schema
 
 _MAX_WIDTH = "table.display.max-column-width"
@@ -75,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when all statements ran, 1 when a job failed or VERIFY has found a difference, 2 for a wrong statement."""
-    from client.sessions.target_session import target_session
+    from sqlstream.client.sessions.target_session import target_session
 
     if arguments.format == "arrow" and sys.stdout.isatty():
         raise UserError(
@@ -87,7 +92,7 @@ def execute(arguments: argparse.Namespace) -> int:
     line = LiveLine()
 
     def print_lines(job_id: str, lines: list[str], is_error: bool) -> None:
-        from runtime.cluster_surroundings import print_to_terminal
+        from sqlstream.runtime.cluster_surroundings import print_to_terminal
 
         with line.cleared(sys.stderr if is_error else sys.stdout):
             print_to_terminal(job_id, lines, is_error)
@@ -147,7 +152,7 @@ def _run_statements(
 def _show(
     outcome: Outcome, text: str, session: Session, arguments: argparse.Namespace, line: LiveLine
 ) -> int:
-    from client.sessions.outcomes import Job, Rows, Text
+    from sqlstream.client.sessions.outcomes import Job, Rows, Text
 
     match outcome:
         case Text(text=words):
@@ -185,8 +190,8 @@ def _renderer(
     is_answer: bool = False,
 ) -> Renderer:
     """The renderer of --format. `is_answer`: the rows come from SHOW, DESCRIBE and the like, and nothing of them is cut."""
-    from client.rendering.render import make_renderer
     from sqlstream import config
+    from sqlstream.client.rendering.render import make_renderer
 
     width = None
     if _MAX_WIDTH in session.config and not is_answer:
@@ -204,9 +209,9 @@ def _renderer(
 
 def _follow(job: Job, text: str, session: Session, arguments: argparse.Namespace, line: LiveLine) -> int:
     """Print a job's rows and progress until it has ended. Ctrl-C cancels it, then interrupts the script."""
-    from client.connection.embedded import EmbeddedResult
-    from client.following.followed_job import cancel_and_wait, follow
-    from client.following.progress import Progress
+    from sqlstream.client.connection.embedded import EmbeddedResult
+    from sqlstream.client.following.followed_job import cancel_and_wait, follow
+    from sqlstream.client.following.progress import Progress
 
     for note in job.note.splitlines():
         _tell(note, arguments)
@@ -263,7 +268,7 @@ def _print_changes(job: Job, session: Session, arguments: argparse.Namespace, li
 
 
 def _print_final_rows(job: Job, session: Session, arguments: argparse.Namespace, line: LiveLine) -> None:
-    from client.held_rows import held_final_rows
+    from sqlstream.client.held_rows import held_final_rows
     from sqlstream.messages.job_state import JobStatus
 
     assert job.schema is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
+from sqlstream.client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
 from sqlstream.errors import UserError
 
 EPILOG = f"""\
@@ -20,7 +20,7 @@ job's execution.checkpointing.savepoint-dir. --dispose removes a savepoint with 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from client.commands.word_completion import running_job_ids
+    from sqlstream.client.commands.word_completion import running_job_ids
 
     parser.epilog = EPILOG
     given = parser.add_argument(
@@ -35,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from client.commands.listing import print_json
-    from client.connection.cluster_rest import ClusterRest
+    from sqlstream.client.commands.listing import print_json
+    from sqlstream.client.connection.cluster_rest import ClusterRest
 
     if (arguments.id is None) == (arguments.dispose is None):
         raise UserError(

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from client.arguments import add_configuration_arguments, count
-from runtime.host.process_end import leave
+from sqlstream.client.arguments import add_configuration_arguments, count
+from sqlstream.runtime.host.process_end import leave
 
 if TYPE_CHECKING:
-    from client.configuration import Configuration
-    from client.server.server import Server
+    from sqlstream.client.configuration import Configuration
+    from sqlstream.client.server.server import Server
 
 logger = logging.getLogger(__name__)
 
@@ -62,9 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when the server was stopped, 1 when it broke off, 2 for wrong settings."""
-    from client.arguments import configuration_of
-    from client.configuration import settings_of_words
-    from client.sessions.target_session import refuse_target
+    from sqlstream.client.arguments import configuration_of
+    from sqlstream.client.configuration import settings_of_words
+    from sqlstream.client.sessions.target_session import refuse_target
 
     # In a file it is meant for commands that share the file.
     refuse_target(settings_of_words(arguments.settings), "sqlstream server")
@@ -79,7 +79,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def serve(read_configuration: Callable[[], Configuration], task_managers: int | None) -> int:
     """`read_configuration` is called again for each SIGHUP."""
-    from client.server.server import Server
+    from sqlstream.client.server.server import Server
 
     server = Server(read_configuration(), task_managers)
     reload = _heed_signals(server)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from client.connection.address import Address
+    from sqlstream.client.connection.address import Address
 
 URL_VARIABLE = "SQLSTREAM_URL"
 TOKEN_VARIABLE = "SQLSTREAM_TOKEN"
@@ -33,7 +33,7 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
 
 def server_address(arguments: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> Address:
     """The server of the arguments. UserError for a wrong URL or token file, or one of `embedded://`."""
-    from client.connection.address import parse_address, read_token
+    from sqlstream.client.connection.address import parse_address, read_token
     from sqlstream.errors import UserError
 
     token = environment.get(TOKEN_VARIABLE, "")
@@ -51,8 +51,8 @@ def server_address(arguments: argparse.Namespace, environment: Mapping[str, str]
 
 
 def _data_directory() -> str:
-    from client.clusters.server_file import data_directory
-    from client.configuration import load_configuration
+    from sqlstream.client.clusters.server_file import data_directory
+    from sqlstream.client.configuration import load_configuration
 
     return data_directory(load_configuration().get("sqlstream.data-dir"))
 
@@ -68,14 +68,14 @@ def _server_file() -> dict[str, Any]:
 
 
 def _local_server() -> Address:
-    from client.connection.address import parse_address
+    from sqlstream.client.connection.address import parse_address
 
     return parse_address(str(_server_file().get("gateway") or DEFAULT_URL))
 
 
 def _local_token(url: str) -> str:
     """The token of the server on this machine if the URL is its own: no other server gets to see it."""
-    from client.connection.address import parse_address, read_token
+    from sqlstream.client.connection.address import parse_address, read_token
     from sqlstream.errors import UserError
 
     found = _server_file()

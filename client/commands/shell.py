@@ -11,19 +11,19 @@ import threading
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
-from client.arguments import add_configuration_arguments, configuration_of, count
-from client.commands.server_arguments import URL_VARIABLE
-from client.exit_codes import EXIT_SIGNALLED
-from client.shell.display import Display
-from client.shell.opening import OpeningConnection
-from client.shell.shell import Failed, Shell
 from sqlstream import __version__
+from sqlstream.client.arguments import add_configuration_arguments, configuration_of, count
+from sqlstream.client.commands.server_arguments import URL_VARIABLE
+from sqlstream.client.exit_codes import EXIT_SIGNALLED
+from sqlstream.client.shell.display import Display
+from sqlstream.client.shell.opening import OpeningConnection
+from sqlstream.client.shell.shell import Failed, Shell
 from sqlstream.config_option import Scope
 
 if TYPE_CHECKING:
-    from client.configuration import Configuration
-    from client.connection import Connection
-    from client.shell.prompt import Prompt
+    from sqlstream.client.configuration import Configuration
+    from sqlstream.client.connection import Connection
+    from sqlstream.client.shell.prompt import Prompt
 
 EPILOG = """\
 examples:
@@ -107,20 +107,20 @@ def _open(arguments: argparse.Namespace, configuration: Configuration, display: 
     for note in configuration.notes:
         display.remark(note)
     if url := _server(arguments):
-        from client.commands.server_arguments import server_address
-        from client.connection import connect
+        from sqlstream.client.commands.server_arguments import server_address
+        from sqlstream.client.connection import connect
 
         address = server_address(argparse.Namespace(server=url, token_file=arguments.token_file))
         session = configuration.of_scopes(Scope.SESSION, Scope.JOB, Scope.CLIENT)
         return connect(url, token=address.token, config=session)
-    from client.connection.embedded import embedded_connection
+    from sqlstream.client.connection.embedded import embedded_connection
 
     return embedded_connection(configuration.for_target, arguments.task_managers, display.print_lines)
 
 
 def _prompt(opening: OpeningConnection, shell: Shell) -> Prompt:
     """The prompt, which once it is on the screen loads what the first statement needs while the user types it."""
-    from client.shell.prompt import Prompt
+    from sqlstream.client.shell.prompt import Prompt
 
     def load() -> None:
         opening.start()
@@ -135,7 +135,7 @@ def _prompt(opening: OpeningConnection, shell: Shell) -> Prompt:
 
 
 def _warm(connection: Connection) -> None:
-    import client.shell.answers  # noqa: F401
+    import sqlstream.client.shell.answers  # noqa: F401
 
     connection.complete("SELECT ", len("SELECT "))
     if connection.owns_cluster:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from types import ModuleType
 
-from client.commands import state_diff, state_ls, state_show, state_sql
+from sqlstream.client.commands import state_diff, state_ls, state_show, state_sql
 
 EPILOG = """\
 examples:

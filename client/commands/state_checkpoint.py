@@ -7,13 +7,13 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from client.arguments import add_configuration_arguments
+from sqlstream.client.arguments import add_configuration_arguments
 from sqlstream.errors import UserError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from runtime.checkpoint.saved_tables import SavedTables
+    from sqlstream.runtime.checkpoint.saved_tables import SavedTables
 
 
 def add_checkpoint_arguments(parser: argparse.ArgumentParser, *names: str) -> None:
@@ -28,7 +28,7 @@ def add_checkpoint_arguments(parser: argparse.ArgumentParser, *names: str) -> No
 
 
 def settings_of(arguments: argparse.Namespace) -> Mapping[str, str]:
-    from client.arguments import configuration_of
+    from sqlstream.client.arguments import configuration_of
 
     configuration = configuration_of(arguments)
     for note in configuration.notes:
@@ -39,10 +39,10 @@ def settings_of(arguments: argparse.Namespace) -> Mapping[str, str]:
 def open_checkpoint(path: str, settings: Mapping[str, str]) -> SavedTables:
     """Of a job's directory the newest one, which a job that runs replaces all the time: standard error says which, and what is
     newer and torn. UserError SS6212 for a path without a checkpoint, ExternalError SS6210 for a torn one."""
-    from runtime.checkpoint.checkpoint_directory import CheckpointDirectory, load_checkpoint
-    from runtime.checkpoint.checkpoint_files import checkpoint_files
-    from runtime.checkpoint.saved_tables import SavedTables
-    from runtime.connectors.file_paths import table_path
+    from sqlstream.runtime.checkpoint.checkpoint_directory import CheckpointDirectory, load_checkpoint
+    from sqlstream.runtime.checkpoint.checkpoint_files import checkpoint_files
+    from sqlstream.runtime.checkpoint.saved_tables import SavedTables
+    from sqlstream.runtime.connectors.file_paths import table_path
 
     place = table_path(path)
     files = checkpoint_files(place, settings)
@@ -66,10 +66,10 @@ def open_checkpoint(path: str, settings: Mapping[str, str]) -> SavedTables:
 
 def write_rows(batches: Any, schema: pa.Schema, format_name: str) -> None:
     """Arrow rows in one of the formats of results; values of types that SQL does not have as text."""
-    from client.rendering.render import make_renderer
-    from client.rendering.terminal import columns_of
-    from runtime.formats.parquet_types import sql_type
     from sqlstream.arrow import to_arrow_schema
+    from sqlstream.client.rendering.render import make_renderer
+    from sqlstream.client.rendering.terminal import columns_of
+    from sqlstream.runtime.formats.parquet_types import sql_type
     from sqlstream.schema import Schema
     from sqlstream.types import STRING
 

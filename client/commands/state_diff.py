@@ -5,20 +5,20 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from client.arguments import count
-from client.commands.state_checkpoint import (
+from sqlstream.client.arguments import count
+from sqlstream.client.commands.state_checkpoint import (
     add_checkpoint_arguments,
     open_checkpoint,
     settings_of,
     write_rows,
 )
-from client.exit_codes import EXIT_FAILED, EXIT_OK
+from sqlstream.client.exit_codes import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runtime.checkpoint.saved_tables import SavedTables
-    from runtime.checkpoint.state_database import StateDatabase, TableDifference
+    from sqlstream.runtime.checkpoint.saved_tables import SavedTables
+    from sqlstream.runtime.checkpoint.state_database import StateDatabase, TableDifference
 
 EPILOG = """\
 examples:
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from runtime.checkpoint.state_database import state_database
+    from sqlstream.runtime.checkpoint.state_database import state_database
 
     settings = settings_of(arguments)
     before, after = (open_checkpoint(path, settings) for path in (arguments.before, arguments.after))
@@ -96,7 +96,7 @@ def _found(before: SavedTables, after: SavedTables, name: str) -> tuple[str, str
 
 
 def _print(found: list[TableDifference]) -> None:
-    from client.commands.listing import print_table
+    from sqlstream.client.commands.listing import print_table
 
     print_table(_COLUMNS, [tuple(getattr(d, name) for name in _COLUMNS) for d in found])
     for difference in found:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from client.commands.state_checkpoint import add_checkpoint_arguments, open_checkpoint, settings_of
+from sqlstream.client.commands.state_checkpoint import add_checkpoint_arguments, open_checkpoint, settings_of
 
 if TYPE_CHECKING:
-    from runtime.checkpoint.saved_tables import SavedTable, SavedTables
+    from sqlstream.runtime.checkpoint.saved_tables import SavedTable, SavedTables
 
 EPILOG = """\
 examples:
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from client.commands.listing import print_json, print_table
+    from sqlstream.client.commands.listing import print_json, print_table
 
     saved = open_checkpoint(arguments.checkpoint, settings_of(arguments))
     tables = (*saved.tables, *saved.in_flight)
@@ -57,7 +57,7 @@ def describe(table: SavedTable) -> dict[str, Any]:
 
 
 def _details(saved: SavedTables, table: SavedTable) -> dict[str, Any]:
-    from runtime.formats.parquet_types import sql_name
+    from sqlstream.runtime.formats.parquet_types import sql_name
 
     return {
         "name": table.operator.name,

@@ -5,17 +5,17 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from client.arguments import count
-from client.commands.state_checkpoint import (
+from sqlstream.client.arguments import count
+from sqlstream.client.commands.state_checkpoint import (
     add_checkpoint_arguments,
     open_checkpoint,
     settings_of,
     write_rows,
 )
-from client.following.checkpoint_text import in_flight_text
+from sqlstream.client.following.checkpoint_text import in_flight_text
 
 if TYPE_CHECKING:
-    from runtime.checkpoint.checkpoint_directory import StoredCheckpoint
+    from sqlstream.runtime.checkpoint.checkpoint_directory import StoredCheckpoint
 
 EPILOG = """\
 examples:
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from client.commands.listing import print_json
+    from sqlstream.client.commands.listing import print_json
 
     saved = open_checkpoint(arguments.checkpoint, settings_of(arguments))
     if arguments.table is not None:
@@ -101,8 +101,8 @@ def describe(stored: StoredCheckpoint) -> dict[str, Any]:
 
 
 def _print(facts: dict[str, Any]) -> None:
-    from client.commands.listing import duration_text, moment_text, print_table
-    from client.following.progress import size_text
+    from sqlstream.client.commands.listing import duration_text, moment_text, print_table
+    from sqlstream.client.following.progress import size_text
     from sqlstream.terminal_text import shown
 
     lines = {

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from client.commands.state_checkpoint import (
+from sqlstream.client.commands.state_checkpoint import (
     add_checkpoint_arguments,
     open_checkpoint,
     settings_of,
     write_rows,
 )
-from client.rendering.render import FORMATS
+from sqlstream.client.rendering.render import FORMATS
 
 EPILOG = """\
 examples:
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from runtime.checkpoint.state_database import state_database
+    from sqlstream.runtime.checkpoint.state_database import state_database
 
     settings = settings_of(arguments)
     saved = open_checkpoint(arguments.checkpoint, settings)

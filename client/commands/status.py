@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
+from sqlstream.client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
 
 EPILOG = f"""\
 examples:
@@ -22,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from client.commands.listing import print_json
-    from client.connection.cluster_rest import ClusterRest
+    from sqlstream.client.commands.listing import print_json
+    from sqlstream.client.connection.cluster_rest import ClusterRest
 
     with ClusterRest(server_address(arguments)) as cluster:
         overview = {"url": cluster.url, **cluster.overview()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
+from sqlstream.client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
 
 EPILOG = f"""\
 examples:
@@ -23,7 +23,7 @@ END_TIMEOUT_S = 60.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from client.commands.word_completion import running_job_ids
+    from sqlstream.client.commands.word_completion import running_job_ids
 
     parser.epilog = EPILOG
     given = parser.add_argument("id", metavar="ID", help="the job's id, or the first characters of it")
@@ -39,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when the job has ended with the savepoint, 1 when it has not within a minute of it."""
-    from client.commands.listing import print_json
-    from client.connection.cluster_rest import ClusterRest
+    from sqlstream.client.commands.listing import print_json
+    from sqlstream.client.connection.cluster_rest import ClusterRest
 
     with ClusterRest(server_address(arguments)) as cluster:
         job_id = cluster.job_id(arguments.id)

@@ -8,12 +8,12 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
+from sqlstream.client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
 from sqlstream.errors import UserError
 
 if TYPE_CHECKING:
-    from client.connection import Connection, StatementResult
-    from planner.dialect.statements import Statement
+    from sqlstream.client.connection import Connection, StatementResult
+    from sqlstream.planner.dialect.statements import Statement
 
 EPILOG = f"""\
 examples:
@@ -38,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when all statements ran, 1 when a job failed or was cancelled, 2 for a wrong statement."""
-    from client.connection.http_connection import HttpConnection
-    from client.script_text import parsed, read_script
+    from sqlstream.client.connection.http_connection import HttpConnection
+    from sqlstream.client.script_text import parsed, read_script
     from sqlstream.errors import render_error
 
     text = read_script(arguments.file)
@@ -59,7 +59,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _run(statement: Statement, text: str, connection: Connection, arguments: argparse.Namespace) -> int:
     """Run one statement and show its answer. UserError with its place in the script."""
-    from client.connection import ResultKind
+    from sqlstream.client.connection import ResultKind
     from sqlstream.errors import line_and_column
 
     try:
@@ -100,7 +100,7 @@ class _Shown:
         print(f'{said[:-1]}, "rows": [{", ".join(filter(None, objects))}]}}', flush=True)
 
     def text(self) -> None:
-        from client.connection import ResultKind
+        from sqlstream.client.connection import ResultKind
 
         if self._is_json:
             self._print_json(text=self._result.text)
@@ -111,9 +111,9 @@ class _Shown:
 
     def rows(self) -> None:
         """Print the final rows. UserError SS4045 for a query that has none."""
-        from client.held_rows import held_final_rows
-        from client.rendering.render import make_renderer
-        from client.rendering.terminal import columns_of
+        from sqlstream.client.held_rows import held_final_rows
+        from sqlstream.client.rendering.render import make_renderer
+        from sqlstream.client.rendering.terminal import columns_of
 
         result, schema = self._result, self._result.schema
         assert schema is not None
@@ -151,9 +151,9 @@ class _Shown:
         return self._follow(text)
 
     def _follow(self, text: str) -> int:
-        from client.following.followed_job import follow
-        from client.following.progress import Progress
-        from client.rendering.live_line import LiveLine
+        from sqlstream.client.following.followed_job import follow
+        from sqlstream.client.following.progress import Progress
+        from sqlstream.client.rendering.live_line import LiveLine
 
         result = self._result
         try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
+from sqlstream.client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
 
 if TYPE_CHECKING:
-    from client.connection import Connection
+    from sqlstream.client.connection import Connection
 
 EPILOG = f"""\
 examples:
@@ -30,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from client.commands.listing import print_json, print_table
-    from client.connection.http_connection import HttpConnection
+    from sqlstream.client.commands.listing import print_json, print_table
+    from sqlstream.client.connection.http_connection import HttpConnection
 
     with HttpConnection(server_address(arguments), {}) as connection:
         found = [

@@ -6,10 +6,10 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from client.arguments import add_configuration_arguments
+from sqlstream.client.arguments import add_configuration_arguments
 
 if TYPE_CHECKING:
-    from client.server.tokens import Tokens
+    from sqlstream.client.server.tokens import Tokens
 
 EPILOG = """\
 examples:
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from client.server.roles import parse_role
+    from sqlstream.client.server.roles import parse_role
 
     tokens = _tokens(arguments)
     match arguments.action:
@@ -55,9 +55,9 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _tokens(arguments: argparse.Namespace) -> Tokens:
-    from client.arguments import configuration_of
-    from client.clusters.server_file import data_directory
-    from client.server.tokens import Tokens
+    from sqlstream.client.arguments import configuration_of
+    from sqlstream.client.clusters.server_file import data_directory
+    from sqlstream.client.server.tokens import Tokens
 
     given = arguments.data_dir or configuration_of(arguments).get("sqlstream.data-dir")
     return Tokens(data_directory(given))

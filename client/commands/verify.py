@@ -6,15 +6,20 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from client.arguments import add_configuration_arguments, add_script_arguments, configuration_of, count
-from client.exit_codes import EXIT_FAILED, EXIT_OK, exit_code_of
+from sqlstream.client.arguments import (
+    add_configuration_arguments,
+    add_script_arguments,
+    configuration_of,
+    count,
+)
+from sqlstream.client.exit_codes import EXIT_FAILED, EXIT_OK, exit_code_of
 from sqlstream.errors import SqlStreamError, UserError, line_and_column, render_error
 
 if TYPE_CHECKING:
-    from client.sessions.outcomes import Rows
-    from client.sessions.session import Session
-    from client.verification.outcome import Verification
-    from planner.dialect.statements import Statement
+    from sqlstream.client.sessions.outcomes import Rows
+    from sqlstream.client.sessions.session import Session
+    from sqlstream.client.verification.outcome import Verification
+    from sqlstream.planner.dialect.statements import Statement
 
 EPILOG = """\
 examples:
@@ -62,7 +67,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """0 when all queries have equal rows, 1 when one has not or a job failed, 2 for a wrong statement."""
     import msgspec
 
-    from client.commands.run import scripts_of
+    from sqlstream.client.commands.run import scripts_of
 
     texts = scripts_of(arguments)
     found: list[Verification] = []
@@ -74,8 +79,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _verify_all(texts: list[str], arguments: argparse.Namespace, found: list[Verification]) -> int:
     """Append to `found` until a statement fails; returns the exit code."""
-    from client.sessions.target_session import target_session
     from sqlstream import config
+    from sqlstream.client.sessions.target_session import target_session
 
     configuration = configuration_of(arguments)
     for note in configuration.notes:
@@ -104,8 +109,8 @@ def _settings(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def _verify(text: str, session: Session, arguments: argparse.Namespace, found: list[Verification]) -> None:
-    from client.script_text import parsed
-    from client.sessions.outcomes import Rows
+    from sqlstream.client.script_text import parsed
+    from sqlstream.client.sessions.outcomes import Rows
 
     for statement in parsed(text):
         try:
@@ -126,9 +131,9 @@ def _verify(text: str, session: Session, arguments: argparse.Namespace, found: l
 
 def _verified(statement: Statement, session: Session, engine: str) -> list[Verification] | Rows | None:
     """What was found of a query, the answer of DDL and SET; None for a statement that is left out."""
-    from client.sessions.outcomes import Rows
-    from client.verification.statements import verifications
-    from planner.dialect import statements as kinds
+    from sqlstream.client.sessions.outcomes import Rows
+    from sqlstream.client.verification.statements import verifications
+    from sqlstream.planner.dialect import statements as kinds
 
     match statement:
         case kinds.Query() | kinds.Insert() | kinds.StatementSet():
@@ -157,7 +162,7 @@ def _verified(statement: Statement, session: Session, engine: str) -> list[Verif
 
 
 def _print(verified: list[Verification], line: int) -> None:
-    from client.verification.outcome import verification_text
+    from sqlstream.client.verification.outcome import verification_text
 
     for each in verified:
         print(f"{each.statement} at line {line}: {verification_text(each)}\n", flush=True)

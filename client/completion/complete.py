@@ -7,16 +7,16 @@ from collections.abc import Iterable, Sequence
 
 from sqlglot import Token, TokenType
 
-from client.completion.candidates import Candidate, CandidateKind, Name, OptionName, Vocabulary
-from client.completion.cursor import Cursor, is_name, read_cursor
-from client.completion.definitions import defined_columns, wanted_in_definitions
-from client.completion.options import option_choices, option_keys, option_pairs, option_place
-from client.completion.phrases import Keyword, Slot, name_end
-from client.completion.scope import Scope, Source, columns_of, scope_at, windowed_source
-from client.completion.statements import expected_in_statement
-from client.completion.tree import place_in_tree
-from client.completion.wanted import TYPES, UNITS, Wanted, wanted_at
-from planner.dialect.tokens import RESERVED, is_word, word
+from sqlstream.client.completion.candidates import Candidate, CandidateKind, Name, OptionName, Vocabulary
+from sqlstream.client.completion.cursor import Cursor, is_name, read_cursor
+from sqlstream.client.completion.definitions import defined_columns, wanted_in_definitions
+from sqlstream.client.completion.options import option_choices, option_keys, option_pairs, option_place
+from sqlstream.client.completion.phrases import Keyword, Slot, name_end
+from sqlstream.client.completion.scope import Scope, Source, columns_of, scope_at, windowed_source
+from sqlstream.client.completion.statements import expected_in_statement
+from sqlstream.client.completion.tree import place_in_tree
+from sqlstream.client.completion.wanted import TYPES, UNITS, Wanted, wanted_at
+from sqlstream.planner.dialect.tokens import RESERVED, is_word, word
 
 CANDIDATES_MAX = 500
 
@@ -96,7 +96,7 @@ class _Completion:
             case "catalog_options" if is_inside:
                 self._pairs(inner, _CATALOG_OPTIONS, ())
             case "procedure":
-                from client.statements.procedures import PROCEDURES
+                from sqlstream.client.statements.procedures import PROCEDURES
 
                 self._names(PROCEDURES, CandidateKind.FUNCTION)
             case "assignments" | "condition":

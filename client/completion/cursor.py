@@ -6,8 +6,8 @@ import dataclasses
 
 from sqlglot import Token, TokenType
 
-from planner.dialect.tokens import is_word, tokenize, word
 from sqlstream.errors import UserError
+from sqlstream.planner.dialect.tokens import is_word, tokenize, word
 
 TEXT_CHARACTERS_MAX = 200_000
 """A longer text is not completed: reading it takes longer than a user waits."""

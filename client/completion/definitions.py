@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from sqlglot import Token
 
-from client.completion.candidates import Name
-from client.completion.cursor import is_name
-from client.completion.tree import Group, Item, place_in_tree, word_of
-from client.completion.wanted import TYPES, Wanted, wanted_at, wanted_in_expression
+from sqlstream.client.completion.candidates import Name
+from sqlstream.client.completion.cursor import is_name
+from sqlstream.client.completion.tree import Group, Item, place_in_tree, word_of
+from sqlstream.client.completion.wanted import TYPES, Wanted, wanted_at, wanted_in_expression
 
 _ELEMENTS = ("WATERMARK FOR", "PRIMARY KEY", "CONSTRAINT")
 _AFTER_TYPE = ("NOT NULL", "PRIMARY KEY NOT ENFORCED", "METADATA", "COMMENT")

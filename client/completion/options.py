@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from sqlglot import Token, TokenType
 
-from client.completion.candidates import OptionName, Vocabulary
-from planner.dialect.tokens import word
+from sqlstream.client.completion.candidates import OptionName, Vocabulary
+from sqlstream.planner.dialect.tokens import word
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import Token, TokenType
 
-from client.completion.cursor import is_name
-from client.completion.tree import QUERY_WORDS
-from planner.dialect.tokens import word
+from sqlstream.client.completion.cursor import is_name
+from sqlstream.client.completion.tree import QUERY_WORDS
+from sqlstream.planner.dialect.tokens import word
 
 _PART = re.compile(r"<\w+>|\w+|[\[\](){}|=,.]")
 

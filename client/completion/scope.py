@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sqlglot import Token
 
-from client.completion.candidates import Name, Vocabulary
-from client.completion.cursor import is_name
-from client.completion.tree import Group, Item, Place, ends_operand, word_of
-from planner.dialect.tokens import RESERVED, TABLE_FUNCTIONS, WINDOW_FUNCTIONS
+from sqlstream.client.completion.candidates import Name, Vocabulary
+from sqlstream.client.completion.cursor import is_name
+from sqlstream.client.completion.tree import Group, Item, Place, ends_operand, word_of
+from sqlstream.planner.dialect.tokens import RESERVED, TABLE_FUNCTIONS, WINDOW_FUNCTIONS
 
 CLAUSES = frozenset({
     "SELECT", "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT", "OFFSET", "FETCH", "VALUES",

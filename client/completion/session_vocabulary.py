@@ -7,14 +7,14 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from client.completion.candidates import Name, OptionName
 from sqlstream.catalog import CatalogTable, ObjectPath
+from sqlstream.client.completion.candidates import Name, OptionName
 from sqlstream.config import OPTIONS
 from sqlstream.config_option import ConfigOption, ConfigType
 from sqlstream.errors import SqlStreamError
 
 if TYPE_CHECKING:
-    from client.sessions.session import Session
+    from sqlstream.client.sessions.session import Session
     from sqlstream.spi.connector import OptionDescriptor
 
 _PATH_PARTS = 3
@@ -48,7 +48,7 @@ class SessionVocabulary:
         return ()
 
     def columns(self, path: tuple[str, ...]) -> Sequence[Name]:
-        from planner.bind.side_tables import find_side_table
+        from sqlstream.planner.bind.side_tables import find_side_table
 
         if not 1 <= len(path) <= _PATH_PARTS:
             return ()
@@ -60,7 +60,7 @@ class SessionVocabulary:
         return ()
 
     def files(self, prefix: str) -> Sequence[Name]:
-        from runtime.inference.path_names import paths_after
+        from sqlstream.runtime.inference.path_names import paths_after
 
         if self._files is not None:
             with contextlib.suppress(SqlStreamError):
@@ -68,7 +68,7 @@ class SessionVocabulary:
         return ()
 
     def functions(self) -> Sequence[Name]:
-        from planner.bind.user_functions import FunctionCatalog
+        from sqlstream.planner.bind.user_functions import FunctionCatalog
 
         context = self._context
         own: Sequence[Name] = ()
@@ -89,7 +89,7 @@ class SessionVocabulary:
         return sorted(self._context.formats)
 
     def table_options(self, connector: str, format_: str) -> Sequence[OptionName]:
-        from planner.bind.table_options import own_options
+        from sqlstream.planner.bind.table_options import own_options
 
         found = [OptionName("connector", "the connector of the table")]
         connectors, formats = self._context.connectors, self._context.formats
@@ -107,9 +107,9 @@ class SessionVocabulary:
 
 @functools.cache
 def _functions() -> tuple[Name, ...]:
-    from planner.bind.calls import callable_names
     from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
     from sqlstream.functions.rewritten import REWRITTEN
+    from sqlstream.planner.bind.calls import callable_names
 
     usages = (
         REWRITTEN

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sqlglot import Token
 
-from client.completion.phrases import Expected, Phrase, expected_after, parse_phrase
+from sqlstream.client.completion.phrases import Expected, Phrase, expected_after, parse_phrase
 
 _DETAILS = "(ESTIMATED_COST | CHANGELOG_MODE | JSON_EXECUTION_PLAN | PLAN_ADVICE)"
 

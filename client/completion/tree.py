@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from sqlglot import Token, TokenType
 
-from planner.dialect.tokens import RESERVED, is_word, word
+from sqlstream.planner.dialect.tokens import RESERVED, is_word, word
 
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.HINT})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.BLOCK_END})

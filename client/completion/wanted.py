@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from client.completion.scope import CLAUSES, SET_OPERATORS, clause_word, select_around
-from client.completion.tree import Group, Item, Place, ends_operand, word_of
-from planner.dialect.tokens import TABLE_FUNCTIONS
+from sqlstream.client.completion.scope import CLAUSES, SET_OPERATORS, clause_word, select_around
+from sqlstream.client.completion.tree import Group, Item, Place, ends_operand, word_of
+from sqlstream.planner.dialect.tokens import TABLE_FUNCTIONS
 
 TYPES = (
     *("STRING", "INT", "BIGINT", "BOOLEAN", "DOUBLE", "DECIMAL", "FLOAT", "TINYINT", "SMALLINT"),

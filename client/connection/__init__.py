@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 
-from client.connection.async_interface import AsyncSessionConnection, AsyncStatementResult
-from client.connection.interface import Connection, ResultKind, StatementResult
+from sqlstream.client.connection.async_interface import AsyncSessionConnection, AsyncStatementResult
+from sqlstream.client.connection.interface import Connection, ResultKind, StatementResult
 
 __all__ = [
     "AsyncSessionConnection",
@@ -25,16 +25,16 @@ def connect(url: str, *, token: str = "", config: Mapping[str, str] | None = Non
     `config` are settings of the session, in addition to those in the URL's parameters. UserError for a wrong URL or setting;
     ExternalError SS5040 when the server does not answer.
     """
-    from client.connection.address import parse_address
+    from sqlstream.client.connection.address import parse_address
 
     address = parse_address(url, token)
     settings = {**address.config, **(config or {})}
     if address.is_embedded:
-        from client.connection.embedded import embedded_connection
+        from sqlstream.client.connection.embedded import embedded_connection
 
         _warn_of_network(settings)
         return embedded_connection(settings)
-    from client.connection.http_connection import HttpConnection
+    from sqlstream.client.connection.http_connection import HttpConnection
 
     _check_settings(settings)
     return HttpConnection(address, settings)
@@ -44,17 +44,17 @@ async def connect_async(
     url: str, *, token: str = "", config: Mapping[str, str] | None = None
 ) -> AsyncSessionConnection:
     """`connect`, awaited."""
-    from client.connection.address import parse_address
+    from sqlstream.client.connection.address import parse_address
 
     address = parse_address(url, token)
     settings = {**address.config, **(config or {})}
     if address.is_embedded:
-        from client.connection.embedded import embedded_connection
-        from client.connection.threaded import ThreadedConnection
+        from sqlstream.client.connection.embedded import embedded_connection
+        from sqlstream.client.connection.threaded import ThreadedConnection
 
         _warn_of_network(settings)
         return await ThreadedConnection.open(lambda: embedded_connection(settings))
-    from client.connection.async_http import AsyncHttpConnection
+    from sqlstream.client.connection.async_http import AsyncHttpConnection
 
     _check_settings(settings)
     return await AsyncHttpConnection.open(address, settings)

@@ -8,18 +8,18 @@ import weakref
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING
 
-from client.connection.address import Address
-from client.connection.conversation import converse_async
-from client.connection.http import AsyncHttpClient, naming_url
-from client.connection.http_result import ResultOverHttp
-from client.connection.session_calls import (
+from sqlstream.client.connection.address import Address
+from sqlstream.client.connection.conversation import converse_async
+from sqlstream.client.connection.http import AsyncHttpClient, naming_url
+from sqlstream.client.connection.http_result import ResultOverHttp
+from sqlstream.client.connection.session_calls import (
     HEARTBEAT_S,
     close_session,
     keep_open,
     open_session,
     submit_statement,
 )
-from client.connection.wire import closed_error
+from sqlstream.client.connection.wire import closed_error
 from sqlstream.errors import SqlStreamError
 from sqlstream.messages.rpc import JobMetrics, JobStatusReply
 

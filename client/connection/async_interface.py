@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Protocol
 
-from client.connection.interface import ResultFacts
+from sqlstream.client.connection.interface import ResultFacts
 
 if TYPE_CHECKING:
     import pyarrow as pa

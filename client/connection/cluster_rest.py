@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
-from client.connection.address import Address
-from client.connection.http import HttpClient
-from client.connection.job_calls import CLUSTER, OVERVIEW, job_path, poll_intervals_s
-from client.connection.wire import rendered_error
+from sqlstream.client.connection.address import Address
+from sqlstream.client.connection.http import HttpClient
+from sqlstream.client.connection.job_calls import CLUSTER, OVERVIEW, job_path, poll_intervals_s
+from sqlstream.client.connection.wire import rendered_error
 from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus
 

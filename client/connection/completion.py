@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from client.completion import Candidate, CandidateKind
-from client.completion.cursor import read_cursor
+from sqlstream.client.completion import Candidate, CandidateKind
+from sqlstream.client.completion.cursor import read_cursor
 
 
 def candidates_of(answer: Mapping[str, Any], text: str, position: int) -> tuple[Candidate, ...]:

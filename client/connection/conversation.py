@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from sqlstream.errors import SqlStreamError
 
 if TYPE_CHECKING:
-    from client.connection.http import AsyncHttpClient, HttpClient
+    from sqlstream.client.connection.http import AsyncHttpClient, HttpClient
 
 Outcome = TypeVar("Outcome")
 

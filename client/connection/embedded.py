@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from client.connection.exit_closing import close_at_exit, forget
-from client.connection.interface import ResultKind
-from client.following.ended_job import ended_error
-from client.sessions.outcomes import Job, LiteralJob, Rows, Text
 from sqlstream.cancellation import given_up_by
+from sqlstream.client.connection.exit_closing import close_at_exit, forget
+from sqlstream.client.connection.interface import ResultKind
+from sqlstream.client.following.ended_job import ended_error
+from sqlstream.client.sessions.outcomes import Job, LiteralJob, Rows, Text
 from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobMetrics, JobOverviewEntry, JobStatusReply
@@ -21,10 +21,10 @@ from sqlstream.messages.rpc import JobMetrics, JobOverviewEntry, JobStatusReply
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from client.completion import Candidate
-    from client.sessions.outcomes import Outcome
-    from client.sessions.session import Session
-    from runtime.net.results import PrintLines
+    from sqlstream.client.completion import Candidate
+    from sqlstream.client.sessions.outcomes import Outcome
+    from sqlstream.client.sessions.session import Session
+    from sqlstream.runtime.net.results import PrintLines
     from sqlstream.schema import Schema
 
 NAME = "embedded"
@@ -41,7 +41,7 @@ def embedded_connection(
 ) -> EmbeddedConnection:
     """A connection with a cluster of its own, which ends with it, or with that of a running server, which it leaves; the
     arguments and errors are those of `target_session`."""
-    from client.sessions.target_session import server_of, target_session
+    from sqlstream.client.sessions.target_session import server_of, target_session
 
     stack = contextlib.ExitStack()
     session = stack.enter_context(target_session(config, task_managers, print_lines))
@@ -83,7 +83,7 @@ class EmbeddedConnection:
         return self._session
 
     def execute(self, text: str) -> EmbeddedResult:
-        from planner.dialect.parser import parse_statement
+        from sqlstream.planner.dialect.parser import parse_statement
 
         # The statement that is being planned holds the lock: `close` ends it.
         with given_up_by(self._closing):
@@ -100,8 +100,8 @@ class EmbeddedConnection:
         return result
 
     def complete(self, text: str, position: int) -> tuple[Candidate, ...]:
-        from client.completion import complete
-        from client.completion.session_vocabulary import SessionVocabulary
+        from sqlstream.client.completion import complete
+        from sqlstream.client.completion.session_vocabulary import SessionVocabulary
 
         with self._lock:
             return complete(text, position, SessionVocabulary(self._session))

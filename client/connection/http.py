@@ -12,10 +12,10 @@ from typing import Any
 import httpx
 import msgspec
 
-from client.connection.address import Address
-from client.connection.wire import START_HINT, answered_error, closed_error
-from client.http_api.media import DETAILED
 from sqlstream import __version__
+from sqlstream.client.connection.address import Address
+from sqlstream.client.connection.wire import START_HINT, answered_error, closed_error
+from sqlstream.client.http_api.media import DETAILED
 from sqlstream.errors import ExternalError, Retry, UserError
 
 CONNECT_TIMEOUT_S = 5.0

@@ -8,26 +8,26 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from client.connection.address import Address
-from client.connection.conversation import converse
-from client.connection.http import HttpClient, naming_url
-from client.connection.http_result import ResultOverHttp
-from client.connection.job_calls import OVERVIEW, job_path, overview_of
-from client.connection.session_calls import (
+from sqlstream.client.connection.address import Address
+from sqlstream.client.connection.conversation import converse
+from sqlstream.client.connection.http import HttpClient, naming_url
+from sqlstream.client.connection.http_result import ResultOverHttp
+from sqlstream.client.connection.job_calls import OVERVIEW, job_path, overview_of
+from sqlstream.client.connection.session_calls import (
     HEARTBEAT_S,
     close_session,
     keep_open,
     open_session,
     submit_statement,
 )
-from client.connection.wire import closed_error, session_path
+from sqlstream.client.connection.wire import closed_error, session_path
 from sqlstream.errors import SqlStreamError
 from sqlstream.messages.rpc import JobMetrics, JobOverviewEntry, JobStatusReply
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from client.completion import Candidate
+    from sqlstream.client.completion import Candidate
 
 CLOSE_TIMEOUT_S = 5.0
 
@@ -64,7 +64,7 @@ class HttpConnection:
         return HttpResult(self._client, self._session, operation)
 
     def complete(self, text: str, position: int) -> tuple[Candidate, ...]:
-        from client.connection.completion import candidates_of
+        from sqlstream.client.connection.completion import candidates_of
 
         try:
             found = self._client.call(

@@ -6,11 +6,17 @@ import contextlib
 import time
 from typing import TYPE_CHECKING
 
-from client.connection.conversation import Call, Conversation, Pause
-from client.connection.interface import ResultKind
-from client.connection.job_calls import job_path, metrics_of, no_metrics, poll_intervals_s, status_of
-from client.connection.result_stream import ResultStream
-from client.connection.wire import ResultHead, operation_path
+from sqlstream.client.connection.conversation import Call, Conversation, Pause
+from sqlstream.client.connection.interface import ResultKind
+from sqlstream.client.connection.job_calls import (
+    job_path,
+    metrics_of,
+    no_metrics,
+    poll_intervals_s,
+    status_of,
+)
+from sqlstream.client.connection.result_stream import ResultStream
+from sqlstream.client.connection.wire import ResultHead, operation_path
 from sqlstream.errors import SqlStreamError
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobMetrics, JobStatusReply

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from client.completion import Candidate
+    from sqlstream.client.completion import Candidate
     from sqlstream.messages.rpc import JobMetrics, JobOverviewEntry, JobStatusReply
     from sqlstream.schema import Schema
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from client.connection.wire import rendered_error
+from sqlstream.client.connection.wire import rendered_error
 from sqlstream.errors import ErrorInfo
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobMetrics, JobOverviewEntry, JobStatusReply

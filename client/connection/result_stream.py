@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from client.connection.arrow_stream import ArrowStreamDecoder
-from client.connection.wire import ResultHead, read_ending, read_head
-from client.http_api.media import METADATA_KEY
+from sqlstream.client.connection.arrow_stream import ArrowStreamDecoder
+from sqlstream.client.connection.wire import ResultHead, read_ending, read_head
+from sqlstream.client.http_api.media import METADATA_KEY
 from sqlstream.errors import ExternalError
 
 

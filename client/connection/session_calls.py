@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 
-from client.connection.conversation import Call, Conversation
-from client.connection.wire import session_path
+from sqlstream.client.connection.conversation import Call, Conversation
+from sqlstream.client.connection.wire import session_path
 from sqlstream.errors import SqlStreamError
 
 HEARTBEAT_S = 60.0

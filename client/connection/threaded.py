@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from client.connection.interface import Connection, ResultKind, StatementResult
+    from sqlstream.client.connection.interface import Connection, ResultKind, StatementResult
     from sqlstream.messages.rpc import JobMetrics, JobStatusReply
     from sqlstream.schema import Schema
 

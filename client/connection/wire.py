@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from client.connection.interface import ResultKind
-from client.http_api.media import METADATA_KEY
+from sqlstream.client.connection.interface import ResultKind
+from sqlstream.client.http_api.media import METADATA_KEY
 from sqlstream.errors import (
     ExternalError,
     FailureReason,
@@ -68,7 +68,7 @@ class ResultHead:
 
 def read_head(schema: pa.Schema) -> ResultHead:
     """The head in the metadata of a stream's schema. ValueError when it is not there."""
-    from client.http_api.types_json import schema_of
+    from sqlstream.client.http_api.types_json import schema_of
 
     text = (schema.metadata or {}).get(METADATA_KEY)
     if text is None:

@@ -12,13 +12,13 @@ from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse
 
-from client.gateway.asker import Asker, asker_of
-from client.http_api.answers import json_answer
-from client.http_api.errors import RestError
-from client.http_api.request_body import read_value
-from client.rest.info import ServerInfo
-from client.rest.route import RestRoute
 from sqlstream.bounds import Count
+from sqlstream.client.gateway.asker import Asker, asker_of
+from sqlstream.client.http_api.answers import json_answer
+from sqlstream.client.http_api.errors import RestError
+from sqlstream.client.http_api.request_body import read_value
+from sqlstream.client.rest.info import ServerInfo
+from sqlstream.client.rest.route import RestRoute
 
 Complete = Callable[[str, str, int, Asker], Sequence[str]]
 """Candidates for a session's handle, a statement, a position in it and who asks (GatewayService.complete)."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from client.dbapi.async_connection import AsyncConnection, connect_async
-from client.dbapi.async_cursor import AsyncCursor
-from client.dbapi.connection import Connection, connect
-from client.dbapi.cursor import Cursor
-from client.dbapi.errors import (
+from sqlstream.changelog import RowKind
+from sqlstream.client.dbapi.async_connection import AsyncConnection, connect_async
+from sqlstream.client.dbapi.async_cursor import AsyncCursor
+from sqlstream.client.dbapi.connection import Connection, connect
+from sqlstream.client.dbapi.cursor import Cursor
+from sqlstream.client.dbapi.errors import (
     DatabaseError,
     DataError,
     Error,
@@ -18,7 +19,7 @@ from client.dbapi.errors import (
     ProgrammingError,
     Warning,
 )
-from client.dbapi.type_objects import (
+from sqlstream.client.dbapi.type_objects import (
     BINARY,
     DATETIME,
     NUMBER,
@@ -32,7 +33,6 @@ from client.dbapi.type_objects import (
     Timestamp,
     TimestampFromTicks,
 )
-from sqlstream.changelog import RowKind
 
 apilevel = "2.0"
 threadsafety = 2

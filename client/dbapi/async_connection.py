@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from client.dbapi.async_cursor import AsyncCursor
-from client.dbapi.errors import InterfaceError, NotSupportedError
-from client.dbapi.translate import translating
+from sqlstream.client.dbapi.async_cursor import AsyncCursor
+from sqlstream.client.dbapi.errors import InterfaceError, NotSupportedError
+from sqlstream.client.dbapi.translate import translating
 
 if TYPE_CHECKING:
-    from client.connection.async_interface import AsyncSessionConnection
+    from sqlstream.client.connection.async_interface import AsyncSessionConnection
 
 
 async def connect_async(
     url: str, *, token: str = "", config: Mapping[str, str] | None = None
 ) -> AsyncConnection:
     """Open a session; see `connect`. For `http://…` no thread waits; an embedded cluster is waited for on threads."""
-    from client.connection import connect_async as connect_session
+    from sqlstream.client.connection import connect_async as connect_session
 
     with translating():
         return AsyncConnection(await connect_session(url, token=token, config=config))

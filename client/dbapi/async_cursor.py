@@ -8,21 +8,21 @@ from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from client.connection.interface import ResultKind
-from client.dbapi.cursor_state import CursorState
-from client.dbapi.errors import ProgrammingError
-from client.dbapi.parameters import bulk_inserts, with_parameters
-from client.dbapi.python_values import Row, python_rows
-from client.dbapi.translate import translating
 from sqlstream.changelog import RowKind
+from sqlstream.client.connection.interface import ResultKind
+from sqlstream.client.dbapi.cursor_state import CursorState
+from sqlstream.client.dbapi.errors import ProgrammingError
+from sqlstream.client.dbapi.parameters import bulk_inserts, with_parameters
+from sqlstream.client.dbapi.python_values import Row, python_rows
+from sqlstream.client.dbapi.translate import translating
 from sqlstream.errors import SqlStreamError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from client.connection.async_interface import AsyncStatementResult
-    from client.dbapi.async_connection import AsyncConnection
-    from client.dbapi.parameters import Parameters
+    from sqlstream.client.connection.async_interface import AsyncStatementResult
+    from sqlstream.client.dbapi.async_connection import AsyncConnection
+    from sqlstream.client.dbapi.parameters import Parameters
 
 
 class AsyncCursor(CursorState):

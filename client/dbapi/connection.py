@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from client.dbapi import errors
-from client.dbapi.cursor import Cursor
-from client.dbapi.errors import InterfaceError, NotSupportedError
-from client.dbapi.translate import translating
+from sqlstream.client.dbapi import errors
+from sqlstream.client.dbapi.cursor import Cursor
+from sqlstream.client.dbapi.errors import InterfaceError, NotSupportedError
+from sqlstream.client.dbapi.translate import translating
 
 if TYPE_CHECKING:
-    from client.connection import Connection as SessionConnection
+    from sqlstream.client.connection import Connection as SessionConnection
 
 
 def connect(url: str, *, token: str = "", config: Mapping[str, str] | None = None) -> Connection:
@@ -23,7 +23,7 @@ def connect(url: str, *, token: str = "", config: Mapping[str, str] | None = Non
     same: `http://host:8083?token_file=~/token&parallelism.default=2`. InterfaceError for a wrong URL, OperationalError when
     the server does not answer.
     """
-    from client.connection import connect as connect_session
+    from sqlstream.client.connection import connect as connect_session
 
     with translating():
         return Connection(connect_session(url, token=token, config=config))

@@ -7,20 +7,20 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from client.connection.interface import ResultKind, StatementResult
-from client.dbapi.cursor_state import CursorState
-from client.dbapi.errors import ProgrammingError
-from client.dbapi.parameters import bulk_inserts, with_parameters
-from client.dbapi.python_values import Row, python_rows
-from client.dbapi.translate import translating
 from sqlstream.changelog import RowKind
+from sqlstream.client.connection.interface import ResultKind, StatementResult
+from sqlstream.client.dbapi.cursor_state import CursorState
+from sqlstream.client.dbapi.errors import ProgrammingError
+from sqlstream.client.dbapi.parameters import bulk_inserts, with_parameters
+from sqlstream.client.dbapi.python_values import Row, python_rows
+from sqlstream.client.dbapi.translate import translating
 from sqlstream.errors import SqlStreamError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from client.dbapi.connection import Connection
-    from client.dbapi.parameters import Parameters
+    from sqlstream.client.dbapi.connection import Connection
+    from sqlstream.client.dbapi.parameters import Parameters
 
 
 class Cursor(CursorState):

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from client.connection.interface import ResultFacts, ResultKind
-from client.dbapi.errors import InterfaceError, NotSupportedError, OperationalError, ProgrammingError, Warning
-from client.dbapi.fetch_buffer import FetchBuffer
-from client.dbapi.translate import translated
-from client.dbapi.type_objects import Description, description
+from sqlstream.client.connection.interface import ResultFacts, ResultKind
+from sqlstream.client.dbapi.errors import (
+    InterfaceError,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+    Warning,
+)
+from sqlstream.client.dbapi.fetch_buffer import FetchBuffer
+from sqlstream.client.dbapi.translate import translated
+from sqlstream.client.dbapi.type_objects import Description, description
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.schema import Schema
 from sqlstream.secrets import without_secrets
@@ -18,7 +24,7 @@ from sqlstream.types import STRING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from client.dbapi.parameters import Parameters
+    from sqlstream.client.dbapi.parameters import Parameters
     from sqlstream.messages.rpc import JobMetrics, JobStatusReply
 
 TEXT_SCHEMA = Schema.of(("result", STRING.not_null()))

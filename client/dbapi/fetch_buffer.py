@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from client.dbapi.python_values import Row, python_rows
 from sqlstream.arrow import is_changelog, to_arrow_schema
+from sqlstream.client.dbapi.python_values import Row, python_rows
 from sqlstream.schema import Schema
 
 if TYPE_CHECKING:
-    from runtime.state.tables.row_multiset import RowMultiset
+    from sqlstream.runtime.state.tables.row_multiset import RowMultiset
 
 SLICE_ROWS = 8192
 """Rows that become Python objects at once."""
@@ -47,7 +47,7 @@ class FetchBuffer:
                 self._batches.append(batch)
             return
         if self._folded is None:
-            from runtime.state.tables.row_multiset import RowMultiset
+            from sqlstream.runtime.state.tables.row_multiset import RowMultiset
 
             self._folded = RowMultiset(self.arrow_schema)
         self._folded.sweep(self._folded.apply(batch)[0])

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from client.dbapi.errors import DataError, ProgrammingError
+from sqlstream.client.dbapi.errors import DataError, ProgrammingError
 
 DECIMAL_DIGITS_MAX = 38
 NESTING_MAX = 32

@@ -7,10 +7,10 @@ from typing import Any
 
 from sqlglot import Token, TokenType
 
-from client.dbapi.errors import ProgrammingError
-from client.dbapi.literals import sql_literal
-from client.dbapi.translate import translating
-from planner.dialect.tokens import tokenize, word
+from sqlstream.client.dbapi.errors import ProgrammingError
+from sqlstream.client.dbapi.literals import sql_literal
+from sqlstream.client.dbapi.translate import translating
+from sqlstream.planner.dialect.tokens import tokenize, word
 
 ROWS_PER_INSERT = 1_000
 """Rows of `executemany` in one INSERT, that is, in one job."""

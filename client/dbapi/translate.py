@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from client.dbapi.errors import (
+from sqlstream.client.dbapi.errors import (
     DatabaseError,
     DataError,
     Error,

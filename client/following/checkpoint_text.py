@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from client.following.progress import size_text
+from sqlstream.client.following.progress import size_text
 from sqlstream.messages.checkpoint_statistics import (
     CheckpointRecord,
     CheckpointStatus,

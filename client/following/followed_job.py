@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from client.following.ended_job import end_text
-from client.following.progress import closing_text
-from client.rendering.terminal import kept_output
+from sqlstream.client.following.ended_job import end_text
+from sqlstream.client.following.progress import closing_text
+from sqlstream.client.rendering.terminal import kept_output
 from sqlstream.errors import SqlStreamError, render_error
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobMetrics, JobStatusReply, Metrics

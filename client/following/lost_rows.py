@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
-from client.following.restarts import restarts_text
+from sqlstream.client.following.restarts import restarts_text
 from sqlstream.messages.rpc import JobMetrics, Metrics, RestartRecord
 
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from client.rendering.live_line import LiveLine
+from sqlstream.client.rendering.live_line import LiveLine
 from sqlstream.elements import WATERMARK_MAX
 from sqlstream.errors import ErrorInfo, SqlStreamError
 from sqlstream.messages.rpc import JobMetrics, Metrics

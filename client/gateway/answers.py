@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from client.gateway.operations import OperationResult, ResultKind, StatementInfo
-from client.gateway.options import GatewayOptions
-from client.gateway.results import ResultPages
-from client.sessions.outcomes import Job, LiteralResults, Outcome, Rows, Text, literal_batches
 from sqlstream import types as sql
+from sqlstream.client.gateway.operations import OperationResult, ResultKind, StatementInfo
+from sqlstream.client.gateway.options import GatewayOptions
+from sqlstream.client.gateway.results import ResultPages
+from sqlstream.client.sessions.outcomes import Job, LiteralResults, Outcome, Rows, Text, literal_batches
 from sqlstream.schema import Schema
 
 RESULT = Schema.of(("result", sql.STRING))

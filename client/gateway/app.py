@@ -5,10 +5,10 @@ from __future__ import annotations
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 
-from client.gateway.routes import gateway_routes
-from client.gateway.service import GatewayService
-from client.http_api.errors import RestError, answer_bug, answer_http_error, answer_rest_error
-from client.http_api.head_requests import HeadRequests
+from sqlstream.client.gateway.routes import gateway_routes
+from sqlstream.client.gateway.service import GatewayService
+from sqlstream.client.http_api.errors import RestError, answer_bug, answer_http_error, answer_rest_error
+from sqlstream.client.http_api.head_requests import HeadRequests
 
 __all__ = ["gateway_app", "gateway_routes", "install_errors"]
 

@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from client.gateway.operations import OperationResult
-from client.gateway.pages_json import head_json
-from client.gateway.results import Page
-from client.http_api.media import METADATA_KEY
-from client.http_api.types_json import columns_json
-from client.sessions.outcomes import LiteralJob
 from sqlstream.arrow import is_changelog, to_arrow_schema, with_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
+from sqlstream.client.gateway.operations import OperationResult
+from sqlstream.client.gateway.pages_json import head_json
+from sqlstream.client.gateway.results import Page
+from sqlstream.client.http_api.media import METADATA_KEY
+from sqlstream.client.http_api.types_json import columns_json
+from sqlstream.client.sessions.outcomes import LiteralJob
 
 
 class ArrowStream:

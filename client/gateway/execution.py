@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from client.following.ended_job import ended_error
-from client.gateway.answers import answer
-from client.gateway.operations import Operation, OperationResult
-from client.gateway.options import GatewayOptions
 from sqlstream import config as settings
+from sqlstream.client.following.ended_job import ended_error
+from sqlstream.client.gateway.answers import answer
+from sqlstream.client.gateway.operations import Operation, OperationResult
+from sqlstream.client.gateway.options import GatewayOptions
 from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus
 
 if TYPE_CHECKING:
-    from client.sessions.outcomes import Job, Outcome
-    from client.sessions.session import Session
-    from planner.dialect.statements import Statement
+    from sqlstream.client.sessions.outcomes import Job, Outcome
+    from sqlstream.client.sessions.session import Session
     from sqlstream.messages.rpc import JobStatusReply
+    from sqlstream.planner.dialect.statements import Statement
 
 Execute = Callable[[Operation, Callable[[], None]], bool]
 """Executes an operation; True when it settles later, and `done` is called then."""
@@ -32,8 +32,8 @@ class Execution:
 
     def execute(self, operation: Operation, done: Callable[[], None]) -> bool:
         """Run one statement. An INSERT is answered at once, or with `table.dml-sync` when its job has ended."""
-        from client.sessions.outcomes import Job
-        from planner.dialect.parser import parse_statement
+        from sqlstream.client.sessions.outcomes import Job
+        from sqlstream.planner.dialect.parser import parse_statement
 
         outcome = self._run(parse_statement(operation.text))
         if isinstance(outcome, Job) and outcome.schema is None and self._is_synchronous():
@@ -44,7 +44,7 @@ class Execution:
 
     def configure(self, operation: Operation, done: Callable[[], None]) -> bool:
         """Run a statement that changes the session or its catalog. UserError SS6027 for any other."""
-        from planner.dialect.parser import parse_statement
+        from sqlstream.planner.dialect.parser import parse_statement
 
         statement = parse_statement(operation.text)
         if not _is_configuration(statement):
@@ -59,8 +59,8 @@ class Execution:
 
     def run_script(self, operation: Operation, done: Callable[[], None]) -> bool:
         """Run all statements of a script, without waiting for its jobs. UserError SS6028 for a query, before any runs."""
-        from planner.dialect.parser import parse_script
-        from planner.dialect.statements import Query
+        from sqlstream.planner.dialect.parser import parse_script
+        from sqlstream.planner.dialect.statements import Query
 
         statements = parse_script(operation.text)
         if not statements:
@@ -107,7 +107,7 @@ class Execution:
 
 
 def _is_configuration(statement: Statement) -> bool:
-    from planner.dialect import statements as kinds
+    from sqlstream.planner.dialect import statements as kinds
 
     creating = (kinds.CreateTable, kinds.CreateView, kinds.CreateDatabase, kinds.CreateCatalog)
     altering = (

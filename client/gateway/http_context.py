@@ -7,11 +7,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from client.gateway.operations import Operation, OperationResult
-from client.gateway.results import Page
-from client.gateway.service import GatewayService
-from client.gateway.waiting import called_within
-from client.http_api.errors import FORBIDDEN, INTERNAL, RestError
+from sqlstream.client.gateway.operations import Operation, OperationResult
+from sqlstream.client.gateway.results import Page
+from sqlstream.client.gateway.service import GatewayService
+from sqlstream.client.gateway.waiting import called_within
+from sqlstream.client.http_api.errors import FORBIDDEN, INTERNAL, RestError
 from sqlstream.effects import NOT_PERMITTED
 from sqlstream.errors import SqlStreamError
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from client.gateway.bodies import ErrorResponseBody
+from sqlstream.client.gateway.bodies import ErrorResponseBody
 
 _SAYS = {
     400: "The request is not understood.",

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from sqlstream.errors import SqlStreamError, UserError
 
 if TYPE_CHECKING:
-    from client.gateway.results import ResultPages, Unsubscribe
-    from client.sessions.outcomes import Job
+    from sqlstream.client.gateway.results import ResultPages, Unsubscribe
+    from sqlstream.client.sessions.outcomes import Job
     from sqlstream.schema import Schema
 
 

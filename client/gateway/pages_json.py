@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from client.gateway.operations import OperationResult
-from client.gateway.results import Page
-from client.gateway.rows_json import RowFormat, rows_json
-from client.http_api.types_json import columns_json
+from sqlstream.client.gateway.operations import OperationResult
+from sqlstream.client.gateway.results import Page
+from sqlstream.client.gateway.rows_json import RowFormat, rows_json
+from sqlstream.client.http_api.types_json import columns_json
 
 
 def not_ready_json(next_uri: str) -> bytes:

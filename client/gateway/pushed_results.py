@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import StreamingResponse
 
-from client.gateway.http_context import HttpContext, operation_failed
-from client.gateway.operations import Operation, OperationResult
-from client.gateway.rows_json import RowFormat
-from client.gateway.stream_writers import HEARTBEAT, ArrowWriter, EventWriter, StreamWriter, event
-from client.gateway.waiting import called_within
-from client.http_api.media import ARROW_STREAM
+from sqlstream.client.gateway.http_context import HttpContext, operation_failed
+from sqlstream.client.gateway.operations import Operation, OperationResult
+from sqlstream.client.gateway.rows_json import RowFormat
+from sqlstream.client.gateway.stream_writers import HEARTBEAT, ArrowWriter, EventWriter, StreamWriter, event
+from sqlstream.client.gateway.waiting import called_within
+from sqlstream.client.http_api.media import ARROW_STREAM
 from sqlstream.errors import InternalError, SqlStreamError
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TypeVar
 import pydantic
 from starlette.requests import Request
 
-from client.gateway.bodies import Request as RequestBody
-from client.gateway.http_context import INLINE_BYTES_MAX, HttpContext
-from client.gateway.rows_json import RowFormat
-from client.http_api.errors import BAD_REQUEST, RestError
-from client.http_api.request_body import read_body
+from sqlstream.client.gateway.bodies import Request as RequestBody
+from sqlstream.client.gateway.http_context import INLINE_BYTES_MAX, HttpContext
+from sqlstream.client.gateway.rows_json import RowFormat
+from sqlstream.client.http_api.errors import BAD_REQUEST, RestError
+from sqlstream.client.http_api.request_body import read_body
 
 Body = TypeVar("Body", bound=RequestBody)
 

@@ -7,16 +7,16 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from client.following.ended_job import ended_error
+from sqlstream.client.following.ended_job import ended_error
 from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from client.sessions.outcomes import Job
-    from runtime.net.results import JobResults
+    from sqlstream.client.sessions.outcomes import Job
     from sqlstream.messages.rpc import JobStatusReply
+    from sqlstream.runtime.net.results import JobResults
 
 Unsubscribe = Callable[[], None]
 

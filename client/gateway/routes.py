@@ -11,15 +11,15 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from client.gateway import bodies
-from client.gateway.asker import asker_of
-from client.gateway.http_context import HttpContext
-from client.gateway.openapi import Extra, json_body, json_response
-from client.gateway.reading import read_handle, read_json, read_request_body
-from client.gateway.result_routes import add_result_routes
-from client.gateway.service import GatewayService
-from client.gateway.waiting import called_within
-from client.http_api.errors import BAD_REQUEST, INTERNAL, RestError, is_detailed
+from sqlstream.client.gateway import bodies
+from sqlstream.client.gateway.asker import asker_of
+from sqlstream.client.gateway.http_context import HttpContext
+from sqlstream.client.gateway.openapi import Extra, json_body, json_response
+from sqlstream.client.gateway.reading import read_handle, read_json, read_request_body
+from sqlstream.client.gateway.result_routes import add_result_routes
+from sqlstream.client.gateway.service import GatewayService
+from sqlstream.client.gateway.waiting import called_within
+from sqlstream.client.http_api.errors import BAD_REQUEST, INTERNAL, RestError, is_detailed
 
 VERSIONS = (1, 2, 3, 4)
 DEFAULT_VERSION = 4

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from client.rendering.sql_text import sql_texts
-from runtime.formats.json_writer import JsonWriter, quote
-from runtime.formats.text_values import joined_lines
 from sqlstream.arrow import row_kinds, without_row_kinds
 from sqlstream.changelog import RowKind
+from sqlstream.client.rendering.sql_text import sql_texts
+from sqlstream.runtime.formats.json_writer import JsonWriter, quote
+from sqlstream.runtime.formats.text_values import joined_lines
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType
 

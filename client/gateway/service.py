@@ -10,22 +10,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from client.gateway.asker import NOBODY, AskedStatement, Asker, StatementListener
-from client.gateway.execution import Execute, Execution
-from client.gateway.operations import Operation
-from client.gateway.options import GatewayOptions
-from client.gateway.planning_turns import PlanningTurns
-from client.gateway.sessions import GatewaySession, SessionTable, unknown_session
-from client.gateway.settings import require_small, split_properties, statement_settings
-from client.sessions.effects import settings_effects
-from runtime.host.clock import steady_ms
 from sqlstream.cancellation import given_up_by
+from sqlstream.client.gateway.asker import NOBODY, AskedStatement, Asker, StatementListener
+from sqlstream.client.gateway.execution import Execute, Execution
+from sqlstream.client.gateway.operations import Operation
+from sqlstream.client.gateway.options import GatewayOptions
+from sqlstream.client.gateway.planning_turns import PlanningTurns
+from sqlstream.client.gateway.sessions import GatewaySession, SessionTable, unknown_session
+from sqlstream.client.gateway.settings import require_small, split_properties, statement_settings
+from sqlstream.client.sessions.effects import settings_effects
 from sqlstream.effects import Right
 from sqlstream.errors import InternalError, SqlStreamError, UserError
+from sqlstream.runtime.host.clock import steady_ms
 
 if TYPE_CHECKING:
-    from client.completion import Candidate
-    from client.sessions.session import Session
+    from sqlstream.client.completion import Candidate
+    from sqlstream.client.sessions.session import Session
 
 OpenSession = Callable[[Mapping[str, str]], "Session"]
 """A session of the engine with these settings, on the gateway's cluster and catalogs."""
@@ -205,8 +205,8 @@ class GatewayService:
         self, session_handle: str, text: str, position: int, asker: Asker = NOBODY
     ) -> tuple[Candidate, ...]:
         """The same, each with its kind and the place of what it replaces."""
-        from client.completion import Name, complete
-        from client.completion.session_vocabulary import SessionVocabulary
+        from sqlstream.client.completion import Name, complete
+        from sqlstream.client.completion.session_vocabulary import SessionVocabulary
 
         session = self.session(session_handle).session
 

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from client.gateway.operations import Operation
-from client.gateway.serial_queue import SerialQueue, Task
-from client.gateway.settings import shown_properties
+from sqlstream.client.gateway.operations import Operation
+from sqlstream.client.gateway.serial_queue import SerialQueue, Task
+from sqlstream.client.gateway.settings import shown_properties
 from sqlstream.errors import SqlStreamError, UserError
 
 if TYPE_CHECKING:
-    from client.sessions.session import Session
+    from sqlstream.client.sessions.session import Session
 
 _log = logging.getLogger(__name__)
 

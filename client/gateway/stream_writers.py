@@ -7,12 +7,12 @@ from typing import Any, Protocol
 import msgspec
 from fastapi.sse import format_sse_event
 
-from client.gateway.arrow_stream import ArrowStream
-from client.gateway.operations import OperationResult
-from client.gateway.pages_json import head_json
-from client.gateway.results import Page
-from client.gateway.rows_json import RowFormat, rows_json
-from client.http_api.types_json import columns_json
+from sqlstream.client.gateway.arrow_stream import ArrowStream
+from sqlstream.client.gateway.operations import OperationResult
+from sqlstream.client.gateway.pages_json import head_json
+from sqlstream.client.gateway.results import Page
+from sqlstream.client.gateway.rows_json import RowFormat, rows_json
+from sqlstream.client.http_api.types_json import columns_json
 
 
 class StreamWriter(Protocol):

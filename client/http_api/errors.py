@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 
-from client.http_api.head_requests import has_head
-from client.http_api.media import DETAILED
+from sqlstream.client.http_api.head_requests import has_head
+from sqlstream.client.http_api.media import DETAILED
 from sqlstream.errors import (
     ExternalError,
     InternalError,

@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from client.http_api.errors import BAD_REQUEST, TOO_LARGE, RestError
+from sqlstream.client.http_api.errors import BAD_REQUEST, TOO_LARGE, RestError
 
 Body = TypeVar("Body")
 

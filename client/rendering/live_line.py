@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
 
-from client.rendering.table_layout import cut
-from client.rendering.terminal import columns_of, unescaped
+from sqlstream.client.rendering.table_layout import cut
+from sqlstream.client.rendering.terminal import columns_of, unescaped
 
 _ERASE = "\r\033[K"
 LOCK_TIMEOUT_S = 0.3

@@ -9,9 +9,18 @@ from typing import IO, Any, Protocol
 
 import pyarrow as pa
 
-from client.rendering.sql_text import sql_texts
-from client.rendering.tables import AS_BLOCKS, OP, Changelog, Look, Table, Vertical, op_column, text_columns
 from sqlstream.arrow import is_changelog, to_arrow_schema, without_row_kinds
+from sqlstream.client.rendering.sql_text import sql_texts
+from sqlstream.client.rendering.tables import (
+    AS_BLOCKS,
+    OP,
+    Changelog,
+    Look,
+    Table,
+    Vertical,
+    op_column,
+    text_columns,
+)
 from sqlstream.errors import UserError
 from sqlstream.schema import Field, Schema
 from sqlstream.terminal_text import NULL_TEXT
@@ -75,7 +84,7 @@ class JsonLines:
     """One object per row, as format `json` writes it, intervals as text; `op` first if `with_op`."""
 
     def __init__(self, schema: Schema, with_op: bool, out: IO[str]) -> None:
-        from runtime.formats.json_writer import JsonWriter
+        from sqlstream.runtime.formats.json_writer import JsonWriter
 
         self._with_op = with_op
         self._out = out
@@ -106,8 +115,8 @@ class Csv:
     """A header line and comma-separated values; NULL is an empty field, an empty text is `""`."""
 
     def __init__(self, schema: Schema, with_op: bool, time_zone: str, out: IO[str]) -> None:
-        from runtime.formats.csv_dialect import CsvDialect
-        from runtime.formats.csv_writer import CsvWriter
+        from sqlstream.runtime.formats.csv_dialect import CsvDialect
+        from sqlstream.runtime.formats.csv_writer import CsvWriter
 
         self._schema = schema
         self._with_op = with_op
@@ -170,7 +179,7 @@ def final_rows(schema: Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
             yield batch
             continue
         if folded is None:
-            from runtime.state.tables.row_multiset import RowMultiset
+            from sqlstream.runtime.state.tables.row_multiset import RowMultiset
 
             folded = RowMultiset(to_arrow_schema(schema))
         folded.sweep(folded.apply(batch)[0])

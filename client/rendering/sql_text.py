@@ -43,7 +43,7 @@ def sql_texts(
             texts = [f"({', '.join(values)})" for values in zip(*fields, strict=True)]
             return pa.array(texts, pa.string(), mask=column.is_null().to_numpy(zero_copy_only=False))
         case _:
-            from runtime.evaluate.cast_to_text import text_writer
+            from sqlstream.runtime.evaluate.cast_to_text import text_writer
 
             return text_writer(type_, time_zone)(column)
 

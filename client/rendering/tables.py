@@ -10,8 +10,10 @@ from typing import IO
 import numpy as np
 import pyarrow as pa
 
-from client.rendering.sql_text import NULL_IN_CAST, sql_texts
-from client.rendering.table_layout import (
+from sqlstream.arrow import row_kinds, without_row_kinds
+from sqlstream.changelog import RowKind
+from sqlstream.client.rendering.sql_text import NULL_IN_CAST, sql_texts
+from sqlstream.client.rendering.table_layout import (
     CELL_COLUMNS_MIN,
     NUMBER_ROOTS,
     can_be_cut,
@@ -22,8 +24,6 @@ from client.rendering.table_layout import (
     table_line,
     wrapped,
 )
-from sqlstream.arrow import row_kinds, without_row_kinds
-from sqlstream.changelog import RowKind
 from sqlstream.schema import Schema
 from sqlstream.terminal_text import NULL_TEXT, display_width, shown
 from sqlstream.types import LogicalType, TypeRoot

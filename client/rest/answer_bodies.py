@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
-from client.rest.messages import (
+from sqlstream.client.rest.messages import (
     JobSummary,
     Plan,
     RootException,

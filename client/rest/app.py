@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
 
-from client.rest.application_routes import application_routes
-from client.rest.checkpoint_routes import checkpoint_routes
-from client.rest.cluster_routes import cluster_routes
-from client.rest.cluster_view import ClusterView
-from client.rest.info import ServerInfo
-from client.rest.job_routes import job_routes
-from client.rest.log_routes import log_routes
-from client.rest.metric_routes import metric_routes
-from client.rest.prometheus import prometheus_routes
-from client.rest.refused import refused_routes
-from client.rest.rescale_routes import rescale_routes
-from client.rest.task_manager_routes import task_manager_routes
-from client.rest.totals_routes import totals_routes
-from client.rest.vertex_routes import vertex_routes
+from sqlstream.client.rest.application_routes import application_routes
+from sqlstream.client.rest.checkpoint_routes import checkpoint_routes
+from sqlstream.client.rest.cluster_routes import cluster_routes
+from sqlstream.client.rest.cluster_view import ClusterView
+from sqlstream.client.rest.info import ServerInfo
+from sqlstream.client.rest.job_routes import job_routes
+from sqlstream.client.rest.log_routes import log_routes
+from sqlstream.client.rest.metric_routes import metric_routes
+from sqlstream.client.rest.prometheus import prometheus_routes
+from sqlstream.client.rest.refused import refused_routes
+from sqlstream.client.rest.rescale_routes import rescale_routes
+from sqlstream.client.rest.task_manager_routes import task_manager_routes
+from sqlstream.client.rest.totals_routes import totals_routes
+from sqlstream.client.rest.vertex_routes import vertex_routes
 
 if TYPE_CHECKING:
-    from client.clusters.cluster_client import ServedCluster
+    from sqlstream.client.clusters.cluster_client import ServedCluster
 
 __all__ = ["ServerInfo", "rest_routes"]
 

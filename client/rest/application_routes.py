@@ -6,14 +6,14 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from client.http_api.answers import json_answer
-from client.rest.cluster_routes import config_entries
-from client.rest.cluster_view import ClusterView
-from client.rest.exceptions import exception_history
-from client.rest.job_routes import cancel_job
-from client.rest.job_view import job_summary
-from client.rest.parameters import checked_id
-from client.rest.route import RestRoute
+from sqlstream.client.http_api.answers import json_answer
+from sqlstream.client.rest.cluster_routes import config_entries
+from sqlstream.client.rest.cluster_view import ClusterView
+from sqlstream.client.rest.exceptions import exception_history
+from sqlstream.client.rest.job_routes import cancel_job
+from sqlstream.client.rest.job_view import job_summary
+from sqlstream.client.rest.parameters import checked_id
+from sqlstream.client.rest.route import RestRoute
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobOverviewEntry
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from client.rest.messages import keys
+from sqlstream.client.rest.messages import keys
 
 
 class CheckpointRequest(msgspec.Struct, rename="camel"):

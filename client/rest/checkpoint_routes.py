@@ -11,20 +11,25 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from client.http_api.answers import json_answer
-from client.http_api.errors import BAD_REQUEST, NOT_FOUND, RestError
-from client.http_api.request_body import read_value
-from client.rest.checkpoint_requests import (
+from sqlstream.client.http_api.answers import json_answer
+from sqlstream.client.http_api.errors import BAD_REQUEST, NOT_FOUND, RestError
+from sqlstream.client.http_api.request_body import read_value
+from sqlstream.client.rest.checkpoint_requests import (
     CheckpointRequest,
     DisposalRequest,
     SavepointRequest,
     StopRequest,
 )
-from client.rest.checkpoints import checkpoint_body, checkpoint_config, checkpoint_statistics, vertex_body
-from client.rest.cluster_view import ClusterView
-from client.rest.ended_jobs import check_runs
-from client.rest.parameters import checked_id, checked_number
-from client.rest.route import RestRoute
+from sqlstream.client.rest.checkpoints import (
+    checkpoint_body,
+    checkpoint_config,
+    checkpoint_statistics,
+    vertex_body,
+)
+from sqlstream.client.rest.cluster_view import ClusterView
+from sqlstream.client.rest.ended_jobs import check_runs
+from sqlstream.client.rest.parameters import checked_id, checked_number
+from sqlstream.client.rest.route import RestRoute
 from sqlstream.errors import ErrorInfo, SqlStreamError, render_error
 from sqlstream.messages.checkpoint_statistics import CheckpointRecord
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from client.following.checkpoint_text import remark_on
 from sqlstream import config as options
+from sqlstream.client.following.checkpoint_text import remark_on
 from sqlstream.messages.checkpoint_statistics import (
     CheckpointRecord,
     CheckpointStatistics,

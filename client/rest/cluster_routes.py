@@ -8,15 +8,15 @@ from collections.abc import Callable
 
 from fastapi import APIRouter, Response
 
-from client.http_api.answers import json_answer
-from client.rest.cluster_view import ClusterView
-from client.rest.messages import ClusterOverview, DashboardConfig
-from client.rest.metric_view import list_metrics
-from client.rest.route import RestRoute
-from runtime.host.thread_stacks import thread_stacks
+from sqlstream.client.http_api.answers import json_answer
+from sqlstream.client.rest.cluster_view import ClusterView
+from sqlstream.client.rest.messages import ClusterOverview, DashboardConfig
+from sqlstream.client.rest.metric_view import list_metrics
+from sqlstream.client.rest.route import RestRoute
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import Metrics
 from sqlstream.messages.stacks import ThreadStack
+from sqlstream.runtime.host.thread_stacks import thread_stacks
 from sqlstream.secrets import masked
 
 _ENDED = (JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED, JobStatus.SUSPENDED)

@@ -5,21 +5,21 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from client.http_api.errors import RestError
-from client.rest.info import ServerInfo
-from client.rest.metric_view import job_metrics
-from client.rest.parameters import checked_id, checked_number
-from client.rest.process_figures import ProcessFigures, ProcessReader
-from client.rest.task_manager_view import Assignment, assignments, rest_id
-from runtime.host.clock import now_ms
 from sqlstream import config as options
+from sqlstream.client.http_api.errors import RestError
+from sqlstream.client.rest.info import ServerInfo
+from sqlstream.client.rest.metric_view import job_metrics
+from sqlstream.client.rest.parameters import checked_id, checked_number
+from sqlstream.client.rest.process_figures import ProcessFigures, ProcessReader
+from sqlstream.client.rest.task_manager_view import Assignment, assignments, rest_id
 from sqlstream.errors import SqlStreamError
 from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.messages.checkpoint_statistics import CheckpointStatistics
 from sqlstream.messages.rpc import JobDetails, Metrics, SubtaskDetails, TaskManagerOverview, VertexDetails
+from sqlstream.runtime.host.clock import now_ms
 
 if TYPE_CHECKING:
-    from client.clusters.cluster_client import ServedCluster
+    from sqlstream.client.clusters.cluster_client import ServedCluster
 
 _NETWORK_MEMORY = "taskmanager.memory.network.max"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from client.rest.answer_bodies import (
+from sqlstream.client.rest.answer_bodies import (
     AggregatedMetric,
     Application,
     ApplicationExceptions,
@@ -50,13 +50,13 @@ from client.rest.answer_bodies import (
     VertexParallelism,
     VertexTaskManagers,
 )
-from client.rest.checkpoint_requests import (
+from sqlstream.client.rest.checkpoint_requests import (
     CheckpointRequest,
     DisposalRequest,
     SavepointRequest,
     StopRequest,
 )
-from client.rest.messages import (
+from sqlstream.client.rest.messages import (
     ClusterOverview,
     DashboardConfig,
     JobDetailsBody,

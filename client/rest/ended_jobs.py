@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from client.http_api.errors import RestError
-from client.rest.cluster_view import ClusterView
+from sqlstream.client.http_api.errors import RestError
+from sqlstream.client.rest.cluster_view import ClusterView
 
 
 def check_runs(view: ClusterView, job_id: str, what: str, ends_it: bool = False) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from client.rest.messages import ExceptionInfo, RootException
-from client.rest.parameters import bad_query
-from client.rest.vertex_view import endpoint_of
+from sqlstream.client.rest.messages import ExceptionInfo, RootException
+from sqlstream.client.rest.parameters import bad_query
+from sqlstream.client.rest.vertex_view import endpoint_of
 from sqlstream.errors import ErrorInfo, render_error
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobDetails, RestartRecord, SubtaskDetails

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from client.rest.cluster_view import ClusterView
+from sqlstream.client.rest.cluster_view import ClusterView
 from sqlstream.errors import SqlStreamError
 from sqlstream.messages.rpc import SubtaskDetails, VertexDetails
 from sqlstream.messages.stacks import RequestStacks, SampledStack, TaskStacks

@@ -6,18 +6,18 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
-from client.http_api.answers import json_answer
-from client.http_api.errors import RestError
-from client.rest.cluster_routes import config_entries, process_environment
-from client.rest.cluster_view import ClusterView
-from client.rest.ended_jobs import check_runs
-from client.rest.exceptions import exception_history
-from client.rest.job_view import job_details, job_summary
-from client.rest.parameters import bad_query, checked_id
-from client.rest.plan import describe_plan
-from client.rest.restart_strategy import restart_strategy_text
-from client.rest.route import RestRoute
 from sqlstream import config as options
+from sqlstream.client.http_api.answers import json_answer
+from sqlstream.client.http_api.errors import RestError
+from sqlstream.client.rest.cluster_routes import config_entries, process_environment
+from sqlstream.client.rest.cluster_view import ClusterView
+from sqlstream.client.rest.ended_jobs import check_runs
+from sqlstream.client.rest.exceptions import exception_history
+from sqlstream.client.rest.job_view import job_details, job_summary
+from sqlstream.client.rest.parameters import bad_query, checked_id
+from sqlstream.client.rest.plan import describe_plan
+from sqlstream.client.rest.restart_strategy import restart_strategy_text
+from sqlstream.client.rest.route import RestRoute
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.secrets import masked
 

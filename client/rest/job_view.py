@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from client.rest.messages import IOMetrics, JobDetailsBody, JobSummary, JobVertexSummary
-from client.rest.plan import describe_plan, job_type, slot_sharing_group_id
+from sqlstream.client.rest.messages import IOMetrics, JobDetailsBody, JobSummary, JobVertexSummary
+from sqlstream.client.rest.plan import describe_plan, job_type, slot_sharing_group_id
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rpc import JobDetails, JobOverviewEntry, SubtaskDetails, VertexDetails

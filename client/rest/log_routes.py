@@ -7,10 +7,10 @@ from pathlib import Path
 from fastapi import APIRouter, Response
 from fastapi.responses import FileResponse
 
-from client.http_api.answers import json_answer, text_answer
-from client.http_api.errors import RestError
-from client.rest.info import ServerInfo
-from client.rest.route import RestRoute
+from sqlstream.client.http_api.answers import json_answer, text_answer
+from sqlstream.client.http_api.errors import RestError
+from sqlstream.client.rest.info import ServerInfo
+from sqlstream.client.rest.route import RestRoute
 
 
 def log_routes(info: ServerInfo) -> APIRouter:

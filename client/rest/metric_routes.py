@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from client.http_api.answers import json_answer
-from client.rest.cluster_view import ClusterView
-from client.rest.metric_view import (
+from sqlstream.client.http_api.answers import json_answer
+from sqlstream.client.rest.cluster_view import ClusterView
+from sqlstream.client.rest.metric_view import (
     aggregate_metrics,
     list_metrics,
     metric_text,
@@ -15,8 +15,8 @@ from client.rest.metric_view import (
     subtask_metrics,
     vertex_metrics,
 )
-from client.rest.parameters import checked_id
-from client.rest.route import RestRoute
+from sqlstream.client.rest.parameters import checked_id
+from sqlstream.client.rest.route import RestRoute
 
 _WATERMARK = "currentInputWatermark"
 _VERTEX = "/jobs/{job_id}/vertices/{vertex_id}"

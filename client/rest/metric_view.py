@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from client.rest.parameters import bad_query
+from sqlstream.client.rest.parameters import bad_query
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.graph.job_graph import JobVertex
 from sqlstream.messages.job_state import JobStatus

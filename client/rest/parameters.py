@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from client.http_api.errors import BAD_REQUEST, RestError
+from sqlstream.client.http_api.errors import BAD_REQUEST, RestError
 
 _ID = re.compile(r"[0-9a-fA-F]{32}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import html
 
-from client.rest.messages import Plan, PlanInput, PlanNode
+from sqlstream.client.rest.messages import Plan, PlanInput, PlanNode
 from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.graph.stream_graph import ExchangeKind
 

@@ -8,7 +8,7 @@ from collections import OrderedDict
 
 import psutil
 
-from runtime.host.clock import now_ms, steady_s
+from sqlstream.runtime.host.clock import now_ms, steady_s
 
 PROCESSES_MAX = 1024
 """How many processes' last readings are kept."""

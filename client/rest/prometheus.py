@@ -8,10 +8,10 @@ from collections.abc import Iterable
 
 from fastapi import APIRouter, Response
 
-from client.rest.cluster_routes import job_manager_figures
-from client.rest.cluster_view import ClusterView
-from client.rest.route import RestRoute
-from client.rest.task_manager_view import rest_id
+from sqlstream.client.rest.cluster_routes import job_manager_figures
+from sqlstream.client.rest.cluster_view import ClusterView
+from sqlstream.client.rest.route import RestRoute
+from sqlstream.client.rest.task_manager_view import rest_id
 from sqlstream.errors import SqlStreamError
 from sqlstream.messages.rpc import COUNTER, JobDetails, Metrics, SubtaskDetails, VertexDetails
 

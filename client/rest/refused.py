@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 from fastapi import APIRouter, Response
 
-from client.http_api.answers import error_answer
-from client.rest.documents import error_responses
+from sqlstream.client.http_api.answers import error_answer
+from sqlstream.client.rest.documents import error_responses
 
 _RESCALES = "No history of rescales is kept: ask for each by its trigger, /jobs/ID/rescaling/TRIGGER."
 _JARS = "Jobs are SQL statements: there are no JAR files to upload or run."

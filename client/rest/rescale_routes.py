@@ -10,18 +10,18 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from client.http_api.answers import json_answer
-from client.http_api.errors import BAD_REQUEST, RestError
-from client.http_api.request_body import read_value
-from client.rest.cluster_view import ClusterView
-from client.rest.ended_jobs import check_runs
-from client.rest.parameters import bad_query, checked_id
-from client.rest.route import RestRoute
-from planner.translate.rescale import rescaled_job_graph
 from sqlstream.bounds import Count
+from sqlstream.client.http_api.answers import json_answer
+from sqlstream.client.http_api.errors import BAD_REQUEST, RestError
+from sqlstream.client.http_api.request_body import read_value
+from sqlstream.client.rest.cluster_view import ClusterView
+from sqlstream.client.rest.ended_jobs import check_runs
+from sqlstream.client.rest.parameters import bad_query, checked_id
+from sqlstream.client.rest.route import RestRoute
 from sqlstream.errors import ErrorInfo, render_error
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.rescale import RescaleStatus
+from sqlstream.planner.translate.rescale import rescaled_job_graph
 
 _BODY_BYTES_MAX = 1024 * 1024
 _TRIGGER_ID = re.compile(r"[0-9a-f]{32}")

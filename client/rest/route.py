@@ -9,9 +9,9 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
-from client.http_api.answers import error_answer, json_answer
-from client.http_api.errors import BAD_REQUEST, INTERNAL, NOT_FOUND, RestError
-from client.rest.documents import described
+from sqlstream.client.http_api.answers import error_answer, json_answer
+from sqlstream.client.http_api.errors import BAD_REQUEST, INTERNAL, NOT_FOUND, RestError
+from sqlstream.client.rest.documents import described
 from sqlstream.errors import InternalError, SqlStreamError, UserError, render_error
 
 UNKNOWN = ("SS6009", "SS6207", "SS6236")

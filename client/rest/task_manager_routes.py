@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from client.http_api.answers import json_answer, text_answer
-from client.http_api.errors import RestError
-from client.rest.cluster_routes import thread_infos
-from client.rest.cluster_view import ClusterView
-from client.rest.metric_view import aggregate_metrics, list_metrics, parse_names
-from client.rest.route import RestRoute
-from client.rest.task_manager_view import resource_id, task_manager_details, task_manager_summary
+from sqlstream.client.http_api.answers import json_answer, text_answer
+from sqlstream.client.http_api.errors import RestError
+from sqlstream.client.rest.cluster_routes import thread_infos
+from sqlstream.client.rest.cluster_view import ClusterView
+from sqlstream.client.rest.metric_view import aggregate_metrics, list_metrics, parse_names
+from sqlstream.client.rest.route import RestRoute
+from sqlstream.client.rest.task_manager_view import resource_id, task_manager_details, task_manager_summary
 from sqlstream.messages.rpc import Metrics, TaskManagerOverview
 from sqlstream.messages.stacks import RequestStacks
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from client.rest.messages import (
+from sqlstream.client.rest.messages import (
     AllocatedSlot,
     Hardware,
     MemoryConfiguration,
@@ -14,7 +14,7 @@ from client.rest.messages import (
     TaskManagerDetailsBody,
     TaskManagerMemory,
 )
-from client.rest.process_figures import ProcessFigures
+from sqlstream.client.rest.process_figures import ProcessFigures
 from sqlstream.messages.rpc import JobDetails, TaskManagerOverview
 
 _MIB = 2**20

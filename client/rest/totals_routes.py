@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from client.following.lost_rows import job_warnings
-from client.http_api.answers import json_answer
-from client.rest.cluster_view import ClusterView
-from client.rest.parameters import checked_id
-from client.rest.route import RestRoute
-from client.sessions.submission import rejected_rows_places
+from sqlstream.client.following.lost_rows import job_warnings
+from sqlstream.client.http_api.answers import json_answer
+from sqlstream.client.rest.cluster_view import ClusterView
+from sqlstream.client.rest.parameters import checked_id
+from sqlstream.client.rest.route import RestRoute
+from sqlstream.client.sessions.submission import rejected_rows_places
 from sqlstream.errors import render_error
 
 

@@ -6,13 +6,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from client.http_api.answers import json_answer
-from client.http_api.errors import RestError
-from client.rest.cluster_view import ClusterView
-from client.rest.flame_graph import FlameGraphs, ThreadKind
-from client.rest.parameters import bad_query, checked_id, checked_number
-from client.rest.route import RestRoute
-from client.rest.vertex_view import (
+from sqlstream.client.http_api.answers import json_answer
+from sqlstream.client.http_api.errors import RestError
+from sqlstream.client.rest.cluster_view import ClusterView
+from sqlstream.client.rest.flame_graph import FlameGraphs, ThreadKind
+from sqlstream.client.rest.parameters import bad_query, checked_id, checked_number
+from sqlstream.client.rest.route import RestRoute
+from sqlstream.client.rest.vertex_view import (
     back_pressure,
     endpoint_of,
     subtask_details,

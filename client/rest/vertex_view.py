@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from client.rest.job_view import end_of, io_metrics, state_counts, subtask_times, times_of
-from client.rest.messages import Aggregated, SubtaskBody, VertexTaskManager
-from client.rest.task_manager_view import rest_id
+from sqlstream.client.rest.job_view import end_of, io_metrics, state_counts, subtask_times, times_of
+from sqlstream.client.rest.messages import Aggregated, SubtaskBody, VertexTaskManager
+from sqlstream.client.rest.task_manager_view import rest_id
 from sqlstream.graph.job_graph import JobVertex
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import SubtaskDetails, VertexDetails

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from fastapi import FastAPI
 
-from client.console.app import console_routes
-from client.gateway.app import gateway_routes, install_errors
-from client.gateway.service import GatewayService
-from client.rest.app import ServerInfo, rest_routes
-from client.server.guarded_cluster import GuardedCluster
-from client.server.health import health_routes
-from client.server.job_logs import job_log_routes
-from client.server.log_files import LogFiles
+from sqlstream.client.console.app import console_routes
+from sqlstream.client.gateway.app import gateway_routes, install_errors
+from sqlstream.client.gateway.service import GatewayService
+from sqlstream.client.rest.app import ServerInfo, rest_routes
+from sqlstream.client.server.guarded_cluster import GuardedCluster
+from sqlstream.client.server.health import health_routes
+from sqlstream.client.server.job_logs import job_log_routes
+from sqlstream.client.server.log_files import LogFiles
 
 
 def server_app(

@@ -7,9 +7,9 @@ import logging
 
 import msgspec
 
-from client.gateway.asker import AskedStatement
-from client.server.log_files import LogFiles
-from client.server.roles import LOCAL
+from sqlstream.client.gateway.asker import AskedStatement
+from sqlstream.client.server.log_files import LogFiles
+from sqlstream.client.server.roles import LOCAL
 from sqlstream.secrets import without_secrets
 
 logger = logging.getLogger(__name__)

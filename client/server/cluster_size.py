@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from client.configuration import Configuration
+from sqlstream.client.configuration import Configuration
 
 FIRST_TASK_MANAGERS_MAX = 4
 

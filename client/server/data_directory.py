@@ -9,10 +9,10 @@ from types import TracebackType
 
 import msgspec
 
-from client.clusters.server_file import SERVER_FILE, ServerFile
-from client.server.kept_file import make_private_directory, remove_file, write_file
-from runtime.host.whole_files import FILE_MODE
+from sqlstream.client.clusters.server_file import SERVER_FILE, ServerFile
+from sqlstream.client.server.kept_file import make_private_directory, remove_file, write_file
 from sqlstream.errors import ExternalError, UserError
+from sqlstream.runtime.host.whole_files import FILE_MODE
 
 
 class DataDirectory:

@@ -6,14 +6,14 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 
-from runtime.checkpoint.places import absolute_place, check_place, check_places
-from runtime.cluster_surroundings import ClusterSurroundings
-from runtime.connectors import connector
-from runtime.embedded import EmbeddedCluster
-from runtime.host.rooted_files import RootedFiles, files_at
-from runtime.net.results import PrintLines
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph, read_tables, written_tables
+from sqlstream.runtime.checkpoint.places import absolute_place, check_place, check_places
+from sqlstream.runtime.cluster_surroundings import ClusterSurroundings
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.embedded import EmbeddedCluster
+from sqlstream.runtime.host.rooted_files import RootedFiles, files_at
+from sqlstream.runtime.net.results import PrintLines
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.connector import NamesPaths
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from fastapi import APIRouter, Response
 
-from client.http_api.answers import json_answer
+from sqlstream.client.http_api.answers import json_answer
 from sqlstream.errors import SqlStreamError
 
 HEALTH_PATHS = ("/health", "/ready")

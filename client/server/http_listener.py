@@ -13,9 +13,9 @@ from typing import Any
 
 import uvicorn
 
-from client.gateway.pushed_results import CUT_OFF
-from client.server.places import ListeningSocket, PlaceLimits, Places
-from client.server.server_config import TlsFiles
+from sqlstream.client.gateway.pushed_results import CUT_OFF
+from sqlstream.client.server.places import ListeningSocket, PlaceLimits, Places
+from sqlstream.client.server.server_config import TlsFiles
 from sqlstream.errors import UserError
 
 logger = logging.getLogger(__name__)

@@ -6,13 +6,17 @@ import logging
 import os
 from collections.abc import Collection
 
-from runtime.checkpoint.checkpoint_directory import CheckpointDirectory, RetainedCheckpoints, is_away
-from runtime.checkpoint.checkpoint_files import checkpoint_files
-from runtime.host.private_files import PrivateFiles
-from runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
 from sqlstream.errors import SqlStreamError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.runtime.checkpoint.checkpoint_directory import (
+    CheckpointDirectory,
+    RetainedCheckpoints,
+    is_away,
+)
+from sqlstream.runtime.checkpoint.checkpoint_files import checkpoint_files
+from sqlstream.runtime.host.private_files import PrivateFiles
+from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
 
 logger = logging.getLogger(__name__)
 

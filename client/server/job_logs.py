@@ -8,10 +8,10 @@ import msgspec
 from fastapi import APIRouter, Response
 from fastapi.concurrency import run_in_threadpool
 
-from client.http_api.answers import json_answer
-from client.http_api.errors import RestError
-from client.rest.route import RestRoute
-from client.server.log_files import Cursor, LogFiles
+from sqlstream.client.http_api.answers import json_answer
+from sqlstream.client.http_api.errors import RestError
+from sqlstream.client.rest.route import RestRoute
+from sqlstream.client.server.log_files import Cursor, LogFiles
 
 _JOB_ID = re.compile(r"[0-9a-f]{32}")
 

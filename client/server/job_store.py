@@ -12,7 +12,8 @@ from typing import TypeVar
 
 import msgspec
 
-from client.server.kept_file import (
+from sqlstream.bounds import Count, Int64, Millis
+from sqlstream.client.server.kept_file import (
     DamagedFile,
     make_private_directory,
     remove_drafts,
@@ -21,19 +22,18 @@ from client.server.kept_file import (
     unsealed,
     write_file,
 )
-from client.server.masked_job import without_secrets
-from runtime.jobmanager.collaborators import Committer
-from runtime.jobmanager.events import (
+from sqlstream.client.server.masked_job import without_secrets
+from sqlstream.errors import ErrorInfo, InternalError
+from sqlstream.graph.job_graph import JobGraph, decode_job_graph
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.runtime.jobmanager.collaborators import Committer
+from sqlstream.runtime.jobmanager.events import (
     CancelRequested,
     EndedJob,
     SavepointRequested,
     SinkCommit,
     StagedRows,
 )
-from sqlstream.bounds import Count, Int64, Millis
-from sqlstream.errors import ErrorInfo, InternalError
-from sqlstream.graph.job_graph import JobGraph, decode_job_graph
-from sqlstream.messages.job_state import JobStatus
 
 logger = logging.getLogger(__name__)
 

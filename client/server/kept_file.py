@@ -8,8 +8,8 @@ import os
 import stat
 import uuid
 
-from runtime.host.whole_files import replace_file, sync_directory
 from sqlstream.errors import ExternalError, UserError
+from sqlstream.runtime.host.whole_files import replace_file, sync_directory
 
 DIRECTORY_MODE = 0o700
 

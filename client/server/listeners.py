@@ -6,7 +6,7 @@ import contextlib
 import errno
 import socket
 
-from client.server.server_config import Endpoint
+from sqlstream.client.server.server_config import Endpoint
 from sqlstream.errors import UserError
 
 BACKLOG = 1024

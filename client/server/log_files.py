@@ -14,9 +14,9 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
-from client.server.kept_file import make_private_directory
-from runtime.host.whole_files import FILE_MODE
-from runtime.logs import PRINT_LOGGER, LogLine
+from sqlstream.client.server.kept_file import make_private_directory
+from sqlstream.runtime.host.whole_files import FILE_MODE
+from sqlstream.runtime.logs import PRINT_LOGGER, LogLine
 
 READ_BYTES_MAX = 1024 * 1024
 """How much one call of `read` returns at most."""

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from runtime.host.clock import steady_s
+from sqlstream.runtime.host.clock import steady_s
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from runtime.logs import PRINT_LOGGER, RECORD_CHARACTERS_MAX, of_job
+from sqlstream.runtime.logs import PRINT_LOGGER, RECORD_CHARACTERS_MAX, of_job
 
 logger = logging.getLogger(PRINT_LOGGER)
 

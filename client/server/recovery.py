@@ -8,15 +8,15 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from client.server.job_checkpoint_stores import JobCheckpointStores
-from client.server.job_store import BLAMED_MAX, FileJobStore, KeptJob
-from runtime.jobmanager.collaborators import Committer
-from runtime.jobmanager.events import CancelRequested, EndedJob, SavepointRequested, SinkCommit
-from runtime.logs import of_job
+from sqlstream.client.server.job_checkpoint_stores import JobCheckpointStores
+from sqlstream.client.server.job_store import BLAMED_MAX, FileJobStore, KeptJob
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, Retry, SqlStreamError
 from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rpc import JobDetails, JobMetrics, SubtaskDetails, VertexDetails
+from sqlstream.runtime.jobmanager.collaborators import Committer
+from sqlstream.runtime.jobmanager.events import CancelRequested, EndedJob, SavepointRequested, SinkCommit
+from sqlstream.runtime.logs import of_job
 from sqlstream.specs import SinkSpec
 
 logger = logging.getLogger(__name__)

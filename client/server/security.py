@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from client.server.audit import AuditLog
-from client.server.health import HEALTH_PATHS
-from client.server.places import Places
-from client.server.roles import LOCAL, PAGE_READER, Principal, request_effects, session_of
-from client.server.tokens import Tokens
+from sqlstream.client.server.audit import AuditLog
+from sqlstream.client.server.health import HEALTH_PATHS
+from sqlstream.client.server.places import Places
+from sqlstream.client.server.roles import LOCAL, PAGE_READER, Principal, request_effects, session_of
+from sqlstream.client.server.tokens import Tokens
 from sqlstream.errors import SqlStreamError
 
 logger = logging.getLogger(__name__)

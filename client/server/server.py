@@ -10,39 +10,39 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from client.catalog.catalogs import kept_catalogs
-from client.clusters.server_file import ServerFile
-from client.configuration import Configuration
-from client.gateway.service import GatewayService
-from client.rest.info import ServerInfo
-from client.server.app import server_app
-from client.server.audit import AuditLog
-from client.server.cluster_size import cluster_size
-from client.server.data_directory import DataDirectory
-from client.server.guarded_cluster import GuardedCluster
-from client.server.http_listener import HttpListener
-from client.server.job_checkpoint_stores import JobCheckpointStores
-from client.server.job_store import FileJobStore, KeptCommitter
-from client.server.listeners import listen, port_of, url_of
-from client.server.log_files import LogFiles, LogFilesHandler, is_of_process, is_printed
-from client.server.places import Places
-from client.server.printed_lines import log_printed_lines
-from client.server.recovery import recover, submit_again
-from client.server.security import AccessRules, Security
-from client.server.server_config import ServerConfig, server_config
-from client.server.statement_rules import StatementRules
-from client.server.tokens import Tokens
-from client.server.warm_up import start_warm_up
-from client.sessions.session import Session
-from runtime.cluster_surroundings import ClusterSurroundings
-from runtime.host.clock import now_ms
-from runtime.host.rooted_files import FilePlaces, files_at
-from runtime.logs import install_handler
-from runtime.providers.providers import is_on_one_host
-from runtime.sink_committer import ConnectorCommitter
 from sqlstream import __version__
 from sqlstream.checkpointing_options import takes_checkpoints
+from sqlstream.client.catalog.catalogs import kept_catalogs
+from sqlstream.client.clusters.server_file import ServerFile
+from sqlstream.client.configuration import Configuration
+from sqlstream.client.gateway.service import GatewayService
+from sqlstream.client.rest.info import ServerInfo
+from sqlstream.client.server.app import server_app
+from sqlstream.client.server.audit import AuditLog
+from sqlstream.client.server.cluster_size import cluster_size
+from sqlstream.client.server.data_directory import DataDirectory
+from sqlstream.client.server.guarded_cluster import GuardedCluster
+from sqlstream.client.server.http_listener import HttpListener
+from sqlstream.client.server.job_checkpoint_stores import JobCheckpointStores
+from sqlstream.client.server.job_store import FileJobStore, KeptCommitter
+from sqlstream.client.server.listeners import listen, port_of, url_of
+from sqlstream.client.server.log_files import LogFiles, LogFilesHandler, is_of_process, is_printed
+from sqlstream.client.server.places import Places
+from sqlstream.client.server.printed_lines import log_printed_lines
+from sqlstream.client.server.recovery import recover, submit_again
+from sqlstream.client.server.security import AccessRules, Security
+from sqlstream.client.server.server_config import ServerConfig, server_config
+from sqlstream.client.server.statement_rules import StatementRules
+from sqlstream.client.server.tokens import Tokens
+from sqlstream.client.server.warm_up import start_warm_up
+from sqlstream.client.sessions.session import Session
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.runtime.cluster_surroundings import ClusterSurroundings
+from sqlstream.runtime.host.clock import now_ms
+from sqlstream.runtime.host.rooted_files import FilePlaces, files_at
+from sqlstream.runtime.logs import install_handler
+from sqlstream.runtime.providers.providers import is_on_one_host
+from sqlstream.runtime.sink_committer import ConnectorCommitter
 
 logger = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ import ipaddress
 import os
 import re
 
-from client.clusters.server_file import data_directory
-from client.configuration import Configuration
-from client.gateway.options import GatewayOptions
-from client.server.places import PlaceLimits
+from sqlstream.client.clusters.server_file import data_directory
+from sqlstream.client.configuration import Configuration
+from sqlstream.client.gateway.options import GatewayOptions
+from sqlstream.client.server.places import PlaceLimits
 from sqlstream.errors import UserError
 
 _PORT_MAX = 65535

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from client.gateway.asker import AskedStatement
-from client.http_api.errors import RestError
-from client.server.audit import AuditLog
-from client.server.roles import LOCAL, Role
-from client.server.tokens import Tokens
+from sqlstream.client.gateway.asker import AskedStatement
+from sqlstream.client.http_api.errors import RestError
+from sqlstream.client.server.audit import AuditLog
+from sqlstream.client.server.roles import LOCAL, Role
+from sqlstream.client.server.tokens import Tokens
 from sqlstream.effects import NOT_PERMITTED
 from sqlstream.errors import SqlStreamError
 

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from client.server.kept_file import make_private_directory, write_file
-from client.server.roles import Principal, Role
+from sqlstream.client.server.kept_file import make_private_directory, write_file
+from sqlstream.client.server.roles import Principal, Role
 from sqlstream.errors import ExternalError, UserError
 
 TOKENS_FILE = "tokens.json"

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 
-from client.sessions.session import Session
+from sqlstream.client.sessions.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -20,8 +20,8 @@ EXECUTED = "SELECT 1"
 
 def warm_up(open_session: Callable[[Mapping[str, str]], Session]) -> None:
     """Plan one query and answer another in a session that nobody else sees. A failure is one that the first user sees too."""
-    from client.sessions.outcomes import LiteralJob
-    from planner.dialect.parser import parse_statement
+    from sqlstream.client.sessions.outcomes import LiteralJob
+    from sqlstream.planner.dialect.parser import parse_statement
 
     try:
         session = open_session({})

@@ -11,7 +11,7 @@ from sqlstream.graph.job_graph import JobGraph, read_tables, written_tables
 from sqlstream.specs.sink import COLLECT
 
 if TYPE_CHECKING:
-    from planner.statements.result import Change
+    from sqlstream.planner.statements.result import Change
 
 _PLACES = frozenset(
     {
@@ -44,7 +44,7 @@ def settings_effects(settings: Mapping[str, str]) -> Effects:
 
 def changes_effects(made: Iterable[Change]) -> Effects:
     """What the changes of a DDL statement concern. The current catalog and database are the session's own."""
-    from planner.statements.result import ResetConfig, SetConfig
+    from sqlstream.planner.statements.result import ResetConfig, SetConfig
 
     found = Effects()
     for change in made:

@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from client.clusters.local_cluster import LocalClusterClient
-from client.sessions.session import Session
+from sqlstream.client.clusters.local_cluster import LocalClusterClient
+from sqlstream.client.sessions.session import Session
 
 if TYPE_CHECKING:
-    from runtime.net.results import PrintLines
+    from sqlstream.runtime.net.results import PrintLines
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from client.following.lost_rows import RejectedRowsPlace, job_warnings
+from sqlstream.client.following.lost_rows import RejectedRowsPlace, job_warnings
 from sqlstream.errors import ErrorInfo
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.schema import Schema
@@ -14,9 +14,9 @@ from sqlstream.schema import Schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from client.clusters.cluster_client import ClusterClient
-    from runtime.net.results import JobResults
+    from sqlstream.client.clusters.cluster_client import ClusterClient
     from sqlstream.messages.rpc import JobMetrics, JobStatusReply
+    from sqlstream.runtime.net.results import JobResults
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +140,7 @@ Outcome = Rows | Text | Job
 
 def literal_batches(schema: Schema, rows: tuple[tuple[object, ...], ...]) -> tuple[pa.RecordBatch, ...]:
     """One batch of rows in the encoding of `Literal.value`."""
-    from runtime.evaluate.values import values_batches
+    from sqlstream.runtime.evaluate.values import values_batches
     from sqlstream.specs import ValuesSpec
 
     return tuple(values_batches(ValuesSpec(rows), schema, max(1, len(rows))))  # type: ignore[arg-type]

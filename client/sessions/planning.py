@@ -10,30 +10,30 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from client.catalog.catalogs import memory_catalogs
-from client.sessions.effects import job_effects
-from client.sessions.outcomes import Job
-from client.sessions.submission import submit
 from sqlstream import config as options
 from sqlstream.cancellation import planned
 from sqlstream.catalog import SessionCatalog
+from sqlstream.client.catalog.catalogs import memory_catalogs
+from sqlstream.client.sessions.effects import job_effects
+from sqlstream.client.sessions.outcomes import Job
+from sqlstream.client.sessions.submission import submit
 from sqlstream.effects import ALL, Permit
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.specs.sink import SinkAction
 
 if TYPE_CHECKING:
-    from client.clusters.cluster_client import ClusterClient
-    from planner.batch import CompiledBatch
-    from planner.bind.context import BindContext
-    from planner.compile import CompiledPlan
-    from planner.dialect.statements import Statement
-    from planner.estimates import TableStatistics
-    from planner.relational.nodes import Sink
-    from runtime.host.files import LocalFiles
-    from runtime.host.rooted_files import FilePlaces
     from sqlstream.catalog import CatalogManager, ObjectPath
+    from sqlstream.client.clusters.cluster_client import ClusterClient
     from sqlstream.function_ref import InspectedFunction
+    from sqlstream.planner.batch import CompiledBatch
+    from sqlstream.planner.bind.context import BindContext
+    from sqlstream.planner.compile import CompiledPlan
+    from sqlstream.planner.dialect.statements import Statement
+    from sqlstream.planner.estimates import TableStatistics
+    from sqlstream.planner.relational.nodes import Sink
+    from sqlstream.runtime.host.files import LocalFiles
+    from sqlstream.runtime.host.rooted_files import FilePlaces
     from sqlstream.spi.function_inspector import FunctionInspector
     from sqlstream.spi.inference import FileInference
 
@@ -116,7 +116,7 @@ class PlanningSession:
 
     def files(self) -> LocalFiles:
         """The files that statements may name by their path."""
-        from runtime.host.rooted_files import files_at
+        from sqlstream.runtime.host.rooted_files import files_at
 
         return files_at(self._places)
 
@@ -124,9 +124,9 @@ class PlanningSession:
 
     def compile(self, statement: Statement, job_id: str = "") -> CompiledPlan | CompiledBatch:
         """All plans of a query, INSERT or statement set, as a stream or in batch (execution.runtime-mode)."""
-        from planner.bind.sink import bind_sinks
-        from planner.dialect.statements import CreateTable
-        from planner.statements.create_as import create_as
+        from sqlstream.planner.bind.sink import bind_sinks
+        from sqlstream.planner.dialect.statements import CreateTable
+        from sqlstream.planner.statements.create_as import create_as
 
         context = self.context_of(statement)
         if isinstance(statement, CreateTable):
@@ -143,7 +143,7 @@ class PlanningSession:
         self, sinks: tuple[Sink, ...], context: BindContext, job_id: str = ""
     ) -> CompiledPlan | CompiledBatch:
         """The same of a bound statement."""
-        from planner.compile import compile_statements
+        from sqlstream.planner.compile import compile_statements
 
         if any(sink.action is not None for sink in sinks):
             # Its commit is all that it leaves, and a row that is left out would be lost.
@@ -151,7 +151,7 @@ class PlanningSession:
             context = dataclasses.replace(context, config=kept)
         if options.get(self.config, "execution.runtime-mode") == "STREAMING" or not _can_run_in_batch(sinks):
             return self._with_python(compile_statements(sinks, context, job_id), context)
-        from client.statements.batch import compile_in_mode
+        from sqlstream.client.statements.batch import compile_in_mode
 
         plan = compile_in_mode(sinks, context, job_id, self.files())
         return self._with_python(plan, context)
@@ -169,7 +169,7 @@ class PlanningSession:
         runs none."""
         if not context.called:
             return graph
-        from runtime.python.packing import pack, split_paths
+        from sqlstream.runtime.python.packing import pack, split_paths
 
         self._check_python()
         paths = [path for function in context.called.values() for path in function.files]
@@ -185,18 +185,18 @@ class PlanningSession:
     def _inspector(self) -> FunctionInspector:
         """What imports the modules of CREATE FUNCTION; the process of a server does not."""
         if self.is_served:
-            from client.sessions.served_inspection import ServedInspector
+            from sqlstream.client.sessions.served_inspection import ServedInspector
 
             return ServedInspector(self.cluster, self.config, self.files(), self._check_python)
-        from runtime.python.inspector import LocalFunctionInspector
+        from sqlstream.runtime.python.inspector import LocalFunctionInspector
 
         return LocalFunctionInspector(options.get(self.config, "python.files"), self.files())
 
     def bind_context(self) -> BindContext:
-        from planner.bind.context import BindContext
-        from planner.bind.file_definitions import FileDefinitions
-        from runtime.connectors import descriptors
-        from runtime.formats import descriptors as format_descriptors
+        from sqlstream.planner.bind.context import BindContext
+        from sqlstream.planner.bind.file_definitions import FileDefinitions
+        from sqlstream.runtime.connectors import descriptors
+        from sqlstream.runtime.formats import descriptors as format_descriptors
 
         return BindContext(
             self.catalog.snapshot(),
@@ -213,10 +213,10 @@ class PlanningSession:
     def _inference(self) -> FileInference:
         """What tells the columns of files; the process of a server reads no files itself."""
         if self.is_served:
-            from client.sessions.served_inference import ServedInference
+            from sqlstream.client.sessions.served_inference import ServedInference
 
             return ServedInference(self.cluster, self.config)
-        from runtime.inference.file_inference import LocalFileInference
+        from sqlstream.runtime.inference.file_inference import LocalFileInference
 
         return LocalFileInference(self.files())
 

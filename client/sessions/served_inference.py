@@ -6,14 +6,14 @@ import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from client.statements.short_job import answer_of
-from planner.file_inference import inferring_job
 from sqlstream.catalog import InferredTable
+from sqlstream.client.statements.short_job import answer_of
 from sqlstream.errors import ExternalError
+from sqlstream.planner.file_inference import inferring_job
 from sqlstream.specs.infer_table import InferenceAnswer
 
 if TYPE_CHECKING:
-    from client.clusters.cluster_client import ClusterClient
+    from sqlstream.client.clusters.cluster_client import ClusterClient
 
 TIMEOUT_S = 60.0
 """Bound on reading the samples of the files at one path."""

@@ -6,16 +6,16 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from client.statements.short_job import answer_of
-from planner.function_inspection import inspecting_job
-from runtime.python.packing import pack, split_paths
 from sqlstream import config as options
+from sqlstream.client.statements.short_job import answer_of
 from sqlstream.errors import ExternalError
 from sqlstream.function_ref import InspectedFunction
+from sqlstream.planner.function_inspection import inspecting_job
+from sqlstream.runtime.python.packing import pack, split_paths
 from sqlstream.specs.inspect_function import InspectionAnswer
 
 if TYPE_CHECKING:
-    from client.clusters.cluster_client import ClusterClient
+    from sqlstream.client.clusters.cluster_client import ClusterClient
 
 TIMEOUT_S = 60.0
 """Bound on importing a module."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
-from client.sessions.effects import changes_effects, job_effects
-from client.sessions.outcomes import Job, Outcome, Rows, literal_batches
-from client.sessions.planning import PlanningSession
 from sqlstream.catalog import CatalogConflict
+from sqlstream.client.sessions.effects import changes_effects, job_effects
+from sqlstream.client.sessions.outcomes import Job, Outcome, Rows, literal_batches
+from sqlstream.client.sessions.planning import PlanningSession
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.spark_keys import refuse_launch_key
 
 if TYPE_CHECKING:
-    from planner.batch import CompiledBatch
-    from planner.compile import CompiledPlan
-    from planner.dialect.statements import AnalyzeTable, CallProcedure, CreateTable, Show, Statement
-    from planner.statements.result import DdlResult
+    from sqlstream.planner.batch import CompiledBatch
+    from sqlstream.planner.compile import CompiledPlan
+    from sqlstream.planner.dialect.statements import AnalyzeTable, CallProcedure, CreateTable, Show, Statement
+    from sqlstream.planner.statements.result import DdlResult
 
 SET_INSERTS_MAX = 1000
 """How many INSERTs a statement set may have that is sent one by one."""
@@ -37,8 +37,8 @@ class Session(PlanningSession):
 
     def execute(self, statement: Statement) -> Outcome:
         """Run one parsed statement; a query or INSERT is submitted, and not waited for. UserError with a position."""
-        from client.statements.jobs import execute_job_statement, is_job_statement
-        from planner.dialect.statements import (
+        from sqlstream.client.statements.jobs import execute_job_statement, is_job_statement
+        from sqlstream.planner.dialect.statements import (
             AnalyzeTable,
             CallProcedure,
             CompilePlan,
@@ -58,7 +58,7 @@ class Session(PlanningSession):
         if is_job_statement(statement):
             return execute_job_statement(statement, self)
         if isinstance(statement, Explain):
-            from client.statements.explain import execute_explain
+            from sqlstream.client.statements.explain import execute_explain
 
             return execute_explain(statement, self)
         if isinstance(statement, WritingStatement):
@@ -66,13 +66,13 @@ class Session(PlanningSession):
         if isinstance(statement, CreateTable) and statement.query is not None:
             return self._create_filled(statement)
         if isinstance(statement, CompilePlan | ExecutePlan):
-            from client.statements.plan_files import compile_plan, execute_plan
+            from sqlstream.client.statements.plan_files import compile_plan, execute_plan
 
             if isinstance(statement, CompilePlan):
                 return compile_plan(statement, self)
             return execute_plan(statement, self)
         if isinstance(statement, Verify | VerifyJob):
-            from client.verification.statements import execute_verify
+            from sqlstream.client.verification.statements import execute_verify
 
             return execute_verify(statement, self)
         return self._apply(statement)
@@ -81,8 +81,8 @@ class Session(PlanningSession):
         """The answer to what concerns the statement set that the session has begun: each INSERT is bound, so that it is refused
         at its place, and waits for END. None for every other statement while there is no set. UserError SS2038 for what has no
         place in a set, or no set."""
-        from planner.bind.sink import bind_sinks
-        from planner.dialect.statements import BeginStatementSet, EndStatementSet, Insert
+        from sqlstream.planner.bind.sink import bind_sinks
+        from sqlstream.planner.dialect.statements import BeginStatementSet, EndStatementSet, Insert
 
         waiting = self._statement_set
         if isinstance(statement, EndStatementSet):
@@ -106,7 +106,7 @@ class Session(PlanningSession):
 
     def _end_statement_set(self, statement: Statement) -> Outcome:
         """Run the INSERTs that wait as one job. The set is over also when that fails."""
-        from planner.dialect.parser import parse_statement
+        from sqlstream.planner.dialect.parser import parse_statement
 
         waiting, self._statement_set = self._statement_set, None
         if waiting is None:
@@ -123,10 +123,10 @@ class Session(PlanningSession):
 
     def _told(self, statement: AnalyzeTable | CallProcedure | Show) -> Rows | None:
         """The answer to a statement that looks at tables or does something with jobs; None for a SHOW of the catalog."""
-        from client.statements.procedures import call_procedure, procedure_names
-        from client.statements.table_statistics import analyze_table, show_partitions
-        from planner.dialect.statements import AnalyzeTable, CallProcedure, ShowKind
-        from planner.statements.show import filtered_names
+        from sqlstream.client.statements.procedures import call_procedure, procedure_names
+        from sqlstream.client.statements.table_statistics import analyze_table, show_partitions
+        from sqlstream.planner.dialect.statements import AnalyzeTable, CallProcedure, ShowKind
+        from sqlstream.planner.statements.show import filtered_names
 
         if isinstance(statement, AnalyzeTable):
             return analyze_table(statement, self)
@@ -146,7 +146,7 @@ class Session(PlanningSession):
 
     def _create_filled(self, statement: CreateTable) -> Outcome:
         """CREATE TABLE … AS query: the table is created once the job that fills it is planned."""
-        from planner.statements.create_as import create_as
+        from sqlstream.planner.statements.create_as import create_as
 
         for _ in range(CONFLICTS_MAX):
             context = self.context_of(statement)
@@ -164,7 +164,7 @@ class Session(PlanningSession):
         raise _too_fast()
 
     def _apply(self, statement: Statement) -> Rows:
-        from planner.statements.execute import execute_ddl
+        from sqlstream.planner.statements.execute import execute_ddl
 
         for _ in range(CONFLICTS_MAX):
             result = execute_ddl(statement, self.bind_context())
@@ -182,8 +182,8 @@ class Session(PlanningSession):
 
     def _make(self, result: DdlResult, statement: Statement) -> None:
         """Make the changes of a statement, of which at most one is of a catalog."""
-        from planner.statements.result import ResetConfig, SetConfig
         from sqlstream.catalog import PutObject
+        from sqlstream.planner.statements.result import ResetConfig, SetConfig
 
         self.permit.require(changes_effects(result.changes), statement.span)
         for change in result.changes:
@@ -205,7 +205,7 @@ class Session(PlanningSession):
 
     def _check_place(self, key: str, value: str, statement: Statement) -> None:
         """UserError for a directory of checkpoints that cannot be one, or that the server does not allow."""
-        from runtime.checkpoint.places import PLACE_KEYS, check_places, with_absolute_places
+        from sqlstream.runtime.checkpoint.places import PLACE_KEYS, check_places, with_absolute_places
 
         if key in PLACE_KEYS:
             try:
@@ -223,8 +223,8 @@ class Session(PlanningSession):
 
     def _validate(self, entry: object, statement: Statement) -> None:
         """Run the connector's own checks, which its descriptor cannot express."""
-        from runtime.connectors import connector
         from sqlstream.catalog import CatalogTable
+        from sqlstream.runtime.connectors import connector
 
         if not isinstance(entry, CatalogTable):
             return
@@ -237,7 +237,7 @@ class Session(PlanningSession):
 
 
 def _ok(done: str) -> DdlResult:
-    from planner.statements.result import DdlResult
+    from sqlstream.planner.statements.result import DdlResult
 
     return DdlResult.ok(done=done)
 

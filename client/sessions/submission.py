@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from client.following.lost_rows import RejectedRowsPlace
-from client.sessions.outcomes import Job, LiteralJob, literal_batches
-from client.statements.followers import notes_of_followers
 from sqlstream import config as options
 from sqlstream.checkpointing_options import is_at_least_once, takes_checkpoints
+from sqlstream.client.following.lost_rows import RejectedRowsPlace
+from sqlstream.client.sessions.outcomes import Job, LiteralJob, literal_batches
+from sqlstream.client.statements.followers import notes_of_followers
 from sqlstream.expressions import Literal, LiteralValue
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph, written_tables
 from sqlstream.schema import Schema
@@ -20,8 +20,8 @@ from sqlstream.specs.sink import COLLECT, SinkAction
 from sqlstream.spi.connector import KeepsRejectedRows, KnowsVersions
 
 if TYPE_CHECKING:
-    from client.clusters.cluster_client import ClusterClient
-    from runtime.host.files import LocalFiles
+    from sqlstream.client.clusters.cluster_client import ClusterClient
+    from sqlstream.runtime.host.files import LocalFiles
 
 _WORDS = {
     SinkAction.OVERWRITE: "INSERT OVERWRITE",
@@ -34,7 +34,7 @@ _WORDS = {
 def submit(graph: JobGraph, cluster: ClusterClient, files: LocalFiles) -> Job:
     """Start a job on a cluster; `files` are those that its tables may name by their path. UserError for settings that no job can
     have."""
-    from runtime.checkpoint.places import with_absolute_places
+    from sqlstream.runtime.checkpoint.places import with_absolute_places
 
     graph = with_versions(replace(graph, config=with_absolute_places(graph.config)), files)
     sinks = [spec for _, spec in written_tables(graph)]
@@ -62,7 +62,7 @@ def submit(graph: JobGraph, cluster: ClusterClient, files: LocalFiles) -> Job:
 
 def with_versions(graph: JobGraph, files: LocalFiles) -> JobGraph:
     """The graph whose sinks know what the tables are that they rewrite, before anything is read of them."""
-    from runtime.connectors import connector
+    from sqlstream.runtime.connectors import connector
 
     def known(operator: ChainedOperator) -> ChainedOperator:
         spec = operator.spec
@@ -81,7 +81,7 @@ def with_versions(graph: JobGraph, files: LocalFiles) -> JobGraph:
 
 def without_rejected_files(graph: JobGraph) -> JobGraph:
     """The graph with rejected-rows files turned off: a SELECT writes nothing beside the files that it reads."""
-    from runtime.connectors import connector
+    from sqlstream.runtime.connectors import connector
 
     def changed(operator: ChainedOperator) -> ChainedOperator:
         spec = operator.spec
@@ -97,8 +97,8 @@ def without_rejected_files(graph: JobGraph) -> JobGraph:
 
 def rejected_rows_places(graph: JobGraph) -> dict[int, RejectedRowsPlace]:
     """Where each source keeps the rows that it cannot decode, by operator id."""
-    from runtime.connectors import connector
-    from runtime.connectors.rejected_rows import rejected_rows_name
+    from sqlstream.runtime.connectors import connector
+    from sqlstream.runtime.connectors.rejected_rows import rejected_rows_name
 
     places = {}
     for operator in (o for v in graph.vertices for o in v.operators):
@@ -114,7 +114,7 @@ def rejected_rows_places(graph: JobGraph) -> dict[int, RejectedRowsPlace]:
 
 def guarantee_note(graph: JobGraph) -> str:
     """What a recovery of the job cannot promise, because of its sinks and sources; empty for a job without checkpoints."""
-    from runtime.connectors import connector
+    from sqlstream.runtime.connectors import connector
 
     if not takes_checkpoints(graph.config):
         return ""

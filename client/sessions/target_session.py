@@ -6,15 +6,15 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from client.sessions.local_session import local_session
-from client.sessions.session import Session
 from sqlstream import config as options
+from sqlstream.client.sessions.local_session import local_session
+from sqlstream.client.sessions.session import Session
 from sqlstream.config_option import Scope
 from sqlstream.errors import ExternalError, UserError
 
 if TYPE_CHECKING:
-    from client.clusters.remote_cluster import RemoteClusterClient
-    from runtime.net.results import PrintLines
+    from sqlstream.client.clusters.remote_cluster import RemoteClusterClient
+    from sqlstream.runtime.net.results import PrintLines
 
 TARGET = "execution.target"
 DATA_DIRECTORY = "sqlstream.data-dir"
@@ -24,7 +24,7 @@ def server_of(config: Mapping[str, str]) -> str:
     """The data directory of the server that jobs go to; empty for a cluster of one's own. UserError SS4002 for a wrong target."""
     if options.get(config, TARGET) != "remote":
         return ""
-    from client.clusters.server_file import data_directory
+    from sqlstream.client.clusters.server_file import data_directory
 
     return data_directory(config.get(DATA_DIRECTORY, ""))
 
@@ -82,8 +82,8 @@ def remote_cluster(path: str, print_lines: PrintLines | None = None) -> RemoteCl
     raises."""
     import msgspec
 
-    from client.clusters.remote_cluster import RemoteClusterClient
-    from client.clusters.server_file import read_server_file
+    from sqlstream.client.clusters.remote_cluster import RemoteClusterClient
+    from sqlstream.client.clusters.server_file import read_server_file
 
     hint = f"start one (sqlstream server), or name its data directory: -D {DATA_DIRECTORY}=DIRECTORY"
     try:

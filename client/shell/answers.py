@@ -9,21 +9,21 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from client.connection import ResultKind
-from client.following.ended_job import ended_error
-from client.following.followed_job import CANCEL_TIMEOUT_S, cancel_and_wait, follow
-from client.following.progress import Progress
-from client.shell.detached import DetachedJobs
-from client.shell.display import Display
 from sqlstream import config
+from sqlstream.client.connection import ResultKind
+from sqlstream.client.following.ended_job import ended_error
+from sqlstream.client.following.followed_job import CANCEL_TIMEOUT_S, cancel_and_wait, follow
+from sqlstream.client.following.progress import Progress
+from sqlstream.client.shell.detached import DetachedJobs
+from sqlstream.client.shell.display import Display
 from sqlstream.errors import FailureReason, JobError, UserError
 from sqlstream.terminal_text import shown
 
 if TYPE_CHECKING:
-    from client.connection import Connection, StatementResult
-    from client.held_rows import HeldRows
-    from client.rendering.render import Renderer
-    from client.shell.output_file import OutputFile
+    from sqlstream.client.connection import Connection, StatementResult
+    from sqlstream.client.held_rows import HeldRows
+    from sqlstream.client.rendering.render import Renderer
+    from sqlstream.client.shell.output_file import OutputFile
     from sqlstream.schema import Schema
 
 RESULT_MODE = "sql-client.execution.result-mode"
@@ -138,7 +138,7 @@ class Answers:
 
     def _is_wide(self, result: StatementResult, held: HeldRows, rows: int) -> bool:
         """Whether a table of these rows is wider than the screen. A pager scrolls sideways, so what goes there is not."""
-        from client.rendering.tables import Table
+        from sqlstream.client.rendering.tables import Table
 
         if self._display.columns is None or self._display.needs_pager(rows + _FRAME_LINES):
             return False
@@ -150,7 +150,7 @@ class Answers:
 
     @contextlib.contextmanager
     def _held(self, result: StatementResult) -> Iterator[HeldRows]:
-        from client.held_rows import held_final_rows
+        from sqlstream.client.held_rows import held_final_rows
 
         with contextlib.ExitStack() as stack:
             with self._progress(result):
@@ -159,8 +159,8 @@ class Answers:
 
     def _show_live(self, result: StatementResult, rows_max: int) -> None:
         """The full-screen table, until the user leaves it."""
-        from client.shell.live_rows import live_rows
-        from client.shell.live_table import LiveTable
+        from sqlstream.client.shell.live_rows import live_rows
+        from sqlstream.client.shell.live_table import LiveTable
 
         try:
             rows = live_rows(_schema(result), result.is_updating, rows_max)
@@ -168,7 +168,7 @@ class Answers:
             self._display.remark(f"note: {error.message}, so each change is shown")
             self._show_changes(result, "table")
             return
-        from client.shell.terminal_io import terminal_input, terminal_output
+        from sqlstream.client.shell.terminal_io import terminal_input, terminal_output
 
         table = LiveTable(result, rows, self._time_zone(), self._display.null)
         table.show(terminal_input(), terminal_output())
@@ -178,7 +178,7 @@ class Answers:
 
     def _write_file(self, result: StatementResult) -> None:
         """The rows into the file of the display: the final table, or for a query without an end its changes until Ctrl-C."""
-        from client.shell.output_file import OutputFile
+        from sqlstream.client.shell.output_file import OutputFile
 
         path, self._display.file = self._display.file, None
         assert path is not None
@@ -216,7 +216,7 @@ class Answers:
         is_cut: bool = True,
         out: object = None,
     ) -> Renderer:
-        from client.rendering.render import make_renderer
+        from sqlstream.client.rendering.render import make_renderer
 
         settings = self._settings
         max_width = None
@@ -266,7 +266,7 @@ class FileWriting:
         self._thread.start()
 
     def _run(self) -> None:
-        from client.rendering.render import final_rows
+        from sqlstream.client.rendering.render import final_rows
 
         batches = self._result.batches()
         try:

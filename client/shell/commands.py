@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from client.shell.display import MODES
-from client.shell.help_topics import help_text
+from sqlstream.client.shell.display import MODES
+from sqlstream.client.shell.help_topics import help_text
 from sqlstream.errors import UserError, did_you_mean
 from sqlstream.terminal_text import NULL_TEXT
 
 if TYPE_CHECKING:
-    from client.shell.shell import Shell
+    from sqlstream.client.shell.shell import Shell
 
 
 class Leave(Exception):
@@ -72,7 +72,7 @@ def _quit(shell: Shell, words: list[str]) -> None:
 
 def _clear(shell: Shell, words: list[str]) -> None:
     if shell.display.is_interactive:
-        from client.shell.terminal_io import terminal_output
+        from sqlstream.client.shell.terminal_io import terminal_output
 
         output = terminal_output()
         output.erase_screen()
@@ -127,7 +127,7 @@ def _use(shell: Shell, words: list[str]) -> None:
 
 
 def _jobs(shell: Shell, words: list[str]) -> None:
-    from client.rendering.table_layout import cut
+    from sqlstream.client.rendering.table_layout import cut
 
     jobs = shell.connection.jobs()
     now_ms = time.time() * 1000
@@ -140,7 +140,7 @@ def _jobs(shell: Shell, words: list[str]) -> None:
 
 
 def _output(shell: Shell, words: list[str]) -> None:
-    from client.shell.output_file import checked_path
+    from sqlstream.client.shell.output_file import checked_path
 
     if not words:
         shell.display.file = None

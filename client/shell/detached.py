@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from client.following.ended_job import end_text
-from client.following.progress import closing_text
+from sqlstream.client.following.ended_job import end_text
+from sqlstream.client.following.progress import closing_text
 from sqlstream.errors import SqlStreamError, render_error
 from sqlstream.messages.job_state import JobStatus
 
 if TYPE_CHECKING:
-    from client.connection import Connection, StatementResult
+    from sqlstream.client.connection import Connection, StatementResult
 
 WAIT_S = 1.0
 JOBS_MAX = 100

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from client.rendering.terminal import columns_of
-from client.shell.pager import paged, pager_command
+from sqlstream.client.rendering.terminal import columns_of
+from sqlstream.client.shell.pager import paged, pager_command
 from sqlstream.terminal_text import NULL_TEXT, shown
 
 if TYPE_CHECKING:
-    from client.rendering.live_line import LiveLine
+    from sqlstream.client.rendering.live_line import LiveLine
 
 MODES = ("auto", "table", "vertical", "json", "csv")
 """How rows are shown. `auto` is a table, or vertical blocks where a table would be wider than the screen."""
@@ -48,7 +48,7 @@ class Display:
     @functools.cached_property
     def line(self) -> LiveLine:
         """The line of progress below the rows."""
-        from client.rendering.live_line import LiveLine
+        from sqlstream.client.rendering.live_line import LiveLine
 
         return LiveLine()
 
@@ -64,7 +64,7 @@ class Display:
 
     def print_lines(self, job_id: str, lines: list[str], is_error: bool) -> None:
         """The lines of connector `print`, above the prompt or the line of progress."""
-        from runtime.cluster_surroundings import print_to_terminal
+        from sqlstream.runtime.cluster_surroundings import print_to_terminal
 
         stream = sys.stderr if is_error else sys.stdout
         if stream.isatty():

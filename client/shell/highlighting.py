@@ -10,7 +10,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.formatted_text.utils import split_lines
 from prompt_toolkit.lexers import Lexer
 
-from client.shell.input_text import is_command
+from sqlstream.client.shell.input_text import is_command
 
 if TYPE_CHECKING:
     from sqlglot import Token
@@ -47,7 +47,7 @@ class SqlLexer(Lexer):
 
     def load(self) -> None:
         """Load the tokenizer, which takes a moment; on any thread."""
-        import client.completion.cursor  # noqa: F401
+        import sqlstream.client.completion.cursor  # noqa: F401
 
         self._is_loaded = True
 
@@ -71,7 +71,7 @@ class SqlLexer(Lexer):
 
 def styled(text: str) -> Iterator[tuple[str, str]]:
     """The text in pieces with their styles; the pieces together are the text."""
-    from client.completion.cursor import tolerant_tokens
+    from sqlstream.client.completion.cursor import tolerant_tokens
 
     tokens, opening = tolerant_tokens(text)
     position = 0
@@ -103,7 +103,7 @@ def _gap(text: str) -> Iterator[tuple[str, str]]:
 def _style(token: Token, is_called: bool) -> str:
     from sqlglot import TokenType
 
-    from planner.dialect.tokens import RESERVED, is_word, word
+    from sqlstream.planner.dialect.tokens import RESERVED, is_word, word
 
     match token.token_type:
         case TokenType.STRING | TokenType.HEX_STRING:

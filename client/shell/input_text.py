@@ -90,8 +90,8 @@ def _statements(text: str, start: int, offset: int) -> Generator[Input, None, in
     """The statements from `start` up to the next command or vertical end; returns where to go on."""
     from sqlglot import TokenType
 
-    from planner.dialect.script import is_open_statement_set
-    from planner.dialect.tokens import tokenize
+    from sqlstream.planner.dialect.script import is_open_statement_set
+    from sqlstream.planner.dialect.tokens import tokenize
 
     tokens: list[Token] = []
     try:

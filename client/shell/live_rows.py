@@ -13,7 +13,7 @@ from sqlstream.arrow import row_kinds, to_arrow_schema
 from sqlstream.changelog import RowKind
 
 if TYPE_CHECKING:
-    from runtime.state.tables.row_multiset import RowMultiset
+    from sqlstream.runtime.state.tables.row_multiset import RowMultiset
     from sqlstream.schema import Schema
 
 _ROUNDS_MAX = 16
@@ -89,7 +89,7 @@ class UpdatedRows:
     """The rows of a query that updates and retracts. State: one entry per distinct row; beyond `rows_max` the oldest go."""
 
     def __init__(self, schema: pa.Schema, rows_max: int) -> None:
-        from runtime.state.tables.row_multiset import RowMultiset
+        from sqlstream.runtime.state.tables.row_multiset import RowMultiset
 
         self._schema = schema
         self._rows: RowMultiset = RowMultiset(schema)

@@ -10,7 +10,7 @@ from prompt_toolkit.application import Application
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import FormattedTextControl, Layout, Window
 
-from client.rendering.table_layout import (
+from sqlstream.client.rendering.table_layout import (
     CELL_COLUMNS_MIN,
     NUMBER_ROOTS,
     can_be_cut,
@@ -20,7 +20,7 @@ from client.rendering.table_layout import (
     frame_line,
     table_line,
 )
-from client.rendering.tables import Look
+from sqlstream.client.rendering.tables import Look
 from sqlstream.errors import InternalError, SqlStreamError
 from sqlstream.terminal_text import NULL_TEXT, display_width, shown
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from prompt_toolkit.input import Input
     from prompt_toolkit.output import Output
 
-    from client.connection import StatementResult
-    from client.shell.live_rows import LiveRows
+    from sqlstream.client.connection import StatementResult
+    from sqlstream.client.shell.live_rows import LiveRows
 
 REDRAW_INTERVAL_S = 0.1
 _CLOCK_INTERVAL_S = 1.0

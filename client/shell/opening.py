@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from client.connection import Connection
+    from sqlstream.client.connection import Connection
 
 _WAIT_S = 0.2
 

@@ -100,7 +100,7 @@ def _telling(path: Path):  # type: ignore[no-untyped-def]
 def _writer(file: IO[bytes], suffix: str, schema: Schema, with_op: bool, time_zone: str) -> _Writer:
     import io
 
-    from client.rendering.render import make_renderer
+    from sqlstream.client.rendering.render import make_renderer
 
     if suffix == ".parquet":
         return _Parquet(file, schema, with_op)
@@ -115,8 +115,8 @@ class _Parquet:
     def __init__(self, file: IO[bytes], schema: Schema, with_op: bool) -> None:
         from pyarrow import parquet
 
-        from client.rendering.tables import OP
         from sqlstream.arrow import to_arrow_schema
+        from sqlstream.client.rendering.tables import OP
 
         arrow = to_arrow_schema(schema)
         if with_op and OP in schema.names:
@@ -130,8 +130,8 @@ class _Parquet:
         self._writer = parquet.ParquetWriter(file, self._schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        from client.rendering.tables import op_column
         from sqlstream.arrow import without_row_kinds
+        from sqlstream.client.rendering.tables import op_column
 
         columns = without_row_kinds(batch).columns
         if self._with_op:

@@ -19,16 +19,16 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.styles import Style
 
-from client.shell.commands import COMMAND_NAMES
-from client.shell.help_topics import TOPICS
-from client.shell.highlighting import STYLES, SqlLexer
-from client.shell.history import ShellHistory, history_file
-from client.shell.input_text import is_command, is_complete
-from client.shell.terminal_io import terminal_input, terminal_output
+from sqlstream.client.shell.commands import COMMAND_NAMES
+from sqlstream.client.shell.help_topics import TOPICS
+from sqlstream.client.shell.highlighting import STYLES, SqlLexer
+from sqlstream.client.shell.history import ShellHistory, history_file
+from sqlstream.client.shell.input_text import is_command, is_complete
+from sqlstream.client.shell.terminal_io import terminal_input, terminal_output
 from sqlstream.terminal_text import shown
 
 if TYPE_CHECKING:
-    from client.connection import Connection
+    from sqlstream.client.connection import Connection
 
 PROMPT = "sqlstream> "
 CONTINUATION = "        -> "

@@ -10,18 +10,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from client.exit_codes import EXIT_FAILED, exit_code_of
-from client.rendering.terminal import kept_output
-from client.shell.commands import Leave, run_command
-from client.shell.display import Display
-from client.shell.input_text import VERTICAL_END, Input, is_command, is_complete, split_input
-from client.shell.opening import OpeningConnection
+from sqlstream.client.exit_codes import EXIT_FAILED, exit_code_of
+from sqlstream.client.rendering.terminal import kept_output
+from sqlstream.client.shell.commands import Leave, run_command
+from sqlstream.client.shell.display import Display
+from sqlstream.client.shell.input_text import VERTICAL_END, Input, is_command, is_complete, split_input
+from sqlstream.client.shell.opening import OpeningConnection
 from sqlstream.errors import Span, SqlStreamError, UserError, render_error
 
 if TYPE_CHECKING:
-    from client.connection import Connection
-    from client.shell.detached import DetachedJobs
-    from client.shell.prompt import Prompt
+    from sqlstream.client.connection import Connection
+    from sqlstream.client.shell.detached import DetachedJobs
+    from sqlstream.client.shell.prompt import Prompt
 
 SOURCE_DEPTH_MAX = 10
 CANCEL_WORD = "cancelled"
@@ -50,7 +50,7 @@ class Shell:
     @functools.cached_property
     def detached(self) -> DetachedJobs:
         """The jobs that run on while the shell goes on."""
-        from client.shell.detached import DetachedJobs
+        from sqlstream.client.shell.detached import DetachedJobs
 
         return DetachedJobs(self.connection)
 
@@ -114,7 +114,7 @@ class Shell:
 
     def run_file(self, path: str) -> None:
         """The statements of a file. UserError SS5001 when it cannot be read."""
-        from client.script_text import read_script
+        from sqlstream.client.script_text import read_script
 
         if self._depth == SOURCE_DEPTH_MAX:
             raise UserError(
@@ -162,7 +162,7 @@ class Shell:
             self.display.remark(f"time: {time.monotonic() - started:.3f} s")
 
     def _execute(self, found: Input) -> None:
-        from client.shell.answers import Answers
+        from sqlstream.client.shell.answers import Answers
 
         connection = self.connection
         answers = Answers(connection, self.display, self.detached)

@@ -7,7 +7,7 @@ import functools
 import sys
 from typing import TYPE_CHECKING, TextIO, cast
 
-from client.rendering.terminal import unescaped
+from sqlstream.client.rendering.terminal import unescaped
 
 if TYPE_CHECKING:
     from prompt_toolkit.input import Input

@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import exc, schema
 from sqlalchemy.sql import compiler, elements, selectable
 
-from client.dbapi.literals import sql_literal
-from planner.dialect.tokens import RESERVED
+from sqlstream.client.dbapi.literals import sql_literal
+from sqlstream.planner.dialect.tokens import RESERVED
 
 TABLE_OPTIONS = "with"
 """`Table(…, sqlstream_with={"connector": …})`: the options of CREATE TABLE … WITH."""

@@ -10,16 +10,16 @@ from sqlalchemy import exc, pool, schema
 from sqlalchemy.engine import URL
 from sqlalchemy.engine.interfaces import ConnectArgsType, DBAPIConnection, IsolationLevel
 
-from client.connection.address import DEFAULT_PORT
-from client.dbapi.errors import Error
-from client.sqlalchemy_dialect.column_types import SqlStreamTypeCompiler
-from client.sqlalchemy_dialect.compiler import (
+from sqlstream.client.connection.address import DEFAULT_PORT
+from sqlstream.client.dbapi.errors import Error
+from sqlstream.client.sqlalchemy_dialect.column_types import SqlStreamTypeCompiler
+from sqlstream.client.sqlalchemy_dialect.compiler import (
     TABLE_OPTIONS,
     SqlStreamCompiler,
     SqlStreamDdlCompiler,
     SqlStreamIdentifierPreparer,
 )
-from client.sqlalchemy_dialect.reflection import Reflects
+from sqlstream.client.sqlalchemy_dialect.reflection import Reflects
 
 _GONE = ("SS4042", "SS5040", "SS5041", "SS5043", "SS6020")
 """Codes of errors after which a connection is of no more use."""
@@ -64,9 +64,9 @@ class SqlStreamDialect(Reflects):
 
     @classmethod
     def import_dbapi(cls) -> ModuleType:
-        import client.dbapi
+        import sqlstream.client.dbapi
 
-        return client.dbapi
+        return sqlstream.client.dbapi
 
     def create_connect_args(self, url: URL) -> ConnectArgsType:
         parameters = {name: str(value) for name, value in url.query.items()}

@@ -16,11 +16,11 @@ from sqlalchemy.engine.interfaces import (
     ReflectedUniqueConstraint,
 )
 
-from client.dbapi.errors import Error
-from client.sqlalchemy_dialect.column_types import column_type
-from client.sqlalchemy_dialect.compiler import TABLE_OPTIONS
-from planner.dialect.parser import parse_statement, parse_type
-from planner.dialect.statements import CreateTable, CreateView
+from sqlstream.client.dbapi.errors import Error
+from sqlstream.client.sqlalchemy_dialect.column_types import column_type
+from sqlstream.client.sqlalchemy_dialect.compiler import TABLE_OPTIONS
+from sqlstream.planner.dialect.parser import parse_statement, parse_type
+from sqlstream.planner.dialect.statements import CreateTable, CreateView
 from sqlstream.secrets import MASK
 
 _UNKNOWN_OBJECT = ("SS2001", "SS2014")

@@ -8,9 +8,13 @@ import secrets
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from client.following.progress import size_text
-from client.statements.short_job import answered_texts
-from planner.batch import (
+from sqlstream import config as options
+from sqlstream.batch_plan import batch_plan
+from sqlstream.client.following.progress import size_text
+from sqlstream.client.statements.short_job import answered_texts
+from sqlstream.errors import ExternalError, UserError
+from sqlstream.graph.job_graph import JobGraph, JobVertex
+from sqlstream.planner.batch import (
     BatchSources,
     CompiledBatch,
     compile_batch,
@@ -18,22 +22,18 @@ from planner.batch import (
     plan_batch_sources,
     scans_of,
 )
-from planner.compile import CompiledPlan, compile_statements
-from planner.estimates import TableSizes, explain_cost
-from planner.explain import inferred_sections
-from planner.relational.explain import explain_relation
-from planner.relational.nodes import Project, RelationalNode, Sink, Values
-from sqlstream import config as options
-from sqlstream.batch_plan import batch_plan
-from sqlstream.errors import ExternalError, UserError
-from sqlstream.graph.job_graph import JobGraph, JobVertex
+from sqlstream.planner.compile import CompiledPlan, compile_statements
+from sqlstream.planner.estimates import TableSizes, explain_cost
+from sqlstream.planner.explain import inferred_sections
+from sqlstream.planner.relational.explain import explain_relation
+from sqlstream.planner.relational.nodes import Project, RelationalNode, Sink, Values
 from sqlstream.specs import SourceSpec
 from sqlstream.specs.sink import COLLECT
 
 if TYPE_CHECKING:
-    from client.clusters.cluster_client import ClusterClient
-    from planner.bind.context import BindContext
-    from runtime.host.files import LocalFiles
+    from sqlstream.client.clusters.cluster_client import ClusterClient
+    from sqlstream.planner.bind.context import BindContext
+    from sqlstream.runtime.host.files import LocalFiles
 
 ENGINE = "execution.batch.engine"
 DUCKDB_BYTES_MAX = "execution.batch.duckdb-bytes-max"
@@ -58,7 +58,7 @@ def compile_in_mode(
 
     UserError SS3302 for an unbounded table under BATCH, SS3301 for what the named engine cannot answer exactly, or neither an
     engine nor a stream can."""
-    from client.sessions.submission import literal_rows
+    from sqlstream.client.sessions.submission import literal_rows
 
     is_automatic = options.get(context.config, "execution.runtime-mode") == "AUTOMATIC"
     # The final rows of a batch are those of all its input, so that no state expires.
@@ -153,9 +153,9 @@ def engine_choices(plan: BatchSources, context: BindContext, files: LocalFiles) 
 
 def is_spark_there(config: Mapping[str, str]) -> bool:
     """Whether Spark can be used from here without installing anything."""
-    from runtime.batch.spark.connect.address import is_connect
-    from runtime.batch.spark.packages import missing_packages
-    from runtime.host.java import find_java
+    from sqlstream.runtime.batch.spark.connect.address import is_connect
+    from sqlstream.runtime.batch.spark.packages import missing_packages
+    from sqlstream.runtime.host.java import find_java
 
     if missing_packages(is_connect(config)):
         return False
@@ -171,7 +171,7 @@ def is_spark_there(config: Mapping[str, str]) -> bool:
 def input_bytes(plan: BatchSources, files: LocalFiles) -> int | None:
     """An upper estimate of what the statement reads; None when a connector has none. A file that is not one of `files` has no
     size."""
-    from runtime.connectors import connector
+    from sqlstream.runtime.connectors import connector
     from sqlstream.spi.connector import MeasuresInput
 
     total = 0
@@ -235,7 +235,7 @@ def _engine_plan(
     Any other engine is asked where its queries run, since it may be large or take long to start."""
     batch = batch_plan(vertex, graph.job_id, graph.config)
     if batch.engine == "duckdb" and not is_served:
-        from runtime.batch.engines import batch_engine
+        from sqlstream.runtime.batch.engines import batch_engine
 
         return batch_engine("duckdb").explain(batch, files)
     return "\n".join(answered_texts(explaining_job(vertex, graph, secrets.token_hex(16)), cluster))

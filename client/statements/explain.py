@@ -8,19 +8,19 @@ from sqlstream.errors import UserError
 from sqlstream.spi.connector import MeasuresInput
 
 if TYPE_CHECKING:
-    from client.sessions.outcomes import Text
-    from client.sessions.planning import PlanningSession
-    from planner.dialect.statements import Explain, Statement
-    from planner.estimates import TableSizes
-    from planner.relational.nodes import Sink
+    from sqlstream.client.sessions.outcomes import Text
+    from sqlstream.client.sessions.planning import PlanningSession
+    from sqlstream.planner.dialect.statements import Explain, Statement
+    from sqlstream.planner.estimates import TableSizes
+    from sqlstream.planner.relational.nodes import Sink
 
 
 def execute_explain(statement: Explain, session: PlanningSession) -> Text:
     """The answer of EXPLAIN, EXPLAIN STATE or EXPLAIN ANALYZE."""
-    from client.sessions.outcomes import Text
+    from sqlstream.client.sessions.outcomes import Text
 
     if statement.is_run:
-        from client.statements.explain_analyze import explain_analyze
+        from sqlstream.client.statements.explain_analyze import explain_analyze
 
         return Text(explain_analyze(statement.target, session))
     if statement.is_of_state:
@@ -30,24 +30,24 @@ def execute_explain(statement: Explain, session: PlanningSession) -> Text:
 
 def explain_plan_of(statement: Statement, session: PlanningSession, details: tuple[str, ...] = ()) -> str:
     """Every stage of a statement's plan as text."""
-    from planner.compile import CompiledPlan, explain
+    from sqlstream.planner.compile import CompiledPlan, explain
 
     plan = session.compile(statement)
     sizes = _table_sizes(plan.optimised, session) if "ESTIMATED_COST" in details else None
     if isinstance(plan, CompiledPlan):
         return explain(plan, details, sizes)
-    from client.statements.batch import explain_batch
+    from sqlstream.client.statements.batch import explain_batch
 
     return explain_batch(plan, details, session.cluster, session.files(), session.is_served, sizes)
 
 
 def _table_sizes(sinks: tuple[Sink, ...], session: PlanningSession) -> TableSizes:
     """The sizes of the tables that a plan reads, where connectors can tell them."""
-    from planner.batch import scans_of
-    from planner.estimates import TableSizes
-    from planner.physical.connectors import find_connector
-    from planner.physical.source import scan_spec
-    from runtime.connectors import connector, descriptors
+    from sqlstream.planner.batch import scans_of
+    from sqlstream.planner.estimates import TableSizes
+    from sqlstream.planner.physical.connectors import find_connector
+    from sqlstream.planner.physical.source import scan_spec
+    from sqlstream.runtime.connectors import connector, descriptors
 
     sizes = {}
     for scan in dict.fromkeys(scan for sink in sinks for scan in scans_of(sink)):
@@ -60,8 +60,8 @@ def _table_sizes(sinks: tuple[Sink, ...], session: PlanningSession) -> TableSize
 
 def explain_state_of(statement: Statement, session: PlanningSession) -> str:
     """What each operator of a statement keeps. UserError SS6240 in batch."""
-    from client.statements.state_explanation import explain_state
-    from planner.compile import CompiledPlan
+    from sqlstream.client.statements.state_explanation import explain_state
+    from sqlstream.planner.compile import CompiledPlan
 
     plan = session.compile(statement)
     if isinstance(plan, CompiledPlan):

@@ -8,19 +8,19 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from client.following.progress import size_text
-from client.verification.run import run_to_end
-from planner.compile import CompiledPlan
-from planner.explain import explain_physical
-from planner.physical.node import PhysicalNode, walk_plan
+from sqlstream.client.following.progress import size_text
+from sqlstream.client.verification.run import run_to_end
 from sqlstream.errors import UserError
+from sqlstream.planner.compile import CompiledPlan
+from sqlstream.planner.explain import explain_physical
+from sqlstream.planner.physical.node import PhysicalNode, walk_plan
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from client.sessions.planning import PlanningSession
-    from planner.dialect.statements import Statement
+    from sqlstream.client.sessions.planning import PlanningSession
     from sqlstream.messages.rpc import Metrics
+    from sqlstream.planner.dialect.statements import Statement
 
 OPERATOR_CPU = "sqlstream.metrics.operator-cpu"
 
@@ -28,7 +28,7 @@ OPERATOR_CPU = "sqlstream.metrics.operator-cpu"
 def explain_analyze(statement: Statement, session: PlanningSession) -> str:
     """Run a statement to its end, and drop the rows of a query. UserError SS3523 for one without an end; the job's error when it
     fails."""
-    from client.sessions.submission import is_bounded
+    from sqlstream.client.sessions.submission import is_bounded
 
     before = dict(session.config)
     try:

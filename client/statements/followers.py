@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from client.clusters.cluster_client import ClusterClient
 from sqlstream import config as options
+from sqlstream.client.clusters.cluster_client import ClusterClient
 from sqlstream.errors import SqlStreamError
 from sqlstream.graph.job_graph import JobGraph, written_tables
 from sqlstream.secrets import masked

@@ -7,19 +7,26 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from client.following.checkpoint_text import remark_on, restored_remark
-from client.following.restarts import restart_text
-from planner.dialect.statements import DescribeJob, Show, ShowCheckpoints, ShowKind, Statement, StopJob
 from sqlstream import types as sql
+from sqlstream.client.following.checkpoint_text import remark_on, restored_remark
+from sqlstream.client.following.restarts import restart_text
 from sqlstream.effects import Effects
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.planner.dialect.statements import (
+    DescribeJob,
+    Show,
+    ShowCheckpoints,
+    ShowKind,
+    Statement,
+    StopJob,
+)
 from sqlstream.schema import Schema
 
 if TYPE_CHECKING:
-    from client.clusters.cluster_client import ClusterClient
-    from client.sessions.outcomes import Rows
-    from client.sessions.planning import PlanningSession
+    from sqlstream.client.clusters.cluster_client import ClusterClient
+    from sqlstream.client.sessions.outcomes import Rows
+    from sqlstream.client.sessions.planning import PlanningSession
     from sqlstream.errors import Span
     from sqlstream.messages.checkpoint_statistics import CheckpointRecord, RestoredCheckpoint
     from sqlstream.messages.rpc import JobOverviewEntry
@@ -60,7 +67,7 @@ def is_job_statement(statement: Statement) -> bool:
 def execute_job_statement(statement: Statement, session: PlanningSession) -> Rows:
     """The jobs, or one of them; their checkpoints; or how a job was stopped. UserError SS6009 for an unknown job, SS2037 where
     the session's permit does not let jobs be stopped."""
-    from client.sessions.outcomes import Rows, literal_batches
+    from sqlstream.client.sessions.outcomes import Rows, literal_batches
 
     cluster = session.cluster
     match statement:
@@ -87,8 +94,8 @@ def _job_row(job: JobOverviewEntry, cluster: ClusterClient) -> tuple[object, ...
 
 def _stop(statement: StopJob, cluster: ClusterClient, config: Mapping[str, str]) -> Rows:
     """OK once the job is being cancelled, or the path of the savepoint with which it has ended."""
-    from client.sessions.outcomes import Rows, literal_batches
-    from runtime.checkpoint.places import with_absolute_places
+    from sqlstream.client.sessions.outcomes import Rows, literal_batches
+    from sqlstream.runtime.checkpoint.places import with_absolute_places
 
     job_id = statement.job_id
     known_job(job_id, statement.id_span, cluster)

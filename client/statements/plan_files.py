@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
-from client.sessions.effects import job_effects
-from planner.dialect.statements import CompilePlan, ExecutePlan
-from planner.explain import explain_job_graph
-from planner.translate.rescale import rescaled_job_graph
 from sqlstream import config as options
+from sqlstream.client.sessions.effects import job_effects
 from sqlstream.effects import Effects
 from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.plan_file import PLAN_BYTES_MAX, decode_plan, encode_plan
+from sqlstream.planner.dialect.statements import CompilePlan, ExecutePlan
+from sqlstream.planner.explain import explain_job_graph
+from sqlstream.planner.translate.rescale import rescaled_job_graph
 from sqlstream.secrets import without_secrets
 
 if TYPE_CHECKING:
-    from client.sessions.outcomes import Job, Outcome
-    from client.sessions.planning import PlanningSession
+    from sqlstream.client.sessions.outcomes import Job, Outcome
+    from sqlstream.client.sessions.planning import PlanningSession
     from sqlstream.errors import Span
 
 Result = TypeVar("Result")
@@ -34,8 +34,8 @@ _OF_THE_PLAN = "table."
 
 def compile_plan(statement: CompilePlan, session: PlanningSession) -> Outcome:
     """Plan a statement and write its plan, unless there is one and that may be. UserError SS3522 for a file that is there."""
-    from client.sessions.outcomes import Rows, literal_batches
     from sqlstream import types as sql
+    from sqlstream.client.sessions.outcomes import Rows, literal_batches
     from sqlstream.schema import Schema
 
     _require_file(statement.path, statement.path_span, session)
@@ -66,7 +66,7 @@ def compile_plan(statement: CompilePlan, session: PlanningSession) -> Outcome:
 
 def execute_plan(statement: ExecutePlan, session: PlanningSession) -> Outcome:
     """Start the job of a plan, or tell what it does. UserError SS3521 for a file that is no plan."""
-    from client.sessions.outcomes import Text
+    from sqlstream.client.sessions.outcomes import Text
 
     _require_file(statement.path, statement.path_span, session)
     if not statement.is_explained:
@@ -121,7 +121,7 @@ def _read(path: str, span: Span, session: PlanningSession) -> tuple[JobGraph, st
 
 def _write(statement: CompilePlan, data: bytes, session: PlanningSession) -> None:
     """Options of tables may be secrets: only the user can read the file. It is there whole or not at all."""
-    from runtime.host.private_files import PrivateFiles
+    from sqlstream.runtime.host.private_files import PrivateFiles
 
     files, path = PrivateFiles(), session.files().absolute(statement.path)
     draft = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{secrets.token_hex(4)}.draft")

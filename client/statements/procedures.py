@@ -8,21 +8,21 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from client.statements.jobs import SAVEPOINT_DIRECTORY, STATUS_INTERVAL_S, known_job
-from planner.bind.names import database_path
-from planner.dialect.statements import Argument, CallProcedure, Identifier
-from planner.translate.rescale import rescaled_job_graph
 from sqlstream import types as sql
 from sqlstream.cancellation import check_not_given_up
+from sqlstream.client.statements.jobs import SAVEPOINT_DIRECTORY, STATUS_INTERVAL_S, known_job
 from sqlstream.effects import Effects
 from sqlstream.errors import ErrorInfo, UserError, did_you_mean
+from sqlstream.planner.bind.names import database_path
+from sqlstream.planner.dialect.statements import Argument, CallProcedure, Identifier
+from sqlstream.planner.translate.rescale import rescaled_job_graph
 from sqlstream.schema import Schema
 
 if TYPE_CHECKING:
-    from client.clusters.cluster_client import ClusterClient
-    from client.sessions.outcomes import Rows
-    from client.sessions.planning import PlanningSession
-    from planner.bind.context import BindContext
+    from sqlstream.client.clusters.cluster_client import ClusterClient
+    from sqlstream.client.sessions.outcomes import Rows
+    from sqlstream.client.sessions.planning import PlanningSession
+    from sqlstream.planner.bind.context import BindContext
 
 SCHEMA = "sys"
 """What a procedure's name may begin with, as in Flink's catalogs."""
@@ -47,7 +47,7 @@ class Procedure:
 def call_procedure(statement: CallProcedure, session: PlanningSession) -> Rows:
     """The answer in one row. UserError SS3525 for a name or arguments that do not fit, SS2037 for what the session's permit does
     not allow; what the cluster refuses."""
-    from client.sessions.outcomes import Rows, literal_batches
+    from sqlstream.client.sessions.outcomes import Rows, literal_batches
 
     *qualifiers, name = statement.name.parts
     procedure = PROCEDURES.get(name)
@@ -101,7 +101,7 @@ def _job(argument: Argument, cluster: ClusterClient) -> str:
 
 
 def _savepoint(arguments: tuple[Argument, ...], cluster: ClusterClient, config: Mapping[str, str]) -> str:
-    from runtime.checkpoint.places import with_absolute_places
+    from sqlstream.runtime.checkpoint.places import with_absolute_places
 
     job_id, trigger_id = _job(arguments[0], cluster), secrets.token_hex(16)
     places = dict(config)

@@ -17,9 +17,9 @@ from sqlstream.messages.job_state import ExecutionState
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from client.clusters.cluster_client import ClusterClient
-    from runtime.net.results import JobResults
+    from sqlstream.client.clusters.cluster_client import ClusterClient
     from sqlstream.messages.rpc import JobDetails, JobStatusReply
+    from sqlstream.runtime.net.results import JobResults
 
 GIVEN_UP_CHECK_S = 0.1
 """How long a statement waits for rows before it looks whether it was given up."""

@@ -11,7 +11,7 @@ from sqlstream.specs.spec import StateBound
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from runtime.operators.dry_run import KeptState
+    from sqlstream.runtime.operators.dry_run import KeptState
 
 MEASURED_MAX = 200
 """The operators whose bytes are found out. Each takes some milliseconds."""
@@ -52,7 +52,7 @@ def _block(operator: ChainedOperator, graph: JobGraph, *, is_measured: bool) -> 
     if any(keys):
         yield f"  key         {' = '.join(keys)}"
     if is_measured:
-        from runtime.operators.dry_run import kept_state
+        from sqlstream.runtime.operators.dry_run import kept_state
 
         found = kept_state(operator, graph.config)
         for table in sorted(found.tables, key=lambda t: not t.is_keyed):
@@ -74,7 +74,7 @@ def _key(operator: ChainedOperator, attribute: str, number: int) -> str:
 
 
 def _column(field: pa.Field) -> str:
-    from runtime.formats.parquet_types import sql_name
+    from sqlstream.runtime.formats.parquet_types import sql_name
 
     return f"{field.name} {sql_name(field.type)}"
 
@@ -93,7 +93,7 @@ def _assumed(found: KeptState) -> str:
     """What the size assumes of columns whose values vary in length, and of tables with any number of entries per key."""
     import pyarrow as pa
 
-    from runtime.operators.dry_run import TEXT_LENGTH
+    from sqlstream.runtime.operators.dry_run import TEXT_LENGTH
 
     types = [field.type for table in found.tables for field in table.columns]
     assumed = []

@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from client.verification.run import run_to_end
-from planner.bind.names import find_table, object_path, suggest
-from planner.dialect.parser import parse_statement
-from planner.dialect.statements import AnalyzeTable, Show
-from planner.estimates import TableStatistics
-from planner.statements.quoting import quoted
-from planner.statements.show import filtered_names
 from sqlstream import types as sql
 from sqlstream.catalog import CatalogTable, ColumnKind
+from sqlstream.client.verification.run import run_to_end
 from sqlstream.errors import UserError
+from sqlstream.planner.bind.names import find_table, object_path, suggest
+from sqlstream.planner.dialect.parser import parse_statement
+from sqlstream.planner.dialect.statements import AnalyzeTable, Show
+from sqlstream.planner.estimates import TableStatistics
+from sqlstream.planner.statements.quoting import quoted
+from sqlstream.planner.statements.show import filtered_names
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import ListsPartitions
 
 if TYPE_CHECKING:
-    from client.sessions.outcomes import Rows
-    from client.sessions.planning import PlanningSession
+    from sqlstream.client.sessions.outcomes import Rows
+    from sqlstream.client.sessions.planning import PlanningSession
 
 
 def analyze_table(statement: AnalyzeTable, session: PlanningSession) -> Rows:
     """Count the rows of a table, and of columns the different values and the NULLs. Later statements of the session are
     estimated by them. UserError SS3523 for a table without an end."""
-    from client.sessions.outcomes import Rows, literal_batches
-    from client.sessions.submission import is_bounded
+    from sqlstream.client.sessions.outcomes import Rows, literal_batches
+    from sqlstream.client.sessions.submission import is_bounded
 
     context = session.bind_context()
     span = statement.name.span
@@ -82,7 +82,7 @@ _NESTED = ("ARRAY", "MAP", "ROW", "MULTISET", "VARIANT")
 
 
 def _last_row(schema: Schema, batches: list[pa.RecordBatch]) -> list[Any]:
-    from client.rendering.render import final_rows
+    from sqlstream.client.rendering.render import final_rows
 
     (row,) = (row for batch in final_rows(schema, batches) for row in batch.to_pylist())
     return list(row.values())
@@ -90,9 +90,9 @@ def _last_row(schema: Schema, batches: list[pa.RecordBatch]) -> list[Any]:
 
 def show_partitions(statement: Show, session: PlanningSession) -> Rows:
     """The partitions that are there, as `key=value/…`. UserError SS2011 for a table without."""
-    from client.sessions.outcomes import Rows, literal_batches
-    from runtime.connectors import connector
-    from runtime.connectors.file_paths import partition_directory
+    from sqlstream.client.sessions.outcomes import Rows, literal_batches
+    from sqlstream.runtime.connectors import connector
+    from sqlstream.runtime.connectors.file_paths import partition_directory
 
     assert statement.name is not None
     context = session.bind_context()

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from client.statements.batch import compile_in_batch
-from client.verification.outcome import ContributingTable, shown_rows
-from client.verification.run import run_to_end
-from planner.bind.sink import collecting_sink
-from planner.contributing_rows import ContributingRows, contributing_rows, key_conditions
-from planner.relational.nodes import Filter, RelationalNode, Sink, Sort
-from planner.relational.tracing import Condition
 from sqlstream import config as options
 from sqlstream.arrow import to_arrow_schema
+from sqlstream.client.statements.batch import compile_in_batch
+from sqlstream.client.verification.outcome import ContributingTable, shown_rows
+from sqlstream.client.verification.run import run_to_end
 from sqlstream.errors import FailureReason, JobError, SqlStreamError
 from sqlstream.expressions import Literal, conjunction
+from sqlstream.planner.bind.sink import collecting_sink
+from sqlstream.planner.contributing_rows import ContributingRows, contributing_rows, key_conditions
+from sqlstream.planner.relational.nodes import Filter, RelationalNode, Sink, Sort
+from sqlstream.planner.relational.tracing import Condition
 from sqlstream.types import BINARY_ROOTS, LogicalType, TypeRoot
 
 if TYPE_CHECKING:
-    from client.sessions.planning import PlanningSession
-    from planner.bind.context import BindContext
+    from sqlstream.client.sessions.planning import PlanningSession
+    from sqlstream.planner.bind.context import BindContext
 
 ENGINE = "execution.batch.engine"
 TABLES_MAX = 16

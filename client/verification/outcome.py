@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import msgspec
 import pyarrow as pa
 
-from client.rendering.render import make_renderer
-from client.rendering.tables import text_columns
 from sqlstream.arrow import to_arrow_schema
+from sqlstream.client.rendering.render import make_renderer
+from sqlstream.client.rendering.tables import text_columns
 from sqlstream.schema import Field, Schema
 from sqlstream.terminal_text import NULL_TEXT
 from sqlstream.types import STRING

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from client.verification.contributing import Tracer
-from client.verification.outcome import Reason
-from planner.relational import nodes as plan
-from planner.verification import BATCH_IDS
 from sqlstream import types as sql
+from sqlstream.client.verification.contributing import Tracer
+from sqlstream.client.verification.outcome import Reason
 from sqlstream.errors import JobError, SqlStreamError
 from sqlstream.expressions import AggregateCall, Call, InputRef, Literal, walk
 from sqlstream.functions.determinism import is_deterministic
+from sqlstream.planner.relational import nodes as plan
+from sqlstream.planner.verification import BATCH_IDS
 from sqlstream.schema import Field, Schema
 from sqlstream.types import BOOLEAN
 
 if TYPE_CHECKING:
-    from client.sessions.planning import PlanningSession
-    from planner.bind.context import BindContext
+    from sqlstream.client.sessions.planning import PlanningSession
     from sqlstream.messages.rpc import JobMetrics
+    from sqlstream.planner.bind.context import BindContext
 
 _LOST = (
     ("late-rows", "numLateRecordsDropped", "late and dropped; a batch has no late rows"),

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from client.following.ended_job import ended_error
-from client.statements.short_job import JobEnd, awaited_batches
+from sqlstream.client.following.ended_job import ended_error
+from sqlstream.client.statements.short_job import JobEnd, awaited_batches
 from sqlstream.messages.job_state import JobStatus
 
 if TYPE_CHECKING:
-    from client.sessions.outcomes import Job
+    from sqlstream.client.sessions.outcomes import Job
     from sqlstream.messages.rpc import JobMetrics
 
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from client.statements.jobs import known_job
-from client.verification.outcome import Verification, verification_text
-from client.verification.verify import verify_sinks
-from planner.bind.sink import bind_sinks
-from planner.dialect.statements import Verify, VerifyJob
+from sqlstream.client.statements.jobs import known_job
+from sqlstream.client.verification.outcome import Verification, verification_text
+from sqlstream.client.verification.verify import verify_sinks
 from sqlstream.errors import UserError
+from sqlstream.planner.bind.sink import bind_sinks
+from sqlstream.planner.dialect.statements import Verify, VerifyJob
 
 if TYPE_CHECKING:
-    from client.sessions.outcomes import Text
-    from client.sessions.planning import PlanningSession
+    from sqlstream.client.sessions.outcomes import Text
+    from sqlstream.client.sessions.planning import PlanningSession
 
 
 def execute_verify(statement: Verify | VerifyJob, session: PlanningSession) -> Text:
     """The answer as text, for each INSERT of a statement set. It is a failure when there is a difference."""
-    from client.sessions.outcomes import Text
+    from sqlstream.client.sessions.outcomes import Text
 
     found = verifications(statement, session)
     texts = [verification_text(each) for each in found]

@@ -14,26 +14,26 @@ import tempfile
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from client.verification.run import run_to_end
-from client.verification.written_table import reading
-from planner.bind.sink import collecting_sink
-from planner.bind.table_options import find_connector, written_format
-from planner.compile import compile_statements
-from planner.relational import nodes as plan
-from runtime.checkpoint.places import check_place
 from sqlstream.catalog import CatalogTable, Column, ObjectPath
+from sqlstream.client.verification.run import run_to_end
+from sqlstream.client.verification.written_table import reading
 from sqlstream.errors import UserError
 from sqlstream.expressions import Expression, InputRef, SortKey, inputs_of, substitute
 from sqlstream.functions.determinism import is_deterministic
+from sqlstream.planner.bind.sink import collecting_sink
+from sqlstream.planner.bind.table_options import find_connector, written_format
+from sqlstream.planner.compile import compile_statements
+from sqlstream.planner.relational import nodes as plan
+from sqlstream.runtime.checkpoint.places import check_place
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.over import OverCall
 from sqlstream.types import TypeRoot
 
 if TYPE_CHECKING:
-    from client.sessions.planning import PlanningSession
-    from planner.batch import CompiledBatch
-    from planner.bind.context import BindContext
-    from planner.compile import CompiledPlan
+    from sqlstream.client.sessions.planning import PlanningSession
+    from sqlstream.planner.batch import CompiledBatch
+    from sqlstream.planner.bind.context import BindContext
+    from sqlstream.planner.compile import CompiledPlan
     from sqlstream.specs.compare_rows import ComparisonReport
 
 EACH_ROW = "each row of the stream is one that may stand there"

@@ -10,32 +10,32 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from msgspec.structs import replace
 
-from client.statements.batch import compile_in_batch
-from client.verification.contributing import Tracer
-from client.verification.found_rows import FoundRows, found_rows
-from client.verification.outcome import Difference, Reason, Verification, WrittenTable, shown_rows
-from client.verification.reasons import near_reason, plan_reasons, run_reasons
-from client.verification.run import run_to_end
-from client.verification.ties import is_admissible
-from client.verification.written_table import verify_written
-from planner.batch import CompiledBatch, is_bounded, scans_of
-from planner.bind.sink import collecting_sink
-from planner.compile import CompiledPlan, compile_statements
-from planner.relational.nodes import Sink
-from planner.result_key import result_key
-from planner.verification import verifying_job
 from sqlstream import config as options
+from sqlstream.client.statements.batch import compile_in_batch
+from sqlstream.client.verification.contributing import Tracer
+from sqlstream.client.verification.found_rows import FoundRows, found_rows
+from sqlstream.client.verification.outcome import Difference, Reason, Verification, WrittenTable, shown_rows
+from sqlstream.client.verification.reasons import near_reason, plan_reasons, run_reasons
+from sqlstream.client.verification.run import run_to_end
+from sqlstream.client.verification.ties import is_admissible
+from sqlstream.client.verification.written_table import verify_written
 from sqlstream.errors import UserError
+from sqlstream.planner.batch import CompiledBatch, is_bounded, scans_of
+from sqlstream.planner.bind.sink import collecting_sink
+from sqlstream.planner.compile import CompiledPlan, compile_statements
+from sqlstream.planner.relational.nodes import Sink
+from sqlstream.planner.result_key import result_key
+from sqlstream.planner.verification import verifying_job
 from sqlstream.specs import CompareRowsSpec
 from sqlstream.specs.compare_rows import EXPLAINED_BY_FLOATS, ComparisonReport
 from sqlstream.specs.sink import COLLECT
 
 if TYPE_CHECKING:
-    from client.sessions.planning import PlanningSession
-    from planner.bind.context import BindContext
-    from runtime.host.files import LocalFiles
+    from sqlstream.client.sessions.planning import PlanningSession
     from sqlstream.graph.job_graph import JobGraph
     from sqlstream.messages.rpc import JobMetrics
+    from sqlstream.planner.bind.context import BindContext
+    from sqlstream.runtime.host.files import LocalFiles
 
 ENGINE = "execution.batch.engine"
 KEYS_MAX = "sqlstream.verify.keys-max"

@@ -11,29 +11,29 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from client.verification.outcome import WrittenTable
-from client.verification.run import run_to_end
-from planner.bind.binder import root_namespace
-from planner.bind.sink import collecting_sink
-from planner.bind.tables import bind_table_source
-from planner.compile import compile_statements
-from planner.relational.nodes import Project, Sink
-from runtime.checkpoint.places import check_place
-from runtime.connectors import connector
 from sqlstream import config as options
 from sqlstream.catalog import ColumnKind
+from sqlstream.client.verification.outcome import WrittenTable
+from sqlstream.client.verification.run import run_to_end
 from sqlstream.effects import Right
 from sqlstream.errors import UserError
 from sqlstream.expressions import InputRef
+from sqlstream.planner.bind.binder import root_namespace
+from sqlstream.planner.bind.sink import collecting_sink
+from sqlstream.planner.bind.tables import bind_table_source
+from sqlstream.planner.compile import compile_statements
+from sqlstream.planner.relational.nodes import Project, Sink
+from sqlstream.runtime.checkpoint.places import check_place
+from sqlstream.runtime.connectors import connector
 from sqlstream.schema import Field, Schema
 from sqlstream.spi.connector import CopiesTables
 
 if TYPE_CHECKING:
-    from client.sessions.planning import PlanningSession
-    from planner.batch import CompiledBatch
-    from planner.bind.context import BindContext
+    from sqlstream.client.sessions.planning import PlanningSession
     from sqlstream.graph.job_graph import JobGraph
     from sqlstream.messages.rpc import JobMetrics
+    from sqlstream.planner.batch import CompiledBatch
+    from sqlstream.planner.bind.context import BindContext
 
 _ENFORCERS = ("table.exec.sink.type-length-enforcer", "table.exec.sink.not-null-enforcer")
 _UNCHANGING = ("IGNORE", "ERROR")

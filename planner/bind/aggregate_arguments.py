@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.dialect import nodes
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, Literal
+from sqlstream.planner.dialect import nodes
 
 
 def skips_null_arguments(node: nodes.FunctionCall, span: Span | None) -> bool:

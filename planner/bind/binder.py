@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.bind.context import BindContext
-from planner.bind.counted_sets import bind_counted
-from planner.bind.from_clause import rename_columns
-from planner.bind.namespace import Namespace
-from planner.bind.ordering import bind_output_order
-from planner.bind.select import bind_select
-from planner.bind.set_operations import bind_union, bind_values
-from planner.bind.user_functions import resolve_functions
-from planner.relational.nodes import RelationalNode
 from sqlstream.errors import UserError
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.counted_sets import bind_counted
+from sqlstream.planner.bind.from_clause import rename_columns
+from sqlstream.planner.bind.namespace import Namespace
+from sqlstream.planner.bind.ordering import bind_output_order
+from sqlstream.planner.bind.select import bind_select
+from sqlstream.planner.bind.set_operations import bind_union, bind_values
+from sqlstream.planner.bind.user_functions import resolve_functions
+from sqlstream.planner.relational.nodes import RelationalNode
 
 
 def bind_query(query: exp.Expr, context: BindContext) -> RelationalNode:

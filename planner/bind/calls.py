@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
-from planner.bind.casts import cast_to, plain, reads_text, try_cast_text_to
-from planner.bind.checked import checked
-from planner.bind.flink_functions import FLINK_FUNCTIONS, GROUP_WINDOW_FUNCTIONS
-from planner.bind.foreign_names import FOREIGN_FUNCTIONS, function_rewrite
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, Literal
@@ -16,6 +12,10 @@ from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
 from sqlstream.functions.comparison import NESTED
 from sqlstream.functions.rewritten import REWRITTEN
 from sqlstream.functions.signature import AggregateFunction, ScalarFunction
+from sqlstream.planner.bind.casts import cast_to, plain, reads_text, try_cast_text_to
+from sqlstream.planner.bind.checked import checked
+from sqlstream.planner.bind.flink_functions import FLINK_FUNCTIONS, GROUP_WINDOW_FUNCTIONS
+from sqlstream.planner.bind.foreign_names import FOREIGN_FUNCTIONS, function_rewrite
 from sqlstream.time_units import DAY_MS, UNIT_MS
 from sqlstream.types import LogicalType, TypeRoot
 

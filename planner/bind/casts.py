@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from planner.bind.checked import checked
-from planner.bind.literals import is_in_range
-from planner.bind.types import can_cast
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, Literal
+from sqlstream.planner.bind.checked import checked
+from sqlstream.planner.bind.literals import is_in_range
+from sqlstream.planner.bind.types import can_cast
 from sqlstream.time_range import timestamp_bounds_ns
 from sqlstream.time_texts import is_time_text
 from sqlstream.time_units import DAY_S, PER_SECOND

@@ -7,15 +7,19 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from planner.bind.comparable import require_key
-from planner.bind.from_item import FromItem
-from planner.bind.names import suggest
-from planner.bind.namespace import Namespace
-from planner.bind.scalar import ScalarBinder
-from planner.bind.scope import Scope
-from planner.dialect import nodes
-from planner.relational.from_changelog import ordered_columns
-from planner.relational.nodes import (
+from sqlstream import types as sql
+from sqlstream.changelog import RowKind
+from sqlstream.errors import Span, UserError
+from sqlstream.expressions import InputRef
+from sqlstream.planner.bind.comparable import require_key
+from sqlstream.planner.bind.from_item import FromItem
+from sqlstream.planner.bind.names import suggest
+from sqlstream.planner.bind.namespace import Namespace
+from sqlstream.planner.bind.scalar import ScalarBinder
+from sqlstream.planner.bind.scope import Scope
+from sqlstream.planner.dialect import nodes
+from sqlstream.planner.relational.from_changelog import ordered_columns
+from sqlstream.planner.relational.nodes import (
     Filter,
     FromChangelog,
     Project,
@@ -24,10 +28,6 @@ from planner.relational.nodes import (
     ToChangelog,
     Watermark,
 )
-from sqlstream import types as sql
-from sqlstream.changelog import RowKind
-from sqlstream.errors import Span, UserError
-from sqlstream.expressions import InputRef
 from sqlstream.schema import Field, Schema
 
 OP = "op"

@@ -7,22 +7,22 @@ from collections.abc import Iterator, Mapping
 
 from sqlglot import exp
 
-from planner.bind.binder import bind_query
-from planner.bind.calls import bind_call
-from planner.bind.casts import plain
-from planner.bind.context import BindContext
-from planner.bind.names import find_table, object_path, suggest
-from planner.bind.stored_values import stored_value
-from planner.bind.table_options import check_hints, find_connector, written_format
-from planner.bind.types import can_cast_implicitly
-from planner.depth import refuse_depth
-from planner.dialect.nodes import span_of
-from planner.dialect.statements import Delete, Identifier, Option, Truncate, Update
-from planner.relational.nodes import Project, RelationalNode, Sink, Values
 from sqlstream.catalog import CatalogTable, Column, ColumnKind
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import TRUE, Expression, InputRef, Literal
+from sqlstream.planner.bind.binder import bind_query
+from sqlstream.planner.bind.calls import bind_call
+from sqlstream.planner.bind.casts import plain
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.names import find_table, object_path, suggest
+from sqlstream.planner.bind.stored_values import stored_value
+from sqlstream.planner.bind.table_options import check_hints, find_connector, written_format
+from sqlstream.planner.bind.types import can_cast_implicitly
+from sqlstream.planner.depth import refuse_depth
+from sqlstream.planner.dialect.nodes import span_of
+from sqlstream.planner.dialect.statements import Delete, Identifier, Option, Truncate, Update
+from sqlstream.planner.relational.nodes import Project, RelationalNode, Sink, Values
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.sink import SinkAction
 from sqlstream.spi.changelog_options import COMPACTED, ChangelogOptions

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from planner.rules.constant_folding import fold
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, Literal
 from sqlstream.functions import SCALAR_FUNCTIONS
 from sqlstream.functions.checks import is_constant
+from sqlstream.planner.rules.constant_folding import fold
 
 
 def checked(call: Call, span: Span | None = None) -> Call:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.bind.namespace import Namespace
 from sqlstream.errors import UserError
+from sqlstream.planner.bind.namespace import Namespace
 
 
 def column_aliases(

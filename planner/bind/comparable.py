@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from planner.bind.casts import plain
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, Literal
 from sqlstream.functions.comparison import NESTED
+from sqlstream.planner.bind.casts import plain
 from sqlstream.types import BOOLEAN, INT, LogicalType, TypeRoot
 
 

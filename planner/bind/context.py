@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from planner.bind.file_definitions import FileDefinitions
-from planner.bind.statement_size import StatementSize
 from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogFunction, CatalogReader, ObjectPath
 from sqlstream.effects import ALL, Permit
 from sqlstream.errors import Span
+from sqlstream.planner.bind.file_definitions import FileDefinitions
+from sqlstream.planner.bind.statement_size import StatementSize
 from sqlstream.spi.connector import ConnectorDescriptor
 from sqlstream.spi.format import FormatDescriptor
 from sqlstream.spi.function_inspector import FunctionInspector

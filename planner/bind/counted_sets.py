@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.bind.calls import bind_call
-from planner.bind.comparable import require_group_key
-from planner.bind.namespace import Namespace
-from planner.bind.ordering import bind_output_order
-from planner.bind.set_operations import bind_branches
-from planner.relational.nodes import Aggregate, Filter, Project, RelationalNode, Union, Unnest
 from sqlstream.errors import Span
 from sqlstream.expressions import FALSE, TRUE, AggregateCall, Call, Expression, InputRef, Literal
+from sqlstream.planner.bind.calls import bind_call
+from sqlstream.planner.bind.comparable import require_group_key
+from sqlstream.planner.bind.namespace import Namespace
+from sqlstream.planner.bind.ordering import bind_output_order
+from sqlstream.planner.bind.set_operations import bind_branches
+from sqlstream.planner.relational.nodes import Aggregate, Filter, Project, RelationalNode, Union, Unnest
 from sqlstream.schema import Field, Schema
 from sqlstream.types import BIGINT, BOOLEAN, INT, STRING
 

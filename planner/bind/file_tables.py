@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from planner.bind.context import BindContext
-from planner.bind.table_options import check_table_options, written_options
-from planner.dialect.statements import Option
 from sqlstream.catalog import CatalogTable, FileDefinition, InferredTable, ObjectPath
 from sqlstream.effects import Effects
 from sqlstream.errors import Span, UserError
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.table_options import check_table_options, written_options
+from sqlstream.planner.dialect.statements import Option
 from sqlstream.spi.inference import FileInference
 
 CONNECTOR = "filesystem"

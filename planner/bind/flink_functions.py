@@ -1,6 +1,6 @@
 """The functions of Flink SQL by name, so that errors distinguish a function that is not built from one that is unknown."""
 
-from planner.dialect.tokens import WINDOW_FUNCTIONS
+from sqlstream.planner.dialect.tokens import WINDOW_FUNCTIONS
 
 FLINK_FUNCTIONS = frozenset({
     "ABS", "ACOS", "ARRAY_AGG", "ARRAY_APPEND", "ARRAY_CONCAT", "ARRAY_CONTAINS", "ARRAY_DISTINCT",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.bind.casts import plain
-from planner.bind.literals import bind_literal
-from planner.bind.scalar import ScalarBinder
-from planner.dialect import nodes
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression
+from sqlstream.planner.bind.casts import plain
+from sqlstream.planner.bind.literals import bind_literal
+from sqlstream.planner.bind.scalar import ScalarBinder
+from sqlstream.planner.dialect import nodes
 from sqlstream.specs.over import RUNNING, WHOLE_PARTITION, Frame
 from sqlstream.types import LogicalType, TypeRoot
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.bind.scope import Scope
-from planner.relational.nodes import RelationalNode
 from sqlstream.errors import UserError
+from sqlstream.planner.bind.scope import Scope
+from sqlstream.planner.relational.nodes import RelationalNode
 
 COLUMNS_MAX = 10_000
 """Bound on the columns of one item: a chain of joins under SELECT * doubles them with every join."""

@@ -6,16 +6,16 @@ import dataclasses
 
 from sqlglot import exp
 
-from planner.bind.literals import bind_literal
-from planner.bind.namespace import Namespace
-from planner.bind.over import append_columns
-from planner.bind.scalar import ScalarBinder
-from planner.bind.scope import Scope
-from planner.bind.windows import window_fields, window_spec
-from planner.dialect import nodes
-from planner.relational.nodes import RelationalNode, WindowTvf
 from sqlstream.errors import UserError
 from sqlstream.expressions import Expression, InputRef
+from sqlstream.planner.bind.literals import bind_literal
+from sqlstream.planner.bind.namespace import Namespace
+from sqlstream.planner.bind.over import append_columns
+from sqlstream.planner.bind.scalar import ScalarBinder
+from sqlstream.planner.bind.scope import Scope
+from sqlstream.planner.bind.windows import window_fields, window_spec
+from sqlstream.planner.dialect import nodes
+from sqlstream.planner.relational.nodes import RelationalNode, WindowTvf
 from sqlstream.schema import Schema
 from sqlstream.specs.window import WindowKind, WindowSpec
 from sqlstream.types import TimeAttribute

@@ -6,32 +6,32 @@ import dataclasses
 
 from sqlglot import exp
 
-from planner.bind.aggregate_arguments import check_percentages, skips_null_arguments
-from planner.bind.calls import bind_call, check_argument_count, is_aggregate, resolve_types
-from planner.bind.casts import cast_to
-from planner.bind.comparable import require_key
-from planner.bind.group_windows import GroupWindow, is_group_window
-from planner.bind.grouping_sets import (
-    check_grouping_call,
-    grouping_value,
-    is_grouping_call,
-    nullable_key,
-)
-from planner.bind.namespace import Namespace
-from planner.bind.scalar import ScalarBinder
-from planner.bind.scope import Scope
-from planner.bind.subqueries import Subqueries
-from planner.bind.user_functions import is_user_aggregate, noted_function
-from planner.bind.window_columns import is_window_time
-from planner.dialect import nodes
-from planner.relational.expand import EXPAND_ID, Expand
-from planner.relational.nodes import Aggregate, Project, RelationalNode
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import AggregateCall, Call, Expression, InputRef, Literal
 from sqlstream.function_ref import FunctionRef
 from sqlstream.functions import AGGREGATE_FUNCTIONS
 from sqlstream.functions.user import aggregate_signature
+from sqlstream.planner.bind.aggregate_arguments import check_percentages, skips_null_arguments
+from sqlstream.planner.bind.calls import bind_call, check_argument_count, is_aggregate, resolve_types
+from sqlstream.planner.bind.casts import cast_to
+from sqlstream.planner.bind.comparable import require_key
+from sqlstream.planner.bind.group_windows import GroupWindow, is_group_window
+from sqlstream.planner.bind.grouping_sets import (
+    check_grouping_call,
+    grouping_value,
+    is_grouping_call,
+    nullable_key,
+)
+from sqlstream.planner.bind.namespace import Namespace
+from sqlstream.planner.bind.scalar import ScalarBinder
+from sqlstream.planner.bind.scope import Scope
+from sqlstream.planner.bind.subqueries import Subqueries
+from sqlstream.planner.bind.user_functions import is_user_aggregate, noted_function
+from sqlstream.planner.bind.window_columns import is_window_time
+from sqlstream.planner.dialect import nodes
+from sqlstream.planner.relational.expand import EXPAND_ID, Expand
+from sqlstream.planner.relational.nodes import Aggregate, Project, RelationalNode
 from sqlstream.schema import Field, Schema
 from sqlstream.types import CONSTRUCTED_ROOTS, INT, LogicalType
 

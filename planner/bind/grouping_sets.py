@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
-from planner.bind.calls import bind_call
-from planner.bind.namespace import Namespace
-from planner.dialect import nodes
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import UserError
 from sqlstream.expressions import Expression, InputRef, Literal
+from sqlstream.planner.bind.calls import bind_call
+from sqlstream.planner.bind.namespace import Namespace
+from sqlstream.planner.dialect import nodes
 from sqlstream.types import BIGINT, INT, LogicalType
 
 SETS_MAX = 1024

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from planner.bind.calls import bind_call
-from planner.bind.casts import cast_to, plain
-from planner.bind.checked import checked
-from planner.dialect import nodes
-from planner.dialect.json_functions import CONSTRUCTORS
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, Literal
 from sqlstream.functions.json import RETURNING
+from sqlstream.planner.bind.calls import bind_call
+from sqlstream.planner.bind.casts import cast_to, plain
+from sqlstream.planner.bind.checked import checked
+from sqlstream.planner.dialect import nodes
+from sqlstream.planner.dialect.json_functions import CONSTRUCTORS
 from sqlstream.types import LogicalType, TypeRoot
 
 if TYPE_CHECKING:
-    from planner.bind.scalar import ScalarBinder
+    from sqlstream.planner.bind.scalar import ScalarBinder
 
 _TEXTS_OF_JSON = CONSTRUCTORS | {"JSON_ITEMS", "JSON_MEMBERS"}
 

@@ -7,11 +7,11 @@ from decimal import Decimal
 import msgspec
 from sqlglot import exp
 
-from planner.dialect import nodes
-from planner.dialect.literals import datetime_value, interval_value
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import FALSE, TRUE, Literal
+from sqlstream.planner.dialect import nodes
+from sqlstream.planner.dialect.literals import datetime_value, interval_value
 from sqlstream.time_range import timestamp_bounds_ns
 from sqlstream.types import LogicalType
 

@@ -7,18 +7,18 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
-from planner.bind.casts import plain
-from planner.bind.from_item import FromItem
-from planner.bind.joins import bind_join
-from planner.bind.namespace import Namespace
-from planner.bind.scalar import ScalarBinder
-from planner.bind.temporal_join import bind_temporal_join
-from planner.dialect.nodes import lookup_hints
-from planner.dialect.statements import Option
-from planner.relational.nodes import Join, LookupJoin, Project, RelationalNode
 from sqlstream.config_option import parse_boolean, parse_duration_ms
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.expressions import Expression, InputRef
+from sqlstream.planner.bind.casts import plain
+from sqlstream.planner.bind.from_item import FromItem
+from sqlstream.planner.bind.joins import bind_join
+from sqlstream.planner.bind.namespace import Namespace
+from sqlstream.planner.bind.scalar import ScalarBinder
+from sqlstream.planner.bind.temporal_join import bind_temporal_join
+from sqlstream.planner.dialect.nodes import lookup_hints
+from sqlstream.planner.dialect.statements import Option
+from sqlstream.planner.relational.nodes import Join, LookupJoin, Project, RelationalNode
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.lookup_join import RetryOnMiss
 from sqlstream.types import is_proctime, is_rowtime

@@ -7,20 +7,20 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from planner.bind.calls import check_argument_count, resolve_types
-from planner.bind.casts import cast_to, to_boolean
-from planner.bind.comparable import require_key
-from planner.bind.names import suggest
-from planner.bind.namespace import Namespace
-from planner.bind.scalar import ScalarBinder, field_of
-from planner.bind.scope import Scope
-from planner.bind.user_functions import user_function
-from planner.dialect import nodes
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef, transform
 from sqlstream.functions import AGGREGATE_FUNCTIONS
 from sqlstream.functions.user import aggregate_signature
+from sqlstream.planner.bind.calls import check_argument_count, resolve_types
+from sqlstream.planner.bind.casts import cast_to, to_boolean
+from sqlstream.planner.bind.comparable import require_key
+from sqlstream.planner.bind.names import suggest
+from sqlstream.planner.bind.namespace import Namespace
+from sqlstream.planner.bind.scalar import ScalarBinder, field_of
+from sqlstream.planner.bind.scope import Scope
+from sqlstream.planner.bind.user_functions import user_function
+from sqlstream.planner.dialect import nodes
 from sqlstream.specs.match_recognize import (
     Classifier,
     MatchAggregate,

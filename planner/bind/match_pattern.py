@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 
-from planner.dialect.match_recognize import (
+from sqlstream.errors import Span, UserError
+from sqlstream.planner.dialect.match_recognize import (
     Alternation,
     Concatenation,
     Exclusion,
@@ -14,7 +15,6 @@ from planner.dialect.match_recognize import (
     Permutation,
     Quantified,
 )
-from sqlstream.errors import Span, UserError
 from sqlstream.specs.match_recognize import ACCEPT, CONSUME, JUMP, SPLIT, Instruction
 
 PROGRAM_MAX = 1_000

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.bind.comparable import require_key, require_order
-from planner.bind.from_item import FromItem
-from planner.bind.literals import bind_literal
-from planner.bind.match_expressions import MatchBinder, MatchVariables
-from planner.bind.match_pattern import can_be_empty, compile_pattern, print_pattern, variables_of
-from planner.bind.names import suggest
-from planner.bind.namespace import Namespace
-from planner.bind.ordering import sort_key
-from planner.bind.scalar import ScalarBinder
-from planner.bind.scope import Scope
-from planner.dialect import nodes
-from planner.dialect.match_recognize import SkipTo
-from planner.relational.nodes import MatchRecognize
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import InputRef, SortKey
+from sqlstream.planner.bind.comparable import require_key, require_order
+from sqlstream.planner.bind.from_item import FromItem
+from sqlstream.planner.bind.literals import bind_literal
+from sqlstream.planner.bind.match_expressions import MatchBinder, MatchVariables
+from sqlstream.planner.bind.match_pattern import can_be_empty, compile_pattern, print_pattern, variables_of
+from sqlstream.planner.bind.names import suggest
+from sqlstream.planner.bind.namespace import Namespace
+from sqlstream.planner.bind.ordering import sort_key
+from sqlstream.planner.bind.scalar import ScalarBinder
+from sqlstream.planner.bind.scope import Scope
+from sqlstream.planner.dialect import nodes
+from sqlstream.planner.dialect.match_recognize import SkipTo
+from sqlstream.planner.relational.nodes import MatchRecognize
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.match_recognize import AfterMatch, MatchExpression, RowsPerMatch
 from sqlstream.types import TimeAttribute, TypeRoot

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
-from planner.bind.context import BindContext
-from planner.bind.file_definitions import FileDefinitions
-from planner.bind.scope import Scope
-from planner.dialect.nodes import span_of
-from planner.relational.nodes import RelationalNode
 from sqlstream.catalog import CatalogView, ObjectPath
 from sqlstream.errors import Span
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.file_definitions import FileDefinitions
+from sqlstream.planner.bind.scope import Scope
+from sqlstream.planner.dialect.nodes import span_of
+from sqlstream.planner.relational.nodes import RelationalNode
 
 _NUMBERS = itertools.count()
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.bind.casts import plain
-from planner.dialect import nodes
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call, Expression, Literal
+from sqlstream.planner.bind.casts import plain
+from sqlstream.planner.dialect import nodes
 from sqlstream.types import NESTED_ROOTS, TypeRoot
 
 if TYPE_CHECKING:
-    from planner.bind.scalar import ScalarBinder
+    from sqlstream.planner.bind.scalar import ScalarBinder
 
 
 def bind_ordered(binder: ScalarBinder, node: nodes.OrderedCall) -> Expression:

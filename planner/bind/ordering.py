@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from planner.bind.comparable import field_orders, require_order
-from planner.bind.namespace import Namespace
-from planner.bind.over import append_columns
-from planner.bind.scalar import ScalarBinder
-from planner.bind.scope import Scope
-from planner.relational.nodes import Project, RelationalNode, Sort
 from sqlstream import config as settings
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef, SortKey
+from sqlstream.planner.bind.comparable import field_orders, require_order
+from sqlstream.planner.bind.namespace import Namespace
+from sqlstream.planner.bind.over import append_columns
+from sqlstream.planner.bind.scalar import ScalarBinder
+from sqlstream.planner.bind.scope import Scope
+from sqlstream.planner.relational.nodes import Project, RelationalNode, Sort
 from sqlstream.schema import Schema
 
 

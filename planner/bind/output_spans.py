@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.dialect.nodes import span_of
 from sqlstream.errors import Span
+from sqlstream.planner.dialect.nodes import span_of
 
 
 def output_spans(query: exp.Expr, width: int) -> tuple[Span | None, ...]:

@@ -6,14 +6,6 @@ import dataclasses
 
 from sqlglot import exp
 
-from planner.bind.calls import check_argument_count, resolve_types
-from planner.bind.casts import cast_to
-from planner.bind.comparable import field_orders, require_group_key, require_key, require_order
-from planner.bind.frames import bind_frame, constant_count
-from planner.bind.scalar import ScalarBinder
-from planner.bind.user_functions import user_function
-from planner.dialect import nodes
-from planner.relational.nodes import Project, RelationalNode, Window
 from sqlstream import types as sql
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span, UserError
@@ -21,6 +13,14 @@ from sqlstream.expressions import Expression, InputRef, SortKey
 from sqlstream.function_ref import FunctionKind, FunctionRef
 from sqlstream.functions import AGGREGATE_FUNCTIONS
 from sqlstream.functions.user import aggregate_signature
+from sqlstream.planner.bind.calls import check_argument_count, resolve_types
+from sqlstream.planner.bind.casts import cast_to
+from sqlstream.planner.bind.comparable import field_orders, require_group_key, require_key, require_order
+from sqlstream.planner.bind.frames import bind_frame, constant_count
+from sqlstream.planner.bind.scalar import ScalarBinder
+from sqlstream.planner.bind.user_functions import user_function
+from sqlstream.planner.dialect import nodes
+from sqlstream.planner.relational.nodes import Project, RelationalNode, Window
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.over import NEIGHBOURS, RANKING, RUNNING, WHOLE_PARTITION_RANKING, Frame, OverCall
 from sqlstream.types import LogicalType

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.bind.comparable import require_group_key
-from planner.bind.from_item import FromItem
-from planner.bind.grouped import GroupedBinder, is_aggregate_call
-from planner.bind.namespace import Namespace
-from planner.bind.scalar import ScalarBinder
-from planner.bind.scope import Scope
-from planner.dialect import nodes
-from planner.relational.nodes import Project
 from sqlstream.errors import UserError
 from sqlstream.expressions import Expression, InputRef, inputs_of
+from sqlstream.planner.bind.comparable import require_group_key
+from sqlstream.planner.bind.from_item import FromItem
+from sqlstream.planner.bind.grouped import GroupedBinder, is_aggregate_call
+from sqlstream.planner.bind.namespace import Namespace
+from sqlstream.planner.bind.scalar import ScalarBinder
+from sqlstream.planner.bind.scope import Scope
+from sqlstream.planner.dialect import nodes
+from sqlstream.planner.relational.nodes import Project
 from sqlstream.schema import Field, Schema
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from planner.bind.calls import bind_call
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import FALSE, TRUE, Expression, Literal
 from sqlstream.functions.determinism import is_deterministic
+from sqlstream.planner.bind.calls import bind_call
 from sqlstream.types import TypeRoot
 
 _OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}

@@ -7,11 +7,11 @@ from typing import Any
 
 from sqlglot import exp
 
-from planner.bind.from_item import FromItem
-from planner.bind.namespace import Namespace
-from planner.bind.scalar import ScalarBinder
-from planner.relational.nodes import Filter
 from sqlstream.errors import UserError
+from sqlstream.planner.bind.from_item import FromItem
+from sqlstream.planner.bind.namespace import Namespace
+from sqlstream.planner.bind.scalar import ScalarBinder
+from sqlstream.planner.relational.nodes import Filter
 
 BindMade = Callable[[Any, FromItem, bool, Namespace], FromItem]
 """From the item of FROM, the rows before it, and whether those without made rows are kept, to both."""

@@ -7,26 +7,26 @@ from typing import Any, cast
 
 from sqlglot import exp
 
-from planner.bind.calls import bind_call, called_function, is_aggregate, unknown_function
-from planner.bind.casts import explicit_cast, to_boolean
-from planner.bind.current_watermark import check_current_watermark
-from planner.bind.json_functions import bind_is_json, bind_json, is_json_constructor
-from planner.bind.literals import bind_literal
-from planner.bind.namespace import Namespace
-from planner.bind.ordered_aggregates import bind_ordered
-from planner.bind.quantified_arrays import is_of_array, quantified_array
-from planner.bind.scope import Scope, nested_field
-from planner.bind.structured import STRUCTURED
-from planner.bind.subqueries import Subqueries
-from planner.bind.user_functions import bind_user_call, refuse_kind, user_function
-from planner.dialect import nodes
-from planner.relational.correlation import outer_reference
 from sqlstream import types as sql
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal
 from sqlstream.function_ref import FunctionKind
 from sqlstream.functions import SCALAR_FUNCTIONS
+from sqlstream.planner.bind.calls import bind_call, called_function, is_aggregate, unknown_function
+from sqlstream.planner.bind.casts import explicit_cast, to_boolean
+from sqlstream.planner.bind.current_watermark import check_current_watermark
+from sqlstream.planner.bind.json_functions import bind_is_json, bind_json, is_json_constructor
+from sqlstream.planner.bind.literals import bind_literal
+from sqlstream.planner.bind.namespace import Namespace
+from sqlstream.planner.bind.ordered_aggregates import bind_ordered
+from sqlstream.planner.bind.quantified_arrays import is_of_array, quantified_array
+from sqlstream.planner.bind.scope import Scope, nested_field
+from sqlstream.planner.bind.structured import STRUCTURED
+from sqlstream.planner.bind.subqueries import Subqueries
+from sqlstream.planner.bind.user_functions import bind_user_call, refuse_kind, user_function
+from sqlstream.planner.dialect import nodes
+from sqlstream.planner.relational.correlation import outer_reference
 from sqlstream.time_units import UNIT_MONTHS, UNIT_MS
 from sqlstream.types import LogicalType, TypeRoot
 

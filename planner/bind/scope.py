@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import NoReturn
 
-from planner.bind.foreign_names import column_hint
-from planner.bind.names import suggest
 from sqlstream.errors import Span, UserError
+from sqlstream.planner.bind.foreign_names import column_hint
+from sqlstream.planner.bind.names import suggest
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType, TypeRoot
 

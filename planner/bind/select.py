@@ -7,24 +7,24 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from planner.bind.comparable import require_group_key, require_order
-from planner.bind.from_clause import bind_from
-from planner.bind.from_item import FromItem
-from planner.bind.group_windows import bind_group_window, takes_group_window
-from planner.bind.grouped import GroupedBinder, has_aggregate
-from planner.bind.grouping_sets import key_sets
-from planner.bind.names import suggest
-from planner.bind.namespace import Namespace
-from planner.bind.ordering import bind_limit, ordered_items, ordinal, sort_key
-from planner.bind.over import add_windows, over_calls
-from planner.bind.scalar import ScalarBinder, StarColumn
-from planner.bind.scope import Scope
-from planner.bind.state_ttl import StateTtl
-from planner.bind.subqueries import Subqueries, has_subquery
-from planner.dialect import nodes
-from planner.relational.nodes import Aggregate, Filter, Project, RelationalNode
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression
+from sqlstream.planner.bind.comparable import require_group_key, require_order
+from sqlstream.planner.bind.from_clause import bind_from
+from sqlstream.planner.bind.from_item import FromItem
+from sqlstream.planner.bind.group_windows import bind_group_window, takes_group_window
+from sqlstream.planner.bind.grouped import GroupedBinder, has_aggregate
+from sqlstream.planner.bind.grouping_sets import key_sets
+from sqlstream.planner.bind.names import suggest
+from sqlstream.planner.bind.namespace import Namespace
+from sqlstream.planner.bind.ordering import bind_limit, ordered_items, ordinal, sort_key
+from sqlstream.planner.bind.over import add_windows, over_calls
+from sqlstream.planner.bind.scalar import ScalarBinder, StarColumn
+from sqlstream.planner.bind.scope import Scope
+from sqlstream.planner.bind.state_ttl import StateTtl
+from sqlstream.planner.bind.subqueries import Subqueries, has_subquery
+from sqlstream.planner.dialect import nodes
+from sqlstream.planner.relational.nodes import Aggregate, Filter, Project, RelationalNode
 from sqlstream.schema import Field, Schema
 
 

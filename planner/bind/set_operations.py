@@ -7,20 +7,20 @@ from collections.abc import Callable
 import msgspec
 from sqlglot import exp
 
-from planner.bind.casts import cast_to, plain
-from planner.bind.from_clause import single_row
-from planner.bind.namespace import Namespace
-from planner.bind.ordering import bind_output_order
-from planner.bind.output_spans import output_spans
-from planner.bind.scalar import ScalarBinder
-from planner.bind.scope import Scope
-from planner.bind.select import distinct
-from planner.relational.nodes import Project, RelationalNode, Union, Values
-from planner.without_collection import without_collection
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef, Literal
 from sqlstream.functions.merging import common_type
+from sqlstream.planner.bind.casts import cast_to, plain
+from sqlstream.planner.bind.from_clause import single_row
+from sqlstream.planner.bind.namespace import Namespace
+from sqlstream.planner.bind.ordering import bind_output_order
+from sqlstream.planner.bind.output_spans import output_spans
+from sqlstream.planner.bind.scalar import ScalarBinder
+from sqlstream.planner.bind.scope import Scope
+from sqlstream.planner.bind.select import distinct
+from sqlstream.planner.relational.nodes import Project, RelationalNode, Union, Values
+from sqlstream.planner.without_collection import without_collection
 from sqlstream.schema import Field, Schema
 from sqlstream.types import LogicalType, TimeAttribute
 

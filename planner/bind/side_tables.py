@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from planner.bind.context import BindContext
-from planner.relational.late_rows import WATERMARK_COLUMN, watermark_type
 from sqlstream import types as sql
 from sqlstream.catalog import CatalogTable, Column, ColumnKind, ObjectPath
 from sqlstream.errors import Span, UserError
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.relational.late_rows import WATERMARK_COLUMN, watermark_type
 
 LATE, ERRORS = "late", "errors"
 

@@ -6,19 +6,28 @@ import dataclasses
 
 from sqlglot import exp
 
-from planner.bind.binder import bind_query, root_namespace
-from planner.bind.casts import cast_to, plain
-from planner.bind.changing import bind_delete, bind_truncate, bind_update, check_can_change
-from planner.bind.context import BindContext
-from planner.bind.literals import bind_literal
-from planner.bind.names import find_table, object_path, suggest
-from planner.bind.output_spans import output_spans
-from planner.bind.stored_values import stored_value
-from planner.bind.table_options import check_hints, check_table_changes, find_connector, written_format
-from planner.bind.types import can_cast_implicitly
-from planner.depth import refuse_depth
-from planner.dialect.nodes import span_of
-from planner.dialect.statements import (
+from sqlstream.catalog import CatalogTable, Column, ColumnKind, ObjectPath
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import Span, UserError
+from sqlstream.expressions import Expression, InputRef, Literal, LiteralValue
+from sqlstream.planner.bind.binder import bind_query, root_namespace
+from sqlstream.planner.bind.casts import cast_to, plain
+from sqlstream.planner.bind.changing import bind_delete, bind_truncate, bind_update, check_can_change
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.literals import bind_literal
+from sqlstream.planner.bind.names import find_table, object_path, suggest
+from sqlstream.planner.bind.output_spans import output_spans
+from sqlstream.planner.bind.stored_values import stored_value
+from sqlstream.planner.bind.table_options import (
+    check_hints,
+    check_table_changes,
+    find_connector,
+    written_format,
+)
+from sqlstream.planner.bind.types import can_cast_implicitly
+from sqlstream.planner.depth import refuse_depth
+from sqlstream.planner.dialect.nodes import span_of
+from sqlstream.planner.dialect.statements import (
     Delete,
     Identifier,
     Insert,
@@ -28,12 +37,8 @@ from planner.dialect.statements import (
     Truncate,
     Update,
 )
-from planner.relational.nodes import Project, RelationalNode, Sink
-from planner.rules.constant_folding import fold
-from sqlstream.catalog import CatalogTable, Column, ColumnKind, ObjectPath
-from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import Span, UserError
-from sqlstream.expressions import Expression, InputRef, Literal, LiteralValue
+from sqlstream.planner.relational.nodes import Project, RelationalNode, Sink
+from sqlstream.planner.rules.constant_folding import fold
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.sink import COLLECT, SinkAction
 from sqlstream.spi.changelog_options import sink_mode_of

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from planner.bind.casts import cast_to
 from sqlstream import config as settings
 from sqlstream import types as sql
 from sqlstream.errors import Span
 from sqlstream.expressions import Expression
+from sqlstream.planner.bind.casts import cast_to
 from sqlstream.types import LogicalType, TypeRoot
 
 _NESTED = "table.exec.sink.nested-constraint-enforcer"

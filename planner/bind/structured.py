@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from planner.bind.scope import nested_field
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, Literal
 from sqlstream.functions.rewritten import REWRITTEN_SCALARS
+from sqlstream.planner.bind.scope import nested_field
 from sqlstream.types import LogicalType, TypeRoot
 
 _CLASS_NAME = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*")

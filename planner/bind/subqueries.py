@@ -12,20 +12,6 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from planner.bind.calls import bind_call, resolve_types
-from planner.dialect import nodes
-from planner.relational.correlation import outer_reference, replace_outer, with_expressions
-from planner.relational.nodes import (
-    Aggregate,
-    Apply,
-    Filter,
-    Project,
-    RelationalJoinKind,
-    RelationalNode,
-    Sort,
-    Values,
-    rewrite,
-)
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import (
@@ -41,11 +27,25 @@ from sqlstream.expressions import (
 )
 from sqlstream.functions import AGGREGATE_FUNCTIONS
 from sqlstream.functions.comparison import NESTED
+from sqlstream.planner.bind.calls import bind_call, resolve_types
+from sqlstream.planner.dialect import nodes
+from sqlstream.planner.relational.correlation import outer_reference, replace_outer, with_expressions
+from sqlstream.planner.relational.nodes import (
+    Aggregate,
+    Apply,
+    Filter,
+    Project,
+    RelationalJoinKind,
+    RelationalNode,
+    Sort,
+    Values,
+    rewrite,
+)
 from sqlstream.schema import Field, Schema
 from sqlstream.types import BOOLEAN, LogicalType
 
 if TYPE_CHECKING:
-    from planner.bind.scalar import ScalarBinder
+    from sqlstream.planner.bind.scalar import ScalarBinder
 
 PLACEHOLDER = "SUBQUERY"
 _NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}

@@ -6,20 +6,20 @@ import dataclasses
 
 from sqlglot import exp
 
-from planner.bind.calls import is_aggregate, is_builtin
-from planner.bind.column_aliases import column_aliases
-from planner.bind.from_item import FromItem
-from planner.bind.namespace import Namespace
-from planner.bind.over import append_columns
-from planner.bind.row_joins import bind_row_join
-from planner.bind.scalar import ScalarBinder
-from planner.bind.scope import Scope, ScopeColumn
-from planner.bind.user_functions import FunctionCatalog, bind_user_call, user_function
-from planner.dialect import nodes
-from planner.dialect.habits import foreign_table_function, unknown_table_function
-from planner.relational.nodes import Unnest
 from sqlstream.errors import UserError
 from sqlstream.function_ref import FunctionKind
+from sqlstream.planner.bind.calls import is_aggregate, is_builtin
+from sqlstream.planner.bind.column_aliases import column_aliases
+from sqlstream.planner.bind.from_item import FromItem
+from sqlstream.planner.bind.namespace import Namespace
+from sqlstream.planner.bind.over import append_columns
+from sqlstream.planner.bind.row_joins import bind_row_join
+from sqlstream.planner.bind.scalar import ScalarBinder
+from sqlstream.planner.bind.scope import Scope, ScopeColumn
+from sqlstream.planner.bind.user_functions import FunctionCatalog, bind_user_call, user_function
+from sqlstream.planner.dialect import nodes
+from sqlstream.planner.dialect.habits import foreign_table_function, unknown_table_function
+from sqlstream.planner.relational.nodes import Unnest
 
 _OUTER_HINT = "compute the condition in the function, or filter its rows in a CROSS JOIN"
 

@@ -9,14 +9,14 @@ from typing import NoReturn
 
 import msgspec
 
-from planner.bind.context import BindContext
-from planner.bind.table_changes import check_changes
-from planner.dialect.statements import Option
 from sqlstream import config
 from sqlstream.catalog import CatalogTable
 from sqlstream.deprecated_keys import table_hint
 from sqlstream.effects import Effects
 from sqlstream.errors import Span, UserError, did_you_mean
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.table_changes import check_changes
+from sqlstream.planner.dialect.statements import Option
 from sqlstream.secrets import masked
 from sqlstream.spi.changelog_options import ChangelogOptions
 from sqlstream.spi.connector import INTEGERS_MAX, ConnectorDescriptor, OptionDescriptor, OptionType

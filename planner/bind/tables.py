@@ -10,15 +10,21 @@ from typing import TypeVar
 import msgspec
 from sqlglot import exp
 
-from planner.bind.casts import cast_to
-from planner.bind.file_tables import anonymous_table, define_files
-from planner.bind.from_item import FromItem
-from planner.bind.names import find_object, find_table, resolve_path
-from planner.bind.namespace import Namespace
-from planner.bind.scalar import ScalarBinder
-from planner.bind.scope import Scope
-from planner.bind.side_tables import LATE, find_side_table, split_name
-from planner.bind.table_options import (
+from sqlstream import config
+from sqlstream.catalog import CatalogTable, CatalogView, Column, ColumnKind
+from sqlstream.changelog import ChangelogMode
+from sqlstream.config_option import parse_duration_ms
+from sqlstream.errors import Span, UserError
+from sqlstream.expressions import Expression, InputRef, substitute
+from sqlstream.planner.bind.casts import cast_to
+from sqlstream.planner.bind.file_tables import anonymous_table, define_files
+from sqlstream.planner.bind.from_item import FromItem
+from sqlstream.planner.bind.names import find_object, find_table, resolve_path
+from sqlstream.planner.bind.namespace import Namespace
+from sqlstream.planner.bind.scalar import ScalarBinder
+from sqlstream.planner.bind.scope import Scope
+from sqlstream.planner.bind.side_tables import LATE, find_side_table, split_name
+from sqlstream.planner.bind.table_options import (
     check_hints,
     check_table_changes,
     find_connector,
@@ -26,15 +32,9 @@ from planner.bind.table_options import (
     metadata_of,
     written_options,
 )
-from planner.dialect import nodes
-from planner.dialect.parser import parse_expression, parse_query, table_options
-from planner.relational.nodes import LateRows, Project, RelationalNode, TableScan, Watermark
-from sqlstream import config
-from sqlstream.catalog import CatalogTable, CatalogView, Column, ColumnKind
-from sqlstream.changelog import ChangelogMode
-from sqlstream.config_option import parse_duration_ms
-from sqlstream.errors import Span, UserError
-from sqlstream.expressions import Expression, InputRef, substitute
+from sqlstream.planner.dialect import nodes
+from sqlstream.planner.dialect.parser import parse_expression, parse_query, table_options
+from sqlstream.planner.relational.nodes import LateRows, Project, RelationalNode, TableScan, Watermark
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.watermark import EmitStrategy
 from sqlstream.spi.changelog_options import source_mode_of

@@ -6,16 +6,16 @@ import dataclasses
 
 from sqlglot import exp
 
-from planner.bind.from_item import FromItem
-from planner.bind.joins import bind_join
-from planner.bind.namespace import Namespace
-from planner.bind.scope import Scope, ScopeColumn
-from planner.bind.versions import Versions, versions_of
-from planner.bind.versions_of_changes import reads_changes, versions_of_changes
-from planner.relational.nodes import Join, Project, RelationalNode, TemporalJoin
-from planner.rules.join_keys import equality_sides, with_projected_keys
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal, conjunction, conjuncts, substitute
+from sqlstream.planner.bind.from_item import FromItem
+from sqlstream.planner.bind.joins import bind_join
+from sqlstream.planner.bind.namespace import Namespace
+from sqlstream.planner.bind.scope import Scope, ScopeColumn
+from sqlstream.planner.bind.versions import Versions, versions_of
+from sqlstream.planner.bind.versions_of_changes import reads_changes, versions_of_changes
+from sqlstream.planner.relational.nodes import Join, Project, RelationalNode, TemporalJoin
+from sqlstream.planner.rules.join_keys import equality_sides, with_projected_keys
 from sqlstream.schema import Field, Schema
 from sqlstream.types import BOOLEAN, are_stored_alike, is_integer
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.bind.calls import bind_call
-from planner.bind.column_aliases import column_aliases
-from planner.bind.from_item import FromItem
-from planner.bind.namespace import Namespace
-from planner.bind.over import append_columns
-from planner.bind.row_joins import bind_row_join
-from planner.bind.scalar import ScalarBinder
-from planner.bind.scope import Scope, ScopeColumn
-from planner.relational.nodes import Unnest
-from planner.relational.unnest import ORDINALITY
 from sqlstream.errors import UserError
 from sqlstream.expressions import Expression
+from sqlstream.planner.bind.calls import bind_call
+from sqlstream.planner.bind.column_aliases import column_aliases
+from sqlstream.planner.bind.from_item import FromItem
+from sqlstream.planner.bind.namespace import Namespace
+from sqlstream.planner.bind.over import append_columns
+from sqlstream.planner.bind.row_joins import bind_row_join
+from sqlstream.planner.bind.scalar import ScalarBinder
+from sqlstream.planner.bind.scope import Scope, ScopeColumn
+from sqlstream.planner.relational.nodes import Unnest
+from sqlstream.planner.relational.unnest import ORDINALITY
 from sqlstream.types import LogicalType, TypeRoot
 
 _OUTER_HINT = "filter the elements in a subquery, or compute the condition in SELECT"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.bind.casts import cast_to, plain
-from planner.bind.from_item import FromItem
-from planner.bind.namespace import Namespace
-from planner.bind.scalar import ScalarBinder
-from planner.bind.scope import Scope
-from planner.dialect import nodes
-from planner.relational.nodes import Filter, Project, RelationalNode, Union
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal
 from sqlstream.functions.merging import common_type
+from sqlstream.planner.bind.casts import cast_to, plain
+from sqlstream.planner.bind.from_item import FromItem
+from sqlstream.planner.bind.namespace import Namespace
+from sqlstream.planner.bind.scalar import ScalarBinder
+from sqlstream.planner.bind.scope import Scope
+from sqlstream.planner.dialect import nodes
+from sqlstream.planner.relational.nodes import Filter, Project, RelationalNode, Union
 from sqlstream.schema import Field, Schema
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.bind.calls import check_argument_count, is_builtin, resolve_types
-from planner.bind.casts import cast_to
-from planner.bind.context import BindContext
-from planner.bind.names import resolve_path
-from planner.bind.namespace import Namespace
-from planner.dialect import nodes
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.catalog import CatalogFunction, CatalogReader, ObjectPath, system_path
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression
 from sqlstream.function_ref import FunctionKind
 from sqlstream.functions.user import scalar_signature
+from sqlstream.planner.bind.calls import check_argument_count, is_builtin, resolve_types
+from sqlstream.planner.bind.casts import cast_to
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.names import resolve_path
+from sqlstream.planner.bind.namespace import Namespace
+from sqlstream.planner.dialect import nodes
 
 _FOUND = "function"
 _RESOLVED = "functions of"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.relational.nodes import Filter, Project, RelationalNode, TableScan, Watermark, Window
-from planner.rules.row_number_to_rank import rank_bounds
 from sqlstream.expressions import Expression, InputRef, Literal, conjuncts, substitute
+from sqlstream.planner.relational.nodes import Filter, Project, RelationalNode, TableScan, Watermark, Window
+from sqlstream.planner.rules.row_number_to_rank import rank_bounds
 from sqlstream.types import BIGINT, is_rowtime
 
 

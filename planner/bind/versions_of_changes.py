@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.bind.versions import Versions
-from planner.relational.nodes import Project, RelationalNode, TableScan, ToChangelog, Watermark
 from sqlstream.changelog import RowKind
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal, remap
+from sqlstream.planner.bind.versions import Versions
+from sqlstream.planner.relational.nodes import Project, RelationalNode, TableScan, ToChangelog, Watermark
 from sqlstream.schema import Field, Schema
 from sqlstream.spi.changelog_options import OP_COLUMN, has_tombstones
 from sqlstream.types import BOOLEAN, STRING

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.relational.nodes import RelationalNode, WindowTvf
+from sqlstream.planner.relational.nodes import RelationalNode, WindowTvf
 
 
 def is_window_time(node: RelationalNode, column: int) -> bool:

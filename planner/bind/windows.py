@@ -6,20 +6,20 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from planner.bind.casts import cast_to
-from planner.bind.comparable import require_key
-from planner.bind.from_item import FromItem
-from planner.bind.literals import bind_literal
-from planner.bind.names import suggest
-from planner.bind.namespace import Namespace
-from planner.bind.scalar import ScalarBinder
-from planner.bind.scope import Scope
-from planner.dialect import nodes
-from planner.relational.nodes import Project, Watermark, WindowTvf
 from sqlstream import config
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef, Literal
+from sqlstream.planner.bind.casts import cast_to
+from sqlstream.planner.bind.comparable import require_key
+from sqlstream.planner.bind.from_item import FromItem
+from sqlstream.planner.bind.literals import bind_literal
+from sqlstream.planner.bind.names import suggest
+from sqlstream.planner.bind.namespace import Namespace
+from sqlstream.planner.bind.scalar import ScalarBinder
+from sqlstream.planner.bind.scope import Scope
+from sqlstream.planner.dialect import nodes
+from sqlstream.planner.relational.nodes import Project, Watermark, WindowTvf
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.window import WindowKind, WindowSpec
 from sqlstream.types import ROWTIME_PRECISION_MAX, LogicalType, TimeAttribute, TypeRoot

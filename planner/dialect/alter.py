@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from sqlglot import Token
 
-from planner.dialect.alter_table import table_changes
-from planner.dialect.catalogs import alter_catalog, alter_database
-from planner.dialect.ddl import unsupported
-from planner.dialect.extent import extent
-from planner.dialect.functions_ddl import alter_function
-from planner.dialect.options import option_keys, option_list
-from planner.dialect.queries import QueryParser
-from planner.dialect.statements import (
+from sqlstream.planner.dialect.alter_table import table_changes
+from sqlstream.planner.dialect.catalogs import alter_catalog, alter_database
+from sqlstream.planner.dialect.ddl import unsupported
+from sqlstream.planner.dialect.extent import extent
+from sqlstream.planner.dialect.functions_ddl import alter_function
+from sqlstream.planner.dialect.options import option_keys, option_list
+from sqlstream.planner.dialect.queries import QueryParser
+from sqlstream.planner.dialect.statements import (
     AlterCatalog,
     AlterDatabase,
     AlterFunction,

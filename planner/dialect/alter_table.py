@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from planner.dialect.create_table import TableBody, column_names, table_element
-from planner.dialect.data_types import is_type_name
-from planner.dialect.queries import QueryParser
-from planner.dialect.statements import (
+from sqlstream.errors import Span
+from sqlstream.planner.dialect.create_table import TableBody, column_names, table_element
+from sqlstream.planner.dialect.data_types import is_type_name
+from sqlstream.planner.dialect.queries import QueryParser
+from sqlstream.planner.dialect.statements import (
     DropColumn,
     DropPrimaryKey,
     DropWatermark,
@@ -16,8 +17,7 @@ from planner.dialect.statements import (
     RenameColumn,
     TableChange,
 )
-from planner.dialect.tokens import word
-from sqlstream.errors import Span
+from sqlstream.planner.dialect.tokens import word
 
 
 def table_changes(parser: QueryParser) -> tuple[TableChange, ...] | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from sqlglot import Token
 
-from planner.dialect.extent import extent, read_comment
-from planner.dialect.options import option_keys, option_list
-from planner.dialect.queries import QueryParser
-from planner.dialect.statements import (
+from sqlstream.errors import UserError
+from sqlstream.planner.dialect.extent import extent, read_comment
+from sqlstream.planner.dialect.options import option_keys, option_list
+from sqlstream.planner.dialect.queries import QueryParser
+from sqlstream.planner.dialect.statements import (
     AlterCatalog,
     AlterDatabase,
     CreateCatalog,
@@ -17,7 +18,6 @@ from planner.dialect.statements import (
     Identifier,
     Use,
 )
-from sqlstream.errors import UserError
 
 
 def database_name(parser: QueryParser) -> Identifier:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from planner.dialect.extent import extent
-from planner.dialect.queries import QueryParser
-from planner.dialect.statements import Assignment, Delete, Identifier, Truncate, Update
-from planner.dialect.tokens import word
 from sqlstream.errors import UserError
+from sqlstream.planner.dialect.extent import extent
+from sqlstream.planner.dialect.queries import QueryParser
+from sqlstream.planner.dialect.statements import Assignment, Delete, Identifier, Truncate, Update
+from sqlstream.planner.dialect.tokens import word
 
 
 def changing(parser: QueryParser) -> Update | Delete | Truncate:

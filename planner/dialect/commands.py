@@ -8,14 +8,15 @@ from collections.abc import Callable
 
 from sqlglot import Token, TokenType, exp
 
-from planner.dialect import alter, catalogs, changing, ddl, jobs, plans, procedures, show
-from planner.dialect.create_table import column_names
-from planner.dialect.ddl import unsupported
-from planner.dialect.extent import extent
-from planner.dialect.habits import statement_hint
-from planner.dialect.options import read_option
-from planner.dialect.queries import QueryParser
-from planner.dialect.statements import (
+from sqlstream.errors import Span, UserError, did_you_mean
+from sqlstream.planner.dialect import alter, catalogs, changing, ddl, jobs, plans, procedures, show
+from sqlstream.planner.dialect.create_table import column_names
+from sqlstream.planner.dialect.ddl import unsupported
+from sqlstream.planner.dialect.extent import extent
+from sqlstream.planner.dialect.habits import statement_hint
+from sqlstream.planner.dialect.options import read_option
+from sqlstream.planner.dialect.queries import QueryParser
+from sqlstream.planner.dialect.statements import (
     BeginStatementSet,
     CompilePlan,
     CreateTable,
@@ -34,9 +35,8 @@ from planner.dialect.statements import (
     VerifyJob,
     WritingStatement,
 )
-from planner.dialect.tokens import is_word, word
-from planner.dialect.tokens import span as token_span
-from sqlstream.errors import Span, UserError, did_you_mean
+from sqlstream.planner.dialect.tokens import is_word, word
+from sqlstream.planner.dialect.tokens import span as token_span
 from sqlstream.specs.on_conflict import OnConflict
 
 _DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")

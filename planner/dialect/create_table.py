@@ -6,11 +6,12 @@ import dataclasses
 
 from sqlglot import Token, exp
 
-from planner.dialect.data_types import data_type
-from planner.dialect.extent import extent, read_comment
-from planner.dialect.options import option_list
-from planner.dialect.queries import QueryParser
-from planner.dialect.statements import (
+from sqlstream.errors import Span, UserError
+from sqlstream.planner.dialect.data_types import data_type
+from sqlstream.planner.dialect.extent import extent, read_comment
+from sqlstream.planner.dialect.options import option_list
+from sqlstream.planner.dialect.queries import QueryParser
+from sqlstream.planner.dialect.statements import (
     ColumnDef,
     ColumnKind,
     CreateTable,
@@ -21,8 +22,7 @@ from planner.dialect.statements import (
     Option,
     WatermarkDef,
 )
-from planner.dialect.tokens import span, word
-from sqlstream.errors import Span, UserError
+from sqlstream.planner.dialect.tokens import span, word
 
 _NOT_ENFORCED_DETAIL = (
     "ENFORCED / NOT ENFORCED controls if the constraint checks are performed on the incoming / outgoing "

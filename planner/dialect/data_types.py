@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sqlglot import Token
 
-from planner.dialect.reading import Reader
-from planner.dialect.tokens import is_word, span, word
 from sqlstream import types
 from sqlstream.errors import Span, UserError, did_you_mean
+from sqlstream.planner.dialect.reading import Reader
+from sqlstream.planner.dialect.tokens import is_word, span, word
 from sqlstream.types import LogicalType, RowField, TypeRoot
 
 _PLAIN = {

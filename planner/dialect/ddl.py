@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from sqlglot import Token
 
-from planner.dialect.catalogs import create_catalog, create_database, drop_catalog, drop_database
-from planner.dialect.create_table import column_names, create_table
-from planner.dialect.extent import extent, read_comment
-from planner.dialect.functions_ddl import create_function, drop_function
-from planner.dialect.habits import object_hint, statement_hint
-from planner.dialect.queries import QueryParser
-from planner.dialect.refused import reason_of
-from planner.dialect.statements import (
+from sqlstream.errors import Span, UserError, did_you_mean
+from sqlstream.planner.dialect.catalogs import create_catalog, create_database, drop_catalog, drop_database
+from sqlstream.planner.dialect.create_table import column_names, create_table
+from sqlstream.planner.dialect.extent import extent, read_comment
+from sqlstream.planner.dialect.functions_ddl import create_function, drop_function
+from sqlstream.planner.dialect.habits import object_hint, statement_hint
+from sqlstream.planner.dialect.queries import QueryParser
+from sqlstream.planner.dialect.refused import reason_of
+from sqlstream.planner.dialect.statements import (
     CreateCatalog,
     CreateDatabase,
     CreateFunction,
@@ -22,8 +23,7 @@ from planner.dialect.statements import (
     DropFunction,
     DropObject,
 )
-from planner.dialect.tokens import span, word
-from sqlstream.errors import Span, UserError, did_you_mean
+from sqlstream.planner.dialect.tokens import span, word
 
 
 def create(

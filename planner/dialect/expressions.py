@@ -9,9 +9,10 @@ from typing import Any, ClassVar, cast
 from sqlglot import Token, TokenType, exp
 from sqlglot.parser import Parser
 
-from planner.dialect.data_types import data_type
-from planner.dialect.literals import UNITS, datetime_value, interval_value, is_interval_range
-from planner.dialect.nodes import (
+from sqlstream import types
+from sqlstream.planner.dialect.data_types import data_type
+from sqlstream.planner.dialect.literals import UNITS, datetime_value, interval_value, is_interval_range
+from sqlstream.planner.dialect.nodes import (
     DateTimeLiteral,
     FunctionCall,
     IntervalLiteral,
@@ -21,10 +22,9 @@ from planner.dialect.nodes import (
     TypeName,
     span_of,
 )
-from planner.dialect.reading import NAMES, Reader
-from planner.dialect.strictness import checked
-from planner.dialect.tokens import is_word, word
-from sqlstream import types
+from sqlstream.planner.dialect.reading import NAMES, Reader
+from sqlstream.planner.dialect.strictness import checked
+from sqlstream.planner.dialect.tokens import is_word, word
 
 Operand = Callable[["ExpressionParser"], exp.Expr]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import Token
 
-from planner.dialect.queries import QueryParser
 from sqlstream.errors import Span
+from sqlstream.planner.dialect.queries import QueryParser
 
 
 def extent(parser: QueryParser, first: Token) -> tuple[str, Span]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot.dialects.dialect import Dialect
 
-from planner.dialect.queries import QueryParser
-from planner.dialect.tokens import FlinkTokenizer
+from sqlstream.planner.dialect.queries import QueryParser
+from sqlstream.planner.dialect.tokens import FlinkTokenizer
 
 
 class Flink(Dialect):

@@ -6,11 +6,11 @@ from typing import Any
 
 from sqlglot import Token, TokenType, exp
 
-from planner.dialect import json_functions
-from planner.dialect.expressions import ExpressionParser
-from planner.dialect.nodes import FrameBound, FunctionCall, OverClause
-from planner.dialect.ordered_aggregates import ordered_aggregate
-from planner.dialect.tokens import RESERVED, is_word, word
+from sqlstream.planner.dialect import json_functions
+from sqlstream.planner.dialect.expressions import ExpressionParser
+from sqlstream.planner.dialect.nodes import FrameBound, FunctionCall, OverClause
+from sqlstream.planner.dialect.ordered_aggregates import ordered_aggregate
+from sqlstream.planner.dialect.tokens import RESERVED, is_word, word
 
 _RESERVED_CALLS = frozenset({"LEFT", "RIGHT", "GROUPING", "EXTRACT", "TRIM", "OVERLAY"})
 _EXTRACT_UNITS = (

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from sqlglot import Token
 
-from planner.dialect.extent import extent
-from planner.dialect.queries import QueryParser
-from planner.dialect.statements import AlterFunction, CreateFunction, DropFunction, FileName, FunctionBody
-from planner.dialect.tokens import span, word
+from sqlstream.planner.dialect.extent import extent
+from sqlstream.planner.dialect.queries import QueryParser
+from sqlstream.planner.dialect.statements import (
+    AlterFunction,
+    CreateFunction,
+    DropFunction,
+    FileName,
+    FunctionBody,
+)
+from sqlstream.planner.dialect.tokens import span, word
 
 _LANGUAGES = ("PYTHON", "JAVA", "SCALA")
 

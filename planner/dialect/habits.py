@@ -14,8 +14,8 @@ import typing
 
 from sqlglot import Token, TokenType
 
-from planner.dialect.tokens import TABLE_FUNCTIONS, word
 from sqlstream.errors import Span, UserError, did_you_mean
+from sqlstream.planner.dialect.tokens import TABLE_FUNCTIONS, word
 
 _CLAUSES = "the clauses of a query are SELECT, FROM, WHERE, GROUP BY, HAVING, WINDOW, QUALIFY, ORDER BY and LIMIT, in this order"
 _REPLACE = "write INSERT INTO; in a table with a PRIMARY KEY the rows of one key replace each other"

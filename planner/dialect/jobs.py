@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sqlglot import Token
 
-from planner.dialect.extent import extent
-from planner.dialect.queries import QueryParser
-from planner.dialect.statements import DescribeJob, ShowCheckpoints, StopJob
-from planner.dialect.tokens import span as token_span
-from planner.dialect.tokens import word
+from sqlstream.planner.dialect.extent import extent
+from sqlstream.planner.dialect.queries import QueryParser
+from sqlstream.planner.dialect.statements import DescribeJob, ShowCheckpoints, StopJob
+from sqlstream.planner.dialect.tokens import span as token_span
+from sqlstream.planner.dialect.tokens import word
 
 
 def describe_job(parser: QueryParser, first: Token) -> DescribeJob:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from sqlglot import TokenType, exp
 
-from planner.dialect.nodes import FunctionCall, JsonCall
-from planner.dialect.tokens import is_word, word
+from sqlstream.planner.dialect.nodes import FunctionCall, JsonCall
+from sqlstream.planner.dialect.tokens import is_word, word
 
 if TYPE_CHECKING:
-    from planner.dialect.functions import FunctionParser
+    from sqlstream.planner.dialect.functions import FunctionParser
 
 CONSTRUCTORS = frozenset({"JSON_OBJECT", "JSON_ARRAY", "JSON", "JSON_OBJECTAGG", "JSON_ARRAYAGG"})
 """Their results are inserted as JSON into other constructors, not as strings."""

@@ -6,9 +6,9 @@ import datetime
 import itertools
 import re
 
-from planner.dialect.nodes import DateTimeLiteral, IntervalLiteral, span_of
 from sqlstream import types
 from sqlstream.errors import UserError
+from sqlstream.planner.dialect.nodes import DateTimeLiteral, IntervalLiteral, span_of
 from sqlstream.time_units import DAY_S, PER_SECOND, UNIT_MONTHS, UNIT_MS
 from sqlstream.types import LogicalType
 

@@ -6,10 +6,10 @@ import dataclasses
 
 from sqlglot import Token, exp
 
-from planner.dialect.functions import FunctionParser, can_be_called
-from planner.dialect.nodes import FunctionCall, MatchRecognize
-from planner.dialect.tokens import RESERVED, is_word, span, word
 from sqlstream.errors import Span, UserError
+from sqlstream.planner.dialect.functions import FunctionParser, can_be_called
+from sqlstream.planner.dialect.nodes import FunctionCall, MatchRecognize
+from sqlstream.planner.dialect.tokens import RESERVED, is_word, span, word
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from sqlglot import exp
 
-from planner.dialect.statements import Identifier, Option
 from sqlstream.errors import Span
+from sqlstream.planner.dialect.statements import Identifier, Option
 from sqlstream.types import LogicalType
 
 Node = TypeVar("Node", bound=exp.Expr)
@@ -32,7 +32,7 @@ class FunctionCall(exp.Expression):
 
 class MatchRecognize(exp.Expression):
     """MATCH_RECOGNIZE over `this`. `measures` and `define` are aliases; `rows` is ONE, ALL, ALL OMIT or ALL UNMATCHED; `after`,
-    `pattern` and `subsets` are values of planner.dialect.match_recognize."""
+    `pattern` and `subsets` are values of sqlstream.planner.dialect.match_recognize."""
 
     arg_types = {
         "this": True,
@@ -81,7 +81,7 @@ class Pivot(exp.Expression):
 
 
 class JsonCall(FunctionCall):
-    """A call with clauses of SQL/JSON (`planner.dialect.json_functions`).
+    """A call with clauses of SQL/JSON (`sqlstream.planner.dialect.json_functions`).
 
     JSON_ITEMS and JSON_MEMBERS are what JSON_ARRAYAGG and JSON_OBJECTAGG do with an ARRAY_AGG of JSON_ITEM and JSON_MEMBER.
     """

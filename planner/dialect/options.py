@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sqlglot import TokenType
 
-from planner.dialect.reading import Reader
-from planner.dialect.statements import Identifier, Option
-from planner.dialect.tokens import is_word, span
 from sqlstream.errors import UserError
+from sqlstream.planner.dialect.reading import Reader
+from sqlstream.planner.dialect.statements import Identifier, Option
+from sqlstream.planner.dialect.tokens import is_word, span
 
 
 def option_list(parser: Reader) -> tuple[Option, ...]:

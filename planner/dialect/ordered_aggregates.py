@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.dialect.nodes import FunctionCall, OrderedCall
+from sqlstream.planner.dialect.nodes import FunctionCall, OrderedCall
 
 _PERCENTILES = ("PERCENTILE", "PERCENTILE_CONT")
 

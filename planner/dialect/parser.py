@@ -8,7 +8,7 @@
     parse_type(text, offset)        one data type → LogicalType
     split_script(text)              the pieces between semicolons, unparsed
 
-sqlglot parses, by the dialect `planner.dialect.flink.Flink`: a Tokenizer with Flink's words and literals, and
+sqlglot parses, by the dialect `sqlstream.planner.dialect.flink.Flink`: a Tokenizer with Flink's words and literals, and
 a Parser made of layers, each over the one before:
 
     reading.py      positions, names, and errors that say what was expected
@@ -21,7 +21,7 @@ a Parser made of layers, each over the one before:
 sqlglot accepts many dialects, so every hook by which a text could be misread in silence is closed: a node that is
 not in the table is refused with its position. Statements other than queries are read by `ddl` and `commands` into
 the dataclasses of `statements`. Queries are trees of sqlglot expressions and of the nodes of
-`planner.dialect.nodes`.
+`sqlstream.planner.dialect.nodes`.
 
 Every node carries `node.meta["span"]`; `span_of(node)` reads it. Names keep the case in which they were
 written. Helpers: `span_of(node)`, `cast_type(cast)`, `interval_value(node)`, `datetime_value(node)`,
@@ -148,13 +148,13 @@ joins                             exp.Join(this, side="LEFT"|"RIGHT"|"FULL"|None
                                   kind="CROSS".
 
 t MATCH_RECOGNIZE (…)             nodes.MatchRecognize(this=exp.Table | exp.Subquery, …), its pattern by
-                                  planner.dialect.match_recognize
+                                  sqlstream.planner.dialect.match_recognize
 
 t PIVOT (…), t UNPIVOT (…)        nodes.Pivot, nodes.Unpivot(this=exp.Table | exp.Subquery, …)
 
 Refused here with a position: TABLESAMPLE, LATERAL VIEW,
 QUALIFY, WITH RECURSIVE, query hints, other dialects' operators, and every statement that
-`planner.dialect.statements` has no class for.
+`sqlstream.planner.dialect.statements` has no class for.
 """
 
 from __future__ import annotations
@@ -164,17 +164,17 @@ from typing import TypeVar
 
 from sqlglot import Token, exp
 
-from planner.dialect import commands, data_types
-from planner.dialect.flink import Flink
-from planner.dialect.literals import datetime_value, interval_value
-from planner.dialect.nodes import cast_type, span_of
-from planner.dialect.queries import QueryParser
-from planner.dialect.reading import nested_too_deeply
-from planner.dialect.script import Piece, iterate_script, split_script
-from planner.dialect.statements import Option, Statement
-from planner.dialect.tokens import check_size, tokenize
-from planner.without_collection import without_collection
 from sqlstream.errors import Span, UserError
+from sqlstream.planner.dialect import commands, data_types
+from sqlstream.planner.dialect.flink import Flink
+from sqlstream.planner.dialect.literals import datetime_value, interval_value
+from sqlstream.planner.dialect.nodes import cast_type, span_of
+from sqlstream.planner.dialect.queries import QueryParser
+from sqlstream.planner.dialect.reading import nested_too_deeply
+from sqlstream.planner.dialect.script import Piece, iterate_script, split_script
+from sqlstream.planner.dialect.statements import Option, Statement
+from sqlstream.planner.dialect.tokens import check_size, tokenize
+from sqlstream.planner.without_collection import without_collection
 from sqlstream.types import LogicalType
 
 Result = TypeVar("Result")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.dialect.match_recognize import MatchParser
-from planner.dialect.nodes import DateTimeLiteral, Pivot, Unpivot
+from sqlstream.planner.dialect.match_recognize import MatchParser
+from sqlstream.planner.dialect.nodes import DateTimeLiteral, Pivot, Unpivot
 
 
 class PivotParser(MatchParser):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sqlglot import Token
 
-from planner.dialect.extent import extent
-from planner.dialect.queries import QueryParser
-from planner.dialect.statements import ExecutePlan
-from planner.dialect.tokens import span
+from sqlstream.planner.dialect.extent import extent
+from sqlstream.planner.dialect.queries import QueryParser
+from sqlstream.planner.dialect.statements import ExecutePlan
+from sqlstream.planner.dialect.tokens import span
 
 
 def execute_plan(parser: QueryParser, first: Token) -> ExecutePlan:

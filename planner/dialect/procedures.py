@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sqlglot import TokenType
 
-from planner.dialect.create_table import column_names
-from planner.dialect.extent import extent
-from planner.dialect.queries import QueryParser
-from planner.dialect.statements import (
+from sqlstream.planner.dialect.create_table import column_names
+from sqlstream.planner.dialect.extent import extent
+from sqlstream.planner.dialect.queries import QueryParser
+from sqlstream.planner.dialect.statements import (
     AnalyzeTable,
     Argument,
     CallProcedure,
@@ -15,7 +15,7 @@ from planner.dialect.statements import (
     Identifier,
     ModuleAction,
 )
-from planner.dialect.tokens import span
+from sqlstream.planner.dialect.tokens import span
 
 
 def call(parser: QueryParser) -> CallProcedure:

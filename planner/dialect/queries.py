@@ -6,14 +6,14 @@ from typing import Any, cast
 
 from sqlglot import Token, TokenType, exp
 
-from planner.dialect.habits import SHARE
-from planner.dialect.nodes import FunctionCall, OverClause, QueryHints, span_of
-from planner.dialect.options import option_list
-from planner.dialect.relations import JOIN_WORDS, RelationParser
-from planner.dialect.statements import Identifier, Option
-from planner.dialect.strictness import checked
-from planner.dialect.tokens import is_word, span, word
 from sqlstream.errors import Span, UserError
+from sqlstream.planner.dialect.habits import SHARE
+from sqlstream.planner.dialect.nodes import FunctionCall, OverClause, QueryHints, span_of
+from sqlstream.planner.dialect.options import option_list
+from sqlstream.planner.dialect.relations import JOIN_WORDS, RelationParser
+from sqlstream.planner.dialect.statements import Identifier, Option
+from sqlstream.planner.dialect.strictness import checked
+from sqlstream.planner.dialect.tokens import is_word, span, word
 
 _QUERY_WORDS = ("SELECT", "VALUES", "(")
 _CLAUSES = ("where", "group", "having", "windows", "qualify")

@@ -8,12 +8,12 @@ from typing import TypeVar
 from sqlglot import Token, TokenType, exp
 from sqlglot.parser import Parser
 
-from planner.dialect.habits import habit_before, hint_here, is_plausible_name, open_parenthesis
-from planner.dialect.nodes import span_of, with_span
-from planner.dialect.statements import Identifier
-from planner.dialect.tokens import RESERVED, span, word
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span, UserError, did_you_mean
+from sqlstream.planner.dialect.habits import habit_before, hint_here, is_plausible_name, open_parenthesis
+from sqlstream.planner.dialect.nodes import span_of, with_span
+from sqlstream.planner.dialect.statements import Identifier
+from sqlstream.planner.dialect.tokens import RESERVED, span, word
 
 Node = TypeVar("Node", bound=exp.Expr)
 Result = TypeVar("Result")

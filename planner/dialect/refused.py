@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planner.dialect.queries import QueryParser
-from planner.dialect.tokens import word
+from sqlstream.planner.dialect.queries import QueryParser
+from sqlstream.planner.dialect.tokens import word
 
 _MATERIALIZED = (
     "no scheduler refreshes tables",

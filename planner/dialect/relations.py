@@ -7,9 +7,10 @@ from typing import Any, cast
 
 from sqlglot import Token, TokenType, exp
 
-from planner.dialect.functions import can_be_called
-from planner.dialect.habits import SAMPLE, unknown_table_function
-from planner.dialect.nodes import (
+from sqlstream.errors import UserError
+from sqlstream.planner.dialect.functions import can_be_called
+from sqlstream.planner.dialect.habits import SAMPLE, unknown_table_function
+from sqlstream.planner.dialect.nodes import (
     ChangelogFunction,
     FilePath,
     FunctionCall,
@@ -17,11 +18,10 @@ from planner.dialect.nodes import (
     SystemTime,
     WindowTvf,
 )
-from planner.dialect.options import option_list
-from planner.dialect.pivot import PivotParser
-from planner.dialect.statements import Option
-from planner.dialect.tokens import is_word, span, word
-from sqlstream.errors import UserError
+from sqlstream.planner.dialect.options import option_list
+from sqlstream.planner.dialect.pivot import PivotParser
+from sqlstream.planner.dialect.statements import Option
+from sqlstream.planner.dialect.tokens import is_word, span, word
 
 # The positional order of the arguments after the table and the time column.
 _WINDOW_SIZES = {

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from sqlglot import Token, TokenType
 
-from planner.dialect.tokens import tokenize, word
 from sqlstream.errors import Span
+from sqlstream.planner.dialect.tokens import tokenize, word
 
 
 @dataclasses.dataclass(frozen=True)

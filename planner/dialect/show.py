@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sqlglot import Token, TokenType
 
-from planner.dialect.catalogs import database_name
-from planner.dialect.ddl import unsupported
-from planner.dialect.extent import extent
-from planner.dialect.jobs import describe_job, show_checkpoints
-from planner.dialect.queries import QueryParser
-from planner.dialect.statements import (
+from sqlstream.planner.dialect.catalogs import database_name
+from sqlstream.planner.dialect.ddl import unsupported
+from sqlstream.planner.dialect.extent import extent
+from sqlstream.planner.dialect.jobs import describe_job, show_checkpoints
+from sqlstream.planner.dialect.queries import QueryParser
+from sqlstream.planner.dialect.statements import (
     Describe,
     DescribedKind,
     DescribeExtension,
@@ -20,8 +20,8 @@ from planner.dialect.statements import (
     ShowCheckpoints,
     ShowKind,
 )
-from planner.dialect.tokens import is_word, word
-from planner.dialect.tokens import span as token_span
+from sqlstream.planner.dialect.tokens import is_word, word
+from sqlstream.planner.dialect.tokens import span as token_span
 
 
 def show(parser: QueryParser) -> Show | ShowCheckpoints:

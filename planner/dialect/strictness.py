@@ -6,9 +6,9 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from planner.dialect import nodes
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import UserError
+from sqlstream.planner.dialect import nodes
 
 Node = TypeVar("Node", bound=exp.Expr)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.refusals import refuse
 from sqlstream.expressions import Call
 from sqlstream.functions import AGGREGATE_FUNCTIONS
 from sqlstream.functions.bitmap import BATCH_REASON
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.refusals import refuse
 from sqlstream.types import LogicalType, TypeRoot
 
 OPERATORS: dict[str, type[exp.Binary]] = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from planner.relational.aggregate import Aggregate
-from planner.relational.calc import Filter, Project
-from planner.relational.node import RelationalNode
 from sqlstream.expressions import AggregateCall, Call, Expression, InputRef
+from sqlstream.planner.relational.aggregate import Aggregate
+from sqlstream.planner.relational.calc import Filter, Project
+from sqlstream.planner.relational.node import RelationalNode
 
 ORDERING = frozenset({"ORDERED_ARRAY", "ORDERED_LIST"})
 """Functions of an array and an order, which the array itself may not have."""

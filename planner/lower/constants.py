@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planner.lower.refusals import refuse
 from sqlstream.expressions import Call, Literal, LiteralValue
+from sqlstream.planner.lower.refusals import refuse
 
 
 def constant(call: Call, position: int, engine: str) -> LiteralValue:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import exp
 
-from planner.lower.hosting import Hosted
 from sqlstream.expressions import AggregateCall, Call, Literal
+from sqlstream.planner.lower.hosting import Hosted
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType
 
 if TYPE_CHECKING:
-    from planner.relational.window_tvf import WindowTvf
+    from sqlstream.planner.relational.window_tvf import WindowTvf
 
 
 class EngineDialect(Protocol):
@@ -20,7 +20,7 @@ class EngineDialect(Protocol):
 
     Each method returns a tree whose rows are exactly those of the stream, or raises UserError SS3301. Functions are
     `tree.call`, so that sqlglot renames nothing; the text is made once, by `relation.to_sql`. A tree may be given away several
-    times: `planner.lower.tree` copies it. No method holds state.
+    times: `sqlstream.planner.lower.tree` copies it. No method holds state.
     """
 
     @property

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.engine import EngineDialect
-from planner.lower.hosting import Hosted
-from planner.relational.correlation import OUTER
 from sqlstream.errors import UserError
 from sqlstream.expressions import Expression, InputRef, Literal
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.engine import EngineDialect
+from sqlstream.planner.lower.hosting import Hosted
+from sqlstream.planner.relational.correlation import OUTER
 from sqlstream.types import LogicalType
 
 Columns = Callable[[int], exp.Expr]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower import tree
+from sqlstream.planner.lower import tree
 from sqlstream.row_errors import RAISED_CHARACTERS, raised_cast
 from sqlstream.types import LogicalType
 

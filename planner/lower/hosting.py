@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from planner.relational.correlation import OUTER
 from sqlstream.expressions import Call, Expression, InputRef, Literal
 from sqlstream.functions.determinism import is_deterministic
+from sqlstream.planner.relational.correlation import OUTER
 from sqlstream.specs.hosted_function import HostedFunction
 from sqlstream.types import INT, LogicalType
 

@@ -1,4 +1,4 @@
-"""What nodes of the relational plan need to lower themselves to SQL of a batch engine (see planner.lower.relation)."""
+"""What nodes of the relational plan need to lower themselves to SQL of a batch engine (see sqlstream.planner.lower.relation)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import exp
 
-from planner.lower import tree
 from sqlstream.expressions import AggregateCall, Expression, SortKey
+from sqlstream.planner.lower import tree
 
 if TYPE_CHECKING:
-    from planner.lower.engine import EngineDialect
-    from planner.relational.aggregate import Aggregate
-    from planner.relational.scan import TableScan
+    from sqlstream.planner.lower.engine import EngineDialect
+    from sqlstream.planner.relational.aggregate import Aggregate
+    from sqlstream.planner.relational.scan import TableScan
 
 
 class Lowering(Protocol):

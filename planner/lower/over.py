@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.ansi import AGGREGATES
-from planner.lower.lowering import ordered
-from planner.lower.refusals import refuse
 from sqlstream.expressions import AggregateCall
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.ansi import AGGREGATES
+from sqlstream.planner.lower.lowering import ordered
+from sqlstream.planner.lower.refusals import refuse
 from sqlstream.specs.over import NEIGHBOURS, RANKING, WHOLE_PARTITION_RANKING, Frame, OverCall
 from sqlstream.types import INTEGER_ROOTS, TIMESTAMP_ROOTS, TypeRoot, is_proctime
 
 if TYPE_CHECKING:
-    from planner.lower.engine import EngineDialect
-    from planner.relational.window import Window
+    from sqlstream.planner.lower.engine import EngineDialect
+    from sqlstream.planner.relational.window import Window
 
 _VALUES = frozenset({"FIRST_VALUE", "LAST_VALUE", "NTH_VALUE"})
 _AGGREGATES = frozenset({"count", "sum", *AGGREGATES.values()})

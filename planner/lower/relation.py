@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterable
 
 from sqlglot import exp
 
-from planner.depth import refuse_depth
-from planner.lower import tree
-from planner.lower.collected_rows import collected_calls
-from planner.lower.engine import EngineDialect
-from planner.lower.expression import lower_expression
-from planner.lower.lowering import ordered
-from planner.relational import nodes as plan
-from planner.relational.correlation import is_correlated
 from sqlstream.errors import UserError
 from sqlstream.expressions import AggregateCall, Expression
+from sqlstream.planner.depth import refuse_depth
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.collected_rows import collected_calls
+from sqlstream.planner.lower.engine import EngineDialect
+from sqlstream.planner.lower.expression import lower_expression
+from sqlstream.planner.lower.lowering import ordered
+from sqlstream.planner.relational import nodes as plan
+from sqlstream.planner.relational.correlation import is_correlated
 
 Relations = Callable[[plan.TableScan], exp.Expr | str | None]
 """The relation that has a scan's rows: a tree, or the text of a name or of another item of FROM; None when there is none.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower import tree
+from sqlstream.planner.lower import tree
 
 
 def filled(template: str, args: list[exp.Expr], sqlglot_name: str) -> exp.Expr:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.relational.nodes import WindowTvf
+from sqlstream.planner.lower import tree
+from sqlstream.planner.relational.nodes import WindowTvf
 from sqlstream.specs.window import WindowKind
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from planner.physical.description import describe, describe_expression, describe_select
-from planner.physical.kept_values import keeps_values, plan_kept_values
-from planner.physical.node import PhysicalNode
-from planner.physical.planning import Planning, over
-from planner.physical.single_row_check import plan_single_row_check
-from planner.physical.traits import Traits
-from planner.relational.injective import cast_column
-from planner.rules.substitution import can_substitute
 from sqlstream.errors import Span
 from sqlstream.expressions import Expression, InputRef, conjunction, conjuncts, substitute
 from sqlstream.functions.determinism import is_deterministic
+from sqlstream.planner.physical.description import describe, describe_expression, describe_select
+from sqlstream.planner.physical.kept_values import keeps_values, plan_kept_values
+from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.planning import Planning, over
+from sqlstream.planner.physical.single_row_check import plan_single_row_check
+from sqlstream.planner.physical.traits import Traits
+from sqlstream.planner.relational.injective import cast_column
+from sqlstream.planner.rules.substitution import can_substitute
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import CalcSpec
 from sqlstream.specs.watermark import ROW_WATERMARK_COLUMN

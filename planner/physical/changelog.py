@@ -10,11 +10,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
-from planner.physical.sink import needs_update_before
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.expressions import inputs_of
 from sqlstream.functions.determinism import is_deterministic
+from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
+from sqlstream.planner.physical.sink import needs_update_before
 from sqlstream.specs import (
     CalcSpec,
     ChangelogNormalizeSpec,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.physical.changelog_normalize import normalized
-from planner.physical.description import describe, describe_columns
-from planner.physical.exchanges import hash_or_singleton
-from planner.physical.node import PhysicalNode
-from planner.physical.planning import Planning, over
-from planner.physical.refusals import require_insert_only
-from planner.physical.traits import Traits
-from planner.relational.nodes import FromChangelog, RelationalNode, ToChangelog
 from sqlstream.changelog import RowKind
 from sqlstream.graph.stream_graph import FORWARD
+from sqlstream.planner.physical.changelog_normalize import normalized
+from sqlstream.planner.physical.description import describe, describe_columns
+from sqlstream.planner.physical.exchanges import hash_or_singleton
+from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.planning import Planning, over
+from sqlstream.planner.physical.refusals import require_insert_only
+from sqlstream.planner.physical.traits import Traits
+from sqlstream.planner.relational.nodes import FromChangelog, RelationalNode, ToChangelog
 from sqlstream.specs.changelog_functions import FromChangelogSpec, ToChangelogSpec
 
 

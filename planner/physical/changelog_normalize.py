@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from planner.physical.calc import identity, plan_calc
-from planner.physical.description import describe, describe_columns
-from planner.physical.exchanges import hash_or_singleton
-from planner.physical.node import PhysicalNode
-from planner.physical.planning import Planning, over
-from planner.physical.traits import Traits
-from planner.relational.nodes import TableScan
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import conjunction
+from sqlstream.planner.physical.calc import identity, plan_calc
+from sqlstream.planner.physical.description import describe, describe_columns
+from sqlstream.planner.physical.exchanges import hash_or_singleton
+from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.planning import Planning, over
+from sqlstream.planner.physical.traits import Traits
+from sqlstream.planner.relational.nodes import TableScan
 from sqlstream.schema import Schema
 from sqlstream.specs.changelog_normalize import ChangelogNormalizeSpec
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from planner.physical.description import describe
-from planner.physical.node import PhysicalNode
-from planner.physical.planning import Planning, over
-from planner.physical.sort import plan_final_rows
-from planner.physical.traits import Traits
-from planner.relational.nodes import Sink
 from sqlstream.errors import UserError
+from sqlstream.planner.physical.description import describe
+from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.planning import Planning, over
+from sqlstream.planner.physical.sort import plan_final_rows
+from sqlstream.planner.physical.traits import Traits
+from sqlstream.planner.relational.nodes import Sink
 from sqlstream.specs import ChangingSinkSpec, MarkChangesSpec
 from sqlstream.specs.sink import SinkAction
 

@@ -9,12 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from planner.physical.calc import identity, plan_calc
-from planner.physical.node import PhysicalNode
-from planner.physical.planning import Planning
-from planner.relational.nodes import Join
-from planner.rules.correlated_domain import null_safe_equal
-from planner.rules.join_keys import equality_sides
 from sqlstream.expressions import (
     Call,
     Expression,
@@ -27,6 +21,12 @@ from sqlstream.expressions import (
     walk,
 )
 from sqlstream.functions.determinism import is_deterministic
+from sqlstream.planner.physical.calc import identity, plan_calc
+from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.planning import Planning
+from sqlstream.planner.relational.nodes import Join
+from sqlstream.planner.rules.correlated_domain import null_safe_equal
+from sqlstream.planner.rules.join_keys import equality_sides
 from sqlstream.schema import Field, Schema
 from sqlstream.types import APPROXIMATE_ROOTS, BOOLEAN, are_stored_alike, is_integer, is_interval, is_proctime
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from planner.physical.description import describe, describe_columns
-from planner.physical.node import PhysicalInput, PhysicalNode
-from planner.physical.planning import digest, over
 from sqlstream.changelog import ChangelogMode
+from sqlstream.planner.physical.description import describe, describe_columns
+from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode
+from sqlstream.planner.physical.planning import digest, over
 from sqlstream.specs import ChangingSinkSpec, DropUpdateBeforeSpec, SinkSpec
 from sqlstream.spi.changelog_options import sink_mode_of
 from sqlstream.spi.connector import ConnectorDescriptor

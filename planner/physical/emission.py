@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planner.physical.planning import Planning
 from sqlstream.errors import Span, UserError
+from sqlstream.planner.physical.planning import Planning
 from sqlstream.specs import EmitSpec, WindowAggregateSpec, WindowKind
 
 

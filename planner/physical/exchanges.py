@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planner.physical.node import PhysicalNode
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
+from sqlstream.planner.physical.node import PhysicalNode
 from sqlstream.schema import Schema
 from sqlstream.types import CONSTRUCTED_ROOTS
 

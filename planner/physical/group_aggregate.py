@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from planner.physical.calc import narrow
-from planner.physical.description import describe, describe_calls, describe_columns
-from planner.physical.exchanges import hash_or_singleton
-from planner.physical.node import PhysicalNode
-from planner.physical.planning import Planning, over
-from planner.physical.refusals import require_retractable
-from planner.physical.traits import Traits
-from planner.relational.nodes import Aggregate
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions.aggregates import accumulator_fields
+from sqlstream.planner.physical.calc import narrow
+from sqlstream.planner.physical.description import describe, describe_calls, describe_columns
+from sqlstream.planner.physical.exchanges import hash_or_singleton
+from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.planning import Planning, over
+from sqlstream.planner.physical.refusals import require_retractable
+from sqlstream.planner.physical.traits import Traits
+from sqlstream.planner.relational.nodes import Aggregate
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import AggregatePhase, GroupAggregateSpec
 from sqlstream.types import BIGINT

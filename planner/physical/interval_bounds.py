@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.physical.traits import Traits
 from sqlstream.expressions import Call, Expression, InputRef, Literal, walk
+from sqlstream.planner.physical.traits import Traits
 from sqlstream.types import LogicalType, TypeRoot, is_proctime, is_timestamp
 
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}

@@ -13,19 +13,19 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.physical.calc import plan_calc
-from planner.physical.computed_keys import with_computed_keys
-from planner.physical.description import describe, describe_columns, describe_expression
-from planner.physical.exchanges import hash_or_singleton
-from planner.physical.interval_bounds import IntervalBounds, find_interval
-from planner.physical.kept_values import refuse_changing_condition
-from planner.physical.node import PhysicalInput, PhysicalNode
-from planner.physical.planning import Planning
-from planner.physical.refusals import refuse_ttl
-from planner.physical.traits import Columns, Traits, WindowTrait
-from planner.relational.nodes import Join
 from sqlstream.expressions import Call, Expression, InputRef, conjunction, conjuncts
 from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
+from sqlstream.planner.physical.calc import plan_calc
+from sqlstream.planner.physical.computed_keys import with_computed_keys
+from sqlstream.planner.physical.description import describe, describe_columns, describe_expression
+from sqlstream.planner.physical.exchanges import hash_or_singleton
+from sqlstream.planner.physical.interval_bounds import IntervalBounds, find_interval
+from sqlstream.planner.physical.kept_values import refuse_changing_condition
+from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode
+from sqlstream.planner.physical.planning import Planning
+from sqlstream.planner.physical.refusals import refuse_ttl
+from sqlstream.planner.physical.traits import Columns, Traits, WindowTrait
+from sqlstream.planner.relational.nodes import Join
 from sqlstream.specs import IntervalJoinSpec, JoinKind, JoinSpec, WindowJoinSpec, WindowKind
 from sqlstream.types import are_stored_alike
 

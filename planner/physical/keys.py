@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from planner.physical.node import PhysicalInput
 from sqlstream.errors import Span, UserError
 from sqlstream.graph.stream_graph import ExchangeKind
+from sqlstream.planner.physical.node import PhysicalInput
 from sqlstream.schema import Schema
 from sqlstream.specs import LookupJoinSpec, Spec
 from sqlstream.types import CONSTRUCTED_ROOTS, LogicalType

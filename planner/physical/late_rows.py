@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.physical.calc import identity, plan_calc
-from planner.physical.node import PhysicalNode
-from planner.physical.planning import Planning
-from planner.relational.late_rows import watermark_type
-from planner.relational.nodes import LateRows
 from sqlstream import types as sql
 from sqlstream.expressions import Call, Expression, InputRef
+from sqlstream.planner.physical.calc import identity, plan_calc
+from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.planning import Planning
+from sqlstream.planner.relational.late_rows import watermark_type
+from sqlstream.planner.relational.nodes import LateRows
 
 
 def plan_late_rows(planning: Planning, source: PhysicalNode, node: LateRows) -> PhysicalNode:

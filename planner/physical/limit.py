@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.physical.description import describe
-from planner.physical.exchanges import SINGLETON
-from planner.physical.node import PhysicalNode
-from planner.physical.planning import Planning, over
-from planner.relational.nodes import RelationalNode, Sort
+from sqlstream.planner.physical.description import describe
+from sqlstream.planner.physical.exchanges import SINGLETON
+from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.planning import Planning, over
+from sqlstream.planner.relational.nodes import RelationalNode, Sort
 from sqlstream.specs.limit import LimitSpec
 
 

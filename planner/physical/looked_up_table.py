@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from planner.physical.calc import identity
-from planner.physical.connectors import find_connector
-from planner.physical.join import equal_columns
-from planner.relational.nodes import (
+from sqlstream.errors import Span, UserError
+from sqlstream.expressions import Call, Expression, InputRef, conjunction, conjuncts, inputs_of, substitute
+from sqlstream.planner.physical.calc import identity
+from sqlstream.planner.physical.connectors import find_connector
+from sqlstream.planner.physical.join import equal_columns
+from sqlstream.planner.relational.nodes import (
     Filter,
     LookupJoin,
     Project,
@@ -16,8 +18,6 @@ from planner.relational.nodes import (
     TableScan,
     Watermark,
 )
-from sqlstream.errors import Span, UserError
-from sqlstream.expressions import Call, Expression, InputRef, conjunction, conjuncts, inputs_of, substitute
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import ConnectorDescriptor
 from sqlstream.spi.lookup import CacheKind, LookupOptions

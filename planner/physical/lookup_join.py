@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.physical.description import describe, describe_columns, describe_expression
-from planner.physical.kept_values import refuse_changing_condition
-from planner.physical.looked_up_table import Dimension, LookupKeys, looked_up_table
-from planner.physical.node import PhysicalInput, PhysicalNode
-from planner.physical.planning import Planning
-from planner.physical.refusals import producer
-from planner.physical.source import scan_spec
-from planner.physical.traits import Columns, Traits
-from planner.relational.nodes import LookupJoin, RelationalJoinKind
 from sqlstream.errors import UserError
 from sqlstream.expressions import InputRef, conjunction
 from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
+from sqlstream.planner.physical.description import describe, describe_columns, describe_expression
+from sqlstream.planner.physical.kept_values import refuse_changing_condition
+from sqlstream.planner.physical.looked_up_table import Dimension, LookupKeys, looked_up_table
+from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode
+from sqlstream.planner.physical.planning import Planning
+from sqlstream.planner.physical.refusals import producer
+from sqlstream.planner.physical.source import scan_spec
+from sqlstream.planner.physical.traits import Columns, Traits
+from sqlstream.planner.relational.nodes import LookupJoin, RelationalJoinKind
 from sqlstream.schema import Schema
 from sqlstream.specs import JoinKind, LookupJoinSpec
 from sqlstream.spi.lookup import CacheKind, LookupOptions

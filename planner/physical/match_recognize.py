@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from planner.physical.description import describe, describe_columns, describe_expression, describe_order
-from planner.physical.exchanges import hash_or_singleton
-from planner.physical.node import PhysicalNode
-from planner.physical.planning import Planning, over
-from planner.physical.refusals import require_insert_only, require_time
-from planner.physical.traits import Traits
-from planner.relational.nodes import MatchRecognize, RelationalNode
 from sqlstream.expressions import SortKey
+from sqlstream.planner.physical.description import (
+    describe,
+    describe_columns,
+    describe_expression,
+    describe_order,
+)
+from sqlstream.planner.physical.exchanges import hash_or_singleton
+from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.planning import Planning, over
+from sqlstream.planner.physical.refusals import require_insert_only, require_time
+from sqlstream.planner.physical.traits import Traits
+from sqlstream.planner.relational.nodes import MatchRecognize, RelationalNode
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.match_recognize import (
     Classifier,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from planner.physical.traits import Traits
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span
 from sqlstream.graph.state_identity import StateIdentity
 from sqlstream.graph.stream_graph import FORWARD, Exchange
+from sqlstream.planner.physical.traits import Traits
 from sqlstream.schema import Schema
 from sqlstream.specs import Spec
 

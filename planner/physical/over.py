@@ -6,16 +6,16 @@ import dataclasses
 
 import msgspec
 
-from planner.physical.calc import plan_calc
-from planner.physical.description import describe, describe_columns, describe_order
-from planner.physical.exchanges import hash_or_singleton
-from planner.physical.node import PhysicalNode
-from planner.physical.over_reach import Reach, arrival_reach, grouped_by_reach, time_reach
-from planner.physical.planning import Planning, over
-from planner.physical.traits import Traits, WindowTrait
-from planner.relational.nodes import RelationalNode, Window
 from sqlstream.errors import UserError
 from sqlstream.expressions import InputRef
+from sqlstream.planner.physical.calc import plan_calc
+from sqlstream.planner.physical.description import describe, describe_columns, describe_order
+from sqlstream.planner.physical.exchanges import hash_or_singleton
+from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.over_reach import Reach, arrival_reach, grouped_by_reach, time_reach
+from sqlstream.planner.physical.planning import Planning, over
+from sqlstream.planner.physical.traits import Traits, WindowTrait
+from sqlstream.planner.relational.nodes import RelationalNode, Window
 from sqlstream.schema import Schema
 from sqlstream.specs.over import OverCall, OverSpec, OverTiming
 from sqlstream.types import is_proctime, is_rowtime

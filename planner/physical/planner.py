@@ -6,27 +6,29 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from planner.physical.calc import identity, plan_calc
-from planner.physical.group_aggregate import plan_group_aggregate
-from planner.physical.join import plan_join
-from planner.physical.late_rows import plan_late_rows
-from planner.physical.lookup_join import plan_lookup_join
-from planner.physical.node import PhysicalNode
-from planner.physical.planning import Planning
-from planner.physical.rank import plan_rank
-from planner.physical.sink import plan_sink
-from planner.physical.sort import plan_sort
-from planner.physical.source import plan_source, plan_values
-from planner.physical.union import plan_union
-from planner.physical.watermark import plan_watermark
-from planner.physical.window_aggregate import (
+from sqlstream.cancellation import check_not_given_up
+from sqlstream.operators import OPERATORS
+from sqlstream.planner.physical.calc import identity, plan_calc
+from sqlstream.planner.physical.group_aggregate import plan_group_aggregate
+from sqlstream.planner.physical.join import plan_join
+from sqlstream.planner.physical.late_rows import plan_late_rows
+from sqlstream.planner.physical.lookup_join import plan_lookup_join
+from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.planning import Planning
+from sqlstream.planner.physical.rank import plan_rank
+from sqlstream.planner.physical.sink import plan_sink
+from sqlstream.planner.physical.sort import plan_sort
+from sqlstream.planner.physical.source import plan_source, plan_values
+from sqlstream.planner.physical.union import plan_union
+from sqlstream.planner.physical.watermark import plan_watermark
+from sqlstream.planner.physical.window_aggregate import (
     absorbs_tvf,
     attached_window,
     plan_absorbing_aggregate,
     plan_attached_aggregate,
 )
-from planner.physical.window_tvf import plan_window_tvf
-from planner.relational.nodes import (
+from sqlstream.planner.physical.window_tvf import plan_window_tvf
+from sqlstream.planner.relational.nodes import (
     Aggregate,
     Filter,
     Join,
@@ -43,8 +45,6 @@ from planner.relational.nodes import (
     Watermark,
     WindowTvf,
 )
-from sqlstream.cancellation import check_not_given_up
-from sqlstream.operators import OPERATORS
 from sqlstream.specs.window import WindowKind
 from sqlstream.spi.connector import ConnectorDescriptor
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from planner.physical.keys import check_keys
-from planner.physical.node import PhysicalInput, PhysicalNode
-from planner.physical.traits import Traits
-from planner.relational.nodes import RelationalNode
 from sqlstream import config
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span, UserError
 from sqlstream.graph.stream_graph import FORWARD, Exchange
+from sqlstream.planner.physical.keys import check_keys
+from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode
+from sqlstream.planner.physical.traits import Traits
+from sqlstream.planner.relational.nodes import RelationalNode
 from sqlstream.schema import Schema
 from sqlstream.specs import Spec
 from sqlstream.spi.connector import ConnectorDescriptor

@@ -6,14 +6,14 @@ import dataclasses
 
 import msgspec
 
-from planner.physical.description import describe, describe_columns, describe_order
-from planner.physical.exchanges import hash_or_singleton
-from planner.physical.node import PhysicalNode
-from planner.physical.planning import Planning, over
-from planner.physical.refusals import refuse_ttl
-from planner.physical.traits import Columns, Traits, WindowTrait
-from planner.relational.nodes import Rank
 from sqlstream.errors import UserError
+from sqlstream.planner.physical.description import describe, describe_columns, describe_order
+from sqlstream.planner.physical.exchanges import hash_or_singleton
+from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.planning import Planning, over
+from sqlstream.planner.physical.refusals import refuse_ttl
+from sqlstream.planner.physical.traits import Columns, Traits, WindowTrait
+from sqlstream.planner.relational.nodes import Rank
 from sqlstream.specs import DeduplicateSpec, Keep, RankPhase, RankSpec, WindowRankSpec
 from sqlstream.types import TimeAttribute, is_proctime
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from planner.physical.node import PhysicalNode
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import AggregateCall
+from sqlstream.planner.physical.node import PhysicalNode
 from sqlstream.specs import JoinSpec, OverSpec, OverTiming, WindowAggregateSpec
 
 _WINDOWED = "aggregate by window_start and window_end below it: a window's result is never retracted"

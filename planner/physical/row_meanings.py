@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 
-from planner.physical.meaning import (
+from sqlstream.cancellation import check_not_given_up
+from sqlstream.expressions import Call
+from sqlstream.planner.physical.meaning import (
     Meaning,
     call_meaning,
     condition_meanings,
@@ -16,10 +18,8 @@ from planner.physical.meaning import (
     order_meaning,
     type_text,
 )
-from planner.physical.node import PhysicalNode, walk_plan
-from planner.physical.planning import without_spans
-from sqlstream.cancellation import check_not_given_up
-from sqlstream.expressions import Call
+from sqlstream.planner.physical.node import PhysicalNode, walk_plan
+from sqlstream.planner.physical.planning import without_spans
 from sqlstream.specs import (
     AggregatePhase,
     CalcSpec,

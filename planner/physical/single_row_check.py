@@ -9,10 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from planner.physical.description import describe, describe_expression
-from planner.physical.exchanges import hash_or_singleton, hashable, shortest_key
-from planner.physical.node import PhysicalNode
-from planner.physical.planning import Planning, over
 from sqlstream.errors import Span
 from sqlstream.expressions import (
     Call,
@@ -25,6 +21,10 @@ from sqlstream.expressions import (
     transform,
 )
 from sqlstream.graph.stream_graph import FORWARD, ExchangeKind
+from sqlstream.planner.physical.description import describe, describe_expression
+from sqlstream.planner.physical.exchanges import hash_or_singleton, hashable, shortest_key
+from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.planning import Planning, over
 from sqlstream.specs import AggregatePhase, CalcSpec, GroupAggregateSpec, JoinKind, JoinSpec
 from sqlstream.specs.single_row_check import SingleRowCheckSpec
 from sqlstream.types import BIGINT, BOOLEAN

@@ -6,19 +6,19 @@ import dataclasses
 
 import msgspec
 
-from planner.physical.changing_rows import changing_rows
-from planner.physical.connectors import find_connector, parallelism_option
-from planner.physical.description import describe, describe_columns
-from planner.physical.exchanges import hash_or_singleton
-from planner.physical.node import PhysicalNode
-from planner.physical.planning import Planning, over
-from planner.physical.refusals import producer
-from planner.physical.traits import Traits
-from planner.relational.nodes import Sink
 from sqlstream.catalog import ColumnKind
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
+from sqlstream.planner.physical.changing_rows import changing_rows
+from sqlstream.planner.physical.connectors import find_connector, parallelism_option
+from sqlstream.planner.physical.description import describe, describe_columns
+from sqlstream.planner.physical.exchanges import hash_or_singleton
+from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.planning import Planning, over
+from sqlstream.planner.physical.refusals import producer
+from sqlstream.planner.physical.traits import Traits
+from sqlstream.planner.relational.nodes import Sink
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import ChangingSinkSpec, ConflictCheckSpec, DeduplicateSpec, Keep, RankSpec, SinkSpec
 from sqlstream.specs.on_conflict import OnConflict

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from planner.physical.description import describe, describe_order
-from planner.physical.exchanges import SINGLETON
-from planner.physical.node import PhysicalNode
-from planner.physical.planning import Planning, over
-from planner.physical.rank import plan_rank
-from planner.physical.refusals import require_insert_only, require_time
-from planner.physical.traits import Traits
-from planner.relational.nodes import Rank, Sort
 from sqlstream.errors import UserError
+from sqlstream.planner.physical.description import describe, describe_order
+from sqlstream.planner.physical.exchanges import SINGLETON
+from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.planning import Planning, over
+from sqlstream.planner.physical.rank import plan_rank
+from sqlstream.planner.physical.refusals import require_insert_only, require_time
+from sqlstream.planner.physical.traits import Traits
+from sqlstream.planner.relational.nodes import Rank, Sort
 from sqlstream.specs import SortSpec, TemporalSortSpec
 from sqlstream.types import TimeAttribute, is_rowtime
 

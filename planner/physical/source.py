@@ -6,20 +6,20 @@ import dataclasses
 
 import msgspec
 
-from planner.physical.changelog_normalize import (
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import UserError
+from sqlstream.expressions import conjunction
+from sqlstream.planner.physical.changelog_normalize import (
     filtered_by_key,
     normalizes,
     plan_changelog_normalize,
 )
-from planner.physical.connectors import find_connector, parallelism_option
-from planner.physical.description import describe, describe_expression
-from planner.physical.node import PhysicalNode
-from planner.physical.planning import Planning
-from planner.physical.traits import Columns, Traits
-from planner.relational.nodes import TableScan, Values
-from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import UserError
-from sqlstream.expressions import conjunction
+from sqlstream.planner.physical.connectors import find_connector, parallelism_option
+from sqlstream.planner.physical.description import describe, describe_expression
+from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.planning import Planning
+from sqlstream.planner.physical.traits import Columns, Traits
+from sqlstream.planner.relational.nodes import TableScan, Values
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import EventSourceSpec, SourceSpec, ValuesSpec
 from sqlstream.specs.watermark import ROW_WATERMARK_COLUMN, EmitStrategy

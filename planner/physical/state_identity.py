@@ -6,22 +6,22 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from planner.physical.group_aggregate import ADDITIVE
-from planner.physical.meaning import Meaning, call_meaning, digest_of
-from planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
-from planner.physical.row_meanings import (
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import Span
+from sqlstream.expressions import inputs_of
+from sqlstream.functions.aggregates import accumulator_fields
+from sqlstream.graph.state_identity import KeptRows, StateIdentity
+from sqlstream.planner.physical.group_aggregate import ADDITIVE
+from sqlstream.planner.physical.meaning import Meaning, call_meaning, digest_of
+from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
+from sqlstream.planner.physical.row_meanings import (
     meanings_of,
     pairing_meaning,
     reading_spec,
     row_meaning,
     window_meaning,
 )
-from planner.physical.state_title import state_title
-from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import Span
-from sqlstream.expressions import inputs_of
-from sqlstream.functions.aggregates import accumulator_fields
-from sqlstream.graph.state_identity import KeptRows, StateIdentity
+from sqlstream.planner.physical.state_title import state_title
 from sqlstream.secrets import masked
 from sqlstream.specs import (
     AggregatePhase,

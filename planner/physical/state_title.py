@@ -6,16 +6,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from planner.physical.description import (
+from sqlstream.planner.physical.description import (
     describe_calls,
     describe_columns,
     describe_expression,
     describe_order,
     watermark_columns,
 )
-from planner.physical.node import PhysicalNode
-from planner.physical.over import call_in_words
-from planner.physical.row_meanings import reading_spec
+from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.over import call_in_words
+from sqlstream.planner.physical.row_meanings import reading_spec
 from sqlstream.schema import Schema
 from sqlstream.specs import (
     CalcSpec,

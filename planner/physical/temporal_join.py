@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.physical.description import describe, describe_columns, describe_expression
-from planner.physical.exchanges import hash_or_singleton
-from planner.physical.node import PhysicalInput, PhysicalNode
-from planner.physical.planning import Planning
-from planner.physical.refusals import require_insert_only, require_time
-from planner.physical.traits import Traits, WindowTrait
-from planner.relational.nodes import RelationalNode, TemporalJoin
+from sqlstream.planner.physical.description import describe, describe_columns, describe_expression
+from sqlstream.planner.physical.exchanges import hash_or_singleton
+from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode
+from sqlstream.planner.physical.planning import Planning
+from sqlstream.planner.physical.refusals import require_insert_only, require_time
+from sqlstream.planner.physical.traits import Traits, WindowTrait
+from sqlstream.planner.relational.nodes import RelationalNode, TemporalJoin
 from sqlstream.specs import JoinKind, TemporalJoinSpec
 
 _VERSIONED = (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.physical.calc import identity
-from planner.physical.description import describe, describe_select
-from planner.physical.node import PhysicalInput, PhysicalNode
-from planner.physical.planning import Planning, over
-from planner.physical.traits import Traits, WindowTrait
-from planner.relational.nodes import Union
+from sqlstream.planner.physical.calc import identity
+from sqlstream.planner.physical.description import describe, describe_select
+from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode
+from sqlstream.planner.physical.planning import Planning, over
+from sqlstream.planner.physical.traits import Traits, WindowTrait
+from sqlstream.planner.relational.nodes import Union
 from sqlstream.specs import CalcSpec
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.physical.description import describe, describe_columns
-from planner.physical.node import PhysicalNode
-from planner.physical.planning import Planning, over
-from planner.physical.traits import Traits
-from planner.relational.nodes import RelationalNode, Unnest
+from sqlstream.planner.physical.description import describe, describe_columns
+from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.planning import Planning, over
+from sqlstream.planner.physical.traits import Traits
+from sqlstream.planner.relational.nodes import RelationalNode, Unnest
 from sqlstream.specs.unnest import UnnestSpec
 
 

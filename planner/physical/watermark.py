@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.physical.changelog_normalize import normalized
-from planner.physical.description import describe, describe_expression
-from planner.physical.node import PhysicalNode
-from planner.physical.planning import Planning, over
-from planner.relational.nodes import Project, TableScan, Watermark
 from sqlstream.expressions import inputs_of, substitute
 from sqlstream.functions.determinism import is_deterministic
+from sqlstream.planner.physical.changelog_normalize import normalized
+from sqlstream.planner.physical.description import describe, describe_expression
+from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.planning import Planning, over
+from sqlstream.planner.relational.nodes import Project, TableScan, Watermark
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import CalcSpec, ChangelogNormalizeSpec
 from sqlstream.specs.watermark import ROW_WATERMARK_COLUMN, EmitStrategy, WatermarkAssignerSpec

@@ -6,22 +6,22 @@ import dataclasses
 
 import msgspec
 
-from planner.physical.calc import narrow, plan_calc
-from planner.physical.description import describe, describe_calls, describe_columns
-from planner.physical.emission import emit_strategy
-from planner.physical.exchanges import hash_or_singleton
-from planner.physical.group_aggregate import moved_calls, read_columns, split_calls
-from planner.physical.node import PhysicalNode
-from planner.physical.planning import Planning, over
-from planner.physical.refusals import (
+from sqlstream.expressions import InputRef
+from sqlstream.planner.physical.calc import narrow, plan_calc
+from sqlstream.planner.physical.description import describe, describe_calls, describe_columns
+from sqlstream.planner.physical.emission import emit_strategy
+from sqlstream.planner.physical.exchanges import hash_or_singleton
+from sqlstream.planner.physical.group_aggregate import moved_calls, read_columns, split_calls
+from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.planning import Planning, over
+from sqlstream.planner.physical.refusals import (
     refuse_ttl,
     require_prompt_rows,
     require_retractable,
 )
-from planner.physical.traits import Traits, WindowTrait
-from planner.physical.window_tvf import plan_window_tvf, require_common_watermark
-from planner.relational.nodes import Aggregate, WindowTvf
-from sqlstream.expressions import InputRef
+from sqlstream.planner.physical.traits import Traits, WindowTrait
+from sqlstream.planner.physical.window_tvf import plan_window_tvf, require_common_watermark
+from sqlstream.planner.relational.nodes import Aggregate, WindowTvf
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import AggregatePhase, WindowAggregateSpec, WindowKind, WindowSpec
 from sqlstream.specs.aggregate import SLICE_END_COLUMN, WINDOW_START_COLUMN

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.physical.description import describe
-from planner.physical.exchanges import hash_or_singleton
-from planner.physical.node import PhysicalNode
-from planner.physical.planning import Planning, over
-from planner.physical.refusals import producer, require_prompt_rows
-from planner.physical.traits import WindowTrait
-from planner.relational.nodes import WindowTvf
 from sqlstream.errors import Span, UserError
 from sqlstream.graph.stream_graph import FORWARD
+from sqlstream.planner.physical.description import describe
+from sqlstream.planner.physical.exchanges import hash_or_singleton
+from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.planning import Planning, over
+from sqlstream.planner.physical.refusals import producer, require_prompt_rows
+from sqlstream.planner.physical.traits import WindowTrait
+from sqlstream.planner.relational.nodes import WindowTvf
 from sqlstream.schema import Schema
 from sqlstream.specs import WindowKind, WindowTvfSpec
 

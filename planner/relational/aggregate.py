@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from planner.lower import tree
-from planner.lower.lowering import numbered
-from planner.relational.node import Key, RelationalNode, SingleInputNode
-from planner.relational.tracing import Condition, of_columns
-from planner.relational.trimming import Columns, Pruning, over_input, places_of
-from planner.relational.window_tvf import WindowTvf
-from planner.relational.wording import columns_text, join_parts
 from sqlstream.expressions import AggregateCall, InputRef, substitute
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.lowering import numbered
+from sqlstream.planner.relational.node import Key, RelationalNode, SingleInputNode
+from sqlstream.planner.relational.tracing import Condition, of_columns
+from sqlstream.planner.relational.trimming import Columns, Pruning, over_input, places_of
+from sqlstream.planner.relational.window_tvf import WindowTvf
+from sqlstream.planner.relational.wording import columns_text, join_parts
 from sqlstream.specs.window import WindowKind
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from planner.lower.lowering import Lowering
-    from planner.relational.trimming import Trimmed
+    from sqlstream.planner.lower.lowering import Lowering
+    from sqlstream.planner.relational.trimming import Trimmed
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

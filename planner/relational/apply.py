@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.lowering import numbered
-from planner.relational.join import RelationalJoinKind
-from planner.relational.node import RelationalNode, TwoInputNode
 from sqlstream.expressions import Expression
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.lowering import numbered
+from sqlstream.planner.relational.join import RelationalJoinKind
+from sqlstream.planner.relational.node import RelationalNode, TwoInputNode
 
 if TYPE_CHECKING:
-    from planner.lower.lowering import Lowering
+    from sqlstream.planner.lower.lowering import Lowering
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Apply(TwoInputNode):
     """`left` joined with the rows that `right` has for each of its rows: expressions of `right` read columns of that row as
-    references of this `depth` (see planner.relational.correlation).
+    references of this `depth` (see sqlstream.planner.relational.correlation).
 
     Kinds and condition are those of a join: INNER and LEFT for LATERAL and scalar subqueries, SEMI and ANTI for EXISTS and IN.
     It exists in bound plans alone: the optimiser's first rule makes a join of it.

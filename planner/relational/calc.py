@@ -5,21 +5,21 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from planner.lower import tree
-from planner.lower.lowering import numbered
-from planner.relational.injective import cast_column
-from planner.relational.node import Key, RelationalNode, SameColumnsNode, SingleInputNode
-from planner.relational.scan import TableScan
-from planner.relational.tracing import Condition
-from planner.relational.trimming import Columns, Pruning, over_input, places_of, reads_watermark
 from sqlstream.expressions import Expression, InputRef, conjuncts, inputs_of, remap, substitute
 from sqlstream.functions.determinism import is_deterministic
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.lowering import numbered
+from sqlstream.planner.relational.injective import cast_column
+from sqlstream.planner.relational.node import Key, RelationalNode, SameColumnsNode, SingleInputNode
+from sqlstream.planner.relational.scan import TableScan
+from sqlstream.planner.relational.tracing import Condition
+from sqlstream.planner.relational.trimming import Columns, Pruning, over_input, places_of, reads_watermark
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from planner.lower.lowering import Lowering
-    from planner.relational.trimming import Trimmed
+    from sqlstream.planner.lower.lowering import Lowering
+    from sqlstream.planner.relational.trimming import Trimmed
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

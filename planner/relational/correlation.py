@@ -8,11 +8,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from planner.relational.node import RelationalNode, rewrite
 from sqlstream import types as sql
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span
 from sqlstream.expressions import Call, Expression, InputRef, Literal, transform, walk
+from sqlstream.planner.relational.node import RelationalNode, rewrite
 from sqlstream.types import LogicalType
 
 OUTER = "OUTER"

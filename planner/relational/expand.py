@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.relational.node import RelationalNode, SingleInputNode
-from planner.relational.tracing import Condition, of_columns
-from planner.relational.trimming import Columns, Pruning, one_column, over_input, places_of
-from planner.relational.wording import columns_text
+from sqlstream.planner.lower import tree
+from sqlstream.planner.relational.node import RelationalNode, SingleInputNode
+from sqlstream.planner.relational.tracing import Condition, of_columns
+from sqlstream.planner.relational.trimming import Columns, Pruning, one_column, over_input, places_of
+from sqlstream.planner.relational.wording import columns_text
 from sqlstream.schema import Field, Schema
 from sqlstream.types import INT
 
 if TYPE_CHECKING:
-    from planner.lower.lowering import Lowering
-    from planner.relational.trimming import Trimmed
+    from sqlstream.planner.lower.lowering import Lowering
+    from sqlstream.planner.relational.trimming import Trimmed
 
 EXPAND_ID = Field("$e", INT.not_null())
 

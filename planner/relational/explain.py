@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from planner.relational.node import RelationalNode
+from sqlstream.planner.relational.node import RelationalNode
 
 LINES_MAX = 10_000
 

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.lowering import numbered
-from planner.relational.node import Key, RelationalNode, TwoInputNode
-from planner.relational.tracing import Condition, accepts_null, of_columns
-from planner.relational.trimming import Columns, Pruning, one_column, places_of, reads_time
 from sqlstream.expressions import Call, Expression, InputRef, conjuncts, inputs_of, remap, substitute
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.lowering import numbered
+from sqlstream.planner.relational.node import Key, RelationalNode, TwoInputNode
+from sqlstream.planner.relational.tracing import Condition, accepts_null, of_columns
+from sqlstream.planner.relational.trimming import Columns, Pruning, one_column, places_of, reads_time
 from sqlstream.specs.lookup_join import RetryOnMiss
 
 if TYPE_CHECKING:
-    from planner.lower.lowering import Lowering
-    from planner.relational.trimming import Trimmed
+    from sqlstream.planner.lower.lowering import Lowering
+    from sqlstream.planner.relational.trimming import Trimmed
 
 
 class RelationalJoinKind(enum.Enum):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.relational.node import RelationalNode, SingleInputNode
-from planner.relational.watermark import Watermark
+from sqlstream.planner.relational.node import RelationalNode, SingleInputNode
+from sqlstream.planner.relational.watermark import Watermark
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.watermark import EmitStrategy
 from sqlstream.types import LogicalType, is_rowtime

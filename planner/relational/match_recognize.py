@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from planner.lower.refusals import refuse
-from planner.relational.node import RelationalNode, SingleInputNode
-from planner.relational.trimming import Columns, Pruning, over_input
-from planner.relational.wording import columns_text, join_parts, order_text
 from sqlstream.expressions import SortKey, inputs_of, remap
+from sqlstream.planner.lower.refusals import refuse
+from sqlstream.planner.relational.node import RelationalNode, SingleInputNode
+from sqlstream.planner.relational.trimming import Columns, Pruning, over_input
+from sqlstream.planner.relational.wording import columns_text, join_parts, order_text
 from sqlstream.schema import Schema
 from sqlstream.specs.match_recognize import (
     AfterMatch,
@@ -27,8 +27,8 @@ from sqlstream.specs.match_recognize import (
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from planner.lower.lowering import Lowering
-    from planner.relational.trimming import Trimmed
+    from sqlstream.planner.lower.lowering import Lowering
+    from sqlstream.planner.relational.trimming import Trimmed
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

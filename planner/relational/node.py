@@ -6,19 +6,19 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from planner.lower.refusals import refuse
-from planner.relational.tracing import Condition
-from planner.relational.trimming import Columns, Pruning, places_of
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span
 from sqlstream.expressions import Expression
+from sqlstream.planner.lower.refusals import refuse
+from sqlstream.planner.relational.tracing import Condition
+from sqlstream.planner.relational.trimming import Columns, Pruning, places_of
 from sqlstream.schema import Schema
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from planner.lower.lowering import Lowering
-    from planner.relational.trimming import Trimmed
+    from sqlstream.planner.lower.lowering import Lowering
+    from sqlstream.planner.relational.trimming import Trimmed
 
 Key = tuple[int, ...]
 

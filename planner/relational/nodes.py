@@ -8,15 +8,15 @@ Column references are indexes into the input's schema (for a join: left columns,
 
 from __future__ import annotations
 
-from planner.relational.aggregate import Aggregate
-from planner.relational.apply import Apply
-from planner.relational.calc import Filter, Project
-from planner.relational.expand import Expand
-from planner.relational.from_changelog import FromChangelog
-from planner.relational.join import Join, LookupJoin, RelationalJoinKind
-from planner.relational.late_rows import LateRows
-from planner.relational.match_recognize import MatchRecognize
-from planner.relational.node import (
+from sqlstream.planner.relational.aggregate import Aggregate
+from sqlstream.planner.relational.apply import Apply
+from sqlstream.planner.relational.calc import Filter, Project
+from sqlstream.planner.relational.expand import Expand
+from sqlstream.planner.relational.from_changelog import FromChangelog
+from sqlstream.planner.relational.join import Join, LookupJoin, RelationalJoinKind
+from sqlstream.planner.relational.late_rows import LateRows
+from sqlstream.planner.relational.match_recognize import MatchRecognize
+from sqlstream.planner.relational.node import (
     RelationalNode,
     SameColumnsNode,
     SingleInputNode,
@@ -24,18 +24,18 @@ from planner.relational.node import (
     rewrite,
     walk_nodes,
 )
-from planner.relational.rank import Rank
-from planner.relational.scan import TableScan
-from planner.relational.sink import Sink
-from planner.relational.sort import Sort
-from planner.relational.temporal_join import TemporalJoin
-from planner.relational.to_changelog import ToChangelog
-from planner.relational.union import Union
-from planner.relational.unnest import Unnest
-from planner.relational.values import Values
-from planner.relational.watermark import Watermark
-from planner.relational.window import Window
-from planner.relational.window_tvf import WindowTvf
+from sqlstream.planner.relational.rank import Rank
+from sqlstream.planner.relational.scan import TableScan
+from sqlstream.planner.relational.sink import Sink
+from sqlstream.planner.relational.sort import Sort
+from sqlstream.planner.relational.temporal_join import TemporalJoin
+from sqlstream.planner.relational.to_changelog import ToChangelog
+from sqlstream.planner.relational.union import Union
+from sqlstream.planner.relational.unnest import Unnest
+from sqlstream.planner.relational.values import Values
+from sqlstream.planner.relational.watermark import Watermark
+from sqlstream.planner.relational.window import Window
+from sqlstream.planner.relational.window_tvf import WindowTvf
 
 __all__ = [
     "Aggregate",

@@ -5,20 +5,27 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from planner.lower import tree
-from planner.lower.lowering import ordered
-from planner.relational.node import Key, RelationalNode, SingleInputNode
-from planner.relational.tracing import Condition, of_columns
-from planner.relational.trimming import Columns, Pruning, moved_order, one_column, over_input, places_of
-from planner.relational.wording import columns_text, order_text
 from sqlstream.expressions import SortKey
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.lowering import ordered
+from sqlstream.planner.relational.node import Key, RelationalNode, SingleInputNode
+from sqlstream.planner.relational.tracing import Condition, of_columns
+from sqlstream.planner.relational.trimming import (
+    Columns,
+    Pruning,
+    moved_order,
+    one_column,
+    over_input,
+    places_of,
+)
+from sqlstream.planner.relational.wording import columns_text, order_text
 from sqlstream.schema import Schema
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from planner.lower.lowering import Lowering
-    from planner.relational.trimming import Trimmed
+    from sqlstream.planner.lower.lowering import Lowering
+    from sqlstream.planner.relational.trimming import Trimmed
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

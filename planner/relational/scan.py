@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.lowering import numbered
-from planner.lower.refusals import refuse
-from planner.relational.node import RelationalNode
-from planner.relational.trimming import Columns, Pruning, one_column, places_of
-from planner.relational.wording import join_parts
 from sqlstream.batch_plan import CHANGE_COLUMNS, UNKNOWN_COLUMN
 from sqlstream.catalog import CatalogTable
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.expressions import Expression, inputs_of, remap
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.lowering import numbered
+from sqlstream.planner.lower.refusals import refuse
+from sqlstream.planner.relational.node import RelationalNode
+from sqlstream.planner.relational.trimming import Columns, Pruning, one_column, places_of
+from sqlstream.planner.relational.wording import join_parts
 from sqlstream.schema import Field
 from sqlstream.specs.source import SourceWatermark
 from sqlstream.spi.changelog_options import has_tombstones
 
 if TYPE_CHECKING:
-    from planner.lower.engine import EngineDialect
-    from planner.lower.lowering import Lowering
-    from planner.relational.trimming import Trimmed
+    from sqlstream.planner.lower.engine import EngineDialect
+    from sqlstream.planner.lower.lowering import Lowering
+    from sqlstream.planner.relational.trimming import Trimmed
 
 
 KIND, PLACE = (field.name for field in CHANGE_COLUMNS)

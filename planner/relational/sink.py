@@ -5,16 +5,16 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from planner.relational.node import SameColumnsNode
-from planner.relational.trimming import Columns, Pruning, places_of
 from sqlstream.catalog import CatalogTable
 from sqlstream.changelog import ChangelogMode
 from sqlstream.expressions import LiteralValue
+from sqlstream.planner.relational.node import SameColumnsNode
+from sqlstream.planner.relational.trimming import Columns, Pruning, places_of
 from sqlstream.specs.on_conflict import OnConflict
 from sqlstream.specs.sink import SinkAction
 
 if TYPE_CHECKING:
-    from planner.relational.trimming import Trimmed
+    from sqlstream.planner.relational.trimming import Trimmed
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.lowering import ordered
-from planner.relational.node import SameColumnsNode
-from planner.relational.trimming import Columns, Pruning, moved_order, over_input, places_of
-from planner.relational.wording import join_parts, order_text
 from sqlstream.expressions import SortKey
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.lowering import ordered
+from sqlstream.planner.relational.node import SameColumnsNode
+from sqlstream.planner.relational.trimming import Columns, Pruning, moved_order, over_input, places_of
+from sqlstream.planner.relational.wording import join_parts, order_text
 from sqlstream.types import is_rowtime
 
 if TYPE_CHECKING:
-    from planner.lower.lowering import Lowering
-    from planner.relational.trimming import Trimmed
+    from sqlstream.planner.lower.lowering import Lowering
+    from sqlstream.planner.relational.trimming import Trimmed
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

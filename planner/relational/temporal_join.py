@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.lowering import numbered
-from planner.relational.join import RelationalJoinKind
-from planner.relational.node import Key, RelationalNode, TwoInputNode
-from planner.relational.trimming import Columns, Pruning, places_of
 from sqlstream.expressions import Expression, inputs_of, remap
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.lowering import numbered
+from sqlstream.planner.relational.join import RelationalJoinKind
+from sqlstream.planner.relational.node import Key, RelationalNode, TwoInputNode
+from sqlstream.planner.relational.trimming import Columns, Pruning, places_of
 
 if TYPE_CHECKING:
-    from planner.lower.lowering import Lowering
-    from planner.relational.trimming import Trimmed
+    from sqlstream.planner.lower.lowering import Lowering
+    from sqlstream.planner.relational.trimming import Trimmed
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from planner.lower.refusals import refuse
-from planner.relational.node import SingleInputNode
-from planner.relational.scan import TableScan
-from planner.relational.trimming import Columns, Pruning, one_column, over_input, places_of
-from planner.relational.wording import columns_text, join_parts
 from sqlstream.changelog import RowKind
+from sqlstream.planner.lower.refusals import refuse
+from sqlstream.planner.relational.node import SingleInputNode
+from sqlstream.planner.relational.scan import TableScan
+from sqlstream.planner.relational.trimming import Columns, Pruning, one_column, over_input, places_of
+from sqlstream.planner.relational.wording import columns_text, join_parts
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from planner.lower.lowering import Lowering
-    from planner.relational.trimming import Trimmed
+    from sqlstream.planner.lower.lowering import Lowering
+    from sqlstream.planner.relational.trimming import Trimmed
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,4 +1,4 @@
-"""Conditions on the rows of a result, as nodes hand them down to their inputs (see planner.contributing_rows)."""
+"""Conditions on the rows of a result, as nodes hand them down to their inputs (see sqlstream.planner.contributing_rows)."""
 
 from __future__ import annotations
 

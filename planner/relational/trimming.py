@@ -1,4 +1,4 @@
-"""What nodes need to narrow themselves to the columns that are read (see planner.rules.column_pruning)."""
+"""What nodes need to narrow themselves to the columns that are read (see sqlstream.planner.rules.column_pruning)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sqlstream.schema import Schema
 from sqlstream.types import LogicalType, TypeRoot, is_numeric, is_rowtime
 
 if TYPE_CHECKING:
-    from planner.relational.node import RelationalNode
+    from sqlstream.planner.relational.node import RelationalNode
 
     Trimmed = tuple[RelationalNode, dict[int, int]]
     """A node with at least the wanted columns, and the map from old to new column numbers."""

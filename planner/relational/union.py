@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.relational.node import RelationalNode
-from planner.relational.tracing import Condition
-from planner.relational.trimming import Columns, Pruning, places_of
+from sqlstream.planner.lower import tree
+from sqlstream.planner.relational.node import RelationalNode
+from sqlstream.planner.relational.tracing import Condition
+from sqlstream.planner.relational.trimming import Columns, Pruning, places_of
 
 if TYPE_CHECKING:
-    from planner.lower.lowering import Lowering
-    from planner.relational.trimming import Trimmed
+    from sqlstream.planner.lower.lowering import Lowering
+    from sqlstream.planner.relational.trimming import Trimmed
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -5,22 +5,22 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from planner.lower import tree
-from planner.lower.lowering import numbered
-from planner.lower.refusals import refuse
-from planner.relational.node import RelationalNode, SingleInputNode
-from planner.relational.tracing import Condition, of_columns
-from planner.relational.trimming import Columns, Pruning, over_input
-from planner.relational.wording import columns_text, join_parts
 from sqlstream.expressions import Call, Expression, InputRef, Literal, substitute
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.lowering import numbered
+from sqlstream.planner.lower.refusals import refuse
+from sqlstream.planner.relational.node import RelationalNode, SingleInputNode
+from sqlstream.planner.relational.tracing import Condition, of_columns
+from sqlstream.planner.relational.trimming import Columns, Pruning, over_input
+from sqlstream.planner.relational.wording import columns_text, join_parts
 from sqlstream.schema import Field, Schema
 from sqlstream.types import INT, LogicalType, TypeRoot
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from planner.lower.lowering import Lowering
-    from planner.relational.trimming import Trimmed
+    from sqlstream.planner.lower.lowering import Lowering
+    from sqlstream.planner.relational.trimming import Trimmed
 
 ORDINALITY = "ORDINALITY"
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.relational.node import RelationalNode
-from planner.relational.trimming import Columns, Pruning, places_of
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.expressions import Literal, LiteralValue
+from sqlstream.planner.lower import tree
+from sqlstream.planner.relational.node import RelationalNode
+from sqlstream.planner.relational.trimming import Columns, Pruning, places_of
 
 if TYPE_CHECKING:
-    from planner.lower.lowering import Lowering
-    from planner.relational.trimming import Trimmed
+    from sqlstream.planner.lower.lowering import Lowering
+    from sqlstream.planner.relational.trimming import Trimmed
 
 Row = tuple[LiteralValue, ...]
 

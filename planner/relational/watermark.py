@@ -5,21 +5,21 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from planner.lower import tree
-from planner.relational.calc import Project
-from planner.relational.node import RelationalNode, SameColumnsNode
-from planner.relational.scan import TableScan
-from planner.relational.trimming import Columns, Pruning, marked
-from planner.relational.wording import join_parts
 from sqlstream.expressions import Expression, InputRef, inputs_of, remap
+from sqlstream.planner.lower import tree
+from sqlstream.planner.relational.calc import Project
+from sqlstream.planner.relational.node import RelationalNode, SameColumnsNode
+from sqlstream.planner.relational.scan import TableScan
+from sqlstream.planner.relational.trimming import Columns, Pruning, marked
+from sqlstream.planner.relational.wording import join_parts
 from sqlstream.specs.watermark import EmitStrategy
 from sqlstream.types import BOOLEAN, LogicalType
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from planner.lower.lowering import Lowering
-    from planner.relational.trimming import Trimmed
+    from sqlstream.planner.lower.lowering import Lowering
+    from sqlstream.planner.relational.trimming import Trimmed
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from planner.lower import tree
-from planner.lower.over import lower_over_call
-from planner.relational.node import Key, RelationalNode, SingleInputNode
-from planner.relational.tracing import Condition, of_columns
-from planner.relational.trimming import Columns, Pruning, moved_order, over_input, places_of
-from planner.relational.wording import columns_text, join_parts, order_text
 from sqlstream.expressions import SortKey
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.over import lower_over_call
+from sqlstream.planner.relational.node import Key, RelationalNode, SingleInputNode
+from sqlstream.planner.relational.tracing import Condition, of_columns
+from sqlstream.planner.relational.trimming import Columns, Pruning, moved_order, over_input, places_of
+from sqlstream.planner.relational.wording import columns_text, join_parts, order_text
 from sqlstream.schema import Schema
 from sqlstream.specs.over import OverCall
 from sqlstream.types import is_rowtime
@@ -19,8 +19,8 @@ from sqlstream.types import is_rowtime
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from planner.lower.lowering import Lowering
-    from planner.relational.trimming import Trimmed
+    from sqlstream.planner.lower.lowering import Lowering
+    from sqlstream.planner.relational.trimming import Trimmed
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from planner.lower.refusals import refuse
-from planner.relational.node import RelationalNode, SingleInputNode
-from planner.relational.tracing import EQUAL, Condition, of_columns
-from planner.relational.trimming import Columns, Pruning, over_input
-from planner.relational.wording import columns_text, join_parts
 from sqlstream.expressions import Call, Expression, InputRef, Literal
+from sqlstream.planner.lower.refusals import refuse
+from sqlstream.planner.relational.node import RelationalNode, SingleInputNode
+from sqlstream.planner.relational.tracing import EQUAL, Condition, of_columns
+from sqlstream.planner.relational.trimming import Columns, Pruning, over_input
+from sqlstream.planner.relational.wording import columns_text, join_parts
 from sqlstream.schema import Schema
 from sqlstream.specs.window import WindowKind, WindowSpec
 from sqlstream.types import BOOLEAN, TypeRoot
@@ -18,8 +18,8 @@ from sqlstream.types import BOOLEAN, TypeRoot
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from planner.lower.lowering import Lowering
-    from planner.relational.trimming import Trimmed
+    from sqlstream.planner.lower.lowering import Lowering
+    from sqlstream.planner.relational.trimming import Trimmed
 
 NS_PER_MS = 1_000_000
 

@@ -6,8 +6,8 @@ import dataclasses
 
 import msgspec
 
-from planner.relational.nodes import Aggregate, Project, RelationalNode
 from sqlstream.expressions import InputRef
+from sqlstream.planner.relational.nodes import Aggregate, Project, RelationalNode
 from sqlstream.schema import Schema
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.relational.nodes import Project, RelationalNode, Sink, TableScan, Watermark
-from planner.relational.trimming import Columns, one_column
 from sqlstream.expressions import InputRef
+from sqlstream.planner.relational.nodes import Project, RelationalNode, Sink, TableScan, Watermark
+from sqlstream.planner.relational.trimming import Columns, one_column
 
 Trimmed = tuple[RelationalNode, dict[int, int]]
 

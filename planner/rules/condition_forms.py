@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.relational.nodes import Filter, Join, RelationalNode
-from planner.rules.filter_merge import unique
 from sqlstream.expressions import TRUE, Call, Expression, conjunction, conjuncts
 from sqlstream.functions.determinism import is_deterministic
+from sqlstream.planner.relational.nodes import Filter, Join, RelationalNode
+from sqlstream.planner.rules.filter_merge import unique
 from sqlstream.types import BOOLEAN
 
 

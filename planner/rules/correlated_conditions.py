@@ -8,20 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.relational.correlation import outer_columns, outer_columns_below, own_outer_columns
-from planner.relational.nodes import (
-    Aggregate,
-    Filter,
-    Join,
-    Project,
-    Rank,
-    RelationalJoinKind,
-    RelationalNode,
-    Sort,
-    Window,
-    WindowTvf,
-)
-from planner.rules.filter_push_down import make_filter
 from sqlstream.expressions import (
     Call,
     Expression,
@@ -34,6 +20,20 @@ from sqlstream.expressions import (
     remap,
     substitute,
 )
+from sqlstream.planner.relational.correlation import outer_columns, outer_columns_below, own_outer_columns
+from sqlstream.planner.relational.nodes import (
+    Aggregate,
+    Filter,
+    Join,
+    Project,
+    Rank,
+    RelationalJoinKind,
+    RelationalNode,
+    Sort,
+    Window,
+    WindowTvf,
+)
+from sqlstream.planner.rules.filter_push_down import make_filter
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.window import WindowKind
 from sqlstream.types import is_numeric

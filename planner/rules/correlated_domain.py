@@ -7,8 +7,19 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.relational.correlation import outer_columns_below, own_outer_columns, replace_outer
-from planner.relational.nodes import (
+from sqlstream.errors import UserError
+from sqlstream.expressions import (
+    Call,
+    Expression,
+    InputRef,
+    Literal,
+    LiteralValue,
+    conjunction,
+    conjuncts,
+    remap,
+)
+from sqlstream.planner.relational.correlation import outer_columns_below, own_outer_columns, replace_outer
+from sqlstream.planner.relational.nodes import (
     Aggregate,
     Expand,
     Filter,
@@ -24,18 +35,7 @@ from planner.relational.nodes import (
     Window,
     WindowTvf,
 )
-from planner.rules.correlated_conditions import NotMovable, selected, top_rows
-from sqlstream.errors import UserError
-from sqlstream.expressions import (
-    Call,
-    Expression,
-    InputRef,
-    Literal,
-    LiteralValue,
-    conjunction,
-    conjuncts,
-    remap,
-)
+from sqlstream.planner.rules.correlated_conditions import NotMovable, selected, top_rows
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.window import WindowKind
 from sqlstream.types import BOOLEAN, LogicalType, TypeRoot, is_numeric

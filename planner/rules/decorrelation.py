@@ -2,17 +2,6 @@
 
 from __future__ import annotations
 
-from planner.relational.correlation import outer_columns_below, own_outer_columns, replace_outer
-from planner.relational.nodes import Apply, Join, Project, RelationalJoinKind, RelationalNode, Values
-from planner.rules.correlated_conditions import (
-    NotMovable,
-    Uncorrelated,
-    defaults_of,
-    move_conditions_up,
-    selected,
-)
-from planner.rules.correlated_domain import DomainJoin, domain_of, null_safe_equal
-from planner.rules.row_wise_subquery import computed_row_wise
 from sqlstream import types as sql
 from sqlstream.expressions import (
     TRUE,
@@ -26,6 +15,24 @@ from sqlstream.expressions import (
     remap,
     transform,
 )
+from sqlstream.planner.relational.correlation import outer_columns_below, own_outer_columns, replace_outer
+from sqlstream.planner.relational.nodes import (
+    Apply,
+    Join,
+    Project,
+    RelationalJoinKind,
+    RelationalNode,
+    Values,
+)
+from sqlstream.planner.rules.correlated_conditions import (
+    NotMovable,
+    Uncorrelated,
+    defaults_of,
+    move_conditions_up,
+    selected,
+)
+from sqlstream.planner.rules.correlated_domain import DomainJoin, domain_of, null_safe_equal
+from sqlstream.planner.rules.row_wise_subquery import computed_row_wise
 from sqlstream.schema import Field, Schema
 from sqlstream.types import LogicalType
 

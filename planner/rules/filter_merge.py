@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.relational.nodes import Filter, RelationalNode, Values
 from sqlstream.expressions import Expression, Literal, conjunction, conjuncts
 from sqlstream.functions.determinism import without_repetitions
+from sqlstream.planner.relational.nodes import Filter, RelationalNode, Values
 
 
 def merge_filters(node: RelationalNode) -> RelationalNode:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.relational.nodes import (
+from sqlstream.expressions import Expression, InputRef, conjunction, conjuncts, inputs_of, remap, substitute
+from sqlstream.functions.determinism import is_deterministic
+from sqlstream.planner.relational.nodes import (
     Aggregate,
     Expand,
     Filter,
@@ -20,8 +22,6 @@ from planner.relational.nodes import (
     Window,
     WindowTvf,
 )
-from sqlstream.expressions import Expression, InputRef, conjunction, conjuncts, inputs_of, remap, substitute
-from sqlstream.functions.determinism import is_deterministic
 from sqlstream.specs.window import WindowKind
 
 Parts = tuple[Expression, ...]

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.relational.nodes import Join, Project, RelationalJoinKind, RelationalNode, Values
-from planner.rules.filter_merge import unique
-from planner.rules.filter_push_down import make_filter, split_by_side
 from sqlstream.expressions import InputRef, Literal, conjunction, conjuncts, remap
 from sqlstream.functions.determinism import is_deterministic
+from sqlstream.planner.relational.nodes import Join, Project, RelationalJoinKind, RelationalNode, Values
+from sqlstream.planner.rules.filter_merge import unique
+from sqlstream.planner.rules.filter_push_down import make_filter, split_by_side
 
 
 def simplify_join_condition(node: RelationalNode) -> RelationalNode:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.relational.nodes import Join, LookupJoin, Project, RelationalJoinKind, RelationalNode
 from sqlstream.expressions import (
     Call,
     Expression,
@@ -16,6 +15,7 @@ from sqlstream.expressions import (
     walk,
 )
 from sqlstream.functions.determinism import is_deterministic
+from sqlstream.planner.relational.nodes import Join, LookupJoin, Project, RelationalJoinKind, RelationalNode
 from sqlstream.schema import Field, Schema
 from sqlstream.types import is_interval, is_timestamp
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.relational.nodes import Join, Project, RelationalJoinKind, RelationalNode
-from planner.rules.join_keys import equality_sides
 from sqlstream.expressions import Expression, InputRef, conjunction, conjuncts, inputs_of, remap, substitute
 from sqlstream.functions.determinism import is_deterministic
+from sqlstream.planner.relational.nodes import Join, Project, RelationalJoinKind, RelationalNode
+from sqlstream.planner.rules.join_keys import equality_sides
 from sqlstream.schema import Schema
 
 

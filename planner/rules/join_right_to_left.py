@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.relational.nodes import Join, Project, RelationalJoinKind, RelationalNode
 from sqlstream.expressions import InputRef, remap
+from sqlstream.planner.relational.nodes import Join, Project, RelationalJoinKind, RelationalNode
 from sqlstream.schema import Schema
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.relational.nodes import Project, RelationalNode, Sort
+from sqlstream.planner.relational.nodes import Project, RelationalNode, Sort
 
 
 def push_limit_down(node: RelationalNode) -> RelationalNode:

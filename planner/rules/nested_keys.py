@@ -7,10 +7,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from planner.relational.nodes import Aggregate, Filter, Join, Project, Rank, RelationalNode, Window
-from planner.rules.correlated_conditions import selected
 from sqlstream import types as sql
 from sqlstream.expressions import AggregateCall, Call, Expression, InputRef, conjunction, conjuncts
+from sqlstream.planner.relational.nodes import Aggregate, Filter, Join, Project, Rank, RelationalNode, Window
+from sqlstream.planner.rules.correlated_conditions import selected
 from sqlstream.schema import Field, Schema
 from sqlstream.types import BOOLEAN, LogicalType
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.relational.nodes import Project, RelationalNode
-from planner.rules.substitution import can_substitute
 from sqlstream.expressions import InputRef, substitute
+from sqlstream.planner.relational.nodes import Project, RelationalNode
+from sqlstream.planner.rules.substitution import can_substitute
 
 
 def merge_projects(node: RelationalNode) -> RelationalNode:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.relational.nodes import Project, RelationalNode, WindowTvf
 from sqlstream.expressions import Expression, InputRef, inputs_of, remap
 from sqlstream.functions.determinism import is_deterministic
+from sqlstream.planner.relational.nodes import Project, RelationalNode, WindowTvf
 from sqlstream.schema import Field, Schema
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.relational.nodes import Filter, Rank, RelationalNode, Window
-from planner.rules.filter_push_down import make_filter
 from sqlstream.expressions import Call, Expression, InputRef, Literal, conjuncts
+from sqlstream.planner.relational.nodes import Filter, Rank, RelationalNode, Window
+from sqlstream.planner.rules.filter_push_down import make_filter
 from sqlstream.types import INTEGER_ROOTS, TypeRoot, is_integer
 
 _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}

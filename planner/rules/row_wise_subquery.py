@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.relational.correlation import replace_outer
-from planner.relational.nodes import (
+from sqlstream.expressions import Expression, InputRef, Literal, remap, transform
+from sqlstream.planner.relational.correlation import replace_outer
+from sqlstream.planner.relational.nodes import (
     Apply,
     Filter,
     Project,
@@ -14,7 +15,6 @@ from planner.relational.nodes import (
     Unnest,
     Values,
 )
-from sqlstream.expressions import Expression, InputRef, Literal, remap, transform
 from sqlstream.schema import Field, Schema
 
 

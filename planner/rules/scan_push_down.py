@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from planner.relational.nodes import Filter, RelationalNode, Sort, TableScan
-from planner.rules.filter_merge import unique
-from planner.rules.filter_push_down import make_filter
 from sqlstream.expressions import conjuncts, inputs_of
 from sqlstream.functions.determinism import is_deterministic
+from sqlstream.planner.relational.nodes import Filter, RelationalNode, Sort, TableScan
+from sqlstream.planner.rules.filter_merge import unique
+from sqlstream.planner.rules.filter_push_down import make_filter
 from sqlstream.spi.connector import ConnectorDescriptor
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from planner.relational.nodes import Project, RelationalNode, TableScan, Watermark
 from sqlstream.expressions import Expression, InputRef, substitute, transform
 from sqlstream.functions.determinism import is_deterministic
+from sqlstream.planner.relational.nodes import Project, RelationalNode, TableScan, Watermark
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.source import SourceWatermark
 from sqlstream.spi.connector import ConnectorDescriptor

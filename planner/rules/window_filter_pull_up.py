@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.relational.nodes import Aggregate, Filter, Project, RelationalNode, WindowTvf
-from planner.rules.filter_push_down import make_filter, window_columns
 from sqlstream.expressions import Expression, InputRef, conjuncts, inputs_of, remap
+from sqlstream.planner.relational.nodes import Aggregate, Filter, Project, RelationalNode, WindowTvf
+from sqlstream.planner.rules.filter_push_down import make_filter, window_columns
 
 
 def pull_window_filter_up(node: RelationalNode) -> RelationalNode:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from planner.bind.context import BindContext
-from planner.bind.names import find_object, object_path
-from planner.bind.table_options import check_altered_options
-from planner.dialect.statements import AlterTable, AlterTableOptions, AlterView, Identifier, RenameObject
-from planner.statements.alter_columns import alter_columns
-from planner.statements.create_view import bind_view
-from planner.statements.result import DdlResult
 from sqlstream import catalog
 from sqlstream.catalog import CatalogObject, CatalogTable, CatalogView, PutObject
 from sqlstream.errors import UserError
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.names import find_object, object_path
+from sqlstream.planner.bind.table_options import check_altered_options
+from sqlstream.planner.dialect.statements import (
+    AlterTable,
+    AlterTableOptions,
+    AlterView,
+    Identifier,
+    RenameObject,
+)
+from sqlstream.planner.statements.alter_columns import alter_columns
+from sqlstream.planner.statements.create_view import bind_view
+from sqlstream.planner.statements.result import DdlResult
 
 
 def rename(statement: RenameObject, context: BindContext) -> DdlResult:

@@ -7,9 +7,11 @@ import dataclasses
 from msgspec.structs import replace
 from sqlglot import exp
 
-from planner.bind.context import BindContext
-from planner.bind.names import suggest
-from planner.dialect.statements import (
+from sqlstream.catalog import CatalogTable, PutObject
+from sqlstream.errors import Span, UserError
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.names import suggest
+from sqlstream.planner.dialect.statements import (
     AlterTable,
     ColumnKind,
     CreateTable,
@@ -23,12 +25,10 @@ from planner.dialect.statements import (
     RenameColumn,
     TableChange,
 )
-from planner.statements.create_table import apply_create_table
-from planner.statements.declared import declared
-from planner.statements.result import DdlResult
-from planner.statements.show_create import constraint_name
-from sqlstream.catalog import CatalogTable, PutObject
-from sqlstream.errors import Span, UserError
+from sqlstream.planner.statements.create_table import apply_create_table
+from sqlstream.planner.statements.declared import declared
+from sqlstream.planner.statements.result import DdlResult
+from sqlstream.planner.statements.show_create import constraint_name
 
 
 def alter_columns(statement: AlterTable, table: CatalogTable, context: BindContext) -> DdlResult:

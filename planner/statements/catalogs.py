@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.bind.context import BindContext
-from planner.bind.names import check_catalog, suggest
-from planner.bind.table_options import written_options
-from planner.dialect.statements import (
+from sqlstream.catalog import DEFAULT_CATALOG, CatalogDefinition, PutCatalog, RemoveCatalog
+from sqlstream.errors import UserError, did_you_mean
+from sqlstream.excerpt import Span
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.names import check_catalog, suggest
+from sqlstream.planner.bind.table_options import written_options
+from sqlstream.planner.dialect.statements import (
     AlterCatalog,
     CreateCatalog,
     DescribeNamespace,
@@ -15,11 +18,8 @@ from planner.dialect.statements import (
     Identifier,
     Option,
 )
-from planner.statements.quoting import literal, quoted
-from planner.statements.result import DdlResult
-from sqlstream.catalog import DEFAULT_CATALOG, CatalogDefinition, PutCatalog, RemoveCatalog
-from sqlstream.errors import UserError, did_you_mean
-from sqlstream.excerpt import Span
+from sqlstream.planner.statements.quoting import literal, quoted
+from sqlstream.planner.statements.result import DdlResult
 from sqlstream.secrets import masked
 
 

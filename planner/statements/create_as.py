@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.bind.binder import bind_query
-from planner.bind.context import BindContext
-from planner.bind.names import created_path, suggest
-from planner.bind.sink import insert_into
-from planner.bind.types import can_cast_implicitly
-from planner.dialect.nodes import span_of
-from planner.dialect.statements import ColumnDef, ColumnKind, CreateTable, Identifier, Insert
-from planner.relational.nodes import Sink
-from planner.statements.create_table import apply_create_table
-from planner.statements.result import DdlResult
 from sqlstream.catalog import CatalogTable, PutObject
 from sqlstream.errors import UserError
+from sqlstream.planner.bind.binder import bind_query
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.names import created_path, suggest
+from sqlstream.planner.bind.sink import insert_into
+from sqlstream.planner.bind.types import can_cast_implicitly
+from sqlstream.planner.dialect.nodes import span_of
+from sqlstream.planner.dialect.statements import ColumnDef, ColumnKind, CreateTable, Identifier, Insert
+from sqlstream.planner.relational.nodes import Sink
+from sqlstream.planner.statements.create_table import apply_create_table
+from sqlstream.planner.statements.result import DdlResult
 from sqlstream.schema import Field
 from sqlstream.types import TypeRoot
 

@@ -8,31 +8,31 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 from sqlglot import exp
 
-from planner.bind.binder import root_namespace
-from planner.bind.casts import plain
-from planner.bind.context import BindContext
-from planner.bind.file_tables import define_files
-from planner.bind.names import created_path, object_path, suggest
-from planner.bind.scalar import ScalarBinder
-from planner.bind.scope import Scope
-from planner.bind.table_options import (
+from sqlstream import types as sql
+from sqlstream.catalog import CatalogTable, Column, ColumnKind, PutObject, WatermarkDefinition
+from sqlstream.errors import InternalError, Span, UserError
+from sqlstream.expressions import Expression
+from sqlstream.planner.bind.binder import root_namespace
+from sqlstream.planner.bind.casts import plain
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.file_tables import define_files
+from sqlstream.planner.bind.names import created_path, object_path, suggest
+from sqlstream.planner.bind.scalar import ScalarBinder
+from sqlstream.planner.bind.scope import Scope
+from sqlstream.planner.bind.table_options import (
     check_table_changes,
     check_table_options,
     find_connector,
     metadata_of,
     written_options,
 )
-from planner.bind.types import can_cast
-from planner.dialect import statements
-from planner.dialect.nodes import span_of
-from planner.dialect.statements import ColumnDef, CreateTable, Identifier, LikeFiles, LikeTable
-from planner.statements.result import DdlResult
-from planner.statements.show_create import constraint_name
-from planner.statements.table_like import like_table
-from sqlstream import types as sql
-from sqlstream.catalog import CatalogTable, Column, ColumnKind, PutObject, WatermarkDefinition
-from sqlstream.errors import InternalError, Span, UserError
-from sqlstream.expressions import Expression
+from sqlstream.planner.bind.types import can_cast
+from sqlstream.planner.dialect import statements
+from sqlstream.planner.dialect.nodes import span_of
+from sqlstream.planner.dialect.statements import ColumnDef, CreateTable, Identifier, LikeFiles, LikeTable
+from sqlstream.planner.statements.result import DdlResult
+from sqlstream.planner.statements.show_create import constraint_name
+from sqlstream.planner.statements.table_like import like_table
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import ConnectorDescriptor
 from sqlstream.spi.format import VALUE_PREFIX

@@ -7,13 +7,13 @@ import dataclasses
 from msgspec.structs import replace
 from sqlglot import exp
 
-from planner.bind.binder import bind_subquery, root_namespace
-from planner.bind.context import BindContext
-from planner.bind.names import created_path, object_path
-from planner.dialect.statements import CreateView, Identifier
-from planner.statements.result import DdlResult
 from sqlstream.catalog import CatalogView, ObjectPath, PutObject
 from sqlstream.errors import Span, UserError
+from sqlstream.planner.bind.binder import bind_subquery, root_namespace
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.names import created_path, object_path
+from sqlstream.planner.dialect.statements import CreateView, Identifier
+from sqlstream.planner.statements.result import DdlResult
 from sqlstream.schema import Schema
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from planner.bind.context import BindContext
-from planner.bind.names import check_catalog, database_path, suggest
-from planner.bind.table_options import written_options
-from planner.dialect.statements import (
+from sqlstream.catalog import CatalogDatabase, PutDatabase, RemoveDatabase, UseDatabase
+from sqlstream.errors import UserError
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.names import check_catalog, database_path, suggest
+from sqlstream.planner.bind.table_options import written_options
+from sqlstream.planner.dialect.statements import (
     AlterDatabase,
     CreateDatabase,
     DescribeNamespace,
@@ -13,9 +15,7 @@ from planner.dialect.statements import (
     Identifier,
     Use,
 )
-from planner.statements.result import DdlResult
-from sqlstream.catalog import CatalogDatabase, PutDatabase, RemoveDatabase, UseDatabase
-from sqlstream.errors import UserError
+from sqlstream.planner.statements.result import DdlResult
 from sqlstream.secrets import masked
 
 

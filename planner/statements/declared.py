@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.dialect.parser import parse_expression
-from planner.dialect.statements import ColumnDef, ColumnKind, CreateTable, Identifier, Option, WatermarkDef
 from sqlstream.catalog import CatalogTable, Column
 from sqlstream.errors import Span
+from sqlstream.planner.dialect.parser import parse_expression
+from sqlstream.planner.dialect.statements import (
+    ColumnDef,
+    ColumnKind,
+    CreateTable,
+    Identifier,
+    Option,
+    WatermarkDef,
+)
 
 
 def declared(table: CatalogTable, name: Identifier, text: str, span: Span) -> CreateTable:

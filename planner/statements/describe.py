@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from planner.bind.binder import bind_query
-from planner.bind.context import BindContext
-from planner.bind.names import find_object, object_path
-from planner.bind.side_tables import find_side_table
-from planner.dialect.statements import Describe, Identifier
-from planner.statements.result import DdlResult
 from sqlstream import types as sql
 from sqlstream.catalog import CatalogTable, Column, ColumnKind
 from sqlstream.expressions import LiteralValue
+from sqlstream.planner.bind.binder import bind_query
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.names import find_object, object_path
+from sqlstream.planner.bind.side_tables import find_side_table
+from sqlstream.planner.dialect.statements import Describe, Identifier
+from sqlstream.planner.statements.result import DdlResult
 from sqlstream.schema import Schema
 
 _COLUMNS = (

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from planner.bind.calls import callable_names, unknown_function
-from planner.bind.context import BindContext
-from planner.bind.table_options import own_options
-from planner.dialect.statements import DescribedKind, DescribeExtension, Identifier
-from planner.statements.functions import describe_user_function
-from planner.statements.result import DdlResult
 from sqlstream import types as sql
 from sqlstream.errors import UserError, did_you_mean
 from sqlstream.expressions import LiteralValue
 from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
 from sqlstream.functions.descriptions import DESCRIPTIONS
 from sqlstream.functions.rewritten import REWRITTEN, REWRITTEN_SCALARS
+from sqlstream.planner.bind.calls import callable_names, unknown_function
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.table_options import own_options
+from sqlstream.planner.dialect.statements import DescribedKind, DescribeExtension, Identifier
+from sqlstream.planner.statements.functions import describe_user_function
+from sqlstream.planner.statements.result import DdlResult
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import ConnectorDescriptor, OptionDescriptor, OptionType
 

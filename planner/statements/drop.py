@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from planner.bind.context import BindContext
-from planner.bind.names import check_database, object_path, suggest
-from planner.dialect.statements import DropObject
-from planner.statements.result import DdlResult
 from sqlstream.catalog import CatalogView, RemoveDamaged, RemoveObject
 from sqlstream.errors import UserError
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.names import check_database, object_path, suggest
+from sqlstream.planner.dialect.statements import DropObject
+from sqlstream.planner.statements.result import DdlResult
 
 
 def drop(statement: DropObject, context: BindContext) -> DdlResult:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from planner.bind.context import BindContext
-from planner.depth import refuse_depth
-from planner.dialect.statements import (
+from sqlstream.errors import InternalError
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.depth import refuse_depth
+from sqlstream.planner.dialect.statements import (
     AlterCatalog,
     AlterDatabase,
     AlterFunction,
@@ -31,17 +32,16 @@ from planner.dialect.statements import (
     Statement,
     Use,
 )
-from planner.statements import alter, catalogs, databases, functions
-from planner.statements.create_table import create_table
-from planner.statements.create_view import create_view
-from planner.statements.describe import describe
-from planner.statements.describe_extension import describe_extension
-from planner.statements.drop import drop
-from planner.statements.modules import change_modules
-from planner.statements.result import DdlResult
-from planner.statements.set import reset_option, set_option
-from planner.statements.show import show
-from sqlstream.errors import InternalError
+from sqlstream.planner.statements import alter, catalogs, databases, functions
+from sqlstream.planner.statements.create_table import create_table
+from sqlstream.planner.statements.create_view import create_view
+from sqlstream.planner.statements.describe import describe
+from sqlstream.planner.statements.describe_extension import describe_extension
+from sqlstream.planner.statements.drop import drop
+from sqlstream.planner.statements.modules import change_modules
+from sqlstream.planner.statements.result import DdlResult
+from sqlstream.planner.statements.set import reset_option, set_option
+from sqlstream.planner.statements.show import show
 
 
 @refuse_depth

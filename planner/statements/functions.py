@@ -6,14 +6,6 @@ import re
 
 from msgspec.structs import replace
 
-from planner.bind.calls import is_builtin
-from planner.bind.context import BindContext
-from planner.bind.names import check_database, suggest
-from planner.bind.user_functions import function_path
-from planner.dialect.parser import parse_type
-from planner.dialect.statements import AlterFunction, CreateFunction, DropFunction, FunctionBody, Identifier
-from planner.statements.quoting import literal, quoted
-from planner.statements.result import DdlResult
 from sqlstream.arrow import to_arrow_type
 from sqlstream.catalog import (
     CatalogFunction,
@@ -27,6 +19,20 @@ from sqlstream.effects import Effects
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.function_ref import FunctionKind, FunctionRef, InspectedFunction
 from sqlstream.functions.user import skips_null
+from sqlstream.planner.bind.calls import is_builtin
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.names import check_database, suggest
+from sqlstream.planner.bind.user_functions import function_path
+from sqlstream.planner.dialect.parser import parse_type
+from sqlstream.planner.dialect.statements import (
+    AlterFunction,
+    CreateFunction,
+    DropFunction,
+    FunctionBody,
+    Identifier,
+)
+from sqlstream.planner.statements.quoting import literal, quoted
+from sqlstream.planner.statements.result import DdlResult
 from sqlstream.types import LogicalType, TypeRoot
 
 _CLASS_NAME = re.compile(r"([^\W\d]\w*\.)+[^\W\d]\w*")
@@ -97,7 +103,7 @@ def show_create_function(name: Identifier, context: BindContext) -> str:
 
 def describe_user_function(name: Identifier, is_extended: bool, context: BindContext) -> DdlResult | None:
     """Signature, types and origin of a user's function; None for a name that means a built-in one, or none."""
-    from planner.bind.user_functions import FunctionCatalog
+    from sqlstream.planner.bind.user_functions import FunctionCatalog
 
     found = FunctionCatalog(context.catalog).find(
         name.parts, context.current_catalog, context.current_database

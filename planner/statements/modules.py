@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from planner.dialect.statements import ChangeModules, ModuleAction
-from planner.statements.result import DdlResult
 from sqlstream import types as sql
 from sqlstream.errors import UserError
+from sqlstream.planner.dialect.statements import ChangeModules, ModuleAction
+from sqlstream.planner.statements.result import DdlResult
 from sqlstream.schema import Schema
 
 CORE = "core"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.dialect.nodes import span_of
-from planner.dialect.parser import parse_query
-from planner.statements.quoting import quoted
+from sqlstream.planner.dialect.nodes import span_of
+from sqlstream.planner.dialect.parser import parse_query
+from sqlstream.planner.statements.quoting import quoted
 
 
 def qualified(query: str, catalog: str, database: str) -> str:

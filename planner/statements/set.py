@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from planner.bind.context import BindContext
-from planner.dialect.statements import ResetOption, SetOption
-from planner.statements.result import DdlResult, ResetConfig, SetConfig
 from sqlstream import config
 from sqlstream import types as sql
 from sqlstream.deprecated_keys import current_key
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.dialect.statements import ResetOption, SetOption
+from sqlstream.planner.statements.result import DdlResult, ResetConfig, SetConfig
 from sqlstream.schema import Schema
 from sqlstream.secrets import masked
 

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import re
 
-from planner.bind.calls import callable_names
-from planner.bind.context import BindContext
-from planner.bind.names import check_catalog, check_database, database_path, find_object, object_path
-from planner.dialect.statements import Show, ShowKind
-from planner.statements.catalogs import show_create_catalog
-from planner.statements.describe import describe_object
-from planner.statements.describe_extension import connector_rows
-from planner.statements.functions import show_create_function
-from planner.statements.modules import show_modules
-from planner.statements.result import DdlResult
-from planner.statements.show_create import show_create_table, show_create_view
 from sqlstream.catalog import CatalogFunction, CatalogView
 from sqlstream.errors import UserError
+from sqlstream.planner.bind.calls import callable_names
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.names import (
+    check_catalog,
+    check_database,
+    database_path,
+    find_object,
+    object_path,
+)
+from sqlstream.planner.dialect.statements import Show, ShowKind
+from sqlstream.planner.statements.catalogs import show_create_catalog
+from sqlstream.planner.statements.describe import describe_object
+from sqlstream.planner.statements.describe_extension import connector_rows
+from sqlstream.planner.statements.functions import show_create_function
+from sqlstream.planner.statements.modules import show_modules
+from sqlstream.planner.statements.result import DdlResult
+from sqlstream.planner.statements.show_create import show_create_table, show_create_view
 
 
 def show(statement: Show, context: BindContext) -> DdlResult:

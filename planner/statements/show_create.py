@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from planner.statements.describe import column_extras
-from planner.statements.qualified import qualified
-from planner.statements.quoting import literal, quoted
 from sqlstream.catalog import CatalogTable, CatalogView, Column, ColumnKind
+from sqlstream.planner.statements.describe import column_extras
+from sqlstream.planner.statements.qualified import qualified
+from sqlstream.planner.statements.quoting import literal, quoted
 from sqlstream.secrets import masked, query_without_secrets
 
 

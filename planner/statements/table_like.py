@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 
-from planner.bind.context import BindContext
-from planner.bind.names import find_table, object_path
-from planner.dialect.statements import ColumnDef, ColumnKind, CreateTable, LikeOption, LikeTable, Option
-from planner.statements.declared import declared
 from sqlstream.errors import Span, UserError
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.names import find_table, object_path
+from sqlstream.planner.dialect.statements import (
+    ColumnDef,
+    ColumnKind,
+    CreateTable,
+    LikeOption,
+    LikeTable,
+    Option,
+)
+from sqlstream.planner.statements.declared import declared
 
 _FEATURES = ("CONSTRAINTS", "DISTRIBUTION", "GENERATED", "METADATA", "OPTIONS", "PARTITIONS", "WATERMARKS")
 _INCLUDING, _EXCLUDING, _OVERWRITING = "INCLUDING", "EXCLUDING", "OVERWRITING"

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from planner.translate.job_graph import translate_job_graph
-from planner.translate.scaling import edges_of, parallelism_of
 from sqlstream import config as options
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.scaling import Scaling
 from sqlstream.graph.stream_graph import StreamGraph, StreamNode
+from sqlstream.planner.translate.job_graph import translate_job_graph
+from sqlstream.planner.translate.scaling import edges_of, parallelism_of
 
 _FOR_TABLES = "table.exec.resource.default-parallelism"
 

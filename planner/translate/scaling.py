@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from planner.physical.node import PhysicalNode, walk_plan
 from sqlstream import config
 from sqlstream.graph.scaling import PlannedInput, PlannedNode, Scaling
 from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind, StreamEdge
+from sqlstream.planner.physical.node import PhysicalNode, walk_plan
 
 REBALANCE = Exchange(ExchangeKind.REBALANCE)
 

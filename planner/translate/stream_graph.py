@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from planner.physical.node import PhysicalNode, walk_plan
-from planner.translate.scaling import edges_of, parallelism_of
 from sqlstream import config
 from sqlstream.errors import Span, UserError
 from sqlstream.graph.key_groups import default_max_parallelism
 from sqlstream.graph.scaling import Scaling
 from sqlstream.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
+from sqlstream.planner.physical.node import PhysicalNode, walk_plan
+from sqlstream.planner.translate.scaling import edges_of, parallelism_of
 
 EDGES_MAX = 10_000
 """Inputs of one operator, unions resolved."""

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from runtime.aggregates.accumulator import Accumulator
-from runtime.aggregates.array_aggregate import ArrayAggregate
-from runtime.aggregates.bitmap_aggregate import BITMAP_FUNCTIONS, BitmapAggregate
-from runtime.aggregates.count import Count
-from runtime.aggregates.distinct import Distinct
-from runtime.aggregates.extreme import Extreme, RetractableExtreme
-from runtime.aggregates.kept_list import KeptCounts, KeptTexts
-from runtime.aggregates.kept_order import KeptOrder
-from runtime.aggregates.list_aggregate import ListAggregate
-from runtime.aggregates.multiset import Collect, Percentile
-from runtime.aggregates.ordered import OrderedValue
-from runtime.aggregates.sum import Average, Sum
-from runtime.aggregates.variance import Variance
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import InternalError
 from sqlstream.expressions import AggregateCall
+from sqlstream.runtime.aggregates.accumulator import Accumulator
+from sqlstream.runtime.aggregates.array_aggregate import ArrayAggregate
+from sqlstream.runtime.aggregates.bitmap_aggregate import BITMAP_FUNCTIONS, BitmapAggregate
+from sqlstream.runtime.aggregates.count import Count
+from sqlstream.runtime.aggregates.distinct import Distinct
+from sqlstream.runtime.aggregates.extreme import Extreme, RetractableExtreme
+from sqlstream.runtime.aggregates.kept_list import KeptCounts, KeptTexts
+from sqlstream.runtime.aggregates.kept_order import KeptOrder
+from sqlstream.runtime.aggregates.list_aggregate import ListAggregate
+from sqlstream.runtime.aggregates.multiset import Collect, Percentile
+from sqlstream.runtime.aggregates.ordered import OrderedValue
+from sqlstream.runtime.aggregates.sum import Average, Sum
+from sqlstream.runtime.aggregates.variance import Variance
 from sqlstream.types import LogicalType
 
 _SIMPLE: dict[str, type[Accumulator]] = {
@@ -74,7 +74,7 @@ def _make_plain(
 ) -> Accumulator:
     if call.ref is not None:
         # Its modules are many, which most jobs do without.
-        from runtime.aggregates.user_aggregate import UserAggregate
+        from sqlstream.runtime.aggregates.user_aggregate import UserAggregate
 
         return UserAggregate(call, argument_types)
     if call.function == "COLLECT" and pa.types.is_nested(to_arrow_type(argument_types[0])):

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import valid_mask
-from runtime.state.storage.arrays import Array
 from sqlstream.expressions import AggregateCall
+from sqlstream.runtime.kernels.buffers import valid_mask
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.types import LogicalType
 
 if TYPE_CHECKING:
-    from runtime.aggregates.value_counts import ValueCounts
+    from sqlstream.runtime.aggregates.value_counts import ValueCounts
 
 NO_WEIGHTS: Array = np.empty(0, dtype=np.int8)
-"""Every row adds: see runtime.kernels.accumulate."""
+"""Every row adds: see sqlstream.runtime.kernels.accumulate."""
 
 
 class Accumulator(ABC):

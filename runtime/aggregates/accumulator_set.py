@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.aggregates import make_accumulator
-from runtime.aggregates.accumulator import NO_WEIGHTS, Accumulator
-from runtime.aggregates.distinct import Distinct
-from runtime.aggregates.sum import Sum
-from runtime.aggregates.value_counts import ValueCounts
-from runtime.kernels.buffers import unpack_bits, view_bitmap, view_buffer
-from runtime.state.storage.arrays import Array
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions import signature_of
+from sqlstream.runtime.aggregates import make_accumulator
+from sqlstream.runtime.aggregates.accumulator import NO_WEIGHTS, Accumulator
+from sqlstream.runtime.aggregates.distinct import Distinct
+from sqlstream.runtime.aggregates.sum import Sum
+from sqlstream.runtime.aggregates.value_counts import ValueCounts
+from sqlstream.runtime.kernels.buffers import unpack_bits, view_bitmap, view_buffer
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType
 

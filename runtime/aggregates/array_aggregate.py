@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.aggregates.accumulator import Accumulator
-from runtime.evaluate.lists import Lists
-from runtime.evaluate.nested_keys import encoded
-from runtime.kernels.chunk_chains import drop_first_equal
-from runtime.state.storage.arrays import Array
-from runtime.state.storage.growing_lists import GrowingLists
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
+from sqlstream.runtime.aggregates.accumulator import Accumulator
+from sqlstream.runtime.evaluate.lists import Lists
+from sqlstream.runtime.evaluate.nested_keys import encoded
+from sqlstream.runtime.kernels.chunk_chains import drop_first_equal
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.storage.growing_lists import GrowingLists
 from sqlstream.types import LogicalType
 
 

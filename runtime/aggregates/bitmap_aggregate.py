@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.aggregates.accumulator import Accumulator, present
-from runtime.aggregates.value_counts import ValueCounts
-from runtime.evaluate.bitmap_columns import Bitmaps
-from runtime.kernels.accumulate import add_into, count_into
-from runtime.kernels.buffers import to_array, view_values
-from runtime.kernels.growing import GrowingArray
-from runtime.state.storage.arrays import Array, picked
 from sqlstream.expressions import AggregateCall
+from sqlstream.runtime.aggregates.accumulator import Accumulator, present
+from sqlstream.runtime.aggregates.value_counts import ValueCounts
+from sqlstream.runtime.evaluate.bitmap_columns import Bitmaps
+from sqlstream.runtime.kernels.accumulate import add_into, count_into
+from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.state.storage.arrays import Array, picked
 from sqlstream.types import LogicalType
 
 BITMAP_FUNCTIONS = tuple(

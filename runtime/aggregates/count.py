@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.aggregates.accumulator import Accumulator, present
-from runtime.kernels.accumulate import add_into, count_into
-from runtime.kernels.buffers import to_array, view_values
-from runtime.kernels.growing import GrowingArray
-from runtime.state.storage.arrays import Array, picked
 from sqlstream.expressions import AggregateCall
+from sqlstream.runtime.aggregates.accumulator import Accumulator, present
+from sqlstream.runtime.kernels.accumulate import add_into, count_into
+from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.state.storage.arrays import Array, picked
 from sqlstream.types import LogicalType
 
 

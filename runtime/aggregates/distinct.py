@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.aggregates.accumulator import Accumulator, present
-from runtime.aggregates.value_counts import ValueCounts
-from runtime.evaluate.nested_keys import identities, identity_types
-from runtime.state.storage.arrays import Array
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
+from sqlstream.runtime.aggregates.accumulator import Accumulator, present
+from sqlstream.runtime.aggregates.value_counts import ValueCounts
+from sqlstream.runtime.evaluate.nested_keys import identities, identity_types
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.types import LogicalType
 
 

@@ -6,24 +6,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.aggregates.accumulator import NO_WEIGHTS, Accumulator, present
-from runtime.aggregates.numbers import (
+from sqlstream.arrow import to_arrow_type
+from sqlstream.expressions import AggregateCall
+from sqlstream.runtime.aggregates.accumulator import NO_WEIGHTS, Accumulator, present
+from sqlstream.runtime.aggregates.numbers import (
     NumberClass,
     as_numbers,
     from_numbers,
     number_array,
     number_class,
 )
-from runtime.aggregates.slot_values import SlotValues
-from runtime.aggregates.value_counts import ValueCounts
-from runtime.kernels.accumulate import extreme_int128_into, max_into, min_into
-from runtime.kernels.buffers import to_array
-from runtime.kernels.group import group
-from runtime.kernels.growing import GrowingArray
-from runtime.kernels.text_extremes import extreme_rows
-from runtime.state.storage.arrays import Array, picked
-from sqlstream.arrow import to_arrow_type
-from sqlstream.expressions import AggregateCall
+from sqlstream.runtime.aggregates.slot_values import SlotValues
+from sqlstream.runtime.aggregates.value_counts import ValueCounts
+from sqlstream.runtime.kernels.accumulate import extreme_int128_into, max_into, min_into
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.kernels.group import group
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.kernels.text_extremes import extreme_rows
+from sqlstream.runtime.state.storage.arrays import Array, picked
 from sqlstream.types import LogicalType
 
 

@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.aggregates.accumulator import present
-from runtime.aggregates.array_aggregate import ArrayAggregate
-from runtime.evaluate.lists import Lists, codes_of, list_column, offsets_of
-from runtime.evaluate.nested_keys import encoded
-from runtime.state.storage.arrays import Array
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
+from sqlstream.runtime.aggregates.accumulator import present
+from sqlstream.runtime.aggregates.array_aggregate import ArrayAggregate
+from sqlstream.runtime.evaluate.lists import Lists, codes_of, list_column, offsets_of
+from sqlstream.runtime.evaluate.nested_keys import encoded
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.types import LogicalType
 
 _NAMES = ("value", "separator")

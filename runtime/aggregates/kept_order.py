@@ -7,17 +7,17 @@ import threading
 import numpy as np
 import pyarrow as pa
 
-from runtime.aggregates.accumulator import Accumulator, present
-from runtime.evaluate.lists import Lists, list_column
-from runtime.evaluate.nested_keys import identities, identity_types
-from runtime.kernels.buffers import to_array
-from runtime.kernels.chains import Chains
-from runtime.kernels.index import KeyIndex
-from runtime.state.storage.arrays import Array
-from runtime.state.storage.columns import RowStore
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
+from sqlstream.runtime.aggregates.accumulator import Accumulator, present
+from sqlstream.runtime.evaluate.lists import Lists, list_column
+from sqlstream.runtime.evaluate.nested_keys import identities, identity_types
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.kernels.chains import Chains
+from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.storage.columns import RowStore
 from sqlstream.types import LogicalType
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.aggregates.accumulator import Accumulator, present
-from runtime.state.storage.arrays import Array
-from runtime.state.storage.growing_lists import GrowingTexts
 from sqlstream.expressions import AggregateCall
+from sqlstream.runtime.aggregates.accumulator import Accumulator, present
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.storage.growing_lists import GrowingTexts
 from sqlstream.types import LogicalType
 
 

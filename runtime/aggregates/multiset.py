@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.aggregates.accumulator import Accumulator, present
-from runtime.aggregates.slot_values import SlotValues
-from runtime.aggregates.value_counts import ValueCounts
-from runtime.evaluate.lists import Lists, list_column
-from runtime.kernels.buffers import view_values
-from runtime.state.storage.arrays import Array
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
+from sqlstream.runtime.aggregates.accumulator import Accumulator, present
+from sqlstream.runtime.aggregates.slot_values import SlotValues
+from sqlstream.runtime.aggregates.value_counts import ValueCounts
+from sqlstream.runtime.evaluate.lists import Lists, list_column
+from sqlstream.runtime.kernels.buffers import view_values
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.types import LogicalType, TypeRoot
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.kernels.buffers import to_array, valid_mask, view_buffer, view_values
-from runtime.kernels.growing import GrowingArray
-from runtime.state.storage.arrays import Array
+from sqlstream.runtime.kernels.buffers import to_array, valid_mask, view_buffer, view_values
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.types import APPROXIMATE_ROOTS, BINARY_ROOTS, STRING_ROOTS, LogicalType, TypeRoot
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.aggregates.accumulator import NO_WEIGHTS, Accumulator, present
-from runtime.aggregates.slot_values import SlotValues
-from runtime.kernels.accumulate import first_row_into, last_row_into
-from runtime.state.storage.arrays import Array
 from sqlstream.expressions import AggregateCall
+from sqlstream.runtime.aggregates.accumulator import NO_WEIGHTS, Accumulator, present
+from sqlstream.runtime.aggregates.slot_values import SlotValues
+from sqlstream.runtime.kernels.accumulate import first_row_into, last_row_into
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.types import LogicalType
 
 

@@ -8,13 +8,13 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from runtime.aggregates.accumulator_set import AccumulatorSet, accumulator_width, row_argument_types
-from runtime.kernels.buffers import to_array, view_values
-from runtime.state.storage.arrays import Array, first_slots
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions import signature_of
 from sqlstream.functions.aggregates import accumulator_fields
+from sqlstream.runtime.aggregates.accumulator_set import AccumulatorSet, accumulator_width, row_argument_types
+from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.state.storage.arrays import Array, first_slots
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType
 

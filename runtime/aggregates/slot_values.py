@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from runtime.aggregates.numbers import (
+from sqlstream.arrow import to_arrow_type
+from sqlstream.runtime.aggregates.numbers import (
     NumberClass,
     as_numbers,
     from_numbers,
@@ -12,10 +13,9 @@ from runtime.aggregates.numbers import (
     number_class,
     present_rows,
 )
-from runtime.kernels.growing import GrowingArray
-from runtime.state.storage.arrays import Array
-from runtime.state.storage.columns import VarColumn
-from sqlstream.arrow import to_arrow_type
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.storage.columns import VarColumn
 from sqlstream.types import LogicalType
 
 

@@ -9,15 +9,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.aggregates.accumulator import NO_WEIGHTS, Accumulator, present
-from runtime.aggregates.numbers import (
+from sqlstream.arrow import to_arrow_type
+from sqlstream.expressions import AggregateCall
+from sqlstream.functions import AGGREGATE_FUNCTIONS
+from sqlstream.runtime.aggregates.accumulator import NO_WEIGHTS, Accumulator, present
+from sqlstream.runtime.aggregates.numbers import (
     NumberClass,
     as_numbers,
     from_numbers,
     number_array,
     number_class,
 )
-from runtime.kernels.accumulate import (
+from sqlstream.runtime.kernels.accumulate import (
     add_int128_into,
     add_into,
     add_whole_into,
@@ -26,14 +29,11 @@ from runtime.kernels.accumulate import (
     sum_into,
     sum_whole_into,
 )
-from runtime.kernels.buffers import to_array
-from runtime.kernels.group import extent
-from runtime.kernels.growing import GrowingArray
-from runtime.overflow import overflowed
-from runtime.state.storage.arrays import Array, picked
-from sqlstream.arrow import to_arrow_type
-from sqlstream.expressions import AggregateCall
-from sqlstream.functions import AGGREGATE_FUNCTIONS
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.kernels.group import extent
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.overflow import overflowed
+from sqlstream.runtime.state.storage.arrays import Array, picked
 from sqlstream.types import BIGINT, LogicalType, TypeRoot
 
 _LOW_HALF = np.int64(0xFFFFFFFF)

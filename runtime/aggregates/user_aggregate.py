@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.aggregates.accumulator import Accumulator, present
-from runtime.python.calls import failed
-from runtime.python.loading import load_target
-from runtime.python.values import arrow_values, python_values
-from runtime.state.storage.arrays import Array
 from sqlstream.expressions import AggregateCall
+from sqlstream.runtime.aggregates.accumulator import Accumulator, present
+from sqlstream.runtime.python.calls import failed
+from sqlstream.runtime.python.loading import load_target
+from sqlstream.runtime.python.values import arrow_values, python_values
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.types import LogicalType, TypeRoot
 
 _SAMPLE = 16

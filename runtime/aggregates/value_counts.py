@@ -7,15 +7,15 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.accumulate import add_into, count_up_into
-from runtime.kernels.buffers import to_array, view_values
-from runtime.kernels.chains import Chains
-from runtime.kernels.group import group
-from runtime.kernels.growing import GrowingArray
-from runtime.kernels.index import KeyIndex
-from runtime.kernels.value_heaps import ValueHeaps
-from runtime.state.snapshots.changes import Changes, TableLock
-from runtime.state.storage.arrays import Array
+from sqlstream.runtime.kernels.accumulate import add_into, count_up_into
+from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.kernels.chains import Chains
+from sqlstream.runtime.kernels.group import group
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.kernels.value_heaps import ValueHeaps
+from sqlstream.runtime.state.snapshots.changes import Changes, TableLock
+from sqlstream.runtime.state.storage.arrays import Array
 
 _NONE: Array = np.empty(0, dtype=np.int64)
 

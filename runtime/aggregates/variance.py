@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.aggregates.accumulator import Accumulator, present
-from runtime.aggregates.numbers import NumberClass, as_numbers, from_numbers
-from runtime.kernels.accumulate import merge_variance_into, variance_into
-from runtime.kernels.buffers import to_array, view_values
-from runtime.kernels.growing import GrowingArray
-from runtime.state.storage.arrays import Array
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
+from sqlstream.runtime.aggregates.accumulator import Accumulator, present
+from sqlstream.runtime.aggregates.numbers import NumberClass, as_numbers, from_numbers
+from sqlstream.runtime.kernels.accumulate import merge_variance_into, variance_into
+from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.types import LogicalType
 
 

@@ -44,7 +44,7 @@ def _has_null_type(t: pa.DataType) -> bool:
 
 def _nested(column: pa.Array, field: pa.Field) -> pa.Array:
     """Rows, lists and maps, part by part: Arrow casts nothing to the type of NULL."""
-    from runtime.evaluate.lists import Lists
+    from sqlstream.runtime.evaluate.lists import Lists
 
     wanted = field.type
     mask = column.is_null() if column.null_count else None

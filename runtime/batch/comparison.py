@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.batch.duckdb import database_config
-from runtime.host.spill_directory import spill_directory
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema, without_row_kinds
 from sqlstream.errors import ExternalError
+from sqlstream.runtime.batch.duckdb import database_config
+from sqlstream.runtime.host.spill_directory import spill_directory
 from sqlstream.schema import Schema
 from sqlstream.types import TypeRoot
 

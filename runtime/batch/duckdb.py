@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from runtime.batch.data_errors import duckdb_row_error
-from runtime.batch.duckdb_tables import DuckDbTables, explained_tables, threads
-from runtime.batch.engine import BatchCancelled, BatchRun
-from runtime.batch.hosted_functions import HostedCalls
-from runtime.connectors.duckdb.shared_connection import SharedConnection
-from runtime.host.spill_directory import spill_directory
 from sqlstream import config as options
 from sqlstream.batch_plan import BatchPlan
 from sqlstream.errors import ExternalError, FailureReason, JobError, SqlStreamError
+from sqlstream.runtime.batch.data_errors import duckdb_row_error
+from sqlstream.runtime.batch.duckdb_tables import DuckDbTables, explained_tables, threads
+from sqlstream.runtime.batch.engine import BatchCancelled, BatchRun
+from sqlstream.runtime.batch.hosted_functions import HostedCalls
+from sqlstream.runtime.connectors.duckdb.shared_connection import SharedConnection
+from sqlstream.runtime.host.spill_directory import spill_directory
 
 if TYPE_CHECKING:
     import duckdb

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from runtime.batch.engine import BatchCancelled, BatchRun
-from runtime.batch.native_tables import batch_relation, described_relation
-from runtime.batch.side_by_side import Reading, read_side_by_side
-from runtime.batch.tables import Share, connector_context, read_table
-from runtime.connectors.duckdb.shared_connection import SharedConnection
 from sqlstream import config as options
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.batch_plan import BatchPlan, BatchTable
+from sqlstream.runtime.batch.engine import BatchCancelled, BatchRun
+from sqlstream.runtime.batch.native_tables import batch_relation, described_relation
+from sqlstream.runtime.batch.side_by_side import Reading, read_side_by_side
+from sqlstream.runtime.batch.tables import Share, connector_context, read_table
+from sqlstream.runtime.connectors.duckdb.shared_connection import SharedConnection
 from sqlstream.spi.batch_relation import BatchRelation, DuckDbRelation, ThroughReader
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def threads(config: Mapping[str, str]) -> int:
 
 def lock_down(connection: duckdb.DuckDBPyConnection, paths: list[str]) -> None:
     """From here on the database reads what was registered, what was attached and these files, and no SQL can change that."""
-    from runtime.connectors.sql_filters import text
+    from sqlstream.runtime.connectors.sql_filters import text
 
     if paths:
         connection.execute(f"SET allowed_paths = [{', '.join(text(path) for path in paths)}]")

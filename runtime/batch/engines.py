@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 import threading
 
-from runtime.batch.engine import BatchCancelled, BatchEngine
-from runtime.host.process_end import before_end
 from sqlstream.errors import InternalError
+from sqlstream.runtime.batch.engine import BatchCancelled, BatchEngine
+from sqlstream.runtime.host.process_end import before_end
 
 ENGINES: dict[str, str] = {
-    "duckdb": "runtime.batch.duckdb:DuckDbEngine",
-    "spark": "runtime.batch.spark:SparkEngine",
+    "duckdb": "sqlstream.runtime.batch.duckdb:DuckDbEngine",
+    "spark": "sqlstream.runtime.batch.spark:SparkEngine",
 }
 """Name → "module:class"."""
 

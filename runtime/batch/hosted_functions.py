@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from runtime.batch.casting import cast_column
-from runtime.batch.duckdb_tables import threads
-from runtime.evaluate.compiled import compile_expression
-from runtime.evaluate.context import EvaluationContext
-from runtime.host.clock import now_ms
 from sqlstream.arrow import to_arrow_schema
+from sqlstream.runtime.batch.casting import cast_column
+from sqlstream.runtime.batch.duckdb_tables import threads
+from sqlstream.runtime.evaluate.compiled import compile_expression
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.host.clock import now_ms
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.hosted_function import HostedFunction
 

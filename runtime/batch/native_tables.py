@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from runtime.batch.engine import BatchCancelled
 from sqlstream import config as options
 from sqlstream.batch_plan import BatchTable
 from sqlstream.errors import SqlStreamError
+from sqlstream.runtime.batch.engine import BatchCancelled
 from sqlstream.spi.batch_relation import BatchRelation, HasBatchRelation, ThroughReader
 
 IS_ENABLED = "execution.batch.native-relations.enabled"
@@ -18,7 +18,7 @@ def batch_relation(
     table: BatchTable, engine: str, config: Mapping[str, str], files: Any, is_cancelled: Callable[[], bool]
 ) -> BatchRelation:
     """How the engine reads a table. BatchCancelled; no other error, since the reader of the table says what is wrong with it."""
-    from runtime.connectors import connector
+    from sqlstream.runtime.connectors import connector
 
     named = connector(table.source.connector)
     if table.has_changes:

@@ -10,16 +10,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.batch.casting import cast_batch
-from runtime.batch.engine import BatchCancelled, BatchEngine
-from runtime.batch.engines import batch_engine
-from runtime.host.clock import steady_s
-from runtime.python.environment import files_of_thread
-from runtime.taskmanager.metrics import OperatorCounters
-from runtime.taskmanager.operator_chain import ChainPosition
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.batch_plan import BatchPlan, batch_plan
 from sqlstream.graph.job_graph import JobVertex
+from sqlstream.runtime.batch.casting import cast_batch
+from sqlstream.runtime.batch.engine import BatchCancelled, BatchEngine
+from sqlstream.runtime.batch.engines import batch_engine
+from sqlstream.runtime.host.clock import steady_s
+from sqlstream.runtime.python.environment import files_of_thread
+from sqlstream.runtime.taskmanager.metrics import OperatorCounters
+from sqlstream.runtime.taskmanager.operator_chain import ChainPosition
 from sqlstream.specs import BatchQuerySpec, SinkSpec
 from sqlstream.spi.committable import Committable
 from sqlstream.spi.connector import ConnectorContext, SourceStatus

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from runtime.batch.casting import cast_batch
-from runtime.operators.operator import OperatorContext
-from runtime.operators.sink.not_null_enforcer import NotNullEnforcer
-from runtime.operators.sink.type_length_enforcer import TypeLengthEnforcer
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
+from sqlstream.runtime.batch.casting import cast_batch
+from sqlstream.runtime.operators.operator import OperatorContext
+from sqlstream.runtime.operators.sink.not_null_enforcer import NotNullEnforcer
+from sqlstream.runtime.operators.sink.type_length_enforcer import TypeLengthEnforcer
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext
@@ -23,7 +23,7 @@ def write_rows(
     """Write one subtask's rows, which only insert; returns the committables, for `BatchRun.written`.
 
     Rows written are counted as numRecordsIn. When anything fails, what was written is removed and the error raised."""
-    from runtime.connectors import connector
+    from sqlstream.runtime.connectors import connector
 
     schema = to_arrow_schema(sink.schema)
     operator_context = _operator_context(sink, context)

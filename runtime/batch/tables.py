@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.batch.engine import BatchCancelled
-from runtime.host.clock import now_ms, wait_s
 from sqlstream import config as options
 from sqlstream.arrow import row_kinds, to_arrow_schema, without_row_kinds
 from sqlstream.batch_plan import BatchTable
 from sqlstream.errors import InternalError
+from sqlstream.runtime.batch.engine import BatchCancelled
+from sqlstream.runtime.host.clock import now_ms, wait_s
 from sqlstream.spi.connector import ConnectorContext, SourceStatus
 
 PAUSE_MAX_S = 0.1
@@ -60,7 +60,7 @@ def read_table(
     as numRecordsOut.
 
     BatchCancelled once `is_cancelled`; the errors of the connector."""
-    from runtime.connectors import connector
+    from sqlstream.runtime.connectors import connector
 
     schema = to_arrow_schema(table.schema)
     place = 0

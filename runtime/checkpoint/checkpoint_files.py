@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from runtime.connectors.file_paths import is_in_store
-from runtime.connectors.s3 import S3Options, s3_files
-from runtime.host.private_files import PrivateFiles
 from sqlstream import config as options
 from sqlstream.errors import UserError
+from sqlstream.runtime.connectors.file_paths import is_in_store
+from sqlstream.runtime.connectors.s3 import S3Options, s3_files
+from sqlstream.runtime.host.private_files import PrivateFiles
 from sqlstream.spi.files import Files
 
 

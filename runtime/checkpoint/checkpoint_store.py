@@ -5,10 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from runtime.checkpoint.checkpoint_directory import CheckpointDirectory, StoredCheckpoint, load_checkpoint
-from runtime.checkpoint.checkpoint_files import checkpoint_files
 from sqlstream.errors import SqlStreamError
 from sqlstream.messages.manifest import CheckpointManifest
+from sqlstream.runtime.checkpoint.checkpoint_directory import (
+    CheckpointDirectory,
+    StoredCheckpoint,
+    load_checkpoint,
+)
+from sqlstream.runtime.checkpoint.checkpoint_files import checkpoint_files
 
 logger = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import BinaryIO, Protocol, cast
 
-from runtime.checkpoint.local_copies import SubtaskCopies
-from runtime.host.files import LocalFiles
-from runtime.host.whole_files import FILE_MODE
+from sqlstream.runtime.checkpoint.local_copies import SubtaskCopies
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.host.whole_files import FILE_MODE
 from sqlstream.spi.files import FileStatus
 
 

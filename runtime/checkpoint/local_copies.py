@@ -13,10 +13,10 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from runtime.checkpoint.state_figures import StateFigures
-from runtime.host.process_directory import ProcessDirectory
 from sqlstream.errors import InternalError
 from sqlstream.messages.checkpoint import checkpoint_of_path
+from sqlstream.runtime.checkpoint.state_figures import StateFigures
+from sqlstream.runtime.host.process_directory import ProcessDirectory
 
 logger = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ import re
 
 import msgspec
 
-from runtime.checkpoint.corrupt import corrupt_checkpoint
 from sqlstream.errors import UserError
 from sqlstream.messages.manifest import MANIFEST_VERSION, CheckpointManifest, SavedCommit, SavedSplits
+from sqlstream.runtime.checkpoint.corrupt import corrupt_checkpoint
 from sqlstream.secrets import is_secret, masked
 
 _FORMAT = "sqlstream-checkpoint"

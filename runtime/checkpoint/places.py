@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from runtime.connectors.file_paths import is_in_store, table_path
-from runtime.host.files import LocalFiles
-from runtime.host.rooted_files import RootedFiles
 from sqlstream.errors import UserError
+from sqlstream.runtime.connectors.file_paths import is_in_store, table_path
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.host.rooted_files import RootedFiles
 
 PLACE_KEYS = (
     "execution.checkpointing.dir",

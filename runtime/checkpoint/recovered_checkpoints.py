@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 
-from runtime.checkpoint.checkpoint_directory import StoredCheckpoint
-from runtime.checkpoint.checkpoint_store import CheckpointStore
 from sqlstream import config as options
 from sqlstream.errors import SqlStreamError
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.runtime.checkpoint.checkpoint_directory import StoredCheckpoint
+from sqlstream.runtime.checkpoint.checkpoint_store import CheckpointStore
 
 logger = logging.getLogger(__name__)
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from runtime.checkpoint.checkpoint_directory import StoredCheckpoint
-from runtime.checkpoint.state_reader import SegmentReader
-from runtime.state.snapshots.current_rows import VERSION_COLUMN, current_rows
 from sqlstream.errors import UserError, did_you_mean
 from sqlstream.messages.checkpoint import InFlightItems, StateSegment, TableState
 from sqlstream.messages.manifest import OperatorIdentity, VertexState
+from sqlstream.runtime.checkpoint.checkpoint_directory import StoredCheckpoint
+from sqlstream.runtime.checkpoint.state_reader import SegmentReader
+from sqlstream.runtime.state.snapshots.current_rows import VERSION_COLUMN, current_rows
 from sqlstream.spi.files import Files
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")

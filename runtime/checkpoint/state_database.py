@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from runtime.batch.duckdb import BATCH_ROWS, database_config
-from runtime.checkpoint.saved_tables import SavedTable, SavedTables
-from runtime.host.spill_directory import spill_directory
-from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN
 from sqlstream.errors import UserError
+from sqlstream.runtime.batch.duckdb import BATCH_ROWS, database_config
+from sqlstream.runtime.checkpoint.saved_tables import SavedTable, SavedTables
+from sqlstream.runtime.host.spill_directory import spill_directory
+from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN
 
 if TYPE_CHECKING:
     import duckdb

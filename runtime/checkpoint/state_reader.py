@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.checkpoint.checkpoint_directory import is_away
-from runtime.checkpoint.corrupt import checkpoints_away, corrupt_checkpoint
-from runtime.checkpoint.local_copies import SubtaskCopies
-from runtime.checkpoint.state_figures import StateFigures
-from runtime.host.files import LocalFiles, file_error
-from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.errors import ExternalError, SqlStreamError
 from sqlstream.messages.checkpoint import SavedOperator, StateSegment, TableState, TaskRestore
+from sqlstream.runtime.checkpoint.checkpoint_directory import is_away
+from sqlstream.runtime.checkpoint.corrupt import checkpoints_away, corrupt_checkpoint
+from sqlstream.runtime.checkpoint.local_copies import SubtaskCopies
+from sqlstream.runtime.checkpoint.state_figures import StateFigures
+from sqlstream.runtime.host.files import LocalFiles, file_error
+from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.spi.files import Files
 
 _READ_BYTES = 4 << 20

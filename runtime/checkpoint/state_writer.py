@@ -13,9 +13,6 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.checkpoint.copying_files import StateFiles
-from runtime.host.files import file_error
-from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.errors import ExternalError
 from sqlstream.messages.checkpoint import (
     STATE_DIRECTORY,
@@ -24,6 +21,9 @@ from sqlstream.messages.checkpoint import (
     TableState,
     state_path,
 )
+from sqlstream.runtime.checkpoint.copying_files import StateFiles
+from sqlstream.runtime.host.files import file_error
+from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 
 PIECE_ROWS_MAX = 1 << 17
 PIECE_BYTES_MAX = 16 << 20

@@ -6,19 +6,19 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 
-from runtime.registry import Descriptors, make_named
+from sqlstream.runtime.registry import Descriptors, make_named
 from sqlstream.spi.connector import Connector, ConnectorDescriptor
 
 CONNECTORS: dict[str, str] = {
-    "blackhole": "runtime.connectors.blackhole:Blackhole",
-    "checksum": "runtime.connectors.checksum:Checksum",
-    "collect": "runtime.connectors.collect:Collect",
-    "datagen": "runtime.connectors.datagen:Datagen",
-    "duckdb": "runtime.connectors.duckdb.connector:DuckDb",
-    "filesystem": "runtime.connectors.filesystem:Filesystem",
-    "jdbc": "runtime.connectors.jdbc.connector:Jdbc",
-    "nexmark": "runtime.connectors.nexmark:Nexmark",
-    "print": "runtime.connectors.print:Print",
+    "blackhole": "sqlstream.runtime.connectors.blackhole:Blackhole",
+    "checksum": "sqlstream.runtime.connectors.checksum:Checksum",
+    "collect": "sqlstream.runtime.connectors.collect:Collect",
+    "datagen": "sqlstream.runtime.connectors.datagen:Datagen",
+    "duckdb": "sqlstream.runtime.connectors.duckdb.connector:DuckDb",
+    "filesystem": "sqlstream.runtime.connectors.filesystem:Filesystem",
+    "jdbc": "sqlstream.runtime.connectors.jdbc.connector:Jdbc",
+    "nexmark": "sqlstream.runtime.connectors.nexmark:Nexmark",
+    "print": "sqlstream.runtime.connectors.print:Print",
 }
 """Identifier, as in `'connector' = '…'`, to `module:Class`."""
 

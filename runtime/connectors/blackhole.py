@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runtime.connectors.sink_only import SinkOnlyConnector
 from sqlstream.changelog import ChangelogMode
+from sqlstream.runtime.connectors.sink_only import SinkOnlyConnector
 from sqlstream.spi.connector import ConnectorContext, ConnectorDescriptor, SinkWriter
 
 if TYPE_CHECKING:

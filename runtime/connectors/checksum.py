@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.connectors.sink_only import SinkOnlyConnector
 from sqlstream.arrow import is_accumulate, row_kinds, without_row_kinds
 from sqlstream.changelog import ChangelogMode
+from sqlstream.runtime.connectors.sink_only import SinkOnlyConnector
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import Committable
 from sqlstream.spi.connector import ConnectorContext, ConnectorDescriptor, SinkWriter
@@ -21,7 +21,7 @@ _HASH_BITS = np.uint64(0xFFFF_FFFF)
 
 def row_checksum(columns: list[pa.Array]) -> np.ndarray[Any, Any]:
     """The hash that each row adds to the checksum, int64[n]."""
-    from runtime.kernels.hashing import hash_columns
+    from sqlstream.runtime.kernels.hashing import hash_columns
 
     return (hash_columns(columns) & _HASH_BITS).astype(np.int64)
 

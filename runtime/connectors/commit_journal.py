@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from runtime.abandoned_rows import CLAIM, is_claimed
-from runtime.connectors.committed_notes import is_noted, note_commit, write_whole
-from runtime.host.files import file_error
 from sqlstream.errors import ExternalError, UserError
+from sqlstream.runtime.abandoned_rows import CLAIM, is_claimed
+from sqlstream.runtime.connectors.committed_notes import is_noted, note_commit, write_whole
+from sqlstream.runtime.host.files import file_error
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable, in_order
 from sqlstream.spi.files import Files, is_hidden
 

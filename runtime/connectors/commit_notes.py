@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from runtime.connectors.sql_filters import text
+from sqlstream.runtime.connectors.sql_filters import text
 from sqlstream.spi.committable import Committable
 
 JOURNAL = "sqlstream_commits"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from runtime.host.files import file_error
+from sqlstream.runtime.host.files import file_error
 from sqlstream.spi.committable import Committable
 from sqlstream.spi.files import Files
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.connectors.commit_journal import STAGED, Move
-from runtime.connectors.file_paths import find_files
-from runtime.connectors.replacing_commit import commit_replacing, is_replaced
-from runtime.formats import format_of, format_options
-from runtime.formats.op_column import OpColumnReader, OpColumnWriter
-from runtime.host.files import file_error
-from runtime.kernels.index import KeyIndex
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema, without_row_kinds
+from sqlstream.runtime.connectors.commit_journal import STAGED, Move
+from sqlstream.runtime.connectors.file_paths import find_files
+from sqlstream.runtime.connectors.replacing_commit import commit_replacing, is_replaced
+from sqlstream.runtime.formats import format_of, format_options
+from sqlstream.runtime.formats.op_column import OpColumnReader, OpColumnWriter
+from sqlstream.runtime.host.files import file_error
+from sqlstream.runtime.kernels.index import KeyIndex
 from sqlstream.schema import Schema
 from sqlstream.specs import ChangingSinkSpec, SinkSpec
 from sqlstream.specs.sink import SinkAction

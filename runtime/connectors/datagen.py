@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from runtime.connectors.datagen_options import FIELD_OPTIONS, make_generators
-from runtime.connectors.fixed_splits import FixedSplits, own_share
-from runtime.connectors.numbered_rows import NumberedRows, Split, paced_block_rows
-from runtime.connectors.source_only import SourceOnlyConnector
+from sqlstream.runtime.connectors.datagen_options import FIELD_OPTIONS, make_generators
+from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
+from sqlstream.runtime.connectors.numbered_rows import NumberedRows, Split, paced_block_rows
+from sqlstream.runtime.connectors.source_only import SourceOnlyConnector
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import (
     Boundedness,
@@ -140,7 +140,7 @@ class DatagenReader:
         import numpy as np
         import pyarrow as pa
 
-        from runtime.formats.row_count import empty_columns
+        from sqlstream.runtime.formats.row_count import empty_columns
 
         if not self._names:
             return empty_columns(stop - start)

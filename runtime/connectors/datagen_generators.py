@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from runtime.connectors.nexmark_draws import STEP, mix
 from sqlstream.arrow import to_arrow_type
+from sqlstream.runtime.connectors.nexmark_draws import STEP, mix
 from sqlstream.time_units import DAY_MS
 from sqlstream.types import BINARY_ROOTS, LogicalType, TypeRoot
 

@@ -22,7 +22,7 @@ from sqlstream.types import (
 )
 
 if TYPE_CHECKING:
-    from runtime.connectors.datagen_generators import Generator
+    from sqlstream.runtime.connectors.datagen_generators import Generator
 
 FIELD_OPTIONS = (
     OptionDescriptor(
@@ -96,7 +96,7 @@ def make_generators(schema: Schema, options: dict[str, str], seed: int) -> list[
 
 
 def _make(path: str, t: LogicalType, fields: FieldOptions, seed: int) -> Generator:
-    from runtime.connectors import datagen_generators as made
+    from sqlstream.runtime.connectors import datagen_generators as made
 
     if fields.value(path, "kind") == "sequence":
         return _make_sequence(path, t, fields)
@@ -117,7 +117,7 @@ def _null_rate(path: str, t: LogicalType, fields: FieldOptions) -> float:
 
 
 def _make_sequence(path: str, t: LogicalType, fields: FieldOptions) -> Generator:
-    from runtime.connectors.datagen_generators import Sequence
+    from sqlstream.runtime.connectors.datagen_generators import Sequence
 
     if not (is_numeric(t) or t.root in STRING_ROOTS):
         raise UserError(
@@ -147,7 +147,7 @@ def _make_sequence(path: str, t: LogicalType, fields: FieldOptions) -> Generator
 
 
 def _make_random(path: str, t: LogicalType, fields: FieldOptions, seed: int) -> Generator:
-    from runtime.connectors import datagen_generators as made
+    from sqlstream.runtime.connectors import datagen_generators as made
 
     key = made.draw_key(seed, path)
     match t.root:
@@ -186,7 +186,7 @@ def _past_ms(path: str, t: LogicalType, fields: FieldOptions) -> int:
 
 
 def _make_nested(path: str, t: LogicalType, fields: FieldOptions, seed: int) -> Generator:
-    from runtime.connectors import datagen_generators as made
+    from sqlstream.runtime.connectors import datagen_generators as made
 
     if t.root is TypeRoot.ROW:
         return made.RandomRow(t, [_make(f"{path}.{f.name}", f.type, fields, seed) for f in t.fields])
@@ -209,7 +209,7 @@ def _make_nested(path: str, t: LogicalType, fields: FieldOptions, seed: int) -> 
 
 
 def _make_text(path: str, t: LogicalType, fields: FieldOptions, key: int) -> Generator:
-    from runtime.connectors.datagen_generators import RandomText
+    from sqlstream.runtime.connectors.datagen_generators import RandomText
 
     is_open = t.length == VARCHAR_LENGTH_MAX
     declared = 100 if is_open else t.length

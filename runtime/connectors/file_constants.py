@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.connectors.file_options import FileOptions
-from runtime.connectors.file_paths import is_in_store, partition_values
-from runtime.formats.text_values import parse_text
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
+from sqlstream.runtime.connectors.file_options import FileOptions
+from sqlstream.runtime.connectors.file_paths import is_in_store, partition_values
+from sqlstream.runtime.formats.text_values import parse_text
 from sqlstream.schema import Field
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.files import FileStatus

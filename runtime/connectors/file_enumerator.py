@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.connectors.file_options import FileOptions
-from runtime.connectors.file_paths import find_files
-from runtime.connectors.file_watch import FileWatch
-from runtime.connectors.path_pattern import PathPattern
-from runtime.connectors.rejected_rows import read_path
+from sqlstream.runtime.connectors.file_options import FileOptions
+from sqlstream.runtime.connectors.file_paths import find_files
+from sqlstream.runtime.connectors.file_watch import FileWatch
+from sqlstream.runtime.connectors.path_pattern import PathPattern
+from sqlstream.runtime.connectors.rejected_rows import read_path
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import Discovery, EnumeratorContext, SourceSplit
 from sqlstream.spi.files import FileStatus

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from runtime.connectors.file_paths import DEFAULT_PARTITION_NAME
+from sqlstream.runtime.connectors.file_paths import DEFAULT_PARTITION_NAME
 from sqlstream.spi.connector import OptionType
 from sqlstream.spi.table_options import option, parse_options
 

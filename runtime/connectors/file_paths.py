@@ -6,9 +6,9 @@ import os
 import re
 import urllib.parse
 
-from runtime.connectors.commit_journal import hidden_files
-from runtime.connectors.replacing_commit import replacements
 from sqlstream.errors import ExternalError, Retry, UserError
+from sqlstream.runtime.connectors.commit_journal import hidden_files
+from sqlstream.runtime.connectors.replacing_commit import replacements
 from sqlstream.spi.files import Files, FileStatus, is_hidden
 
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"

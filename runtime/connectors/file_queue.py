@@ -7,14 +7,14 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from runtime.connectors.file_enumerator import CHANGED
-from runtime.connectors.file_options import FileOptions
-from runtime.connectors.file_split import FileSplit
-from runtime.connectors.path_pattern import PathPattern
-from runtime.connectors.row_watermarks import RowWatermarks
-from runtime.connectors.table_files import TableFiles
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.errors import UserError
+from sqlstream.runtime.connectors.file_enumerator import CHANGED
+from sqlstream.runtime.connectors.file_options import FileOptions
+from sqlstream.runtime.connectors.file_split import FileSplit
+from sqlstream.runtime.connectors.path_pattern import PathPattern
+from sqlstream.runtime.connectors.row_watermarks import RowWatermarks
+from sqlstream.runtime.connectors.table_files import TableFiles
 from sqlstream.spi.connector import FOR_EVERY_READER, ConnectorContext
 from sqlstream.spi.files import FileStatus
 

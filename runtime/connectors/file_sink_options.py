@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runtime.connectors.file_paths import is_in_store
 from sqlstream.errors import UserError
+from sqlstream.runtime.connectors.file_paths import is_in_store
 from sqlstream.spi.connector import OptionType
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
@@ -182,7 +182,7 @@ def _check_policy(table: str, parsed: FileSinkOptions) -> None:
 def _check_time(
     table: str, options: Mapping[str, str], parsed: FileSinkOptions, partition_keys: tuple[str, ...]
 ) -> None:
-    from runtime.connectors.partition_time import PartitionTime
+    from sqlstream.runtime.connectors.partition_time import PartitionTime
 
     unknown = PartitionTime(parsed, partition_keys).unknown_columns()
     if unknown:

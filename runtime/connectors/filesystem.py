@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from runtime.connectors.commit_journal import (
+from sqlstream import types as sql
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import SqlStreamError, UserError
+from sqlstream.runtime.connectors.commit_journal import (
     commit_files,
     commit_moves,
     moves_of,
@@ -19,9 +22,9 @@ from runtime.connectors.commit_journal import (
     remove_uncommitted,
     staging_directory,
 )
-from runtime.connectors.committed_notes import forget_commits
-from runtime.connectors.file_options import MONITOR_INTERVAL, REJECTED_ROWS_PATH, FileOptions
-from runtime.connectors.file_paths import (
+from sqlstream.runtime.connectors.committed_notes import forget_commits
+from sqlstream.runtime.connectors.file_options import MONITOR_INTERVAL, REJECTED_ROWS_PATH, FileOptions
+from sqlstream.runtime.connectors.file_paths import (
     absolute_path,
     find_files,
     is_in_store,
@@ -34,22 +37,19 @@ from runtime.connectors.file_paths import (
     table_path,
     table_root,
 )
-from runtime.connectors.file_sink_options import FileSinkOptions, check_sink_options
-from runtime.connectors.fixed_splits import own_share
-from runtime.connectors.joined_files import FileJoiner, JoinedFile, joined_files
-from runtime.connectors.partition_marks import PartitionMarks
-from runtime.connectors.path_pattern import PathPattern
-from runtime.connectors.rejected_rows import kept_directory, read_path, rejected_rows_directory
-from runtime.connectors.replaced_files import overwritten_files, replace_files, version_of
-from runtime.connectors.replacing_commit import is_replaced
-from runtime.connectors.s3 import S3Options, check_store, files_of
-from runtime.formats import format_of, format_options
-from runtime.formats.compression import is_compressed
-from runtime.formats.flat_types import find_refused
-from runtime.host.clock import now_ms
-from sqlstream import types as sql
-from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import SqlStreamError, UserError
+from sqlstream.runtime.connectors.file_sink_options import FileSinkOptions, check_sink_options
+from sqlstream.runtime.connectors.fixed_splits import own_share
+from sqlstream.runtime.connectors.joined_files import FileJoiner, JoinedFile, joined_files
+from sqlstream.runtime.connectors.partition_marks import PartitionMarks
+from sqlstream.runtime.connectors.path_pattern import PathPattern
+from sqlstream.runtime.connectors.rejected_rows import kept_directory, read_path, rejected_rows_directory
+from sqlstream.runtime.connectors.replaced_files import overwritten_files, replace_files, version_of
+from sqlstream.runtime.connectors.replacing_commit import is_replaced
+from sqlstream.runtime.connectors.s3 import S3Options, check_store, files_of
+from sqlstream.runtime.formats import format_of, format_options
+from sqlstream.runtime.formats.compression import is_compressed
+from sqlstream.runtime.formats.flat_types import find_refused
+from sqlstream.runtime.host.clock import now_ms
 from sqlstream.schema import Schema
 from sqlstream.specs import ChangingSinkSpec
 from sqlstream.spi.batch_relation import BatchRelation, ThroughReader
@@ -154,7 +154,7 @@ class Filesystem:
     def source(
         self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
     ) -> SourceReader:
-        from runtime.connectors.filesystem_source import FileSourceReader
+        from sqlstream.runtime.connectors.filesystem_source import FileSourceReader
 
         share = own_share(self, spec, context) if splits is None else splits
         return FileSourceReader(spec, replaced(context, files=files_of(spec.options, context.files)), share)
@@ -162,7 +162,7 @@ class Filesystem:
     def split_enumerator(
         self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None
     ) -> SplitEnumerator:
-        from runtime.connectors.file_enumerator import FileEnumerator
+        from sqlstream.runtime.connectors.file_enumerator import FileEnumerator
 
         return FileEnumerator(spec, replaced(context, files=files_of(spec.options, context.files)), state)
 
@@ -178,7 +178,7 @@ class Filesystem:
         if source.options["format"] != "parquet" or is_in_store(source.options["path"]):
             # How texts become values is ours alone, and so are the keys of a store.
             return ThroughReader()
-        from runtime.connectors.native_parquet.relation import parquet_relation
+        from sqlstream.runtime.connectors.native_parquet.relation import parquet_relation
 
         return parquet_relation(source, engine, files, check_cancelled)
 
@@ -221,7 +221,7 @@ class Filesystem:
         return sum(f.size * (_PACKED_FACTOR if is_packed or is_compressed(f.path) else 1) for f in found)
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
-        from runtime.connectors.filesystem_sink import FileSinkWriter
+        from sqlstream.runtime.connectors.filesystem_sink import FileSinkWriter
 
         around = replaced(context, files=files_of(spec.options, context.files))
         return FileSinkWriter(spec, _written_path(spec), around)
@@ -234,7 +234,7 @@ class Filesystem:
         path, files = table_path(spec.options["path"]), files_of(spec.options, files)
         options = FileSinkOptions.of(spec.options)
         if _merges(spec):
-            from runtime.connectors.compacted_files import commit_compacted
+            from sqlstream.runtime.connectors.compacted_files import commit_compacted
 
             overwritten: Callable[[list[str]], list[str]] | None = None
             if isinstance(spec, ChangingSinkSpec):
@@ -266,7 +266,7 @@ class Filesystem:
         remove_uncommitted(path, job_id, written, files)
 
     def remove_staged(self, spec: SinkSpec, job_id: str, writer_names: Sequence[str], files: Files) -> None:
-        from runtime.connectors.filesystem_sink import remove_staged_by
+        from sqlstream.runtime.connectors.filesystem_sink import remove_staged_by
 
         path, files = table_path(spec.options["path"]), files_of(spec.options, files)
         remove_staged_by(path, job_id, writer_names, files)
@@ -296,7 +296,7 @@ class Filesystem:
 
 
 def _merges(spec: SinkSpec) -> bool:
-    from runtime.connectors.compacted_files import merges
+    from sqlstream.runtime.connectors.compacted_files import merges
 
     return merges(spec)
 

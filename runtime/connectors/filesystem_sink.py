@@ -14,28 +14,28 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.connectors.change_order import ORDER_DIGITS, order_behind
-from runtime.connectors.commit_journal import STAGED, staging_directory, undo_broken_commits
-from runtime.connectors.compacted_files import change_writer, merges
-from runtime.connectors.file_options import FileOptions
-from runtime.connectors.file_paths import partition_directory
-from runtime.connectors.file_sink_options import FileSinkOptions
-from runtime.connectors.partition_marks import WATERMARK
-from runtime.connectors.replacing_commit import complete_broken_replacements
-from runtime.connectors.writer_ids import digits_of, new_writer_id
-from runtime.evaluate.values import values_batches
-from runtime.formats import format_of, format_options
-from runtime.formats.op_column import OpColumnWriter, TombstoneWriter
-from runtime.formats.text_values import format_text
-from runtime.host.files import file_error
-from runtime.kernels.group import group
-from runtime.kernels.ordering import argsort_stable_by
-from runtime.kernels.runs import run_starts
-from runtime.update_pairs import moved_kinds
 from sqlstream.arrow import is_changelog, row_kinds, with_row_kinds, without_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.errors import ExternalError, UserError
+from sqlstream.runtime.connectors.change_order import ORDER_DIGITS, order_behind
+from sqlstream.runtime.connectors.commit_journal import STAGED, staging_directory, undo_broken_commits
+from sqlstream.runtime.connectors.compacted_files import change_writer, merges
+from sqlstream.runtime.connectors.file_options import FileOptions
+from sqlstream.runtime.connectors.file_paths import partition_directory
+from sqlstream.runtime.connectors.file_sink_options import FileSinkOptions
+from sqlstream.runtime.connectors.partition_marks import WATERMARK
+from sqlstream.runtime.connectors.replacing_commit import complete_broken_replacements
+from sqlstream.runtime.connectors.writer_ids import digits_of, new_writer_id
+from sqlstream.runtime.evaluate.values import values_batches
+from sqlstream.runtime.formats import format_of, format_options
+from sqlstream.runtime.formats.op_column import OpColumnWriter, TombstoneWriter
+from sqlstream.runtime.formats.text_values import format_text
+from sqlstream.runtime.host.files import file_error
+from sqlstream.runtime.kernels.group import group
+from sqlstream.runtime.kernels.ordering import argsort_stable_by
+from sqlstream.runtime.kernels.runs import run_starts
+from sqlstream.runtime.update_pairs import moved_kinds
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import ChangingSinkSpec, SinkSpec, ValuesSpec
 from sqlstream.spi.changelog_options import UPSERT, ChangelogOptions, with_op_column

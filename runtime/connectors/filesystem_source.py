@@ -7,17 +7,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.connectors.file_options import FileOptions
-from runtime.connectors.file_paths import table_root
-from runtime.connectors.file_queue import FileQueue
-from runtime.connectors.file_split import FileSplit
-from runtime.connectors.rejected_rows import RejectedRows, read_path, rejected_rows_directory
-from runtime.connectors.row_watermarks import Milliseconds, RowWatermarks
-from runtime.connectors.table_files import TableFiles
-from runtime.formats.row_count import empty_columns
 from sqlstream.arrow import is_changelog, row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.elements import WATERMARK_MIN
+from sqlstream.runtime.connectors.file_options import FileOptions
+from sqlstream.runtime.connectors.file_paths import table_root
+from sqlstream.runtime.connectors.file_queue import FileQueue
+from sqlstream.runtime.connectors.file_split import FileSplit
+from sqlstream.runtime.connectors.rejected_rows import RejectedRows, read_path, rejected_rows_directory
+from sqlstream.runtime.connectors.row_watermarks import Milliseconds, RowWatermarks
+from sqlstream.runtime.connectors.table_files import TableFiles
+from sqlstream.runtime.formats.row_count import empty_columns
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import AssignedSplits, ConnectorContext, SourceStatus
 from sqlstream.spi.format import FileReader

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from runtime.connectors.change_order import is_change_file
-from runtime.connectors.commit_journal import STAGED, Move
-from runtime.formats import format_of, format_options
-from runtime.host.files import file_error
+from sqlstream.runtime.connectors.change_order import is_change_file
+from sqlstream.runtime.connectors.commit_journal import STAGED, Move
+from sqlstream.runtime.formats import format_of, format_options
+from sqlstream.runtime.host.files import file_error
 from sqlstream.schema import Schema
 from sqlstream.spi.committable import Committable, in_order
 from sqlstream.spi.files import Files

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from runtime.connectors.fixed_splits import FixedSplits, own_share
-from runtime.connectors.nexmark_config import (
+from sqlstream import types as sql
+from sqlstream.errors import UserError, did_you_mean
+from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
+from sqlstream.runtime.connectors.nexmark_config import (
     FIGURES,
     NexmarkConfig,
     NexmarkOptions,
     StreamOptions,
     SuiteOptions,
 )
-from runtime.connectors.numbered_rows import NumberedRows, Split, paced_block_rows
-from runtime.connectors.source_only import SourceOnlyConnector
-from sqlstream import types as sql
-from sqlstream.errors import UserError, did_you_mean
+from sqlstream.runtime.connectors.numbered_rows import NumberedRows, Split, paced_block_rows
+from sqlstream.runtime.connectors.source_only import SourceOnlyConnector
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import (
     Boundedness,
@@ -198,7 +198,7 @@ class NexmarkReader:
     """Generates one block per poll; a paced reader generates the events that are due. State: one position per split."""
 
     def __init__(self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]]) -> None:
-        from runtime.connectors.nexmark_generator import NexmarkGenerator
+        from sqlstream.runtime.connectors.nexmark_generator import NexmarkGenerator
 
         options = NexmarkOptions.parse(spec.options)
         config = options.config

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from runtime.connectors.nexmark_draws import SHUFFLE_FACTOR
 from sqlstream.errors import UserError
+from sqlstream.runtime.connectors.nexmark_draws import SHUFFLE_FACTOR
 from sqlstream.spi.connector import OptionType
 from sqlstream.spi.table_options import option, parse_options
 

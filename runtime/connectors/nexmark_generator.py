@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.connectors import nexmark_pools as pools
-from runtime.connectors.nexmark_config import NexmarkConfig
-from runtime.connectors.nexmark_draws import Draw, draw_key
-from runtime.kernels import nexmark as kernels
-from runtime.kernels.buffers import view_buffer
 from sqlstream.errors import InternalError
+from sqlstream.runtime.connectors import nexmark_pools as pools
+from sqlstream.runtime.connectors.nexmark_config import NexmarkConfig
+from sqlstream.runtime.connectors.nexmark_draws import Draw, draw_key
+from sqlstream.runtime.kernels import nexmark as kernels
+from sqlstream.runtime.kernels.buffers import view_buffer
 
 FIRST_PERSON_ID = 1000
 FIRST_AUCTION_ID = 1000

@@ -6,9 +6,9 @@ import re
 
 import pyarrow as pa
 
-from runtime.connectors.file_sink_options import FileSinkOptions
-from runtime.evaluate.local_time import from_local
-from runtime.evaluate.timestamp_parser import TimestampParser
+from sqlstream.runtime.connectors.file_sink_options import FileSinkOptions
+from sqlstream.runtime.evaluate.local_time import from_local
+from sqlstream.runtime.evaluate.timestamp_parser import TimestampParser
 from sqlstream.time_zones import check_time_zone
 
 _COLUMN = re.compile(r"\$(\w+)")

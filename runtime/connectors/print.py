@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runtime.connectors.sink_only import SinkOnlyConnector
 from sqlstream.changelog import ChangelogMode
+from sqlstream.runtime.connectors.sink_only import SinkOnlyConnector
 from sqlstream.spi.connector import (
     ConnectorContext,
     ConnectorDescriptor,
@@ -76,7 +76,7 @@ class PrintWriter:
         self._prefix = line_prefix(options.identifier or "", context.subtask, context.parallelism)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        from runtime.connectors.print_lines import row_lines
+        from sqlstream.runtime.connectors.print_lines import row_lines
 
         if batch.num_rows:
             self._print_lines(row_lines(batch, self._schema, self._prefix), self._is_error)

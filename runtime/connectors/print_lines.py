@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.formats.text_values import format_text
 from sqlstream.arrow import row_kinds, without_row_kinds
 from sqlstream.changelog import RowKind
+from sqlstream.runtime.formats.text_values import format_text
 from sqlstream.schema import Schema
 from sqlstream.types import BINARY_ROOTS, TIMESTAMP_ROOTS, LogicalType, TypeRoot
 

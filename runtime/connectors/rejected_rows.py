@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
-from runtime.connectors.file_options import FileOptions
-from runtime.connectors.file_paths import is_in_store, local_path, rejected_rows_path, table_path
-from runtime.host.files import file_error
 from sqlstream.errors import UserError
+from sqlstream.runtime.connectors.file_options import FileOptions
+from sqlstream.runtime.connectors.file_paths import is_in_store, local_path, rejected_rows_path, table_path
+from sqlstream.runtime.host.files import file_error
 from sqlstream.terminal_text import shortened, shown
 
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 
-from runtime.connectors.commit_journal import Move
-from runtime.connectors.file_options import FileOptions
-from runtime.connectors.file_paths import find_files, partition_values, table_path
-from runtime.connectors.filesystem_sink import CLEARED
-from runtime.connectors.path_pattern import PathPattern
-from runtime.connectors.replacing_commit import commit_replacing
 from sqlstream.errors import ExternalError
+from sqlstream.runtime.connectors.commit_journal import Move
+from sqlstream.runtime.connectors.file_options import FileOptions
+from sqlstream.runtime.connectors.file_paths import find_files, partition_values, table_path
+from sqlstream.runtime.connectors.filesystem_sink import CLEARED
+from sqlstream.runtime.connectors.path_pattern import PathPattern
+from sqlstream.runtime.connectors.replacing_commit import commit_replacing
 from sqlstream.specs import ChangingSinkSpec, SinkSpec
 from sqlstream.specs.sink import SinkAction
 from sqlstream.spi.committable import Committable, in_order

@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from runtime.abandoned_rows import CLAIM, is_claimed
-from runtime.connectors.commit_journal import (
+from sqlstream.errors import ExternalError
+from sqlstream.runtime.abandoned_rows import CLAIM, is_claimed
+from sqlstream.runtime.connectors.commit_journal import (
     JOURNAL_BYTES_MAX,
     REPLACED,
     Move,
@@ -18,8 +19,7 @@ from runtime.connectors.commit_journal import (
     read_journal,
     staging_directory,
 )
-from runtime.connectors.committed_notes import is_noted, note_commit, write_whole
-from sqlstream.errors import ExternalError
+from sqlstream.runtime.connectors.committed_notes import is_noted, note_commit, write_whole
 from sqlstream.spi.committable import Committable
 from sqlstream.spi.files import Files
 

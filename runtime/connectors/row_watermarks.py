@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.intervals import milliseconds_of
-from runtime.evaluate.program import Program
 from sqlstream.arrow import is_changelog
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.expressions import inputs_of
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.intervals import milliseconds_of
+from sqlstream.runtime.evaluate.program import Program
 from sqlstream.specs.source import SourceWatermark
 from sqlstream.specs.watermark import ROW_WATERMARK_COLUMN, EmitStrategy
 from sqlstream.spi.connector import ConnectorContext

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from runtime.connectors.file_options import REJECTED_ROWS_PATH
-from runtime.connectors.file_paths import is_in_store
 from sqlstream.errors import UserError
+from sqlstream.runtime.connectors.file_options import REJECTED_ROWS_PATH
+from sqlstream.runtime.connectors.file_paths import is_in_store
 from sqlstream.spi.connector import OptionType
 from sqlstream.spi.files import Files
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
@@ -92,7 +92,7 @@ def files_of(options: Mapping[str, str], files: Files) -> Files:
 
 def s3_files(options: S3Options) -> Files:
     """The files of a store."""
-    from runtime.host.store_files import StoreFiles
+    from sqlstream.runtime.host.store_files import StoreFiles
 
     return StoreFiles(_store(options), "s3")
 

@@ -11,10 +11,10 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from runtime.connectors.writer_ids import digits_of, new_writer_id
-from runtime.host.files import file_error
 from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema, without_row_kinds
 from sqlstream.errors import ExternalError
+from sqlstream.runtime.connectors.writer_ids import digits_of, new_writer_id
+from sqlstream.runtime.host.files import file_error
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext

@@ -8,15 +8,15 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from runtime.connectors.file_constants import FileConstants
-from runtime.connectors.first_bytes import FirstBytes
-from runtime.connectors.rejected_rows import RejectedRows
-from runtime.formats import format_of, format_options
-from runtime.formats.op_column import OpColumnReader
-from runtime.formats.row_count import empty_columns
-from runtime.update_pairs import whole_updates
 from sqlstream.arrow import is_changelog
 from sqlstream.changelog import ROW_KIND_COLUMN
+from sqlstream.runtime.connectors.file_constants import FileConstants
+from sqlstream.runtime.connectors.first_bytes import FirstBytes
+from sqlstream.runtime.connectors.rejected_rows import RejectedRows
+from sqlstream.runtime.formats import format_of, format_options
+from sqlstream.runtime.formats.op_column import OpColumnReader
+from sqlstream.runtime.formats.row_count import empty_columns
+from sqlstream.runtime.update_pairs import whole_updates
 from sqlstream.schema import Schema
 from sqlstream.specs import EventSourceSpec, SourceSpec
 from sqlstream.spi.changelog_options import ChangelogOptions, with_op_column

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from runtime.evaluate.compiled import compile_condition, compile_expression, compile_projections
-    from runtime.evaluate.context import EvaluationContext
-    from runtime.evaluate.literal import evaluate_literal
+    from sqlstream.runtime.evaluate.compiled import compile_condition, compile_expression, compile_projections
+    from sqlstream.runtime.evaluate.context import EvaluationContext
+    from sqlstream.runtime.evaluate.literal import evaluate_literal
 
 __all__ = [
     "EvaluationContext",
@@ -22,7 +22,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from runtime.imported_by_need import imported
+    from sqlstream.runtime.imported_by_need import imported
 
     module = "literal" if name == "evaluate_literal" else "compiled"
-    return imported(f"runtime.evaluate.{module}:{name}")
+    return imported(f"sqlstream.runtime.evaluate.{module}:{name}")

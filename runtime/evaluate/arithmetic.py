@@ -10,11 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate import decimals, intervals
-from runtime.evaluate.by_parameter import by_parameter
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.duckdb_function import evaluate_in_duckdb
-from runtime.evaluate.kernel import (
+from sqlstream import types as sql
+from sqlstream.arrow import to_arrow_type
+from sqlstream.expressions import Call, InputRef, Literal
+from sqlstream.row_errors import division_by_zero
+from sqlstream.runtime.evaluate import decimals, intervals
+from sqlstream.runtime.evaluate.by_parameter import by_parameter
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.duckdb_function import evaluate_in_duckdb
+from sqlstream.runtime.evaluate.kernel import (
     Builder,
     Datum,
     Kernel,
@@ -28,13 +32,9 @@ from runtime.evaluate.kernel import (
     with_int_parameters,
     zero,
 )
-from runtime.evaluate.rounding import floor_or_ceil
-from runtime.evaluate.seeded_random import require_bounds, seeded_doubles, seeded_integers
-from runtime.overflow import overflowed
-from sqlstream import types as sql
-from sqlstream.arrow import to_arrow_type
-from sqlstream.expressions import Call, InputRef, Literal
-from sqlstream.row_errors import division_by_zero
+from sqlstream.runtime.evaluate.rounding import floor_or_ceil
+from sqlstream.runtime.evaluate.seeded_random import require_bounds, seeded_doubles, seeded_integers
+from sqlstream.runtime.overflow import overflowed
 from sqlstream.types import TypeRoot
 
 

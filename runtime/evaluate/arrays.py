@@ -9,9 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.duckdb_function import evaluate_in_duckdb
-from runtime.evaluate.kernel import (
+from sqlstream.arrow import to_arrow_type
+from sqlstream.errors import UserError
+from sqlstream.expressions import Call
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.duckdb_function import evaluate_in_duckdb
+from sqlstream.runtime.evaluate.kernel import (
     Builder,
     Kernel,
     Values,
@@ -23,7 +26,7 @@ from runtime.evaluate.kernel import (
     with_int_parameters,
     with_target,
 )
-from runtime.evaluate.lists import (
+from sqlstream.runtime.evaluate.lists import (
     Elements,
     Lists,
     codes_of,
@@ -36,10 +39,7 @@ from runtime.evaluate.lists import (
     ranks_of,
     taken,
 )
-from runtime.evaluate.ordered_lists import ordered_array, ordered_list
-from sqlstream.arrow import to_arrow_type
-from sqlstream.errors import UserError
-from sqlstream.expressions import Call
+from sqlstream.runtime.evaluate.ordered_lists import ordered_array, ordered_list
 
 
 def _of_lists(kernel: Callable[..., pa.Array]) -> Builder:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from runtime.evaluate.kernel import Kernel, as_array, rows_of
 from sqlstream import config
 from sqlstream.errors import UserError
 from sqlstream.regular_expressions import JavaRegex
+from sqlstream.runtime.evaluate.kernel import Kernel, as_array, rows_of
 
 if TYPE_CHECKING:
-    from runtime.evaluate.context import EvaluationContext
+    from sqlstream.runtime.evaluate.context import EvaluationContext
 
 TIMEOUT_OPTION = "table.exec.regex.timeout"
 

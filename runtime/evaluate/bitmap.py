@@ -6,13 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.bitmap_columns import Bitmaps, cardinalities, no_bitmap
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.kernel import Builder, Datum, Kernel, as_array, as_arrays, numbers, rows_of
-from runtime.evaluate.lists import Lists
-from runtime.kernels.bitmaps import AND, ANDNOT, OR, XOR
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import Call
+from sqlstream.runtime.evaluate.bitmap_columns import Bitmaps, cardinalities, no_bitmap
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.kernel import Builder, Datum, Kernel, as_array, as_arrays, numbers, rows_of
+from sqlstream.runtime.evaluate.lists import Lists
+from sqlstream.runtime.kernels.bitmaps import AND, ANDNOT, OR, XOR
 
 
 def _combined(operation: int) -> Builder:

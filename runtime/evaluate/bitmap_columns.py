@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.kernel import BATCH_BYTES_MAX, Values, null_mask, too_large
-from runtime.evaluate.lists import joined_nulls
-from runtime.kernels.buffers import view_buffer
 from sqlstream.errors import UserError
+from sqlstream.runtime.evaluate.kernel import BATCH_BYTES_MAX, Values, null_mask, too_large
+from sqlstream.runtime.evaluate.lists import joined_nulls
+from sqlstream.runtime.kernels.buffers import view_buffer
 
 _TEXT_CHARACTERS_MAX = 0x80000
 """Where Java's RoaringBitmap ends its text with "..."."""
@@ -29,7 +29,7 @@ class Bitmaps:
     @staticmethod
     def of(column: pa.Array) -> Bitmaps:
         """UserError SS5102 for bytes that are no bitmap."""
-        from runtime.kernels.bitmaps import values_into
+        from sqlstream.runtime.kernels.bitmaps import values_into
 
         data, places, counts = _counted(column)
         values = np.empty(int(counts.sum()), dtype=np.uint32)
@@ -59,7 +59,7 @@ class Bitmaps:
 
     def column(self) -> pa.Array:
         """In the portable form, equal bytes for equal sets."""
-        from runtime.kernels.bitmaps import sets_into, sizes_into
+        from sqlstream.runtime.kernels.bitmaps import sets_into, sizes_into
 
         sizes = np.empty(self.rows, dtype=np.int64)
         sizes_into(self.values, self.starts, sizes)
@@ -81,7 +81,7 @@ class Bitmaps:
 
     def combined(self, operation: int, other: Bitmaps) -> Bitmaps:
         """AND, ANDNOT, OR or XOR, row by row; NULL where one of them is."""
-        from runtime.kernels.bitmaps import combine
+        from sqlstream.runtime.kernels.bitmaps import combine
 
         values = np.empty(len(self.values) + len(other.values), dtype=np.uint32)
         counts = np.empty(self.rows, dtype=np.int64)
@@ -124,7 +124,7 @@ def cardinalities(column: pa.Array) -> pa.Array:
 
 def _counted(column: pa.Array) -> tuple[Values, Values, Values]:
     """The bytes, where the bitmap of each row begins and ends in them (at one place for NULL), and its number of values."""
-    from runtime.kernels.bitmaps import cardinalities_into
+    from sqlstream.runtime.kernels.bitmaps import cardinalities_into
 
     _, offsets, data = column.buffers()
     ends = view_buffer(offsets, np.int32, column.offset, len(column) + 1 if len(column) else 0)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.evaluate.kernel import Datum, Kernel, Values, as_arrays, null_mask, numbers
+from sqlstream.runtime.evaluate.kernel import Datum, Kernel, Values, as_arrays, null_mask, numbers
 
 MakeKernel = Callable[..., Kernel]
 """From the parameters' values, none of them None, to the kernel of the other arguments."""

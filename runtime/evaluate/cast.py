@@ -8,25 +8,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate import decimals
-from runtime.evaluate.cast_from_text import DECIMAL_TEXT, SPACES, text_reader, unread
-from runtime.evaluate.cast_to_text import text_writer
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.fallible import is_narrower
-from runtime.evaluate.intervals import checked_interval, milliseconds_of
-from runtime.evaluate.kernel import Builder, Kernel, Values, null_mask, numbers, zero
-from runtime.evaluate.lists import Lists, last_kept, list_column
-from runtime.evaluate.local_time import from_local, to_local
-from runtime.evaluate.nested_text import NESTED, nested_writer
-from runtime.evaluate.second_digits import cut_off
-from runtime.evaluate.time_range import null_beyond_range, require_range
-from runtime.evaluate.timestamp_unit import in_unit
-from runtime.overflow import overflowed
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
 from sqlstream.row_errors import cannot_cast
+from sqlstream.runtime.evaluate import decimals
+from sqlstream.runtime.evaluate.cast_from_text import DECIMAL_TEXT, SPACES, text_reader, unread
+from sqlstream.runtime.evaluate.cast_to_text import text_writer
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.fallible import is_narrower
+from sqlstream.runtime.evaluate.intervals import checked_interval, milliseconds_of
+from sqlstream.runtime.evaluate.kernel import Builder, Kernel, Values, null_mask, numbers, zero
+from sqlstream.runtime.evaluate.lists import Lists, last_kept, list_column
+from sqlstream.runtime.evaluate.local_time import from_local, to_local
+from sqlstream.runtime.evaluate.nested_text import NESTED, nested_writer
+from sqlstream.runtime.evaluate.second_digits import cut_off
+from sqlstream.runtime.evaluate.time_range import null_beyond_range, require_range
+from sqlstream.runtime.evaluate.timestamp_unit import in_unit
+from sqlstream.runtime.overflow import overflowed
 from sqlstream.time_units import DAY_MS
 from sqlstream.types import LogicalType, TypeRoot
 
@@ -139,7 +139,7 @@ def _decoder(is_try: bool) -> Kernel:
         except pa.ArrowInvalid as error:
             if not is_try:
                 raise UserError("SS5102", "cannot cast bytes to STRING: they are not UTF-8") from error
-        from runtime.evaluate.duckdb_function import evaluate_in_duckdb
+        from sqlstream.runtime.evaluate.duckdb_function import evaluate_in_duckdb
 
         return evaluate_in_duckdb("try(decode(a0))", value)
 

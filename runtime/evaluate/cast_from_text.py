@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate import decimals
-from runtime.evaluate.duckdb_function import evaluate_in_duckdb
-from runtime.evaluate.kernel import Values, numbers
-from runtime.evaluate.local_time import from_local
-from runtime.evaluate.second_digits import cut_off
-from runtime.evaluate.time_range import null_beyond_range
-from runtime.evaluate.timestamp_parser import Parsed, TimestampParser
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
+from sqlstream.runtime.evaluate import decimals
+from sqlstream.runtime.evaluate.duckdb_function import evaluate_in_duckdb
+from sqlstream.runtime.evaluate.kernel import Values, numbers
+from sqlstream.runtime.evaluate.local_time import from_local
+from sqlstream.runtime.evaluate.second_digits import cut_off
+from sqlstream.runtime.evaluate.time_range import null_beyond_range
+from sqlstream.runtime.evaluate.timestamp_parser import Parsed, TimestampParser
 from sqlstream.types import LogicalType, TypeRoot
 
 Reader = Callable[[pa.Array], pa.Array]

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.kernel import null_mask, numbers, zero
-from runtime.evaluate.local_time import to_local
-from runtime.evaluate.timestamp_format import TimestampFormat
 from sqlstream import types as sql
+from sqlstream.runtime.evaluate.kernel import null_mask, numbers, zero
+from sqlstream.runtime.evaluate.local_time import to_local
+from sqlstream.runtime.evaluate.timestamp_format import TimestampFormat
 from sqlstream.time_units import DAY_MS
 from sqlstream.types import LogicalType, TypeRoot
 
@@ -116,7 +116,7 @@ def _write_year_month(values: pa.Array) -> pa.Array:
 
 
 def _write_bitmaps(values: pa.Array) -> pa.Array:
-    from runtime.evaluate.bitmap_columns import Bitmaps
+    from sqlstream.runtime.evaluate.bitmap_columns import Bitmaps
 
     return Bitmaps.of(values).texts()
 

@@ -6,8 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.kernel import (
+from sqlstream.arrow import to_arrow_type
+from sqlstream.expressions import Call
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.kernel import (
     Builder,
     Datum,
     Kernel,
@@ -19,9 +21,7 @@ from runtime.evaluate.kernel import (
     plain,
     rows_of,
 )
-from runtime.evaluate.lists import Lists, last_kept
-from sqlstream.arrow import to_arrow_type
-from sqlstream.expressions import Call
+from sqlstream.runtime.evaluate.lists import Lists, last_kept
 from sqlstream.types import TypeRoot
 
 
@@ -76,7 +76,7 @@ def _map(*args: Datum) -> pa.Array:
 
 def _item(call: Call, context: EvaluationContext) -> Kernel:
     if call.args[0].type.root is TypeRoot.VARIANT:
-        from runtime.evaluate.json.variant import variant_item
+        from sqlstream.runtime.evaluate.json.variant import variant_item
 
         return variant_item(call, context)
     if call.args[0].type.root is not TypeRoot.ARRAY:

@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.kernel import Builder, Datum, Kernel, as_arrays, plain, rows_of
-from runtime.evaluate.nested_keys import encoded
-from runtime.kernels.text_scan import are_any_of
 from sqlstream.expressions import Call
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.kernel import Builder, Datum, Kernel, as_arrays, plain, rows_of
+from sqlstream.runtime.evaluate.nested_keys import encoded
+from sqlstream.runtime.kernels.text_scan import are_any_of
 from sqlstream.types import TypeRoot
 
 _COMPARED_MAX = 8

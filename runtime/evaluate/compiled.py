@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.program import Program
 from sqlstream.errors import InternalError
 from sqlstream.expressions import Expression, inputs_of
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.program import Program
 from sqlstream.schema import Schema
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.kernel import Datum, as_array, as_arrays, null_mask, rows_of
-from runtime.kernels.buffers import valid_mask, view_buffer
 from sqlstream.errors import UserError
+from sqlstream.runtime.evaluate.kernel import Datum, as_array, as_arrays, null_mask, rows_of
+from sqlstream.runtime.kernels.buffers import valid_mask, view_buffer
 
 _INT64_DIGITS = 18
 _DOUBLE_DIGITS = 15
@@ -175,7 +175,7 @@ def _is_word(t: pa.DataType) -> bool:
 
 def _multiply_words(left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
     """Factors of one machine word each: a compiled 64 x 64 → 128-bit loop."""
-    from runtime.kernels.decimals import multiply_into
+    from sqlstream.runtime.kernels.decimals import multiply_into
 
     rows = rows_of(left, right)
     if any(isinstance(d, pa.Scalar) and not d.is_valid for d in (left, right)):
@@ -236,7 +236,7 @@ def _quotient_digits(left: pa.DataType, right: pa.DataType, target: pa.DataType)
 
 def remainder(left: Datum, right: Datum, target: pa.DataType) -> pa.Array:
     """With the dividend's sign; exact for operands that have more than 38 digits in one scale, too."""
-    from runtime.kernels.remainder import remainders_into
+    from sqlstream.runtime.kernels.remainder import remainders_into
 
     a, b = (_as_decimal128(x) for x in as_arrays(left, right))
     scale = max(a.type.scale, b.type.scale)

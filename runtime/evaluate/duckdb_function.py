@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.evaluate.kernel import Datum, as_arrays, rows_of
 from sqlstream.errors import UserError
+from sqlstream.runtime.evaluate.kernel import Datum, as_arrays, rows_of
 
 _local = threading.local()
 

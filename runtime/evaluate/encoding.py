@@ -9,10 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.by_parameter import by_parameter
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.duckdb_function import evaluate_in_duckdb
-from runtime.evaluate.kernel import (
+from sqlstream.arrow import to_arrow_type
+from sqlstream.charsets import codec_of
+from sqlstream.duckdb_texts import UNHEX
+from sqlstream.expressions import Call
+from sqlstream.runtime.evaluate.by_parameter import by_parameter
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.duckdb_function import evaluate_in_duckdb
+from sqlstream.runtime.evaluate.kernel import (
     Builder,
     Kernel,
     Values,
@@ -23,11 +27,7 @@ from runtime.evaluate.kernel import (
     plain,
     rows_of,
 )
-from runtime.evaluate.string import in_duckdb
-from sqlstream.arrow import to_arrow_type
-from sqlstream.charsets import codec_of
-from sqlstream.duckdb_texts import UNHEX
-from sqlstream.expressions import Call
+from sqlstream.runtime.evaluate.string import in_duckdb
 
 _BIG_ENDIAN, _LITTLE_ENDIAN = b"\xfe\xff", b"\xff\xfe"
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.program import Columns, Program, shared_calls
-from runtime.kernels.take import take_rows, true_positions
 from sqlstream.expressions import Call, Expression, InputRef, inputs_of
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.program import Columns, Program, shared_calls
+from sqlstream.runtime.kernels.take import take_rows, true_positions
 
 
 class FilteredProjections:

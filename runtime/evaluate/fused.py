@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.kernel import Builder, Datum, Kernel, literal_of
-from runtime.kernels.text_scan import char_lengths
 from sqlstream.expressions import Call, Literal
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.kernel import Builder, Datum, Kernel, literal_of
+from sqlstream.runtime.kernels.text_scan import char_lengths
 
 LENGTH_REPLACED = "CHAR_LENGTH OF REPLACE"
 _LENGTHS = ("CHAR_LENGTH", "CHARACTER_LENGTH")

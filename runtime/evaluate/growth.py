@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.kernel import BATCH_BYTES_MAX, Datum, too_large
 from sqlstream.errors import UserError
+from sqlstream.runtime.evaluate.kernel import BATCH_BYTES_MAX, Datum, too_large
 
 VALUE_BYTES_MAX = 64 * 1024 * 1024
 """The largest text or bytes value that a function may return."""

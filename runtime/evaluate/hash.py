@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.evaluate.by_parameter import by_parameter
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.kernel import (
+from sqlstream.errors import UserError
+from sqlstream.expressions import Call
+from sqlstream.functions.hash import SHA2_BITS, SHA2_HINT
+from sqlstream.runtime.evaluate.by_parameter import by_parameter
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.kernel import (
     Builder,
     Kernel,
     as_array,
@@ -20,17 +23,14 @@ from runtime.evaluate.kernel import (
     plain,
     rows_of,
 )
-from runtime.evaluate.string import in_duckdb
-from runtime.kernels.buffers import view_buffer, view_offsets
-from sqlstream.errors import UserError
-from sqlstream.expressions import Call
-from sqlstream.functions.hash import SHA2_BITS, SHA2_HINT
+from sqlstream.runtime.evaluate.string import in_duckdb
+from sqlstream.runtime.kernels.buffers import view_buffer, view_offsets
 
 
 @functools.cache
 def _words(bits: int) -> tuple[Any, Any]:
     """The words at the start, and the constants."""
-    from runtime.kernels.sha2 import root_fractions
+    from sqlstream.runtime.kernels.sha2 import root_fractions
 
     if bits in (384, 512):
         return root_fractions(8 if bits == 384 else 0, 8, 64), root_fractions(0, 80, 64, is_cube=True)
@@ -41,7 +41,7 @@ def _words(bits: int) -> tuple[Any, Any]:
 
 def sha2(text: Any, bits: int) -> pa.Array:
     """The digests as hexadecimal digits."""
-    from runtime.kernels.sha2 import sha2_32_into, sha2_64_into
+    from sqlstream.runtime.kernels.sha2 import sha2_32_into, sha2_64_into
 
     column = as_array(text, rows_of(text))
     rows, size = len(column), bits // 8

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.kernel import Datum, Kernel, as_arrays, null_mask, numbers
-from runtime.evaluate.time_range import PER_DAY, bounds_of, extremes, out_of_range, require_between
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
+from sqlstream.runtime.evaluate.kernel import Datum, Kernel, as_arrays, null_mask, numbers
+from sqlstream.runtime.evaluate.time_range import PER_DAY, bounds_of, extremes, out_of_range, require_between
 from sqlstream.time_units import DAY_MS, PER_SECOND
 from sqlstream.types import TypeRoot
 

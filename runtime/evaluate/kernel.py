@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.context import EvaluationContext
-from runtime.kernels.buffers import valid_mask
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call, Expression, Literal
 from sqlstream.functions.checks import not_constant
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.kernels.buffers import valid_mask
 from sqlstream.types import INT, TypeRoot
 
 Datum = Any

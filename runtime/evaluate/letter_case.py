@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.kernel import Datum, as_array, rows_of
-from runtime.kernels.buffers import view_buffer, view_offsets
+from sqlstream.runtime.evaluate.kernel import Datum, as_array, rows_of
+from sqlstream.runtime.kernels.buffers import view_buffer, view_offsets
 
 _CODES = np.arange(256, dtype=np.uint8)
 _CAPITALS = np.where((ord("a") <= _CODES) & (ord("z") >= _CODES), _CODES - 32, _CODES).astype(np.uint8)

@@ -6,7 +6,7 @@ from functools import reduce
 
 import pyarrow.compute as pc
 
-from runtime.evaluate.kernel import Builder, Datum, plain
+from sqlstream.runtime.evaluate.kernel import Builder, Datum, plain
 
 
 def _and(*operands: Datum) -> Datum:

@@ -9,10 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.by_parameter import by_parameter
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.kernel import Builder, Kernel, is_literal, literal_of, with_target
-from runtime.evaluate.lists import (
+from sqlstream.arrow import to_arrow_type
+from sqlstream.errors import UserError
+from sqlstream.expressions import Call
+from sqlstream.regular_expressions import linear_regex
+from sqlstream.runtime.evaluate.by_parameter import by_parameter
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.kernel import Builder, Kernel, is_literal, literal_of, with_target
+from sqlstream.runtime.evaluate.lists import (
     Lists,
     joined_nulls,
     last_kept,
@@ -20,11 +24,7 @@ from runtime.evaluate.lists import (
     one_after_another,
     taken,
 )
-from runtime.evaluate.pattern import escape_regex
-from sqlstream.arrow import to_arrow_type
-from sqlstream.errors import UserError
-from sqlstream.expressions import Call
-from sqlstream.regular_expressions import linear_regex
+from sqlstream.runtime.evaluate.pattern import escape_regex
 
 
 def _keys(target: pa.DataType, column: pa.Array) -> pa.Array:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.lists import Lists, offsets_of, ranks_of
+from sqlstream.runtime.evaluate.lists import Lists, offsets_of, ranks_of
 
 _NULL, _COLON, _NOTHING = pa.scalar(b"n"), pa.scalar(b":"), pa.scalar(b"")
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.lists import Lists, list_column
 from sqlstream import types as sql
+from sqlstream.runtime.evaluate.lists import Lists, list_column
 from sqlstream.types import LogicalType, TypeRoot
 
 Writer = Callable[[pa.Array], pa.Array]

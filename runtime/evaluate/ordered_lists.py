@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.kernel import Kernel, Values, null_mask
-from runtime.evaluate.lists import Lists, list_column, offsets_of
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import Call, Literal
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.kernel import Kernel, Values, null_mask
+from sqlstream.runtime.evaluate.lists import Lists, list_column, offsets_of
 
 
 def ordered_array(call: Call, context: EvaluationContext) -> Kernel:

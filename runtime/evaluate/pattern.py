@@ -9,11 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.backtracking import Backtracking
-from runtime.evaluate.by_parameter import MakeKernel, by_parameter
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.duckdb_function import evaluate_in_duckdb
-from runtime.evaluate.kernel import (
+from sqlstream.arrow import to_arrow_type
+from sqlstream.expressions import Call
+from sqlstream.like_pattern import like_parts, similar_regex
+from sqlstream.regular_expressions import MalformedRegex, checked_re2, java_regex
+from sqlstream.runtime.evaluate.backtracking import Backtracking
+from sqlstream.runtime.evaluate.by_parameter import MakeKernel, by_parameter
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.duckdb_function import evaluate_in_duckdb
+from sqlstream.runtime.evaluate.kernel import (
     Builder,
     Datum,
     Kernel,
@@ -23,13 +27,9 @@ from runtime.evaluate.kernel import (
     rows_of,
     with_int_parameters,
 )
-from runtime.evaluate.lists import Lists, list_column
-from runtime.evaluate.repeated_values import once_per_text
-from runtime.evaluate.scanned_pattern import scanned_pattern
-from sqlstream.arrow import to_arrow_type
-from sqlstream.expressions import Call
-from sqlstream.like_pattern import like_parts, similar_regex
-from sqlstream.regular_expressions import MalformedRegex, checked_re2, java_regex
+from sqlstream.runtime.evaluate.lists import Lists, list_column
+from sqlstream.runtime.evaluate.repeated_values import once_per_text
+from sqlstream.runtime.evaluate.scanned_pattern import scanned_pattern
 
 
 def _like(call: Call, context: EvaluationContext) -> Kernel:

@@ -9,10 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.by_parameter import by_parameter
-from runtime.evaluate.cast import cast_kernel
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.kernel import (
+from sqlstream import types as sql
+from sqlstream.expressions import Call
+from sqlstream.printf_format import Piece, read_format
+from sqlstream.runtime.evaluate.by_parameter import by_parameter
+from sqlstream.runtime.evaluate.cast import cast_kernel
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.kernel import (
     Builder,
     Datum,
     Kernel,
@@ -24,9 +27,6 @@ from runtime.evaluate.kernel import (
     rows_of,
     zero,
 )
-from sqlstream import types as sql
-from sqlstream.expressions import Call
-from sqlstream.printf_format import Piece, read_format
 from sqlstream.types import LogicalType, TypeRoot
 
 Writer = Callable[[pa.Array], pa.Array]

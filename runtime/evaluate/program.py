@@ -9,18 +9,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.fallible import can_fail, fails_rarely
-from runtime.evaluate.growth import check_growth
-from runtime.evaluate.kernel import Builder, Datum, Kernel, as_array, rows_of, too_large
-from runtime.evaluate.literal import evaluate_literal
-from runtime.evaluate.split import split_families, split_family
-from runtime.overflow import raises_overflow
 from sqlstream.arrow import to_arrow_type
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import InternalError, UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal, inputs_of
 from sqlstream.functions.determinism import is_deterministic
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.fallible import can_fail, fails_rarely
+from sqlstream.runtime.evaluate.growth import check_growth
+from sqlstream.runtime.evaluate.kernel import Builder, Datum, Kernel, as_array, rows_of, too_large
+from sqlstream.runtime.evaluate.literal import evaluate_literal
+from sqlstream.runtime.evaluate.split import split_families, split_family
+from sqlstream.runtime.overflow import raises_overflow
 from sqlstream.types import BOOLEAN
 
 Columns = Sequence[Any]
@@ -128,8 +128,8 @@ class Program:
         return self._call_step(expression)
 
     def _call_step(self, call: Call) -> _Step:
-        from runtime.evaluate.fused import FUSED, fused
-        from runtime.evaluate.registry import BUILDERS
+        from sqlstream.runtime.evaluate.fused import FUSED, fused
+        from sqlstream.runtime.evaluate.registry import BUILDERS
 
         call = fused(call)
         builders = FUSED if call.function in FUSED else BUILDERS
@@ -211,7 +211,7 @@ def _failing(error: UserError, target: pa.DataType) -> Kernel:
 
 
 def _user_builder() -> Builder:
-    from runtime.python.calls import build_user_call
+    from sqlstream.runtime.python.calls import build_user_call
 
     return build_user_call
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.evaluate import (
+from sqlstream.runtime.evaluate import (
     arithmetic,
     arrays,
     bitmap,
@@ -22,7 +22,7 @@ from runtime.evaluate import (
     text_tests,
     url,
 )
-from runtime.evaluate.kernel import Builder
+from sqlstream.runtime.evaluate.kernel import Builder
 
 BUILDERS: dict[str, Builder] = {
     **comparison.BUILDERS,

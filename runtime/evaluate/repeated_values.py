@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.kernel import Datum, Kernel
+from sqlstream.runtime.evaluate.kernel import Datum, Kernel
 
 SAMPLE_ROWS = 1_024
 _ROWS_MIN = 4 * SAMPLE_ROWS

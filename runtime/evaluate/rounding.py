@@ -6,17 +6,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate import decimals
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.kernel import Kernel, literal_of, null_mask, numbers
-from runtime.evaluate.local_time import from_local, to_local
-from runtime.evaluate.time_parts import PERIODS, period_start
-from runtime.evaluate.time_range import require_range
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
 from sqlstream.functions.arithmetic import rounding_unit
+from sqlstream.runtime.evaluate import decimals
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.kernel import Kernel, literal_of, null_mask, numbers
+from sqlstream.runtime.evaluate.local_time import from_local, to_local
+from sqlstream.runtime.evaluate.time_parts import PERIODS, period_start
+from sqlstream.runtime.evaluate.time_range import require_range
 from sqlstream.time_units import DAY_MS, UNIT_MS, UNIT_NS
 from sqlstream.types import TypeRoot
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.evaluate.kernel import null_mask, numbers
+from sqlstream.runtime.evaluate.kernel import null_mask, numbers
 
 _DIGITS = {"ms": 3, "us": 6, "ns": 9}
 

@@ -6,17 +6,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.kernel import Datum, Kernel, Values, as_arrays, null_mask
-from runtime.kernels.buffers import view_values
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call, Literal
+from sqlstream.runtime.evaluate.kernel import Datum, Kernel, Values, as_arrays, null_mask
+from sqlstream.runtime.kernels.buffers import view_values
 
 _MULTIPLIER, _MASK = 0x5DEECE66D, (1 << 48) - 1
 
 
 def seeded_doubles(call: Call) -> Kernel:
     """RAND(seed): a literal seed starts one sequence for all rows, another one a sequence for each row."""
-    from runtime.kernels.java_random import doubles_into
+    from sqlstream.runtime.kernels.java_random import doubles_into
 
     state, is_running = _state_of(call)
 
@@ -31,7 +31,7 @@ def seeded_doubles(call: Call) -> Kernel:
 
 def seeded_integers(call: Call) -> Kernel:
     """RAND_INTEGER(seed, bound), as `seeded_doubles`."""
-    from runtime.kernels.java_random import integers_into
+    from sqlstream.runtime.kernels.java_random import integers_into
 
     state, is_running = _state_of(call)
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.duckdb_function import evaluate_in_duckdb
-from runtime.evaluate.kernel import Kernel, is_literal, literal_of, null_mask
-from runtime.kernels.buffers import view_buffer, view_offsets
 from sqlstream import types as sql
 from sqlstream.expressions import Call, Expression
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.duckdb_function import evaluate_in_duckdb
+from sqlstream.runtime.evaluate.kernel import Kernel, is_literal, literal_of, null_mask
+from sqlstream.runtime.kernels.buffers import view_buffer, view_offsets
 
 _DELIMITER = "CASE WHEN a1 BETWEEN 1 AND 255 THEN chr(a1) END"
 # Java's Character.isWhitespace: an empty delimiter splits at each of these.
@@ -64,7 +64,7 @@ def split_family(family: tuple[Call, ...]) -> Callable[[pa.Array], list[pa.Array
 
 def split_parts(text: pa.Array, delimiter: bytes, indexes: Sequence[int]) -> list[pa.Array]:
     """One column of parts per index; the delimiters are searched once for all of them."""
-    from runtime.kernels.split import copy_parts_into, find_parts_into
+    from sqlstream.runtime.kernels.split import copy_parts_into, find_parts_into
 
     rows = len(text)
     wanted = sorted({index for index in indexes if index >= 0})

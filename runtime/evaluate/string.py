@@ -9,9 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.duckdb_function import evaluate_in_duckdb
-from runtime.evaluate.kernel import (
+from sqlstream.errors import UserError
+from sqlstream.expressions import Call
+from sqlstream.functions.checks import word_among
+from sqlstream.functions.string import INSTR_HINT, TRIM_SIDES
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.duckdb_function import evaluate_in_duckdb
+from sqlstream.runtime.evaluate.kernel import (
     Builder,
     Datum,
     Kernel,
@@ -25,12 +29,8 @@ from runtime.evaluate.kernel import (
     rows_of,
     with_int_parameters,
 )
-from runtime.evaluate.letter_case import initcap, lower, upper
-from runtime.evaluate.split import split_index
-from sqlstream.errors import UserError
-from sqlstream.expressions import Call
-from sqlstream.functions.checks import word_among
-from sqlstream.functions.string import INSTR_HINT, TRIM_SIDES
+from sqlstream.runtime.evaluate.letter_case import initcap, lower, upper
+from sqlstream.runtime.evaluate.split import split_index
 from sqlstream.types import TypeRoot
 
 
@@ -148,13 +148,13 @@ def _replace(call: Call, context: EvaluationContext) -> Kernel:
         return lambda text, *_: pc.replace_substring_regex(text, "", escaped)
     if len(replacement.encode()) > len(search.encode()):
         return lambda text, *_: pc.replace_substring(text, search, replacement)
-    from runtime.kernels.replace import replace_text
+    from sqlstream.runtime.kernels.replace import replace_text
 
     return lambda text, *_: replace_text(text, search.encode(), replacement.encode())
 
 
 def _char_length(text: Datum) -> Datum:
-    from runtime.kernels.text_scan import char_lengths
+    from sqlstream.runtime.kernels.text_scan import char_lengths
 
     return char_lengths(text) if isinstance(text, pa.StringArray) else pc.utf8_length(text)
 

@@ -11,9 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.by_parameter import by_parameter
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.intervals import (
+from sqlstream import types as sql
+from sqlstream.arrow import to_arrow_type
+from sqlstream.errors import UserError
+from sqlstream.expressions import Call, Literal
+from sqlstream.functions.checks import word_among
+from sqlstream.functions.temporal import EXTRACTED_UNITS, MOVED_UNITS, check_epoch_digits, writes_zone
+from sqlstream.runtime.evaluate.by_parameter import by_parameter
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.intervals import (
     add_months,
     clipped_to_span,
     milliseconds_of,
@@ -21,7 +27,7 @@ from runtime.evaluate.intervals import (
     shift_date,
     shift_timestamp,
 )
-from runtime.evaluate.kernel import (
+from sqlstream.runtime.evaluate.kernel import (
     Builder,
     Datum,
     Kernel,
@@ -32,19 +38,13 @@ from runtime.evaluate.kernel import (
     numbers,
     rows_of,
 )
-from runtime.evaluate.local_time import from_local, to_local
-from runtime.evaluate.second_digits import cut_off
-from runtime.evaluate.time_parts import second_parts, year_periods
-from runtime.evaluate.time_range import null_beyond_range
-from runtime.evaluate.timestamp_format import TimestampFormat
-from runtime.evaluate.timestamp_parser import Parsed, TimestampParser
-from runtime.evaluate.timestamp_unit import dates_in_unit, in_unit
-from sqlstream import types as sql
-from sqlstream.arrow import to_arrow_type
-from sqlstream.errors import UserError
-from sqlstream.expressions import Call, Literal
-from sqlstream.functions.checks import word_among
-from sqlstream.functions.temporal import EXTRACTED_UNITS, MOVED_UNITS, check_epoch_digits, writes_zone
+from sqlstream.runtime.evaluate.local_time import from_local, to_local
+from sqlstream.runtime.evaluate.second_digits import cut_off
+from sqlstream.runtime.evaluate.time_parts import second_parts, year_periods
+from sqlstream.runtime.evaluate.time_range import null_beyond_range
+from sqlstream.runtime.evaluate.timestamp_format import TimestampFormat
+from sqlstream.runtime.evaluate.timestamp_parser import Parsed, TimestampParser
+from sqlstream.runtime.evaluate.timestamp_unit import dates_in_unit, in_unit
 from sqlstream.time_range import timestamp_bounds
 from sqlstream.time_units import DAY_MS, UNIT_MONTHS, UNIT_MS, UNIT_NS
 from sqlstream.time_zones import time_zone_of

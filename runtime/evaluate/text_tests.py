@@ -5,8 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.kernel import (
+from sqlstream.arrow import to_arrow_type
+from sqlstream.errors import InternalError
+from sqlstream.expressions import Call
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.kernel import (
     Builder,
     Datum,
     Kernel,
@@ -15,9 +18,6 @@ from runtime.evaluate.kernel import (
     literal_of,
     plain,
 )
-from sqlstream.arrow import to_arrow_type
-from sqlstream.errors import InternalError
-from sqlstream.expressions import Call
 from sqlstream.text_tests import TEXT_TESTS
 from sqlstream.type_names import serializable_name
 

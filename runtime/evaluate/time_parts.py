@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.kernel import Values, null_mask, numbers
-from runtime.evaluate.timestamp_unit import dates_in_unit
+from sqlstream.runtime.evaluate.kernel import Values, null_mask, numbers
+from sqlstream.runtime.evaluate.timestamp_unit import dates_in_unit
 
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 

@@ -1,4 +1,4 @@
-"""Forms of times as programs for `runtime.kernels.time_texts`."""
+"""Forms of times as programs for `sqlstream.runtime.kernels.time_texts`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 
 import numpy as np
 
-from runtime.evaluate import time_operations as ops
-from runtime.evaluate.kernel import Values
 from sqlstream.date_pattern import Token
+from sqlstream.runtime.evaluate import time_operations as ops
+from sqlstream.runtime.evaluate.kernel import Values
 
 _FIELD_OF = {
     "y": ops.YEAR,

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.kernel import Datum, Values
 from sqlstream.errors import UserError
+from sqlstream.runtime.evaluate.kernel import Datum, Values
 from sqlstream.time_range import DATE_MAX, DATE_MIN, timestamp_bounds, timestamp_years
 from sqlstream.time_units import DAY_S, PER_SECOND
 

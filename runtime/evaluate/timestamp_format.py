@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.by_parameter import rows_by_code
-from runtime.evaluate.kernel import BATCH_BYTES_MAX, Values, null_mask, numbers
-from runtime.evaluate.local_time import to_local
-from runtime.evaluate.time_operations import FIELDS
-from runtime.evaluate.time_programs import writing_program
-from runtime.kernels.buffers import validity_buffer, view_values
 from sqlstream.date_pattern import DAY_NAMES, MONTH_NAMES, Token, format_tokens
+from sqlstream.runtime.evaluate.by_parameter import rows_by_code
+from sqlstream.runtime.evaluate.kernel import BATCH_BYTES_MAX, Values, null_mask, numbers
+from sqlstream.runtime.evaluate.local_time import to_local
+from sqlstream.runtime.evaluate.time_operations import FIELDS
+from sqlstream.runtime.evaluate.time_programs import writing_program
+from sqlstream.runtime.kernels.buffers import validity_buffer, view_values
 from sqlstream.time_range import timestamp_bounds
 from sqlstream.time_units import DAY_S, PER_SECOND
 
@@ -91,7 +91,7 @@ class TimestampFormat:
         return is_in_range and rows * self._program[1] <= BATCH_BYTES_MAX
 
     def _write(self, timestamps: pa.Array) -> pa.Array:
-        from runtime.kernels.time_texts import write_times_into
+        from sqlstream.runtime.kernels.time_texts import write_times_into
 
         assert self._program is not None
         program, size = self._program

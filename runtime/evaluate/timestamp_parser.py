@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.by_parameter import rows_by_code
-from runtime.evaluate.kernel import Values, null_mask, numbers
-from runtime.evaluate.local_time import from_local
-from runtime.evaluate.time_operations import FIELDS
-from runtime.evaluate.time_programs import reading_program
-from runtime.kernels.buffers import view_buffer, view_offsets
 from sqlstream.date_pattern import DAY_NAMES, MONTH_NAMES, SHORT_YEARS, Token, parse_tokens
 from sqlstream.errors import UserError
+from sqlstream.runtime.evaluate.by_parameter import rows_by_code
+from sqlstream.runtime.evaluate.kernel import Values, null_mask, numbers
+from sqlstream.runtime.evaluate.local_time import from_local
+from sqlstream.runtime.evaluate.time_operations import FIELDS
+from sqlstream.runtime.evaluate.time_programs import reading_program
+from sqlstream.runtime.kernels.buffers import view_buffer, view_offsets
 from sqlstream.time_range import DATE_MAX, DATE_MIN, timestamp_bounds
 from sqlstream.time_texts import DATE_TEXT, FALLBACK_TEXT, TIME_TEXT, TIMESTAMP_TEXT
 from sqlstream.time_units import DAY_S, PER_SECOND
@@ -114,7 +114,7 @@ class TimestampParser:
         return self._by_regex(text) if self._program is None else self._by_program(text, self._program)
 
     def _by_program(self, text: pa.Array, program: Values) -> Parsed:
-        from runtime.kernels.time_texts import read_times_into
+        from sqlstream.runtime.kernels.time_texts import read_times_into
 
         rows, nulls = len(text), null_mask(text)
         offsets, _ = view_offsets(text)

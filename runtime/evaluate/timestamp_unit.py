@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.time_range import require_range
+from sqlstream.runtime.evaluate.time_range import require_range
 
 _NAMES = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
 _FINENESS = tuple(_NAMES)

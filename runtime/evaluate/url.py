@@ -6,17 +6,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.by_parameter import by_parameter
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.kernel import Builder, Kernel, as_array, is_literal, literal_of, null_mask, rows_of
-from runtime.evaluate.pattern import name_groups
-from runtime.evaluate.string import in_duckdb
-from runtime.kernels import urls
-from runtime.kernels.buffers import validity_buffer, view_buffer, view_offsets
-from runtime.kernels.split import copy_parts_into
 from sqlstream import duckdb_texts
 from sqlstream.expressions import Call
 from sqlstream.regular_expressions import MalformedRegex, linear_regex
+from sqlstream.runtime.evaluate.by_parameter import by_parameter
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.kernel import (
+    Builder,
+    Kernel,
+    as_array,
+    is_literal,
+    literal_of,
+    null_mask,
+    rows_of,
+)
+from sqlstream.runtime.evaluate.pattern import name_groups
+from sqlstream.runtime.evaluate.string import in_duckdb
+from sqlstream.runtime.kernels import urls
+from sqlstream.runtime.kernels.buffers import validity_buffer, view_buffer, view_offsets
+from sqlstream.runtime.kernels.split import copy_parts_into
 
 _PARTS = {
     "PROTOCOL": urls.PROTOCOL,

@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.evaluate.literal import evaluate_literal
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.expressions import Literal, LiteralValue
+from sqlstream.runtime.evaluate.literal import evaluate_literal
 from sqlstream.schema import Schema
 from sqlstream.specs.source import ValuesSpec
 from sqlstream.types import LogicalType

@@ -5,18 +5,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 
-from runtime.registry import Descriptors, make_named
+from sqlstream.runtime.registry import Descriptors, make_named
 from sqlstream.spi.format import Format, FormatDescriptor
 
 FORMATS: dict[str, str] = {
-    "canal-json": "runtime.formats.change_events.formats:CanalJson",
-    "csv": "runtime.formats.csv:Csv",
-    "debezium-json": "runtime.formats.change_events.formats:DebeziumJson",
-    "json": "runtime.formats.json:Json",
-    "maxwell-json": "runtime.formats.change_events.formats:MaxwellJson",
-    "ogg-json": "runtime.formats.change_events.formats:OggJson",
-    "parquet": "runtime.formats.parquet:Parquet",
-    "raw": "runtime.formats.raw:Raw",
+    "canal-json": "sqlstream.runtime.formats.change_events.formats:CanalJson",
+    "csv": "sqlstream.runtime.formats.csv:Csv",
+    "debezium-json": "sqlstream.runtime.formats.change_events.formats:DebeziumJson",
+    "json": "sqlstream.runtime.formats.json:Json",
+    "maxwell-json": "sqlstream.runtime.formats.change_events.formats:MaxwellJson",
+    "ogg-json": "sqlstream.runtime.formats.change_events.formats:OggJson",
+    "parquet": "sqlstream.runtime.formats.parquet:Parquet",
+    "raw": "sqlstream.runtime.formats.raw:Raw",
 }
 """Identifier, as in `'format' = '…'`, to `module:Class`."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from runtime.evaluate.duckdb_function import evaluate_in_duckdb
+from sqlstream.runtime.evaluate.duckdb_function import evaluate_in_duckdb
 
 
 def encode_base64(column: pa.Array) -> pa.Array:

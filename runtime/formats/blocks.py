@@ -8,9 +8,9 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 import numpy as np
 
-from runtime.formats.compression import decompressed, refuse_compressed, undecompressible
-from runtime.host.files import file_error
 from sqlstream.errors import UserError
+from sqlstream.runtime.formats.compression import decompressed, refuse_compressed, undecompressible
+from sqlstream.runtime.host.files import file_error
 
 BLOCK_BYTES = 4 << 20
 """Bytes decoded at once: enough that the calls cost little, few enough to stay near the caches."""

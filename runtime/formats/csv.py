@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from runtime.formats.blocks import BLOCK_BYTES, ROW_BYTES_MAX, Block, Cut, count_lines, read_blocks
-from runtime.formats.csv_dialect import CsvDialect, CsvOptions
-from runtime.formats.file_rows import FileRows
-from runtime.formats.flat_types import refuse_types
-from runtime.formats.rejection import absent_column, quoted, undecodable
-from runtime.formats.risky_decimals import RiskyDecimals
 from sqlstream.errors import UserError
+from sqlstream.runtime.formats.blocks import BLOCK_BYTES, ROW_BYTES_MAX, Block, Cut, count_lines, read_blocks
+from sqlstream.runtime.formats.csv_dialect import CsvDialect, CsvOptions
+from sqlstream.runtime.formats.file_rows import FileRows
+from sqlstream.runtime.formats.flat_types import refuse_types
+from sqlstream.runtime.formats.rejection import absent_column, quoted, undecodable
+from sqlstream.runtime.formats.risky_decimals import RiskyDecimals
 from sqlstream.schema import Schema
 from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, ReadRequest, Rejected
 from sqlstream.spi.table_options import descriptors_of
@@ -38,7 +38,7 @@ class Csv:
         return CsvReader(request)
 
     def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
-        from runtime.formats.csv_writer import CsvWriter
+        from sqlstream.runtime.formats.csv_writer import CsvWriter
 
         return CsvWriter(stream, schema, CsvDialect.parse(options))
 
@@ -93,7 +93,7 @@ class CsvReader(FileRows):
             # Where lines end with carriage returns alone, the last one may be half of a line end.
             end = data.rfind(b"\n") + 1 or data.rfind(b"\r", 0, -1) + 1
             return Cut(len(data) if is_last else end)
-        from runtime.kernels import csv_records as kernel
+        from sqlstream.runtime.kernels import csv_records as kernel
 
         flags = kernel.TRIM * self._dialect.trims_spaces | kernel.COMMENTS * self._dialect.allows_comments
         text = np.frombuffer(data, dtype=np.uint8)
@@ -154,7 +154,7 @@ class CsvReader(FileRows):
     # --- by Arrow's reader -------------------------------------------------------------------------------------------------
 
     def _convert(self, text: pa.Buffer) -> pa.RecordBatch:
-        from runtime.formats.text_values import parse_text, require_times
+        from sqlstream.runtime.formats.text_values import parse_text, require_times
 
         types = {name: _arrow_type(t) for name, t in self._types.items()}
         table = self._read(text, types, self._null_values(), self._dialect.null_literal is not None)
@@ -170,7 +170,7 @@ class CsvReader(FileRows):
         """Whether an integer column holds 0x10, which Arrow takes for a number."""
         import pyarrow as pa
 
-        from runtime.formats.text_values import holds_hexadecimal
+        from sqlstream.runtime.formats.text_values import holds_hexadecimal
 
         integers = [name for name, t in self._types.items() if is_integer(t)]
         if not integers or not _holds_0x(data):
@@ -221,7 +221,7 @@ class CsvReader(FileRows):
     def _cut(self, block: Block, fields: int) -> _Records:
         import pyarrow as pa
 
-        from runtime.kernels import csv_records as kernel
+        from sqlstream.runtime.kernels import csv_records as kernel
 
         dialect = self._dialect
         flags = (
@@ -279,7 +279,7 @@ class CsvReader(FileRows):
         whole: np.ndarray[Any, Any],
         reasons: dict[int, str],
     ) -> None:
-        from runtime.formats.text_values import find_unparsable
+        from sqlstream.runtime.formats.text_values import find_unparsable
 
         for row in find_unparsable(column, partial(parse_fields, t=t)):
             text = column[row].as_py().decode("utf-8", "replace")
@@ -288,7 +288,7 @@ class CsvReader(FileRows):
 
     def _fault(self, fault: int, count: int) -> str:
         """The reason for a rejected record, from the `fault` and `count` that the kernel `tidy` returns."""
-        from runtime.kernels import csv_records as kernel
+        from sqlstream.runtime.kernels import csv_records as kernel
 
         where = f'column "{self._names[count - 1]}"' if count <= len(self._names) else f"field {count}"
         match fault:
@@ -328,7 +328,7 @@ def parse_fields(column: pa.Array, t: LogicalType) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from runtime.formats.text_values import parse_text
+    from sqlstream.runtime.formats.text_values import parse_text
 
     texts = column.cast(pa.string())
     if t.root.value == "BOOLEAN" and pc.any(pc.is_in(texts, value_set=pa.array(["0", "1"]))).as_py():
@@ -339,7 +339,7 @@ def parse_fields(column: pa.Array, t: LogicalType) -> pa.Array:
 def _to_batch(rows: int, columns: list[Any], names: list[str]) -> pa.RecordBatch:
     import pyarrow as pa
 
-    from runtime.formats.row_count import empty_columns
+    from sqlstream.runtime.formats.row_count import empty_columns
 
     if not names:
         return empty_columns(rows)

@@ -8,10 +8,18 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.formats.csv_dialect import CsvDialect
-from runtime.formats.row_writer import CSV, PLAIN, RowColumn, RowForm, RowWriter, direct_column, text_column
-from runtime.formats.text_values import format_text
 from sqlstream.errors import UserError
+from sqlstream.runtime.formats.csv_dialect import CsvDialect
+from sqlstream.runtime.formats.row_writer import (
+    CSV,
+    PLAIN,
+    RowColumn,
+    RowForm,
+    RowWriter,
+    direct_column,
+    text_column,
+)
+from sqlstream.runtime.formats.text_values import format_text
 from sqlstream.schema import Schema
 from sqlstream.types import BINARY_ROOTS, STRING_ROOTS, LogicalType
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import BinaryIO
 
-from runtime.formats.flat_types import refuse_types
-from runtime.formats.json_options import JsonOptions
 from sqlstream.errors import UserError
+from sqlstream.runtime.formats.flat_types import refuse_types
+from sqlstream.runtime.formats.json_options import JsonOptions
 from sqlstream.schema import Schema
 from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, ReadRequest
 from sqlstream.spi.table_options import descriptors_of
@@ -19,12 +19,12 @@ class Json:
     descriptor = FormatDescriptor("json", descriptors_of(JsonOptions), ".json", is_text=True)
 
     def reader(self, request: ReadRequest) -> FileReader:
-        from runtime.formats.json_reader import JsonReader
+        from sqlstream.runtime.formats.json_reader import JsonReader
 
         return JsonReader(request)
 
     def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
-        from runtime.formats.json_writer import JsonWriter
+        from sqlstream.runtime.formats.json_writer import JsonWriter
 
         return JsonWriter(stream, schema, options)
 

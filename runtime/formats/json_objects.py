@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.evaluate.duckdb_function import duckdb_connection, evaluate_in_duckdb
-from runtime.formats.json_values import entries_of, offsets_of
+from sqlstream.runtime.evaluate.duckdb_function import duckdb_connection, evaluate_in_duckdb
+from sqlstream.runtime.formats.json_values import entries_of, offsets_of
 from sqlstream.types import NESTED_ROOTS, LogicalType, TypeRoot, row
 
 _RAW_NUMBERS = "$raw_numbers"

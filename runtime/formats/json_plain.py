@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.formats.blocks import Block
-from runtime.formats.json_objects import Structure, has_shape_of, holds, shows_digits, take_apart
-from runtime.formats.json_strict import keep_last_members
-from runtime.formats.json_values import parse_values, text_type_of
-from runtime.formats.row_count import empty_columns
 from sqlstream.arrow import to_arrow_type
+from sqlstream.runtime.formats.blocks import Block
+from sqlstream.runtime.formats.json_objects import Structure, has_shape_of, holds, shows_digits, take_apart
+from sqlstream.runtime.formats.json_strict import keep_last_members
+from sqlstream.runtime.formats.json_values import parse_values, text_type_of
+from sqlstream.runtime.formats.row_count import empty_columns
 from sqlstream.types import NESTED_ROOTS, LogicalType, TypeRoot, is_integer
 
-_KERNEL = "runtime.kernels.json_rows"
+_KERNEL = "sqlstream.runtime.kernels.json_rows"
 
 _BYTES_BEFORE_LOADING = 96 << 20
 """Bytes of JSON from which on the kernel saves time: loading numba and a first kernel takes 0.25 s."""
@@ -80,7 +80,13 @@ class PlainObjects:
 
     def decode(self, block: Block) -> PlainRows | None:
         """None when most lines are odd. ArrowInvalid when a text is no UTF-8, or no value of its column's type."""
-        from runtime.kernels.json_rows import COLUMN_WIDTH, MEMBER_WIDTH, MEMBERS_MAX, TOO_ODD, read_rows
+        from sqlstream.runtime.kernels.json_rows import (
+            COLUMN_WIDTH,
+            MEMBER_WIDTH,
+            MEMBERS_MAX,
+            TOO_ODD,
+            read_rows,
+        )
 
         data, lines = block.data, block.newlines
         if not data.endswith(b"\n"):
@@ -97,7 +103,7 @@ class PlainObjects:
         return PlainRows(self._batch(columns, table, rows), odd[0, :odds], odd[1, :odds])
 
     def _column(self, name: str, t: LogicalType, lines: int, data_bytes: int) -> _Column:
-        from runtime.kernels.json_rows import BOOLEAN, INTEGER, SLACK
+        from sqlstream.runtime.kernels.json_rows import BOOLEAN, INTEGER, SLACK
 
         form, limit = _form_of(t)
         if form in (INTEGER, BOOLEAN):
@@ -111,7 +117,7 @@ class PlainObjects:
         return _Column(self._names[name], form, limit, values, offsets, np.empty(lines, dtype=np.uint8))
 
     def _batch(self, columns: list[_Column], table: np.ndarray[Any, Any], rows: int) -> pa.RecordBatch:
-        from runtime.kernels.json_rows import NULLS
+        from sqlstream.runtime.kernels.json_rows import NULLS
 
         if not columns:
             return empty_columns(rows)
@@ -122,8 +128,8 @@ class PlainObjects:
         return pa.RecordBatch.from_arrays(arrays, names=list(self._types))
 
     def _array(self, column: _Column, t: LogicalType, rows: int, nulls: int) -> pa.Array:
-        from runtime.kernels.buffers import to_array, validity_buffer
-        from runtime.kernels.json_rows import BOOLEAN, INTEGER, NESTED
+        from sqlstream.runtime.kernels.buffers import to_array, validity_buffer
+        from sqlstream.runtime.kernels.json_rows import BOOLEAN, INTEGER, NESTED
 
         valid = column.valid[:rows] if nulls else None
         target = to_arrow_type(t)
@@ -168,7 +174,7 @@ class _Column:
 
 def _form_of(t: LogicalType) -> tuple[int, int]:
     """The kernel's form for a type, and its limit."""
-    from runtime.kernels.json_rows import BOOLEAN, INTEGER, NESTED, NUMBER, TEXT
+    from sqlstream.runtime.kernels.json_rows import BOOLEAN, INTEGER, NESTED, NUMBER, TEXT
 
     if is_integer(t):
         return INTEGER, _LIMITS.get(t.root, 2**63 - 1)

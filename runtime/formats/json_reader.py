@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.formats.blocks import Block, cut_at_newline, read_blocks
-from runtime.formats.file_rows import FileRows
-from runtime.formats.json_objects import (
+from sqlstream.runtime.formats.blocks import Block, cut_at_newline, read_blocks
+from sqlstream.runtime.formats.file_rows import FileRows
+from sqlstream.runtime.formats.json_objects import (
     Structure,
     has_fields_of,
     has_shape_of,
@@ -26,18 +26,18 @@ from runtime.formats.json_objects import (
     shows_digits,
     take_apart,
 )
-from runtime.formats.json_options import JsonOptions
-from runtime.formats.json_plain import KERNEL_DEMAND, PlainObjects, PlainRows, is_nested
-from runtime.formats.json_strict import (
+from sqlstream.runtime.formats.json_options import JsonOptions
+from sqlstream.runtime.formats.json_plain import KERNEL_DEMAND, PlainObjects, PlainRows, is_nested
+from sqlstream.runtime.formats.json_strict import (
     REASONS,
     keep_last_members,
     may_be_lenient,
     may_repeat_members,
 )
-from runtime.formats.json_values import parse_values, text_type_of
-from runtime.formats.rejection import VALUE_CHARACTERS_MAX, undecodable
-from runtime.formats.row_count import empty_columns
-from runtime.formats.text_values import find_unparsable
+from sqlstream.runtime.formats.json_values import parse_values, text_type_of
+from sqlstream.runtime.formats.rejection import VALUE_CHARACTERS_MAX, undecodable
+from sqlstream.runtime.formats.row_count import empty_columns
+from sqlstream.runtime.formats.text_values import find_unparsable
 from sqlstream.spi.format import ReadRequest, Rejected
 from sqlstream.spi.table_options import parse_options
 from sqlstream.terminal_text import shortened

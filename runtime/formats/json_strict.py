@@ -31,7 +31,7 @@ def keep_last_members(lines: pa.Array) -> tuple[pa.Array, np.ndarray[Any, Any]]:
 
     No line is NULL. What is no JSON may be among what is left out.
     """
-    from runtime.kernels import json_members as kernel
+    from sqlstream.runtime.kernels import json_members as kernel
 
     offsets = np.frombuffer(lines.buffers()[1], dtype=np.int32)[lines.offset : lines.offset + len(lines) + 1]
     text = (

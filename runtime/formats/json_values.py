@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.formats.text_values import parse_decimals, parse_text
 from sqlstream.arrow import to_arrow_type
+from sqlstream.runtime.formats.text_values import parse_decimals, parse_text
 from sqlstream.types import LogicalType, TypeRoot, is_integer
 
 

@@ -9,8 +9,8 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.formats.json_options import JsonOptions
-from runtime.formats.row_writer import (
+from sqlstream.runtime.formats.json_options import JsonOptions
+from sqlstream.runtime.formats.row_writer import (
     ENCLOSED,
     JSON,
     PLAIN,
@@ -20,7 +20,7 @@ from runtime.formats.row_writer import (
     direct_column,
     text_column,
 )
-from runtime.formats.text_values import format_text
+from sqlstream.runtime.formats.text_values import format_text
 from sqlstream.schema import Schema
 from sqlstream.spi.table_options import parse_options
 from sqlstream.types import INT, STRING_ROOTS, LogicalType, TypeRoot, is_integer

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.formats.file_rows import FileRows
-from runtime.formats.rejection import quoted
 from sqlstream.arrow import is_accumulate, row_kinds, with_row_kinds, without_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.errors import UserError
+from sqlstream.runtime.formats.file_rows import FileRows
+from sqlstream.runtime.formats.rejection import quoted
 from sqlstream.schema import Schema
 from sqlstream.spi.format import FileReader, FileWriter, ReadRequest, Rejected
 
@@ -80,7 +80,7 @@ class OpColumnReader(FileRows):
 def _filtered(batch: pa.RecordBatch, is_kept: pa.Array) -> pa.RecordBatch:
     if batch.num_columns:
         return batch.filter(is_kept)
-    from runtime.formats.row_count import empty_columns
+    from sqlstream.runtime.formats.row_count import empty_columns
 
     return empty_columns(pc.sum(is_kept).as_py() or 0)
 

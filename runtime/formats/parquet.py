@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from runtime.formats.file_rows import FileRows
-from runtime.formats.flat_types import refuse_types
-from runtime.formats.rejection import absent_column
-from runtime.host.files import file_error
 from sqlstream.errors import SqlStreamError, UserError
+from sqlstream.runtime.formats.file_rows import FileRows
+from sqlstream.runtime.formats.flat_types import refuse_types
+from sqlstream.runtime.formats.rejection import absent_column
+from sqlstream.runtime.host.files import file_error
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import OptionType
 from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, ReadRequest, Rejected
@@ -91,7 +91,7 @@ class ParquetReader(FileRows):
     def _stored(self) -> Iterator[pa.RecordBatch]:
         import pyarrow.parquet as pq
 
-        from runtime.formats.row_count import empty_columns
+        from sqlstream.runtime.formats.row_count import empty_columns
 
         # Spark's old INT96 holds years outside the range of nanoseconds, which would silently become other years.
         unit = "ns" if any("timestamp[ns" in str(t) for t in self._targets.values()) else "us"
@@ -111,7 +111,7 @@ class ParquetReader(FileRows):
                 yield batch
 
     def _check_columns(self, schema: pa.Schema) -> None:
-        from runtime.formats.parquet_types import may_be_declared
+        from sqlstream.runtime.formats.parquet_types import may_be_declared
 
         names = schema.names
         for wanted in self._targets:
@@ -160,7 +160,7 @@ class ParquetReader(FileRows):
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        from runtime.evaluate.timestamp_unit import in_unit
+        from sqlstream.runtime.evaluate.timestamp_unit import in_unit
 
         if column.type == target:
             return self._held(column, name)
@@ -174,7 +174,7 @@ class ParquetReader(FileRows):
 
     def _misfit(self, name: str, stored: pa.DataType, reason: str = "") -> UserError:
         """`reason` is Arrow's, where the types fit and a value does not."""
-        from runtime.formats.parquet_types import sql_name
+        from sqlstream.runtime.formats.parquet_types import sql_name
 
         declared = self._types[name].without_time_attribute().with_nullable(True)
         which = ", and a value does not fit" if reason else ""
@@ -189,7 +189,7 @@ class ParquetReader(FileRows):
         """The column, whose dates and timestamps lie in the range of their type (and of `unit`)."""
         import pyarrow as pa
 
-        from runtime.evaluate.time_range import are_within_range, out_of_range
+        from sqlstream.runtime.evaluate.time_range import are_within_range, out_of_range
 
         is_time = pa.types.is_timestamp(column.type) or pa.types.is_date32(column.type)
         if is_time and not are_within_range(column, unit):

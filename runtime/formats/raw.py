@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
-from runtime.formats.blocks import BLOCK_BYTES, Cut, read_blocks
-from runtime.formats.file_rows import FileRows
-from runtime.formats.rejection import undecodable
 from sqlstream.errors import UserError
+from sqlstream.runtime.formats.blocks import BLOCK_BYTES, Cut, read_blocks
+from sqlstream.runtime.formats.file_rows import FileRows
+from sqlstream.runtime.formats.rejection import undecodable
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import OptionType
 from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, ReadRequest, Rejected
@@ -86,7 +86,7 @@ class RawReader(FileRows):
     def decoded(self) -> Iterator[tuple[pa.RecordBatch, list[Rejected]]]:
         import pyarrow as pa
 
-        from runtime.formats.row_count import empty_columns
+        from sqlstream.runtime.formats.row_count import empty_columns
 
         for block in read_blocks(
             self._stream, self._path, self._cut_rows, lambda: self._block_bytes, is_utf_8=False
@@ -125,7 +125,7 @@ class RawReader(FileRows):
     def _undecodable(self, values: pa.Array, line: int) -> UserError:
         import pyarrow as pa
 
-        from runtime.formats.text_values import find_unparsable
+        from sqlstream.runtime.formats.text_values import find_unparsable
 
         row = find_unparsable(values, lambda column: column.cast(pa.string()))[0]
         text = values[row].as_py().decode("utf-8", "replace")
@@ -146,7 +146,7 @@ class RawWriter:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        from runtime.formats.text_values import joined_lines
+        from sqlstream.runtime.formats.text_values import joined_lines
 
         values = pc.fill_null(batch.column(0).cast(pa.binary()), b"")
         data = joined_lines(values, self._delimiter)

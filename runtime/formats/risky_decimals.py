@@ -33,7 +33,7 @@ class RiskyDecimals:
             return False
         if self._escape and self._escape in data:
             return True
-        from runtime.kernels.csv_records import may_hold_risky_number
+        from sqlstream.runtime.kernels.csv_records import may_hold_risky_number
 
         # The expression finds exactly where numbers begin and end, but takes twenty times as long as the kernel.
         is_suspect = may_hold_risky_number(np.frombuffer(data, dtype=np.uint8), self._digits_max)

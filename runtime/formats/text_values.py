@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.formats.base64_column import decode_base64, encode_base64
 from sqlstream.arrow import to_arrow_type
+from sqlstream.runtime.formats.base64_column import decode_base64, encode_base64
 from sqlstream.types import BINARY_ROOTS, STRING_ROOTS, LogicalType, TypeRoot, is_integer
 
 Parse = Callable[[pa.Array], pa.Array]
@@ -45,7 +45,7 @@ def require_times(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedAr
     values are not looked at."""
     if not pa.types.is_date32(values.type) and not pa.types.is_timestamp(values.type):
         return values
-    from runtime.evaluate.time_range import are_within_range
+    from sqlstream.runtime.evaluate.time_range import are_within_range
 
     if not are_within_range(values):
         raise pa.ArrowInvalid(f"a time is beyond the range of {values.type}")
@@ -60,7 +60,7 @@ def holds_hexadecimal(column: pa.Array) -> bool:
 
 def parse_decimals(column: pa.Array, target: pa.DataType) -> pa.Array:
     """As CAST reads them; Arrow's own reading gives wrong values where exponents or scales are large."""
-    from runtime.evaluate.cast_from_text import read_decimals
+    from sqlstream.runtime.evaluate.cast_from_text import read_decimals
 
     values = read_decimals(column, target)
     if values.null_count > column.null_count:

@@ -14,8 +14,8 @@ import shutil
 import stat
 from typing import TYPE_CHECKING, BinaryIO
 
-from runtime.host.whole_files import sync_directory
 from sqlstream.errors import ExternalError, FailureReason, Retry, UserError
+from sqlstream.runtime.host.whole_files import sync_directory
 from sqlstream.spi.files import Files, FileStatus, is_hidden
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import BinaryIO
 
-from runtime.host.files import LocalFiles, file_error
-from runtime.host.whole_files import FILE_MODE, sync_directory
+from sqlstream.runtime.host.files import LocalFiles, file_error
+from sqlstream.runtime.host.whole_files import FILE_MODE, sync_directory
 
 _DIRECTORY_MODE = 0o700
 _TRIES = 3

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
-from runtime.host.process_end import before_end
+from sqlstream.runtime.host.process_end import before_end
 
 ABANDONED_S = 600.0
 """How long the directory of a killed process stays: whoever takes its place looks into it."""

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from runtime.host.process import peak_rss_bytes
+from sqlstream.runtime.host.process import peak_rss_bytes
 
 
 def tree_cpu_seconds() -> float:

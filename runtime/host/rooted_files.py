@@ -7,8 +7,8 @@ from typing import BinaryIO
 
 import msgspec
 
-from runtime.host.files import LocalFiles, file_error, require_regular
 from sqlstream.errors import UserError
+from sqlstream.runtime.host.files import LocalFiles, file_error, require_regular
 from sqlstream.spi.files import FileStatus
 
 SYSTEM_DIRECTORIES = ("/proc", "/sys", "/dev")

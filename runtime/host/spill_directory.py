@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from runtime.host.process_end import before_end
+from sqlstream.runtime.host.process_end import before_end
 
 PREFIX = "sqlstream-spill-"
 YOUNG_S = 60.0

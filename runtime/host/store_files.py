@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from runtime.host.files import file_error
 from sqlstream.errors import ExternalError
+from sqlstream.runtime.host.files import file_error
 from sqlstream.spi.files import Files, FileStatus, is_hidden
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import itertools
 import threading
 from collections.abc import Callable
 
-from runtime.host.clock import steady_ms
+from sqlstream.runtime.host.clock import steady_ms
 
 
 class Timer:

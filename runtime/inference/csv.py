@@ -7,14 +7,14 @@ import io
 import os
 from typing import TYPE_CHECKING, Any
 
-from runtime.formats.compression import is_compressed
-from runtime.formats.csv_dialect import CsvDialect
-from runtime.inference.duckdb_sniffer import DATE_FORMAT, scalar_type, sniffing
-from runtime.inference.refusal import cannot_infer, do_not_fit
-from runtime.inference.samples import read_samples
 from sqlstream import types as sql
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import UserError
+from sqlstream.runtime.formats.compression import is_compressed
+from sqlstream.runtime.formats.csv_dialect import CsvDialect
+from sqlstream.runtime.inference.duckdb_sniffer import DATE_FORMAT, scalar_type, sniffing
+from sqlstream.runtime.inference.refusal import cannot_infer, do_not_fit
+from sqlstream.runtime.inference.samples import read_samples
 from sqlstream.schema import Field, Schema
 from sqlstream.spi.files import FileStatus
 from sqlstream.types import LogicalType
@@ -149,7 +149,7 @@ def _readable(path: str, text: bytes, schema: Schema, options: dict[str, str]) -
 
 def _texts(path: str, text: bytes, schema: Schema, options: dict[str, str]) -> list[pa.RecordBatch]:
     """The sample as the format reads it, all columns STRING."""
-    from runtime.formats.csv import Csv
+    from sqlstream.runtime.formats.csv import Csv
     from sqlstream.spi.format import ReadRequest
 
     strings = Schema(tuple(Field(name, sql.STRING) for name in schema.names))
@@ -171,8 +171,8 @@ def _texts(path: str, text: bytes, schema: Schema, options: dict[str, str]) -> l
 def _reads(column: pa.Array, t: LogicalType) -> bool:
     import pyarrow as pa
 
-    from runtime.formats.csv import parse_fields
-    from runtime.inference.fractions import are_cut
+    from sqlstream.runtime.formats.csv import parse_fields
+    from sqlstream.runtime.inference.fractions import are_cut
 
     if t == sql.STRING:
         return True

@@ -9,8 +9,8 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from runtime.host.files import file_error
 from sqlstream import types as sql
+from sqlstream.runtime.host.files import file_error
 from sqlstream.types import LogicalType
 
 if TYPE_CHECKING:

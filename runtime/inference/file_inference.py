@@ -6,12 +6,18 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from runtime.connectors import connector
-from runtime.connectors.file_paths import DEFAULT_PARTITION_NAME, find_files, is_pattern, local_path, root_of
-from runtime.formats import format_options
-from runtime.formats.compression import is_compressed
-from runtime.inference.refusal import cannot_infer, do_not_fit
 from sqlstream.catalog import Column, InferredTable
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.connectors.file_paths import (
+    DEFAULT_PARTITION_NAME,
+    find_files,
+    is_pattern,
+    local_path,
+    root_of,
+)
+from sqlstream.runtime.formats import format_options
+from sqlstream.runtime.formats.compression import is_compressed
+from sqlstream.runtime.inference.refusal import cannot_infer, do_not_fit
 from sqlstream.schema import Field, Schema
 from sqlstream.spi.files import FileStatus
 
@@ -54,7 +60,7 @@ class LocalFileInference:
         return formats[0][1]
 
     def table(self, options: Mapping[str, str]) -> InferredTable:
-        from runtime.inference.partitions import default_name
+        from sqlstream.runtime.inference.partitions import default_name
 
         path, form = options["path"], options["format"]
         found = self._list(path)
@@ -90,15 +96,15 @@ class LocalFileInference:
         """The columns in the files, and options of the format, without its prefix."""
         match form:
             case "csv":
-                from runtime.inference.csv import infer_csv
+                from sqlstream.runtime.inference.csv import infer_csv
 
                 return infer_csv(found, format_options(form, options), self._files)
             case "json":
-                from runtime.inference.json import infer_json
+                from sqlstream.runtime.inference.json import infer_json
 
                 return infer_json(found, format_options(form, options), self._files), {}
             case "parquet":
-                from runtime.inference.parquet import infer_parquet
+                from sqlstream.runtime.inference.parquet import infer_parquet
 
                 return infer_parquet(found, self._files), {}
         raise cannot_infer(options["path"], f'files of format "{form}" do not tell their columns')
@@ -108,7 +114,7 @@ def infer_partitions_of(found: list[FileStatus], path: str, null_name: str) -> t
     """The columns in directories below a path that is a directory or a pattern."""
     if not is_pattern(path) and len(found) == 1 and os.path.normpath(found[0].path) == os.path.normpath(path):
         return ()
-    from runtime.inference.partitions import infer_partitions
+    from sqlstream.runtime.inference.partitions import infer_partitions
 
     return infer_partitions(found, root_of(path), null_name)
 

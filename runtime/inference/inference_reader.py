@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from runtime.host.clock import steady_s
-from runtime.inference.duckdb_sniffer import interrupt_sniffing
-from runtime.inference.file_inference import LocalFileInference
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.cancellation import given_up_by
 from sqlstream.errors import ErrorInfo, SqlStreamError
+from sqlstream.runtime.host.clock import steady_s
+from sqlstream.runtime.inference.duckdb_sniffer import interrupt_sniffing
+from sqlstream.runtime.inference.file_inference import LocalFileInference
 from sqlstream.specs.infer_table import ANSWER, InferenceAnswer, InferTableSpec
 from sqlstream.spi.connector import SourceStatus
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.formats.json_objects import Structure, has_shape_of, holds, take_apart
-from runtime.formats.json_options import JsonOptions
-from runtime.formats.json_values import parse_values
-from runtime.inference.duckdb_sniffer import DATE_FORMAT, first_line, nested_type, sniffing
-from runtime.inference.fractions import are_cut
-from runtime.inference.refusal import cannot_infer
-from runtime.inference.samples import read_samples
 from sqlstream import types as sql
 from sqlstream.cancellation import check_not_given_up
+from sqlstream.runtime.formats.json_objects import Structure, has_shape_of, holds, take_apart
+from sqlstream.runtime.formats.json_options import JsonOptions
+from sqlstream.runtime.formats.json_values import parse_values
+from sqlstream.runtime.inference.duckdb_sniffer import DATE_FORMAT, first_line, nested_type, sniffing
+from sqlstream.runtime.inference.fractions import are_cut
+from sqlstream.runtime.inference.refusal import cannot_infer
+from sqlstream.runtime.inference.samples import read_samples
 from sqlstream.schema import Field, Schema
 from sqlstream.spi.files import FileStatus
 from sqlstream.spi.table_options import parse_options

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from runtime.connectors.file_paths import DEFAULT_PARTITION_NAME, partition_values
-from runtime.formats.text_values import parse_text
-from runtime.inference.refusal import do_not_fit
 from sqlstream import types as sql
+from sqlstream.runtime.connectors.file_paths import DEFAULT_PARTITION_NAME, partition_values
+from sqlstream.runtime.formats.text_values import parse_text
+from sqlstream.runtime.inference.refusal import do_not_fit
 from sqlstream.schema import Field
 from sqlstream.spi.files import FileStatus
 from sqlstream.types import LogicalType

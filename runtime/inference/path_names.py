@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from runtime.inference.file_inference import format_of_name
+from sqlstream.runtime.inference.file_inference import format_of_name
 
 _NAMES_MAX = 2000
 """Bound on the names of a directory that are looked at: a user waits."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.formats.blocks import UTF_16_HINT, UTF_16_MARKS
-from runtime.formats.compression import decompressed, refuse_compressed, undecompressible
-from runtime.host.files import file_error
-from runtime.inference.refusal import cannot_infer
 from sqlstream.cancellation import check_not_given_up
+from sqlstream.runtime.formats.blocks import UTF_16_HINT, UTF_16_MARKS
+from sqlstream.runtime.formats.compression import decompressed, refuse_compressed, undecompressible
+from sqlstream.runtime.host.files import file_error
+from sqlstream.runtime.inference.refusal import cannot_infer
 from sqlstream.spi.files import FileStatus
 
 SAMPLE_LINES = 20_480

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from runtime.jobmanager.shell import JobManagerShell
 from sqlstream.errors import ErrorInfo, SqlStreamError
 from sqlstream.messages.client_rpc import (
     CancelJob,
@@ -34,6 +33,7 @@ from sqlstream.messages.client_rpc import (
     TakeCheckpoint,
     TriggerSavepoint,
 )
+from sqlstream.runtime.jobmanager.shell import JobManagerShell
 
 
 def answer_request(shell: JobManagerShell, request: JobManagerRequest) -> ClientReply:

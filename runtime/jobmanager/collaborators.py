@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from runtime.jobmanager.events import (
+from sqlstream.errors import ErrorInfo
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.messages.manifest import CheckpointManifest
+from sqlstream.runtime.jobmanager.events import (
     CancelRequested,
     DiscoveryFailed,
     EndedJob,
@@ -17,10 +21,6 @@ from runtime.jobmanager.events import (
     StagedRows,
     StartEnumerator,
 )
-from sqlstream.errors import ErrorInfo
-from sqlstream.graph.job_graph import JobGraph
-from sqlstream.messages.job_state import JobStatus
-from sqlstream.messages.manifest import CheckpointManifest
 
 
 class JobStore(Protocol):

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
-from runtime.jobmanager.checkpoints.task_share import share_of
-from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from sqlstream.graph.job_graph import JobEdge
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.checkpoint import TaskRestore
@@ -18,6 +15,9 @@ from sqlstream.messages.rpc import (
     ResultPartitionDescriptor,
     TaskDeploymentDescriptor,
 )
+from sqlstream.runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
+from sqlstream.runtime.jobmanager.checkpoints.task_share import share_of
+from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from sqlstream.spi.connector import AssignedSplits
 
 

@@ -5,21 +5,6 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from dataclasses import replace
 
-from runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
-from runtime.jobmanager.checkpoints.restored_state import restored_checkpoints
-from runtime.jobmanager.events import (
-    EndedJob,
-    JobFinished,
-    LoadedCheckpoint,
-    RemoveJob,
-    StoreJob,
-)
-from runtime.jobmanager.job_details import describe_job, measure_job, summarise_job
-from runtime.jobmanager.job_master import JobMaster
-from runtime.jobmanager.job_master_config import JobMasterConfig
-from runtime.jobmanager.rescale_check import check_can_be_rescaled, is_one_job, not_rescaled
-from runtime.jobmanager.restart_strategy import restart_strategy_of
-from runtime.jobmanager.scheduler import slots_needed
 from sqlstream import config
 from sqlstream.errors import FailureReason, JobError, UserError
 from sqlstream.graph.job_graph import JobGraph
@@ -29,6 +14,21 @@ from sqlstream.messages.client_rpc import SavepointStatusReply
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rescale import RescaleStatus
 from sqlstream.messages.rpc import JobDetails, JobMetrics, JobOverviewEntry, JobStatusReply
+from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
+from sqlstream.runtime.jobmanager.checkpoints.restored_state import restored_checkpoints
+from sqlstream.runtime.jobmanager.events import (
+    EndedJob,
+    JobFinished,
+    LoadedCheckpoint,
+    RemoveJob,
+    StoreJob,
+)
+from sqlstream.runtime.jobmanager.job_details import describe_job, measure_job, summarise_job
+from sqlstream.runtime.jobmanager.job_master import JobMaster
+from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
+from sqlstream.runtime.jobmanager.rescale_check import check_can_be_rescaled, is_one_job, not_rescaled
+from sqlstream.runtime.jobmanager.restart_strategy import restart_strategy_of
+from sqlstream.runtime.jobmanager.scheduler import slots_needed
 
 PLANNING_JOBS_MAX = 8
 """How many ended jobs of statements' planning are remembered: enough for those whose clients are about to ask for the end."""

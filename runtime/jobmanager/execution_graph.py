@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from runtime.jobmanager.execution_state import check_execution_transition, steps_to
-from runtime.story import Story
 from sqlstream.errors import ErrorInfo, InternalError
 from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import Metrics, SinkCommittables, TaskMetrics
+from sqlstream.runtime.jobmanager.execution_state import check_execution_transition, steps_to
+from sqlstream.runtime.story import Story
 from sqlstream.spi.committable import Committable
 
 ATTEMPTS_KEPT = 16

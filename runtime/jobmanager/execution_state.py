@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from runtime.story import Story
 from sqlstream.errors import InternalError
 from sqlstream.messages.job_state import ExecutionState
+from sqlstream.runtime.story import Story
 
 _E = ExecutionState
 

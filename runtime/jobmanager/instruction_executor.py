@@ -11,14 +11,17 @@ from typing import Any
 
 import msgspec
 
-from runtime.jobmanager.collaborators import (
+from sqlstream.errors import ErrorInfo, ExternalError, SqlStreamError
+from sqlstream.graph.job_graph import JobGraph, encode_job_graph
+from sqlstream.messages.rpc import TriggerCheckpoint
+from sqlstream.runtime.jobmanager.collaborators import (
     CheckpointStore,
     Committer,
     JobStore,
     ResourceProvider,
     SplitEnumerators,
 )
-from runtime.jobmanager.events import (
+from sqlstream.runtime.jobmanager.events import (
     AbortSinks,
     CancelRequested,
     CheckpointStored,
@@ -50,16 +53,13 @@ from runtime.jobmanager.events import (
     StoreJob,
     TaskManagerExited,
 )
-from runtime.jobmanager.job_details import details_at
-from runtime.logs import of_job
-from runtime.transport import Transport
-from sqlstream.errors import ErrorInfo, ExternalError, SqlStreamError
-from sqlstream.graph.job_graph import JobGraph, encode_job_graph
-from sqlstream.messages.rpc import TriggerCheckpoint
+from sqlstream.runtime.jobmanager.job_details import details_at
+from sqlstream.runtime.logs import of_job
+from sqlstream.runtime.transport import Transport
 
 logger = logging.getLogger(__name__)
 
-notes = logging.getLogger("runtime.jobmanager.notes")
+notes = logging.getLogger("sqlstream.runtime.jobmanager.notes")
 """Has a handler of its own, as a process without a log, such as that of a command, would print warnings: it tells of restarts in
 its own way."""
 notes.addHandler(logging.NullHandler())

@@ -7,9 +7,6 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from runtime.jobmanager.execution_graph import ExecutionVertex, vertex_state
-from runtime.jobmanager.job_master import JobMaster
-from runtime.jobmanager.metrics import add_operators, combine, combine_all, combine_operators, job_totals
 from sqlstream.messages.checkpoint_statistics import CheckpointRecord, CheckpointStatistics
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import (
@@ -20,6 +17,15 @@ from sqlstream.messages.rpc import (
     SubtaskDetails,
     TaskManagerOverview,
     VertexDetails,
+)
+from sqlstream.runtime.jobmanager.execution_graph import ExecutionVertex, vertex_state
+from sqlstream.runtime.jobmanager.job_master import JobMaster
+from sqlstream.runtime.jobmanager.metrics import (
+    add_operators,
+    combine,
+    combine_all,
+    combine_operators,
+    job_totals,
 )
 
 

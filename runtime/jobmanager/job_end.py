@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from runtime.jobmanager.events import (
+from sqlstream.errors import ErrorInfo
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.runtime.jobmanager.events import (
     CancelRequested,
     JobFinished,
     JobStoreFailed,
@@ -14,11 +16,9 @@ from runtime.jobmanager.events import (
     StopEnumerators,
     SuspendRequested,
 )
-from runtime.jobmanager.job_parts import JobParts
-from runtime.jobmanager.job_phase import ACTIVE, JobPhase
-from runtime.jobmanager.job_regions import JobRegions
-from sqlstream.errors import ErrorInfo
-from sqlstream.messages.job_state import JobStatus
+from sqlstream.runtime.jobmanager.job_parts import JobParts
+from sqlstream.runtime.jobmanager.job_phase import ACTIVE, JobPhase
+from sqlstream.runtime.jobmanager.job_regions import JobRegions
 
 _ENDING_TASKS = (JobPhase.FAILING, JobPhase.CANCELLING, JobPhase.STOPPING)
 _UNSUCCESSFUL = (JobPhase.FAILING, JobPhase.CANCELLING)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from runtime.jobmanager.checkpoints.job_checkpoints import JobCheckpoints
-from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
-from runtime.jobmanager.job_phase import ACTIVE, JobPhase, status_in
-from runtime.jobmanager.pipelined_region import PipelinedRegion, RegionPhase
-from runtime.jobmanager.sink_commits import SinkCommits
 from sqlstream.errors import ErrorInfo
 from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.runtime.jobmanager.checkpoints.job_checkpoints import JobCheckpoints
+from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
+from sqlstream.runtime.jobmanager.job_phase import ACTIVE, JobPhase, status_in
+from sqlstream.runtime.jobmanager.pipelined_region import PipelinedRegion, RegionPhase
+from sqlstream.runtime.jobmanager.sink_commits import SinkCommits
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
 _AFTER_THE_TASKS = (JobPhase.COMMITTING, JobPhase.CLEANING_UP, JobPhase.ABORTING)

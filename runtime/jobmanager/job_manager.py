@@ -7,8 +7,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from runtime.jobmanager.dispatcher import Dispatcher
-from runtime.jobmanager.events import (
+from sqlstream.errors import ErrorInfo, InternalError
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.messages.rpc import (
+    AcknowledgeCheckpoint,
+    DeclineCheckpoint,
+    DeployTask,
+    FreeSlot,
+    HeartbeatReply,
+    MetricsReport,
+    OfferSlots,
+    RegisterTaskManager,
+    RequestSplits,
+    SlotFreed,
+    SlotRefused,
+    TaskStateAck,
+    TaskStateUpdate,
+)
+from sqlstream.runtime.jobmanager.dispatcher import Dispatcher
+from sqlstream.runtime.jobmanager.events import (
     CancelRequested,
     CheckpointAcknowledged,
     CheckpointDeclined,
@@ -53,26 +70,9 @@ from runtime.jobmanager.events import (
     Tick,
     WithdrawRequest,
 )
-from runtime.jobmanager.job_master import JobMaster
-from runtime.jobmanager.job_master_config import JobMasterConfig
-from runtime.jobmanager.resource_manager import ResourceManager, ResourceManagerConfig
-from sqlstream.errors import ErrorInfo, InternalError
-from sqlstream.messages.job_state import JobStatus
-from sqlstream.messages.rpc import (
-    AcknowledgeCheckpoint,
-    DeclineCheckpoint,
-    DeployTask,
-    FreeSlot,
-    HeartbeatReply,
-    MetricsReport,
-    OfferSlots,
-    RegisterTaskManager,
-    RequestSplits,
-    SlotFreed,
-    SlotRefused,
-    TaskStateAck,
-    TaskStateUpdate,
-)
+from sqlstream.runtime.jobmanager.job_master import JobMaster
+from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
+from sqlstream.runtime.jobmanager.resource_manager import ResourceManager, ResourceManagerConfig
 
 TICK_MS = 50
 """Interval between ticks while something has to be sent again, started or ended."""

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
-from runtime.jobmanager.checkpoints.job_checkpoints import JobCheckpoints
-from runtime.jobmanager.checkpoints.restored_state import commits_by_checkpoint, restored_checkpoints
-from runtime.jobmanager.events import (
+from sqlstream.errors import ErrorInfo, InternalError
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.checkpoint_statistics import CheckpointKind
+from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
+from sqlstream.runtime.jobmanager.checkpoints.job_checkpoints import JobCheckpoints
+from sqlstream.runtime.jobmanager.checkpoints.restored_state import (
+    commits_by_checkpoint,
+    restored_checkpoints,
+)
+from sqlstream.runtime.jobmanager.events import (
     CancelRequested,
     CheckpointAcknowledged,
     CheckpointDeclined,
@@ -37,25 +44,21 @@ from runtime.jobmanager.events import (
     TaskStateChanged,
     Tick,
 )
-from runtime.jobmanager.execution_graph import ExecutionGraph
-from runtime.jobmanager.job_end import JobEnd
-from runtime.jobmanager.job_invariants import broken_rule, broken_rule_of_checkpoints
-from runtime.jobmanager.job_master_config import JobMasterConfig
-from runtime.jobmanager.job_output import JobOutput
-from runtime.jobmanager.job_parts import JobParts
-from runtime.jobmanager.job_phase import ACTIVE, JobPhase
-from runtime.jobmanager.job_progress import JobProgress
-from runtime.jobmanager.job_regions import JobRegions
-from runtime.jobmanager.job_sources import JobSources
-from runtime.jobmanager.job_tasks import JobTasks
-from runtime.jobmanager.rescaling import JobRescaling
-from runtime.jobmanager.slot_pool import SlotPool
-from runtime.jobmanager.task_reports import TaskReports
-from runtime.story import Story
-from sqlstream.errors import ErrorInfo, InternalError
-from sqlstream.graph.job_graph import JobGraph
-from sqlstream.messages.checkpoint_statistics import CheckpointKind
-from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph
+from sqlstream.runtime.jobmanager.job_end import JobEnd
+from sqlstream.runtime.jobmanager.job_invariants import broken_rule, broken_rule_of_checkpoints
+from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
+from sqlstream.runtime.jobmanager.job_output import JobOutput
+from sqlstream.runtime.jobmanager.job_parts import JobParts
+from sqlstream.runtime.jobmanager.job_phase import ACTIVE, JobPhase
+from sqlstream.runtime.jobmanager.job_progress import JobProgress
+from sqlstream.runtime.jobmanager.job_regions import JobRegions
+from sqlstream.runtime.jobmanager.job_sources import JobSources
+from sqlstream.runtime.jobmanager.job_tasks import JobTasks
+from sqlstream.runtime.jobmanager.rescaling import JobRescaling
+from sqlstream.runtime.jobmanager.slot_pool import SlotPool
+from sqlstream.runtime.jobmanager.task_reports import TaskReports
+from sqlstream.runtime.story import Story
 
 _SETTLED = (ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.FINISHED)
 """States of an execution in which no answer of its TaskManager is due."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from runtime.jobmanager.restart_strategy import NoRestart, RestartStrategy, restart_strategy_of
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.runtime.jobmanager.restart_strategy import NoRestart, RestartStrategy, restart_strategy_of
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from runtime.jobmanager.events import (
+from sqlstream.errors import ErrorInfo, InternalError
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.messages.manifest import SavedCommit
+from sqlstream.runtime.jobmanager.events import (
     AbortSinks,
     CommitSinks,
     JobMasterInstruction,
@@ -12,11 +15,13 @@ from runtime.jobmanager.events import (
     SinkCommit,
     StagedRows,
 )
-from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
-from runtime.jobmanager.sink_commits import DiscardedOutput, SinkCommits, sink_commits, sink_leftovers
-from sqlstream.errors import ErrorInfo, InternalError
-from sqlstream.messages.job_state import JobStatus
-from sqlstream.messages.manifest import SavedCommit
+from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
+from sqlstream.runtime.jobmanager.sink_commits import (
+    DiscardedOutput,
+    SinkCommits,
+    sink_commits,
+    sink_leftovers,
+)
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, writer_name
 

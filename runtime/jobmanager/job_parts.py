@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from runtime.jobmanager.checkpoints.job_checkpoints import JobCheckpoints
-from runtime.jobmanager.events import JobMasterInstruction
-from runtime.jobmanager.execution_graph import ExecutionGraph
-from runtime.jobmanager.job_master_config import JobMasterConfig
-from runtime.jobmanager.job_output import JobOutput
-from runtime.jobmanager.job_progress import JobProgress
-from runtime.jobmanager.job_sources import JobSources
-from runtime.jobmanager.job_tasks import JobTasks
-from runtime.story import Story
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.runtime.jobmanager.checkpoints.job_checkpoints import JobCheckpoints
+from sqlstream.runtime.jobmanager.events import JobMasterInstruction
+from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph
+from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
+from sqlstream.runtime.jobmanager.job_output import JobOutput
+from sqlstream.runtime.jobmanager.job_progress import JobProgress
+from sqlstream.runtime.jobmanager.job_sources import JobSources
+from sqlstream.runtime.jobmanager.job_tasks import JobTasks
+from sqlstream.runtime.story import Story
 
 
 @dataclass(frozen=True)

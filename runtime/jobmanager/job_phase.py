@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 
-from runtime.story import Story
 from sqlstream.errors import InternalError
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.runtime.story import Story
 
 
 class JobPhase(enum.Enum):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from runtime.jobmanager.job_phase import JobPhase, check_phase_transition, status_in
-from runtime.story import Story
 from sqlstream.errors import ErrorInfo, FailureReason
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.runtime.jobmanager.job_phase import JobPhase, check_phase_transition, status_in
+from sqlstream.runtime.story import Story
 
 
 class JobProgress:

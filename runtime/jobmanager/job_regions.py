@@ -6,19 +6,19 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
-from runtime.jobmanager.checkpoints.counted_before import counted_before
-from runtime.jobmanager.checkpoints.pending_checkpoint import task_name
-from runtime.jobmanager.checkpoints.restored_state import sources_of
-from runtime.jobmanager.deployment import Deployment
-from runtime.jobmanager.events import Noted
-from runtime.jobmanager.execution_graph import Execution, ExecutionVertex
-from runtime.jobmanager.job_parts import JobParts
-from runtime.jobmanager.job_phase import ACTIVE, JobPhase
-from runtime.jobmanager.pipelined_region import PipelinedRegion, RegionPhase, regions_of
-from runtime.jobmanager.restart_history import RestartHistory
 from sqlstream.errors import ErrorInfo, FailureReason
 from sqlstream.messages.job_state import ExecutionState
+from sqlstream.runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
+from sqlstream.runtime.jobmanager.checkpoints.counted_before import counted_before
+from sqlstream.runtime.jobmanager.checkpoints.pending_checkpoint import task_name
+from sqlstream.runtime.jobmanager.checkpoints.restored_state import sources_of
+from sqlstream.runtime.jobmanager.deployment import Deployment
+from sqlstream.runtime.jobmanager.events import Noted
+from sqlstream.runtime.jobmanager.execution_graph import Execution, ExecutionVertex
+from sqlstream.runtime.jobmanager.job_parts import JobParts
+from sqlstream.runtime.jobmanager.job_phase import ACTIVE, JobPhase
+from sqlstream.runtime.jobmanager.pipelined_region import PipelinedRegion, RegionPhase, regions_of
+from sqlstream.runtime.jobmanager.restart_history import RestartHistory
 
 _STARTING = (
     ExecutionState.CREATED,

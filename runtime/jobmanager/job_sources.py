@@ -7,14 +7,19 @@ from typing import Any
 
 import msgspec
 
-from runtime.jobmanager.events import DiscoveryFailed, GiveBackSplits, SplitsDiscovered, StartEnumerator
-from runtime.jobmanager.execution_graph import ExecutionVertex
-from runtime.jobmanager.split_assignment import Acknowledged, SplitAssignment
 from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint import TaskRestore
 from sqlstream.messages.manifest import VertexState
 from sqlstream.messages.rpc import RequestSplits
+from sqlstream.runtime.jobmanager.events import (
+    DiscoveryFailed,
+    GiveBackSplits,
+    SplitsDiscovered,
+    StartEnumerator,
+)
+from sqlstream.runtime.jobmanager.execution_graph import ExecutionVertex
+from sqlstream.runtime.jobmanager.split_assignment import Acknowledged, SplitAssignment
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import AssignedSplits
 

@@ -4,20 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from runtime.jobmanager.deployment import Deployment, describe_tasks
-from runtime.jobmanager.events import (
-    GiveUpTaskManager,
-    JobMasterInstruction,
-    RequestSlots,
-    Send,
-    SlotsOffered,
-    WithdrawRequest,
-)
-from runtime.jobmanager.execution_graph import Execution, ExecutionGraph, ExecutionVertex
-from runtime.jobmanager.job_master_config import JobMasterConfig
-from runtime.jobmanager.scheduler import assign_slots, slots_needed
-from runtime.jobmanager.slot_pool import SlotPool
-from runtime.story import Story
 from sqlstream.errors import ErrorInfo, FailureReason
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import ExecutionState
@@ -29,6 +15,20 @@ from sqlstream.messages.rpc import (
     TaskDeploymentDescriptor,
     ToTaskManager,
 )
+from sqlstream.runtime.jobmanager.deployment import Deployment, describe_tasks
+from sqlstream.runtime.jobmanager.events import (
+    GiveUpTaskManager,
+    JobMasterInstruction,
+    RequestSlots,
+    Send,
+    SlotsOffered,
+    WithdrawRequest,
+)
+from sqlstream.runtime.jobmanager.execution_graph import Execution, ExecutionGraph, ExecutionVertex
+from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
+from sqlstream.runtime.jobmanager.scheduler import assign_slots, slots_needed
+from sqlstream.runtime.jobmanager.slot_pool import SlotPool
+from sqlstream.runtime.story import Story
 
 _NOT_YET_DEPLOYED = (ExecutionState.CREATED, ExecutionState.SCHEDULED)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 
-from runtime.jobmanager.deployment import consumers_of
-from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from sqlstream.messages.job_state import ExecutionState
+from sqlstream.runtime.jobmanager.deployment import consumers_of
+from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 
 
 class RegionPhase(enum.Enum):

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from runtime.jobmanager.events import NoTaskManagerLeft, ReleaseTaskManager, RequestTaskManagers
 from sqlstream import config as options
 from sqlstream.errors import ErrorInfo, FailureReason, InternalError, UserError
+from sqlstream.runtime.jobmanager.events import NoTaskManagerLeft, ReleaseTaskManager, RequestTaskManagers
 
 REPLACEMENTS_MAX = 10
 """How many TaskManagers are replaced between two requests of jobs: a fault that ends each one is not cured by another."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from runtime.jobmanager.checkpoints.awaited_executions import awaited_executions, obstacle
-from runtime.jobmanager.job_master import JobMaster
-from runtime.jobmanager.job_phase import ACTIVE, JobPhase
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.runtime.jobmanager.checkpoints.awaited_executions import awaited_executions, obstacle
+from sqlstream.runtime.jobmanager.job_master import JobMaster
+from sqlstream.runtime.jobmanager.job_phase import ACTIVE, JobPhase
 
 _OF_PARALLELISM = ("parallelism.default", "table.exec.resource.default-parallelism")
 """The settings that a rescale changes."""

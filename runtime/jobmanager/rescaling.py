@@ -6,22 +6,22 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from runtime.jobmanager.checkpoints.pending_checkpoint import PendingCheckpoint
-from runtime.jobmanager.events import (
+from sqlstream.errors import ErrorInfo, FailureReason
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.checkpoint_statistics import CheckpointKind
+from sqlstream.messages.rescale import RescaleStatus, RescaleStep
+from sqlstream.runtime.jobmanager.checkpoints.pending_checkpoint import PendingCheckpoint
+from sqlstream.runtime.jobmanager.events import (
     KeepSlots,
     RescaleEnded,
     RescaleRequested,
     SavepointRequested,
     StoreJob,
 )
-from runtime.jobmanager.job_parts import JobParts
-from runtime.jobmanager.job_phase import ACTIVE, JobPhase
-from runtime.jobmanager.job_regions import JobRegions
-from runtime.jobmanager.scheduler import slots_needed
-from sqlstream.errors import ErrorInfo, FailureReason
-from sqlstream.graph.job_graph import JobGraph
-from sqlstream.messages.checkpoint_statistics import CheckpointKind
-from sqlstream.messages.rescale import RescaleStatus, RescaleStep
+from sqlstream.runtime.jobmanager.job_parts import JobParts
+from sqlstream.runtime.jobmanager.job_phase import ACTIVE, JobPhase
+from sqlstream.runtime.jobmanager.job_regions import JobRegions
+from sqlstream.runtime.jobmanager.scheduler import slots_needed
 
 REMEMBERED_MAX = 100
 

@@ -7,10 +7,6 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from runtime.jobmanager.events import ResourceManagerInstruction, Send, TaskManagerLost
-from runtime.jobmanager.provisioning import Provisioning, ProvisioningConfig
-from runtime.jobmanager.registered_task_manager import RegisteredTaskManager, Slot, SlotState
-from runtime.story import Story
 from sqlstream.errors import ErrorInfo, FailureReason, InternalError
 from sqlstream.messages.rpc import (
     PROTOCOL_VERSION,
@@ -28,6 +24,10 @@ from sqlstream.messages.rpc import (
     ToTaskManager,
     UnknownTaskManager,
 )
+from sqlstream.runtime.jobmanager.events import ResourceManagerInstruction, Send, TaskManagerLost
+from sqlstream.runtime.jobmanager.provisioning import Provisioning, ProvisioningConfig
+from sqlstream.runtime.jobmanager.registered_task_manager import RegisteredTaskManager, Slot, SlotState
+from sqlstream.runtime.story import Story
 
 OWNER_SLOTS_AUTO, OWNER_SLOTS_ANY = 0, -1
 """Values of `owner_slots_max`: all slots but a part that is left to others, and all slots."""

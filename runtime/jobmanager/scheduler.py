@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from runtime.jobmanager.slot_pool import AllocatedSlot
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.runtime.jobmanager.slot_pool import AllocatedSlot
 
 
 def sharing_groups(job_graph: JobGraph) -> dict[str, int]:

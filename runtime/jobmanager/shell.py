@@ -10,16 +10,30 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from runtime.event_loop import EventLoop
-from runtime.jobmanager.collaborators import (
+from sqlstream import config as options
+from sqlstream.errors import ErrorInfo, InternalError, SqlStreamError, UserError
+from sqlstream.graph.job_graph import JobGraph, encode_job_graph
+from sqlstream.messages.checkpoint_statistics import CheckpointKind, CheckpointStatistics
+from sqlstream.messages.client_rpc import SavepointStatusReply
+from sqlstream.messages.rescale import RescaleStatus
+from sqlstream.messages.rpc import (
+    JobDetails,
+    JobMetrics,
+    JobOverviewEntry,
+    JobStatusReply,
+    TaskManagerOverview,
+    ToJobManager,
+)
+from sqlstream.runtime.event_loop import EventLoop
+from sqlstream.runtime.jobmanager.collaborators import (
     CheckpointStore,
     Committer,
     JobStore,
     ResourceProvider,
     SplitEnumerators,
 )
-from runtime.jobmanager.dispatcher import Dispatcher
-from runtime.jobmanager.events import (
+from sqlstream.runtime.jobmanager.dispatcher import Dispatcher
+from sqlstream.runtime.jobmanager.events import (
     CancelRequested,
     EndedJob,
     JobBroken,
@@ -38,31 +52,17 @@ from runtime.jobmanager.events import (
     TaskManagerExited,
     Tick,
 )
-from runtime.jobmanager.instruction_executor import InstructionExecutor
-from runtime.jobmanager.job_details import (
+from sqlstream.runtime.jobmanager.instruction_executor import InstructionExecutor
+from sqlstream.runtime.jobmanager.job_details import (
     checkpoints_at,
     details_at,
     entry_at,
     metrics_at,
     task_manager_at,
 )
-from runtime.jobmanager.job_manager import JobManager, JobManagerConfig
-from runtime.logs import of_job
-from runtime.transport import Transport
-from sqlstream import config as options
-from sqlstream.errors import ErrorInfo, InternalError, SqlStreamError, UserError
-from sqlstream.graph.job_graph import JobGraph, encode_job_graph
-from sqlstream.messages.checkpoint_statistics import CheckpointKind, CheckpointStatistics
-from sqlstream.messages.client_rpc import SavepointStatusReply
-from sqlstream.messages.rescale import RescaleStatus
-from sqlstream.messages.rpc import (
-    JobDetails,
-    JobMetrics,
-    JobOverviewEntry,
-    JobStatusReply,
-    TaskManagerOverview,
-    ToJobManager,
-)
+from sqlstream.runtime.jobmanager.job_manager import JobManager, JobManagerConfig
+from sqlstream.runtime.logs import of_job
+from sqlstream.runtime.transport import Transport
 
 Answer = TypeVar("Answer")
 

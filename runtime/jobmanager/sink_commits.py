@@ -5,10 +5,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Set
 
-from runtime.jobmanager.events import SinkCommit
-from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from sqlstream.errors import InternalError
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
+from sqlstream.runtime.jobmanager.events import SinkCommit
+from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from runtime.jobmanager.reader_splits import GivenUp, Part, ReaderSplits, without
 from sqlstream.errors import InternalError
 from sqlstream.messages.checkpoint import SubtaskState
+from sqlstream.runtime.jobmanager.reader_splits import GivenUp, Part, ReaderSplits, without
 from sqlstream.spi.connector import FOR_EVERY_READER, AssignedSplits, Discovery, SourceSplit
 
 SPLITS_A_MESSAGE_MAX = 1000

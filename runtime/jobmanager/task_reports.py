@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from runtime.jobmanager.events import (
+from sqlstream.errors import ErrorInfo, FailureReason
+from sqlstream.messages.job_state import ExecutionState
+from sqlstream.messages.rpc import AssignSplits, RequestMetrics, TaskStateAck
+from sqlstream.runtime.jobmanager.events import (
     DiscoveryFailed,
     MetricsReceived,
     MetricsRequested,
@@ -11,12 +14,9 @@ from runtime.jobmanager.events import (
     TaskManagerLost,
     TaskStateChanged,
 )
-from runtime.jobmanager.execution_graph import Execution, ExecutionVertex
-from runtime.jobmanager.job_parts import JobParts
-from runtime.jobmanager.job_regions import JobRegions
-from sqlstream.errors import ErrorInfo, FailureReason
-from sqlstream.messages.job_state import ExecutionState
-from sqlstream.messages.rpc import AssignSplits, RequestMetrics, TaskStateAck
+from sqlstream.runtime.jobmanager.execution_graph import Execution, ExecutionVertex
+from sqlstream.runtime.jobmanager.job_parts import JobParts
+from sqlstream.runtime.jobmanager.job_regions import JobRegions
 from sqlstream.spi.connector import AssignedSplits
 
 METRICS_REQUEST_INTERVAL_MS = 1000

@@ -1,1 +1,1 @@
-"""Compiled loops over Arrow and numpy buffers. `runtime.native` compiles, caches and loads them."""
+"""Compiled loops over Arrow and numpy buffers. `sqlstream.runtime.native` compiles, caches and loads them."""

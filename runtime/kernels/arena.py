@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.intrinsics import IN_ARENA, copy_bytes, store_8
-from runtime.native.kernel import kernel
 from sqlstream.errors import InternalError
+from sqlstream.runtime.kernels.intrinsics import IN_ARENA, copy_bytes, store_8
+from sqlstream.runtime.native.kernel import kernel
 
 _EIGHT = np.uint64(8)
 _INT32_MAX = 2**31 - 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.native.kernel import inlined, kernel
+from sqlstream.runtime.native.kernel import inlined, kernel
 
 AND, ANDNOT, OR, XOR = range(4)
 """Operations of `combine`."""

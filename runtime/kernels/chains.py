@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.kernels.growing import GrowingArray
-from runtime.native.kernel import kernel
 from sqlstream.errors import InternalError
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.native.kernel import kernel
 
 _HEAD, _TAIL, _COUNT = 0, 1, 2
 _NEXT, _BEFORE, _SLOT = 0, 1, 2

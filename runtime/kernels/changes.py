@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.native.kernel import kernel
+from sqlstream.runtime.native.kernel import kernel
 
 
 @kernel("void(uint8[::1], int64[::1], int64)")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.kernels.growing import GrowingArray
-from runtime.native.kernel import kernel
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.native.kernel import kernel
 
 _BEFORE, _BYTES = 0, 1
 

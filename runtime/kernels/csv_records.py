@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from runtime.native.kernel import READ_BYTES, inlined, instruction, kernel
+from sqlstream.runtime.native.kernel import READ_BYTES, inlined, instruction, kernel
 
 WHOLE, UNTERMINATED, TEXT_BEHIND_QUOTE, ESCAPE_AT_END = 0, 1, 2, 3
 """Results of `tidy` for a record: its quotes are valid; a quote is not closed, or closed on a later line and followed by

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.native.kernel import kernel
+from sqlstream.runtime.native.kernel import kernel
 
 _MASK = np.uint64(0xFFFFFFFF)
 _S32 = np.uint64(32)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.kernels.intrinsics import equal_bytes, mix
-from runtime.native.kernel import READ_BYTES, inlined, kernel
+from sqlstream.runtime.kernels.intrinsics import equal_bytes, mix
+from sqlstream.runtime.native.kernel import READ_BYTES, inlined, kernel
 
 FEW_MAX = 16
 """Elements of lists that are no longer are compared with each other, those of others are hashed."""

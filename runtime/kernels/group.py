@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.hashing import hash_columns
-from runtime.kernels.intrinsics import is_same_row
-from runtime.kernels.words import RowLayout, WordColumn, plain_array, read_column, zero_nulls
-from runtime.native.kernel import inlined, kernel
+from sqlstream.runtime.kernels.hashing import hash_columns
+from sqlstream.runtime.kernels.intrinsics import is_same_row
+from sqlstream.runtime.kernels.words import RowLayout, WordColumn, plain_array, read_column, zero_nulls
+from sqlstream.runtime.native.kernel import inlined, kernel
 
 _ONE = np.uint64(1)
 _DENSE_RANGE_MIN = 1024

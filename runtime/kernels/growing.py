@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from runtime.memory.array_memory import ArrayMemory, GrownFile, memory_in_force
+from sqlstream.runtime.memory.array_memory import ArrayMemory, GrownFile, memory_in_force
 
 Array = np.ndarray[Any, Any]
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.intrinsics import NULL_HASH, combine, hash_bytes, hash_word, is_set
-from runtime.kernels.key_hashes import known_hashes
-from runtime.kernels.words import BytesColumn, plain_array, read_column
-from runtime.native.kernel import kernel
+from sqlstream.runtime.kernels.intrinsics import NULL_HASH, combine, hash_bytes, hash_word, is_set
+from sqlstream.runtime.kernels.key_hashes import known_hashes
+from sqlstream.runtime.kernels.words import BytesColumn, plain_array, read_column
+from sqlstream.runtime.native.kernel import kernel
 
 
 def hash_columns(columns: Sequence[pa.Array]) -> np.ndarray:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.kernels.intrinsics import load_64, prefetch, store_64
-from runtime.native.kernel import always_inlined, inlined, kernel
+from sqlstream.runtime.kernels.intrinsics import load_64, prefetch, store_64
+from sqlstream.runtime.native.kernel import always_inlined, inlined, kernel
 
 CAPACITIES_MAX = 32
 _CAPACITY_MIN = 4

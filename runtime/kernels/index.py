@@ -13,11 +13,12 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.arena import arena_bytes, copy_out, move_into
-from runtime.kernels.buffers import to_array, validity_buffer
-from runtime.kernels.growing import GrowingArray
-from runtime.kernels.hashing import hash_columns
-from runtime.kernels.intrinsics import (
+from sqlstream.errors import InternalError
+from sqlstream.runtime.kernels.arena import arena_bytes, copy_out, move_into
+from sqlstream.runtime.kernels.buffers import to_array, validity_buffer
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.kernels.hashing import hash_columns
+from sqlstream.runtime.kernels.intrinsics import (
     IN_ARENA,
     NULL_HASH,
     copy_bytes,
@@ -27,7 +28,7 @@ from runtime.kernels.intrinsics import (
     prefetch,
     store_64,
 )
-from runtime.kernels.words import (
+from sqlstream.runtime.kernels.words import (
     RowLayout,
     WordColumn,
     array_from_words,
@@ -37,9 +38,8 @@ from runtime.kernels.words import (
     read_column,
     zero_nulls,
 )
-from runtime.memory.array_memory import memory_in_force
-from runtime.native.kernel import inlined, kernel
-from sqlstream.errors import InternalError
+from sqlstream.runtime.memory.array_memory import memory_in_force
+from sqlstream.runtime.native.kernel import inlined, kernel
 
 _TABLE_SIZE_MIN = 256
 _SLOTS_MAX = 1 << 31

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from runtime.native.kernel import inlined, instruction
+from sqlstream.runtime.native.kernel import inlined, instruction
 
 # Odd constants with balanced bits: wyhash's secrets and the golden ratio.
 SECRET_0 = np.uint64(0xA0761D6478BD642F)

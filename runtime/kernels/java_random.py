@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.native.kernel import inlined, kernel
+from sqlstream.runtime.native.kernel import inlined, kernel
 
 _MULTIPLIER, _ADDEND, _MASK = np.uint64(0x5DEECE66D), np.uint64(0xB), np.uint64((1 << 48) - 1)
 _SHIFT_26, _SHIFT_27, _SHIFT_31 = np.uint64(22), np.uint64(21), np.uint64(17)

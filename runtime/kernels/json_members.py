@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.native.kernel import inlined, kernel
+from sqlstream.runtime.native.kernel import inlined, kernel
 
 FINE, TRAILING_COMMA, NO_NUMBER = 0, 1, 2
 """What is wrong with a line: a comma before a closing bracket; NaN, Infinity or the like without quotes."""

@@ -1,11 +1,11 @@
-"""Follows and writes values of a tape of JSON documents (`runtime.kernels.json_tape`)."""
+"""Follows and writes values of a tape of JSON documents (`sqlstream.runtime.kernels.json_tape`)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from runtime.kernels.intrinsics import load_64, store_8, store_32, store_64
-from runtime.native.kernel import READ_BYTES, always_inlined, inlined, kernel
+from sqlstream.runtime.kernels.intrinsics import load_64, store_8, store_32, store_64
+from sqlstream.runtime.native.kernel import READ_BYTES, always_inlined, inlined, kernel
 
 # As in json_tape: a kernel's file holds all that its machine code depends on.
 _STRING, _ARRAY, _OBJECT = 0, 5, 6

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from runtime.kernels.intrinsics import (
+from sqlstream.runtime.kernels.intrinsics import (
     copy_bytes,
     equal_bytes,
     load_8,
@@ -28,7 +28,7 @@ from runtime.kernels.intrinsics import (
     store_32,
     store_64,
 )
-from runtime.native.kernel import READ_BYTES, always_inlined, inlined, instruction, kernel
+from sqlstream.runtime.native.kernel import READ_BYTES, always_inlined, inlined, instruction, kernel
 
 INTEGER, BOOLEAN, TEXT, NUMBER, NESTED = 0, 1, 2, 3, 4
 """Forms of columns. TEXT takes strings, integers and booleans as text, NUMBER takes numbers and strings as text, NESTED takes

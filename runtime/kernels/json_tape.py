@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.native.kernel import READ_BYTES, inlined, kernel
+from sqlstream.runtime.native.kernel import READ_BYTES, inlined, kernel
 
 STRING, NUMBER, TRUE, FALSE, NULL, ARRAY, OBJECT = range(7)
 """Kinds of values."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.native.kernel import inlined, kernel
+from sqlstream.runtime.native.kernel import inlined, kernel
 
 CONSUME, SPLIT, JUMP = 0, 1, 2
 """Instructions of a program, the last of which ends the match: see sqlstream.specs.match_recognize."""

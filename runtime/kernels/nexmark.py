@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from runtime.kernels.intrinsics import GOLDEN, mix
-from runtime.native.kernel import READ_BYTES, always_inlined, instruction, kernel
+from sqlstream.runtime.kernels.intrinsics import GOLDEN, mix
+from sqlstream.runtime.native.kernel import READ_BYTES, always_inlined, instruction, kernel
 
 _HALF = np.uint64(32)
 _LOW_HALF = np.uint64(0xFFFFFFFF)

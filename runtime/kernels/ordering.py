@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.native.kernel import kernel
+from sqlstream.runtime.native.kernel import kernel
 
 
 def argsort_stable_by(group_ids: np.ndarray, n_groups: int) -> tuple[np.ndarray, np.ndarray]:

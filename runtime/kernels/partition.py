@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.hashing import hash_columns
-from runtime.kernels.key_hashes import KeyHashes
-from runtime.kernels.take import take_batch, take_rows, take_words
-from runtime.native.kernel import kernel
 from sqlstream.arrow import is_changelog, row_kinds, with_row_kinds
 from sqlstream.changelog import RowKind
+from sqlstream.runtime.kernels.hashing import hash_columns
+from sqlstream.runtime.kernels.key_hashes import KeyHashes
+from sqlstream.runtime.kernels.take import take_batch, take_rows, take_words
+from sqlstream.runtime.native.kernel import kernel
 
 
 class KeySplitter:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import valid_mask, validity_buffer, view_buffer, view_offsets
-from runtime.kernels.intrinsics import byte_places, copy_bytes, load_8, lowest_bit
-from runtime.native.kernel import always_inlined, kernel
+from sqlstream.runtime.kernels.buffers import valid_mask, validity_buffer, view_buffer, view_offsets
+from sqlstream.runtime.kernels.intrinsics import byte_places, copy_bytes, load_8, lowest_bit
+from sqlstream.runtime.native.kernel import always_inlined, kernel
 
 _WIDTH = 64
 _ZERO, _ONE = np.uint64(0), np.uint64(1)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from runtime.kernels.intrinsics import (
+from sqlstream.runtime.kernels.intrinsics import (
     copy_bytes,
     load_8,
     load_32,
@@ -24,7 +24,7 @@ from runtime.kernels.intrinsics import (
     store_32,
     store_64,
 )
-from runtime.native.kernel import always_inlined, inlined, instruction, kernel
+from sqlstream.runtime.native.kernel import always_inlined, inlined, instruction, kernel
 
 BLOCK = 64
 """Rows that are worked on column by column; their records fit the processor's first two caches."""

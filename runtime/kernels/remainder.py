@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.native.kernel import inlined, kernel
+from sqlstream.runtime.native.kernel import inlined, kernel
 
 _ONE, _S1, _S63 = np.uint64(1), np.uint64(1), np.uint64(63)
 _TENTH_OF_127_BITS = np.uint64(2**63 // 10)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import valid_mask, validity_buffer, view_buffer, view_offsets
-from runtime.native.kernel import kernel
+from sqlstream.runtime.kernels.buffers import valid_mask, validity_buffer, view_buffer, view_offsets
+from sqlstream.runtime.native.kernel import kernel
 
 
 def replace_text(texts: pa.Array, search: bytes, replacement: bytes) -> pa.Array:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from runtime.kernels.growing import GrowingArray
-from runtime.kernels.index import KeyIndex
-from runtime.kernels.intrinsics import NULL_HASH, compared_values, load_64, mix
-from runtime.kernels.words import order_of
-from runtime.native.kernel import inlined, kernel
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.kernels.intrinsics import NULL_HASH, compared_values, load_64, mix
+from sqlstream.runtime.kernels.words import order_of
+from sqlstream.runtime.native.kernel import inlined, kernel
 
 _LEFT, _RIGHT, _PARENT, _SIZE = 0, 1, 2, 3
 _PLACE, _KIND, _NULL_BIT, _DESCENDING, _NULLS_FIRST = 0, 1, 2, 3, 4

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import valid_mask
-from runtime.kernels.intrinsics import equal_bytes
-from runtime.kernels.words import BytesColumn, plain_array, read_column
-from runtime.native.kernel import kernel
+from sqlstream.runtime.kernels.buffers import valid_mask
+from sqlstream.runtime.kernels.intrinsics import equal_bytes
+from sqlstream.runtime.kernels.words import BytesColumn, plain_array, read_column
+from sqlstream.runtime.native.kernel import kernel
 
 
 def run_starts(columns: Sequence[pa.Array]) -> np.ndarray:

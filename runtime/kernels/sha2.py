@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from runtime.native.kernel import READ_BYTES, always_inlined, kernel
+from sqlstream.runtime.native.kernel import READ_BYTES, always_inlined, kernel
 
 
 @always_inlined

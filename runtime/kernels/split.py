@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.kernels.intrinsics import byte_places, load_64, lowest_bit, store_64
-from runtime.native.kernel import always_inlined, kernel
+from sqlstream.runtime.kernels.intrinsics import byte_places, load_64, lowest_bit, store_64
+from sqlstream.runtime.native.kernel import always_inlined, kernel
 
 _WIDTH = 64
 _ZERO, _ONE = np.uint64(0), np.uint64(1)

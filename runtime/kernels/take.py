@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array, view_bitmap, view_buffer
-from runtime.kernels.intrinsics import (
+from sqlstream.runtime.kernels.buffers import to_array, view_bitmap, view_buffer
+from sqlstream.runtime.kernels.intrinsics import (
     copy_bytes,
     is_set,
     load_8,
@@ -16,7 +16,7 @@ from runtime.kernels.intrinsics import (
     store_32,
     store_64,
 )
-from runtime.native.kernel import kernel
+from sqlstream.runtime.native.kernel import kernel
 
 _INT32_MAX = 2**31 - 1
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import view_offsets
-from runtime.kernels.intrinsics import load_8
-from runtime.native.kernel import inlined, kernel
+from sqlstream.runtime.kernels.buffers import view_offsets
+from sqlstream.runtime.kernels.intrinsics import load_8
+from sqlstream.runtime.native.kernel import inlined, kernel
 
 
 def extreme_rows(

@@ -11,8 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from runtime.kernels.intrinsics import load_8, load_32, load_64, lowest_bit, store_8, store_32, store_64
-from runtime.native.kernel import always_inlined, inlined, instruction, kernel
+from sqlstream.runtime.kernels.intrinsics import (
+    load_8,
+    load_32,
+    load_64,
+    lowest_bit,
+    store_8,
+    store_32,
+    store_64,
+)
+from sqlstream.runtime.native.kernel import always_inlined, inlined, instruction, kernel
 
 # The entries of a column.
 KIND, VALUES, OFFSETS, LIMIT, BITMAP, BIT, PREFIX, PREFIX_BYTES, QUOTING, SCALE, FRACTION_DIGITS, SUFFIX = (

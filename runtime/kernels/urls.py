@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.native.kernel import READ_BYTES, inlined, kernel
+from sqlstream.runtime.native.kernel import READ_BYTES, inlined, kernel
 
 PROTOCOL, AUTHORITY, USERINFO, HOST, PATH, QUERY, REF, FILE = range(8)
 """The parts; a FILE is a path with its query."""

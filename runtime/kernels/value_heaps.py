@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from runtime.kernels.growing import GrowingArray
-from runtime.kernels.index import KeyIndex
-from runtime.kernels.intrinsics import compared_values
-from runtime.kernels.words import order_of
-from runtime.native.kernel import inlined, kernel
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.kernels.intrinsics import compared_values
+from sqlstream.runtime.kernels.words import order_of
+from sqlstream.runtime.native.kernel import inlined, kernel
 
 _CHILD, _NEXT, _BEFORE = 0, 1, 2
 

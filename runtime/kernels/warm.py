@@ -1,5 +1,5 @@
 """Loads every kernel, and compiles those that are neither shipped nor in the cache: set-up runs
-`python -m runtime.kernels.warm` once, so that no query waits for a compiler."""
+`python -m sqlstream.runtime.kernels.warm` once, so that no query waits for a compiler."""
 
 from __future__ import annotations
 
@@ -10,52 +10,52 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from runtime.native.cache import kernels_of, say_what_takes_long
+from sqlstream.runtime.native.cache import kernels_of, say_what_takes_long
 
 #: Importing a module is what loads or compiles its kernels.
 MODULES = (
-    "runtime.kernels.accumulate",
-    "runtime.kernels.arena",
-    "runtime.kernels.bitmaps",
-    "runtime.kernels.chains",
-    "runtime.kernels.changes",
-    "runtime.kernels.chunk_chains",
-    "runtime.kernels.csv_records",
-    "runtime.kernels.decimals",
-    "runtime.kernels.equal_elements",
-    "runtime.kernels.frames",
-    "runtime.kernels.group",
-    "runtime.kernels.hashing",
-    "runtime.kernels.id_lists",
-    "runtime.kernels.index",
-    "runtime.kernels.java_random",
-    "runtime.kernels.json_members",
-    "runtime.kernels.json_nodes",
-    "runtime.kernels.json_rows",
-    "runtime.kernels.json_tape",
-    "runtime.kernels.match",
-    "runtime.kernels.nexmark",
-    "runtime.kernels.ordering",
-    "runtime.kernels.partition",
-    "runtime.kernels.pattern_scan",
-    "runtime.kernels.rank",
-    "runtime.kernels.records",
-    "runtime.kernels.remainder",
-    "runtime.kernels.replace",
-    "runtime.kernels.row_order",
-    "runtime.kernels.runs",
-    "runtime.kernels.sha2",
-    "runtime.kernels.split",
-    "runtime.kernels.take",
-    "runtime.kernels.text_extremes",
-    "runtime.kernels.text_rows",
-    "runtime.kernels.text_scan",
-    "runtime.kernels.time_texts",
-    "runtime.kernels.touch",
-    "runtime.kernels.urls",
-    "runtime.kernels.value_heaps",
-    "runtime.kernels.windows",
-    "runtime.kernels.words",
+    "sqlstream.runtime.kernels.accumulate",
+    "sqlstream.runtime.kernels.arena",
+    "sqlstream.runtime.kernels.bitmaps",
+    "sqlstream.runtime.kernels.chains",
+    "sqlstream.runtime.kernels.changes",
+    "sqlstream.runtime.kernels.chunk_chains",
+    "sqlstream.runtime.kernels.csv_records",
+    "sqlstream.runtime.kernels.decimals",
+    "sqlstream.runtime.kernels.equal_elements",
+    "sqlstream.runtime.kernels.frames",
+    "sqlstream.runtime.kernels.group",
+    "sqlstream.runtime.kernels.hashing",
+    "sqlstream.runtime.kernels.id_lists",
+    "sqlstream.runtime.kernels.index",
+    "sqlstream.runtime.kernels.java_random",
+    "sqlstream.runtime.kernels.json_members",
+    "sqlstream.runtime.kernels.json_nodes",
+    "sqlstream.runtime.kernels.json_rows",
+    "sqlstream.runtime.kernels.json_tape",
+    "sqlstream.runtime.kernels.match",
+    "sqlstream.runtime.kernels.nexmark",
+    "sqlstream.runtime.kernels.ordering",
+    "sqlstream.runtime.kernels.partition",
+    "sqlstream.runtime.kernels.pattern_scan",
+    "sqlstream.runtime.kernels.rank",
+    "sqlstream.runtime.kernels.records",
+    "sqlstream.runtime.kernels.remainder",
+    "sqlstream.runtime.kernels.replace",
+    "sqlstream.runtime.kernels.row_order",
+    "sqlstream.runtime.kernels.runs",
+    "sqlstream.runtime.kernels.sha2",
+    "sqlstream.runtime.kernels.split",
+    "sqlstream.runtime.kernels.take",
+    "sqlstream.runtime.kernels.text_extremes",
+    "sqlstream.runtime.kernels.text_rows",
+    "sqlstream.runtime.kernels.text_scan",
+    "sqlstream.runtime.kernels.time_texts",
+    "sqlstream.runtime.kernels.touch",
+    "sqlstream.runtime.kernels.urls",
+    "sqlstream.runtime.kernels.value_heaps",
+    "sqlstream.runtime.kernels.windows",
+    "sqlstream.runtime.kernels.words",
 )
 
 
@@ -87,7 +87,7 @@ def _stem(module: str) -> str:
 
 def _compile(module: str) -> None:
     # The process that waits says what takes long.
-    logging.getLogger("runtime.native.cache").setLevel(logging.ERROR)
+    logging.getLogger("sqlstream.runtime.native.cache").setLevel(logging.ERROR)
     importlib.import_module(module)
     for kernel in kernels_of(module).deferred:
         kernel.compile()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.native.kernel import kernel
+from sqlstream.runtime.native.kernel import kernel
 
 
 @kernel("void(int64[::1], int64, int64, int64[::1])")

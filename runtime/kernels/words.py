@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array, unpack_bits, view_bitmap, view_buffer, view_offsets
-from runtime.kernels.intrinsics import (
+from sqlstream.errors import UserError
+from sqlstream.runtime.kernels.buffers import to_array, unpack_bits, view_bitmap, view_buffer, view_offsets
+from sqlstream.runtime.kernels.intrinsics import (
     BYTES_ORDER,
     DECIMAL_ORDER,
     FLOAT_ORDER,
@@ -21,8 +22,7 @@ from runtime.kernels.intrinsics import (
     is_set,
     short_bytes,
 )
-from runtime.native.kernel import kernel
-from sqlstream.errors import UserError
+from sqlstream.runtime.native.kernel import kernel
 
 _NAN = np.uint64(0x7FF8000000000000)
 _ZERO, _ONE = np.uint64(0), np.uint64(1)

@@ -9,13 +9,13 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from runtime.evaluate import EvaluationContext, compile_condition
-from runtime.evaluate.program import Program
-from runtime.kernels.buffers import to_array
-from runtime.kernels.index import KeyIndex
-from runtime.operators.operator import OperatorContext
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import ExternalError, Retry
+from sqlstream.runtime.evaluate import EvaluationContext, compile_condition
+from sqlstream.runtime.evaluate.program import Program
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.operators.operator import OperatorContext
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.lookup_join import LookupJoinSpec
 from sqlstream.spi.connector import LookupSource

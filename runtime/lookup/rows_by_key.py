@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array
-from runtime.kernels.chains import Chains
-from runtime.kernels.index import KeyIndex
-from runtime.operators.join.equal_pairs import complete_rows
-from runtime.state.storage.arrays import Array
-from runtime.state.storage.columns import RowStore
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.kernels.chains import Chains
+from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.operators.join.equal_pairs import complete_rows
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.storage.columns import RowStore
 
 
 class RowsByKey:

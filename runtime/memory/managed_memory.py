@@ -9,13 +9,13 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from runtime.host.machine_memory import MachineMemory, read_machine_memory
-from runtime.host.mapped_file import can_map_files
-from runtime.memory.array_memory import ArrayMemory
-from runtime.memory.mapped_memory import MappedMemory
-from runtime.memory.resident_limit import ProcessPages, ResidentKeeper, ResidentLimit
 from sqlstream import config
 from sqlstream.errors import ExternalError, Retry, UserError
+from sqlstream.runtime.host.machine_memory import MachineMemory, read_machine_memory
+from sqlstream.runtime.host.mapped_file import can_map_files
+from sqlstream.runtime.memory.array_memory import ArrayMemory
+from sqlstream.runtime.memory.mapped_memory import MappedMemory
+from sqlstream.runtime.memory.resident_limit import ProcessPages, ResidentKeeper, ResidentLimit
 
 logger = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.host.mapped_file import MappedFile, Mapping
-from runtime.memory.array_memory import Array, ArrayMemory
 from sqlstream.errors import ExternalError, Retry
+from sqlstream.runtime.host.mapped_file import MappedFile, Mapping
+from sqlstream.runtime.memory.array_memory import Array, ArrayMemory
 
 MAPPED_BYTES_MIN = 1 << 20
 """Smaller arrays are in the process's memory: a table without many entries is as fast as without files."""

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from runtime.host.clock import steady_s
-from runtime.host.mapped_file import Mapping
-from runtime.memory.mapped_memory import Mappings
+from sqlstream.runtime.host.clock import steady_s
+from sqlstream.runtime.host.mapped_file import Mapping
+from sqlstream.runtime.memory.mapped_memory import Mappings
 
 logger = logging.getLogger(__name__)
 

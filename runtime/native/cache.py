@@ -32,7 +32,7 @@ from typing import Any
 
 import msgspec
 
-from runtime.native import loader
+from sqlstream.runtime.native import loader
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ _GENERATORS = (
 )
 """What every kernel is made with, apart from its own file."""
 
-_KERNELS_PACKAGE = "runtime.kernels."
+_KERNELS_PACKAGE = "sqlstream.runtime.kernels."
 _OWNERS_ALONE_WRITE = 0o755
 _CHECKSUM_BYTES = 32
 _DIGEST_CHARACTERS = 32
@@ -101,7 +101,7 @@ class ModuleKernels:
         self, function: Callable[..., Any], signatures: Sequence[str], symbol: str
     ) -> Callable[..., Any]:
         say_what_takes_long()
-        from runtime.native.compiler import compile_kernel
+        from sqlstream.runtime.native.compiler import compile_kernel
 
         code = compile_kernel(function, signatures, symbol)
         (address,) = loader.LINKER.load({symbol: code}).values()

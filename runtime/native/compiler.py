@@ -18,10 +18,10 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-from runtime.native import loader
-from runtime.native.definition import Inlined, Instruction, definition_of
-from runtime.native.entry import Overload, build_entry
 from sqlstream.errors import InternalError
+from sqlstream.runtime.native import loader
+from sqlstream.runtime.native.definition import Inlined, Instruction, definition_of
+from sqlstream.runtime.native.entry import Overload, build_entry
 
 _OPTIONS = {"nogil": True, "_nrt": False}
 """Without numba's runtime (`_nrt`) no references to arrays are counted: the caller of a kernel keeps them."""
@@ -99,11 +99,11 @@ def _callee(value: Any, name: str, caller: Callable[..., Any]) -> Any:
 
 
 def _check_origin(definition: Any, name: str, caller: Callable[..., Any]) -> None:
-    # What a kernel is made of must be part of its digest (see runtime.native.cache).
-    if definition.module not in (caller.__module__, "runtime.kernels.intrinsics"):
+    # What a kernel is made of must be part of its digest (see sqlstream.runtime.native.cache).
+    if definition.module not in (caller.__module__, "sqlstream.runtime.kernels.intrinsics"):
         raise InternalError(
             f'"{caller.__name__}" of {caller.__module__} calls "{name}" of {definition.module}: kernels call functions of '
-            "their own file and of runtime.kernels.intrinsics"
+            "their own file and of sqlstream.runtime.kernels.intrinsics"
         )
 
 

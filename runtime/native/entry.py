@@ -18,8 +18,8 @@ from llvmlite import ir
 from numba.core import types
 from numba.np.arrayobj import populate_array
 
-from runtime.native import loader
 from sqlstream.errors import InternalError
+from sqlstream.runtime.native import loader
 
 _BIT, _BYTE, _INT, _WORD = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _OBJECT = _BYTE.as_pointer()

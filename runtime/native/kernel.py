@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from runtime.native import cache
-from runtime.native.definition import Inlined, Instruction, define
+from sqlstream.runtime.native import cache
+from sqlstream.runtime.native.definition import Inlined, Instruction, define
 
 READ_BYTES = "Array(uint8, 1, 'C', True)"
 """In a signature: bytes that the kernel only reads, and that may be read-only."""

@@ -1,4 +1,4 @@
-"""Makes the object code that comes with sqlstream: `python -m runtime.native.shipping`, by `make kernels`.
+"""Makes the object code that comes with sqlstream: `python -m sqlstream.runtime.native.shipping`, by `make kernels`.
 
 Each file of kernels is compiled by a process of its own, for one processor and with one hash seed. So the same sources give the
 same bytes with the same versions of Python, numba and llvmlite.
@@ -14,8 +14,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from runtime.native.cache import SHIPPED, VARIABLE, shipped_name
-from runtime.native.loader import SHIPPED_PROCESSOR
+from sqlstream.runtime.native.cache import SHIPPED, VARIABLE, shipped_name
+from sqlstream.runtime.native.loader import SHIPPED_PROCESSOR
 
 MADE_WITH = SHIPPED / "MADE_WITH"
 """What the files there were made with: other versions make other code, which is as right."""
@@ -40,7 +40,7 @@ def shipped_names(modules: Sequence[str]) -> dict[str, str]:
 
 def build(modules: Sequence[str], directory: Path) -> None:
     """Put the object code of these files of kernels into a directory. This process must have `fixed_environment`."""
-    from runtime.kernels.warm import compile_apart
+    from sqlstream.runtime.kernels.warm import compile_apart
 
     with tempfile.TemporaryDirectory() as scratch:
         os.environ[VARIABLE] = scratch
@@ -58,14 +58,14 @@ def fixed_environment() -> dict[str, str]:
 
 def main() -> None:
     """Build what is missing and remove what no source stands for."""
-    from runtime.kernels.warm import MODULES
+    from sqlstream.runtime.kernels.warm import MODULES
 
     names = shipped_names(MODULES)
     SHIPPED.mkdir(exist_ok=True)
     is_same_maker = MADE_WITH.exists() and MADE_WITH.read_text() == made_with()
     missing = [m for m, name in names.items() if not (is_same_maker and (SHIPPED / name).exists())]
     if missing and fixed_environment().items() - os.environ.items():
-        arguments = [sys.executable, "-P", "-m", "runtime.native.shipping"]
+        arguments = [sys.executable, "-P", "-m", "sqlstream.runtime.native.shipping"]
         os.execve(sys.executable, arguments, {**os.environ, **fixed_environment()})
     build(missing, SHIPPED)
     MADE_WITH.write_text(made_with())

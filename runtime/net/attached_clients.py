@@ -8,12 +8,12 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from runtime.logs import of_job
-from runtime.net.results import ABANDONED_CHECK_S, PrintLines
 from sqlstream import __version__
 from sqlstream.errors import ExternalError, SqlStreamError, UserError
 from sqlstream.messages.client_rpc import AttachClient, ClientAttached, ClientEvent, JobEnded, JobPrinted
 from sqlstream.messages.rpc import PROTOCOL_VERSION, JobStatusReply
+from sqlstream.runtime.logs import of_job
+from sqlstream.runtime.net.results import ABANDONED_CHECK_S, PrintLines
 
 logger = logging.getLogger(__name__)
 

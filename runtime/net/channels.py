@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from runtime.kernels.key_hashes import KeyHashes
 from sqlstream.elements import CheckpointBarrier, EndOfInput
+from sqlstream.runtime.kernels.key_hashes import KeyHashes
 
 ELEMENT_BYTES = 64
 """The bytes that an element counts in a channel's bound."""

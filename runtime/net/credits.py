@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 
-from runtime.net.memory import NetworkMemory
+from sqlstream.runtime.net.memory import NetworkMemory
 
 
 class CreditBalance:

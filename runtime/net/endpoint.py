@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from runtime.net.tls import TlsFiles, TlsIdentity, read_identity
 from sqlstream import config as options
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.network_options import NEED_AN_ADDRESS
+from sqlstream.runtime.net.tls import TlsFiles, TlsIdentity, read_identity
 
 PLAIN = "grpc://"
 ENCRYPTED = "grpc+tls://"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from runtime.net.channels import Channel
-from runtime.net.partition_table import PartitionTable, SubpartitionId
-from runtime.net.results import ClientStream, DirectClientStream, ResultReceiver
 from sqlstream.messages.rpc import InputChannelDescriptor
+from sqlstream.runtime.net.channels import Channel
+from sqlstream.runtime.net.partition_table import PartitionTable, SubpartitionId
+from sqlstream.runtime.net.results import ClientStream, DirectClientStream, ResultReceiver
 
 OnLost = Callable[[str], None]
 """Called by any thread when the connection to a producer is lost, with the cause as far as it can be seen here."""

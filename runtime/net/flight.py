@@ -14,12 +14,12 @@ import msgspec
 import pyarrow as pa
 from pyarrow import flight
 
-from runtime.net.channels import ChannelClosed
-from runtime.net.endpoint import ENCRYPTED, Endpoint
-from runtime.net.results import ResultReceiver
-from runtime.net.socket_directory import flight_location, hold, make_socket_directory, new_address
-from runtime.net.tls import TlsIdentity
 from sqlstream.errors import ExternalError
+from sqlstream.runtime.net.channels import ChannelClosed
+from sqlstream.runtime.net.endpoint import ENCRYPTED, Endpoint
+from sqlstream.runtime.net.results import ResultReceiver
+from sqlstream.runtime.net.socket_directory import flight_location, hold, make_socket_directory, new_address
+from sqlstream.runtime.net.tls import TlsIdentity
 
 MESSAGES = "messages"
 """Action that carries one-way control messages, in order."""
@@ -65,7 +65,7 @@ class _TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]
     """Refuses every call that does not carry the cluster's token.
 
     A stream is refused at its headers. The body of an action has been read by then, and Flight puts no bound on it, which is
-    why other users must not reach the server at all (runtime.net.socket_directory)."""
+    why other users must not reach the server at all (sqlstream.runtime.net.socket_directory)."""
 
     def __init__(self, token: str) -> None:
         self._expected = f"Bearer {token}"

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import flight
 
-from runtime.net.channels import ChannelClosed
-from runtime.net.flight import FlightConnections, PrintedLines, ResultStreamId, encode, under_schema
+from sqlstream.runtime.net.channels import ChannelClosed
+from sqlstream.runtime.net.flight import FlightConnections, PrintedLines, ResultStreamId, encode, under_schema
 
 
 class FlightClientStream:

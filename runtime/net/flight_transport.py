@@ -8,8 +8,8 @@ import threading
 
 import pyarrow as pa
 
-from runtime.net.flight import FlightConnections
 from sqlstream.messages.rpc import ControlMessage, encode_message
+from sqlstream.runtime.net.flight import FlightConnections
 
 SEND_TIMEOUT_S = 5.0
 OUTBOX_MESSAGES_MAX = 10_000

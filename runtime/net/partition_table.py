@@ -7,7 +7,7 @@ import threading
 
 import msgspec
 
-from runtime.net.channels import Channel
+from sqlstream.runtime.net.channels import Channel
 
 WAKE_BYTES = 1 << 20
 """How much is queued before a consumer that waits is woken, unless its producer waits or some time has passed."""

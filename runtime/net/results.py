@@ -9,7 +9,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from runtime.net.channels import ChannelClosed
+from sqlstream.runtime.net.channels import ChannelClosed
 
 ABANDONED_CHECK_S = 0.2
 

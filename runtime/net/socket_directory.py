@@ -13,8 +13,8 @@ import time
 import urllib.parse
 from contextlib import suppress
 
-from runtime.host.random import random_id
 from sqlstream.errors import ExternalError
+from sqlstream.runtime.host.random import random_id
 
 SOCKET_PATH_BYTES_MAX = 103
 """The longest socket path, in bytes, that every supported system accepts."""

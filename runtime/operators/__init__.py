@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from runtime.imported_by_need import imported
-from runtime.operators.operator import Operator, OperatorContext
 from sqlstream import operators
 from sqlstream.errors import InternalError
+from sqlstream.runtime.imported_by_need import imported
+from sqlstream.runtime.operators.operator import Operator, OperatorContext
 from sqlstream.specs.spec import OperatorSpec
 
 OPERATORS: dict[type[OperatorSpec], str] = {
-    entry.load_spec(): f"runtime.operators.{entry.operator}"
+    entry.load_spec(): f"sqlstream.runtime.operators.{entry.operator}"
     for entry in operators.OPERATORS
     if entry.operator
 }

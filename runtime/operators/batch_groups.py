@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.group import group
-from runtime.state.storage.arrays import Array
+from sqlstream.runtime.kernels.group import group
+from sqlstream.runtime.state.storage.arrays import Array
 
 
 def batch_groups(keys: list[pa.Array], rows: int) -> tuple[Array, Array]:

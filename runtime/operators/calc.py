@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.evaluate import EvaluationContext
-from runtime.evaluate.filtered_projections import FilteredProjections
-from runtime.kernels.buffers import to_array, view_buffer
-from runtime.operators.deferred_rows import DeferredRows
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.state.held_rows import HeldRows
-from runtime.update_pairs import filtered_kinds
 from sqlstream import config
 from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema
 from sqlstream.changelog import RowKind
 from sqlstream.expressions import InputRef
+from sqlstream.runtime.evaluate import EvaluationContext
+from sqlstream.runtime.evaluate.filtered_projections import FilteredProjections
+from sqlstream.runtime.kernels.buffers import to_array, view_buffer
+from sqlstream.runtime.operators.deferred_rows import DeferredRows
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.state.held_rows import HeldRows
+from sqlstream.runtime.update_pairs import filtered_kinds
 from sqlstream.specs.calc import CalcSpec
 
 _ROWS_MIN = 8_192
@@ -77,7 +77,7 @@ class Calc(Operator[CalcSpec]):
             self._compute_deferred(rows, output)
 
     def _compute_deferred(self, rows: DeferredRows, output: Output) -> None:
-        from runtime.kernels.take import true_positions
+        from sqlstream.runtime.kernels.take import true_positions
 
         kept = rows
         shared: list[pa.Array] = []
@@ -102,7 +102,7 @@ class Calc(Operator[CalcSpec]):
 
     def _emit_selected(self, batch: pa.RecordBatch, mask: pa.Array, output: Output) -> None:
         """Leave it to the exchange to copy the rows: the result has columns of the input only."""
-        from runtime.kernels.take import true_positions
+        from sqlstream.runtime.kernels.take import true_positions
 
         columns = [batch.column(i) for i in self._kept]
         if not self.context.output_mode.is_insert_only:

@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.formats.rejection import quoted
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.update_pairs import moved_kinds, portion_kinds
 from sqlstream.arrow import row_kinds, to_arrow_schema, with_row_kinds, without_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.errors import UserError
+from sqlstream.runtime.formats.rejection import quoted
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.update_pairs import moved_kinds, portion_kinds
 from sqlstream.specs.changelog_functions import FromChangelogSpec, ToChangelogSpec
 
 INVALID = "numInvalidOperations"

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.evaluate.nested_keys import identities
-from runtime.kernels.buffers import to_array
-from runtime.operators.batch_groups import batch_groups
-from runtime.operators.equal_values import equal_values
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.state.storage.arrays import Array
-from runtime.state.storage.slot_columns import RowColumn
-from runtime.state.tables.keyed_table import KeyedTable
-from runtime.update_pairs import moved_kinds, portion_kinds
 from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema, without_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
+from sqlstream.runtime.evaluate.nested_keys import identities
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.operators.batch_groups import batch_groups
+from sqlstream.runtime.operators.equal_values import equal_values
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.storage.slot_columns import RowColumn
+from sqlstream.runtime.state.tables.keyed_table import KeyedTable
+from sqlstream.runtime.update_pairs import moved_kinds, portion_kinds
 from sqlstream.specs.changelog_normalize import ChangelogNormalizeSpec
 
 UNKNOWN_VALUES_COUNT = "numUnknownValues"

@@ -8,9 +8,9 @@ import threading
 import msgspec
 import pyarrow as pa
 
-from runtime.batch.comparison import Comparison, Differences, comparison
-from runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.arrow import to_arrow_schema
+from sqlstream.runtime.batch.comparison import Comparison, Differences, comparison
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.specs.compare_rows import (
     EXPLAINED_BY_FLOATS,
     STREAM_INPUT,

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.formats.rejection import quoted
-from runtime.kernels.buffers import to_array
-from runtime.operators.batch_groups import batch_groups
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.state.storage.arrays import Array
-from runtime.state.storage.slot_columns import NumberColumn
-from runtime.state.tables.keyed_table import KeyedTable
 from sqlstream import config
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema
 from sqlstream.checkpointing_options import is_at_least_once
 from sqlstream.errors import UserError
+from sqlstream.runtime.formats.rejection import quoted
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.operators.batch_groups import batch_groups
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.storage.slot_columns import NumberColumn
+from sqlstream.runtime.state.tables.keyed_table import KeyedTable
 from sqlstream.specs.conflict_check import ConflictCheckSpec
 
 

@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.take import take_rows
-from runtime.state.storage.arrays import Array
+from sqlstream.runtime.kernels.take import take_rows
+from sqlstream.runtime.state.storage.arrays import Array
 
 
 class Rows(Protocol):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from runtime.operators.operator import Operator, Output
-from runtime.update_pairs import moved_kinds
 from sqlstream.arrow import row_kinds, with_row_kinds
 from sqlstream.changelog import RowKind
+from sqlstream.runtime.operators.operator import Operator, Output
+from sqlstream.runtime.update_pairs import moved_kinds
 from sqlstream.specs.calc import DropUpdateBeforeSpec
 
 

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.operators import make_operator
-from runtime.operators.deferred_rows import DeferredRows
-from runtime.operators.operator import Operator, OperatorContext
-from runtime.state.snapshots.current_rows import SLOT_COLUMN, VERSION_COLUMN
-from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN
 from sqlstream.arrow import to_arrow_schema, with_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.errors import InternalError
 from sqlstream.graph.job_graph import ChainedOperator
+from sqlstream.runtime.operators import make_operator
+from sqlstream.runtime.operators.deferred_rows import DeferredRows
+from sqlstream.runtime.operators.operator import Operator, OperatorContext
+from sqlstream.runtime.state.snapshots.current_rows import SLOT_COLUMN, VERSION_COLUMN
+from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN
 from sqlstream.types import TypeRoot
 
 ROWS = 12_288
@@ -117,7 +117,7 @@ class _Nowhere:
 
 def _bitmaps(first: int) -> pa.Array:
     """ROWS bitmaps of one value."""
-    from runtime.evaluate.bitmap_columns import Bitmaps
+    from sqlstream.runtime.evaluate.bitmap_columns import Bitmaps
 
     return Bitmaps.of_elements(np.arange(ROWS), np.arange(first, first + ROWS), ROWS, None).column()
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.storage.arrays import Array
 
 
 def equal_values(before: pa.Array, after: pa.Array) -> Array:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.arrow import is_changelog, to_arrow_schema
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.specs.expand import ExpandSpec
 
 

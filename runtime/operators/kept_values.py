@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.evaluate import EvaluationContext
-from runtime.evaluate.nested_keys import identities
-from runtime.evaluate.program import Program
-from runtime.kernels.buffers import to_array
-from runtime.operators.batch_groups import batch_groups
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.state.storage.arrays import Array
-from runtime.state.tables.keyed_rows import KeyedRows
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema
+from sqlstream.runtime.evaluate import EvaluationContext
+from sqlstream.runtime.evaluate.nested_keys import identities
+from sqlstream.runtime.evaluate.program import Program
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.operators.batch_groups import batch_groups
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.tables.keyed_rows import KeyedRows
 from sqlstream.specs.kept_values import KeptValuesSpec
 
 _NONE = -1

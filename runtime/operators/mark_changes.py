@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.operators.operator import Operator, Output
 from sqlstream.arrow import with_row_kinds
 from sqlstream.changelog import RowKind
+from sqlstream.runtime.operators.operator import Operator, Output
 from sqlstream.specs.mark_changes import MarkChangesSpec
 
 

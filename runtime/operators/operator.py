@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from runtime.state.operator_state import EXPIRED, OperatorState, StateScope
 from sqlstream.changelog import ChangelogMode
 from sqlstream.graph.key_groups import MAX_PARALLELISM_DEFAULT
+from sqlstream.runtime.state.operator_state import EXPIRED, OperatorState, StateScope
 from sqlstream.schema import Schema
 from sqlstream.specs.spec import OperatorSpec
 
 if TYPE_CHECKING:
-    from runtime.operators.deferred_rows import DeferredRows
+    from sqlstream.runtime.operators.deferred_rows import DeferredRows
 
 SpecT = TypeVar("SpecT", bound=OperatorSpec)
 

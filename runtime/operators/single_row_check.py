@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate import EvaluationContext
-from runtime.evaluate.program import Program
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.state.tables.keyed_multiset import KeyedMultiset
-from runtime.state.tables.row_multiset import Arrival
-from runtime.update_pairs import filtered_kinds
 from sqlstream.arrow import row_kinds, to_arrow_schema, with_row_kinds
 from sqlstream.errors import InternalError
+from sqlstream.runtime.evaluate import EvaluationContext
+from sqlstream.runtime.evaluate.program import Program
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.state.tables.keyed_multiset import KeyedMultiset
+from sqlstream.runtime.state.tables.row_multiset import Arrival
+from sqlstream.runtime.update_pairs import filtered_kinds
 from sqlstream.specs.single_row_check import SingleRowCheckSpec
 
 LOOK_MS = 1_000

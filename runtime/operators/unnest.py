@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.update_pairs import derived_kinds, portion_kinds
 from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.update_pairs import derived_kinds, portion_kinds
 from sqlstream.specs.unnest import UnnestSpec
 
 Indices = np.ndarray[Any, Any]

@@ -26,7 +26,7 @@ class ValuesReader:
         batch_rows: int,
         splits: Iterable[dict[str, Any]] | None = None,
     ) -> None:
-        from runtime.evaluate.values import values_batches
+        from sqlstream.runtime.evaluate.values import values_batches
 
         self._is_first = subtask == 0
         self._polled = sum(split["rows"] for split in splits or ()) if self._is_first else 0

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate import EvaluationContext, compile_expression
-from runtime.evaluate.intervals import milliseconds_of
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.state.combined_watermark import CombinedWatermark
 from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.errors import UserError
+from sqlstream.runtime.evaluate import EvaluationContext, compile_expression
+from sqlstream.runtime.evaluate.intervals import milliseconds_of
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.state.combined_watermark import CombinedWatermark
 from sqlstream.specs.watermark import EmitStrategy, WatermarkAssignerSpec
 
 

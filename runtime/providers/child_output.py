@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 LINES_KEPT = 12
 LINE_BYTES_MAX = 65536
-"""More than the longest record of a log (runtime.logs)."""
+"""More than the longest record of a log (sqlstream.runtime.logs)."""
 
 
 PassOn = Callable[[str], None]

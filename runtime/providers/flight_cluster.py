@@ -9,16 +9,16 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from runtime.net.endpoint import Endpoint
-from runtime.net.flight import FlightConnections, FlightServer, OnAttach, OnRequest
-from runtime.net.flight_transport import FlightTransport
-from runtime.net.results import ResultStore
-from runtime.providers.child_output import PassOn
-from runtime.providers.provider import MakeProvider, OnExit
-from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from sqlstream.errors import ExternalError
 from sqlstream.messages.rpc import RegisterTaskManager, decode_control_message, encode_message
 from sqlstream.messages.stacks import RequestStacks, StacksReply, decode_stacks_reply
+from sqlstream.runtime.net.endpoint import Endpoint
+from sqlstream.runtime.net.flight import FlightConnections, FlightServer, OnAttach, OnRequest
+from sqlstream.runtime.net.flight_transport import FlightTransport
+from sqlstream.runtime.net.results import ResultStore
+from sqlstream.runtime.providers.child_output import PassOn
+from sqlstream.runtime.providers.provider import MakeProvider, OnExit
+from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions
 
 SHUTDOWN_TIMEOUT_S = 1.0
 STACKS_TIMEOUT_S = 5.0

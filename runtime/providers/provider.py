@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from runtime.providers.child_output import PassOn
-from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from sqlstream.errors import ErrorInfo
+from sqlstream.runtime.providers.child_output import PassOn
+from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions
 
 OnExit = Callable[[str, ErrorInfo], None]
 """Called with the resource id of a TaskManager that ended, released or not, and the cause as far as it can be seen here."""

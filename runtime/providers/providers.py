@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from runtime.net.endpoint import Endpoint, job_manager_endpoint
-from runtime.providers.provider import MakeProvider
 from sqlstream import config as options
+from sqlstream.runtime.net.endpoint import Endpoint, job_manager_endpoint
+from sqlstream.runtime.providers.provider import MakeProvider
 from sqlstream.spark_keys import MASTER
 
 TARGET = "execution.target"
@@ -16,10 +16,10 @@ SPARK = "spark"
 def provider_of(config: Mapping[str, str]) -> MakeProvider:
     """The provider that the settings name. UserError for settings that it cannot obey."""
     if options.get(config, TARGET) == SPARK:
-        from runtime.providers.spark.provider import spark_provider
+        from sqlstream.runtime.providers.spark.provider import spark_provider
 
         return spark_provider(config)
-    from runtime.providers.local import LocalProvider
+    from sqlstream.runtime.providers.local import LocalProvider
 
     return LocalProvider
 
@@ -34,8 +34,8 @@ def is_on_one_host(config: Mapping[str, str]) -> bool:
     """Whether all TaskManagers run on the host of the JobManager, so that they see its files."""
     if options.get(config, TARGET) != SPARK:
         return True
-    from runtime.batch.spark.connect.address import LOOPBACK_NAMES, connect_address
-    from runtime.batch.spark.settings import is_of_this_machine, spark_keys
+    from sqlstream.runtime.batch.spark.connect.address import LOOPBACK_NAMES, connect_address
+    from sqlstream.runtime.batch.spark.settings import is_of_this_machine, spark_keys
 
     server = connect_address(spark_keys(config))
     if server is not None:

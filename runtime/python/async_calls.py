@@ -56,7 +56,7 @@ class AsyncCalls:
         return results
 
     async def _one(self, args: tuple[Any, ...]) -> Any:
-        from runtime.python.calls import failed
+        from sqlstream.runtime.python.calls import failed
 
         try:
             async with asyncio.timeout(self._timeout_s) as limit:

@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.kernel import Datum, Kernel, as_array, null_mask
-from runtime.python.loading import install_hint, load_target, raise_interrupt
-from runtime.python.traceback_text import user_traceback
-from runtime.python.values import arrow_values, check_length, python_values, shown
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
 from sqlstream.function_ref import FunctionKind, FunctionMode, FunctionRef
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.kernel import Datum, Kernel, as_array, null_mask
+from sqlstream.runtime.python.loading import install_hint, load_target, raise_interrupt
+from sqlstream.runtime.python.traceback_text import user_traceback
+from sqlstream.runtime.python.values import arrow_values, check_length, python_values, shown
 from sqlstream.types import LogicalType
 
 TABLE_ROWS_MAX = 20_000_000
@@ -70,7 +70,7 @@ def _compute(call: Call, ref: FunctionRef, target: Any, context: EvaluationConte
     if ref.mode is FunctionMode.ARROW:
         return _by_batch(ref, target, call.type)
     if ref.mode is FunctionMode.ASYNC:
-        from runtime.python.async_calls import AsyncCalls
+        from sqlstream.runtime.python.async_calls import AsyncCalls
 
         calls = AsyncCalls(ref, target, context.config)
         return lambda args, rows: arrow_values(calls.run(_columns(args, rows), rows), call.type, ref.name)

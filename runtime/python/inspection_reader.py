@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from runtime.python.loading import load_function
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import ErrorInfo, SqlStreamError
+from sqlstream.runtime.python.loading import load_function
 from sqlstream.specs.infer_table import ANSWER
 from sqlstream.specs.inspect_function import InspectFunctionSpec, InspectionAnswer
 from sqlstream.spi.connector import SourceStatus

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.python.environment import use_files
-from runtime.python.loading import load_function
-from runtime.python.packing import pack, split_paths
 from sqlstream.function_ref import InspectedFunction
+from sqlstream.runtime.python.environment import use_files
+from sqlstream.runtime.python.loading import load_function
+from sqlstream.runtime.python.packing import pack, split_paths
 
 
 class LocalFunctionInspector:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from runtime.python.environment import import_object
-from runtime.python.traceback_text import user_traceback
 from sqlstream.errors import UserError
 from sqlstream.function_ref import FunctionRef
 from sqlstream.python_functions import UserFunction
+from sqlstream.runtime.python.environment import import_object
+from sqlstream.runtime.python.traceback_text import user_traceback
 
 
 def load_target(ref: FunctionRef) -> Any:

@@ -7,8 +7,8 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
-from runtime.state.operator_state import NeverExpires, SavedWhole
-from runtime.state.snapshots.snapshot import SavedTables
+from sqlstream.runtime.state.operator_state import NeverExpires, SavedWhole
+from sqlstream.runtime.state.snapshots.snapshot import SavedTables
 
 Scalar = TypeVar("Scalar", int, bool)
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from runtime.state.operator_state import NeverExpires, SavedWhole
-from runtime.state.snapshots.snapshot import SavedTables
 from sqlstream.elements import WATERMARK_MIN
+from sqlstream.runtime.state.operator_state import NeverExpires, SavedWhole
+from sqlstream.runtime.state.snapshots.snapshot import SavedTables
 
 
 class CombinedWatermark(SavedWhole, NeverExpires):

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from runtime.state.operator_state import NeverExpires, SavedWhole
-from runtime.state.snapshots.snapshot import SavedTables
+from sqlstream.runtime.state.operator_state import NeverExpires, SavedWhole
+from sqlstream.runtime.state.snapshots.snapshot import SavedTables
 
 
 class HeldRows(SavedWhole, NeverExpires):

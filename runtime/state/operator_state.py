@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
-from runtime.state.snapshots.snapshot import OperatorSnapshot, SavedTables
 from sqlstream.errors import InternalError
+from sqlstream.runtime.state.snapshots.snapshot import OperatorSnapshot, SavedTables
 
 EXPIRED = "numStateEntriesExpired"
 """The metric of keys and rows that were forgotten because of their age."""

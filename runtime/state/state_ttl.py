@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from runtime.kernels.growing import GrowingArray
-from runtime.kernels.touch import load_into, touch_into
-from runtime.memory.array_memory import ArrayMemory, memory_in_force
-from runtime.state.storage.arrays import Array
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.kernels.touch import load_into, touch_into
+from sqlstream.runtime.memory.array_memory import ArrayMemory, memory_in_force
+from sqlstream.runtime.state.storage.arrays import Array
 
 TOUCHED_COLUMN = "$touched_ms"
 """The last touch of an entry in a saved table."""

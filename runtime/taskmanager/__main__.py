@@ -1,4 +1,4 @@
-"""A TaskManager as a process: `python -P -m runtime.taskmanager`, options on standard input, which stays open
+"""A TaskManager as a process: `python -P -m sqlstream.runtime.taskmanager`, options on standard input, which stays open
 as long as the process that started it lives."""
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ import signal
 import sys
 import threading
 
-from runtime.host.process import forgo_pandas, ignore_interrupts
-from runtime.host.process_end import leave
-from runtime.taskmanager.task_manager_options import decode_options
 from sqlstream.errors import SqlStreamError, render_error
+from sqlstream.runtime.host.process import forgo_pandas, ignore_interrupts
+from sqlstream.runtime.host.process_end import leave
+from sqlstream.runtime.taskmanager.task_manager_options import decode_options
 
 STOP_TIMEOUT_S = 2.0
 IDLE_CHECK_S = 10.0
@@ -32,7 +32,7 @@ def main() -> int:
         # The process that started this one has ended already.
         return 0
     options = decode_options(line)
-    from runtime.taskmanager.task_manager import TaskManager
+    from sqlstream.runtime.taskmanager.task_manager import TaskManager
 
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda number, frame: over.set())

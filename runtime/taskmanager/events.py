@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport
-from runtime.taskmanager.split_requests import SplitsRequested
 from sqlstream.errors import ErrorInfo
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import (
@@ -18,6 +16,8 @@ from sqlstream.messages.rpc import (
     ToJobManager,
     TriggerCheckpoint,
 )
+from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport
+from sqlstream.runtime.taskmanager.split_requests import SplitsRequested
 from sqlstream.spi.connector import AssignedSplits
 
 # --- events ---------------------------------------------------------------------------------------

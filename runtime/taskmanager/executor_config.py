@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from runtime.host.process import memory_bytes
-from runtime.taskmanager.registration import TaskExecutorConfig
+from sqlstream.runtime.host.process import memory_bytes
+from sqlstream.runtime.taskmanager.registration import TaskExecutorConfig
 
 
 def executor_config(

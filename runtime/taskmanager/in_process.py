@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from runtime.checkpoint.local_copies import LocalCopies
-from runtime.host.clock import now_ms, steady_ms
-from runtime.host.files import LocalFiles
-from runtime.host.process import LIBRARY_THREAD_LIMIT
-from runtime.host.thread_stacks import answer_stacks
-from runtime.memory.managed_memory import ManagedMemory
-from runtime.net.exchange import LocalExchange
-from runtime.net.local_transport import LocalTransport
-from runtime.net.partition_table import PartitionTable
-from runtime.net.results import ResultReceiver
-from runtime.taskmanager.executor_config import executor_config
-from runtime.taskmanager.shell import TaskExecutorShell
-from runtime.taskmanager.task_runner import ThreadTaskRunner
 from sqlstream.errors import ErrorInfo
 from sqlstream.messages.stacks import RequestStacks, StacksReply
+from sqlstream.runtime.checkpoint.local_copies import LocalCopies
+from sqlstream.runtime.host.clock import now_ms, steady_ms
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.host.process import LIBRARY_THREAD_LIMIT
+from sqlstream.runtime.host.thread_stacks import answer_stacks
+from sqlstream.runtime.memory.managed_memory import ManagedMemory
+from sqlstream.runtime.net.exchange import LocalExchange
+from sqlstream.runtime.net.local_transport import LocalTransport
+from sqlstream.runtime.net.partition_table import PartitionTable
+from sqlstream.runtime.net.results import ResultReceiver
+from sqlstream.runtime.taskmanager.executor_config import executor_config
+from sqlstream.runtime.taskmanager.shell import TaskExecutorShell
+from sqlstream.runtime.taskmanager.task_runner import ThreadTaskRunner
 
 JOB_MANAGER = "job-manager"
 TASK_MANAGER = "task-manager"

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from runtime.net.channels import Channel, QueuedItem, StreamItem
-from runtime.taskmanager.mailbox import Mailbox
 from sqlstream.elements import CheckpointBarrier
+from sqlstream.runtime.net.channels import Channel, QueuedItem, StreamItem
+from sqlstream.runtime.taskmanager.mailbox import Mailbox
 
 OnTimed = Callable[["InputChannel", CheckpointBarrier], None]
 

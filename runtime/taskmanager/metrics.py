@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from runtime.host.clock import steady_s
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.messages.rpc import Metrics
+from sqlstream.runtime.host.clock import steady_s
 
 RATE_WINDOW_S = 5.0
 """Over how long `…PerSecond` of records and bytes is averaged."""

@@ -10,13 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.host.clock import thread_cpu_ns
-from runtime.memory.array_memory import in_force, memory_in_force
-from runtime.operators.operator import Operator
-from runtime.state.snapshots.snapshot import OperatorSnapshot
-from runtime.taskmanager.metrics import OperatorCounters
-from runtime.taskmanager.result_partition import ResultPartition
-from runtime.taskmanager.timers import ProcessingTimers
 from sqlstream.elements import (
     WATERMARK_MAX,
     Element,
@@ -25,9 +18,16 @@ from sqlstream.elements import (
     WatermarkStatus,
 )
 from sqlstream.graph.job_graph import ChainedOperator
+from sqlstream.runtime.host.clock import thread_cpu_ns
+from sqlstream.runtime.memory.array_memory import in_force, memory_in_force
+from sqlstream.runtime.operators.operator import Operator
+from sqlstream.runtime.state.snapshots.snapshot import OperatorSnapshot
+from sqlstream.runtime.taskmanager.metrics import OperatorCounters
+from sqlstream.runtime.taskmanager.result_partition import ResultPartition
+from sqlstream.runtime.taskmanager.timers import ProcessingTimers
 
 if TYPE_CHECKING:
-    from runtime.operators.deferred_rows import DeferredRows
+    from sqlstream.runtime.operators.deferred_rows import DeferredRows
 
 
 class ChainPosition:
@@ -116,7 +116,7 @@ class ChainOutput:
     def emit_rows(self, batch: pa.RecordBatch, rows: np.ndarray) -> None:
         if not self.splits_rows:
             # Compiled kernels take half a second to load; a job that selects no rows does not wait for them.
-            from runtime.kernels.take import take_batch
+            from sqlstream.runtime.kernels.take import take_batch
 
             self.emit(take_batch(batch, rows))
         elif len(rows):

@@ -8,11 +8,11 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.key_hashes import KeyHashes
-from runtime.net.channels import ELEMENT_BYTES, Channel, StreamItem
-from runtime.taskmanager.metrics import TaskTimes
 from sqlstream.elements import CheckpointBarrier, Element, Watermark, WatermarkStatus
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
+from sqlstream.runtime.kernels.key_hashes import KeyHashes
+from sqlstream.runtime.net.channels import ELEMENT_BYTES, Channel, StreamItem
+from sqlstream.runtime.taskmanager.metrics import TaskTimes
 
 Part = tuple[int, pa.RecordBatch, int, KeyHashes | None]
 """The index of the subpartition that rows go to, the rows, the bytes that they count in a channel's bound, and the hashes of
@@ -121,7 +121,7 @@ def splitter(exchange: Exchange, subpartitions: int, subtask: int, max_paralleli
     match exchange.kind:
         case ExchangeKind.HASH:
             # Compiled kernels take half a second to load; a job without a hash exchange does not wait for them.
-            from runtime.kernels.partition import KeySplitter
+            from sqlstream.runtime.kernels.partition import KeySplitter
 
             return KeySplitter(exchange.keys, subpartitions, max_parallelism)
         case ExchangeKind.REBALANCE | ExchangeKind.RESCALE:
@@ -167,7 +167,7 @@ class _RoundRobin:
 def _taken(batch: pa.RecordBatch, rows: np.ndarray | None) -> pa.RecordBatch:
     if rows is None:
         return batch
-    from runtime.kernels.take import take_batch
+    from sqlstream.runtime.kernels.take import take_batch
 
     return take_batch(batch, rows)
 

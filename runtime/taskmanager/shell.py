@@ -6,8 +6,10 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from runtime.event_loop import EventLoop
-from runtime.taskmanager.events import (
+from sqlstream.errors import ErrorInfo
+from sqlstream.messages.rpc import ControlMessage, TaskDeploymentDescriptor, TaskMetrics
+from sqlstream.runtime.event_loop import EventLoop
+from sqlstream.runtime.taskmanager.events import (
     AbandonTask,
     CheckpointMessage,
     CollectMetrics,
@@ -26,11 +28,9 @@ from runtime.taskmanager.events import (
     Terminate,
     Tick,
 )
-from runtime.taskmanager.registration import TaskExecutorConfig
-from runtime.taskmanager.task_executor import TaskExecutor
-from runtime.transport import Transport
-from sqlstream.errors import ErrorInfo
-from sqlstream.messages.rpc import ControlMessage, TaskDeploymentDescriptor, TaskMetrics
+from sqlstream.runtime.taskmanager.registration import TaskExecutorConfig
+from sqlstream.runtime.taskmanager.task_executor import TaskExecutor
+from sqlstream.runtime.transport import Transport
 from sqlstream.spi.connector import AssignedSplits
 
 logger = logging.getLogger(__name__)

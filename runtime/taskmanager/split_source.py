@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from runtime.taskmanager.split_requests import SplitsRequested
+from sqlstream.runtime.taskmanager.split_requests import SplitsRequested
 from sqlstream.spi.connector import AssignedSplits, TakesSplits
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointRefused, CheckpointReport
-from runtime.taskmanager.split_requests import SplitsRequested
 from sqlstream.errors import ErrorInfo, FailureReason
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import (
@@ -18,6 +16,8 @@ from sqlstream.messages.rpc import (
     TaskMetrics,
     TaskStateUpdate,
 )
+from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointRefused, CheckpointReport
+from sqlstream.runtime.taskmanager.split_requests import SplitsRequested
 
 FINISHED_EXECUTIONS_MAX = 4096
 """How many ended executions are remembered; a DeployTask delayed past that many would run its attempt again."""

@@ -6,36 +6,6 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from runtime.story import Story
-from runtime.taskmanager.checkpoints.checkpoint_reports import (
-    CheckpointRefused,
-    CheckpointReport,
-    CheckpointReports,
-    CheckpointTaken,
-)
-from runtime.taskmanager.events import (
-    AbandonTask,
-    CollectMetrics,
-    Disconnected,
-    ForgetJob,
-    GiveSplits,
-    MessageReceived,
-    MetricsCollected,
-    SendToJobManager,
-    StartTask,
-    StopTask,
-    TaskExecutorEvent,
-    TaskExecutorInstruction,
-    TaskStateChanged,
-    TellOfCheckpoint,
-    Terminate,
-    Tick,
-)
-from runtime.taskmanager.metrics_schedule import METRICS_INTERVAL_MS, MetricsSchedule
-from runtime.taskmanager.registration import Registration, TaskExecutorConfig
-from runtime.taskmanager.slot_table import SlotTable
-from runtime.taskmanager.split_requests import SplitRequests, SplitsRequested
-from runtime.taskmanager.task_entries import EndedExecutions, TaskEntry
 from sqlstream import config as options
 from sqlstream.errors import ErrorInfo, FailureReason, InternalError
 from sqlstream.messages.job_state import ExecutionState
@@ -64,6 +34,36 @@ from sqlstream.messages.rpc import (
     TriggerCheckpoint,
     UnknownTaskManager,
 )
+from sqlstream.runtime.story import Story
+from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import (
+    CheckpointRefused,
+    CheckpointReport,
+    CheckpointReports,
+    CheckpointTaken,
+)
+from sqlstream.runtime.taskmanager.events import (
+    AbandonTask,
+    CollectMetrics,
+    Disconnected,
+    ForgetJob,
+    GiveSplits,
+    MessageReceived,
+    MetricsCollected,
+    SendToJobManager,
+    StartTask,
+    StopTask,
+    TaskExecutorEvent,
+    TaskExecutorInstruction,
+    TaskStateChanged,
+    TellOfCheckpoint,
+    Terminate,
+    Tick,
+)
+from sqlstream.runtime.taskmanager.metrics_schedule import METRICS_INTERVAL_MS, MetricsSchedule
+from sqlstream.runtime.taskmanager.registration import Registration, TaskExecutorConfig
+from sqlstream.runtime.taskmanager.slot_table import SlotTable
+from sqlstream.runtime.taskmanager.split_requests import SplitRequests, SplitsRequested
+from sqlstream.runtime.taskmanager.task_entries import EndedExecutions, TaskEntry
 
 TICK_MS = 50
 """Interval between ticks while something has to be sent again, ended or measured."""

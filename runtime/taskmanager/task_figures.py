@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from runtime.taskmanager.inputs.source_input import SourceInput
-from runtime.taskmanager.mailbox import Mailbox
-from runtime.taskmanager.metrics import Rates, TaskTimes, per_second
-from runtime.taskmanager.task_opening import OpenedTask
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.messages.rpc import Metrics, TaskDeploymentDescriptor, TaskMetrics
+from sqlstream.runtime.taskmanager.inputs.source_input import SourceInput
+from sqlstream.runtime.taskmanager.mailbox import Mailbox
+from sqlstream.runtime.taskmanager.metrics import Rates, TaskTimes, per_second
+from sqlstream.runtime.taskmanager.task_opening import OpenedTask
 
 _TASK = -1
 """The place of the task itself among its operators' ids."""

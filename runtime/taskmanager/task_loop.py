@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from runtime.taskmanager.inputs.task_input import UNTIL_DECIDED, UNTIL_ROOM, Pause, TaskInput
-from runtime.taskmanager.operator_chain import OperatorChain
-from runtime.taskmanager.result_partition import ResultPartition
+from sqlstream.runtime.taskmanager.inputs.task_input import UNTIL_DECIDED, UNTIL_ROOM, Pause, TaskInput
+from sqlstream.runtime.taskmanager.operator_chain import OperatorChain
+from sqlstream.runtime.taskmanager.result_partition import ResultPartition
 
 WAKE_INTERVAL_MS = 20
 """How long rows may be queued for a consumer that waits, while the task has other work and the rows are few."""

@@ -7,28 +7,28 @@ import logging
 import threading
 from collections.abc import Callable
 
-from runtime.checkpoint.local_copies import LocalCopies
-from runtime.host.clock import now_ms, steady_ms
-from runtime.host.process import give_back_memory, limit_library_threads
-from runtime.host.rooted_files import files_at
-from runtime.host.thread_stacks import answer_stacks
-from runtime.logs import configure_logging
-from runtime.memory.managed_memory import ManagedMemory, ManagedMemoryOptions
-from runtime.net.endpoint import Endpoint, checked_endpoint, host_towards, is_tcp
-from runtime.net.flight import FlightConnections, FlightServer
-from runtime.net.flight_transport import FlightTransport
-from runtime.net.socket_directory import directory_of, remove_directory_without, remove_socket
-from runtime.net.streams.handshake import Credentials
-from runtime.net.streams.stream_exchange import StreamExchange
-from runtime.net.tls import read_identity
-from runtime.taskmanager.executor_config import executor_config
-from runtime.taskmanager.idle_memory import IdleMemory
-from runtime.taskmanager.shell import TaskExecutorShell
-from runtime.taskmanager.task_manager_options import TaskManagerOptions
-from runtime.taskmanager.task_runner import ThreadTaskRunner
 from sqlstream.errors import ErrorInfo
 from sqlstream.messages.rpc import decode_control_message, encode_message
 from sqlstream.messages.stacks import decode_stacks_request
+from sqlstream.runtime.checkpoint.local_copies import LocalCopies
+from sqlstream.runtime.host.clock import now_ms, steady_ms
+from sqlstream.runtime.host.process import give_back_memory, limit_library_threads
+from sqlstream.runtime.host.rooted_files import files_at
+from sqlstream.runtime.host.thread_stacks import answer_stacks
+from sqlstream.runtime.logs import configure_logging
+from sqlstream.runtime.memory.managed_memory import ManagedMemory, ManagedMemoryOptions
+from sqlstream.runtime.net.endpoint import Endpoint, checked_endpoint, host_towards, is_tcp
+from sqlstream.runtime.net.flight import FlightConnections, FlightServer
+from sqlstream.runtime.net.flight_transport import FlightTransport
+from sqlstream.runtime.net.socket_directory import directory_of, remove_directory_without, remove_socket
+from sqlstream.runtime.net.streams.handshake import Credentials
+from sqlstream.runtime.net.streams.stream_exchange import StreamExchange
+from sqlstream.runtime.net.tls import read_identity
+from sqlstream.runtime.taskmanager.executor_config import executor_config
+from sqlstream.runtime.taskmanager.idle_memory import IdleMemory
+from sqlstream.runtime.taskmanager.shell import TaskExecutorShell
+from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions
+from sqlstream.runtime.taskmanager.task_runner import ThreadTaskRunner
 
 logger = logging.getLogger(__name__)
 
@@ -138,4 +138,4 @@ def _endpoint(options: TaskManagerOptions) -> Endpoint:
 
 
 def _load_kernels() -> None:
-    import runtime.kernels.partition  # noqa: F401
+    import sqlstream.runtime.kernels.partition  # noqa: F401

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import msgspec
 
-from runtime.host.rooted_files import FilePlaces
-from runtime.logs import QUIET_LEVEL
-from runtime.net.tls import TlsFiles
+from sqlstream.runtime.host.rooted_files import FilePlaces
+from sqlstream.runtime.logs import QUIET_LEVEL
+from sqlstream.runtime.net.tls import TlsFiles
 
 
 class TaskManagerOptions(msgspec.Struct, frozen=True):

@@ -7,33 +7,6 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from runtime.checkpoint.local_copy_settings import reads_local_copies
-from runtime.checkpoint.state_figures import StateFigures
-from runtime.host.clock import steady_ms
-from runtime.memory.array_memory import in_force
-from runtime.memory.managed_memory import TaskMemory, unmanaged_memory
-from runtime.net.channels import Channel, StreamItem
-from runtime.net.exchange import DataExchange
-from runtime.net.results import ClientStream
-from runtime.operators.operator import Operator, OperatorContext
-from runtime.operators.sink.sink_operator import SinkOperator
-from runtime.taskmanager.cancellation import TaskCancellation
-from runtime.taskmanager.checkpoints.barrier_aligner import BarrierAligner
-from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport
-from runtime.taskmanager.checkpoints.task_checkpoints import CheckpointSurroundings, TaskCheckpoints
-from runtime.taskmanager.checkpoints.unaligned_capture import UnalignedCapture
-from runtime.taskmanager.input_gate import InputGate
-from runtime.taskmanager.inputs.finished_input import FinishedInput
-from runtime.taskmanager.inputs.network_input import NetworkInput
-from runtime.taskmanager.inputs.source_input import SourceInput
-from runtime.taskmanager.inputs.task_input import TaskInput
-from runtime.taskmanager.mailbox import Mailbox
-from runtime.taskmanager.metrics import OperatorCounters, TaskTimes
-from runtime.taskmanager.operator_chain import ChainPosition, OperatorChain, TimedPosition
-from runtime.taskmanager.result_partition import ResultPartition, splitter
-from runtime.taskmanager.split_requests import SplitsRequested
-from runtime.taskmanager.split_source import SplitSource
-from runtime.taskmanager.task_loop import TaskLoop
 from sqlstream import config
 from sqlstream.checkpointing_options import is_at_least_once
 from sqlstream.elements import WATERMARK_MIN, Watermark, WatermarkStatus
@@ -48,6 +21,33 @@ from sqlstream.messages.rpc import (
     SinkCommittables,
     TaskDeploymentDescriptor,
 )
+from sqlstream.runtime.checkpoint.local_copy_settings import reads_local_copies
+from sqlstream.runtime.checkpoint.state_figures import StateFigures
+from sqlstream.runtime.host.clock import steady_ms
+from sqlstream.runtime.memory.array_memory import in_force
+from sqlstream.runtime.memory.managed_memory import TaskMemory, unmanaged_memory
+from sqlstream.runtime.net.channels import Channel, StreamItem
+from sqlstream.runtime.net.exchange import DataExchange
+from sqlstream.runtime.net.results import ClientStream
+from sqlstream.runtime.operators.operator import Operator, OperatorContext
+from sqlstream.runtime.operators.sink.sink_operator import SinkOperator
+from sqlstream.runtime.taskmanager.cancellation import TaskCancellation
+from sqlstream.runtime.taskmanager.checkpoints.barrier_aligner import BarrierAligner
+from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport
+from sqlstream.runtime.taskmanager.checkpoints.task_checkpoints import CheckpointSurroundings, TaskCheckpoints
+from sqlstream.runtime.taskmanager.checkpoints.unaligned_capture import UnalignedCapture
+from sqlstream.runtime.taskmanager.input_gate import InputGate
+from sqlstream.runtime.taskmanager.inputs.finished_input import FinishedInput
+from sqlstream.runtime.taskmanager.inputs.network_input import NetworkInput
+from sqlstream.runtime.taskmanager.inputs.source_input import SourceInput
+from sqlstream.runtime.taskmanager.inputs.task_input import TaskInput
+from sqlstream.runtime.taskmanager.mailbox import Mailbox
+from sqlstream.runtime.taskmanager.metrics import OperatorCounters, TaskTimes
+from sqlstream.runtime.taskmanager.operator_chain import ChainPosition, OperatorChain, TimedPosition
+from sqlstream.runtime.taskmanager.result_partition import ResultPartition, splitter
+from sqlstream.runtime.taskmanager.split_requests import SplitsRequested
+from sqlstream.runtime.taskmanager.split_source import SplitSource
+from sqlstream.runtime.taskmanager.task_loop import TaskLoop
 from sqlstream.specs import (
     BatchQuerySpec,
     InferTableSpec,
@@ -62,14 +62,14 @@ from sqlstream.spi.connector import ConnectorContext, LooksUp, SourceReader, Tak
 from sqlstream.spi.files import Files
 
 if TYPE_CHECKING:
-    from runtime.batch.query_reader import BatchQueryReader
-    from runtime.checkpoint.local_copies import SubtaskCopies
-    from runtime.checkpoint.state_reader import SegmentReader
+    from sqlstream.runtime.batch.query_reader import BatchQueryReader
+    from sqlstream.runtime.checkpoint.local_copies import SubtaskCopies
+    from sqlstream.runtime.checkpoint.state_reader import SegmentReader
 
 
 def _state_files(directory: str, config: Mapping[str, str]) -> Files:
     # The clients of stores are many modules, which a job without checkpoints does not use.
-    from runtime.checkpoint.checkpoint_files import checkpoint_files
+    from sqlstream.runtime.checkpoint.checkpoint_files import checkpoint_files
 
     return checkpoint_files(directory, config)
 
@@ -211,7 +211,7 @@ class TaskOpening:
     def _use_python_files(self) -> None:
         """Users' modules are imported on the task's thread."""
         if self._descriptor.python is not None:
-            from runtime.python.environment import use_files
+            from sqlstream.runtime.python.environment import use_files
 
             use_files(self._descriptor.python)
 
@@ -236,8 +236,8 @@ class TaskOpening:
         """Go on from what the subtasks of this vertex have saved. ExternalError SS6210 when that is damaged."""
         import pyarrow as pa
 
-        from runtime.checkpoint.corrupt import corrupt_checkpoint
-        from runtime.checkpoint.state_reader import StateReader
+        from sqlstream.runtime.checkpoint.corrupt import corrupt_checkpoint
+        from sqlstream.runtime.checkpoint.state_reader import StateReader
 
         task, vertex = self._descriptor, self._descriptor.vertex
         files = self._surroundings.state_files(restore.directory, task.config)
@@ -262,7 +262,7 @@ class TaskOpening:
 
     def _read_in_flight(self, restore: TaskRestore, segments: SegmentReader) -> None:
         """What was under way to and from this subtask, which is one of as many as there were."""
-        from runtime.taskmanager.checkpoints.in_flight import read_in_flight
+        from sqlstream.runtime.taskmanager.checkpoints.in_flight import read_in_flight
 
         task = self._descriptor
         if len(restore.states) != task.vertex.parallelism:
@@ -311,22 +311,22 @@ class TaskOpening:
     def _open_reader(self, chained: ChainedOperator) -> SourceReader:
         spec = chained.spec
         if isinstance(spec, ValuesSpec):
-            from runtime.operators.values_reader import ValuesReader
+            from sqlstream.runtime.operators.values_reader import ValuesReader
 
             subtask, restore = self._descriptor.subtask, self._descriptor.restore
             states = restore.states if restore is not None else ()
             read = [position for state in states for position in state.splits or ()]
             return ValuesReader(spec, chained.output_schema, subtask, self._batch_rows(), read)
         if isinstance(spec, InferTableSpec):
-            from runtime.inference.inference_reader import InferenceReader
+            from sqlstream.runtime.inference.inference_reader import InferenceReader
 
             return InferenceReader(spec, self._surroundings.files)
         if isinstance(spec, InspectFunctionSpec):
-            from runtime.python.inspection_reader import InspectionReader
+            from sqlstream.runtime.python.inspection_reader import InspectionReader
 
             return InspectionReader(spec)
         assert isinstance(spec, SourceSpec)
-        from runtime.connectors import connector
+        from sqlstream.runtime.connectors import connector
 
         first = self._descriptor.splits
         splits = list(first.positions) if first is not None else None
@@ -391,7 +391,7 @@ class TaskOpening:
 
     def _open_batch_query(self, head: ChainedOperator) -> None:
         """Start the query, once its sink is open."""
-        from runtime.batch.query_reader import open_batch_query
+        from sqlstream.runtime.batch.query_reader import open_batch_query
 
         task, counters = self._descriptor, self._chain.counters
         context = self._connector_context(head)
@@ -402,7 +402,7 @@ class TaskOpening:
     # --- operators
 
     def _open_operator(self, chained: ChainedOperator, counters: OperatorCounters) -> Operator[Any]:
-        from runtime.operators import make_operator
+        from sqlstream.runtime.operators import make_operator
 
         task = self._descriptor
         context = OperatorContext(
@@ -427,7 +427,7 @@ class TaskOpening:
         return make_operator(chained.spec, context)
 
     def _open_sink(self, chained: ChainedOperator, spec: SinkSpec, context: OperatorContext) -> Operator[Any]:
-        from runtime.connectors import connector
+        from sqlstream.runtime.connectors import connector
 
         surroundings = self._connector_context(chained)
         writer = connector(spec.connector).sink(spec, chained.input_modes[0], surroundings)
@@ -436,8 +436,8 @@ class TaskOpening:
     def _open_lookup_join(
         self, chained: ChainedOperator, spec: LookupJoinSpec, context: OperatorContext
     ) -> Operator[Any]:
-        from runtime.connectors import connector
-        from runtime.operators.join.lookup_join import LookupJoin
+        from sqlstream.runtime.connectors import connector
+        from sqlstream.runtime.operators.join.lookup_join import LookupJoin
 
         read = connector(spec.source.connector)
         assert isinstance(read, LooksUp)

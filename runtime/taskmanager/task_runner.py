@@ -6,14 +6,14 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from runtime.checkpoint.local_copies import LocalCopies
-from runtime.memory.managed_memory import ManagedMemory
-from runtime.net.exchange import DataExchange
-from runtime.taskmanager.checkpoints.writing_threads import WritingThreads
-from runtime.taskmanager.events import CheckpointMessage, TaskReport, TaskStateChanged
-from runtime.taskmanager.task import Task, TaskEnvironment
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import TaskDeploymentDescriptor, TaskMetrics
+from sqlstream.runtime.checkpoint.local_copies import LocalCopies
+from sqlstream.runtime.memory.managed_memory import ManagedMemory
+from sqlstream.runtime.net.exchange import DataExchange
+from sqlstream.runtime.taskmanager.checkpoints.writing_threads import WritingThreads
+from sqlstream.runtime.taskmanager.events import CheckpointMessage, TaskReport, TaskStateChanged
+from sqlstream.runtime.taskmanager.task import Task, TaskEnvironment
 from sqlstream.spi.connector import AssignedSplits
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from runtime.operators.operator import Operator
+from sqlstream.runtime.operators.operator import Operator
 
 
 class ProcessingTimers:

@@ -12,8 +12,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from runtime.connectors.commit_journal import uncommitted_files
-from runtime.host.files import LocalFiles
+from sqlstream.runtime.connectors.commit_journal import uncommitted_files
+from sqlstream.runtime.host.files import LocalFiles
 
 Rows = Counter[tuple[Any, ...]]
 

@@ -246,7 +246,9 @@ class ChaosRun:
         draw = self._random.random()
         with contextlib.suppress(psutil.Error):
             alive = [p for p in self._server.children() if p.status() != psutil.STATUS_ZOMBIE]
-            workers = sorted((p for p in alive if "runtime.taskmanager" in " ".join(p.cmdline())), key=_age)
+            workers = sorted(
+                (p for p in alive if "sqlstream.runtime.taskmanager" in " ".join(p.cmdline())), key=_age
+            )
             if workers:
                 return workers[int(draw * len(workers))]
         return None

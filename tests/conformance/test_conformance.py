@@ -17,16 +17,16 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from client.clusters.local_cluster import LocalClusterClient
-from client.rendering.render import final_rows
-from client.rendering.sql_text import sql_texts
-from client.sessions.outcomes import Job, Outcome, Rows
-from client.sessions.session import Session
-from planner.dialect.parser import parse_statements
-from planner.dialect.statements import Show, ShowKind
+from sqlstream.client.clusters.local_cluster import LocalClusterClient
+from sqlstream.client.rendering.render import final_rows
+from sqlstream.client.rendering.sql_text import sql_texts
+from sqlstream.client.sessions.outcomes import Job, Outcome, Rows
+from sqlstream.client.sessions.session import Session
 from sqlstream.errors import SqlStreamError
 from sqlstream.functions.descriptions import DESCRIPTIONS
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.planner.dialect.parser import parse_statements
+from sqlstream.planner.dialect.statements import Show, ShowKind
 from sqlstream.schema import Schema
 
 PLACE = Path(__file__).parent

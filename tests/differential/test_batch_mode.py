@@ -11,8 +11,8 @@ from differential.test_nexmark import answer
 from golden.test_results import RESULTS, SCRIPTS, printed
 from oracle import Engine, assert_same_rows, rows_of
 
-from planner.compile import CompiledPlan
 from sqlstream.errors import UserError
+from sqlstream.planner.compile import CompiledPlan
 
 DUCKDB = {"execution.runtime-mode": "BATCH", "execution.batch.engine": "duckdb"}
 EVENTS = 20_000

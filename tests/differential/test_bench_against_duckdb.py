@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from differential.nexmark_batch import BATCH_SQL, batch_answer
 
-from client.benches.duckdb import BatchAnswer, answer_in_duckdb
-from client.benches.nexmark import NexmarkBench, available_queries
-from client.sessions.local_session import local_session
-from runtime.connectors.checksum import row_checksum
-from runtime.connectors.nexmark_config import NexmarkConfig
 from sqlstream.arrow import to_arrow_schema
+from sqlstream.client.benches.duckdb import BatchAnswer, answer_in_duckdb
+from sqlstream.client.benches.nexmark import NexmarkBench, available_queries
+from sqlstream.client.sessions.local_session import local_session
+from sqlstream.runtime.connectors.checksum import row_checksum
+from sqlstream.runtime.connectors.nexmark_config import NexmarkConfig
 
 EVENTS = 30_000
 RATE = 1_000

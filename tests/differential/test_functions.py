@@ -15,15 +15,15 @@ import pytest
 from function_examples import COLUMNS, EXAMPLES, rows
 from planner_harness import Planner
 
-from planner.lower.duckdb import functions
-from planner.lower.duckdb.dialect import DuckDbDialect
-from planner.lower.duckdb.types import type_name
-from planner.lower.relation import lower, to_sql
-from planner.relational.nodes import Project, RelationalNode
-from runtime.evaluate import EvaluationContext, compile_expression
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
 from sqlstream.expressions import Expression
+from sqlstream.planner.lower.duckdb import functions
+from sqlstream.planner.lower.duckdb.dialect import DuckDbDialect
+from sqlstream.planner.lower.duckdb.types import type_name
+from sqlstream.planner.lower.relation import lower, to_sql
+from sqlstream.planner.relational.nodes import Project, RelationalNode
+from sqlstream.runtime.evaluate import EvaluationContext, compile_expression
 from sqlstream.schema import Field, Schema
 from sqlstream.time_zones import check_time_zone
 

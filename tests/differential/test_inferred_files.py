@@ -12,10 +12,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from client.sessions.local_session import local_session
-from client.sessions.outcomes import Job
-from client.sessions.session import Session
-from planner.dialect.parser import parse_statement
+from sqlstream.client.sessions.local_session import local_session
+from sqlstream.client.sessions.outcomes import Job
+from sqlstream.client.sessions.session import Session
+from sqlstream.planner.dialect.parser import parse_statement
 
 TEXTS = {
     "plain.csv": "a,b,c\n1,2.5,x\n2,,\n-3,1e3,\u00e9\n",

@@ -18,8 +18,8 @@ from interrupted_connectors import register
 from interrupted_engine import HASHMAP, MAPPED, InterruptedEngine, Lives
 from oracle import Differential, Engine, Finished, assert_same_rows, rows_of
 
-from runtime.connectors import CONNECTORS, connector
-from runtime.connectors.nexmark_config import NexmarkConfig
+from sqlstream.runtime.connectors import CONNECTORS, connector
+from sqlstream.runtime.connectors.nexmark_config import NexmarkConfig
 
 SEED = 7
 CHILDREN = Path(__file__).parents[1] / "children"

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from oracle import Engine, Row, arrow_table, assert_same_rows, duckdb_answer, rows_of
 
-from planner.lower.duckdb import lower_duckdb
-from planner.rules.column_pruning import prune_columns
 from sqlstream.arrow import to_arrow_schema
+from sqlstream.planner.lower.duckdb import lower_duckdb
+from sqlstream.planner.rules.column_pruning import prune_columns
 
 CUSTOMERS = "name STRING, region INT, city STRING, `rank` BIGINT, since TIMESTAMP(3), rate DECIMAL(10, 2), active BOOLEAN"
 CUSTOMER_ROWS: list[Row] = [

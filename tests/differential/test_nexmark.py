@@ -12,10 +12,10 @@ import pytest
 from differential.nexmark_batch import BATCH_SQL, COMPARED_COLUMNS, batch_answer
 from oracle import Engine, assert_same_rows, rows_of
 
-from planner.dialect.parser import parse_script
-from planner.dialect.statements import Insert
-from runtime.connectors.nexmark_config import NexmarkConfig
 from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogTable
+from sqlstream.planner.dialect.parser import parse_script
+from sqlstream.planner.dialect.statements import Insert
+from sqlstream.runtime.connectors.nexmark_config import NexmarkConfig
 
 QUERIES = Path(__file__).parents[2] / "queries" / "nexmark"
 EVENTS = 100_000

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from differential.nexmark_batch import BATCH_SQL, COMPARED_COLUMNS, batch_answer, nexmark_tables
 
-from planner.dialect.parser import parse_script
-from runtime.connectors.nexmark_config import NexmarkConfig
+from sqlstream.planner.dialect.parser import parse_script
+from sqlstream.runtime.connectors.nexmark_config import NexmarkConfig
 
 QUERIES = Path(__file__).parents[2] / "queries" / "nexmark"
 

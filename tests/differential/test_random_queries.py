@@ -11,10 +11,10 @@ import pytest
 from differential.random_query import RandomQuery, function_statements
 from oracle import Differential, Engine, assert_same_rows, duckdb_answer, rows_of
 
-from client.sessions.outcomes import Text
-from planner.dialect.parser import parse_statements
-from planner.lower.duckdb import lower_duckdb
-from planner.lower.hosting import HostedFunctions
+from sqlstream.client.sessions.outcomes import Text
+from sqlstream.planner.dialect.parser import parse_statements
+from sqlstream.planner.lower.duckdb import lower_duckdb
+from sqlstream.planner.lower.hosting import HostedFunctions
 
 SEEDS_A_TEST = 10
 SEEDS = 60

@@ -12,17 +12,17 @@ from expression_fuzzer import EDGES, ExpressionFuzzer, plain_values, run
 from planner_harness import Planner
 from spark_harness.sql import Guarded, evaluate_in_spark, is_same, plain
 
-from planner.lower import tree
-from planner.lower.expression import lower_expression
-from planner.lower.spark.dialect import SparkDialect
-from planner.lower.spark.types import spark_type
-from planner.relational.nodes import Project, Sink
-from runtime.batch.spark.errors import described
-from runtime.evaluate import EvaluationContext, compile_expression
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal, walk
 from sqlstream.functions import SCALAR_FUNCTIONS
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.expression import lower_expression
+from sqlstream.planner.lower.spark.dialect import SparkDialect
+from sqlstream.planner.lower.spark.types import spark_type
+from sqlstream.planner.relational.nodes import Project, Sink
+from sqlstream.runtime.batch.spark.errors import described
+from sqlstream.runtime.evaluate import EvaluationContext, compile_expression
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType, TypeRoot
 

@@ -16,15 +16,15 @@ from function_examples import COLUMNS, EXAMPLES, rows
 from planner_harness import Planner
 from spark_harness.sql import Guarded, evaluate_in_spark, is_same, plain
 
-from planner.lower import tree
-from planner.lower.expression import lower_expression
-from planner.lower.spark.dialect import REFUSED as REFUSED_FUNCTIONS
-from planner.lower.spark.dialect import SparkDialect
-from planner.relational.nodes import Project
-from runtime.evaluate import EvaluationContext, compile_expression
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
 from sqlstream.expressions import Expression
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.expression import lower_expression
+from sqlstream.planner.lower.spark.dialect import REFUSED as REFUSED_FUNCTIONS
+from sqlstream.planner.lower.spark.dialect import SparkDialect
+from sqlstream.planner.relational.nodes import Project
+from sqlstream.runtime.evaluate import EvaluationContext, compile_expression
 from sqlstream.schema import Schema
 from sqlstream.time_zones import check_time_zone
 

@@ -10,12 +10,12 @@ from differential.test_queries import QUERIES, TABLES
 from oracle import ChangedRows, Engine, Row, Tables, assert_same_rows, duckdb_answer
 from spark_harness.sql import create_view, spark_answer
 
-from planner.dialect.parser import parse_statements
-from planner.dialect.statements import Query
-from planner.lower.duckdb import lower_duckdb
-from planner.relational.nodes import Sink, Sort
 from sqlstream.batch_plan import CHANGE_COLUMNS
 from sqlstream.errors import UserError
+from sqlstream.planner.dialect.parser import parse_statements
+from sqlstream.planner.dialect.statements import Query
+from sqlstream.planner.lower.duckdb import lower_duckdb
+from sqlstream.planner.relational.nodes import Sink, Sort
 from sqlstream.schema import Schema
 
 

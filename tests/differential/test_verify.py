@@ -16,7 +16,7 @@ from golden.test_results import RESULTS, SCRIPTS, printed
 from spark_harness.engine import SMALL
 from verify_harness import TOLERANCE, Verifier, assert_equal
 
-from client.verification.outcome import Verification, verification_text
+from sqlstream.client.verification.outcome import Verification, verification_text
 from sqlstream.errors import UserError
 
 REFUSED: dict[str, tuple[str, ...]] = {

@@ -12,7 +12,7 @@ import pytest
 from command_harness import ROOT, SQLSTREAM, environment
 from spark_harness.engine import SMALL
 
-from client.benches.batch import EngineOrder
+from sqlstream.client.benches.batch import EngineOrder
 
 TIMEOUT_S = 240
 SPARK_TIMEOUT_S = 600
@@ -72,7 +72,7 @@ def test_an_engine_that_does_not_start_is_named_and_the_others_are_measured(tmp_
 def test_the_process_of_an_engine_ends_when_nobody_asks_further(tmp_path: Path) -> None:
     order = EngineOrder("duckdb", 10**12, 1_000, 1, str(tmp_path), {})
     done = subprocess.run(
-        [sys.executable, "-m", "client.benches.batch_process", msgspec.json.encode(order).decode()],
+        [sys.executable, "-m", "sqlstream.client.benches.batch_process", msgspec.json.encode(order).decode()],
         # A query of hours.
         input="q5\n",
         cwd=tmp_path,

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from client.sessions.outcomes import Job, Rows
-from client.sessions.session import Session
-from planner.dialect.parser import parse_statements
-from runtime.embedded import EmbeddedCluster
+from sqlstream.client.sessions.outcomes import Job, Rows
+from sqlstream.client.sessions.session import Session
 from sqlstream.errors import UserError
+from sqlstream.planner.dialect.parser import parse_statements
+from sqlstream.runtime.embedded import EmbeddedCluster
 
 DDL = """
 CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000',

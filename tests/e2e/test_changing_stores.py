@@ -8,10 +8,10 @@ import pytest
 from postgres_harness import running_postgres, sql_options
 from s3_harness import running_s3
 
-from client.sessions.local_session import local_session
-from client.sessions.outcomes import Job
-from client.sessions.session import Session
-from planner.dialect.parser import parse_statement
+from sqlstream.client.sessions.local_session import local_session
+from sqlstream.client.sessions.outcomes import Job
+from sqlstream.client.sessions.session import Session
+from sqlstream.planner.dialect.parser import parse_statement
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -14,13 +14,13 @@ from checkpoint_harness import OPERATOR_ID, manifest
 from command_harness import SQLSTREAM, environment, run_to_end, sqlstream
 from s3_harness import S3, running_s3
 
-from runtime.checkpoint.checkpoint_files import checkpoint_files
-from runtime.checkpoint.checkpoint_store import CheckpointStore
-from runtime.checkpoint.state_reader import StateReader
-from runtime.checkpoint.state_writer import StateWriter, state_name
-from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.errors import ExternalError, FailureReason, UserError
 from sqlstream.messages.checkpoint import SubtaskState, TaskRestore
+from sqlstream.runtime.checkpoint.checkpoint_files import checkpoint_files
+from sqlstream.runtime.checkpoint.checkpoint_store import CheckpointStore
+from sqlstream.runtime.checkpoint.state_reader import StateReader
+from sqlstream.runtime.checkpoint.state_writer import StateWriter, state_name
+from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 
 pytestmark = pytest.mark.timeout(300)
 

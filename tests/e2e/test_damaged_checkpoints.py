@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from server_harness import POLL_S, RunningServer
 
-from runtime.checkpoint.checkpoint_store import CheckpointStore
 from sqlstream.messages.checkpoint import checkpoint_of_path
+from sqlstream.runtime.checkpoint.checkpoint_store import CheckpointStore
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

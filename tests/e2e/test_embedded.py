@@ -13,13 +13,13 @@ import time
 import psutil
 import pytest
 
-from runtime.embedded import EmbeddedCluster
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import FailureReason, JobError, Span
 from sqlstream.expressions import Call, InputRef, Literal
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobEdge, JobGraph, JobVertex
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
 from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.runtime.embedded import EmbeddedCluster
 from sqlstream.schema import Schema
 from sqlstream.specs import CalcSpec, SinkSpec, SourceSpec, ValuesSpec
 from sqlstream.types import BIGINT, BOOLEAN, INT, STRING
@@ -272,7 +272,7 @@ def test_no_child_is_left_when_stopping_is_interrupted():
 def test_children_end_when_their_parent_is_killed():
     script = (
         "import time\n"
-        "from runtime.embedded import EmbeddedCluster\n"
+        "from sqlstream.runtime.embedded import EmbeddedCluster\n"
         "cluster = EmbeddedCluster(task_managers=2)\n"
         "cluster.start()\n"
         "while len(cluster.process_ids) < 2:\n"
@@ -305,7 +305,7 @@ def test_a_task_manager_that_hangs_fails_its_job_and_is_killed_and_replaced():
 
 
 def test_children_are_replaced_for_each_job_that_comes(monkeypatch):
-    monkeypatch.setattr("runtime.jobmanager.provisioning.REPLACEMENTS_MAX", 1)
+    monkeypatch.setattr("sqlstream.runtime.jobmanager.provisioning.REPLACEMENTS_MAX", 1)
     with EmbeddedCluster(task_managers=1) as running:
         for _ in range(3):
             job_id = submitted(

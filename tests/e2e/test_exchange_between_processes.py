@@ -12,11 +12,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from runtime.embedded import EmbeddedCluster
 from sqlstream.changelog import ChangelogMode
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobEdge, JobGraph, JobVertex
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.runtime.embedded import EmbeddedCluster
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.types import BIGINT

@@ -16,8 +16,8 @@ from command_harness import SQLSTREAM, environment, run_to_end
 from server_harness import POLL_S, RunningServer
 
 import sqlstream
-from client.sessions.target_session import remote_cluster, target_session
 from sqlstream import __version__
+from sqlstream.client.sessions.target_session import remote_cluster, target_session
 from sqlstream.errors import ExternalError, UserError, render_error
 
 pytestmark = pytest.mark.timeout(300)
@@ -262,10 +262,10 @@ def test_a_server_that_cannot_be_used_is_told_before_anything_runs(
 def test_a_client_of_another_release_is_refused(server: RunningServer) -> None:
     from contextlib import closing
 
-    from client.clusters.server_file import read_server_file
-    from runtime.net.flight import FlightConnections
+    from sqlstream.client.clusters.server_file import read_server_file
     from sqlstream.messages.client_rpc import AttachClient, RequestFailed, decode_client_event
     from sqlstream.messages.rpc import encode_message
+    from sqlstream.runtime.net.flight import FlightConnections
 
     found = read_server_file(str(server.directory))
     assert found.version == __version__

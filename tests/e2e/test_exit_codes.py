@@ -14,7 +14,7 @@ import pytest
 from command_harness import ROOT, SQLSTREAM, environment
 from server_harness import RunningServer
 
-from client.main import main
+from sqlstream.client.main import main
 
 REFUSED = {
     "SS1001": "SELEC 1",

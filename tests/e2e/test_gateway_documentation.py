@@ -11,7 +11,7 @@ import pytest
 from command_harness import ROOT
 from gateway_harness import TIMEOUT_S, Server, gateway_server
 
-from client.gateway.options import GatewayOptions
+from sqlstream.client.gateway.options import GatewayOptions
 
 PAGE = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
 EXAMPLE = re.compile(r"```sh\n(.*?)```\n+```(?:json|text)\n(.*?)\n```", re.DOTALL)

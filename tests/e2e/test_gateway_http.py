@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 from gateway_harness import TIMEOUT_S, UNBOUNDED, Client, Server, gateway_server, running_jobs, until
 
-from client.gateway.bodies import ExecuteStatementRequestBody, FetchResultsResponseBody
-from client.gateway.options import GatewayOptions
+from sqlstream.client.gateway.bodies import ExecuteStatementRequestBody, FetchResultsResponseBody
+from sqlstream.client.gateway.options import GatewayOptions
 
 BODY_BYTES_MAX = 3 * 1024 * 1024
 OPTIONS = GatewayOptions(

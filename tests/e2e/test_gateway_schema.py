@@ -12,8 +12,8 @@ import schemathesis
 from gateway_harness import UNBOUNDED, Client, Server, gateway_server, settled, until
 from schemathesis import checks
 
-from client.gateway.options import GatewayOptions
-from client.rest.documents import DOCUMENTS
+from sqlstream.client.gateway.options import GatewayOptions
+from sqlstream.client.rest.documents import DOCUMENTS
 
 OPTIONS = GatewayOptions(page_wait_ms=5, heartbeat_ms=50, check_interval_ms=0)
 SETTINGS = hypothesis.settings(

@@ -25,9 +25,9 @@ from gateway_harness import (
     with_whole_bodies,
 )
 
-from client.gateway.app import gateway_app
-from client.gateway.options import GatewayOptions
-from client.server.http_listener import HttpListener
+from sqlstream.client.gateway.app import gateway_app
+from sqlstream.client.gateway.options import GatewayOptions
+from sqlstream.client.server.http_listener import HttpListener
 
 OPTIONS = GatewayOptions(heartbeat_ms=200, check_interval_ms=0)
 ROWS = 400_000
@@ -236,7 +236,7 @@ def test_an_arrow_stream_that_fails_is_cut_off_after_the_error(client: Client) -
 
 
 def test_the_server_logs_a_stream_that_fails_as_a_note_and_no_error(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "client.gateway.pushed_results")
+    caplog.set_level("INFO", "sqlstream.client.gateway.pushed_results")
     with gateway_service(OPTIONS) as (service, _), socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         listener = HttpListener(with_whole_bodies(gateway_app(service)), [listening], None, lambda: None)

@@ -19,13 +19,13 @@ from jdbc_harness import FILES, abort, commit, context, look_up, read, sink, sou
 from operator_harness import Row, batch
 from postgres_harness import PASSWORD, USER, Postgres, running_postgres, sql_options
 
-from runtime.connectors import connector
-from runtime.connectors.jdbc.driver import Connection
-from runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.connectors.jdbc.driver import Connection
+from sqlstream.runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream.schema import Schema
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 from sqlstream.spi.connector import SourceStatus

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from catalog_writer import some_change
 
-from client.catalog.file_catalog import open_file_catalog
 from sqlstream.catalog import DEFAULT_DATABASE, CatalogContents, DatabaseContents
 from sqlstream.catalog.contents import changed
+from sqlstream.client.catalog.file_catalog import open_file_catalog
 
 WRITER = Path(__file__).parents[1] / "catalog_writer.py"
 
@@ -77,7 +77,7 @@ def test_processes_that_write_at_once_lose_nothing_and_never_both_win(tmp_path: 
     open_file_catalog(str(tmp_path)).close()
     code = (
         "import sys\n"
-        "from client.catalog.file_catalog import open_file_catalog\n"
+        "from sqlstream.client.catalog.file_catalog import open_file_catalog\n"
         "from sqlstream import types as sql\n"
         "from sqlstream.catalog import *\n"
         "catalog = open_file_catalog(sys.argv[1])\n"

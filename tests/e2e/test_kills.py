@@ -14,9 +14,9 @@ import psutil
 import pytest
 from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, environment
 
-from runtime.connectors.filesystem import Filesystem
-from runtime.host.files import LocalFiles
 from sqlstream import types as sql
+from sqlstream.runtime.connectors.filesystem import Filesystem
+from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext, SourceStatus

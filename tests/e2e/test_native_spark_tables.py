@@ -20,11 +20,11 @@ from native_relation_harness import (
 )
 from spark_harness.engine import SMALL, RecordedRun, plan_of, spark_engine
 
-from runtime.host.files import LocalFiles
-from runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream import types as sql
 from sqlstream.batch_plan import BatchTable
 from sqlstream.errors import SqlStreamError
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream.schema import Field, Schema
 
 METADATA = (Field("file.name", sql.STRING), Field("file.modification-time", sql.timestamp_ltz(3)))

@@ -8,12 +8,12 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from client.sessions.outcomes import Job
-from client.sessions.session import Session
-from planner.dialect.parser import parse_statements
-from runtime.embedded import EmbeddedCluster
+from sqlstream.client.sessions.outcomes import Job
+from sqlstream.client.sessions.session import Session
 from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.planner.dialect.parser import parse_statements
+from sqlstream.runtime.embedded import EmbeddedCluster
 
 NAMES = [f"n{i % 23}" for i in range(400)] + [f"m{i % 7}" for i in range(100)]
 DDL = """

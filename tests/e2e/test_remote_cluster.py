@@ -10,18 +10,18 @@ from collections.abc import Iterator
 import pytest
 from pyarrow import flight
 
-from client.clusters import remote_cluster
-from client.clusters.remote_cluster import RemoteClusterClient
-from client.sessions.local_session import local_session
-from client.sessions.outcomes import Job
-from client.sessions.session import Session
-from planner.dialect.parser import parse_script
-from runtime.embedded import EmbeddedCluster
-from runtime.net.flight import ATTACH
+from sqlstream.client.clusters import remote_cluster
+from sqlstream.client.clusters.remote_cluster import RemoteClusterClient
+from sqlstream.client.sessions.local_session import local_session
+from sqlstream.client.sessions.outcomes import Job
+from sqlstream.client.sessions.session import Session
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.messages.client_rpc import ClientAttached
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobStatusReply, encode_message
+from sqlstream.planner.dialect.parser import parse_script
+from sqlstream.runtime.embedded import EmbeddedCluster
+from sqlstream.runtime.net.flight import ATTACH
 
 WAIT_S = 60
 BIDS = "CREATE TABLE bids (n BIGINT) WITH ('connector' = 'datagen', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1'"
@@ -60,7 +60,7 @@ def test_a_query_over_the_control_protocol_gives_the_rows_of_one_in_process(
     text = bounded(200_000) + "SELECT n % 7 AS k, COUNT(*) AS c, SUM(n) AS s FROM bids GROUP BY n % 7;"
     job = run(Session(remote), text)
     assert job.schema is not None
-    from client.rendering.render import final_rows
+    from sqlstream.client.rendering.render import final_rows
 
     rows = sorted(tuple(row.values()) for b in final_rows(job.schema, job.rows()) for row in b.to_pylist())
     assert job.wait(WAIT_S)[0] is JobStatus.FINISHED

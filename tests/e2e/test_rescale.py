@@ -217,7 +217,9 @@ def test_a_task_manager_killed_while_the_job_is_rescaled_loses_nothing(tmp_path:
         for parallelism in (2, 3):
             trigger = begin_rescale(server, job_id, parallelism)
             time.sleep(rng.random())
-            workers = [p for p in server.children() if "runtime.taskmanager" in " ".join(p.cmdline())]
+            workers = [
+                p for p in server.children() if "sqlstream.runtime.taskmanager" in " ".join(p.cmdline())
+            ]
             rng.choice(workers).kill()
             await_rescale(server, job_id, trigger)
             server.wait_for(job_id, "RUNNING")

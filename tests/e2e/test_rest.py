@@ -8,11 +8,11 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from client.clusters.local_cluster import LocalClusterClient
-from client.rest.app import ServerInfo, rest_routes
-from client.sessions.outcomes import Job
-from client.sessions.session import Session
-from planner.dialect.parser import parse_script
+from sqlstream.client.clusters.local_cluster import LocalClusterClient
+from sqlstream.client.rest.app import ServerInfo, rest_routes
+from sqlstream.client.sessions.outcomes import Job
+from sqlstream.client.sessions.session import Session
+from sqlstream.planner.dialect.parser import parse_script
 
 SCRIPT = """
 CREATE TABLE bids (bidder INT, ts AS LOCALTIMESTAMP, WATERMARK FOR ts AS ts) WITH

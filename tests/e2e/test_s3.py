@@ -11,10 +11,10 @@ from command_harness import sqlstream
 from commit_harness import CheckpointedJob, Process
 from s3_harness import S3, running_s3
 
-from runtime.connectors import connector, filesystem, s3
-from runtime.host.files import LocalFiles
-from runtime.host.store_files import StoreFiles
 from sqlstream import types as sql
+from sqlstream.runtime.connectors import connector, filesystem, s3
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.host.store_files import StoreFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.connector import ConnectorContext, SourceStatus

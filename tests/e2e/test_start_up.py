@@ -46,7 +46,7 @@ def loaded(*words: str, stdin: str = "") -> set[str]:
 
 def children_of(words: tuple[str, ...], script: str) -> bool:
     """Whether the command started processes, as a trace of its imports tells."""
-    return "runtime.providers.local" in loaded("run", *words, "-", stdin=script)
+    return "sqlstream.runtime.providers.local" in loaded("run", *words, "-", stdin=script)
 
 
 @pytest.mark.parametrize("words", [("version",), ("--version",), ("--help",)])
@@ -61,13 +61,13 @@ def test_a_literal_is_answered_without_a_cluster() -> None:
         "llvmlite",
         "duckdb",
         "pyarrow._flight",
-        "runtime.embedded",
-        "runtime.operators.calc",
+        "sqlstream.runtime.embedded",
+        "sqlstream.runtime.operators.calc",
     }
     assert not modules & {
-        "runtime.connectors.filesystem",
-        "runtime.connectors.nexmark",
-        "runtime.formats.csv",
+        "sqlstream.runtime.connectors.filesystem",
+        "sqlstream.runtime.connectors.nexmark",
+        "sqlstream.runtime.formats.csv",
     }
 
 
@@ -78,7 +78,7 @@ sys.addaudithook(lambda event, _: print("process", file=sys.stderr)
 sys.argv = ["sqlstream", "run", "--quiet", *sys.argv[1:]]
 begin = threading.Thread.start
 threading.Thread.start = lambda thread: (print("thread", file=sys.stderr), begin(thread))
-from client.main import main
+from sqlstream.client.main import main
 sys.exit(main())
 """
 
@@ -118,7 +118,11 @@ def test_a_small_aggregate_loads_neither_compiler_nor_network_nor_other_formats(
         "pyarrow._dataset",
         "psutil",
     }
-    assert not modules & {"runtime.connectors.nexmark", "runtime.formats.json", "runtime.providers.local"}
+    assert not modules & {
+        "sqlstream.runtime.connectors.nexmark",
+        "sqlstream.runtime.formats.json",
+        "sqlstream.runtime.providers.local",
+    }
 
 
 @pytest.mark.parametrize("parallelism", [1, 3, 4])

@@ -17,9 +17,9 @@ from command_harness import sqlstream
 from server_harness import RunningServer
 
 import sqlstream as engine
-from client.main import main
-from client.verification.ties import EACH_ROW
-from runtime.connectors import CONNECTORS
+from sqlstream.client.main import main
+from sqlstream.client.verification.ties import EACH_ROW
+from sqlstream.runtime.connectors import CONNECTORS
 
 ROWS = (
     "1,10,2020-01-01 00:00:01\n1,11,2020-01-01 00:00:02\n2,12,2020-01-01 00:00:25\n1,13,2020-01-01 00:00:03\n"

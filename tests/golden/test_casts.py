@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from planner_harness import Planner
 
-from planner.relational.nodes import Project
-from runtime.evaluate import EvaluationContext, compile_expression
 from sqlstream.errors import UserError
+from sqlstream.planner.relational.nodes import Project
+from sqlstream.runtime.evaluate import EvaluationContext, compile_expression
 
 VALUES = {
     "CHAR(3)": ("'1  '", "'abc'"),

@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from client.main import COMMANDS
+from sqlstream.client.main import COMMANDS
 
 GOLDEN = Path(__file__).parent / "commands.out"
 

@@ -8,20 +8,23 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from client.configuration import Configuration, Origin, Setting
-from client.gateway.settings import statement_settings
-from client.rest.checkpoints import checkpoint_config
-from client.rest.restart_strategy import restart_strategy_text
-from client.server.cluster_size import cluster_size
-from client.server.server_config import server_config
-from runtime.batch.duckdb import database_config
-from runtime.batch.spark.settings import launch_keys, launch_settings, spark_keys
-from runtime.jobmanager.checkpoints.checkpoint_settings import CheckpointSettings, checkpoint_settings
-from runtime.jobmanager.restart_strategy import restart_strategy_of
+from sqlstream.client.configuration import Configuration, Origin, Setting
+from sqlstream.client.gateway.settings import statement_settings
+from sqlstream.client.rest.checkpoints import checkpoint_config
+from sqlstream.client.rest.restart_strategy import restart_strategy_text
+from sqlstream.client.server.cluster_size import cluster_size
+from sqlstream.client.server.server_config import server_config
 from sqlstream.config import OPTIONS
 from sqlstream.config_option import ConfigOption, ConfigType
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.runtime.batch.duckdb import database_config
+from sqlstream.runtime.batch.spark.settings import launch_keys, launch_settings, spark_keys
+from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import (
+    CheckpointSettings,
+    checkpoint_settings,
+)
+from sqlstream.runtime.jobmanager.restart_strategy import restart_strategy_of
 
 GOLDEN = Path(__file__).parent / "derived_settings.out"
 CORES = 8

@@ -18,8 +18,6 @@ import pytest
 from function_examples import COLUMNS, EXAMPLES, rows
 from planner_harness import Planner
 
-from planner.relational.nodes import Project, RelationalNode
-from runtime.evaluate import EvaluationContext, compile_expression
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
 from sqlstream.functions import (
@@ -38,6 +36,8 @@ from sqlstream.functions import (
 )
 from sqlstream.functions import hash as hash_functions
 from sqlstream.functions import json as json_functions
+from sqlstream.planner.relational.nodes import Project, RelationalNode
+from sqlstream.runtime.evaluate import EvaluationContext, compile_expression
 
 ZONE = "Europe/Berlin"
 NOW_MS = 1_711_846_799_123

@@ -12,14 +12,6 @@ import pytest
 from function_examples import COLUMNS, EXAMPLES
 from planner_harness import Planner
 
-from planner.lower import tree
-from planner.lower.duckdb.dialect import DuckDbDialect
-from planner.lower.engine import EngineDialect
-from planner.lower.expression import lower_expression
-from planner.lower.relation import lower, to_sql
-from planner.lower.spark.dialect import SparkDialect
-from planner.relational.nodes import Project, RelationalNode
-from planner.rules import apply_rules
 from sqlstream.errors import UserError
 from sqlstream.expressions import Expression
 from sqlstream.functions import (
@@ -33,6 +25,14 @@ from sqlstream.functions import (
     string,
     temporal,
 )
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.duckdb.dialect import DuckDbDialect
+from sqlstream.planner.lower.engine import EngineDialect
+from sqlstream.planner.lower.expression import lower_expression
+from sqlstream.planner.lower.relation import lower, to_sql
+from sqlstream.planner.lower.spark.dialect import SparkDialect
+from sqlstream.planner.relational.nodes import Project, RelationalNode
+from sqlstream.planner.rules import apply_rules
 
 LOWERED = Path(__file__).parent / "lowered"
 QUERIES = sorted(LOWERED.glob("*.sql"))

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from plan_harness import compile_script
 
-from planner.explain import explain_physical, explain_stream_graph
-from planner.relational.explain import explain_relation
 from sqlstream.errors import UserError, render_error
+from sqlstream.planner.explain import explain_physical, explain_stream_graph
+from sqlstream.planner.relational.explain import explain_relation
 
 OPERATORS = Path(__file__).parent / "operators"
 SCRIPTS = sorted(p for p in OPERATORS.glob("*.sql") if p.stem != "tables")

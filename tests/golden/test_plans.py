@@ -11,13 +11,13 @@ import pytest
 from command_harness import ROOT, TIMEOUT_S, environment
 from plan_harness import compile_script
 
-from planner.compile import explain
-from planner.translate.rescale import rescaled_job_graph
-from runtime.connectors.duckdb.connector import DuckDb
-from runtime.connectors.filesystem import Filesystem
-from runtime.connectors.nexmark import Nexmark
-from runtime.formats.csv import Csv
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.planner.compile import explain
+from sqlstream.planner.translate.rescale import rescaled_job_graph
+from sqlstream.runtime.connectors.duckdb.connector import DuckDb
+from sqlstream.runtime.connectors.filesystem import Filesystem
+from sqlstream.runtime.connectors.nexmark import Nexmark
+from sqlstream.runtime.formats.csv import Csv
 
 PLANS = Path(__file__).parent / "plans"
 NEXMARK = ROOT / "queries" / "nexmark"

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from client.rendering.render import make_renderer
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ROW_KIND_COLUMN
+from sqlstream.client.rendering.render import make_renderer
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType
 

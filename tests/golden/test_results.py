@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from oracle import Engine, Finished
 
-from client.rendering.render import make_renderer
+from sqlstream.client.rendering.render import make_renderer
 
 QUICK = ((1, 65536), (2, 1), (3, 7))
 """Each parallelism and each size once; the other pairs are slow tests."""

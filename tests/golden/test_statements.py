@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from planner_harness import TABLES, Planner
 
-from planner.relational.explain import explain_relation
-from planner.relational.nodes import RelationalNode
-from planner.statements.result import DdlResult
 from sqlstream.errors import UserError, render_error
+from sqlstream.planner.relational.explain import explain_relation
+from sqlstream.planner.relational.nodes import RelationalNode
+from sqlstream.planner.statements.result import DdlResult
 
 SCRIPTS = sorted((Path(__file__).parent / "statements").glob("*.sql"))
 

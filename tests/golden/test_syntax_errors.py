@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.dialect.parser import parse_script
 from sqlstream.errors import UserError, render_error
+from sqlstream.planner.dialect.parser import parse_script
 
 CASES = sorted((Path(__file__).parent / "errors" / "syntax").glob("*.sql"))
 

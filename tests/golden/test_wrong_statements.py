@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from client.clusters.local_cluster import LocalClusterClient
-from client.sessions.outcomes import Job
-from client.sessions.session import Session
-from planner.dialect.parser import parse_statements
-from planner.dialect.statements import CreateTable, Insert, Query, Statement, StatementSet
+from sqlstream.client.clusters.local_cluster import LocalClusterClient
+from sqlstream.client.sessions.outcomes import Job
+from sqlstream.client.sessions.session import Session
 from sqlstream.errors import UserError, render_error
+from sqlstream.planner.dialect.parser import parse_statements
+from sqlstream.planner.dialect.statements import CreateTable, Insert, Query, Statement, StatementSet
 
 PLACE = Path(__file__).parent / "errors" / "statements"
 FILES = sorted(PLACE.glob("*.sql"))

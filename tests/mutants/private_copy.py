@@ -81,7 +81,7 @@ class PrivateCopy:
 
     def warm(self) -> None:
         """Compile the kernels, and make sure that it is the copy that tests import."""
-        program = "import runtime.kernels.warm as w; w.warm(); print(w.__file__)"
+        program = "import sqlstream.runtime.kernels.warm as w; w.warm(); print(w.__file__)"
         command = [sys.executable, "-c", program]
         done = subprocess.run(
             command, cwd=self.path, env=self.environment(), check=True, capture_output=True, text=True

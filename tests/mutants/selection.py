@@ -126,9 +126,9 @@ def _importers_of_kernels(root: Path, files: list[str]) -> dict[str, set[str]]:
 
 
 def _kernels_imported(source: str) -> set[str]:
-    """Modules of runtime.kernels that a file imports, whole or names of them.
+    """Modules of sqlstream.runtime.kernels that a file imports, whole or names of them.
 
-    >>> sorted(_kernels_imported("from runtime.kernels import rank, take as t\\nfrom runtime.kernels.index import find\\n"))
+    >>> sorted(_kernels_imported("from sqlstream.runtime.kernels import rank, take as t\\nfrom sqlstream.runtime.kernels.index import find\\n"))
     ['index', 'rank', 'take']
     """
     of_names = re.findall(r"^\s*from runtime\.kernels\.(\w+) import", source, re.M)

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planner_harness import TABLES, Planner
 
-from planner.bind.calls import callable_names
-from planner.bind.sink import bind_select_sink
-from planner.dialect.parser import parse_query
-from planner.relational.nodes import Filter, Project, RelationalNode
 from sqlstream.errors import UserError
 from sqlstream.expressions import Expression, InputRef, walk
+from sqlstream.planner.bind.calls import callable_names
+from sqlstream.planner.bind.sink import bind_select_sink
+from sqlstream.planner.dialect.parser import parse_query
+from sqlstream.planner.relational.nodes import Filter, Project, RelationalNode
 
 PLANNER = Planner()
 PLANNER.run(TABLES)

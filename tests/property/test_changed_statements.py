@@ -21,9 +21,9 @@ from changed_statements import (
 from moved_jobs import Script, script_of
 from operator_harness import Row
 
-from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
 from sqlstream import types as sql
 from sqlstream.errors import UserError
+from sqlstream.runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
 from sqlstream.schema import Schema
 
 ROWS = Schema.of(

@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from object_store import store_in
 
-from runtime.connectors import connector, filesystem
-from runtime.host.files import LocalFiles
 from sqlstream import types as sql
+from sqlstream.runtime.connectors import connector, filesystem
+from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.connector import ConnectorContext

@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import batch
 
-from client.sessions.local_session import local_session
-from client.sessions.session import Session
-from planner.dialect.parser import parse_statement
-from runtime.connectors import connector
-from runtime.connectors.duckdb.options import OPTIONS
-from runtime.host.files import LocalFiles
 from sqlstream import types as sql
+from sqlstream.client.sessions.local_session import local_session
+from sqlstream.client.sessions.session import Session
 from sqlstream.errors import ExternalError, UserError
+from sqlstream.planner.dialect.parser import parse_statement
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.connectors.duckdb.options import OPTIONS
+from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext, LooksUp, SourceStatus

@@ -8,12 +8,12 @@ import random
 import pytest
 from expression_fuzzer import FUNCTIONS, NOT_BOUND_BY_NAME, ExpressionFuzzer, check
 
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.registry import BUILDERS
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call, Literal, walk
 from sqlstream.functions import SCALAR_FUNCTIONS
 from sqlstream.functions.checks import is_constant
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.registry import BUILDERS
 
 
 def _check(seed: int) -> None:

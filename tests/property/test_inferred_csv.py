@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.formats import format_of, format_options
-from runtime.host.files import LocalFiles
-from runtime.inference.file_inference import LocalFileInference
 from sqlstream.errors import UserError
+from sqlstream.runtime.formats import format_of, format_options
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.inference.file_inference import LocalFileInference
 from sqlstream.schema import Field, Schema
 from sqlstream.spi.format import ReadRequest
 

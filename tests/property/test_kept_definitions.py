@@ -5,15 +5,6 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from client.catalog.definition_files import file_name, sql_name
-from client.catalog.stored import (
-    decode_catalog,
-    decode_database,
-    decode_object,
-    encode_catalog,
-    encode_database,
-    encode_object,
-)
 from sqlstream import types as sql
 from sqlstream.catalog import (
     CatalogDatabase,
@@ -24,6 +15,15 @@ from sqlstream.catalog import (
     ColumnKind,
     ObjectPath,
     WatermarkDefinition,
+)
+from sqlstream.client.catalog.definition_files import file_name, sql_name
+from sqlstream.client.catalog.stored import (
+    decode_catalog,
+    decode_database,
+    decode_object,
+    encode_catalog,
+    encode_database,
+    encode_object,
 )
 from sqlstream.schema import Field, Schema
 

@@ -9,14 +9,14 @@ from typing import BinaryIO
 import pyarrow as pa
 import pytest
 
-from runtime.checkpoint.copying_files import CopyingFiles
-from runtime.checkpoint.local_copies import LocalCopies
-from runtime.checkpoint.state_figures import StateFigures
-from runtime.checkpoint.state_writer import StateWriter, state_name
-from runtime.host.private_files import PrivateFiles
-from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
-from runtime.taskmanager.checkpoints.segment_chains import SegmentChains, behind
 from sqlstream.messages.checkpoint import SavedOperator, SubtaskState
+from sqlstream.runtime.checkpoint.copying_files import CopyingFiles
+from sqlstream.runtime.checkpoint.local_copies import LocalCopies
+from sqlstream.runtime.checkpoint.state_figures import StateFigures
+from sqlstream.runtime.checkpoint.state_writer import StateWriter, state_name
+from sqlstream.runtime.host.private_files import PrivateFiles
+from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
+from sqlstream.runtime.taskmanager.checkpoints.segment_chains import SegmentChains, behind
 
 JOB = "ab" * 16
 SUBTASKS = 3

@@ -12,12 +12,12 @@ from match_reference import SkipFailed, Statement, Value, random_long_statement,
 from moved_jobs import plan_job
 from operator_harness import Collected, feed, finish, operator_context, restored
 
-from runtime.operators import make_operator
-from runtime.operators.match import open_runs
-from runtime.operators.operator import Operator
 from sqlstream.elements import Watermark
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import ChainedOperator
+from sqlstream.runtime.operators import make_operator
+from sqlstream.runtime.operators.match import open_runs
+from sqlstream.runtime.operators.operator import Operator
 from sqlstream.specs.match_recognize import MatchRecognizeSpec
 
 TABLE = """
@@ -106,7 +106,7 @@ def test_matches_are_those_of_the_definition() -> None:
 def test_keys_that_are_matched_one_after_the_other_have_the_same_matches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("runtime.operators.match.matcher.PLACES_MAX", 4)
+    monkeypatch.setattr("sqlstream.runtime.operators.match.matcher.PLACES_MAX", 4)
     assert sum(check(seed) for seed in range(60, 80)) > 6
 
 

@@ -18,11 +18,11 @@ from killed_jobs import run_killed_job
 from moved_jobs import Script, operators_of, plan_job, run_job, script_of
 from operator_harness import Row, final_table
 
-from runtime import operators
-from runtime.operators.dry_run import kept_state
-from runtime.operators.operator import Operator
 from sqlstream import types as sql
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
+from sqlstream.runtime import operators
+from sqlstream.runtime.operators.dry_run import kept_state
+from sqlstream.runtime.operators.operator import Operator
 from sqlstream.schema import Schema
 from sqlstream.specs import (
     ChangelogNormalizeSpec,
@@ -383,7 +383,7 @@ BACKENDS = ("hashmap", "mapped", "mapped")
 @pytest.fixture
 def small_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrays of few entries lie in files too."""
-    monkeypatch.setattr("runtime.memory.mapped_memory.MAPPED_BYTES_MIN", 64)
+    monkeypatch.setattr("sqlstream.runtime.memory.mapped_memory.MAPPED_BYTES_MIN", 64)
 
 
 @pytest.mark.timeout(300)
@@ -411,7 +411,7 @@ def test_a_job_that_is_killed_on_one_backend_goes_on_from_its_checkpoint_on_anot
 def operator_classes() -> dict[str, type]:
     """All operators in the tree, by name, without the base classes of others."""
     found = {}
-    for module in pkgutil.walk_packages(operators.__path__, "runtime.operators."):
+    for module in pkgutil.walk_packages(operators.__path__, "sqlstream.runtime.operators."):
         for name, value in vars(importlib.import_module(module.name)).items():
             is_operator = inspect.isclass(value) and issubclass(value, Operator)
             if is_operator and value.__module__ == module.name:

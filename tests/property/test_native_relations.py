@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from native_relation_harness import KINDS, PARTITIONS, THROUGH_READER, comparable, parquet_table, write_file
 
-from runtime.batch.duckdb import DuckDbEngine
 from sqlstream import types as sql
 from sqlstream.batch_plan import BatchTable
 from sqlstream.errors import SqlStreamError
+from sqlstream.runtime.batch.duckdb import DuckDbEngine
 from sqlstream.schema import Field, Schema
 
 ENGINE = DuckDbEngine()

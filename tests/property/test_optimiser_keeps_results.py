@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from join_reference import nested_loops
 from plan_harness import CONNECTORS, compile_script
 
-from planner.relational import nodes as plan
-from planner.rules import optimise
 from sqlstream.expressions import AggregateCall, Call, Expression, InputRef, Literal
+from sqlstream.planner.relational import nodes as plan
+from sqlstream.planner.rules import optimise
 from sqlstream.specs import JoinKind
 from sqlstream.types import is_integer
 

@@ -17,20 +17,6 @@ import msgspec
 import pytest
 from kept_checkpoints import KeptCheckpoint
 
-from runtime.checkpoint.manifest_file import decode_manifest, encode_manifest
-from runtime.jobmanager.events import (
-    CheckpointStored,
-    JobBroken,
-    JobStored,
-    MessageReceived,
-    Send,
-    SinksCommitted,
-    StoreCheckpoint,
-    SubmitRequested,
-    Tick,
-)
-from runtime.jobmanager.job_manager import JobManager, JobManagerConfig
-from runtime.jobmanager.job_master_config import JobMasterConfig
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ErrorInfo, InternalError, SqlStreamError
 from sqlstream.graph.job_graph import (
@@ -67,6 +53,20 @@ from sqlstream.messages.rpc import (
     decode_control_message,
     encode_message,
 )
+from sqlstream.runtime.checkpoint.manifest_file import decode_manifest, encode_manifest
+from sqlstream.runtime.jobmanager.events import (
+    CheckpointStored,
+    JobBroken,
+    JobStored,
+    MessageReceived,
+    Send,
+    SinksCommitted,
+    StoreCheckpoint,
+    SubmitRequested,
+    Tick,
+)
+from sqlstream.runtime.jobmanager.job_manager import JobManager, JobManagerConfig
+from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.committable import Committable

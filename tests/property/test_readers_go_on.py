@@ -18,11 +18,11 @@ import pytest
 from expression_harness import call, col, lit
 from split_harness import AssignedReader
 
-from runtime.connectors import connector
-from runtime.host.files import LocalFiles
-from runtime.operators.values_reader import ValuesReader
 from sqlstream import types as sql
 from sqlstream.elements import WATERMARK_MIN
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.operators.values_reader import ValuesReader
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec, SourceWatermark, ValuesSpec
 from sqlstream.specs.watermark import EmitStrategy
@@ -225,7 +225,7 @@ def test_the_auction_site_goes_on(table: str, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_duckdb_table_goes_on(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.connectors.duckdb.source.BLOCK_ROWS", 64)
+    monkeypatch.setattr("sqlstream.runtime.connectors.duckdb.source.BLOCK_ROWS", 64)
     path = tmp_path / "t.db"
     with duckdb.connect(str(path)) as connection:
         connection.execute("CREATE TABLE t AS SELECT 'k' || i AS k, i::INT AS v FROM range(300) s(i)")

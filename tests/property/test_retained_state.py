@@ -10,13 +10,16 @@ import pyarrow as pa
 import pytest
 from checkpoint_harness import JOB_ID, OPERATOR_ID, manifest
 
-from runtime.checkpoint.checkpoint_directory import CheckpointDirectory
-from runtime.checkpoint.state_reader import StateReader
-from runtime.checkpoint.state_writer import StateWriter, state_name
-from runtime.host.private_files import PrivateFiles
-from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint, CompletedCheckpoints
-from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.messages.checkpoint import SavedOperator, SubtaskState, TableState, TaskRestore
+from sqlstream.runtime.checkpoint.checkpoint_directory import CheckpointDirectory
+from sqlstream.runtime.checkpoint.state_reader import StateReader
+from sqlstream.runtime.checkpoint.state_writer import StateWriter, state_name
+from sqlstream.runtime.host.private_files import PrivateFiles
+from sqlstream.runtime.jobmanager.checkpoints.completed_checkpoints import (
+    CompletedCheckpoint,
+    CompletedCheckpoints,
+)
+from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 
 SUBTASKS = 2
 

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from gateway_harness import gateway_service, settled, until
 
-from client.gateway.asker import Asker
-from client.gateway.operations import OperationStatus
-from client.gateway.service import GatewayService
-from client.server.roles import Role
-from planner.dialect import statements as kinds
-from planner.dialect.parser import parse_script
-from runtime.embedded import EmbeddedCluster
+from sqlstream.client.gateway.asker import Asker
+from sqlstream.client.gateway.operations import OperationStatus
+from sqlstream.client.gateway.service import GatewayService
+from sqlstream.client.server.roles import Role
 from sqlstream.effects import ALL, NOT_PERMITTED, Permit, Right
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.planner.dialect import statements as kinds
+from sqlstream.planner.dialect.parser import parse_script
+from sqlstream.runtime.embedded import EmbeddedCluster
 
 R, W, D, C = Right.READ, Right.WRITE, Right.OBJECTS, Right.CATALOGS
 J, F, H, P = Right.JOBS, Right.FILES, Right.HINTS, Right.PYTHON

@@ -17,27 +17,27 @@ import pyarrow as pa
 import pytest
 from operator_harness import ManualClock, share_of
 
-from runtime.aggregates.accumulator import NO_WEIGHTS
-from runtime.aggregates.accumulator_set import AccumulatorSet
-from runtime.aggregates.value_counts import ValueCounts
-from runtime.kernels.buffers import view_values
-from runtime.kernels.growing import GrowingArray
-from runtime.state.logs.row_list import RowList
-from runtime.state.logs.row_log import RowLog, Spread
-from runtime.state.logs.slice_log import SliceColumns, SliceLog
-from runtime.state.operator_state import PendingTables, StateScope
-from runtime.state.snapshots.saved_changes import CollectedTables
-from runtime.state.snapshots.snapshot import OperatorSnapshot, SavedTables, SnapshotAborted
-from runtime.state.storage.columns import VarColumn
-from runtime.state.storage.slot_columns import NumberColumn, RowColumn
-from runtime.state.tables.keyed_multiset import KeyedMultiset
-from runtime.state.tables.keyed_rows import KeyedRows
-from runtime.state.tables.keyed_table import KeyedTable
-from runtime.state.tables.row_lists import RowLists
-from runtime.state.tables.row_multiset import RowMultiset
 from sqlstream import types as sql
 from sqlstream.arrow import ROW_KIND_COLUMN
 from sqlstream.expressions import AggregateCall
+from sqlstream.runtime.aggregates.accumulator import NO_WEIGHTS
+from sqlstream.runtime.aggregates.accumulator_set import AccumulatorSet
+from sqlstream.runtime.aggregates.value_counts import ValueCounts
+from sqlstream.runtime.kernels.buffers import view_values
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.state.logs.row_list import RowList
+from sqlstream.runtime.state.logs.row_log import RowLog, Spread
+from sqlstream.runtime.state.logs.slice_log import SliceColumns, SliceLog
+from sqlstream.runtime.state.operator_state import PendingTables, StateScope
+from sqlstream.runtime.state.snapshots.saved_changes import CollectedTables
+from sqlstream.runtime.state.snapshots.snapshot import OperatorSnapshot, SavedTables, SnapshotAborted
+from sqlstream.runtime.state.storage.columns import VarColumn
+from sqlstream.runtime.state.storage.slot_columns import NumberColumn, RowColumn
+from sqlstream.runtime.state.tables.keyed_multiset import KeyedMultiset
+from sqlstream.runtime.state.tables.keyed_rows import KeyedRows
+from sqlstream.runtime.state.tables.keyed_table import KeyedTable
+from sqlstream.runtime.state.tables.row_lists import RowLists
+from sqlstream.runtime.state.tables.row_multiset import RowMultiset
 
 SEEDS = 4
 STEPS = 100
@@ -452,13 +452,13 @@ LOGS: list[type[Driver]] = [Slices, Logged, LoggedAnywhere, Sorted]
 def test_a_snapshot_is_the_state_at_its_begin(
     kind: type[Driver], ttl_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runtime.state.snapshots.collection._PIECE_SLOTS", 3)
-    monkeypatch.setattr("runtime.state.snapshots.collection._SCANNED_SLOTS", 7)
-    monkeypatch.setattr("runtime.state.snapshots.collection._PAUSE_S", 0)
-    monkeypatch.setattr("runtime.state.logs.slice_log._SMALL_CHUNKS_MAX", 6)
-    monkeypatch.setattr("runtime.state.logs.row_log._SMALL_CHUNKS_MAX", 6)
+    monkeypatch.setattr("sqlstream.runtime.state.snapshots.collection._PIECE_SLOTS", 3)
+    monkeypatch.setattr("sqlstream.runtime.state.snapshots.collection._SCANNED_SLOTS", 7)
+    monkeypatch.setattr("sqlstream.runtime.state.snapshots.collection._PAUSE_S", 0)
+    monkeypatch.setattr("sqlstream.runtime.state.logs.slice_log._SMALL_CHUNKS_MAX", 6)
+    monkeypatch.setattr("sqlstream.runtime.state.logs.row_log._SMALL_CHUNKS_MAX", 6)
     if ttl_ms:
-        monkeypatch.setattr("runtime.state.snapshots.changes._GONE_SPARE", 20)
+        monkeypatch.setattr("sqlstream.runtime.state.snapshots.changes._GONE_SPARE", 20)
     checked = increments = 0
     for seed in range(SEEDS):
         clock = ManualClock(1_000)
@@ -477,7 +477,7 @@ def test_forgotten_entries_take_bounded_memory_between_two_snapshots(
     monkeypatch: pytest.MonkeyPatch, is_completed: bool
 ) -> None:
     """Also while the first one is being written for long."""
-    monkeypatch.setattr("runtime.state.snapshots.changes._GONE_SPARE", 100)
+    monkeypatch.setattr("sqlstream.runtime.state.snapshots.changes._GONE_SPARE", 100)
     table = KeyedTable("t", KEY, [], StateScope(max_parallelism=MAX_PARALLELISM))
 
     def write(first: int) -> np.ndarray:
@@ -507,7 +507,7 @@ def test_forgotten_entries_take_bounded_memory_between_two_snapshots(
 def test_an_aborted_snapshot_of_a_chain_that_was_forgotten_meanwhile_copies_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("runtime.state.snapshots.changes._GONE_SPARE", 0)
+    monkeypatch.setattr("sqlstream.runtime.state.snapshots.changes._GONE_SPARE", 0)
     table = KeyedTable("t", KEY, [], StateScope(max_parallelism=MAX_PARALLELISM))
     slots, _ = table.get_or_create([pa.array(["a"])])
     table.begin(1, is_full=False).collect()
@@ -527,8 +527,8 @@ def test_another_thread_collects_while_the_operator_writes(
     kind: type[Driver], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the test before it, with the interleaving that two threads have."""
-    monkeypatch.setattr("runtime.state.snapshots.collection._PIECE_SLOTS", 3)
-    monkeypatch.setattr("runtime.state.snapshots.collection._SCANNED_SLOTS", 7)
+    monkeypatch.setattr("sqlstream.runtime.state.snapshots.collection._PIECE_SLOTS", 3)
+    monkeypatch.setattr("sqlstream.runtime.state.snapshots.collection._SCANNED_SLOTS", 7)
     clock = ManualClock(1_000)
     driver = kind(clock, random.Random(1), 1_000)
     checkpoints = Checkpoints(driver)
@@ -588,7 +588,7 @@ BLOCKED_S = 0.05
 @pytest.mark.parametrize("function", CALLS)
 def test_another_thread_reads_no_array_that_grows(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An array is moved in the system's page tables as it grows, and has no items meanwhile."""
-    monkeypatch.setattr("runtime.state.storage.growing_lists._OPEN_BYTES_MAX", 0)
+    monkeypatch.setattr("sqlstream.runtime.state.storage.growing_lists._OPEN_BYTES_MAX", 0)
     call, is_retracting, read_of = CALLS[function]
     values = AccumulatorSet((call,), ((sql.STRING,),), is_retracting, ["value"])
     table = KeyedTable("t", KEY, [values], StateScope(max_parallelism=MAX_PARALLELISM), parts=values.parts)

@@ -27,18 +27,18 @@ from statement_pieces import (
     TYPES,
 )
 
-from client.sessions.local_session import local_session
-from planner.bind.calls import callable_names
-from planner.compile import explain
-from planner.dialect.parser import parse_statements
-from planner.dialect.statements import Insert, Query, StatementSet
-from planner.dialect.tokens import RESERVED
 from sqlstream.cancellation import PlanningWatch, given_up_by
+from sqlstream.client.sessions.local_session import local_session
 from sqlstream.config import OPTIONS
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.client_rpc import SubmitJob
 from sqlstream.messages.rpc import encode_message
+from sqlstream.planner.bind.calls import callable_names
+from sqlstream.planner.compile import explain
+from sqlstream.planner.dialect.parser import parse_statements
+from sqlstream.planner.dialect.statements import Insert, Query, StatementSet
+from sqlstream.planner.dialect.tokens import RESERVED
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = 60

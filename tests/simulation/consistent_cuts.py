@@ -7,12 +7,12 @@ from typing import Any
 
 from simulated_tasks import Row, count_vertex, counted_rows, part_rows, parts_of, rows_behind
 
-from runtime.checkpoint.state_reader import StateReader
-from runtime.state.snapshots.current_rows import FIXED_COLUMNS
-from runtime.taskmanager.operator_chain import OperatorChain
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint import TaskRestore
 from sqlstream.messages.manifest import CheckpointManifest
+from sqlstream.runtime.checkpoint.state_reader import StateReader
+from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS
+from sqlstream.runtime.taskmanager.operator_chain import OperatorChain
 from sqlstream.spi.files import Files
 
 MAX_PARALLELISM = 128

@@ -8,12 +8,12 @@ from typing import Any
 from simulated_event_time import emitted, may_be_late, may_pause
 from simulated_tasks import Row, SimulatedTask
 
-from runtime.checkpoint.state_reader import StateReader
-from runtime.operators.window.closing import LATE, ClosingOperator
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint import TaskRestore
 from sqlstream.messages.manifest import CheckpointManifest
+from sqlstream.runtime.checkpoint.state_reader import StateReader
+from sqlstream.runtime.operators.window.closing import LATE, ClosingOperator
 from sqlstream.specs import WindowAggregateSpec
 from sqlstream.spi.files import Files
 

@@ -16,7 +16,8 @@ from simulation.simulated_disk import Died, DurableFiles
 from simulation.simulated_disk import Disk as CheckpointDisk
 from simulation.simulated_server import SimulatedServer, Surroundings
 
-from runtime.jobmanager.events import (
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.runtime.jobmanager.events import (
     CheckpointStoreFailed,
     JobFinished,
     JobManagerEvent,
@@ -25,8 +26,7 @@ from runtime.jobmanager.events import (
     SinksCommitFailed,
     SubmitRequested,
 )
-from runtime.jobmanager.job_manager import JobManager
-from sqlstream.graph.job_graph import JobGraph
+from sqlstream.runtime.jobmanager.job_manager import JobManager
 from sqlstream.spi.files import Files
 
 LIES = 0.3

@@ -16,7 +16,13 @@ from simulation.event_time_watch import EventTimeWatch
 from simulation.mortal_cluster import MortalCluster
 from simulation.simulated_server import CHECKPOINTS, SAVEPOINTS
 
-from runtime.jobmanager.events import (
+from sqlstream.errors import ErrorInfo, FailureReason, SqlStreamError
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.stream_graph import ExchangeKind
+from sqlstream.messages.checkpoint_statistics import CheckpointKind
+from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.messages.rpc import DeployTask, TaskDeploymentDescriptor
+from sqlstream.runtime.jobmanager.events import (
     AbortSinks,
     CheckpointStored,
     CheckpointStoreFailed,
@@ -39,14 +45,8 @@ from runtime.jobmanager.events import (
     StoreCheckpoint,
     StoreJob,
 )
-from runtime.jobmanager.job_master_config import JobMasterConfig
-from runtime.taskmanager.events import TaskStateChanged
-from sqlstream.errors import ErrorInfo, FailureReason, SqlStreamError
-from sqlstream.graph.job_graph import JobGraph
-from sqlstream.graph.stream_graph import ExchangeKind
-from sqlstream.messages.checkpoint_statistics import CheckpointKind
-from sqlstream.messages.job_state import ExecutionState, JobStatus
-from sqlstream.messages.rpc import DeployTask, TaskDeploymentDescriptor
+from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
+from sqlstream.runtime.taskmanager.events import TaskStateChanged
 
 RESTARTS_MAX = 40
 TIMED_JOBS = 0.4

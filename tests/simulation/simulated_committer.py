@@ -10,8 +10,8 @@ from simulated_story import checkpoint
 from simulated_tasks import Disk
 from simulation.committed_output import CommittedOutput
 
-from runtime.jobmanager.events import SinkCommit, StagedRows
 from sqlstream.errors import ExternalError, FailureReason
+from sqlstream.runtime.jobmanager.events import SinkCommit, StagedRows
 
 
 class SimulatedCommitter:

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from runtime.host.files import file_error
+from sqlstream.runtime.host.files import file_error
 from sqlstream.spi.files import Files, FileStatus, is_hidden
 
 

@@ -9,15 +9,17 @@ from contextlib import contextmanager
 import pytest
 from simulated_tasks import ASSIGNED
 
-from client.server.job_checkpoint_stores import JobCheckpointStores
-from client.server.job_store import FileJobStore, KeptCommitter
-from client.server.recovery import recover, submit_again
-from runtime.checkpoint.checkpoint_store import CheckpointStore
-from runtime.checkpoint.recovered_checkpoints import recovered_checkpoints
-from runtime.connectors import CONNECTORS
-from runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
-from runtime.jobmanager.collaborators import Committer
-from runtime.jobmanager.events import (
+from sqlstream import config as options
+from sqlstream.client.server.job_checkpoint_stores import JobCheckpointStores
+from sqlstream.client.server.job_store import FileJobStore, KeptCommitter
+from sqlstream.client.server.recovery import recover, submit_again
+from sqlstream.graph.job_graph import JobGraph, encode_job_graph
+from sqlstream.runtime.checkpoint.checkpoint_store import CheckpointStore
+from sqlstream.runtime.checkpoint.recovered_checkpoints import recovered_checkpoints
+from sqlstream.runtime.connectors import CONNECTORS
+from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
+from sqlstream.runtime.jobmanager.collaborators import Committer
+from sqlstream.runtime.jobmanager.events import (
     AbortSinks,
     CancelRequested,
     EndedJob,
@@ -25,8 +27,6 @@ from runtime.jobmanager.events import (
     RemoveJob,
     SavepointRequested,
 )
-from sqlstream import config as options
-from sqlstream.graph.job_graph import JobGraph, encode_job_graph
 from sqlstream.spi.files import Files
 
 CHECKPOINTS = "/chk"
@@ -111,8 +111,11 @@ def simulated_surroundings() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("simulated", ASSIGNED):
             patch.setitem(CONNECTORS, name, "simulated_tasks:SimulatedConnector")
-        for user in ("client.server.job_checkpoint_stores", "runtime.checkpoint.checkpoint_store"):
+        for user in (
+            "sqlstream.client.server.job_checkpoint_stores",
+            "sqlstream.runtime.checkpoint.checkpoint_store",
+        ):
             patch.setattr(f"{user}.checkpoint_files", _files)
         for user in ("task_opening", "checkpoints.task_checkpoints", "checkpoints.state_write"):
-            patch.setattr(f"runtime.taskmanager.{user}.steady_ms", lambda: Surroundings.clock())
+            patch.setattr(f"sqlstream.runtime.taskmanager.{user}.steady_ms", lambda: Surroundings.clock())
         yield

@@ -8,12 +8,6 @@ from typing import Any
 import pyarrow as pa
 from simulation.simulated_disk import Died, Disk, DiskFiles, DurableFiles
 
-from runtime.checkpoint.checkpoint_directory import CheckpointDirectory, StoredCheckpoint
-from runtime.checkpoint.state_reader import StateReader
-from runtime.checkpoint.state_writer import StateWriter, state_name
-from runtime.connectors.commit_journal import uncommitted_files
-from runtime.connectors.filesystem import Filesystem
-from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
@@ -21,6 +15,12 @@ from sqlstream.errors import ExternalError
 from sqlstream.messages.checkpoint import SubtaskState, TaskRestore
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.manifest import CheckpointManifest, OperatorIdentity, SavedCommit, VertexState
+from sqlstream.runtime.checkpoint.checkpoint_directory import CheckpointDirectory, StoredCheckpoint
+from sqlstream.runtime.checkpoint.state_reader import StateReader
+from sqlstream.runtime.checkpoint.state_writer import StateWriter, state_name
+from sqlstream.runtime.connectors.commit_journal import uncommitted_files
+from sqlstream.runtime.connectors.filesystem import Filesystem
+from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable

@@ -9,14 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.batch import engines
-from runtime.batch.engine import BatchCancelled
-from runtime.batch.spark import SparkEngine
-from runtime.host.files import LocalFiles
-from runtime.host.random import random_id
 from spark_harness.processes import FAST_JVM
 from sqlstream import types as sql
 from sqlstream.batch_plan import BatchOutput, BatchPlan, BatchTable
+from sqlstream.runtime.batch import engines
+from sqlstream.runtime.batch.engine import BatchCancelled
+from sqlstream.runtime.batch.spark import SparkEngine
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.host.random import random_id
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.committable import Committable

@@ -12,8 +12,8 @@ WAIT_S = 240.0
 """For what a machine does in seconds when nothing else runs on it."""
 
 EXECUTOR = "CoarseGrainedExecutorBackend"
-TASK_MANAGER = "-m runtime.taskmanager"
-DRIVER = "runtime.providers.spark.driver"
+TASK_MANAGER = "-m sqlstream.runtime.taskmanager"
+DRIVER = "sqlstream.runtime.providers.spark.driver"
 
 FAST_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Half the processor time of a short life."""

@@ -14,15 +14,15 @@ from expression_fuzzer import plain_values
 from oracle import Row, rows_of
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.expression import lower_expression
-from planner.lower.relation import lower, to_sql
-from planner.lower.spark.dialect import SparkDialect
-from planner.relational.nodes import RelationalNode
 from spark_harness.engine import SMALL, spark_engine
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema, to_arrow_type
 from sqlstream.expressions import Expression
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.expression import lower_expression
+from sqlstream.planner.lower.relation import lower, to_sql
+from sqlstream.planner.lower.spark.dialect import SparkDialect
+from sqlstream.planner.relational.nodes import RelationalNode
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType, TypeRoot
 
@@ -38,7 +38,7 @@ def spark_session() -> Iterator[Any]:
 
 
 def spark_column(column: pa.Array, t: LogicalType) -> pa.Array:
-    """A column as Spark's reader must provide it (see planner.lower.spark.types)."""
+    """A column as Spark's reader must provide it (see sqlstream.planner.lower.spark.types)."""
     if t.root is TypeRoot.TIME:
         return column.cast(pa.int32())
     if t.root is TypeRoot.INTERVAL_DAY_TIME:

@@ -13,8 +13,8 @@ from typing import BinaryIO, Protocol, TypeVar
 
 import pyspark
 
-from runtime.host.java import find_java
 from spark_harness.processes import FAST_JVM, WAIT_S
+from sqlstream.runtime.host.java import find_java
 
 _ADDRESS = re.compile(rb"Starting Spark master at (spark://\S+)")
 Found = TypeVar("Found")

@@ -84,7 +84,7 @@ def test_the_operator_of_the_document_is_planned_run_tested_and_moved_to_other_p
 ) -> None:
     command, _, table = blocks("text")[0].partition("\n")
     statement = command.split('"')[1]
-    cli = ("-c", "from client.start import command; command()")
+    cli = ("-c", "from sqlstream.client.start import command; command()")
     plan = run_in(overlay, *cli, "explain", "-", text=statement)
     assert "-> KeepFirst[2] ->" in plan
     assert "state=[each distinct row; dropped: never]" in plan

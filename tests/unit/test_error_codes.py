@@ -88,7 +88,7 @@ def test_the_codes_of_the_gateway_are_its_own() -> None:
 
 
 def test_a_dead_connection_is_told_by_codes_of_the_connection_and_the_session() -> None:
-    from client.sqlalchemy_dialect.dialect import _GONE
+    from sqlstream.client.sqlalchemy_dialect.dialect import _GONE
 
     raised = _raised()
     assert {place for code in _GONE for place in raised[code]} <= {"client/connection", "client/gateway"}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from planner.lower.duckdb.dialect import DuckDbDialect
-from planner.lower.hosting import HostedFunctions
-from planner.lower.relation import lower, to_sql
-from planner.relational.nodes import RelationalNode
+from sqlstream.planner.lower.duckdb.dialect import DuckDbDialect
+from sqlstream.planner.lower.hosting import HostedFunctions
+from sqlstream.planner.lower.relation import lower, to_sql
+from sqlstream.planner.relational.nodes import RelationalNode
 
 
 def lower_duckdb(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower import ansi, tree
-from planner.lower.ansi import AGGREGATES
-from planner.lower.duckdb.numbers import scaled_quotient, unscaled
-from planner.lower.duckdb.refusals import refuse
-from planner.lower.duckdb.types import DOUBLE, HUGEINT, type_
-from planner.lower.refusals import AGGREGATE_HINT
 from sqlstream import types as sql
 from sqlstream.expressions import AggregateCall
+from sqlstream.planner.lower import ansi, tree
+from sqlstream.planner.lower.ansi import AGGREGATES
+from sqlstream.planner.lower.duckdb.numbers import scaled_quotient, unscaled
+from sqlstream.planner.lower.duckdb.refusals import refuse
+from sqlstream.planner.lower.duckdb.types import DOUBLE, HUGEINT, type_
+from sqlstream.planner.lower.refusals import AGGREGATE_HINT
 from sqlstream.schema import Schema
 from sqlstream.types import TypeRoot
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.duckdb.bound import bound
-from planner.lower.duckdb.handler import Handler
-from planner.lower.duckdb.types import INTEGER, failure, type_
-from planner.lower.template import filled
 from sqlstream.expressions import Call, Literal
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.duckdb.bound import bound
+from sqlstream.planner.lower.duckdb.handler import Handler
+from sqlstream.planner.lower.duckdb.types import INTEGER, failure, type_
+from sqlstream.planner.lower.template import filled
 
 _IS_FIRST = "len(list_filter(list_slice({0}, 1, n - 1), lambda y: y IS NOT DISTINCT FROM x)) = 0"
 _DISTINCT = f"list_filter({{0}}, lambda x, n: {_IS_FIRST})"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from planner.lower import tree
+from sqlstream.planner.lower import tree
 
 _INLINE_SIZE_MAX = 8
 """Nodes of a value that is repeated rather than named: a column, a constant with its type, a cast of these."""

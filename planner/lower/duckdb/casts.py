@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.duckdb.bound import bound
-from planner.lower.duckdb.local_time import from_local, to_local, within_years
-from planner.lower.duckdb.refusals import refuse
-from planner.lower.duckdb.second_digits import cut_off
-from planner.lower.duckdb.time_text import read_micros_of_day, read_timestamp
-from planner.lower.duckdb.types import (
+from sqlstream import types as sql
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.duckdb.bound import bound
+from sqlstream.planner.lower.duckdb.local_time import from_local, to_local, within_years
+from sqlstream.planner.lower.duckdb.refusals import refuse
+from sqlstream.planner.lower.duckdb.second_digits import cut_off
+from sqlstream.planner.lower.duckdb.time_text import read_micros_of_day, read_timestamp
+from sqlstream.planner.lower.duckdb.types import (
     BIGINT,
     DATE,
     DOUBLE,
@@ -23,11 +24,10 @@ from planner.lower.duckdb.types import (
     failure,
     type_,
 )
-from planner.lower.duckdb.wrapping import BITS, wrapped
-from planner.lower.failed_cast import failed_cast
-from planner.lower.java_pattern import SQL_DATE, SQL_TIME, SQL_TIMESTAMP
-from planner.lower.wider import is_wider
-from sqlstream import types as sql
+from sqlstream.planner.lower.duckdb.wrapping import BITS, wrapped
+from sqlstream.planner.lower.failed_cast import failed_cast
+from sqlstream.planner.lower.java_pattern import SQL_DATE, SQL_TIME, SQL_TIMESTAMP
+from sqlstream.planner.lower.wider import is_wider
 from sqlstream.time_units import DAY_MS
 from sqlstream.types import LogicalType, TypeRoot
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.duckdb.handler import Handler
-from planner.lower.duckdb.local_time import to_local
-from planner.lower.duckdb.second_digits import cut_off
-from planner.lower.duckdb.types import DATE, TIME
 from sqlstream.expressions import Call
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.duckdb.handler import Handler
+from sqlstream.planner.lower.duckdb.local_time import to_local
+from sqlstream.planner.lower.duckdb.second_digits import cut_off
+from sqlstream.planner.lower.duckdb.types import DATE, TIME
 from sqlstream.types import TypeRoot
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.duckdb.bound import bound
-from planner.lower.duckdb.handler import Handler, constant_number
-from planner.lower.duckdb.refusals import refuse
-from planner.lower.duckdb.types import INTEGER, failure, type_
 from sqlstream.expressions import Call
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.duckdb.bound import bound
+from sqlstream.planner.lower.duckdb.handler import Handler, constant_number
+from sqlstream.planner.lower.duckdb.refusals import refuse
+from sqlstream.planner.lower.duckdb.types import INTEGER, failure, type_
 from sqlstream.types import NESTED_ROOTS, TypeRoot
 
 

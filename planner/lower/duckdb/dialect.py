@@ -6,19 +6,19 @@ import dataclasses
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.duckdb import types
-from planner.lower.duckdb.aggregates import aggregated, lower_aggregate
-from planner.lower.duckdb.functions import HANDLERS, REFUSED
-from planner.lower.duckdb.local_time import from_local, is_utc
-from planner.lower.duckdb.refusals import ENGINE, refuse
-from planner.lower.duckdb.strings import in_case
-from planner.lower.duckdb.times import local, milliseconds_of
-from planner.lower.hosting import Hosted, HostedFunctions
-from planner.lower.refusals import PYTHON_HINT
-from planner.lower.windows import WindowTerms, lower_window_tvf
-from planner.relational.nodes import WindowTvf
 from sqlstream.expressions import AggregateCall, Call, Literal
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.duckdb import types
+from sqlstream.planner.lower.duckdb.aggregates import aggregated, lower_aggregate
+from sqlstream.planner.lower.duckdb.functions import HANDLERS, REFUSED
+from sqlstream.planner.lower.duckdb.local_time import from_local, is_utc
+from sqlstream.planner.lower.duckdb.refusals import ENGINE, refuse
+from sqlstream.planner.lower.duckdb.strings import in_case
+from sqlstream.planner.lower.duckdb.times import local, milliseconds_of
+from sqlstream.planner.lower.hosting import Hosted, HostedFunctions
+from sqlstream.planner.lower.refusals import PYTHON_HINT
+from sqlstream.planner.lower.windows import WindowTerms, lower_window_tvf
+from sqlstream.planner.relational.nodes import WindowTvf
 from sqlstream.schema import Schema
 from sqlstream.specs.window import WindowKind
 from sqlstream.types import INT, LogicalType, TypeRoot

@@ -6,14 +6,14 @@ import re
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.duckdb.bound import bound
-from planner.lower.duckdb.handler import Handler, constant_number
-from planner.lower.duckdb.refusals import refuse
-from planner.lower.duckdb.types import TEXT, type_
-from planner.lower.template import filled
 from sqlstream import duckdb_texts
 from sqlstream.expressions import Call, Literal
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.duckdb.bound import bound
+from sqlstream.planner.lower.duckdb.handler import Handler, constant_number
+from sqlstream.planner.lower.duckdb.refusals import refuse
+from sqlstream.planner.lower.duckdb.types import TEXT, type_
+from sqlstream.planner.lower.template import filled
 from sqlstream.text_tests import TEXT_TESTS
 from sqlstream.type_names import serializable_name
 

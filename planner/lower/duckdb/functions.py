@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower.duckdb import (
+from sqlstream.expressions import Call
+from sqlstream.functions import bitmap, json
+from sqlstream.planner.lower.duckdb import (
     arrays,
     clock,
     collections,
@@ -16,10 +18,8 @@ from planner.lower.duckdb import (
     time_functions,
     times,
 )
-from planner.lower.duckdb.casts import cast
-from planner.lower.duckdb.handler import Handler
-from sqlstream.expressions import Call
-from sqlstream.functions import bitmap, json
+from sqlstream.planner.lower.duckdb.casts import cast
+from sqlstream.planner.lower.duckdb.handler import Handler
 
 
 def _cast(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:

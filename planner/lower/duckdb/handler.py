@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from planner.lower import constants, tree
-from planner.lower.duckdb.refusals import ENGINE
 from sqlstream.expressions import Call
+from sqlstream.planner.lower import constants, tree
+from sqlstream.planner.lower.duckdb.refusals import ENGINE
 
 Handler = Callable[[Call, list[exp.Expr], str], exp.Expr]
 """The call, the trees of its arguments, and the session's time zone."""

@@ -9,9 +9,9 @@ import re
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.duckdb.bound import bound
-from planner.lower.duckdb.types import TIMESTAMP, failure
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.duckdb.bound import bound
+from sqlstream.planner.lower.duckdb.types import TIMESTAMP, failure
 
 _UTC = ("UTC", "Z", "ETC/UTC", "GMT", "UTC+0", "+00:00")
 _DAY_US = 86_400_000_000

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.ansi import OPERATORS, operated
-from planner.lower.duckdb.handler import Handler, named, of_arguments
-from planner.lower.duckdb.types import TEXT, failure, type_
 from sqlstream.expressions import Call
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.ansi import OPERATORS, operated
+from sqlstream.planner.lower.duckdb.handler import Handler, named, of_arguments
+from sqlstream.planner.lower.duckdb.types import TEXT, failure, type_
 from sqlstream.row_errors import raised_rows
 
 

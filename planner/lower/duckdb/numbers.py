@@ -10,16 +10,16 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.duckdb.bound import bound
-from planner.lower.duckdb.handler import Handler, constant_number, named, of_arguments
-from planner.lower.duckdb.refusals import refuse
-from planner.lower.duckdb.times import floor_or_ceil_to_unit, moved_point, time_between
-from planner.lower.duckdb.types import DOUBLE, HUGEINT, TEXT, decimal, failure, in_type, type_
-from planner.lower.duckdb.wrapping import wrapped
 from sqlstream import types as sql
 from sqlstream.expressions import Call, Literal
 from sqlstream.functions.merging import as_decimal
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.duckdb.bound import bound
+from sqlstream.planner.lower.duckdb.handler import Handler, constant_number, named, of_arguments
+from sqlstream.planner.lower.duckdb.refusals import refuse
+from sqlstream.planner.lower.duckdb.times import floor_or_ceil_to_unit, moved_point, time_between
+from sqlstream.planner.lower.duckdb.types import DOUBLE, HUGEINT, TEXT, decimal, failure, in_type, type_
+from sqlstream.planner.lower.duckdb.wrapping import wrapped
 from sqlstream.row_errors import RAISED_DIVISION
 from sqlstream.types import DECIMAL_PRECISION_MAX, LogicalType, TypeRoot
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.duckdb.bound import bound
-from planner.lower.duckdb.handler import Handler, constant_number, constant_text
-from planner.lower.duckdb.refusals import refuse
-from planner.lower.duckdb.types import INTEGER, TEXT, type_
 from sqlstream.expressions import Call, Literal
 from sqlstream.like_pattern import similar_regex
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.duckdb.bound import bound
+from sqlstream.planner.lower.duckdb.handler import Handler, constant_number, constant_text
+from sqlstream.planner.lower.duckdb.refusals import refuse
+from sqlstream.planner.lower.duckdb.types import INTEGER, TEXT, type_
 from sqlstream.regular_expressions import JavaRegex, checked_re2, java_regex
 
 

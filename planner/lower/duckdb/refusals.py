@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from planner.lower import refusals
+from sqlstream.planner.lower import refusals
 
 ENGINE = "DuckDB"
 refuse = functools.partial(refusals.refuse, ENGINE)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.duckdb.bound import bound
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.duckdb.bound import bound
 
 
 def cut_off(value: exp.Expr, precision: int) -> exp.Expr:

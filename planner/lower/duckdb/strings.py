@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.duckdb.bound import bound
-from planner.lower.duckdb.handler import Handler, named, of_arguments, unit_word
-from planner.lower.duckdb.refusals import refuse
-from planner.lower.duckdb.types import BIGINT, INTEGER, TEXT, failure
 from sqlstream import types as sql
 from sqlstream.expressions import Call
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.duckdb.bound import bound
+from sqlstream.planner.lower.duckdb.handler import Handler, named, of_arguments, unit_word
+from sqlstream.planner.lower.duckdb.refusals import refuse
+from sqlstream.planner.lower.duckdb.types import BIGINT, INTEGER, TEXT, failure
 from sqlstream.types import LogicalType, TypeRoot
 
 _WHITESPACE = "[\\x09-\\x0d\\x1c-\\x20\\x{1680}\\x{2000}-\\x{2006}\\x{2008}-\\x{200a}\\x{2028}\\x{2029}\\x{205f}\\x{3000}]"

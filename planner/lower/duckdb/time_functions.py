@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.duckdb.handler import Handler, constant_text
-from planner.lower.duckdb.local_time import from_local, to_local, within_years
-from planner.lower.duckdb.refusals import refuse
-from planner.lower.duckdb.second_digits import cut_off
-from planner.lower.duckdb.time_text import form_of, read_timestamp, write_timestamp
-from planner.lower.duckdb.types import BIGINT, DATE, TIMESTAMP
-from planner.lower.java_pattern import SQL_DATE, SQL_FALLBACK, SQL_TIMESTAMP, TimeForm
 from sqlstream import types as sql
 from sqlstream.expressions import Call, Literal
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.duckdb.handler import Handler, constant_text
+from sqlstream.planner.lower.duckdb.local_time import from_local, to_local, within_years
+from sqlstream.planner.lower.duckdb.refusals import refuse
+from sqlstream.planner.lower.duckdb.second_digits import cut_off
+from sqlstream.planner.lower.duckdb.time_text import form_of, read_timestamp, write_timestamp
+from sqlstream.planner.lower.duckdb.types import BIGINT, DATE, TIMESTAMP
+from sqlstream.planner.lower.java_pattern import SQL_DATE, SQL_FALLBACK, SQL_TIMESTAMP, TimeForm
 from sqlstream.time_range import timestamp_bounds
 from sqlstream.time_zones import time_zone_of
 from sqlstream.types import TypeRoot

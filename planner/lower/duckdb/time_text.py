@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.duckdb.bound import bound
-from planner.lower.duckdb.refusals import refuse
-from planner.lower.duckdb.types import BIGINT, INTEGER, TEXT, TIMESTAMP
-from planner.lower.java_pattern import TimeForm
 from sqlstream.date_pattern import SHORT_YEARS, Token, read_pattern
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.duckdb.bound import bound
+from sqlstream.planner.lower.duckdb.refusals import refuse
+from sqlstream.planner.lower.duckdb.types import BIGINT, INTEGER, TEXT, TIMESTAMP
+from sqlstream.planner.lower.java_pattern import TimeForm
 
 _STRFTIME = {
     "yyyy": "%Y",

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.duckdb.bound import bound
-from planner.lower.duckdb.handler import Handler, constant_number, unit_word
-from planner.lower.duckdb.local_time import from_local, to_local, within_years
-from planner.lower.duckdb.refusals import refuse
-from planner.lower.duckdb.time_functions import read_ltz
-from planner.lower.duckdb.types import BIGINT, DATE, INTEGER, TIME, TIMESTAMP, failure
-from planner.lower.duckdb.wrapping import wrapped
 from sqlstream import types as sql
 from sqlstream.expressions import Call
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.duckdb.bound import bound
+from sqlstream.planner.lower.duckdb.handler import Handler, constant_number, unit_word
+from sqlstream.planner.lower.duckdb.local_time import from_local, to_local, within_years
+from sqlstream.planner.lower.duckdb.refusals import refuse
+from sqlstream.planner.lower.duckdb.time_functions import read_ltz
+from sqlstream.planner.lower.duckdb.types import BIGINT, DATE, INTEGER, TIME, TIMESTAMP, failure
+from sqlstream.planner.lower.duckdb.wrapping import wrapped
 from sqlstream.time_range import timestamp_bounds
 from sqlstream.time_units import DAY_MS, UNIT_MONTHS, UNIT_MS
 from sqlstream.types import LogicalType, TypeRoot

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.duckdb.refusals import refuse
 from sqlstream.errors import UserError
 from sqlstream.expressions import Literal
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.duckdb.refusals import refuse
 from sqlstream.types import TIMESTAMP_ROOTS, LogicalType, TypeRoot
 
 TIMESTAMP_PRECISION_MAX = 6

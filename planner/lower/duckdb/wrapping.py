@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.duckdb.types import BIGINT, plain
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.duckdb.types import BIGINT, plain
 from sqlstream.types import TypeRoot
 
 BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INTEGER: 32, TypeRoot.BIGINT: 64}

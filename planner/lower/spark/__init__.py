@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from planner.lower.hosting import HostedFunctions
-from planner.lower.relation import lower, to_sql
-from planner.lower.spark.dialect import SparkDialect
-from planner.relational.nodes import RelationalNode
+from sqlstream.planner.lower.hosting import HostedFunctions
+from sqlstream.planner.lower.relation import lower, to_sql
+from sqlstream.planner.lower.spark.dialect import SparkDialect
+from sqlstream.planner.relational.nodes import RelationalNode
 
 
 def lower_spark(

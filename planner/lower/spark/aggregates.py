@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.ansi import AGGREGATES, REFUSED_AGGREGATES
-from planner.lower.refusals import AGGREGATE_HINT
-from planner.lower.spark.decimals import quotient
-from planner.lower.spark.scope import refuse
-from planner.lower.spark.types import BIGINT, DOUBLE, spark_type
 from sqlstream import types as sql
 from sqlstream.expressions import AggregateCall
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.ansi import AGGREGATES, REFUSED_AGGREGATES
+from sqlstream.planner.lower.refusals import AGGREGATE_HINT
+from sqlstream.planner.lower.spark.decimals import quotient
+from sqlstream.planner.lower.spark.scope import refuse
+from sqlstream.planner.lower.spark.types import BIGINT, DOUBLE, spark_type
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType, TypeRoot
 

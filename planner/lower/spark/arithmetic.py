@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.constants import constant_number
-from planner.lower.spark import points
-from planner.lower.spark.decimals import absolute, exact_sum, negated, product, quotient, remainder
-from planner.lower.spark.scope import ENGINE, Builder, fail, let, let_all, refuse
-from planner.lower.spark.types import BIGINT, DOUBLE, FLOAT, double, spark_type, whole, zero
 from sqlstream import types as sql
 from sqlstream.expressions import Call, InputRef
 from sqlstream.functions.merging import as_decimal
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.constants import constant_number
+from sqlstream.planner.lower.spark import points
+from sqlstream.planner.lower.spark.decimals import absolute, exact_sum, negated, product, quotient, remainder
+from sqlstream.planner.lower.spark.scope import ENGINE, Builder, fail, let, let_all, refuse
+from sqlstream.planner.lower.spark.types import BIGINT, DOUBLE, FLOAT, double, spark_type, whole, zero
 from sqlstream.row_errors import RAISED_DIVISION
 from sqlstream.types import LogicalType, TypeRoot
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.spark.scope import Builder, fail, let, let_all, refuse
-from planner.lower.spark.types import spark_type
-from planner.lower.template import filled
 from sqlstream.expressions import Call, Literal
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.spark.scope import Builder, fail, let, let_all, refuse
+from sqlstream.planner.lower.spark.types import spark_type
+from sqlstream.planner.lower.template import filled
 
 
 def _written(template: str, *null_if: int) -> Builder:

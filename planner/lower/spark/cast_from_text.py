@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.failed_cast import failed_cast
-from planner.lower.spark import points
-from planner.lower.spark.date_patterns import parsed, sql_dates, sql_times, sql_timestamps
-from planner.lower.spark.scope import fail, let, refuse
-from planner.lower.spark.types import BOOLEAN, DATE, INT, spark_type, text, whole
 from sqlstream import types as sql
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.failed_cast import failed_cast
+from sqlstream.planner.lower.spark import points
+from sqlstream.planner.lower.spark.date_patterns import parsed, sql_dates, sql_times, sql_timestamps
+from sqlstream.planner.lower.spark.scope import fail, let, refuse
+from sqlstream.planner.lower.spark.types import BOOLEAN, DATE, INT, spark_type, text, whole
 from sqlstream.time_units import DAY_MS
 from sqlstream.time_zones import is_utc
 from sqlstream.types import LogicalType, TypeRoot

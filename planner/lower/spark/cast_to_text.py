@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.spark import points
-from planner.lower.spark.date_patterns import formatted
-from planner.lower.spark.scope import fail, let, refuse
-from planner.lower.spark.types import BIGINT, STRING, decimal_type, text, whole, zero
 from sqlstream import types as sql
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.spark import points
+from sqlstream.planner.lower.spark.date_patterns import formatted
+from sqlstream.planner.lower.spark.scope import fail, let, refuse
+from sqlstream.planner.lower.spark.types import BIGINT, STRING, decimal_type, text, whole, zero
 from sqlstream.time_units import DAY_MS
 from sqlstream.types import LogicalType, TypeRoot
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.spark import points
-from planner.lower.spark.cast_from_text import from_text
-from planner.lower.spark.cast_to_text import to_text
-from planner.lower.spark.scope import fail, let, refuse
-from planner.lower.spark.types import BIGINT, BINARY, DATE, INT, STRING, spark_type, whole, zero
-from planner.lower.wider import is_wider
 from sqlstream import types as sql
 from sqlstream.expressions import Call
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.spark import points
+from sqlstream.planner.lower.spark.cast_from_text import from_text
+from sqlstream.planner.lower.spark.cast_to_text import to_text
+from sqlstream.planner.lower.spark.scope import fail, let, refuse
+from sqlstream.planner.lower.spark.types import BIGINT, BINARY, DATE, INT, STRING, spark_type, whole, zero
+from sqlstream.planner.lower.wider import is_wider
 from sqlstream.time_units import DAY_MS
 from sqlstream.time_zones import is_utc
 from sqlstream.types import LogicalType, TypeRoot

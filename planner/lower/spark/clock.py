@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.spark import points
-from planner.lower.spark.scope import Builder
-from planner.lower.spark.types import DATE, INT, TIMESTAMP, whole
 from sqlstream import types as sql
 from sqlstream.expressions import Call
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.spark import points
+from sqlstream.planner.lower.spark.scope import Builder
+from sqlstream.planner.lower.spark.types import DATE, INT, TIMESTAMP, whole
 from sqlstream.time_units import DAY_MS
 from sqlstream.types import TypeRoot
 

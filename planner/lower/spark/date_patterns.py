@@ -12,11 +12,11 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.spark.regex import quoted
-from planner.lower.spark.scope import let, refuse
-from planner.lower.spark.types import TIMESTAMP, text
 from sqlstream.date_pattern import PARSED_LETTERS, Token, read_pattern
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.spark.regex import quoted
+from sqlstream.planner.lower.spark.scope import let, refuse
+from sqlstream.planner.lower.spark.types import TIMESTAMP, text
 
 _FORMATTED = re.compile(r"[yu]{1,5}|M{1,4}|L{1,2}|d{1,2}|D{1,3}|[HhkKms]{1,2}|S{1,6}|E{1,4}|a")
 _SPARK_LETTER = {"u": "y", "L": "M"}

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.spark.scope import fail, let, refuse
-from planner.lower.spark.types import STRING, decimal_type, spark_type, zero
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.spark.scope import fail, let, refuse
+from sqlstream.planner.lower.spark.types import STRING, decimal_type, spark_type, zero
 from sqlstream.types import DECIMAL_PRECISION_MAX, LogicalType
 
 _SIGNED_DIGITS = 34

@@ -6,27 +6,27 @@ import dataclasses
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.ansi import REFUSED_AGGREGATES
-from planner.lower.hosting import Hosted
-from planner.lower.refusals import PYTHON_HINT
-from planner.lower.spark import points
-from planner.lower.spark.aggregates import lower_aggregate
-from planner.lower.spark.arithmetic import ARITHMETIC
-from planner.lower.spark.arrays import ARRAYS
-from planner.lower.spark.casts import CASTS
-from planner.lower.spark.clock import CLOCK
-from planner.lower.spark.encodings import ENCODINGS
-from planner.lower.spark.patterns import PATTERNS
-from planner.lower.spark.predicates import PREDICATES
-from planner.lower.spark.scope import ENGINE, Builder, fail, refuse
-from planner.lower.spark.strings import STRINGS
-from planner.lower.spark.temporal import TEMPORAL
-from planner.lower.spark.types import literal, spark_type
-from planner.lower.windows import WindowTerms, lower_window_tvf
-from planner.relational.nodes import WindowTvf
 from sqlstream.expressions import AggregateCall, Call, Literal
 from sqlstream.functions import bitmap, json
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.ansi import REFUSED_AGGREGATES
+from sqlstream.planner.lower.hosting import Hosted
+from sqlstream.planner.lower.refusals import PYTHON_HINT
+from sqlstream.planner.lower.spark import points
+from sqlstream.planner.lower.spark.aggregates import lower_aggregate
+from sqlstream.planner.lower.spark.arithmetic import ARITHMETIC
+from sqlstream.planner.lower.spark.arrays import ARRAYS
+from sqlstream.planner.lower.spark.casts import CASTS
+from sqlstream.planner.lower.spark.clock import CLOCK
+from sqlstream.planner.lower.spark.encodings import ENCODINGS
+from sqlstream.planner.lower.spark.patterns import PATTERNS
+from sqlstream.planner.lower.spark.predicates import PREDICATES
+from sqlstream.planner.lower.spark.scope import ENGINE, Builder, fail, refuse
+from sqlstream.planner.lower.spark.strings import STRINGS
+from sqlstream.planner.lower.spark.temporal import TEMPORAL
+from sqlstream.planner.lower.spark.types import literal, spark_type
+from sqlstream.planner.lower.windows import WindowTerms, lower_window_tvf
+from sqlstream.planner.relational.nodes import WindowTvf
 from sqlstream.schema import Schema
 from sqlstream.specs.window import WindowKind
 from sqlstream.time_zones import is_utc
@@ -90,7 +90,7 @@ class SparkDialect:
         return spark_type(t)
 
     def scanned(self, column: exp.Expr, t: LogicalType) -> exp.Expr:
-        """The reader provides the types of `planner.lower.spark.types`; a timestamp may be of either of Spark's kinds."""
+        """The reader provides the types of `sqlstream.planner.lower.spark.types`; a timestamp may be of either of Spark's kinds."""
         return tree.cast(column, spark_type(t))
 
     def literal(self, constant: Literal) -> exp.Expr:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.constants import constant_number
-from planner.lower.spark.scope import ENGINE, Builder
-from planner.lower.spark.types import INT, STRING, spark_type, text, whole
 from sqlstream.expressions import Call, Literal
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.constants import constant_number
+from sqlstream.planner.lower.spark.scope import ENGINE, Builder
+from sqlstream.planner.lower.spark.types import INT, STRING, spark_type, text, whole
 from sqlstream.text_tests import TEXT_TESTS
 from sqlstream.type_names import serializable_name
 

@@ -6,14 +6,14 @@ import re
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.constants import constant_number, constant_text
-from planner.lower.spark.regex import JavaRegex, java_regex
-from planner.lower.spark.scope import ENGINE, Builder, let, refuse
-from planner.lower.spark.types import BOOLEAN, INT, STRING, text, whole
 from sqlstream import regular_expressions
 from sqlstream.expressions import Call, Literal
 from sqlstream.like_pattern import like_parts, similar_regex
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.constants import constant_number, constant_text
+from sqlstream.planner.lower.spark.regex import JavaRegex, java_regex
+from sqlstream.planner.lower.spark.scope import ENGINE, Builder, let, refuse
+from sqlstream.planner.lower.spark.types import BOOLEAN, INT, STRING, text, whole
 
 
 def _like(call: Call, args: list[exp.Expr], time_zone: str) -> exp.Expr:

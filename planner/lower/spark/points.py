@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.constants import unit_word
-from planner.lower.spark.scope import ENGINE, fail, let, let_all, refuse
-from planner.lower.spark.types import BIGINT, DATE, INT, STRING, TIMESTAMP, spark_type, text, whole
 from sqlstream import types as sql
 from sqlstream.expressions import Call, Expression, Literal
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.constants import unit_word
+from sqlstream.planner.lower.spark.scope import ENGINE, fail, let, let_all, refuse
+from sqlstream.planner.lower.spark.types import BIGINT, DATE, INT, STRING, TIMESTAMP, spark_type, text, whole
 from sqlstream.time_range import DATE_MAX, DATE_MIN, timestamp_bounds
 from sqlstream.time_units import DAY_MS, UNIT_MONTHS, UNIT_MS
 from sqlstream.time_zones import is_utc

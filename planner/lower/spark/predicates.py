@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.ansi import OPERATORS, operated
-from planner.lower.constants import constant_number
-from planner.lower.spark.scope import ENGINE, Builder, fail, let_all, refuse
-from planner.lower.spark.types import INT, spark_type
 from sqlstream.expressions import Call
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.ansi import OPERATORS, operated
+from sqlstream.planner.lower.constants import constant_number
+from sqlstream.planner.lower.spark.scope import ENGINE, Builder, fail, let_all, refuse
+from sqlstream.planner.lower.spark.types import INT, spark_type
 from sqlstream.row_errors import raised_rows
 from sqlstream.types import TypeRoot
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from planner.lower.spark.scope import refuse
 from sqlstream.errors import UserError
+from sqlstream.planner.lower.spark.scope import refuse
 
 _SPACES = r"\t\n\f\r "
 _BOUNDARY = (

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from planner.lower import refusals, tree
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
+from sqlstream.planner.lower import refusals, tree
 
 ENGINE = "Spark"
 _LENGTH_MAX = 160

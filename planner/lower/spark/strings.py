@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.constants import unit_word
-from planner.lower.spark.regex import quoted
-from planner.lower.spark.scope import ENGINE, Builder, fail, let, let_all, refuse
-from planner.lower.spark.types import BIGINT, BINARY, INT, STRING, text, whole
 from sqlstream import types as sql
 from sqlstream.expressions import Call, Literal
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.constants import unit_word
+from sqlstream.planner.lower.spark.regex import quoted
+from sqlstream.planner.lower.spark.scope import ENGINE, Builder, fail, let, let_all, refuse
+from sqlstream.planner.lower.spark.types import BIGINT, BINARY, INT, STRING, text, whole
 from sqlstream.types import LogicalType, TypeRoot
 
 _TRIM = {

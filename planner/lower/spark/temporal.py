@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.constants import constant_text
-from planner.lower.spark import points
-from planner.lower.spark.date_patterns import (
+from sqlstream import types as sql
+from sqlstream.expressions import Call, Literal
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.constants import constant_text
+from sqlstream.planner.lower.spark import points
+from sqlstream.planner.lower.spark.date_patterns import (
     TimeForm,
     formatted,
     parsed,
@@ -16,10 +18,8 @@ from planner.lower.spark.date_patterns import (
     sql_fallbacks,
     sql_timestamps,
 )
-from planner.lower.spark.scope import ENGINE, Builder, let, refuse
-from planner.lower.spark.types import BIGINT, DATE, TIMESTAMP, spark_type, whole
-from sqlstream import types as sql
-from sqlstream.expressions import Call, Literal
+from sqlstream.planner.lower.spark.scope import ENGINE, Builder, let, refuse
+from sqlstream.planner.lower.spark.types import BIGINT, DATE, TIMESTAMP, spark_type, whole
 from sqlstream.time_range import timestamp_bounds
 from sqlstream.time_zones import is_utc, time_zone_of
 

@@ -12,9 +12,9 @@ import functools
 
 from sqlglot import exp
 
-from planner.lower import tree
 from sqlstream import spark_types
 from sqlstream.expressions import Literal
+from sqlstream.planner.lower import tree
 from sqlstream.types import BINARY_ROOTS, TIMESTAMP_ROOTS, LogicalType, TypeRoot
 
 _EPOCH = datetime.datetime(1970, 1, 1)

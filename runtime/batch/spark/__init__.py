@@ -1,5 +1,5 @@
 """Batch queries on Spark. Importing this package imports neither PySpark nor Arrow's servers."""
 
-from runtime.batch.spark.engine import SparkEngine
+from sqlstream.runtime.batch.spark.engine import SparkEngine
 
 __all__ = ["SparkEngine"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from runtime.batch.spark.threaded_call import Result, ThreadedCall
+from sqlstream.runtime.batch.spark.threaded_call import Result, ThreadedCall
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

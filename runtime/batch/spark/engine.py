@@ -8,13 +8,13 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from runtime.batch.engine import BatchRun
-from runtime.batch.spark.connect.address import ConnectAddress, connect_address
-from runtime.batch.spark.connect.sessions import ConnectSessions
-from runtime.batch.spark.packages import require_packages
-from runtime.batch.spark.session import SparkSessions
-from runtime.batch.spark.settings import spark_keys
 from sqlstream.batch_plan import BatchPlan
+from sqlstream.runtime.batch.engine import BatchRun
+from sqlstream.runtime.batch.spark.connect.address import ConnectAddress, connect_address
+from sqlstream.runtime.batch.spark.connect.sessions import ConnectSessions
+from sqlstream.runtime.batch.spark.packages import require_packages
+from sqlstream.runtime.batch.spark.session import SparkSessions
+from sqlstream.runtime.batch.spark.settings import spark_keys
 
 
 class SparkEngine:
@@ -44,7 +44,7 @@ class SparkEngine:
                 self._run_remotely(address, given, plan, run, is_cancelled)
                 return
             require_packages(is_connect=False)
-            from runtime.batch.spark.statement import SparkStatement
+            from sqlstream.runtime.batch.spark.statement import SparkStatement
 
             group = f"{plan.job_id}-{next(self._numbers)}"
             with self._sessions.session(given, run.state, is_cancelled) as (spark, session):
@@ -60,7 +60,7 @@ class SparkEngine:
     ) -> None:
         with self._remote.session(address, given, run.state, is_cancelled) as session:
             # It imports PySpark's client, for which the session has made room.
-            from runtime.batch.spark.connect.statement import ConnectStatement
+            from sqlstream.runtime.batch.spark.connect.statement import ConnectStatement
 
             ConnectStatement(session, plan, run, is_cancelled).run()
 
@@ -76,10 +76,10 @@ class SparkEngine:
         with self._cancellation(plan.job_id) as cancelled:
             if address is not None:
                 with self._remote.session(address, given, _say_nothing, cancelled.is_set) as session:
-                    from runtime.batch.spark.connect.tables import explain as explain_remotely
+                    from sqlstream.runtime.batch.spark.connect.tables import explain as explain_remotely
 
                     return explain_remotely(session, plan)
-            from runtime.batch.spark.statement import explain
+            from sqlstream.runtime.batch.spark.statement import explain
 
             with self._sessions.session(given, _say_nothing, cancelled.is_set) as (spark, local):
                 return explain(spark, local, plan, files, cancelled.is_set)

@@ -8,7 +8,6 @@ import re
 
 import msgspec
 
-from runtime.batch.data_errors import spark_row_error
 from sqlstream.errors import (
     ErrorInfo,
     ExternalError,
@@ -17,6 +16,7 @@ from sqlstream.errors import (
     JobError,
     SqlStreamError,
 )
+from sqlstream.runtime.batch.data_errors import spark_row_error
 
 logger = logging.getLogger(__name__)
 

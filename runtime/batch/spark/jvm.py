@@ -16,13 +16,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from runtime.batch.engine import BatchCancelled
-from runtime.batch.spark.quiet_pyspark import quiet_pyspark
-from runtime.batch.spark.settings import properties_text
-from runtime.host.clock import steady_s
-from runtime.host.java import find_java, java_home
-from runtime.providers.local import KEEP_FREED_MEMORY
 from sqlstream.errors import ExternalError
+from sqlstream.runtime.batch.engine import BatchCancelled
+from sqlstream.runtime.batch.spark.quiet_pyspark import quiet_pyspark
+from sqlstream.runtime.batch.spark.settings import properties_text
+from sqlstream.runtime.host.clock import steady_s
+from sqlstream.runtime.host.java import find_java, java_home
+from sqlstream.runtime.providers.local import KEEP_FREED_MEMORY
 
 if TYPE_CHECKING:
     from py4j.clientserver import ClientServer
@@ -238,7 +238,7 @@ def _environment(home: str, directory: str, answer: str, settings: Mapping[str, 
 def _import_pyspark() -> None:
     """Import what statements need while the JVM starts."""
     quiet_pyspark()
-    importlib.import_module("runtime.batch.spark.statement")
+    importlib.import_module("sqlstream.runtime.batch.spark.statement")
     for name in ("pyspark.sql.classic.dataframe", "pyspark.sql.pandas.functions", "pyspark.testing.utils"):
         importlib.import_module(name)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.util
 from importlib.machinery import PathFinder
 
-from runtime.host.process import permit_pandas
 from sqlstream.errors import ExternalError
+from sqlstream.runtime.host.process import permit_pandas
 
 _SPARK = {"pyspark": "pyspark"}
 _CONNECT = {

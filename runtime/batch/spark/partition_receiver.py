@@ -20,11 +20,11 @@ from multiprocessing.connection import (
 import msgspec
 import pyarrow as pa
 
-from runtime.batch.spark.partition_sender import PartitionHead
-from runtime.batch.spark.partition_spool import PartitionSpool
-from runtime.batch.spark.task_arguments import SendArguments
-from runtime.host.random import random_token
 from sqlstream.errors import FailureReason, JobError, SqlStreamError
+from sqlstream.runtime.batch.spark.partition_sender import PartitionHead
+from sqlstream.runtime.batch.spark.partition_spool import PartitionSpool
+from sqlstream.runtime.batch.spark.task_arguments import SendArguments
+from sqlstream.runtime.host.random import random_token
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from multiprocessing.connection import Client
 import msgspec
 import pyarrow as pa
 
-from runtime.batch.spark.task_arguments import SendArguments
+from sqlstream.runtime.batch.spark.task_arguments import SendArguments
 
 
 class PartitionHead(msgspec.Struct, frozen=True):

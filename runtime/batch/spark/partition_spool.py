@@ -8,7 +8,7 @@ from typing import IO
 
 import pyarrow as pa
 
-from runtime.host.files import file_error
+from sqlstream.runtime.host.files import file_error
 
 IN_MEMORY_BYTES_MAX = 4 * 1024 * 1024
 """What is larger waits in a file."""

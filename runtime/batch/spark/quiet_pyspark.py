@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 def quiet_pyspark() -> None:
     """Before PySpark is used: its warnings and errors reach the log of this process, if it has one, and no terminal."""
-    for name in ("spark", "runtime.batch.spark"):
+    for name in ("spark", "sqlstream.runtime.batch.spark"):
         # A process without a log prints warnings to the terminal unless a handler takes them.
         logging.getLogger(name).addHandler(logging.NullHandler())
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):

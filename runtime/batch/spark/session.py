@@ -12,12 +12,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from runtime.batch.engine import BatchCancelled
-from runtime.batch.spark.code_archive import add_our_code
-from runtime.batch.spark.errors import described, first_line
-from runtime.batch.spark.jvm import SparkJvm
-from runtime.batch.spark.quiet_pyspark import quiet_accumulators
-from runtime.batch.spark.settings import (
+from sqlstream.errors import ExternalError, Retry, UserError
+from sqlstream.runtime.batch.engine import BatchCancelled
+from sqlstream.runtime.batch.spark.code_archive import add_our_code
+from sqlstream.runtime.batch.spark.errors import described, first_line
+from sqlstream.runtime.batch.spark.jvm import SparkJvm
+from sqlstream.runtime.batch.spark.quiet_pyspark import quiet_accumulators
+from sqlstream.runtime.batch.spark.settings import (
     is_of_this_machine,
     launch_keys,
     launch_settings,
@@ -25,11 +26,10 @@ from runtime.batch.spark.settings import (
     spark_keys,
     standalone_masters,
 )
-from runtime.host.clock import steady_s
-from runtime.host.process import memory_bytes
-from runtime.host.spill_directory import spill_directory
-from runtime.net.socket_directory import SOCKET_PATH_BYTES_MAX
-from sqlstream.errors import ExternalError, Retry, UserError
+from sqlstream.runtime.host.clock import steady_s
+from sqlstream.runtime.host.process import memory_bytes
+from sqlstream.runtime.host.spill_directory import spill_directory
+from sqlstream.runtime.net.socket_directory import SOCKET_PATH_BYTES_MAX
 from sqlstream.spark_keys import MASTER, is_launch_key
 from sqlstream.spark_settings import SPARK_SQL_SETTINGS
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from runtime.checkpoint.places import PLACE_KEYS
-from runtime.connectors import connector
-from runtime.connectors.file_paths import is_in_store
 from sqlstream import config as options
 from sqlstream.errors import UserError
+from sqlstream.runtime.checkpoint.places import PLACE_KEYS
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.connectors.file_paths import is_in_store
 from sqlstream.specs import InferTableSpec, SinkSpec, SourceSpec
 from sqlstream.spi.connector import NamesPaths
 

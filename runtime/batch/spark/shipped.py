@@ -30,7 +30,7 @@ class FiguresParam(AccumulatorParam):  # type: ignore[misc]  # PySpark is Any to
 def make_task(
     name: str, arguments: str, figures: Any, archive: str | None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for `mapInArrow` that runs a task of runtime.batch.spark.tasks; `archive` is the directory of our packages
+    """A function for `mapInArrow` that runs a task of sqlstream.runtime.batch.spark.tasks; `archive` is the directory of our packages
     among the files of a Spark job, None where workers inherit the import path."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -38,7 +38,7 @@ def make_task(
             place = os.path.join(SparkFiles.getRootDirectory(), archive)
             if place not in sys.path:
                 sys.path.insert(0, place)
-        from runtime.batch.spark.tasks import run_task
+        from sqlstream.runtime.batch.spark.tasks import run_task
 
         return run_task(name, arguments, figures.add, batches)
 

@@ -9,37 +9,37 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from runtime.batch.engine import BatchCancelled, BatchRun
-from runtime.batch.spark import shipped
-from runtime.batch.spark.action import SparkAction
-from runtime.batch.spark.arrow_map import map_in_arrow
-from runtime.batch.spark.arrow_types import spark_ddl
-from runtime.batch.spark.code_archive import ARCHIVE
-from runtime.batch.spark.errors import described
-from runtime.batch.spark.native_tables import NativeTables
-from runtime.batch.spark.partition_receiver import PartitionReceiver
-from runtime.batch.spark.settings import RESULTS_PORT, results_address
-from runtime.batch.spark.shared_files import refuse_local_files
-from runtime.batch.spark.task_arguments import (
+from sqlstream.batch_plan import BatchOutput, BatchPlan, BatchTable
+from sqlstream.errors import ExternalError, SqlStreamError, UserError
+from sqlstream.runtime.batch.engine import BatchCancelled, BatchRun
+from sqlstream.runtime.batch.spark import shipped
+from sqlstream.runtime.batch.spark.action import SparkAction
+from sqlstream.runtime.batch.spark.arrow_map import map_in_arrow
+from sqlstream.runtime.batch.spark.arrow_types import spark_ddl
+from sqlstream.runtime.batch.spark.code_archive import ARCHIVE
+from sqlstream.runtime.batch.spark.errors import described
+from sqlstream.runtime.batch.spark.native_tables import NativeTables
+from sqlstream.runtime.batch.spark.partition_receiver import PartitionReceiver
+from sqlstream.runtime.batch.spark.settings import RESULTS_PORT, results_address
+from sqlstream.runtime.batch.spark.shared_files import refuse_local_files
+from sqlstream.runtime.batch.spark.task_arguments import (
     ReadArguments,
     SendArguments,
     WriteArguments,
     encode_arguments,
 )
-from runtime.batch.spark.tasks import SENT_DDL, WRITTEN_DDL
-from runtime.batch.spark.told_figures import hand_on_figures
-from runtime.host.clock import steady_s
-from runtime.host.random import random_id
-from runtime.host.rooted_files import FilePlaces, RootedFiles
-from sqlstream.batch_plan import BatchOutput, BatchPlan, BatchTable
-from sqlstream.errors import ExternalError, SqlStreamError, UserError
+from sqlstream.runtime.batch.spark.tasks import SENT_DDL, WRITTEN_DDL
+from sqlstream.runtime.batch.spark.told_figures import hand_on_figures
+from sqlstream.runtime.host.clock import steady_s
+from sqlstream.runtime.host.random import random_id
+from sqlstream.runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.committable import Committable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from runtime.batch.spark.session import RunningSpark
+    from sqlstream.runtime.batch.spark.session import RunningSpark
 
 _PROGRESS_S = 0.2
 _CANCEL_WAIT_S = 10.0

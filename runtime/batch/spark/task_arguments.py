@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from runtime.host.rooted_files import FilePlaces
 from sqlstream.batch_plan import BatchTable
+from sqlstream.runtime.host.rooted_files import FilePlaces
 from sqlstream.specs import SinkSpec
 
 

@@ -10,14 +10,14 @@ import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 
-from runtime.batch.sinks import write_rows
-from runtime.batch.spark.arrow_types import as_spark_rows, spark_arrow_schema
-from runtime.batch.spark.errors import TaskFailed
-from runtime.batch.spark.partition_sender import send_partition
-from runtime.batch.spark.task_arguments import ReadArguments, SendArguments, WriteArguments
-from runtime.batch.tables import Share, connector_context, read_table
-from runtime.host.process import forgo_pandas_once
-from runtime.host.rooted_files import files_at
+from sqlstream.runtime.batch.sinks import write_rows
+from sqlstream.runtime.batch.spark.arrow_types import as_spark_rows, spark_arrow_schema
+from sqlstream.runtime.batch.spark.errors import TaskFailed
+from sqlstream.runtime.batch.spark.partition_sender import send_partition
+from sqlstream.runtime.batch.spark.task_arguments import ReadArguments, SendArguments, WriteArguments
+from sqlstream.runtime.batch.tables import Share, connector_context, read_table
+from sqlstream.runtime.host.process import forgo_pandas_once
+from sqlstream.runtime.host.rooted_files import files_at
 
 Figures = dict[tuple[str, int], dict[str, Any]]
 """Of a table or output by name and a subtask: metrics by name, and `lines`, texts to print with whether each is an error."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.batch.engine import BatchRun
-from runtime.batch.spark.tasks import LINES
+from sqlstream.runtime.batch.engine import BatchRun
+from sqlstream.runtime.batch.spark.tasks import LINES
 
 
 def hand_on_figures(run: BatchRun, table: str, told: dict[str, Any]) -> None:

@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from runtime.connectors.duckdb.options import OPTIONS, Place, read_place
-from runtime.connectors.duckdb.place_kind import PlaceKind
-from runtime.connectors.duckdb.types import is_carried
-from runtime.connectors.file_paths import absolute_path, is_pattern, root_of
-from runtime.connectors.fixed_splits import FixedSplits, own_share
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import SqlStreamError, UserError
+from sqlstream.runtime.connectors.duckdb.options import OPTIONS, Place, read_place
+from sqlstream.runtime.connectors.duckdb.place_kind import PlaceKind
+from sqlstream.runtime.connectors.duckdb.types import is_carried
+from sqlstream.runtime.connectors.file_paths import absolute_path, is_pattern, root_of
+from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
 from sqlstream.schema import Schema
 from sqlstream.spi.batch_relation import BatchRelation, ThroughReader
 from sqlstream.spi.connector import (
@@ -79,7 +79,7 @@ class DuckDb:
     def source(
         self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
     ) -> SourceReader:
-        from runtime.connectors.duckdb.source import DuckDbReader
+        from sqlstream.runtime.connectors.duckdb.source import DuckDbReader
 
         share = own_share(self, spec, context) if splits is None else splits
         return DuckDbReader(spec, read_place(spec.table, spec.options), context, share)
@@ -92,13 +92,13 @@ class DuckDb:
     def lookup_source(
         self, spec: SourceSpec, keys: tuple[str, ...], context: ConnectorContext
     ) -> LookupSource:
-        from runtime.connectors.duckdb.lookup import DuckDbLookup
+        from sqlstream.runtime.connectors.duckdb.lookup import DuckDbLookup
 
         return DuckDbLookup(spec, read_place(spec.table, spec.options), keys, context)
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
-        from runtime.connectors.duckdb.commit import check_target
-        from runtime.connectors.staged_rows import StagedRowsWriter
+        from sqlstream.runtime.connectors.duckdb.commit import check_target
+        from sqlstream.runtime.connectors.staged_rows import StagedRowsWriter
 
         place = _written(spec)
         check_target(place, spec, context.files)
@@ -107,7 +107,7 @@ class DuckDb:
     def commit(
         self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Files
     ) -> None:
-        from runtime.connectors.duckdb.commit import apply
+        from sqlstream.runtime.connectors.duckdb.commit import apply
 
         apply(_written(spec), spec, checkpoint_id, committables, files)
 
@@ -115,17 +115,17 @@ class DuckDb:
         if read_place(spec.table, spec.options).kind is not PlaceKind.DUCKDB:
             # No writer has begun.
             return
-        from runtime.connectors.staged_rows import remove_staging
+        from sqlstream.runtime.connectors.staged_rows import remove_staging
 
         remove_staging(_written(spec).path, job_id, files)
 
     def remove_staged(self, spec: SinkSpec, job_id: str, writer_names: Sequence[str], files: Files) -> None:
-        from runtime.connectors.staged_rows import remove_staged_by
+        from sqlstream.runtime.connectors.staged_rows import remove_staged_by
 
         remove_staged_by(_written(spec).path, job_id, writer_names, files)
 
     def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str:
-        from runtime.connectors.staged_rows import staging_directory
+        from sqlstream.runtime.connectors.staged_rows import staging_directory
 
         return staging_directory(_written(spec).path, job_id, writer_id)
 
@@ -135,7 +135,7 @@ class DuckDb:
         place = read_place(source.table, source.options)
         if engine != "duckdb" or place.kind is not PlaceKind.DUCKDB:
             return ThroughReader()
-        from runtime.connectors.duckdb.native import attached_relation
+        from sqlstream.runtime.connectors.duckdb.native import attached_relation
 
         return attached_relation(place, source, files)
 

@@ -12,15 +12,15 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from runtime.connectors.duckdb.errors import first_line, no_file, translated
-from runtime.connectors.duckdb.options import EXTENSIONS, Place
-from runtime.connectors.duckdb.place_kind import PlaceKind
-from runtime.connectors.duckdb.shared_connection import SharedConnection
-from runtime.connectors.file_paths import is_pattern
-from runtime.connectors.server_address import connection_value
-from runtime.connectors.sql_filters import quote, text
-from runtime.host.spill_directory import make_spill_directory
 from sqlstream.errors import SqlStreamError, UserError
+from sqlstream.runtime.connectors.duckdb.errors import first_line, no_file, translated
+from sqlstream.runtime.connectors.duckdb.options import EXTENSIONS, Place
+from sqlstream.runtime.connectors.duckdb.place_kind import PlaceKind
+from sqlstream.runtime.connectors.duckdb.shared_connection import SharedConnection
+from sqlstream.runtime.connectors.file_paths import is_pattern
+from sqlstream.runtime.connectors.server_address import connection_value
+from sqlstream.runtime.connectors.sql_filters import quote, text
+from sqlstream.runtime.host.spill_directory import make_spill_directory
 from sqlstream.spi.files import Files
 
 MEMORY_MAX = "1GB"

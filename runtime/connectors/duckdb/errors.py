@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from runtime.connectors.duckdb.options import Place
-from runtime.connectors.file_paths import is_pattern
-from runtime.connectors.server_address import connection_value
 from sqlstream.errors import ExternalError, FailureReason, Retry, SqlStreamError, UserError
+from sqlstream.runtime.connectors.duckdb.options import Place
+from sqlstream.runtime.connectors.file_paths import is_pattern
+from sqlstream.runtime.connectors.server_address import connection_value
 from sqlstream.secrets import MASK
 
 _REFUSED = ("authentication failed", "access denied", "no password supplied", "pg_hba.conf")

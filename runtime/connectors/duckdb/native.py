@@ -7,14 +7,14 @@ import hashlib
 
 import pyarrow as pa
 
-from runtime.connectors.duckdb.arrow_types import duckdb_type
-from runtime.connectors.duckdb.database import INSTANCES, WAL_ENDINGS, table_of
-from runtime.connectors.duckdb.options import Place
-from runtime.connectors.duckdb.relation import check_columns, check_table, described, is_table
-from runtime.connectors.duckdb.shared_connection import SharedConnection
-from runtime.connectors.duckdb.types import can_read
-from runtime.connectors.sql_filters import quote, text
 from sqlstream.arrow import to_arrow_type
+from sqlstream.runtime.connectors.duckdb.arrow_types import duckdb_type
+from sqlstream.runtime.connectors.duckdb.database import INSTANCES, WAL_ENDINGS, table_of
+from sqlstream.runtime.connectors.duckdb.options import Place
+from sqlstream.runtime.connectors.duckdb.relation import check_columns, check_table, described, is_table
+from sqlstream.runtime.connectors.duckdb.shared_connection import SharedConnection
+from sqlstream.runtime.connectors.duckdb.types import can_read
+from sqlstream.runtime.connectors.sql_filters import quote, text
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.batch_relation import DuckDbRelation, ThroughReader
 from sqlstream.spi.files import Files

@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from runtime.connectors.duckdb.place_kind import PlaceKind
-from runtime.connectors.file_paths import is_pattern, local_path
-from runtime.connectors.server_address import check_address
 from sqlstream.errors import UserError
+from sqlstream.runtime.connectors.duckdb.place_kind import PlaceKind
+from sqlstream.runtime.connectors.file_paths import is_pattern, local_path
+from sqlstream.runtime.connectors.server_address import check_address
 from sqlstream.spi.connector import OptionType
 from sqlstream.spi.lookup import LOOKUP_OPTIONS
 from sqlstream.spi.table_options import descriptors_of, option, parse_options

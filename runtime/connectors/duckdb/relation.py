@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from runtime.connectors.duckdb.database import Reading, table_of
-from runtime.connectors.duckdb.options import Place
-from runtime.connectors.duckdb.place_kind import PlaceKind
-from runtime.connectors.duckdb.types import can_read, type_name
-from runtime.connectors.sql_filters import quote, text
 from sqlstream.errors import UserError, did_you_mean
+from sqlstream.runtime.connectors.duckdb.database import Reading, table_of
+from sqlstream.runtime.connectors.duckdb.options import Place
+from sqlstream.runtime.connectors.duckdb.place_kind import PlaceKind
+from sqlstream.runtime.connectors.duckdb.types import can_read, type_name
+from sqlstream.runtime.connectors.sql_filters import quote, text
 from sqlstream.schema import Field
 from sqlstream.specs import SourceSpec
 from sqlstream.types import LogicalType, TypeRoot

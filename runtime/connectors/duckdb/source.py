@@ -7,13 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.connectors.declared_rows import as_declared
-from runtime.connectors.duckdb.database import INSTANCES, interrupt
-from runtime.connectors.duckdb.errors import translated
-from runtime.connectors.duckdb.options import Place
-from runtime.connectors.duckdb.relation import Relation, open_relation
-from runtime.connectors.sql_filters import quote, where
 from sqlstream.errors import ExternalError, Retry
+from sqlstream.runtime.connectors.declared_rows import as_declared
+from sqlstream.runtime.connectors.duckdb.database import INSTANCES, interrupt
+from sqlstream.runtime.connectors.duckdb.errors import translated
+from sqlstream.runtime.connectors.duckdb.options import Place
+from sqlstream.runtime.connectors.duckdb.relation import Relation, open_relation
+from sqlstream.runtime.connectors.sql_filters import quote, where
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext, SourceStatus
 

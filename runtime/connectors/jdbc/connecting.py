@@ -6,9 +6,9 @@ import contextlib
 import threading
 from concurrent.futures import Future, InvalidStateError
 
-from runtime.connectors.jdbc.database import Database
-from runtime.connectors.jdbc.driver import Connection, connect
 from sqlstream.errors import ExternalError
+from sqlstream.runtime.connectors.jdbc.database import Database
+from sqlstream.runtime.connectors.jdbc.driver import Connection, connect
 from sqlstream.spi.files import Files
 
 

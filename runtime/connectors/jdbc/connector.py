@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from runtime.connectors.file_paths import absolute_path
-from runtime.connectors.fixed_splits import FixedSplits, own_share
-from runtime.connectors.jdbc.database import DatabaseKind
-from runtime.connectors.jdbc.options import OPTIONS, read_options
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import SqlStreamError, UserError
+from sqlstream.runtime.connectors.file_paths import absolute_path
+from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
+from sqlstream.runtime.connectors.jdbc.database import DatabaseKind
+from sqlstream.runtime.connectors.jdbc.options import OPTIONS, read_options
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import (
     ConnectorContext,
@@ -83,7 +83,7 @@ class Jdbc:
     def source(
         self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
     ) -> SourceReader:
-        from runtime.connectors.jdbc.source import JdbcReader
+        from sqlstream.runtime.connectors.jdbc.source import JdbcReader
 
         share = own_share(self, spec, context) if splits is None else splits
         return JdbcReader(spec, read_options(spec.options), context, share)
@@ -98,17 +98,17 @@ class Jdbc:
     def lookup_source(
         self, spec: SourceSpec, keys: tuple[str, ...], context: ConnectorContext
     ) -> LookupSource:
-        from runtime.connectors.jdbc.lookup import JdbcLookup
+        from sqlstream.runtime.connectors.jdbc.lookup import JdbcLookup
 
         return JdbcLookup(spec, read_options(spec.options), keys, context)
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
         options = read_options(spec.options)
         if options.database.is_server:
-            from runtime.connectors.jdbc.postgres_sink import PostgresSinkWriter
+            from sqlstream.runtime.connectors.jdbc.postgres_sink import PostgresSinkWriter
 
             return PostgresSinkWriter(spec, options, context)
-        from runtime.connectors.jdbc.sqlite_sink import sqlite_sink
+        from sqlstream.runtime.connectors.jdbc.sqlite_sink import sqlite_sink
 
         return sqlite_sink(spec, options, context)
 
@@ -117,38 +117,38 @@ class Jdbc:
     ) -> None:
         options = read_options(spec.options)
         if options.database.is_server:
-            from runtime.connectors.jdbc.postgres_commit import commit_postgres
+            from sqlstream.runtime.connectors.jdbc.postgres_commit import commit_postgres
 
             commit_postgres(spec, options, committables, files)
         else:
-            from runtime.connectors.jdbc.sqlite_sink import commit_sqlite
+            from sqlstream.runtime.connectors.jdbc.sqlite_sink import commit_sqlite
 
             commit_sqlite(spec, options, checkpoint_id, committables, files)
 
     def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Files) -> None:
         options = read_options(spec.options)
         if options.database.is_server:
-            from runtime.connectors.jdbc.postgres_commit import abort_postgres
+            from sqlstream.runtime.connectors.jdbc.postgres_commit import abort_postgres
 
             abort_postgres(options, job_id, files)
         else:
-            from runtime.connectors.staged_rows import remove_staging
+            from sqlstream.runtime.connectors.staged_rows import remove_staging
 
             remove_staging(options.database.address, job_id, files)
 
     def remove_staged(self, spec: SinkSpec, job_id: str, writer_names: Sequence[str], files: Files) -> None:
         options = read_options(spec.options)
         if options.database.is_server:
-            from runtime.connectors.jdbc.postgres_commit import remove_staged_in_postgres
+            from sqlstream.runtime.connectors.jdbc.postgres_commit import remove_staged_in_postgres
 
             remove_staged_in_postgres(options, job_id, writer_names, files)
         else:
-            from runtime.connectors.staged_rows import remove_staged_by
+            from sqlstream.runtime.connectors.staged_rows import remove_staged_by
 
             remove_staged_by(options.database.address, job_id, writer_names, files)
 
     def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str:
-        from runtime.connectors.staged_rows import staging_directory
+        from sqlstream.runtime.connectors.staged_rows import staging_directory
 
         database = read_options(spec.options).database
         if database.is_server:
@@ -165,7 +165,7 @@ class Jdbc:
         given = read_options(options)
         if given.database.is_server:
             return None
-        from runtime.connectors.jdbc.sqlite_sink import copy_definition
+        from sqlstream.runtime.connectors.jdbc.sqlite_sink import copy_definition
 
         path = f"{place}.sqlite"
         copy_definition(given.database.address, given.table.table, path)
@@ -182,7 +182,7 @@ class Jdbc:
         try:
             options = read_options(spec.options)
             if options.database.is_server:
-                from runtime.connectors.jdbc.postgres import stored_bytes
+                from sqlstream.runtime.connectors.jdbc.postgres import stored_bytes
 
                 return _FACTOR * stored_bytes(options.database, options.table, files)
             status = files.status(options.database.address)

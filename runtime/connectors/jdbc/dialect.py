@@ -7,9 +7,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from runtime.connectors.jdbc.database import DatabaseKind, TableName
-from runtime.connectors.jdbc.driver import Connection
-from runtime.connectors.jdbc.stored_table import Selection, StoredColumn, StoredTable
+from sqlstream.runtime.connectors.jdbc.database import DatabaseKind, TableName
+from sqlstream.runtime.connectors.jdbc.driver import Connection
+from sqlstream.runtime.connectors.jdbc.stored_table import Selection, StoredColumn, StoredTable
 from sqlstream.types import LogicalType
 
 Columns = Sequence[tuple[str, LogicalType]]
@@ -47,9 +47,9 @@ class Dialect(Protocol):
 
 def dialect(kind: DatabaseKind) -> Dialect:
     if kind is DatabaseKind.POSTGRES:
-        from runtime.connectors.jdbc.postgres import Postgres
+        from sqlstream.runtime.connectors.jdbc.postgres import Postgres
 
         return Postgres()
-    from runtime.connectors.jdbc.sqlite import Sqlite
+    from sqlstream.runtime.connectors.jdbc.sqlite import Sqlite
 
     return Sqlite()

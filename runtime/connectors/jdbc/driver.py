@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.connectors.jdbc.database import Database, DatabaseKind
-from runtime.connectors.server_address import connection_value
 from sqlstream.errors import ExternalError, FailureReason, Retry, SqlStreamError, UserError
+from sqlstream.runtime.connectors.jdbc.database import Database, DatabaseKind
+from sqlstream.runtime.connectors.server_address import connection_value
 from sqlstream.secrets import MASK
 from sqlstream.spi.files import Files
 

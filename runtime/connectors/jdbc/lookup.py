@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from runtime.connectors.jdbc.connecting import Connecting
-from runtime.connectors.jdbc.dialect import dialect
-from runtime.connectors.jdbc.driver import Connection
-from runtime.connectors.jdbc.opened_table import OpenedTable, open_table
-from runtime.connectors.jdbc.options import JdbcOptions
 from sqlstream.errors import ExternalError, UserError
+from sqlstream.runtime.connectors.jdbc.connecting import Connecting
+from sqlstream.runtime.connectors.jdbc.dialect import dialect
+from sqlstream.runtime.connectors.jdbc.driver import Connection
+from sqlstream.runtime.connectors.jdbc.opened_table import OpenedTable, open_table
+from sqlstream.runtime.connectors.jdbc.options import JdbcOptions
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.lookup import too_many_rows

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from runtime.connectors.jdbc.dialect import dialect
-from runtime.connectors.jdbc.driver import Connection
-from runtime.connectors.jdbc.options import JdbcOptions
-from runtime.connectors.jdbc.stored_table import Selection, StoredTable, check_columns
-from runtime.connectors.sql_filters import where
+from sqlstream.runtime.connectors.jdbc.dialect import dialect
+from sqlstream.runtime.connectors.jdbc.driver import Connection
+from sqlstream.runtime.connectors.jdbc.options import JdbcOptions
+from sqlstream.runtime.connectors.jdbc.stored_table import Selection, StoredTable, check_columns
+from sqlstream.runtime.connectors.sql_filters import where
 from sqlstream.specs import SourceSpec
 
 

@@ -7,12 +7,18 @@ import dataclasses
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.connectors.jdbc.database import Database, TableName
-from runtime.connectors.jdbc.dialect import Columns
-from runtime.connectors.jdbc.driver import Connection, connect
-from runtime.connectors.jdbc.postgres_types import AS_TEXTS, INTEGERS, is_as_text, numeric_size
-from runtime.connectors.jdbc.stored_table import Check, Selection, StoredColumn, StoredTable, no_table
-from runtime.connectors.sql_filters import date_expression, quote, text
+from sqlstream.runtime.connectors.jdbc.database import Database, TableName
+from sqlstream.runtime.connectors.jdbc.dialect import Columns
+from sqlstream.runtime.connectors.jdbc.driver import Connection, connect
+from sqlstream.runtime.connectors.jdbc.postgres_types import AS_TEXTS, INTEGERS, is_as_text, numeric_size
+from sqlstream.runtime.connectors.jdbc.stored_table import (
+    Check,
+    Selection,
+    StoredColumn,
+    StoredTable,
+    no_table,
+)
+from sqlstream.runtime.connectors.sql_filters import date_expression, quote, text
 from sqlstream.spi.files import Files
 from sqlstream.types import LogicalType, TypeRoot
 

@@ -13,19 +13,19 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from runtime.connectors.jdbc.connecting import Connecting
-from runtime.connectors.jdbc.driver import Connection, transaction
-from runtime.connectors.jdbc.options import JdbcOptions
-from runtime.connectors.jdbc.postgres import Postgres
-from runtime.connectors.jdbc.postgres_types import can_write, sent_type, staging_type
-from runtime.connectors.jdbc.publication import NUMBER_COLUMN, check_key
-from runtime.connectors.jdbc.retries import tried
-from runtime.connectors.jdbc.stored_table import StoredTable, check_columns
-from runtime.connectors.sql_filters import quote, text
-from runtime.connectors.staged_rows import KIND_COLUMN
-from runtime.connectors.writer_ids import new_writer_id
 from sqlstream.arrow import row_kinds, without_row_kinds
 from sqlstream.errors import ExternalError, FailureReason, SqlStreamError
+from sqlstream.runtime.connectors.jdbc.connecting import Connecting
+from sqlstream.runtime.connectors.jdbc.driver import Connection, transaction
+from sqlstream.runtime.connectors.jdbc.options import JdbcOptions
+from sqlstream.runtime.connectors.jdbc.postgres import Postgres
+from sqlstream.runtime.connectors.jdbc.postgres_types import can_write, sent_type, staging_type
+from sqlstream.runtime.connectors.jdbc.publication import NUMBER_COLUMN, check_key
+from sqlstream.runtime.connectors.jdbc.retries import tried
+from sqlstream.runtime.connectors.jdbc.stored_table import StoredTable, check_columns
+from sqlstream.runtime.connectors.sql_filters import quote, text
+from sqlstream.runtime.connectors.staged_rows import KIND_COLUMN
+from sqlstream.runtime.connectors.writer_ids import new_writer_id
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext

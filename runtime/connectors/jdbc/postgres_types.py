@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from runtime.connectors.jdbc.stored_table import StoredColumn
+from sqlstream.runtime.connectors.jdbc.stored_table import StoredColumn
 from sqlstream.types import LogicalType, TypeRoot
 
 INTEGERS = {"int2": 16, "int4": 32, "int8": 64}

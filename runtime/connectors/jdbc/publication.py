@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from runtime.connectors.jdbc.stored_table import StoredTable
-from runtime.connectors.sql_filters import quote
-from runtime.connectors.staged_rows import KIND_COLUMN
 from sqlstream.changelog import RowKind
 from sqlstream.errors import UserError
+from sqlstream.runtime.connectors.jdbc.stored_table import StoredTable
+from sqlstream.runtime.connectors.sql_filters import quote
+from sqlstream.runtime.connectors.staged_rows import KIND_COLUMN
 from sqlstream.specs import ChangingSinkSpec, SinkSpec
 from sqlstream.specs.sink import SinkAction
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.connectors.jdbc.connecting import Connecting
-from runtime.connectors.jdbc.dialect import dialect
-from runtime.connectors.jdbc.opened_table import OpenedTable, open_table
-from runtime.connectors.jdbc.options import JdbcOptions
-from runtime.connectors.sql_filters import quote
 from sqlstream.errors import ExternalError, Retry, UserError
+from sqlstream.runtime.connectors.jdbc.connecting import Connecting
+from sqlstream.runtime.connectors.jdbc.dialect import dialect
+from sqlstream.runtime.connectors.jdbc.opened_table import OpenedTable, open_table
+from sqlstream.runtime.connectors.jdbc.options import JdbcOptions
+from sqlstream.runtime.connectors.sql_filters import quote
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import AssignedSplits, ConnectorContext, SourceStatus
 

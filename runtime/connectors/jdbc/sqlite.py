@@ -7,11 +7,17 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from runtime.connectors.jdbc.database import TableName
-from runtime.connectors.jdbc.dialect import Columns
-from runtime.connectors.jdbc.driver import Connection, transaction
-from runtime.connectors.jdbc.stored_table import Check, Selection, StoredColumn, StoredTable, no_table
-from runtime.connectors.sql_filters import date_text, quote, text
+from sqlstream.runtime.connectors.jdbc.database import TableName
+from sqlstream.runtime.connectors.jdbc.dialect import Columns
+from sqlstream.runtime.connectors.jdbc.driver import Connection, transaction
+from sqlstream.runtime.connectors.jdbc.stored_table import (
+    Check,
+    Selection,
+    StoredColumn,
+    StoredTable,
+    no_table,
+)
+from sqlstream.runtime.connectors.sql_filters import date_text, quote, text
 from sqlstream.types import LogicalType, TypeRoot
 
 _KEYS = "lookup_keys"

@@ -10,19 +10,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.connectors.commit_notes import JOURNAL, JOURNAL_DAYS, CommitJournal
-from runtime.connectors.declared_rows import value_error
-from runtime.connectors.jdbc.driver import Connection, connect, transaction
-from runtime.connectors.jdbc.options import JdbcOptions
-from runtime.connectors.jdbc.publication import (
+from sqlstream.runtime.connectors.commit_notes import JOURNAL, JOURNAL_DAYS, CommitJournal
+from sqlstream.runtime.connectors.declared_rows import value_error
+from sqlstream.runtime.connectors.jdbc.driver import Connection, connect, transaction
+from sqlstream.runtime.connectors.jdbc.options import JdbcOptions
+from sqlstream.runtime.connectors.jdbc.publication import (
     NUMBER_COLUMN,
     check_key,
     publish,
 )
-from runtime.connectors.jdbc.sqlite import Sqlite
-from runtime.connectors.jdbc.stored_table import StoredColumn, check_columns, check_range
-from runtime.connectors.sql_filters import quote
-from runtime.connectors.staged_rows import KIND_COLUMN, StagedRowsWriter, remove_committed, staged_rows
+from sqlstream.runtime.connectors.jdbc.sqlite import Sqlite
+from sqlstream.runtime.connectors.jdbc.stored_table import StoredColumn, check_columns, check_range
+from sqlstream.runtime.connectors.sql_filters import quote
+from sqlstream.runtime.connectors.staged_rows import (
+    KIND_COLUMN,
+    StagedRowsWriter,
+    remove_committed,
+    staged_rows,
+)
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import Committable, in_order
 from sqlstream.spi.connector import ConnectorContext, SinkWriter

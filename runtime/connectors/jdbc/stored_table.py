@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.connectors.declared_rows import as_declared, first_misfit, value_error
-from runtime.connectors.jdbc.database import TableName
 from sqlstream.errors import UserError, did_you_mean
+from sqlstream.runtime.connectors.declared_rows import as_declared, first_misfit, value_error
+from sqlstream.runtime.connectors.jdbc.database import TableName
 from sqlstream.types import LogicalType, TypeRoot
 
 _GUARD = "$guard"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import urllib.parse
 from typing import NamedTuple
 
-from runtime.connectors.file_paths import local_path
-from runtime.connectors.jdbc.database import DatabaseKind
-from runtime.connectors.server_address import check_address, connection_value
 from sqlstream.errors import UserError
+from sqlstream.runtime.connectors.file_paths import local_path
+from sqlstream.runtime.connectors.jdbc.database import DatabaseKind
+from sqlstream.runtime.connectors.server_address import check_address, connection_value
 
 _PORT = 5432
 _SECRETS = ("password", "passwd", "sslpassword")

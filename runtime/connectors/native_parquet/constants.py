@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from runtime.connectors.duckdb.arrow_types import duckdb_type
-from runtime.connectors.native_parquet.refusal import NotNative
-from runtime.connectors.sql_filters import text
+from sqlstream.runtime.connectors.duckdb.arrow_types import duckdb_type
+from sqlstream.runtime.connectors.native_parquet.refusal import NotNative
+from sqlstream.runtime.connectors.sql_filters import text
 from sqlstream.spark_types import spark_type
 from sqlstream.types import LogicalType
 

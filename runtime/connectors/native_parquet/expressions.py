@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from runtime.connectors.duckdb.arrow_types import duckdb_type
-from runtime.connectors.sql_filters import quote
 from sqlstream.arrow import to_arrow_type
+from sqlstream.runtime.connectors.duckdb.arrow_types import duckdb_type
+from sqlstream.runtime.connectors.sql_filters import quote
 from sqlstream.spark_types import quote as spark_name
 from sqlstream.spark_types import spark_type
 from sqlstream.types import BINARY_ROOTS, INTEGER_ROOTS, STRING_ROOTS, LogicalType, TypeRoot

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.connectors.native_parquet.refusal import NotNative
-from runtime.formats.parquet import rows_of_groups
+from sqlstream.runtime.connectors.native_parquet.refusal import NotNative
+from sqlstream.runtime.formats.parquet import rows_of_groups
 
 _WORDS_MAX = 60
 

@@ -11,24 +11,24 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.connectors.duckdb.database import connect
-from runtime.connectors.file_constants import FileConstants
-from runtime.connectors.file_options import FileOptions
-from runtime.connectors.file_paths import find_files, is_pattern, local_path, table_root
-from runtime.connectors.native_parquet.constants import constant
-from runtime.connectors.native_parquet.expressions import (
+from sqlstream.errors import ExternalError, Retry
+from sqlstream.runtime.connectors.duckdb.database import connect
+from sqlstream.runtime.connectors.file_constants import FileConstants
+from sqlstream.runtime.connectors.file_options import FileOptions
+from sqlstream.runtime.connectors.file_paths import find_files, is_pattern, local_path, table_root
+from sqlstream.runtime.connectors.native_parquet.constants import constant
+from sqlstream.runtime.connectors.native_parquet.expressions import (
     duckdb_expression,
     is_carried,
     spark_expression,
     spark_stored_type,
 )
-from runtime.connectors.native_parquet.footers import Footer, read_footer
-from runtime.connectors.native_parquet.refusal import NotNative
-from runtime.connectors.native_parquet.statistics import Reading, stored_bytes
-from runtime.connectors.path_pattern import PathPattern
-from runtime.connectors.sql_filters import text
-from runtime.host.rooted_files import RootedFiles
-from sqlstream.errors import ExternalError, Retry
+from sqlstream.runtime.connectors.native_parquet.footers import Footer, read_footer
+from sqlstream.runtime.connectors.native_parquet.refusal import NotNative
+from sqlstream.runtime.connectors.native_parquet.statistics import Reading, stored_bytes
+from sqlstream.runtime.connectors.path_pattern import PathPattern
+from sqlstream.runtime.connectors.sql_filters import text
+from sqlstream.runtime.host.rooted_files import RootedFiles
 from sqlstream.spark_types import quote as spark_name
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.batch_relation import (

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.connectors.native_parquet.refusal import NotNative
-from runtime.connectors.sql_filters import text
+from sqlstream.runtime.connectors.native_parquet.refusal import NotNative
+from sqlstream.runtime.connectors.sql_filters import text
 
 _COMPRESSIONS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "LZ4_RAW")
 _ENCODINGS = (

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.kernel import Builder, Kernel
-from runtime.imported_by_need import imported
 from sqlstream.expressions import Call
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.kernel import Builder, Kernel
+from sqlstream.runtime.imported_by_need import imported
 
 
 def _late(place: str) -> Builder:
     """The builder at `module:name` of this package."""
 
     def build(call: Call, context: EvaluationContext) -> Kernel:
-        builder: Builder = imported(f"runtime.evaluate.json.{place}")
+        builder: Builder = imported(f"sqlstream.runtime.evaluate.json.{place}")
         return builder(call, context)
 
     return build

@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.json.documents import Documents, NumberForm, read_documents
-from runtime.evaluate.json.quoting import quoted
-from runtime.evaluate.json.value_text import json_writer
-from runtime.evaluate.kernel import Datum, Kernel, as_array, as_arrays, literal_of
-from runtime.kernels import json_tape
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.json.documents import Documents, NumberForm, read_documents
+from sqlstream.runtime.evaluate.json.quoting import quoted
+from sqlstream.runtime.evaluate.json.value_text import json_writer
+from sqlstream.runtime.evaluate.kernel import Datum, Kernel, as_array, as_arrays, literal_of
+from sqlstream.runtime.kernels import json_tape
 
 Numbers = np.ndarray[Any, Any]
 

@@ -10,16 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.json.documents import read_documents
-from runtime.evaluate.json.follow import Found, follow
-from runtime.evaluate.kernel import Datum, Kernel, as_arrays, literal_of
-from runtime.kernels import json_tape
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call, Expression, InputRef
 from sqlstream.json_path import Path, parse_path
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.json.documents import read_documents
+from sqlstream.runtime.evaluate.json.follow import Found, follow
+from sqlstream.runtime.evaluate.kernel import Datum, Kernel, as_arrays, literal_of
+from sqlstream.runtime.kernels import json_tape
 from sqlstream.types import LogicalType, TypeRoot
 
 Numbers = np.ndarray[Any, Any]
@@ -42,7 +42,7 @@ def converter(
     """From values to `target`; NULL where a text is no such value."""
     if sql.is_string(source) and target.root is TypeRoot.VARCHAR and target.length >= sql.VARCHAR_LENGTH_MAX:
         return lambda values: values
-    from runtime.evaluate.program import Program
+    from sqlstream.runtime.evaluate.program import Program
 
     call: Expression = Call("TRY_CAST", (InputRef(0, source),), target.with_nullable(True))
     program = Program((call,), context)
@@ -266,7 +266,7 @@ def _arrays(found: Found, wrapper: str, is_lax: bool) -> tuple[pa.Array, Numbers
 
 def _elements_of(documents: Any, values: Numbers) -> pa.Array:
     """The elements of each array as texts; NULL for -1."""
-    from runtime.kernels import json_nodes
+    from sqlstream.runtime.kernels import json_nodes
 
     kept = np.ascontiguousarray(values[values >= 0], np.int32)
     counts = documents.counts(np.ascontiguousarray(values, np.int32))

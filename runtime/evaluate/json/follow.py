@@ -11,11 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.cast_to_text import write_floats
-from runtime.evaluate.json.conditions import holds
-from runtime.evaluate.json.documents import Documents, as_values
-from runtime.evaluate.json.single_values import count_of, element_of, member_of
-from runtime.kernels import json_nodes, json_tape
 from sqlstream.json_path import (
     Elements,
     Filter,
@@ -28,6 +23,11 @@ from sqlstream.json_path import (
     Wildcard,
     is_definite,
 )
+from sqlstream.runtime.evaluate.cast_to_text import write_floats
+from sqlstream.runtime.evaluate.json.conditions import holds
+from sqlstream.runtime.evaluate.json.documents import Documents, as_values
+from sqlstream.runtime.evaluate.json.single_values import count_of, element_of, member_of
+from sqlstream.runtime.kernels import json_nodes, json_tape
 
 Numbers = np.ndarray[Any, Any]
 

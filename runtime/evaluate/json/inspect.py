@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.json.documents import Documents, read_documents
-from runtime.evaluate.json.follow import follow
-from runtime.evaluate.kernel import Datum, Kernel, as_arrays, literal_of
-from runtime.kernels import json_tape
 from sqlstream.expressions import Call
 from sqlstream.functions.json import plain_path
 from sqlstream.json_path import Path
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.json.documents import Documents, read_documents
+from sqlstream.runtime.evaluate.json.follow import follow
+from sqlstream.runtime.evaluate.kernel import Datum, Kernel, as_arrays, literal_of
+from sqlstream.runtime.kernels import json_tape
 
 Numbers = np.ndarray[Any, Any]
 _NAMES = pa.array(["string", "number", "boolean", "boolean", "null", "array", "object"])

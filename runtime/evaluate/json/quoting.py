@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.json.documents import read_documents, strings
-from runtime.evaluate.kernel import BATCH_BYTES_MAX, Kernel, as_array, null_mask, too_large
-from runtime.kernels import json_tape
-from runtime.kernels.buffers import view_buffer, view_offsets
 from sqlstream.expressions import Call
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.json.documents import read_documents, strings
+from sqlstream.runtime.evaluate.kernel import BATCH_BYTES_MAX, Kernel, as_array, null_mask, too_large
+from sqlstream.runtime.kernels import json_tape
+from sqlstream.runtime.kernels.buffers import view_buffer, view_offsets
 
 
 def quoted(texts: pa.Array, *, escapes_slash: bool = False) -> pa.Array:

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.cast_to_text import text_writer, write_floats
-from runtime.evaluate.json.quoting import quoted
-from runtime.evaluate.kernel import null_mask
-from runtime.evaluate.local_time import to_local
-from runtime.evaluate.timestamp_format import TimestampFormat
 from sqlstream import types as sql
+from sqlstream.runtime.evaluate.cast_to_text import text_writer, write_floats
+from sqlstream.runtime.evaluate.json.quoting import quoted
+from sqlstream.runtime.evaluate.kernel import null_mask
+from sqlstream.runtime.evaluate.local_time import to_local
+from sqlstream.runtime.evaluate.timestamp_format import TimestampFormat
 from sqlstream.types import LogicalType, TypeRoot
 
 Writer = Callable[[pa.Array], pa.Array]
@@ -53,7 +53,7 @@ def _floats(values: pa.Array) -> pa.Array:
 
 
 def _binary(values: pa.Array) -> pa.Array:
-    from runtime.formats.base64_column import encode_base64
+    from sqlstream.runtime.formats.base64_column import encode_base64
 
     return quoted(encode_base64(values.cast(pa.binary())))
 

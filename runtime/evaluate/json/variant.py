@@ -8,16 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.by_parameter import rows_by_code
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.json.construct import repeated_names, with_sorted_names
-from runtime.evaluate.json.documents import NumberForm, read_documents
-from runtime.evaluate.json.single_values import element_of, member_of
-from runtime.evaluate.kernel import Datum, Kernel, as_arrays, null_mask
-from runtime.kernels import json_tape
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
+from sqlstream.runtime.evaluate.by_parameter import rows_by_code
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.json.construct import repeated_names, with_sorted_names
+from sqlstream.runtime.evaluate.json.documents import NumberForm, read_documents
+from sqlstream.runtime.evaluate.json.single_values import element_of, member_of
+from sqlstream.runtime.evaluate.kernel import Datum, Kernel, as_arrays, null_mask
+from sqlstream.runtime.kernels import json_tape
 
 Numbers = np.ndarray[Any, Any]
 _HINT = "TRY_PARSE_JSON gives NULL; IS JSON tests a text"

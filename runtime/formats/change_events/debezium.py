@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.duckdb_function import evaluate_in_duckdb
-from runtime.formats.change_events.events import (
+from sqlstream.runtime.evaluate.duckdb_function import evaluate_in_duckdb
+from sqlstream.runtime.formats.change_events.events import (
     DELETES,
     INSERTS,
     NOTHING,

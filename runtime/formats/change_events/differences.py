@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.duckdb_function import evaluate_in_duckdb
-from runtime.formats.change_events.events import (
+from sqlstream.regular_expressions import linear_regex
+from sqlstream.runtime.evaluate.duckdb_function import evaluate_in_duckdb
+from sqlstream.runtime.formats.change_events.events import (
     DELETES,
     INSERTS,
     NOTHING,
@@ -28,7 +29,6 @@ from runtime.formats.change_events.events import (
     none_told,
     patched,
 )
-from sqlstream.regular_expressions import linear_regex
 from sqlstream.schema import Field, Schema
 from sqlstream.types import STRING, LogicalType, array
 

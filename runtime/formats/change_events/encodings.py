@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.formats.base64_column import decode_base64
-from runtime.formats.text_values import parse_text, require_times
 from sqlstream.arrow import to_arrow_type
+from sqlstream.runtime.formats.base64_column import decode_base64
+from sqlstream.runtime.formats.text_values import parse_text, require_times
 from sqlstream.types import TIMESTAMP_ROOTS, LogicalType, TypeRoot
 
 ENCODED_ROOTS = (*TIMESTAMP_ROOTS, TypeRoot.DATE, TypeRoot.TIME, TypeRoot.DECIMAL, TypeRoot.BOOLEAN)
@@ -220,7 +220,7 @@ def _decimals_of(encoded: pa.Array, scale: int, t: LogicalType) -> pa.Array:
 
 def _variable(texts: pa.Array, t: LogicalType) -> Iterator[pa.Array]:
     """io.debezium.data.VariableScaleDecimal: an object of a scale and bytes. One array for each scale that there is."""
-    from runtime.evaluate.duckdb_function import evaluate_in_duckdb
+    from sqlstream.runtime.evaluate.duckdb_function import evaluate_in_duckdb
 
     if texts.null_count == len(texts):
         return

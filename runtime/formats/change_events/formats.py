@@ -8,28 +8,28 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
-from runtime.formats.change_events.metadata import (
+from sqlstream.changelog import ChangelogMode
+from sqlstream.errors import UserError
+from sqlstream.runtime.formats.change_events.metadata import (
     CANAL_METADATA,
     DEBEZIUM_METADATA,
     MAXWELL_METADATA,
     OGG_METADATA,
     EventMetadata,
 )
-from runtime.formats.change_events.options import (
+from sqlstream.runtime.formats.change_events.options import (
     CanalOptions,
     ChangeEventOptions,
     DebeziumOptions,
     json_options,
 )
-from runtime.formats.json import Json
-from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import UserError
+from sqlstream.runtime.formats.json import Json
 from sqlstream.schema import Schema
 from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, ReadRequest
 from sqlstream.spi.table_options import descriptors_of, parse_options
 
 if TYPE_CHECKING:
-    from runtime.formats.change_events.events import ChangeEventFormat
+    from sqlstream.runtime.formats.change_events.events import ChangeEventFormat
 
 
 _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
@@ -54,12 +54,12 @@ class _ChangeEvents(ABC):
 
     def make_reader(self, options: dict[str, str]) -> Callable[..., FileReader]:
         """What makes the reader of a table with these options, of the arguments of ChangeEventReader."""
-        from runtime.formats.change_events.reader import ChangeEventReader
+        from sqlstream.runtime.formats.change_events.reader import ChangeEventReader
 
         return ChangeEventReader
 
     def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
-        from runtime.formats.change_events.writer import ChangeEventWriter
+        from sqlstream.runtime.formats.change_events.writer import ChangeEventWriter
 
         return ChangeEventWriter(stream, schema, json_options(options), self.events(options))
 
@@ -93,13 +93,13 @@ class DebeziumJson(_ChangeEvents):
     descriptor = _descriptor("debezium-json", DebeziumOptions, metadata, leaves_out_values=True)
 
     def events(self, options: dict[str, str]) -> ChangeEventFormat:
-        from runtime.formats.change_events.debezium import DEBEZIUM, DebeziumWithSchema
+        from sqlstream.runtime.formats.change_events.debezium import DEBEZIUM, DebeziumWithSchema
 
         return DebeziumWithSchema() if parse_options(DebeziumOptions, options).has_schema else DEBEZIUM
 
     def make_reader(self, options: dict[str, str]) -> Callable[..., FileReader]:
-        from runtime.formats.change_events.encodings import Encodings
-        from runtime.formats.change_events.whole_rows_reader import DebeziumReader
+        from sqlstream.runtime.formats.change_events.encodings import Encodings
+        from sqlstream.runtime.formats.change_events.whole_rows_reader import DebeziumReader
 
         given = parse_options(DebeziumOptions, options)
         encodings = Encodings(
@@ -129,12 +129,12 @@ class OggJson(_ChangeEvents):
     descriptor = _descriptor("ogg-json", ChangeEventOptions, metadata, leaves_out_values=True)
 
     def events(self, options: dict[str, str]) -> ChangeEventFormat:
-        from runtime.formats.change_events.debezium import OGG
+        from sqlstream.runtime.formats.change_events.debezium import OGG
 
         return OGG
 
     def make_reader(self, options: dict[str, str]) -> Callable[..., FileReader]:
-        from runtime.formats.change_events.whole_rows_reader import WholeRowsReader
+        from sqlstream.runtime.formats.change_events.whole_rows_reader import WholeRowsReader
 
         keeps_nulls = not parse_options(ChangeEventOptions, options).leaves_out_nulls
         return functools.partial(WholeRowsReader, keeps_nulls=keeps_nulls, logs_nulls=False)
@@ -145,7 +145,7 @@ class CanalJson(_ChangeEvents):
     descriptor = _descriptor("canal-json", CanalOptions, metadata)
 
     def events(self, options: dict[str, str]) -> ChangeEventFormat:
-        from runtime.formats.change_events.differences import Canal
+        from sqlstream.runtime.formats.change_events.differences import Canal
 
         given = parse_options(CanalOptions, options)
         return Canal(given.databases, given.tables)
@@ -156,6 +156,6 @@ class MaxwellJson(_ChangeEvents):
     descriptor = _descriptor("maxwell-json", ChangeEventOptions, metadata)
 
     def events(self, options: dict[str, str]) -> ChangeEventFormat:
-        from runtime.formats.change_events.differences import Maxwell
+        from sqlstream.runtime.formats.change_events.differences import Maxwell
 
         return Maxwell()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from runtime.formats.json_options import JsonOptions, JsonTextOptions
+from sqlstream.runtime.formats.json_options import JsonOptions, JsonTextOptions
 from sqlstream.spi.connector import OptionType
 from sqlstream.spi.table_options import descriptors_of, option
 

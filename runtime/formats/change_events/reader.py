@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.duckdb_function import evaluate_in_duckdb
-from runtime.formats.blocks import Block
-from runtime.formats.change_events.encodings import booleans
-from runtime.formats.change_events.events import (
+from sqlstream.changelog import ROW_KIND_COLUMN
+from sqlstream.runtime.evaluate.duckdb_function import evaluate_in_duckdb
+from sqlstream.runtime.formats.blocks import Block
+from sqlstream.runtime.formats.change_events.encodings import booleans
+from sqlstream.runtime.formats.change_events.events import (
     DELETES,
     REPLICA_IDENTITY,
     TELLS,
@@ -32,12 +33,11 @@ from runtime.formats.change_events.events import (
     Rows,
     row_type,
 )
-from runtime.formats.change_events.metadata import EventMetadata
-from runtime.formats.json_reader import DUCKDB_BLOCK_BYTES, JsonReader, lines_of
-from runtime.formats.json_strict import keep_last_members
-from runtime.formats.json_values import parse_values
-from runtime.formats.text_values import find_unparsable
-from sqlstream.changelog import ROW_KIND_COLUMN
+from sqlstream.runtime.formats.change_events.metadata import EventMetadata
+from sqlstream.runtime.formats.json_reader import DUCKDB_BLOCK_BYTES, JsonReader, lines_of
+from sqlstream.runtime.formats.json_strict import keep_last_members
+from sqlstream.runtime.formats.json_values import parse_values
+from sqlstream.runtime.formats.text_values import find_unparsable
 from sqlstream.schema import Schema
 from sqlstream.spi.format import UNKNOWN_VALUES, VALUE_PREFIX, ReadRequest, Rejected, event_column
 from sqlstream.types import NESTED_ROOTS, LogicalType, TypeRoot

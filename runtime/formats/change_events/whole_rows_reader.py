@@ -11,16 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.duckdb_function import evaluate_in_duckdb
-from runtime.formats.blocks import Block
-from runtime.formats.change_events.encodings import (
+from sqlstream.runtime.evaluate.duckdb_function import evaluate_in_duckdb
+from sqlstream.runtime.formats.blocks import Block
+from sqlstream.runtime.formats.change_events.encodings import (
     ENCODED_ROOTS,
     AmbiguousDecimal,
     Encoding,
     Encodings,
     encodings_of,
 )
-from runtime.formats.change_events.events import (
+from sqlstream.runtime.formats.change_events.events import (
     DELETES,
     UPDATES,
     ChangeEventFormat,
@@ -30,13 +30,13 @@ from runtime.formats.change_events.events import (
     Operations,
     is_there,
 )
-from runtime.formats.change_events.metadata import EventMetadata
-from runtime.formats.change_events.placeholders import Placeholders
-from runtime.formats.change_events.reader import ChangeEventReader
-from runtime.formats.json_objects import Structure, pointer_part, sql_literal
-from runtime.formats.json_reader import DecodedRows
-from runtime.formats.json_values import parse_values
-from runtime.formats.text_values import find_unparsable
+from sqlstream.runtime.formats.change_events.metadata import EventMetadata
+from sqlstream.runtime.formats.change_events.placeholders import Placeholders
+from sqlstream.runtime.formats.change_events.reader import ChangeEventReader
+from sqlstream.runtime.formats.json_objects import Structure, pointer_part, sql_literal
+from sqlstream.runtime.formats.json_reader import DecodedRows
+from sqlstream.runtime.formats.json_values import parse_values
+from sqlstream.runtime.formats.text_values import find_unparsable
 from sqlstream.schema import Schema
 from sqlstream.spi.format import ReadRequest, Rejected
 from sqlstream.time_texts import is_time_text

@@ -7,10 +7,10 @@ from typing import BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from runtime.formats.change_events.events import ChangeEventFormat
-from runtime.formats.json_writer import JsonWriter
-from runtime.formats.text_values import joined_lines
 from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, without_row_kinds
+from sqlstream.runtime.formats.change_events.events import ChangeEventFormat
+from sqlstream.runtime.formats.json_writer import JsonWriter
+from sqlstream.runtime.formats.text_values import joined_lines
 from sqlstream.schema import Schema
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from runtime.jobmanager.deployment import consumers_of
-from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from sqlstream.graph.job_graph import JobVertex
 from sqlstream.messages.job_state import ExecutionState
+from sqlstream.runtime.jobmanager.deployment import consumers_of
+from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from sqlstream.specs import SinkSpec
 
 

@@ -7,11 +7,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from runtime.jobmanager.checkpoints.completed_checkpoints import Positions, RestorableVertex
-from runtime.jobmanager.checkpoints.pending_checkpoint import PendingCheckpoint
-from runtime.jobmanager.events import SinkCommit
-from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
-from runtime.jobmanager.metrics import add_operators, counters_of
 from sqlstream.graph.operator_inputs import OperatorInputs, operator_inputs
 from sqlstream.messages.checkpoint import SubtaskState
 from sqlstream.messages.manifest import (
@@ -20,6 +15,11 @@ from sqlstream.messages.manifest import (
     SavedCommit,
     VertexState,
 )
+from sqlstream.runtime.jobmanager.checkpoints.completed_checkpoints import Positions, RestorableVertex
+from sqlstream.runtime.jobmanager.checkpoints.pending_checkpoint import PendingCheckpoint
+from sqlstream.runtime.jobmanager.events import SinkCommit
+from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
+from sqlstream.runtime.jobmanager.metrics import add_operators, counters_of
 
 
 def build_manifest(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from runtime.jobmanager.checkpoints.checkpoint_history import CheckpointHistory
-from runtime.jobmanager.checkpoints.checkpoint_settings import CheckpointSettings
-from runtime.jobmanager.checkpoints.pending_checkpoint import PendingCheckpoint
-from runtime.jobmanager.execution_graph import ExecutionVertex
 from sqlstream.errors import ErrorInfo, FailureReason
 from sqlstream.messages.checkpoint_statistics import CheckpointKind, CheckpointStatus
 from sqlstream.messages.rpc import AcknowledgeCheckpoint
+from sqlstream.runtime.jobmanager.checkpoints.checkpoint_history import CheckpointHistory
+from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import CheckpointSettings
+from sqlstream.runtime.jobmanager.checkpoints.pending_checkpoint import PendingCheckpoint
+from sqlstream.runtime.jobmanager.execution_graph import ExecutionVertex
 
 
 class CheckpointCoordinator:

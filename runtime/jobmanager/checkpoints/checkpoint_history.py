@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from runtime.jobmanager.checkpoints.pending_checkpoint import PendingCheckpoint
 from sqlstream.messages.checkpoint_statistics import (
     HISTORY_MAX,
     CheckpointCounts,
@@ -15,6 +14,7 @@ from sqlstream.messages.checkpoint_statistics import (
     CheckpointStatistics,
     RestoredCheckpoint,
 )
+from sqlstream.runtime.jobmanager.checkpoints.pending_checkpoint import PendingCheckpoint
 
 
 class CheckpointHistory:

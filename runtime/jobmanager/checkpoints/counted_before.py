@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from runtime.jobmanager.execution_graph import ExecutionVertex
-from runtime.jobmanager.metrics import combine_all
 from sqlstream.messages.manifest import CheckpointManifest
 from sqlstream.messages.rpc import Metrics
+from sqlstream.runtime.jobmanager.execution_graph import ExecutionVertex
+from sqlstream.runtime.jobmanager.metrics import combine_all
 
 
 def counted_before(manifest: CheckpointManifest, subtask: ExecutionVertex) -> dict[int, Metrics]:

@@ -7,36 +7,6 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
-from runtime.jobmanager.checkpoints.awaited_executions import awaited_executions, obstacle
-from runtime.jobmanager.checkpoints.build_manifest import build_manifest, restorable_vertices
-from runtime.jobmanager.checkpoints.checkpoint_coordinator import (
-    CheckpointCoordinator,
-    broken_off,
-    expired_error,
-    not_begun_error,
-)
-from runtime.jobmanager.checkpoints.checkpoint_settings import CheckpointSettings
-from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint, CompletedCheckpoints
-from runtime.jobmanager.checkpoints.pending_checkpoint import PendingCheckpoint, task_name
-from runtime.jobmanager.checkpoints.restored_state import rescaled_checkpoint
-from runtime.jobmanager.checkpoints.savepoint_requests import SavepointRequests
-from runtime.jobmanager.events import (
-    CheckpointStored,
-    CheckpointStoreFailed,
-    DiscardCheckpoint,
-    JobMasterInstruction,
-    Noted,
-    RemoveAborted,
-    RemoveCheckpoints,
-    SavepointRequested,
-    Send,
-    StopGivenUp,
-    StoreCheckpoint,
-)
-from runtime.jobmanager.execution_graph import Execution, ExecutionGraph, ExecutionVertex
-from runtime.jobmanager.job_sources import JobSources
-from runtime.jobmanager.sink_commits import SinkCommits, sink_commits
-from runtime.story import Story
 from sqlstream.errors import ErrorInfo, FailureReason
 from sqlstream.messages.checkpoint_statistics import CheckpointKind, CheckpointStatistics, RestoredCheckpoint
 from sqlstream.messages.job_state import ExecutionState, JobStatus
@@ -50,6 +20,39 @@ from sqlstream.messages.rpc import (
     DeclineCheckpoint,
     TriggerCheckpoint,
 )
+from sqlstream.runtime.jobmanager.checkpoints.awaited_executions import awaited_executions, obstacle
+from sqlstream.runtime.jobmanager.checkpoints.build_manifest import build_manifest, restorable_vertices
+from sqlstream.runtime.jobmanager.checkpoints.checkpoint_coordinator import (
+    CheckpointCoordinator,
+    broken_off,
+    expired_error,
+    not_begun_error,
+)
+from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import CheckpointSettings
+from sqlstream.runtime.jobmanager.checkpoints.completed_checkpoints import (
+    CompletedCheckpoint,
+    CompletedCheckpoints,
+)
+from sqlstream.runtime.jobmanager.checkpoints.pending_checkpoint import PendingCheckpoint, task_name
+from sqlstream.runtime.jobmanager.checkpoints.restored_state import rescaled_checkpoint
+from sqlstream.runtime.jobmanager.checkpoints.savepoint_requests import SavepointRequests
+from sqlstream.runtime.jobmanager.events import (
+    CheckpointStored,
+    CheckpointStoreFailed,
+    DiscardCheckpoint,
+    JobMasterInstruction,
+    Noted,
+    RemoveAborted,
+    RemoveCheckpoints,
+    SavepointRequested,
+    Send,
+    StopGivenUp,
+    StoreCheckpoint,
+)
+from sqlstream.runtime.jobmanager.execution_graph import Execution, ExecutionGraph, ExecutionVertex
+from sqlstream.runtime.jobmanager.job_sources import JobSources
+from sqlstream.runtime.jobmanager.sink_commits import SinkCommits, sink_commits
+from sqlstream.runtime.story import Story
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
 REMOVED_MAX = 100_000

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from runtime.jobmanager.execution_graph import ExecutionVertex
 from sqlstream.errors import ErrorInfo
 from sqlstream.messages.checkpoint_statistics import (
     CheckpointKind,
@@ -16,6 +15,7 @@ from sqlstream.messages.checkpoint_statistics import (
 )
 from sqlstream.messages.manifest import paths_of
 from sqlstream.messages.rpc import AcknowledgeCheckpoint
+from sqlstream.runtime.jobmanager.execution_graph import ExecutionVertex
 
 
 @dataclass

@@ -8,22 +8,22 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from runtime.checkpoint.corrupt import corrupt_checkpoint
-from runtime.jobmanager.checkpoints.build_manifest import positions_of
-from runtime.jobmanager.checkpoints.completed_checkpoints import (
-    CompletedCheckpoint,
-    Positions,
-    RestorableVertex,
-)
-from runtime.jobmanager.checkpoints.lineage import Claim
-from runtime.jobmanager.checkpoints.saved_secrets import check_secrets, with_secrets
-from runtime.jobmanager.checkpoints.state_claims import begun_empty, claims_of, left_out
-from runtime.jobmanager.events import LoadedCheckpoint
 from sqlstream import config as options
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph, JobVertex
 from sqlstream.messages.checkpoint import SavedOperator, SubtaskState
 from sqlstream.messages.manifest import CheckpointManifest, OperatorIdentity, SavedCommit, VertexState
+from sqlstream.runtime.checkpoint.corrupt import corrupt_checkpoint
+from sqlstream.runtime.jobmanager.checkpoints.build_manifest import positions_of
+from sqlstream.runtime.jobmanager.checkpoints.completed_checkpoints import (
+    CompletedCheckpoint,
+    Positions,
+    RestorableVertex,
+)
+from sqlstream.runtime.jobmanager.checkpoints.lineage import Claim
+from sqlstream.runtime.jobmanager.checkpoints.saved_secrets import check_secrets, with_secrets
+from sqlstream.runtime.jobmanager.checkpoints.state_claims import begun_empty, claims_of, left_out
+from sqlstream.runtime.jobmanager.events import LoadedCheckpoint
 from sqlstream.specs import SourceSpec, ValuesSpec
 
 NAMES_SHOWN_MAX = 10

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from runtime.jobmanager.events import SavepointRequested
 from sqlstream.errors import ErrorInfo, FailureReason
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.client_rpc import SavepointStatusReply
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.runtime.jobmanager.events import SavepointRequested
 
 REMEMBERED_MAX = 100
 

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from runtime.jobmanager.checkpoints.lineage import Claim, Lineage, feeds_any, feeds_same, feeds_some, state_of
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import ChainedOperator
+from sqlstream.runtime.jobmanager.checkpoints.lineage import (
+    Claim,
+    Lineage,
+    feeds_any,
+    feeds_same,
+    feeds_some,
+    state_of,
+)
 
 
 def claims_of_sources(

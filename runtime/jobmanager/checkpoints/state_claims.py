@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from runtime.jobmanager.checkpoints.lineage import Claim, Lineage, feeds_any, feeds_same, feeds_some, state_of
-from runtime.jobmanager.checkpoints.source_claims import claims_of_sources
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
 from sqlstream.graph.state_identity import StateIdentity
 from sqlstream.messages.manifest import CheckpointManifest, OperatorIdentity, VertexState
+from sqlstream.runtime.jobmanager.checkpoints.lineage import (
+    Claim,
+    Lineage,
+    feeds_any,
+    feeds_same,
+    feeds_some,
+    state_of,
+)
+from sqlstream.runtime.jobmanager.checkpoints.source_claims import claims_of_sources
 from sqlstream.specs import SinkSpec, SourceSpec, ValuesSpec, WatermarkAssignerSpec
 
 

@@ -6,9 +6,16 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from runtime.net.streams.byte_stream import ByteStream
-from runtime.net.streams.frames import BadFrame, BodyLimits, Frame, FrameKind, FrameReader, encode_header
-from runtime.net.streams.stream_loop import StreamLoop
+from sqlstream.runtime.net.streams.byte_stream import ByteStream
+from sqlstream.runtime.net.streams.frames import (
+    BadFrame,
+    BodyLimits,
+    Frame,
+    FrameKind,
+    FrameReader,
+    encode_header,
+)
+from sqlstream.runtime.net.streams.stream_loop import StreamLoop
 
 _READS_MAX = 16
 """How often one stream is read before the others have their turn."""

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from runtime.net.partition_table import SubpartitionId
 from sqlstream.elements import Element
+from sqlstream.runtime.net.partition_table import SubpartitionId
 
 _HEADER = struct.Struct("<BxxxIQQQ")
 _SHARED = struct.Struct("<QQI?")

@@ -9,9 +9,10 @@ from collections.abc import Callable
 import msgspec
 import pyarrow as pa
 
-from runtime.net.streams.byte_stream import ByteStream
-from runtime.net.streams.frame_stream import FrameStream
-from runtime.net.streams.frames import (
+from sqlstream.elements import EndOfInput
+from sqlstream.runtime.net.streams.byte_stream import ByteStream
+from sqlstream.runtime.net.streams.frame_stream import FrameStream
+from sqlstream.runtime.net.streams.frames import (
     FROM_PRODUCERS,
     BadFrame,
     Frame,
@@ -20,10 +21,9 @@ from runtime.net.streams.frames import (
     decode_place,
     encode,
 )
-from runtime.net.streams.remote_input import RemoteInput
-from runtime.net.streams.shared_segment import SegmentReader
-from runtime.net.streams.stream_loop import StreamLoop
-from sqlstream.elements import EndOfInput
+from sqlstream.runtime.net.streams.remote_input import RemoteInput
+from sqlstream.runtime.net.streams.shared_segment import SegmentReader
+from sqlstream.runtime.net.streams.stream_loop import StreamLoop
 
 logger = logging.getLogger(__name__)
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from runtime.net.channels import Channel, ChannelClosed
-from runtime.net.credits import CreditWindow
-from runtime.net.exchange import OnLost
-from runtime.net.partition_table import SubpartitionId
 from sqlstream.elements import CheckpointBarrier, Element, EndOfInput
+from sqlstream.runtime.net.channels import Channel, ChannelClosed
+from sqlstream.runtime.net.credits import CreditWindow
+from sqlstream.runtime.net.exchange import OnLost
+from sqlstream.runtime.net.partition_table import SubpartitionId
 
 if TYPE_CHECKING:
-    from runtime.net.streams.producer_stream import ProducerStream
+    from sqlstream.runtime.net.streams.producer_stream import ProducerStream
 
 
 class RemoteInput(Channel):

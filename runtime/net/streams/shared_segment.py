@@ -14,9 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.net.memory import NetworkMemory
-from runtime.net.streams.frames import BadFrame, SharedPlace
-from runtime.net.streams.segment_space import SegmentSpace, aligned
+from sqlstream.runtime.net.memory import NetworkMemory
+from sqlstream.runtime.net.streams.frames import BadFrame, SharedPlace
+from sqlstream.runtime.net.streams.segment_space import SegmentSpace, aligned
 
 SLOTS = 4096
 """How many batches a segment holds at most."""

@@ -6,30 +6,30 @@ import logging
 import socket
 import threading
 
-from runtime.net.channels import Channel, ChannelClosed
-from runtime.net.credits import CreditWindow
-from runtime.net.endpoint import Endpoint
-from runtime.net.exchange import OnLost
-from runtime.net.flight import FlightConnections, ResultStreamId
-from runtime.net.flight_client_stream import FlightClientStream
-from runtime.net.memory import NetworkMemory
-from runtime.net.partition_table import PartitionTable, SubpartitionId
-from runtime.net.results import ClientStream
-from runtime.net.socket_directory import is_unix
-from runtime.net.streams.byte_stream import ByteStream
-from runtime.net.streams.handshake import (
+from sqlstream.messages.rpc import InputChannelDescriptor
+from sqlstream.runtime.net.channels import Channel, ChannelClosed
+from sqlstream.runtime.net.credits import CreditWindow
+from sqlstream.runtime.net.endpoint import Endpoint
+from sqlstream.runtime.net.exchange import OnLost
+from sqlstream.runtime.net.flight import FlightConnections, ResultStreamId
+from sqlstream.runtime.net.flight_client_stream import FlightClientStream
+from sqlstream.runtime.net.memory import NetworkMemory
+from sqlstream.runtime.net.partition_table import PartitionTable, SubpartitionId
+from sqlstream.runtime.net.results import ClientStream
+from sqlstream.runtime.net.socket_directory import is_unix
+from sqlstream.runtime.net.streams.byte_stream import ByteStream
+from sqlstream.runtime.net.streams.handshake import (
     HANDSHAKE_TIMEOUT_S,
     Credentials,
     accept_stream,
     connect_stream,
 )
-from runtime.net.streams.producer_stream import Connect, ProducerStream
-from runtime.net.streams.remote_input import RemoteInput
-from runtime.net.streams.shared_segment import SegmentWriter
-from runtime.net.streams.stream_listener import StreamListener
-from runtime.net.streams.stream_loop import StreamLoop
-from runtime.net.streams.subpartition_stream import SubpartitionStream
-from sqlstream.messages.rpc import InputChannelDescriptor
+from sqlstream.runtime.net.streams.producer_stream import Connect, ProducerStream
+from sqlstream.runtime.net.streams.remote_input import RemoteInput
+from sqlstream.runtime.net.streams.shared_segment import SegmentWriter
+from sqlstream.runtime.net.streams.stream_listener import StreamListener
+from sqlstream.runtime.net.streams.stream_loop import StreamLoop
+from sqlstream.runtime.net.streams.subpartition_stream import SubpartitionStream
 
 logger = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ import ssl
 import threading
 from collections.abc import Callable
 
-from runtime.net.endpoint import Endpoint
-from runtime.net.socket_directory import new_address, remove_socket, socket_path
-from runtime.net.streams.stream_loop import StreamLoop
 from sqlstream.errors import ExternalError
+from sqlstream.runtime.net.endpoint import Endpoint
+from sqlstream.runtime.net.socket_directory import new_address, remove_socket, socket_path
+from sqlstream.runtime.net.streams.stream_loop import StreamLoop
 
 logger = logging.getLogger(__name__)
 

@@ -10,13 +10,14 @@ from collections.abc import Callable
 import msgspec
 import pyarrow as pa
 
-from runtime.net.channels import Channel, StreamItem
-from runtime.net.credits import CreditBalance
-from runtime.net.flight import under_schema
-from runtime.net.partition_table import PartitionTable, SubpartitionId
-from runtime.net.streams.byte_stream import ByteStream
-from runtime.net.streams.frame_stream import FrameStream
-from runtime.net.streams.frames import (
+from sqlstream.elements import EndOfInput
+from sqlstream.runtime.net.channels import Channel, StreamItem
+from sqlstream.runtime.net.credits import CreditBalance
+from sqlstream.runtime.net.flight import under_schema
+from sqlstream.runtime.net.partition_table import PartitionTable, SubpartitionId
+from sqlstream.runtime.net.streams.byte_stream import ByteStream
+from sqlstream.runtime.net.streams.frame_stream import FrameStream
+from sqlstream.runtime.net.streams.frames import (
     FROM_CONSUMERS,
     SMALL_BODY_MAX,
     BadFrame,
@@ -26,9 +27,8 @@ from runtime.net.streams.frames import (
     encode,
     encode_place,
 )
-from runtime.net.streams.shared_segment import SegmentWriter
-from runtime.net.streams.stream_loop import StreamLoop
-from sqlstream.elements import EndOfInput
+from sqlstream.runtime.net.streams.shared_segment import SegmentWriter
+from sqlstream.runtime.net.streams.stream_loop import StreamLoop
 
 logger = logging.getLogger(__name__)
 

@@ -5,24 +5,24 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.aggregates.accumulator import NO_WEIGHTS
-from runtime.aggregates.accumulator_set import (
+from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema
+from sqlstream.changelog import ChangelogMode
+from sqlstream.runtime.aggregates.accumulator import NO_WEIGHTS
+from sqlstream.runtime.aggregates.accumulator_set import (
     AccumulatorSet,
     partial_argument_types,
     row_argument_types,
 )
-from runtime.kernels.accumulate import add_into, count_into
-from runtime.kernels.buffers import to_array, view_values
-from runtime.operators.aggregate.result_changes import result_changes
-from runtime.operators.batch_groups import batch_groups
-from runtime.operators.deferred_rows import DeferredRows
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.state.broadcast import Broadcast
-from runtime.state.storage.arrays import Array, first_slots
-from runtime.state.storage.slot_columns import NumberColumn
-from runtime.state.tables.keyed_table import KeyedTable
-from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_schema
-from sqlstream.changelog import ChangelogMode
+from sqlstream.runtime.kernels.accumulate import add_into, count_into
+from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.operators.aggregate.result_changes import result_changes
+from sqlstream.runtime.operators.batch_groups import batch_groups
+from sqlstream.runtime.operators.deferred_rows import DeferredRows
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.state.broadcast import Broadcast
+from sqlstream.runtime.state.storage.arrays import Array, first_slots
+from sqlstream.runtime.state.storage.slot_columns import NumberColumn
+from sqlstream.runtime.state.tables.keyed_table import KeyedTable
 from sqlstream.specs.aggregate import AggregatePhase, GroupAggregateSpec
 
 

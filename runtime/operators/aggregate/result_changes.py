@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array
-from runtime.operators.equal_values import equal_values
-from runtime.state.storage.arrays import Array
 from sqlstream.changelog import ChangelogMode, RowKind
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.operators.equal_values import equal_values
+from sqlstream.runtime.state.storage.arrays import Array
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array
-from runtime.kernels.index import KeyIndex
-from runtime.operators.join.equal_pairs import complete_rows, portions
-from runtime.state.storage.arrays import Array
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.operators.join.equal_pairs import complete_rows, portions
+from sqlstream.runtime.state.storage.arrays import Array
 
 
 class ChunkIndex:

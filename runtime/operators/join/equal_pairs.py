@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from runtime.aggregates.numbers import present_rows
-from runtime.kernels.buffers import to_array
-from runtime.kernels.index import KeyIndex
-from runtime.kernels.ordering import argsort_stable_by
-from runtime.state.storage.arrays import Array
+from sqlstream.runtime.aggregates.numbers import present_rows
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.kernels.ordering import argsort_stable_by
+from sqlstream.runtime.state.storage.arrays import Array
 
 PAIRS_MAX = 1 << 16
 """Pairs built at once: bounds memory, and the time until a task notices a cancellation, when many rows match many."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array
-from runtime.operators.join.chunk_index import ChunkIndex
-from runtime.operators.join.equal_pairs import equal_pairs
-from runtime.operators.join.joined import JoinedRows
-from runtime.operators.join.side_logs import declare_sides
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.operators.window.windowing import times_ms
-from runtime.state.broadcast import Broadcast
-from runtime.state.logs.row_log import Chunk
-from runtime.state.storage.arrays import Array
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.operators.join.chunk_index import ChunkIndex
+from sqlstream.runtime.operators.join.equal_pairs import equal_pairs
+from sqlstream.runtime.operators.join.joined import JoinedRows
+from sqlstream.runtime.operators.join.side_logs import declare_sides
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.operators.window.windowing import times_ms
+from sqlstream.runtime.state.broadcast import Broadcast
+from sqlstream.runtime.state.logs.row_log import Chunk
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.specs.join import IntervalJoinSpec, JoinKind
 
 _LEFT, _RIGHT = 0, 1

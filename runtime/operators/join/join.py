@@ -7,18 +7,18 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.accumulate import add_into
-from runtime.kernels.buffers import to_array
-from runtime.kernels.take import take_batch
-from runtime.operators.deferred_rows import DeferredRows, Rows, RowsOfBatch, RowsOfState
-from runtime.operators.join.equal_pairs import complete_rows, portions
-from runtime.operators.join.joined import JoinedRows
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.state.storage.arrays import Array
-from runtime.state.tables.keyed_rows import KeyedRows
-from runtime.update_pairs import derived_kinds, filtered_kinds, portion_kinds
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema, with_row_kinds, without_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
+from sqlstream.runtime.kernels.accumulate import add_into
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.kernels.take import take_batch
+from sqlstream.runtime.operators.deferred_rows import DeferredRows, Rows, RowsOfBatch, RowsOfState
+from sqlstream.runtime.operators.join.equal_pairs import complete_rows, portions
+from sqlstream.runtime.operators.join.joined import JoinedRows
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.tables.keyed_rows import KeyedRows
+from sqlstream.runtime.update_pairs import derived_kinds, filtered_kinds, portion_kinds
 from sqlstream.specs.join import JoinKind, JoinSpec
 
 _LEFT, _RIGHT = 0, 1

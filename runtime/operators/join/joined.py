@@ -6,13 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate import EvaluationContext, compile_condition
-from runtime.kernels.buffers import view_values
-from runtime.operators.deferred_rows import DeferredRows, Rows, RowsOfBatch
-from runtime.operators.operator import OperatorContext
-from runtime.state.storage.arrays import Array
 from sqlstream.arrow import to_arrow_schema, without_row_kinds
 from sqlstream.expressions import Expression, inputs_of, remap
+from sqlstream.runtime.evaluate import EvaluationContext, compile_condition
+from sqlstream.runtime.kernels.buffers import view_values
+from sqlstream.runtime.operators.deferred_rows import DeferredRows, Rows, RowsOfBatch
+from sqlstream.runtime.operators.operator import OperatorContext
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.specs.join import JoinKind
 
 

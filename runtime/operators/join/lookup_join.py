@@ -7,15 +7,15 @@ import dataclasses
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array
-from runtime.lookup.cache import make_cache
-from runtime.lookup.fetcher import Fetcher
-from runtime.operators.join.equal_pairs import portions
-from runtime.operators.join.joined import JoinedRows
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.state.storage.arrays import Array
-from runtime.update_pairs import derived_kinds, portion_kinds
 from sqlstream.arrow import row_kinds, with_row_kinds, without_row_kinds
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.lookup.cache import make_cache
+from sqlstream.runtime.lookup.fetcher import Fetcher
+from sqlstream.runtime.operators.join.equal_pairs import portions
+from sqlstream.runtime.operators.join.joined import JoinedRows
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.update_pairs import derived_kinds, portion_kinds
 from sqlstream.specs.join import JoinKind
 from sqlstream.specs.lookup_join import LookupJoinSpec
 from sqlstream.spi.connector import LookupSource

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from runtime.operators.operator import OperatorContext
-from runtime.state.logs.row_log import RowLog, Spread
 from sqlstream.arrow import to_arrow_schema
+from sqlstream.runtime.operators.operator import OperatorContext
+from sqlstream.runtime.state.logs.row_log import RowLog, Spread
 
 _SIDES = ("left", "right")
 

@@ -6,16 +6,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.kernels.buffers import to_array, view_values
-from runtime.operators.join.equal_pairs import PAIRS_MAX, complete_rows
-from runtime.operators.join.joined import JoinedRows
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.operators.window.closing import closed_ms, drop_late
-from runtime.operators.window.windowing import times_ms
-from runtime.state.logs.row_log import RowLog
-from runtime.state.storage.arrays import Array
-from runtime.state.tables.keyed_rows import KeyedRows
 from sqlstream.arrow import to_arrow_schema
+from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.operators.join.equal_pairs import PAIRS_MAX, complete_rows
+from sqlstream.runtime.operators.join.joined import JoinedRows
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.operators.window.closing import closed_ms, drop_late
+from sqlstream.runtime.operators.window.windowing import times_ms
+from sqlstream.runtime.state.logs.row_log import RowLog
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.tables.keyed_rows import KeyedRows
 from sqlstream.specs.temporal_join import TemporalJoinSpec
 
 _LEFT, _RIGHT = 0, 1

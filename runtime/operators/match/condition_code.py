@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.kernels.buffers import valid_mask, view_values
-from runtime.kernels.match import AND, COMPARE, IS_NOT_NULL, IS_NULL, LOAD, NOT, OR
-from runtime.operators.order.ordering import float_keys
-from runtime.state.storage.arrays import Array
 from sqlstream.expressions import Call, Expression, InputRef, transform, walk
+from sqlstream.runtime.kernels.buffers import valid_mask, view_values
+from sqlstream.runtime.kernels.match import AND, COMPARE, IS_NOT_NULL, IS_NULL, LOAD, NOT, OR
+from sqlstream.runtime.operators.order.ordering import float_keys
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.specs.match_recognize import MatchExpression, Navigation
 from sqlstream.types import TypeRoot
 

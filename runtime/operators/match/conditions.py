@@ -9,14 +9,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate import EvaluationContext, compile_expression
-from runtime.kernels.buffers import valid_mask
-from runtime.kernels.match import ALWAYS, BY_CODE, BY_MATCH, BY_ROW, CODE, LOAD
-from runtime.operators.match.condition_code import ConditionCode, Way, comparable_keys, compile_condition_code
-from runtime.operators.match.values import operand_types
-from runtime.state.storage.arrays import Array
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
+from sqlstream.runtime.evaluate import EvaluationContext, compile_expression
+from sqlstream.runtime.kernels.buffers import valid_mask
+from sqlstream.runtime.kernels.match import ALWAYS, BY_CODE, BY_MATCH, BY_ROW, CODE, LOAD
+from sqlstream.runtime.operators.match.condition_code import (
+    ConditionCode,
+    Way,
+    comparable_keys,
+    compile_condition_code,
+)
+from sqlstream.runtime.operators.match.values import operand_types
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.match_recognize import MatchExpression, MatchRecognizeSpec, Navigation
 from sqlstream.types import INT

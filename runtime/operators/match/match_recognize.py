@@ -7,28 +7,28 @@ import dataclasses
 import numpy as np
 import pyarrow as pa
 
-from runtime.evaluate import EvaluationContext
-from runtime.kernels.buffers import to_array, view_values
-from runtime.kernels.match import MATCH
-from runtime.kernels.ordering import argsort_stable_by
-from runtime.kernels.rank import rank_within
-from runtime.operators.batch_groups import batch_groups
-from runtime.operators.match.match_rows import MatchRows
-from runtime.operators.match.matcher import Found, Matcher, Segments, Undecided
-from runtime.operators.match.open_runs import OpenRuns
-from runtime.operators.match.pending_starts import PendingStarts
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.operators.order.ordering import sort_indices
-from runtime.operators.window.closing import LATE
-from runtime.operators.window.windowing import times_ms
-from runtime.state.broadcast import Broadcast
-from runtime.state.logs.row_log import RowLog, concat_batches
-from runtime.state.storage.arrays import Array
-from runtime.state.storage.slot_columns import NumberColumn, unique_names
-from runtime.state.tables.keyed_rows import KeyedRows
-from runtime.state.tables.keyed_table import KeyedTable
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
+from sqlstream.runtime.evaluate import EvaluationContext
+from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.kernels.match import MATCH
+from sqlstream.runtime.kernels.ordering import argsort_stable_by
+from sqlstream.runtime.kernels.rank import rank_within
+from sqlstream.runtime.operators.batch_groups import batch_groups
+from sqlstream.runtime.operators.match.match_rows import MatchRows
+from sqlstream.runtime.operators.match.matcher import Found, Matcher, Segments, Undecided
+from sqlstream.runtime.operators.match.open_runs import OpenRuns
+from sqlstream.runtime.operators.match.pending_starts import PendingStarts
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.operators.order.ordering import sort_indices
+from sqlstream.runtime.operators.window.closing import LATE
+from sqlstream.runtime.operators.window.windowing import times_ms
+from sqlstream.runtime.state.broadcast import Broadcast
+from sqlstream.runtime.state.logs.row_log import RowLog, concat_batches
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.storage.slot_columns import NumberColumn, unique_names
+from sqlstream.runtime.state.tables.keyed_rows import KeyedRows
+from sqlstream.runtime.state.tables.keyed_table import KeyedTable
 from sqlstream.specs.match_recognize import MatchRecognizeSpec
 
 _OWN_COLUMNS = ("$time", "$sequence", "$place")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.evaluate import EvaluationContext
-from runtime.kernels.buffers import to_array
-from runtime.kernels.match import UNMATCHED
-from runtime.operators.match.matcher import Found, Segments
-from runtime.operators.match.values import MatchedRows, MatchValues, ranges
-from runtime.state.storage.arrays import Array
 from sqlstream.arrow import to_arrow_schema
+from sqlstream.runtime.evaluate import EvaluationContext
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.kernels.match import UNMATCHED
+from sqlstream.runtime.operators.match.matcher import Found, Segments
+from sqlstream.runtime.operators.match.values import MatchedRows, MatchValues, ranges
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.schema import Schema
 from sqlstream.specs.match_recognize import MatchRecognizeSpec, RowsPerMatch
 

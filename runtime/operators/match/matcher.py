@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate import EvaluationContext
-from runtime.kernels.match import (
+from sqlstream.errors import UserError
+from sqlstream.runtime.evaluate import EvaluationContext
+from sqlstream.runtime.kernels.match import (
     ANSWERED_FALSE,
     ANSWERED_TRUE,
     BY_MATCH,
@@ -35,11 +36,10 @@ from runtime.kernels.match import (
     STATUS,
     find_matches,
 )
-from runtime.operators.match.condition_code import DEPTH_MAX
-from runtime.operators.match.conditions import Conditions, Partitions, PreparedConditions
-from runtime.operators.match.values import MatchedRows, MatchValues, ranges
-from runtime.state.storage.arrays import Array
-from sqlstream.errors import UserError
+from sqlstream.runtime.operators.match.condition_code import DEPTH_MAX
+from sqlstream.runtime.operators.match.conditions import Conditions, Partitions, PreparedConditions
+from sqlstream.runtime.operators.match.values import MatchedRows, MatchValues, ranges
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.schema import Schema
 from sqlstream.specs.match_recognize import SPLIT, AfterMatch, MatchRecognizeSpec, RowsPerMatch
 
@@ -73,7 +73,7 @@ class Segments:
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """Records (see runtime.kernels.match), with the instructions that consumed the rows of their matches."""
+    """Records (see sqlstream.runtime.kernels.match), with the instructions that consumed the rows of their matches."""
 
     records: Array
     labels: Array

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array, view_values
-from runtime.kernels.growing import GrowingArray
-from runtime.kernels.match import follow_runs
-from runtime.kernels.ordering import argsort_stable_by
-from runtime.operators.batch_groups import batch_groups
-from runtime.operators.match.condition_code import DEPTH_MAX
-from runtime.operators.match.conditions import Conditions, Partitions
-from runtime.state.storage.arrays import Array
-from runtime.state.tables.keyed_rows import KeyedRows
+from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.kernels.match import follow_runs
+from sqlstream.runtime.kernels.ordering import argsort_stable_by
+from sqlstream.runtime.operators.batch_groups import batch_groups
+from sqlstream.runtime.operators.match.condition_code import DEPTH_MAX
+from sqlstream.runtime.operators.match.conditions import Conditions, Partitions
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.tables.keyed_rows import KeyedRows
 from sqlstream.specs.match_recognize import SPLIT, MatchRecognizeSpec
 
 _ROWS_MIN = 64

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.kernels.growing import GrowingArray
-from runtime.state.storage.arrays import Array
 from sqlstream.elements import WATERMARK_MAX
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.state.storage.arrays import Array
 
 
 class PendingStarts:

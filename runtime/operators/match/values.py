@@ -9,12 +9,12 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.aggregates.accumulator_set import AccumulatorSet
-from runtime.evaluate import EvaluationContext, compile_expression, compile_projections
-from runtime.kernels.buffers import to_array
-from runtime.state.storage.arrays import Array, first_slots
 from sqlstream.arrow import to_arrow_schema, to_arrow_type
 from sqlstream.expressions import AggregateCall, InputRef, walk
+from sqlstream.runtime.aggregates.accumulator_set import AccumulatorSet
+from sqlstream.runtime.evaluate import EvaluationContext, compile_expression, compile_projections
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.state.storage.arrays import Array, first_slots
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.match_recognize import (
     Classifier,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.state.broadcast import Broadcast
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.state.broadcast import Broadcast
 from sqlstream.specs.limit import LimitSpec
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.aggregates.numbers import NumberClass, as_numbers, number_class
-from runtime.kernels.buffers import to_array, valid_mask, view_values
-from runtime.state.storage.arrays import Array
 from sqlstream.expressions import SortKey
+from sqlstream.runtime.aggregates.numbers import NumberClass, as_numbers, number_class
+from sqlstream.runtime.kernels.buffers import to_array, valid_mask, view_values
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.types import LogicalType
 
 _SIGN_FLIP = np.int64(2**63 - 1)

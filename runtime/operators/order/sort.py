@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.operators.order.ordering import sort_indices
-from runtime.state.logs.row_list import RowList
-from runtime.state.storage.arrays import Array
-from runtime.state.tables.row_multiset import RowMultiset
 from sqlstream.arrow import to_arrow_schema
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.operators.order.ordering import sort_indices
+from sqlstream.runtime.state.logs.row_list import RowList
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.tables.row_multiset import RowMultiset
 from sqlstream.specs.rank import SortSpec
 
 _OUTPUT_ROWS = 65_536

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.operators.order.ordering import sort_indices
-from runtime.operators.window.closing import closed_ms, drop_late
-from runtime.operators.window.windowing import times_ms
-from runtime.state.logs.row_log import RowLog, concat_batches
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.operators.order.ordering import sort_indices
+from sqlstream.runtime.operators.window.closing import closed_ms, drop_late
+from sqlstream.runtime.operators.window.windowing import times_ms
+from sqlstream.runtime.state.logs.row_log import RowLog, concat_batches
 from sqlstream.specs.rank import TemporalSortSpec
 
 _OUTPUT_ROWS = 65_536

@@ -6,11 +6,11 @@ import dataclasses
 
 import numpy as np
 
-from runtime.operators.over.frame_bounds import order_values
-from runtime.operators.over.reach import Reach
-from runtime.state.storage.arrays import Array
-from runtime.state.tables.ordered_multiset import OrderedMultiset
 from sqlstream.expressions import SortKey
+from sqlstream.runtime.operators.over.frame_bounds import order_values
+from sqlstream.runtime.operators.over.reach import Reach
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.tables.ordered_multiset import OrderedMultiset
 
 
 @dataclasses.dataclass(frozen=True)

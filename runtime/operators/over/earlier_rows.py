@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.aggregates.accumulator_set import AccumulatorSet
-from runtime.kernels.buffers import to_array
-from runtime.kernels.group import group
-from runtime.operators.over.framed_calls import Prior, carried_call
-from runtime.operators.over.reach import is_carried, is_first_value
-from runtime.state.storage.arrays import Array, first_slots
-from runtime.state.storage.id_lists import NO_ROW
-from runtime.state.tables.ordered_multiset import OrderedMultiset
+from sqlstream.runtime.aggregates.accumulator_set import AccumulatorSet
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.kernels.group import group
+from sqlstream.runtime.operators.over.framed_calls import Prior, carried_call
+from sqlstream.runtime.operators.over.reach import is_carried, is_first_value
+from sqlstream.runtime.state.storage.arrays import Array, first_slots
+from sqlstream.runtime.state.storage.id_lists import NO_ROW
+from sqlstream.runtime.state.tables.ordered_multiset import OrderedMultiset
 from sqlstream.schema import Schema
 from sqlstream.specs.over import OverSpec
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from runtime.aggregates.numbers import present_rows
-from runtime.kernels.buffers import view_values
-from runtime.kernels.frames import bounds_by_value
-from runtime.operators.over.sorted_rows import SortedRows
-from runtime.state.storage.arrays import Array
 from sqlstream.expressions import SortKey
+from sqlstream.runtime.aggregates.numbers import present_rows
+from sqlstream.runtime.kernels.buffers import view_values
+from sqlstream.runtime.kernels.frames import bounds_by_value
+from sqlstream.runtime.operators.over.sorted_rows import SortedRows
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.specs.over import Frame
 
 _UNITS_PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}

@@ -6,18 +6,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.aggregates import make_accumulator
-from runtime.aggregates.numbers import NumberClass, as_numbers, from_numbers, number_class
-from runtime.aggregates.sum import tell_narrowed
-from runtime.kernels.buffers import to_array, valid_mask, view_values
-from runtime.kernels.frames import framed_least, framed_moments, framed_sums, running_sums
-from runtime.operators.order.ordering import float_keys
-from runtime.operators.over.neighbours import taken
-from runtime.operators.over.sorted_rows import SortedRows
-from runtime.overflow import overflowed
-from runtime.state.storage.arrays import Array, first_slots
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
+from sqlstream.runtime.aggregates import make_accumulator
+from sqlstream.runtime.aggregates.numbers import NumberClass, as_numbers, from_numbers, number_class
+from sqlstream.runtime.aggregates.sum import tell_narrowed
+from sqlstream.runtime.kernels.buffers import to_array, valid_mask, view_values
+from sqlstream.runtime.kernels.frames import framed_least, framed_moments, framed_sums, running_sums
+from sqlstream.runtime.operators.order.ordering import float_keys
+from sqlstream.runtime.operators.over.neighbours import taken
+from sqlstream.runtime.operators.over.sorted_rows import SortedRows
+from sqlstream.runtime.overflow import overflowed
+from sqlstream.runtime.state.storage.arrays import Array, first_slots
 from sqlstream.specs.over import OverCall
 from sqlstream.types import BIGINT, LogicalType
 

@@ -6,18 +6,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.aggregates.accumulator_set import AccumulatorSet
-from runtime.aggregates.numbers import from_numbers, present_rows
-from runtime.kernels.buffers import view_values
-from runtime.kernels.group import group
-from runtime.operators.over.frame_bounds import frame_bounds
-from runtime.operators.over.framed_aggregates import FRAMED, Framed, framed_aggregate
-from runtime.operators.over.neighbours import lag_or_lead, value_at
-from runtime.operators.over.ranking import ranking
-from runtime.operators.over.sorted_rows import SortedRows
-from runtime.state.storage.arrays import Array
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
+from sqlstream.runtime.aggregates.accumulator_set import AccumulatorSet
+from sqlstream.runtime.aggregates.numbers import from_numbers, present_rows
+from sqlstream.runtime.kernels.buffers import view_values
+from sqlstream.runtime.kernels.group import group
+from sqlstream.runtime.operators.over.frame_bounds import frame_bounds
+from sqlstream.runtime.operators.over.framed_aggregates import FRAMED, Framed, framed_aggregate
+from sqlstream.runtime.operators.over.neighbours import lag_or_lead, value_at
+from sqlstream.runtime.operators.over.ranking import ranking
+from sqlstream.runtime.operators.over.sorted_rows import SortedRows
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.schema import Schema
 from sqlstream.specs.over import NEIGHBOURS, RANKING, WHOLE_PARTITION_RANKING, Frame, OverCall
 from sqlstream.types import BIGINT
@@ -72,7 +72,7 @@ class FramedCalls:
             found = value_at(call, arguments[0], takes_part, *bounds)
             return found if prior is None else _with_prior(call, found, prior, rows)
         if call.ref is not None and not call.is_distinct:
-            from runtime.operators.over.user_framed import user_framed
+            from sqlstream.runtime.operators.over.user_framed import user_framed
 
             return user_framed(call, types, rows, takes_part, bounds, prior)
         is_whole = call.frame.start is None

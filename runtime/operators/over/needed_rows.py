@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.aggregates.numbers import present_rows
-from runtime.operators.over.framed_calls import filtered, first_of_equals
-from runtime.operators.over.sorted_rows import SortedRows
-from runtime.state.storage.arrays import Array
+from sqlstream.runtime.aggregates.numbers import present_rows
+from sqlstream.runtime.operators.over.framed_calls import filtered, first_of_equals
+from sqlstream.runtime.operators.over.sorted_rows import SortedRows
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.specs.over import NEIGHBOURS, OverCall
 
 

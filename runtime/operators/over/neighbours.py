@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.aggregates.numbers import present_rows
-from runtime.kernels.buffers import to_array
-from runtime.operators.over.sorted_rows import SortedRows
-from runtime.state.storage.arrays import Array
+from sqlstream.runtime.aggregates.numbers import present_rows
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.operators.over.sorted_rows import SortedRows
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.specs.over import OverCall
 
 

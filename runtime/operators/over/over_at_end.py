@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.operators.batch_groups import batch_groups
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.operators.order.ordering import sort_indices
-from runtime.operators.over.framed_calls import FramedCalls
-from runtime.operators.over.sorted_rows import SortedRows
-from runtime.state.logs.row_log import RowLog, concat_batches
-from runtime.state.tables.keyed_multiset import KeyedMultiset
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX
+from sqlstream.runtime.operators.batch_groups import batch_groups
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.operators.order.ordering import sort_indices
+from sqlstream.runtime.operators.over.framed_calls import FramedCalls
+from sqlstream.runtime.operators.over.sorted_rows import SortedRows
+from sqlstream.runtime.state.logs.row_log import RowLog, concat_batches
+from sqlstream.runtime.state.tables.keyed_multiset import KeyedMultiset
 from sqlstream.specs.over import OverSpec
 
 _OUTPUT_ROWS = 65_536

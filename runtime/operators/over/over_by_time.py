@@ -5,25 +5,25 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.aggregates.accumulator_set import AccumulatorSet
-from runtime.kernels.buffers import to_array
-from runtime.kernels.ordering import argsort_stable_by
-from runtime.operators.batch_groups import batch_groups
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.operators.order.ordering import sort_indices
-from runtime.operators.over.framed_calls import FramedCalls, Prior, carried_call
-from runtime.operators.over.needed_rows import needed_rows
-from runtime.operators.over.over_at_end import OverAtEnd
-from runtime.operators.over.over_on_change import OverOnChange
-from runtime.operators.over.reached_rows import ReachedRows
-from runtime.operators.over.sorted_rows import SortedRows
-from runtime.operators.window.closing import closed_ms, drop_late
-from runtime.operators.window.windowing import times_ms
-from runtime.state.logs.row_log import RowLog, concat_batches
-from runtime.state.storage.arrays import Array
-from runtime.state.tables.keyed_table import KeyedTable
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
+from sqlstream.runtime.aggregates.accumulator_set import AccumulatorSet
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.kernels.ordering import argsort_stable_by
+from sqlstream.runtime.operators.batch_groups import batch_groups
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.operators.order.ordering import sort_indices
+from sqlstream.runtime.operators.over.framed_calls import FramedCalls, Prior, carried_call
+from sqlstream.runtime.operators.over.needed_rows import needed_rows
+from sqlstream.runtime.operators.over.over_at_end import OverAtEnd
+from sqlstream.runtime.operators.over.over_on_change import OverOnChange
+from sqlstream.runtime.operators.over.reached_rows import ReachedRows
+from sqlstream.runtime.operators.over.sorted_rows import SortedRows
+from sqlstream.runtime.operators.window.closing import closed_ms, drop_late
+from sqlstream.runtime.operators.window.windowing import times_ms
+from sqlstream.runtime.state.logs.row_log import RowLog, concat_batches
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.tables.keyed_table import KeyedTable
 from sqlstream.schema import Schema
 from sqlstream.specs.over import NEIGHBOURS, OverSpec, OverTiming
 

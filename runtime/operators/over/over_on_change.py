@@ -8,19 +8,19 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array
-from runtime.kernels.growing import GrowingArray
-from runtime.operators.equal_values import equal_values
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.operators.over.affected_rows import AffectedRows, ChangedRows
-from runtime.operators.over.earlier_rows import EarlierRows
-from runtime.operators.over.framed_calls import FramedCalls, Prior
-from runtime.operators.over.reach import Reach
-from runtime.operators.over.sorted_rows import SortedRows
-from runtime.state.storage.arrays import Array
-from runtime.state.tables.ordered_multiset import OrderedMultiset
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema
 from sqlstream.changelog import RowKind
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.operators.equal_values import equal_values
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.operators.over.affected_rows import AffectedRows, ChangedRows
+from sqlstream.runtime.operators.over.earlier_rows import EarlierRows
+from sqlstream.runtime.operators.over.framed_calls import FramedCalls, Prior
+from sqlstream.runtime.operators.over.reach import Reach
+from sqlstream.runtime.operators.over.sorted_rows import SortedRows
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.tables.ordered_multiset import OrderedMultiset
 from sqlstream.specs.over import OverSpec
 
 _FEW_ROWS = 256

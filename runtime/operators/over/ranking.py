@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.operators.over.sorted_rows import SortedRows
-from runtime.state.storage.arrays import Array
+from sqlstream.runtime.operators.over.sorted_rows import SortedRows
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.specs.over import OverCall
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from runtime.operators.over.framed_aggregates import VARIANCES
+from sqlstream.runtime.operators.over.framed_aggregates import VARIANCES
 from sqlstream.schema import Schema
 from sqlstream.specs.over import RANKING, WHOLE_PARTITION_RANKING, OverCall, OverSpec
 from sqlstream.types import TypeRoot

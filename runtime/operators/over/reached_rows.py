@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array, view_values
-from runtime.operators.operator import OperatorContext
-from runtime.state.broadcast import Broadcast
-from runtime.state.storage.arrays import Array
-from runtime.state.tables.keyed_rows import KeyedRows
+from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.operators.operator import OperatorContext
+from sqlstream.runtime.state.broadcast import Broadcast
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.tables.keyed_rows import KeyedRows
 from sqlstream.specs.over import OverSpec
 
 

@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.group import group
-from runtime.state.storage.arrays import Array
 from sqlstream.expressions import SortKey
+from sqlstream.runtime.kernels.group import group
+from sqlstream.runtime.state.storage.arrays import Array
 
 
 @dataclasses.dataclass(frozen=True)

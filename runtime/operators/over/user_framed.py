@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.aggregates.user_aggregate import UserAggregate
-from runtime.operators.over.sorted_rows import SortedRows
-from runtime.python.values import arrow_values
-from runtime.state.storage.arrays import Array
 from sqlstream.expressions import AggregateCall
+from sqlstream.runtime.aggregates.user_aggregate import UserAggregate
+from sqlstream.runtime.operators.over.sorted_rows import SortedRows
+from sqlstream.runtime.python.values import arrow_values
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.specs.over import OverCall
 from sqlstream.types import LogicalType
 

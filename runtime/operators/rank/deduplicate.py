@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array
-from runtime.kernels.rank import best_rows_into
-from runtime.kernels.take import ascending
-from runtime.operators.batch_groups import batch_groups
-from runtime.operators.deferred_rows import DeferredRows
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.operators.window.windowing import times_ms
-from runtime.state.broadcast import Broadcast
-from runtime.state.storage.arrays import Array
-from runtime.state.storage.slot_columns import NumberColumn, RowColumn
-from runtime.state.tables.keyed_table import KeyedTable
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode, RowKind
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.kernels.rank import best_rows_into
+from sqlstream.runtime.kernels.take import ascending
+from sqlstream.runtime.operators.batch_groups import batch_groups
+from sqlstream.runtime.operators.deferred_rows import DeferredRows
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.operators.window.windowing import times_ms
+from sqlstream.runtime.state.broadcast import Broadcast
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.storage.slot_columns import NumberColumn, RowColumn
+from sqlstream.runtime.state.tables.keyed_table import KeyedTable
 from sqlstream.specs.rank import DeduplicateSpec, Keep, RankPhase
 
 

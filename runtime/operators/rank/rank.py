@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.rank import distinct_into
-from runtime.kernels.take import ascending
-from runtime.operators.batch_groups import batch_groups
-from runtime.operators.deferred_rows import DeferredRows
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.operators.rank.rank_changes import RankChanges
-from runtime.operators.rank.retractable_rank import RetractableRank
-from runtime.operators.rank.top_lists import TopLists, key_width
-from runtime.state.storage.arrays import Array, grown
-from runtime.state.storage.id_lists import NO_ROW, IdLists
-from runtime.state.tables.row_lists import RowLists
 from sqlstream.arrow import to_arrow_schema
+from sqlstream.runtime.kernels.rank import distinct_into
+from sqlstream.runtime.kernels.take import ascending
+from sqlstream.runtime.operators.batch_groups import batch_groups
+from sqlstream.runtime.operators.deferred_rows import DeferredRows
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.operators.rank.rank_changes import RankChanges
+from sqlstream.runtime.operators.rank.retractable_rank import RetractableRank
+from sqlstream.runtime.operators.rank.top_lists import TopLists, key_width
+from sqlstream.runtime.state.storage.arrays import Array, grown
+from sqlstream.runtime.state.storage.id_lists import NO_ROW, IdLists
+from sqlstream.runtime.state.tables.row_lists import RowLists
 from sqlstream.specs.rank import RankPhase, RankSpec
 
 

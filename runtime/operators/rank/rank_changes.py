@@ -7,13 +7,13 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array
-from runtime.kernels.rank import missing_in_row, rank_changes_into
-from runtime.operators.operator import OperatorContext, Output
-from runtime.state.storage.arrays import Array
-from runtime.state.storage.id_lists import NO_ROW
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode, RowKind
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.kernels.rank import missing_in_row, rank_changes_into
+from sqlstream.runtime.operators.operator import OperatorContext, Output
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.storage.id_lists import NO_ROW
 from sqlstream.specs.rank import RankSpec
 
 _WIDTH_MAX = 1_024

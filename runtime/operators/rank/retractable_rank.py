@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.growing import GrowingArray
-from runtime.kernels.rank import rank_within
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.operators.order.ordering import sort_indices
-from runtime.operators.rank.rank_changes import RankChanges
-from runtime.state.storage.arrays import Array
-from runtime.state.storage.id_lists import NO_ROW
-from runtime.state.tables.ordered_multiset import OrderedMultiset
-from runtime.state.tables.row_multiset import Arrival
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema
 from sqlstream.errors import UserError
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.kernels.rank import rank_within
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.operators.order.ordering import sort_indices
+from sqlstream.runtime.operators.rank.rank_changes import RankChanges
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.storage.id_lists import NO_ROW
+from sqlstream.runtime.state.tables.ordered_multiset import OrderedMultiset
+from sqlstream.runtime.state.tables.row_multiset import Arrival
 from sqlstream.specs.rank import RankSpec, Ties
 
 _ARRIVALS = {Ties.ANY: Arrival.OF_ENTRY, Ties.LONGEST: Arrival.SINCE, Ties.LAST: Arrival.LAST}

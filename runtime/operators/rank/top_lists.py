@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.rank import rank_within
-from runtime.operators.deferred_rows import DeferredRows
-from runtime.operators.operator import OperatorContext
-from runtime.operators.order.ordering import are_numbers, sort_indices, sort_keys
-from runtime.state.storage.arrays import Array
-from runtime.state.storage.columns import RowStore
-from runtime.state.storage.id_lists import NO_ROW, IdLists
-from runtime.state.tables.row_lists import RowLists
+from sqlstream.runtime.kernels.rank import rank_within
+from sqlstream.runtime.operators.deferred_rows import DeferredRows
+from sqlstream.runtime.operators.operator import OperatorContext
+from sqlstream.runtime.operators.order.ordering import are_numbers, sort_indices, sort_keys
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.storage.columns import RowStore
+from sqlstream.runtime.state.storage.id_lists import NO_ROW, IdLists
+from sqlstream.runtime.state.tables.row_lists import RowLists
 from sqlstream.specs.rank import RankSpec
 
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from runtime.evaluate.kernel import null_mask
-from runtime.evaluate.lists import Lists, list_column, map_column
-from runtime.state.storage.arrays import Array
 from sqlstream import config
+from sqlstream.runtime.evaluate.kernel import null_mask
+from sqlstream.runtime.evaluate.lists import Lists, list_column, map_column
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.types import LogicalType, TypeRoot
 
 ENFORCER = "table.exec.sink.nested-constraint-enforcer"

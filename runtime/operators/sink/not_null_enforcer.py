@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.operators.operator import OperatorContext
-from runtime.operators.sink.nested_values import NestedConstraints
-from runtime.update_pairs import filtered_kinds
 from sqlstream import config
 from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, with_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.errors import UserError
+from sqlstream.runtime.operators.operator import OperatorContext
+from sqlstream.runtime.operators.sink.nested_values import NestedConstraints
+from sqlstream.runtime.update_pairs import filtered_kinds
 from sqlstream.specs import SinkSpec
 from sqlstream.specs.sink import COLLECT
 from sqlstream.types import LogicalType

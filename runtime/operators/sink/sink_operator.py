@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.operators.sink.not_null_enforcer import NotNullEnforcer
-from runtime.operators.sink.type_length_enforcer import TypeLengthEnforcer
 from sqlstream.arrow import row_kinds
 from sqlstream.changelog import RowKind
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.operators.sink.not_null_enforcer import NotNullEnforcer
+from sqlstream.runtime.operators.sink.type_length_enforcer import TypeLengthEnforcer
 from sqlstream.specs import ChangingSinkSpec, SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import SinkWriter, TakesWatermarks

@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.operators.operator import OperatorContext
-from runtime.operators.sink.nested_values import Nested, NestedConstraints
 from sqlstream import config
 from sqlstream.arrow import is_accumulate, is_changelog, row_kinds
 from sqlstream.errors import UserError
+from sqlstream.runtime.operators.operator import OperatorContext
+from sqlstream.runtime.operators.sink.nested_values import Nested, NestedConstraints
 from sqlstream.specs import SinkSpec
 from sqlstream.specs.sink import COLLECT
 from sqlstream.types import BINARY_ROOTS, VARCHAR_LENGTH_MAX, LogicalType, TypeRoot, is_string

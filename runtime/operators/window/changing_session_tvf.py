@@ -7,15 +7,15 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array, view_values
-from runtime.operators.operator import OperatorContext, Output
-from runtime.operators.window.closing import LATE, ClosingOperator
-from runtime.operators.window.session_aggregate import Sessions, find_sessions
-from runtime.operators.window.windowing import times_ms, window_batch
-from runtime.state.storage.arrays import Array
-from runtime.state.tables.keyed_multiset import KeyedMultiset
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
+from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.operators.operator import OperatorContext, Output
+from sqlstream.runtime.operators.window.closing import LATE, ClosingOperator
+from sqlstream.runtime.operators.window.session_aggregate import Sessions, find_sessions
+from sqlstream.runtime.operators.window.windowing import times_ms, window_batch
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.tables.keyed_multiset import KeyedMultiset
 from sqlstream.specs.aggregate import WindowAggregateSpec
 from sqlstream.specs.window import WindowTvfSpec
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from runtime.operators.operator import OperatorContext
-from runtime.state.operator_state import NeverExpires, SavedWhole
-from runtime.state.snapshots.key_group_column import key_group_column
-from runtime.state.snapshots.snapshot import SavedTables
-from runtime.state.storage.arrays import Array
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.graph.key_groups import key_groups_of
+from sqlstream.runtime.operators.operator import OperatorContext
+from sqlstream.runtime.state.operator_state import NeverExpires, SavedWhole
+from sqlstream.runtime.state.snapshots.key_group_column import key_group_column
+from sqlstream.runtime.state.snapshots.snapshot import SavedTables
+from sqlstream.runtime.state.storage.arrays import Array
 
 Run = tuple[int, int, int]
 """A watermark, and the first and last key group whose windows it has closed."""

@@ -7,13 +7,13 @@ from abc import abstractmethod
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.operators.window.closed_times import ClosedTimes
-from runtime.operators.window.window_clock import WindowClock
-from runtime.state.broadcast import Broadcast
-from runtime.state.storage.arrays import Array
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.operators.window.closed_times import ClosedTimes
+from sqlstream.runtime.operators.window.window_clock import WindowClock
+from sqlstream.runtime.state.broadcast import Broadcast
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.specs.aggregate import WindowAggregateSpec
 
 LATE = "numLateRecordsDropped"

@@ -6,8 +6,8 @@ import bisect
 
 import numpy as np
 
-from runtime.state.storage.arrays import Array
 from sqlstream.elements import WATERMARK_MAX
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.specs.aggregate import EmitSpec
 
 

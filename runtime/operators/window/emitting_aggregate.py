@@ -5,29 +5,33 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.aggregates.accumulator_set import AccumulatorSet, partial_argument_types, row_argument_types
-from runtime.aggregates.partials import row_partials
-from runtime.kernels.accumulate import count_into
-from runtime.kernels.buffers import to_array, view_values
-from runtime.kernels.group import group
-from runtime.operators.aggregate.group_aggregate import row_signs
-from runtime.operators.aggregate.result_changes import result_changes
-from runtime.operators.operator import OperatorContext, Output
-from runtime.operators.window.closing import LATE, ClosingOperator
-from runtime.operators.window.due_windows import DueWindows
-from runtime.operators.window.row_slicer import RowSlicer
-from runtime.operators.window.windowing import (
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.elements import WATERMARK_MAX
+from sqlstream.runtime.aggregates.accumulator_set import (
+    AccumulatorSet,
+    partial_argument_types,
+    row_argument_types,
+)
+from sqlstream.runtime.aggregates.partials import row_partials
+from sqlstream.runtime.kernels.accumulate import count_into
+from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.kernels.group import group
+from sqlstream.runtime.operators.aggregate.group_aggregate import row_signs
+from sqlstream.runtime.operators.aggregate.result_changes import result_changes
+from sqlstream.runtime.operators.operator import OperatorContext, Output
+from sqlstream.runtime.operators.window.closing import LATE, ClosingOperator
+from sqlstream.runtime.operators.window.due_windows import DueWindows
+from sqlstream.runtime.operators.window.row_slicer import RowSlicer
+from sqlstream.runtime.operators.window.windowing import (
     last_window_ends,
     slice_end,
     times_ms,
     window_batch,
     windows_of_slices,
 )
-from runtime.state.storage.arrays import Array
-from runtime.state.storage.slot_columns import NumberColumn, RowColumn
-from runtime.state.tables.keyed_table import KeyedTable
-from sqlstream.arrow import to_arrow_schema
-from sqlstream.elements import WATERMARK_MAX
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.storage.slot_columns import NumberColumn, RowColumn
+from sqlstream.runtime.state.tables.keyed_table import KeyedTable
 from sqlstream.specs.aggregate import AggregatePhase, EmitSpec, WindowAggregateSpec
 
 _BOUNDS = [pa.field("window_start", pa.timestamp("ms")), pa.field("window_end", pa.timestamp("ms"))]

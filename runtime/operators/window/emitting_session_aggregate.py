@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.accumulate import add_into
-from runtime.kernels.buffers import to_array, view_values
-from runtime.kernels.group import group
-from runtime.operators.aggregate.result_changes import result_changes
-from runtime.operators.operator import OperatorContext, Output
-from runtime.operators.window.session_aggregate import SessionAggregate, Sessions
-from runtime.operators.window.windowing import window_batch
-from runtime.state.logs.slice_log import SliceColumns, SliceLog, concat
-from runtime.state.storage.arrays import Array
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX
+from sqlstream.runtime.kernels.accumulate import add_into
+from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.kernels.group import group
+from sqlstream.runtime.operators.aggregate.result_changes import result_changes
+from sqlstream.runtime.operators.operator import OperatorContext, Output
+from sqlstream.runtime.operators.window.session_aggregate import SessionAggregate, Sessions
+from sqlstream.runtime.operators.window.windowing import window_batch
+from sqlstream.runtime.state.logs.slice_log import SliceColumns, SliceLog, concat
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.specs.aggregate import EmitSpec, WindowAggregateSpec
 
 

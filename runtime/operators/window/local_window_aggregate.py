@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from runtime.aggregates.accumulator_set import row_argument_types
-from runtime.aggregates.partials import MergedPartials
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.operators.window.row_slicer import RowSlicer
-from runtime.operators.window.window_clock import WindowClock
-from runtime.operators.window.windowing import greatest_end
-from runtime.state.logs.slice_log import SliceColumns, SliceLog
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
+from sqlstream.runtime.aggregates.accumulator_set import row_argument_types
+from sqlstream.runtime.aggregates.partials import MergedPartials
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.operators.window.row_slicer import RowSlicer
+from sqlstream.runtime.operators.window.window_clock import WindowClock
+from sqlstream.runtime.operators.window.windowing import greatest_end
+from sqlstream.runtime.state.logs.slice_log import SliceColumns, SliceLog
 from sqlstream.specs.aggregate import WindowAggregateSpec
 
 _ROWS_MAX = 65_536

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.aggregates.partials import Partials
-from runtime.kernels.buffers import to_array, view_values
-from runtime.kernels.group import extent, group
-from runtime.operators.batch_groups import batch_groups
-from runtime.operators.operator import OperatorContext
-from runtime.operators.window.closing import LATE
-from runtime.operators.window.window_clock import WindowClock
-from runtime.operators.window.windowing import last_window_ends, slice_end, slice_ends, times_ms
-from runtime.state.storage.arrays import Array
 from sqlstream.elements import WATERMARK_MIN
+from sqlstream.runtime.aggregates.partials import Partials
+from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.kernels.group import extent, group
+from sqlstream.runtime.operators.batch_groups import batch_groups
+from sqlstream.runtime.operators.operator import OperatorContext
+from sqlstream.runtime.operators.window.closing import LATE
+from sqlstream.runtime.operators.window.window_clock import WindowClock
+from sqlstream.runtime.operators.window.windowing import last_window_ends, slice_end, slice_ends, times_ms
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.specs.aggregate import SLICE_END_COLUMN, WINDOW_START_COLUMN, WindowAggregateSpec
 from sqlstream.specs.window import WindowKind
 

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from runtime.aggregates.accumulator import NO_WEIGHTS
-from runtime.aggregates.partials import Partials, row_partials
-from runtime.kernels.accumulate import add_into, count_into
-from runtime.kernels.buffers import to_array, view_values
-from runtime.kernels.group import group
-from runtime.kernels.windows import follow_sessions_into, merge_sessions_into
-from runtime.operators.operator import OperatorContext, Output
-from runtime.operators.window.closing import LATE, ClosingOperator
-from runtime.operators.window.windowing import times_ms, window_batch
-from runtime.state.logs.slice_log import SliceChunk, SliceColumns, SliceLog, concat
-from runtime.state.storage.arrays import Array, first_slots
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX
+from sqlstream.runtime.aggregates.accumulator import NO_WEIGHTS
+from sqlstream.runtime.aggregates.partials import Partials, row_partials
+from sqlstream.runtime.kernels.accumulate import add_into, count_into
+from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.kernels.group import group
+from sqlstream.runtime.kernels.windows import follow_sessions_into, merge_sessions_into
+from sqlstream.runtime.operators.operator import OperatorContext, Output
+from sqlstream.runtime.operators.window.closing import LATE, ClosingOperator
+from sqlstream.runtime.operators.window.windowing import times_ms, window_batch
+from sqlstream.runtime.state.logs.slice_log import SliceChunk, SliceColumns, SliceLog, concat
+from sqlstream.runtime.state.storage.arrays import Array, first_slots
 from sqlstream.schema import Schema
 from sqlstream.specs.aggregate import WindowAggregateSpec
 

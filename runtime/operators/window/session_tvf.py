@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.aggregates.partials import Partials, WholeRows
-from runtime.kernels.buffers import to_array
-from runtime.operators.operator import OperatorContext, Output
-from runtime.operators.window.session_aggregate import SessionAggregate
-from runtime.operators.window.windowing import window_batch
+from sqlstream.runtime.aggregates.partials import Partials, WholeRows
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.operators.operator import OperatorContext, Output
+from sqlstream.runtime.operators.window.session_aggregate import SessionAggregate
+from sqlstream.runtime.operators.window.windowing import window_batch
 from sqlstream.schema import Schema
 from sqlstream.specs.aggregate import WindowAggregateSpec
 from sqlstream.specs.window import WindowTvfSpec

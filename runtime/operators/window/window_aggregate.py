@@ -7,20 +7,22 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from runtime.aggregates.accumulator_set import partial_argument_types
-from runtime.aggregates.partials import MergedPartials, Partials, SignedRows, row_partials
-from runtime.kernels.buffers import to_array, view_values
-from runtime.kernels.group import extent
-from runtime.kernels.windows import renumber_into
-from runtime.operators.batch_groups import batch_groups
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.operators.window.closing import LATE, ClosingOperator
-from runtime.operators.window.emitting_aggregate import EmittingAggregate
-from runtime.operators.window.emitting_session_aggregate import EmittingSessionAggregate
-from runtime.operators.window.local_window_aggregate import LocalWindowAggregate
-from runtime.operators.window.row_slicer import RowSlicer, window_groups
-from runtime.operators.window.session_aggregate import SessionAggregate
-from runtime.operators.window.windowing import (
+from sqlstream.arrow import to_arrow_schema
+from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
+from sqlstream.runtime.aggregates.accumulator_set import partial_argument_types
+from sqlstream.runtime.aggregates.partials import MergedPartials, Partials, SignedRows, row_partials
+from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.kernels.group import extent
+from sqlstream.runtime.kernels.windows import renumber_into
+from sqlstream.runtime.operators.batch_groups import batch_groups
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.operators.window.closing import LATE, ClosingOperator
+from sqlstream.runtime.operators.window.emitting_aggregate import EmittingAggregate
+from sqlstream.runtime.operators.window.emitting_session_aggregate import EmittingSessionAggregate
+from sqlstream.runtime.operators.window.local_window_aggregate import LocalWindowAggregate
+from sqlstream.runtime.operators.window.row_slicer import RowSlicer, window_groups
+from sqlstream.runtime.operators.window.session_aggregate import SessionAggregate
+from sqlstream.runtime.operators.window.windowing import (
     Times,
     first_window_ends,
     greatest_end,
@@ -30,10 +32,8 @@ from runtime.operators.window.windowing import (
     window_batch,
     window_starts,
 )
-from runtime.state.logs.slice_log import SliceChunk, SliceColumns, SliceLog, concat
-from runtime.state.storage.arrays import Array, first_slots
-from sqlstream.arrow import to_arrow_schema
-from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
+from sqlstream.runtime.state.logs.slice_log import SliceChunk, SliceColumns, SliceLog, concat
+from sqlstream.runtime.state.storage.arrays import Array, first_slots
 from sqlstream.specs.aggregate import AggregatePhase, WindowAggregateSpec
 from sqlstream.specs.window import WindowKind
 

@@ -7,9 +7,9 @@ import functools
 import numpy as np
 import pyarrow as pa
 
-from runtime.evaluate.local_time import from_local, to_local
-from runtime.kernels.buffers import to_array, view_values
-from runtime.state.storage.arrays import Array
+from sqlstream.runtime.evaluate.local_time import from_local, to_local
+from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.time_zones import check_time_zone, is_utc
 
 _AHEAD_MS = 26 * 3_600_000

@@ -7,20 +7,20 @@ import itertools
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array
-from runtime.kernels.group import extent, group
-from runtime.kernels.ordering import argsort_stable_by
-from runtime.operators.join.equal_pairs import PAIRS_MAX, equal_pairs
-from runtime.operators.join.joined import JoinedRows
-from runtime.operators.join.side_logs import declare_sides
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.operators.window.closing import closed_ms, drop_late
-from runtime.operators.window.window_clock import WindowClock
-from runtime.operators.window.windowing import times_ms
-from runtime.state.logs.row_log import Chunk, concat_batches
-from runtime.state.storage.arrays import Array
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.kernels.group import extent, group
+from sqlstream.runtime.kernels.ordering import argsort_stable_by
+from sqlstream.runtime.operators.join.equal_pairs import PAIRS_MAX, equal_pairs
+from sqlstream.runtime.operators.join.joined import JoinedRows
+from sqlstream.runtime.operators.join.side_logs import declare_sides
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.operators.window.closing import closed_ms, drop_late
+from sqlstream.runtime.operators.window.window_clock import WindowClock
+from sqlstream.runtime.operators.window.windowing import times_ms
+from sqlstream.runtime.state.logs.row_log import Chunk, concat_batches
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.specs.join import JoinKind, WindowJoinSpec
 
 _WINDOW_ROWS_MIN = 1_024

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array
-from runtime.kernels.rank import rank_within
-from runtime.operators.batch_groups import batch_groups
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.operators.order.ordering import sort_indices
-from runtime.operators.window.closing import closed_ms, drop_late
-from runtime.operators.window.window_clock import WindowClock
-from runtime.operators.window.windowing import times_ms
-from runtime.state.logs.slice_log import SliceColumns, SliceLog, concat
-from runtime.state.storage.arrays import Array
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.kernels.rank import rank_within
+from sqlstream.runtime.operators.batch_groups import batch_groups
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.operators.order.ordering import sort_indices
+from sqlstream.runtime.operators.window.closing import closed_ms, drop_late
+from sqlstream.runtime.operators.window.window_clock import WindowClock
+from sqlstream.runtime.operators.window.windowing import times_ms
+from sqlstream.runtime.state.logs.slice_log import SliceColumns, SliceLog, concat
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.specs.rank import WindowRankSpec
 
 _PRUNE_ROWS_MIN = 262_144

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.evaluate.intervals import milliseconds_of
-from runtime.evaluate.local_time import from_local, to_local
-from runtime.evaluate.time_range import require_range
-from runtime.operators.operator import Operator, OperatorContext, Output
-from runtime.operators.window.changing_session_tvf import ChangingSessionTvf
-from runtime.operators.window.session_tvf import SessionTvf
-from runtime.operators.window.window_clock import WindowClock
-from runtime.update_pairs import derived_kinds
 from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema
 from sqlstream.errors import UserError
+from sqlstream.runtime.evaluate.intervals import milliseconds_of
+from sqlstream.runtime.evaluate.local_time import from_local, to_local
+from sqlstream.runtime.evaluate.time_range import require_range
+from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.runtime.operators.window.changing_session_tvf import ChangingSessionTvf
+from sqlstream.runtime.operators.window.session_tvf import SessionTvf
+from sqlstream.runtime.operators.window.window_clock import WindowClock
+from sqlstream.runtime.update_pairs import derived_kinds
 from sqlstream.specs.window import WindowKind, WindowSpec, WindowTvfSpec
 from sqlstream.time_zones import check_time_zone
 

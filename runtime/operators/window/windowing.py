@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.evaluate.time_range import require_range
-from runtime.kernels.buffers import to_array, view_values
-from runtime.kernels.windows import slice_ends_into
-from runtime.operators.window.window_clock import WindowClock
-from runtime.state.storage.arrays import Array
+from sqlstream.runtime.evaluate.time_range import require_range
+from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.kernels.windows import slice_ends_into
+from sqlstream.runtime.operators.window.window_clock import WindowClock
+from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.specs.window import WindowKind, WindowSpec
 
 Times = TypeVar("Times", int, Array)

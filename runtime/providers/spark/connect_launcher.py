@@ -10,18 +10,18 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from runtime.batch.spark.code_archive import ARCHIVE
-from runtime.batch.spark.connect.address import connect_address
-from runtime.batch.spark.connect.errors import described_at
-from runtime.batch.spark.connect.sessions import ConnectSession
-from runtime.batch.spark.errors import first_line
-from runtime.batch.spark.settings import is_of_this_machine
-from runtime.batch.spark.threaded_call import ThreadedCall
-from runtime.host.clock import steady_s
-from runtime.providers.spark.launched import end_of, needed_packages, task_manager_failure
-from runtime.providers.spark.launcher import OnEnd
-from runtime.taskmanager.task_manager_options import TaskManagerOptions, encode_options
 from sqlstream.errors import ErrorInfo, ExternalError, UserError
+from sqlstream.runtime.batch.spark.code_archive import ARCHIVE
+from sqlstream.runtime.batch.spark.connect.address import connect_address
+from sqlstream.runtime.batch.spark.connect.errors import described_at
+from sqlstream.runtime.batch.spark.connect.sessions import ConnectSession
+from sqlstream.runtime.batch.spark.errors import first_line
+from sqlstream.runtime.batch.spark.settings import is_of_this_machine
+from sqlstream.runtime.batch.spark.threaded_call import ThreadedCall
+from sqlstream.runtime.host.clock import steady_s
+from sqlstream.runtime.providers.spark.launched import end_of, needed_packages, task_manager_failure
+from sqlstream.runtime.providers.spark.launcher import OnEnd
+from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions, encode_options
 from sqlstream.spark_keys import MASTER
 
 _LOOK_S = 0.3
@@ -121,7 +121,7 @@ class ConnectTaskManager:
         """What the task gives once the TaskManager has ended. On the thread of the call, whose operations have the tag."""
         from pyspark.cloudpickle import register_pickle_by_value
 
-        from runtime.providers.spark import shipped
+        from sqlstream.runtime.providers.spark import shipped
 
         register_pickle_by_value(shipped)
         client: Any = self._session.spark.client

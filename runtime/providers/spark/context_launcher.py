@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from runtime.batch.spark.session import RunningSpark, SparkStart, check_reachable
-from runtime.providers.spark.launched import LaunchedTaskManager
-from runtime.providers.spark.launcher import OnEnd
-from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from sqlstream.errors import ErrorInfo, ExternalError
+from sqlstream.runtime.batch.spark.session import RunningSpark, SparkStart, check_reachable
+from sqlstream.runtime.providers.spark.launched import LaunchedTaskManager
+from sqlstream.runtime.providers.spark.launcher import OnEnd
+from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions
 from sqlstream.spark_keys import MASTER
 
 

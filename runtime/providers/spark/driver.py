@@ -1,4 +1,4 @@
-"""Spark's driver as a process: `python -P -m runtime.providers.spark.driver`. It reads what to start and end from standard input,
+"""Spark's driver as a process: `python -P -m sqlstream.runtime.providers.spark.driver`. It reads what to start and end from standard input,
 and ends, with Spark and all TaskManagers, when that does."""
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import sys
 import threading
 from typing import BinaryIO
 
-from runtime.batch.spark.connect.address import is_connect
-from runtime.batch.spark.packages import require_packages
-from runtime.host.clock import steady_s
-from runtime.host.process import ignore_interrupts
-from runtime.providers.spark.launcher import Launched, Launcher
-from runtime.providers.spark.messages import (
+from sqlstream.errors import ErrorInfo, SqlStreamError
+from sqlstream.runtime.batch.spark.connect.address import is_connect
+from sqlstream.runtime.batch.spark.packages import require_packages
+from sqlstream.runtime.host.clock import steady_s
+from sqlstream.runtime.host.process import ignore_interrupts
+from sqlstream.runtime.providers.spark.launcher import Launched, Launcher
+from sqlstream.runtime.providers.spark.messages import (
     DriverFailed,
     DriverStarted,
     EndTaskManager,
@@ -27,8 +28,7 @@ from runtime.providers.spark.messages import (
     decode_to_driver,
     encode_line,
 )
-from runtime.taskmanager.task_manager_options import TaskManagerOptions
-from sqlstream.errors import ErrorInfo, SqlStreamError
+from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions
 
 _ALIVE_CHECK_S = 0.5
 """How often the driver looks whether Spark and its own parent are still there."""
@@ -125,10 +125,10 @@ def _launcher(settings: dict[str, str]) -> Launcher:
     """SqlStreamError when there is no connection to be had."""
     require_packages(is_connect(settings))
     if is_connect(settings):
-        from runtime.providers.spark.connect_launcher import ConnectLauncher
+        from sqlstream.runtime.providers.spark.connect_launcher import ConnectLauncher
 
         return ConnectLauncher(settings)
-    from runtime.providers.spark.context_launcher import ContextLauncher
+    from sqlstream.runtime.providers.spark.context_launcher import ContextLauncher
 
     return ContextLauncher(settings)
 

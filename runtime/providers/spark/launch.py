@@ -10,14 +10,18 @@ from collections import deque
 
 import msgspec
 
-from runtime.host import process
-from runtime.net.endpoint import host_towards, is_tcp
-from runtime.net.socket_directory import directory_of
-from runtime.net.tls import read_identity
-from runtime.providers.child_output import LINE_BYTES_MAX, LINES_KEPT
-from runtime.providers.local import KEEP_FREED_MEMORY, describe_exit
-from runtime.taskmanager.task_manager_options import TaskManagerOptions, decode_options, encode_options
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, SqlStreamError
+from sqlstream.runtime.host import process
+from sqlstream.runtime.net.endpoint import host_towards, is_tcp
+from sqlstream.runtime.net.socket_directory import directory_of
+from sqlstream.runtime.net.tls import read_identity
+from sqlstream.runtime.providers.child_output import LINE_BYTES_MAX, LINES_KEPT
+from sqlstream.runtime.providers.local import KEEP_FREED_MEMORY, describe_exit
+from sqlstream.runtime.taskmanager.task_manager_options import (
+    TaskManagerOptions,
+    decode_options,
+    encode_options,
+)
 
 
 class LaunchResult(msgspec.Struct, frozen=True):
@@ -42,7 +46,7 @@ def launch_task_manager(options: str) -> str:
     except SqlStreamError as error:
         # The next one would fail alike.
         return _encode(msgspec.structs.replace(ErrorInfo.of(error), reason=FailureReason.NO_RESOURCES))
-    child = process.start_python_module("runtime.taskmanager", [], KEEP_FREED_MEMORY)
+    child = process.start_python_module("sqlstream.runtime.taskmanager", [], KEEP_FREED_MEMORY)
     assert child.stdin is not None
     assert child.stdout is not None
     with contextlib.suppress(BrokenPipeError):

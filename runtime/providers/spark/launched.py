@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from runtime.batch.spark.action import SparkAction
-from runtime.batch.spark.code_archive import ARCHIVE
-from runtime.batch.spark.errors import described, first_line
-from runtime.providers.spark.launch import LaunchResult
-from runtime.providers.spark.shipped import make_launch
-from runtime.taskmanager.task_manager_options import TaskManagerOptions, encode_options
 from sqlstream.errors import ErrorInfo, FailureReason
+from sqlstream.runtime.batch.spark.action import SparkAction
+from sqlstream.runtime.batch.spark.code_archive import ARCHIVE
+from sqlstream.runtime.batch.spark.errors import described, first_line
+from sqlstream.runtime.providers.spark.launch import LaunchResult
+from sqlstream.runtime.providers.spark.shipped import make_launch
+from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions, encode_options
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from sqlstream.errors import ErrorInfo
+from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions
 
 OnEnd: TypeAlias = Callable[[str, ErrorInfo], None]
 """Called once for each TaskManager, with its resource id, from a thread of its own."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import msgspec
 
-from runtime.taskmanager.task_manager_options import TaskManagerOptions
 from sqlstream.errors import ErrorInfo
+from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions
 
 
 class _Line(msgspec.Struct, frozen=True, tag=True):

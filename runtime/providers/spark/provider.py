@@ -11,11 +11,12 @@ from collections.abc import Mapping
 import msgspec
 import psutil
 
-from runtime.batch.spark.settings import shown_settings
-from runtime.host import process
-from runtime.providers.child_output import LINE_BYTES_MAX, ChildOutput, PassOn
-from runtime.providers.provider import MakeProvider, OnExit
-from runtime.providers.spark.messages import (
+from sqlstream.errors import ErrorInfo, ExternalError, FailureReason
+from sqlstream.runtime.batch.spark.settings import shown_settings
+from sqlstream.runtime.host import process
+from sqlstream.runtime.providers.child_output import LINE_BYTES_MAX, ChildOutput, PassOn
+from sqlstream.runtime.providers.provider import MakeProvider, OnExit
+from sqlstream.runtime.providers.spark.messages import (
     DriverFailed,
     DriverStarted,
     EndTaskManager,
@@ -26,9 +27,8 @@ from runtime.providers.spark.messages import (
     decode_from_driver,
     encode_line,
 )
-from runtime.providers.spark.settings import driver_settings
-from runtime.taskmanager.task_manager_options import TaskManagerOptions
-from sqlstream.errors import ErrorInfo, ExternalError, FailureReason
+from sqlstream.runtime.providers.spark.settings import driver_settings
+from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions
 
 logger = logging.getLogger(__name__)
 
@@ -153,7 +153,7 @@ class SparkProvider:
     def _start(self) -> _Driver:
         logger.info("starting Spark's driver: %s", shown_settings(self._settings))
         try:
-            child = process.start_python_module("runtime.providers.spark.driver", [], {})
+            child = process.start_python_module("sqlstream.runtime.providers.spark.driver", [], {})
         except OSError as error:
             raise ExternalError(
                 "SS6006",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from runtime.batch.spark.connect.address import REMOTE, ConnectAddress, connect_address
-from runtime.batch.spark.settings import is_of_this_machine, launch_keys, spark_keys
 from sqlstream import config as options
 from sqlstream.errors import UserError
+from sqlstream.runtime.batch.spark.connect.address import REMOTE, ConnectAddress, connect_address
+from sqlstream.runtime.batch.spark.settings import is_of_this_machine, launch_keys, spark_keys
 from sqlstream.spark_keys import MASTER, SECRET
 
 _SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

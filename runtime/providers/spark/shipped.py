@@ -48,7 +48,7 @@ def make_launch(
             directory = os.path.join(SparkFiles.getRootDirectory(), archive)
             if directory not in sys.path:
                 sys.path.insert(0, directory)
-        from runtime.providers.spark.launch import launch_task_manager
+        from sqlstream.runtime.providers.spark.launch import launch_task_manager
 
         return iter([launch_task_manager(options)])
 

@@ -10,13 +10,13 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array, view_values
-from runtime.state.operator_state import PendingTables
-from runtime.state.snapshots.current_rows import FIXED_COLUMNS, SLOT_COLUMN, VERSION_COLUMN
-from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, SavedTables, SnapshotAborted
-from runtime.state.snapshots.snapshot_chain import Link, SnapshotChain
-from runtime.state.storage.arrays import Array
-from runtime.state.storage.slot_columns import unique_names
+from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.state.operator_state import PendingTables
+from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS, SLOT_COLUMN, VERSION_COLUMN
+from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, SavedTables, SnapshotAborted
+from sqlstream.runtime.state.snapshots.snapshot_chain import Link, SnapshotChain
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.storage.slot_columns import unique_names
 
 ChunkStates = dict[int, Hashable]
 """By number of the chunk what is equal as long as its rows are."""

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from runtime.memory.array_memory import memory_in_force
-from runtime.state.logs.chunk_changes import ChunkChanges, ChunkCopy, SavedByChunks, in_order
-from runtime.state.operator_state import NeverExpires
-from runtime.state.snapshots.current_rows import FIXED_COLUMNS
-from runtime.state.snapshots.key_group_column import key_group_column
-from runtime.state.snapshots.snapshot import SavedTables
-from runtime.state.storage.held_memory import held_bytes, self_contained
+from sqlstream.runtime.memory.array_memory import memory_in_force
+from sqlstream.runtime.state.logs.chunk_changes import ChunkChanges, ChunkCopy, SavedByChunks, in_order
+from sqlstream.runtime.state.operator_state import NeverExpires
+from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS
+from sqlstream.runtime.state.snapshots.key_group_column import key_group_column
+from sqlstream.runtime.state.snapshots.snapshot import SavedTables
+from sqlstream.runtime.state.storage.held_memory import held_bytes, self_contained
 
 
 class RowList(SavedByChunks, NeverExpires):

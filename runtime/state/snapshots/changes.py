@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from runtime.kernels.changes import mark, mark_uncollected
-from runtime.kernels.growing import GrowingArray
-from runtime.memory.array_memory import memory_in_force
-from runtime.state.snapshots.collection import ChangeSource, Collection, GoneEntries
-from runtime.state.snapshots.snapshot_chain import SnapshotChain
-from runtime.state.storage.arrays import Array
+from sqlstream.runtime.kernels.changes import mark, mark_uncollected
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.memory.array_memory import memory_in_force
+from sqlstream.runtime.state.snapshots.collection import ChangeSource, Collection, GoneEntries
+from sqlstream.runtime.state.snapshots.snapshot_chain import SnapshotChain
+from sqlstream.runtime.state.storage.arrays import Array
 
 _EPOCH_MAX = 255
 _GONE_SPARE = 1 << 16

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array
-from runtime.kernels.changes import find_changed
-from runtime.kernels.growing import GrowingArray
-from runtime.state.snapshots.current_rows import SLOT_COLUMN, VERSION_COLUMN
-from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, SnapshotAborted
-from runtime.state.storage.arrays import Array
-from runtime.state.storage.slot_columns import unique_names
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.kernels.changes import find_changed
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.state.snapshots.current_rows import SLOT_COLUMN, VERSION_COLUMN
+from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, SnapshotAborted
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.storage.slot_columns import unique_names
 
 if TYPE_CHECKING:
-    from runtime.state.snapshots.changes import Changes
+    from sqlstream.runtime.state.snapshots.changes import Changes
 
 _PIECE_SLOTS = 1 << 15
 _SCANNED_SLOTS = 1 << 20

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array, view_values
-from runtime.kernels.changes import newest_into
-from runtime.kernels.growing import GrowingArray
-from runtime.kernels.index import KeyIndex
-from runtime.kernels.take import take_batch
-from runtime.state.storage.arrays import Array
+from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.kernels.changes import newest_into
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.kernels.take import take_batch
+from sqlstream.runtime.state.storage.arrays import Array
 
 SLOT_COLUMN = "$slot"
 """Second column, int32, of a keyed table that is saved by increments: with the key group it is the identity of an entry, which

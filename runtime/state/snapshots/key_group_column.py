@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.hashing import hash_columns, key_groups
-from runtime.kernels.index import KeyIndex
-from runtime.state.storage.arrays import Array
+from sqlstream.runtime.kernels.hashing import hash_columns, key_groups
+from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.state.storage.arrays import Array
 
 
 def key_group_column(keys: list[pa.Array], rows: int, max_parallelism: int) -> pa.Array:

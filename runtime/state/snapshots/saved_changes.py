@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from runtime.state.snapshots.changes import Changes
-from runtime.state.snapshots.collection import Collection
-from runtime.state.snapshots.snapshot import SavedTables
+from sqlstream.runtime.state.snapshots.changes import Changes
+from sqlstream.runtime.state.snapshots.collection import Collection
+from sqlstream.runtime.state.snapshots.snapshot import SavedTables
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from runtime.state.snapshots.current_rows import current_rows, whole_rows
+from sqlstream.runtime.state.snapshots.current_rows import current_rows, whole_rows
 
 Value = TypeVar("Value")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from runtime.memory.array_memory import ArrayMemory
+from sqlstream.runtime.memory.array_memory import ArrayMemory
 
 _CAPACITY_MIN = 16
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array
-from runtime.memory.array_memory import memory_in_force
-from runtime.state.storage.arrays import Array, grown
-from runtime.state.storage.nested_column import NestedColumn
-from runtime.state.storage.records import Records, is_recordable
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.memory.array_memory import memory_in_force
+from sqlstream.runtime.state.storage.arrays import Array, grown
+from sqlstream.runtime.state.storage.nested_column import NestedColumn
+from sqlstream.runtime.state.storage.records import Records, is_recordable
 
 
 class VarColumn:

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.kernels.buffers import to_array
-from runtime.kernels.chunk_chains import ChunkChains
-from runtime.state.storage.arrays import Array
-from runtime.state.storage.columns import RowStore
-from runtime.state.storage.list_bytes import Bytes, byte_columns, from_bytes, to_bytes
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.kernels.chunk_chains import ChunkChains
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.storage.columns import RowStore
+from sqlstream.runtime.state.storage.list_bytes import Bytes, byte_columns, from_bytes, to_bytes
 
 _OPEN_BYTES_MAX = 4096
 """A chunk of less is replaced by one with what is appended, so that small appends do not leave a chunk each."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array
+from sqlstream.runtime.kernels.buffers import to_array
 
 _PINNED_BYTES_RATIO = 1.25
 _PINNED_BYTES_MIN = 4_096

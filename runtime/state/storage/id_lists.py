@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from runtime.kernels.growing import GrowingArray
-from runtime.kernels.id_lists import (
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.kernels.id_lists import (
     CAPACITIES_MAX,
     MISSING,
     USED,
@@ -19,8 +19,8 @@ from runtime.kernels.id_lists import (
     set_ids,
     set_sort_keys,
 )
-from runtime.state.storage.arrays import Array
-from runtime.state.storage.segments import Segments
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.storage.segments import Segments
 
 NO_ROW = -1
 

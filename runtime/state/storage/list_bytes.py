@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import valid_mask, validity_buffer
-from runtime.kernels.words import is_bytes_type
-from runtime.state.storage.arrays import Array
+from sqlstream.runtime.kernels.buffers import valid_mask, validity_buffer
+from sqlstream.runtime.kernels.words import is_bytes_type
+from sqlstream.runtime.state.storage.arrays import Array
 
 Bytes = Array
 _INT32_MAX = 2**31 - 1

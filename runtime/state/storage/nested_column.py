@@ -8,9 +8,9 @@ import threading
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array
-from runtime.memory.array_memory import memory_in_force
-from runtime.state.storage.arrays import Array, grown
+from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.memory.array_memory import memory_in_force
+from sqlstream.runtime.state.storage.arrays import Array, grown
 
 _FAN_IN = 8
 _LARGE_ROWS = 1 << 16

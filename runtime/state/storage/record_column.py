@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import validity_buffer
-from runtime.kernels.records import DATA, END, NEEDED, ROOM, VALIDITY, VALUES
-from runtime.kernels.words import is_bytes_type
-from runtime.state.storage.arrays import Array
+from sqlstream.runtime.kernels.buffers import validity_buffer
+from sqlstream.runtime.kernels.records import DATA, END, NEEDED, ROOM, VALIDITY, VALUES
+from sqlstream.runtime.kernels.words import is_bytes_type
+from sqlstream.runtime.state.storage.arrays import Array
 
 _INT32_MAX = 2**31 - 1
 _SPARE_ROOM = 1.1

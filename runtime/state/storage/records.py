@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.growing import GrowingArray
-from runtime.kernels.records import (
+from sqlstream.errors import InternalError
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.kernels.records import (
     BITS,
     BLOCK,
     BYTES,
@@ -21,11 +22,10 @@ from runtime.kernels.records import (
     read_records,
     write_records,
 )
-from runtime.kernels.words import is_bytes_type
-from runtime.state.storage.arrays import Array
-from runtime.state.storage.record_column import RecordColumn
-from runtime.state.storage.segments import Segments
-from sqlstream.errors import InternalError
+from sqlstream.runtime.kernels.words import is_bytes_type
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.storage.record_column import RecordColumn
+from sqlstream.runtime.state.storage.segments import Segments
 
 _IDS_MAX = 1 << 31
 _RECORD_BYTES_MAX = 1 << 31

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.kernels.records import SEGMENTS_MAX
-from runtime.memory.array_memory import memory_in_force
-from runtime.state.storage.arrays import Array, grown
 from sqlstream.errors import InternalError
+from sqlstream.runtime.kernels.records import SEGMENTS_MAX
+from sqlstream.runtime.memory.array_memory import memory_in_force
+from sqlstream.runtime.state.storage.arrays import Array, grown
 
 SEGMENT_BYTES = 4 << 20
 """numpy asks the system for huge pages for arrays of this size or larger: far fewer page faults."""

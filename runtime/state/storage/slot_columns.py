@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array, view_values
-from runtime.kernels.growing import GrowingArray
-from runtime.state.storage.arrays import Array
-from runtime.state.storage.columns import RowStore
+from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.storage.columns import RowStore
 
 if TYPE_CHECKING:
-    from runtime.state.snapshots.changes import Changes, TableLock
+    from sqlstream.runtime.state.snapshots.changes import Changes, TableLock
 
 
 class SlotColumn(Protocol):

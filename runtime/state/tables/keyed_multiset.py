@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array, view_values
-from runtime.kernels.chains import Chains
-from runtime.kernels.index import KeyIndex
-from runtime.state.operator_state import StateScope
-from runtime.state.snapshots.current_rows import FIXED_COLUMNS
-from runtime.state.snapshots.key_group_column import slot_key_groups
-from runtime.state.snapshots.saved_changes import SavedByChanges
-from runtime.state.snapshots.snapshot import SavedTables
-from runtime.state.state_ttl import TOUCHED_COLUMN, StateTtl
-from runtime.state.storage.arrays import Array
-from runtime.state.storage.id_lists import IdLists
-from runtime.state.tables.row_multiset import Arrival, RowMultiset
+from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.kernels.chains import Chains
+from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.state.operator_state import StateScope
+from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS
+from sqlstream.runtime.state.snapshots.key_group_column import slot_key_groups
+from sqlstream.runtime.state.snapshots.saved_changes import SavedByChanges
+from sqlstream.runtime.state.snapshots.snapshot import SavedTables
+from sqlstream.runtime.state.state_ttl import TOUCHED_COLUMN, StateTtl
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.storage.id_lists import IdLists
+from sqlstream.runtime.state.tables.row_multiset import Arrival, RowMultiset
 
 
 class KeyedMultiset(SavedByChanges):

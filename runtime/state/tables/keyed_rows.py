@@ -7,21 +7,21 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.evaluate.nested_keys import identities, identity_types
-from runtime.kernels.accumulate import add_into, add_not_below_zero
-from runtime.kernels.buffers import to_array, view_values
-from runtime.kernels.chains import Chains
-from runtime.kernels.growing import GrowingArray
-from runtime.kernels.index import KeyIndex
-from runtime.state.operator_state import StateScope
-from runtime.state.snapshots.changes import Changes
-from runtime.state.snapshots.current_rows import FIXED_COLUMNS
-from runtime.state.snapshots.key_group_column import slot_key_groups
-from runtime.state.snapshots.saved_changes import SavedByChanges
-from runtime.state.snapshots.snapshot import SavedTables
-from runtime.state.state_ttl import TOUCHED_COLUMN, StateTtl
-from runtime.state.storage.arrays import Array
-from runtime.state.storage.columns import RowStore
+from sqlstream.runtime.evaluate.nested_keys import identities, identity_types
+from sqlstream.runtime.kernels.accumulate import add_into, add_not_below_zero
+from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.kernels.chains import Chains
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.state.operator_state import StateScope
+from sqlstream.runtime.state.snapshots.changes import Changes
+from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS
+from sqlstream.runtime.state.snapshots.key_group_column import slot_key_groups
+from sqlstream.runtime.state.snapshots.saved_changes import SavedByChanges
+from sqlstream.runtime.state.snapshots.snapshot import SavedTables
+from sqlstream.runtime.state.state_ttl import TOUCHED_COLUMN, StateTtl
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.storage.columns import RowStore
 
 _NUMBERS = ("$count", "$matches", TOUCHED_COLUMN)
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from runtime.kernels.row_order import RowOrder
-from runtime.state.operator_state import StateScope
-from runtime.state.snapshots.snapshot import SavedTables
-from runtime.state.storage.arrays import Array
-from runtime.state.tables.keyed_multiset import KeyedMultiset
-from runtime.state.tables.row_multiset import Arrival
 from sqlstream.expressions import SortKey
+from sqlstream.runtime.kernels.row_order import RowOrder
+from sqlstream.runtime.state.operator_state import StateScope
+from sqlstream.runtime.state.snapshots.snapshot import SavedTables
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.tables.keyed_multiset import KeyedMultiset
+from sqlstream.runtime.state.tables.row_multiset import Arrival
 
 
 class OrderedMultiset(KeyedMultiset):

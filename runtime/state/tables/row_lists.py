@@ -7,19 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.buffers import to_array, view_values
-from runtime.kernels.index import KeyIndex
-from runtime.kernels.rank import missing_into
-from runtime.state.operator_state import StateScope
-from runtime.state.snapshots.changes import Changes
-from runtime.state.snapshots.current_rows import FIXED_COLUMNS
-from runtime.state.snapshots.key_group_column import slot_key_groups
-from runtime.state.snapshots.saved_changes import SavedByChanges
-from runtime.state.snapshots.snapshot import SavedTables
-from runtime.state.state_ttl import TOUCHED_COLUMN, StateTtl
-from runtime.state.storage.arrays import Array, grown
-from runtime.state.storage.columns import RowStore
-from runtime.state.storage.id_lists import NO_ROW, IdLists
+from sqlstream.runtime.kernels.buffers import to_array, view_values
+from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.kernels.rank import missing_into
+from sqlstream.runtime.state.operator_state import StateScope
+from sqlstream.runtime.state.snapshots.changes import Changes
+from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS
+from sqlstream.runtime.state.snapshots.key_group_column import slot_key_groups
+from sqlstream.runtime.state.snapshots.saved_changes import SavedByChanges
+from sqlstream.runtime.state.snapshots.snapshot import SavedTables
+from sqlstream.runtime.state.state_ttl import TOUCHED_COLUMN, StateTtl
+from sqlstream.runtime.state.storage.arrays import Array, grown
+from sqlstream.runtime.state.storage.columns import RowStore
+from sqlstream.runtime.state.storage.id_lists import NO_ROW, IdLists
 
 
 class RowLists(SavedByChanges):

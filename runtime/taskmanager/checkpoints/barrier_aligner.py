@@ -6,9 +6,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection
 
-from runtime.taskmanager.checkpoints.barrier_round import Arrivals, BarrierRound, OnGivenUp
-from runtime.taskmanager.input_gate import InputChannel
 from sqlstream.elements import CheckpointBarrier
+from sqlstream.runtime.taskmanager.checkpoints.barrier_round import Arrivals, BarrierRound, OnGivenUp
+from sqlstream.runtime.taskmanager.input_gate import InputChannel
 
 OnAligned = Callable[[CheckpointBarrier, Arrivals], None]
 """Called with the barrier and when it came from each channel."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 
-from runtime.taskmanager.input_gate import InputChannel
 from sqlstream.elements import CheckpointBarrier
+from sqlstream.runtime.taskmanager.input_gate import InputChannel
 
 Arrivals = dict[int, int]
 """The milliseconds from the first barrier of a checkpoint to that of each channel, or to its end, by its number among all of the

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runtime.net.channels import StreamItem
-from runtime.taskmanager.checkpoints.in_flight import Place
-from runtime.taskmanager.result_partition import ResultPartition
 from sqlstream.elements import CheckpointBarrier
+from sqlstream.runtime.net.channels import StreamItem
+from sqlstream.runtime.taskmanager.checkpoints.in_flight import Place
+from sqlstream.runtime.taskmanager.result_partition import ResultPartition
 
 LOOK_INTERVAL_MS = 10
 """How often a task looks whether the barrier has left its outputs."""

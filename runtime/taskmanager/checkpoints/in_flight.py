@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from runtime.checkpoint.state_reader import SegmentReader
-from runtime.net.channels import StreamItem
-from runtime.state.snapshots.snapshot import OperatorSnapshot
 from sqlstream.messages.checkpoint import InFlightItems, SavedOperator
+from sqlstream.runtime.checkpoint.state_reader import SegmentReader
+from sqlstream.runtime.net.channels import StreamItem
+from sqlstream.runtime.state.snapshots.snapshot import OperatorSnapshot
 
 IN_FLIGHT = -1
 """Under this operator id the rows are written beside the tables of operators."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from runtime.taskmanager.checkpoints.barrier_round import Arrivals
 from sqlstream.messages.rpc import LATE_CHANNELS_MAX, LateChannel, TaskDeploymentDescriptor
+from sqlstream.runtime.taskmanager.checkpoints.barrier_round import Arrivals
 
 
 def late_channels(task: TaskDeploymentDescriptor, arrivals: Arrivals) -> tuple[LateChannel, ...]:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from runtime.state.snapshots.snapshot import OperatorSnapshot
 from sqlstream.errors import InternalError
 from sqlstream.messages.checkpoint import SavedOperator, StateSegment, TableState, checkpoint_of_path
+from sqlstream.runtime.state.snapshots.snapshot import OperatorSnapshot
 
 Chains = Mapping[tuple[int, str], tuple[StateSegment, ...]]
 """By operator id and the table's name."""

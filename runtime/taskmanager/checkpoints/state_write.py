@@ -9,24 +9,24 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from runtime.checkpoint.state_writer import StateWriter, state_name
-from runtime.host.clock import steady_ms
-from runtime.net.channels import StreamItem
-from runtime.state.operator_state import PendingSnapshot
-from runtime.taskmanager.checkpoints.checkpoint_reports import (
+from sqlstream.errors import ErrorInfo
+from sqlstream.messages.checkpoint import SubtaskState, state_path
+from sqlstream.runtime.checkpoint.state_writer import StateWriter, state_name
+from sqlstream.runtime.host.clock import steady_ms
+from sqlstream.runtime.net.channels import StreamItem
+from sqlstream.runtime.state.operator_state import PendingSnapshot
+from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import (
     CheckpointRefused,
     CheckpointReport,
     CheckpointTaken,
 )
-from runtime.taskmanager.checkpoints.in_flight import (
+from sqlstream.runtime.taskmanager.checkpoints.in_flight import (
     IN_FLIGHT,
     Place,
     in_flight_items,
     in_flight_snapshot,
 )
-from runtime.taskmanager.checkpoints.segment_chains import Chains, SegmentChains, behind
-from sqlstream.errors import ErrorInfo
-from sqlstream.messages.checkpoint import SubtaskState, state_path
+from sqlstream.runtime.taskmanager.checkpoints.segment_chains import Chains, SegmentChains, behind
 
 logger = logging.getLogger(__name__)
 

@@ -8,25 +8,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from runtime.checkpoint.copying_files import CopyingFiles, StateFiles
-from runtime.checkpoint.local_copies import SubtaskCopies
-from runtime.checkpoint.local_copy_settings import writes_local_copies
-from runtime.checkpoint.state_writer import StateWriter
-from runtime.host.clock import steady_ms
-from runtime.net.channels import StreamItem
-from runtime.state.operator_state import PendingSnapshot
-from runtime.taskmanager.checkpoints.barrier_round import Arrivals
-from runtime.taskmanager.checkpoints.checkpoint_reports import (
-    CheckpointRefused,
-    CheckpointReport,
-    CheckpointTaken,
-)
-from runtime.taskmanager.checkpoints.departing_barrier import DepartingBarrier
-from runtime.taskmanager.checkpoints.in_flight import Place
-from runtime.taskmanager.checkpoints.late_channels import late_channels
-from runtime.taskmanager.checkpoints.segment_chains import Chains, SegmentChains
-from runtime.taskmanager.checkpoints.state_write import StateWrite, TakenState
-from runtime.taskmanager.checkpoints.unaligned_capture import Recorded
 from sqlstream import config as options
 from sqlstream.checkpointing_options import is_at_least_once
 from sqlstream.elements import CheckpointBarrier
@@ -38,10 +19,29 @@ from sqlstream.messages.rpc import (
     TaskDeploymentDescriptor,
     TriggerCheckpoint,
 )
+from sqlstream.runtime.checkpoint.copying_files import CopyingFiles, StateFiles
+from sqlstream.runtime.checkpoint.local_copies import SubtaskCopies
+from sqlstream.runtime.checkpoint.local_copy_settings import writes_local_copies
+from sqlstream.runtime.checkpoint.state_writer import StateWriter
+from sqlstream.runtime.host.clock import steady_ms
+from sqlstream.runtime.net.channels import StreamItem
+from sqlstream.runtime.state.operator_state import PendingSnapshot
+from sqlstream.runtime.taskmanager.checkpoints.barrier_round import Arrivals
+from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import (
+    CheckpointRefused,
+    CheckpointReport,
+    CheckpointTaken,
+)
+from sqlstream.runtime.taskmanager.checkpoints.departing_barrier import DepartingBarrier
+from sqlstream.runtime.taskmanager.checkpoints.in_flight import Place
+from sqlstream.runtime.taskmanager.checkpoints.late_channels import late_channels
+from sqlstream.runtime.taskmanager.checkpoints.segment_chains import Chains, SegmentChains
+from sqlstream.runtime.taskmanager.checkpoints.state_write import StateWrite, TakenState
+from sqlstream.runtime.taskmanager.checkpoints.unaligned_capture import Recorded
 from sqlstream.spi.files import Files
 
 if TYPE_CHECKING:
-    from runtime.taskmanager.task_opening import OpenedTask
+    from sqlstream.runtime.taskmanager.task_opening import OpenedTask
 
 CONCURRENT_MAX = "execution.checkpointing.max-concurrent-checkpoints"
 ALIGNED_TIMEOUT = "execution.checkpointing.aligned-checkpoint-timeout"

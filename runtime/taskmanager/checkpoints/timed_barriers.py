@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from runtime.taskmanager.input_gate import InputChannel
 from sqlstream.elements import CheckpointBarrier
+from sqlstream.runtime.taskmanager.input_gate import InputChannel
 
 
 class TimedBarriers:

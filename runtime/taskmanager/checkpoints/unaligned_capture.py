@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from runtime.net.channels import QueuedItem, StreamItem
-from runtime.taskmanager.checkpoints.barrier_aligner import Alignment
-from runtime.taskmanager.checkpoints.barrier_round import Arrivals, BarrierRound, OnGivenUp
-from runtime.taskmanager.input_gate import InputChannel
 from sqlstream.elements import CheckpointBarrier, EndOfInput
+from sqlstream.runtime.net.channels import QueuedItem, StreamItem
+from sqlstream.runtime.taskmanager.checkpoints.barrier_aligner import Alignment
+from sqlstream.runtime.taskmanager.checkpoints.barrier_round import Arrivals, BarrierRound, OnGivenUp
+from sqlstream.runtime.taskmanager.input_gate import InputChannel
 
 Recorded = dict[int, list[StreamItem]]
 """The items of each channel that has any, by its number among all of the task's."""

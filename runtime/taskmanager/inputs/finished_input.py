@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from runtime.taskmanager.input_gate import InputChannel, InputGate
-from runtime.taskmanager.inputs.task_input import NO_PAUSE, UNTIL_INPUT, Pause
-from runtime.taskmanager.result_partition import ResultPartition
 from sqlstream.elements import WATERMARK_MAX, CheckpointBarrier, EndOfInput, Watermark
 from sqlstream.messages.checkpoint import SubtaskState
+from sqlstream.runtime.taskmanager.input_gate import InputChannel, InputGate
+from sqlstream.runtime.taskmanager.inputs.task_input import NO_PAUSE, UNTIL_INPUT, Pause
+from sqlstream.runtime.taskmanager.result_partition import ResultPartition
 
 
 class FinishedInput:

@@ -7,15 +7,6 @@ from collections.abc import Callable, Collection, Iterable
 
 import pyarrow as pa
 
-from runtime.kernels.key_hashes import known
-from runtime.net.channels import QueuedItem, StreamItem
-from runtime.taskmanager.checkpoints.barrier_aligner import BarrierAligner
-from runtime.taskmanager.checkpoints.timed_barriers import TimedBarriers
-from runtime.taskmanager.checkpoints.unaligned_capture import UnalignedCapture
-from runtime.taskmanager.input_gate import InputChannel, InputGate
-from runtime.taskmanager.inputs.task_input import NO_PAUSE, UNTIL_INPUT, Pause
-from runtime.taskmanager.operator_chain import OperatorChain
-from runtime.taskmanager.watermarks import TaskWatermarks
 from sqlstream.elements import (
     WATERMARK_MAX,
     CheckpointBarrier,
@@ -24,6 +15,15 @@ from sqlstream.elements import (
     WatermarkStatus,
 )
 from sqlstream.messages.checkpoint import ChannelTime, SubtaskState
+from sqlstream.runtime.kernels.key_hashes import known
+from sqlstream.runtime.net.channels import QueuedItem, StreamItem
+from sqlstream.runtime.taskmanager.checkpoints.barrier_aligner import BarrierAligner
+from sqlstream.runtime.taskmanager.checkpoints.timed_barriers import TimedBarriers
+from sqlstream.runtime.taskmanager.checkpoints.unaligned_capture import UnalignedCapture
+from sqlstream.runtime.taskmanager.input_gate import InputChannel, InputGate
+from sqlstream.runtime.taskmanager.inputs.task_input import NO_PAUSE, UNTIL_INPUT, Pause
+from sqlstream.runtime.taskmanager.operator_chain import OperatorChain
+from sqlstream.runtime.taskmanager.watermarks import TaskWatermarks
 
 
 class NetworkInput:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from runtime.taskmanager.checkpoints.barrier_round import Arrivals
-from runtime.taskmanager.inputs.task_input import NO_PAUSE, UNTIL_DECIDED, Pause
-from runtime.taskmanager.operator_chain import ChainOutput, ChainPosition
-from runtime.taskmanager.split_source import SplitSource
 from sqlstream.elements import WATERMARK_MIN, CheckpointBarrier
 from sqlstream.errors import FailureReason, JobError
 from sqlstream.graph.job_graph import ChainedOperator
 from sqlstream.messages.checkpoint import SubtaskState
+from sqlstream.runtime.taskmanager.checkpoints.barrier_round import Arrivals
+from sqlstream.runtime.taskmanager.inputs.task_input import NO_PAUSE, UNTIL_DECIDED, Pause
+from sqlstream.runtime.taskmanager.operator_chain import ChainOutput, ChainPosition
+from sqlstream.runtime.taskmanager.split_source import SplitSource
 from sqlstream.spi.connector import AssignedSplits, MakesWatermarks, SourceReader, SourceStatus
 
 POLL_GRID_MS = 10

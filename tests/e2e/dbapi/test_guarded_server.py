@@ -12,9 +12,9 @@ import trustme
 from command_harness import environment, sqlstream
 from server_harness import RunningServer
 
-import client.connection.async_http
-import client.connection.http_connection
 import sqlstream as db
+import sqlstream.client.connection.async_http
+import sqlstream.client.connection.http_connection
 
 IDLE_MS = 3000
 CLOSED = "was idle for too long and is closed"
@@ -67,7 +67,9 @@ def test_a_connection_outlives_the_idle_timeout_of_its_session_and_one_without_s
             # The one that says nothing is opened last: when it is gone, the others would be, too.
             with monkeypatch.context() as patched:
                 patched.setattr(
-                    client.connection.http_connection.HttpConnection, "_beat", lambda connection: None
+                    sqlstream.client.connection.http_connection.HttpConnection,
+                    "_beat",
+                    lambda connection: None,
                 )
                 idle = silent.enter_context(db.connect(url))
             log = server.directory / "logs"
@@ -77,7 +79,7 @@ def test_a_connection_outlives_the_idle_timeout_of_its_session_and_one_without_s
             assert ("parallelism.default", "2") in await cursor.fetchall()
             return idle
 
-    for module in (client.connection.http_connection, client.connection.async_http):
+    for module in (sqlstream.client.connection.http_connection, sqlstream.client.connection.async_http):
         monkeypatch.setattr(module, "HEARTBEAT_S", IDLE_MS / 15_000)
     with ExitStack() as silent:
         with db.connect(url) as opened:

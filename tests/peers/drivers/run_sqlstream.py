@@ -13,14 +13,14 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[3]))
 
 from serve import serve
 
-from client.clusters.local_cluster import IN_PROCESS_INPUT
-from client.sessions.local_session import local_session
-from client.sessions.outcomes import Job
-from client.sessions.session import Session
-from planner.dialect.parser import parse_script
 from sqlstream.arrow import row_kinds, without_row_kinds
 from sqlstream.changelog import RowKind
+from sqlstream.client.clusters.local_cluster import IN_PROCESS_INPUT
+from sqlstream.client.sessions.local_session import local_session
+from sqlstream.client.sessions.outcomes import Job
+from sqlstream.client.sessions.session import Session
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.planner.dialect.parser import parse_script
 
 
 def main() -> None:

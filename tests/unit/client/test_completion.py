@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from work_harness import calls_of
 
-from client.completion import CandidateKind, Name, OptionName, complete
-from client.completion.cursor import TEXT_CHARACTERS_MAX
-from client.completion.phrases import parse_phrase
+from sqlstream.client.completion import CandidateKind, Name, OptionName, complete
+from sqlstream.client.completion.cursor import TEXT_CHARACTERS_MAX
+from sqlstream.client.completion.phrases import parse_phrase
 
 TABLES = {
     ("orders",): [

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from client.commands.config import chosen_keys, describe
-from client.config_file import find_config_file, read_config_file
-from client.configuration import Configuration, load_configuration, settings_of_words, variable_of
-from client.main import main
+from sqlstream.client.commands.config import chosen_keys, describe
+from sqlstream.client.config_file import find_config_file, read_config_file
+from sqlstream.client.configuration import Configuration, load_configuration, settings_of_words, variable_of
+from sqlstream.client.main import main
 from sqlstream.config import OPTIONS
 from sqlstream.config_option import Scope
 from sqlstream.errors import UserError

@@ -4,8 +4,8 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from client.console.app import console_routes
-from client.rest.app import ServerInfo
+from sqlstream.client.console.app import console_routes
+from sqlstream.client.rest.app import ServerInfo
 from sqlstream.errors import UserError
 
 
@@ -67,7 +67,7 @@ def test_completion_is_asked_with_a_post(serve):
 
 
 def test_no_module_of_the_page_parses_html(serve):
-    from client.console.app import STATIC
+    from sqlstream.client.console.app import STATIC
 
     for path in STATIC.glob("*.js"):
         text = path.read_text()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from client.main import EndSignals
+from sqlstream.client.main import EndSignals
 
 TIMEOUT_S = 60.0
 

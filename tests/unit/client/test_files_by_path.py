@@ -9,19 +9,19 @@ from typing import BinaryIO
 
 import pytest
 
-from client.catalog.stored import decode_object, encode_object
-from client.clusters.local_cluster import LocalClusterClient
-from client.completion import complete
-from client.completion.session_vocabulary import SessionVocabulary
-from client.sessions.outcomes import Rows, Text
-from client.sessions.session import Session
-from planner.bind.file_definitions import FileDefinitions
-from planner.dialect.parser import parse_script, parse_statement
-from runtime.host.files import LocalFiles
-from runtime.host.rooted_files import FilePlaces
-from runtime.inference.file_inference import LocalFileInference
 from sqlstream.catalog import CatalogView, ObjectPath
+from sqlstream.client.catalog.stored import decode_object, encode_object
+from sqlstream.client.clusters.local_cluster import LocalClusterClient
+from sqlstream.client.completion import complete
+from sqlstream.client.completion.session_vocabulary import SessionVocabulary
+from sqlstream.client.sessions.outcomes import Rows, Text
+from sqlstream.client.sessions.session import Session
 from sqlstream.errors import UserError
+from sqlstream.planner.bind.file_definitions import FileDefinitions
+from sqlstream.planner.dialect.parser import parse_script, parse_statement
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.host.rooted_files import FilePlaces
+from sqlstream.runtime.inference.file_inference import LocalFileInference
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ class CountingFiles(LocalFiles):
 
 
 def test_a_statement_infers_a_file_once(session: Session) -> None:
-    from planner.bind.binder import bind_query
+    from sqlstream.planner.bind.binder import bind_query
 
     files = CountingFiles()
     context = dataclasses.replace(session.bind_context(), files=FileDefinitions(LocalFileInference(files)))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from client.held_rows import HeldRows
+from sqlstream.client.held_rows import HeldRows
 from sqlstream.errors import ExternalError
 
 SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])

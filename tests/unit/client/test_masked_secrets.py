@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from client.http_api.errors import error_detail
-from client.sessions.local_session import local_session
-from client.sessions.outcomes import Job, Rows, Text
-from planner.dialect.parser import parse_script
+from sqlstream.client.http_api.errors import error_detail
+from sqlstream.client.sessions.local_session import local_session
+from sqlstream.client.sessions.outcomes import Job, Rows, Text
 from sqlstream.errors import SqlStreamError, render_error
+from sqlstream.planner.dialect.parser import parse_script
 
 SECRET = "hunter2-hunter2"
 

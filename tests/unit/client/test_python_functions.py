@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from client.catalog.file_catalog import open_file_catalog
-from client.clusters.local_cluster import LocalClusterClient
-from client.sessions.outcomes import Job, Rows
-from client.sessions.session import Session
-from client.statements.explain import explain_plan_of
-from planner.dialect.parser import parse_statements
 from sqlstream.arrow import is_changelog
 from sqlstream.catalog import CatalogManager
+from sqlstream.client.catalog.file_catalog import open_file_catalog
+from sqlstream.client.clusters.local_cluster import LocalClusterClient
+from sqlstream.client.sessions.outcomes import Job, Rows
+from sqlstream.client.sessions.session import Session
+from sqlstream.client.statements.explain import explain_plan_of
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.planner.dialect.parser import parse_statements
 
 MODULE = (Path(__file__).parents[2] / "python_functions.py").read_text()
 PEOPLE = "(VALUES (1, 'ada b'), (2, 'c'), (3, CAST(NULL AS STRING))) AS t(n, name)"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from client.sessions.local_session import local_session
-from client.sessions.outcomes import Job
-from client.sessions.session import Session
-from planner.dialect.parser import parse_script, parse_statement
+from sqlstream.client.sessions.local_session import local_session
+from sqlstream.client.sessions.outcomes import Job
+from sqlstream.client.sessions.session import Session
+from sqlstream.planner.dialect.parser import parse_script, parse_statement
 
 TABLE = (
     """CREATE TABLE texts (s STRING) WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'raw')"""

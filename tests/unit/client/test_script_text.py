@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from client.script_text import read_script
+from sqlstream.client.script_text import read_script
 
 
 def test_a_byte_order_mark_is_no_part_of_the_script(tmp_path: Path) -> None:

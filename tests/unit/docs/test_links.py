@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from planner.bind.calls import callable_names
-from planner.bind.table_options import _WATERMARK_OPTIONS
-from planner.dialect.parser import parse_script
-from runtime.connectors import CONNECTORS, connector
-from runtime.formats import FORMATS, format_of
 from sqlstream.config import OPTIONS
 from sqlstream.flink_tuning import TUNING
 from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
 from sqlstream.functions.rewritten import REWRITTEN
+from sqlstream.planner.bind.calls import callable_names
+from sqlstream.planner.bind.table_options import _WATERMARK_OPTIONS
+from sqlstream.planner.dialect.parser import parse_script
+from sqlstream.runtime.connectors import CONNECTORS, connector
+from sqlstream.runtime.formats import FORMATS, format_of
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

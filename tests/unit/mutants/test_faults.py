@@ -106,7 +106,7 @@ def test_the_tests_of_a_fault_are_those_that_call_its_function_then_those_that_s
     names = [*calls, "tests/e2e/test_x.py", "runtime/a/b.py", "runtime/kernels/loops.py"]
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        text = "from runtime.kernels.loops import loop" if name == "runtime/a/b.py" else ""
+        text = "from sqlstream.runtime.kernels.loops import loop" if name == "runtime/a/b.py" else ""
         (tmp_path / name).write_text(text)
 
     def tests_for(path: str, function: str, **options: Any) -> list[str]:
@@ -133,9 +133,9 @@ def test_the_tests_of_a_fault_are_those_that_call_its_function_then_those_that_s
 def test_a_fault_of_a_module_or_of_a_kernel_is_shown_to_those_that_import_it(tmp_path: Path) -> None:
     texts = {
         "runtime/a/options.py": "",
-        "runtime/a/reader.py": "from runtime.kernels import index, rank as kernels",
+        "runtime/a/reader.py": "from sqlstream.runtime.kernels import index, rank as kernels",
         "runtime/kernels/rank.py": "",
-        "tests/unit/a/test_defaults.py": "from runtime.a.options import Options",
+        "tests/unit/a/test_defaults.py": "from sqlstream.runtime.a.options import Options",
         "tests/unit/a/test_ranked.py": "",
     }
     for name, text in texts.items():

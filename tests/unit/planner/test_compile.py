@@ -6,7 +6,7 @@ import json
 
 from plan_harness import compile_script
 
-from planner.compile import explain
+from sqlstream.planner.compile import explain
 
 SQL = """
 CREATE TABLE s (k BIGINT, v BIGINT) WITH ('connector' = 'stream');

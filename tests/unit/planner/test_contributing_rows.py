@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from planner_harness import Planner
 
-from planner.bind.sink import collecting_sink
-from planner.contributing_rows import contributing_rows, key_conditions
-from planner.rules import optimise
 from sqlstream.expressions import Literal
+from sqlstream.planner.bind.sink import collecting_sink
+from sqlstream.planner.contributing_rows import contributing_rows, key_conditions
+from sqlstream.planner.rules import optimise
 
 TABLES = """
 CREATE TABLE t (k INT, v INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)

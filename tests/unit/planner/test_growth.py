@@ -9,17 +9,17 @@ from collections.abc import Iterator
 import pytest
 from work_harness import calls_of
 
-from client.sessions.local_session import local_session
-from planner.compile import CompiledPlan, explain
-from planner.dialect.parser import parse_script, parse_statement
-from planner.dialect.script import iterate_script
-from planner.dialect.statements import Query
-from planner.dialect.tokens import tokenize
-from planner.physical import planning
-from planner.physical.node import walk_plan
-from planner.relational.nodes import RelationalNode, rewrite
+from sqlstream.client.sessions.local_session import local_session
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, InputRef
+from sqlstream.planner.compile import CompiledPlan, explain
+from sqlstream.planner.dialect.parser import parse_script, parse_statement
+from sqlstream.planner.dialect.script import iterate_script
+from sqlstream.planner.dialect.statements import Query
+from sqlstream.planner.dialect.tokens import tokenize
+from sqlstream.planner.physical import planning
+from sqlstream.planner.physical.node import walk_plan
+from sqlstream.planner.relational.nodes import RelationalNode, rewrite
 from sqlstream.types import BIGINT
 
 TABLE = "CREATE TABLE t (id BIGINT, v BIGINT) WITH ('connector' = 'datagen');"

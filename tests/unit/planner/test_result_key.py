@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from planner_harness import Planner
 
-from planner.bind.sink import collecting_sink
-from planner.result_key import result_key
-from planner.rules import optimise
+from sqlstream.planner.bind.sink import collecting_sink
+from sqlstream.planner.result_key import result_key
+from sqlstream.planner.rules import optimise
 
 TABLES = """
 CREATE TABLE t (k INT, v INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 from plan_harness import CONNECTORS
 
-from planner.batch import compile_batch, plan_batch_sources
-from planner.bind.context import BindContext
-from planner.bind.sink import bind_select_sink
-from planner.compile import compile_statements
-from planner.dialect.parser import parse_script
-from planner.dialect.statements import Query
-from planner.statements.execute import execute_ddl
-from planner.verification import BATCH_IDS, COMPARE_ID, verifying_job
 from sqlstream.catalog import PutObject, SessionCatalog
 from sqlstream.graph.job_graph import JobGraph, decode_job_graph, encode_job_graph
 from sqlstream.graph.stream_graph import ExchangeKind
+from sqlstream.planner.batch import compile_batch, plan_batch_sources
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.sink import bind_select_sink
+from sqlstream.planner.compile import compile_statements
+from sqlstream.planner.dialect.parser import parse_script
+from sqlstream.planner.dialect.statements import Query
+from sqlstream.planner.statements.execute import execute_ddl
+from sqlstream.planner.verification import BATCH_IDS, COMPARE_ID, verifying_job
 from sqlstream.specs import BatchQuerySpec, CompareRowsSpec, SinkSpec, SourceSpec
 from sqlstream.specs.compare_rows import found_schema
 

@@ -6,9 +6,9 @@ import gc
 
 import pytest
 
-from planner.dialect.parser import parse_script
-from planner.without_collection import without_collection
 from sqlstream.errors import UserError
+from sqlstream.planner.dialect.parser import parse_script
+from sqlstream.planner.without_collection import without_collection
 
 
 def test_the_collector_runs_again_after_a_failure() -> None:

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from client.server.guarded_cluster import check_paths
-from client.sessions.local_session import local_session
-from client.sessions.session import Session
-from planner.dialect.parser import parse_script, parse_statement
-from planner.file_inference import inferring_job
-from runtime.absolute_paths import is_of_spark, with_absolute_paths
-from runtime.host.rooted_files import FilePlaces, RootedFiles
+from sqlstream.client.server.guarded_cluster import check_paths
+from sqlstream.client.sessions.local_session import local_session
+from sqlstream.client.sessions.session import Session
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph, read_tables
+from sqlstream.planner.dialect.parser import parse_script, parse_statement
+from sqlstream.planner.file_inference import inferring_job
+from sqlstream.runtime.absolute_paths import is_of_spark, with_absolute_paths
+from sqlstream.runtime.host.rooted_files import FilePlaces, RootedFiles
 
 TABLES = """
 CREATE TABLE lines (n BIGINT, p AS PROCTIME()) WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = 'in/lines.csv');

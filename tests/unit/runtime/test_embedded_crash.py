@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
-from client.sessions.outcomes import Job
-from client.sessions.session import Session
-from planner.dialect.parser import parse_statements
-from runtime.cluster_surroundings import ClusterSurroundings
-from runtime.embedded import EmbeddedCluster
-from runtime.jobmanager.job_manager import JobManager
+from sqlstream.client.sessions.outcomes import Job
+from sqlstream.client.sessions.session import Session
 from sqlstream.errors import InternalError
+from sqlstream.planner.dialect.parser import parse_statements
+from sqlstream.runtime.cluster_surroundings import ClusterSurroundings
+from sqlstream.runtime.embedded import EmbeddedCluster
+from sqlstream.runtime.jobmanager.job_manager import JobManager
 
 TIMEOUT_S = 60
 SQL = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from runtime.event_loop import EventLoop
+from sqlstream.runtime.event_loop import EventLoop
 
 TIMEOUT_S = 60.0
 

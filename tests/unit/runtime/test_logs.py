@@ -6,7 +6,7 @@ import json
 import logging
 import threading
 
-from runtime.logs import RECORD_CHARACTERS_MAX, TaskLabels, formatter_of, label_thread
+from sqlstream.runtime.logs import RECORD_CHARACTERS_MAX, TaskLabels, formatter_of, label_thread
 
 
 def formatted(log_format: str, message: str, error: BaseException | None = None) -> str:

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 import sqlstream
-from runtime.aggregates.sum import Sum
-from runtime.overflow import on_overflow, overflowed, raises_overflow
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.expressions import AggregateCall
+from sqlstream.runtime.aggregates.sum import Sum
+from sqlstream.runtime.overflow import on_overflow, overflowed, raises_overflow
 
 LONG_MAX = 2**63 - 1
 ROWS = (

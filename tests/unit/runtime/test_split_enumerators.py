@@ -13,11 +13,16 @@ from typing import Any
 
 import pytest
 
-from runtime.host.files import LocalFiles
-from runtime.jobmanager.events import DiscoveryFailed, GiveBackSplits, SplitsDiscovered, StartEnumerator
-from runtime.split_enumerators import ConnectorEnumerators, enumerates_splits
 from sqlstream import types as sql
 from sqlstream.errors import ExternalError, Retry
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.jobmanager.events import (
+    DiscoveryFailed,
+    GiveBackSplits,
+    SplitsDiscovered,
+    StartEnumerator,
+)
+from sqlstream.runtime.split_enumerators import ConnectorEnumerators, enumerates_splits
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.files import FileStatus

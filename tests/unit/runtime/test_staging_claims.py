@@ -10,16 +10,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from runtime.connectors import connector
-from runtime.host.files import LocalFiles
-from runtime.jobmanager.collaborators import KeepNothing
-from runtime.jobmanager.events import EndedJob
-from runtime.staging_claims import CLOSE_TIMEOUT_S, ClaimingStore
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph, JobVertex
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobDetails, JobMetrics
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.jobmanager.collaborators import KeepNothing
+from sqlstream.runtime.jobmanager.events import EndedJob
+from sqlstream.runtime.staging_claims import CLOSE_TIMEOUT_S, ClaimingStore
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.connector import StagesRows

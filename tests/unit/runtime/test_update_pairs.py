@@ -8,8 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from runtime.kernels.partition import KeySplitter
-from runtime.update_pairs import (
+from sqlstream.arrow import row_kinds, with_row_kinds
+from sqlstream.changelog import RowKind
+from sqlstream.runtime.kernels.partition import KeySplitter
+from sqlstream.runtime.update_pairs import (
     derived_kinds,
     filtered_kinds,
     moved_kinds,
@@ -17,8 +19,6 @@ from runtime.update_pairs import (
     portion_kinds,
     whole_updates,
 )
-from sqlstream.arrow import row_kinds, with_row_kinds
-from sqlstream.changelog import RowKind
 
 SYMBOLS = [kind.symbol for kind in RowKind]
 

@@ -8,8 +8,14 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from client.server.job_store import _StoredBlame, _StoredCommits, _StoredEnd, _StoredJob, _StoredRequest
 from sqlstream.bounds import COUNT_MAX, Count, Int64
+from sqlstream.client.server.job_store import (
+    _StoredBlame,
+    _StoredCommits,
+    _StoredEnd,
+    _StoredJob,
+    _StoredRequest,
+)
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.client_rpc import ClientReply, ClientRequest
 from sqlstream.messages.manifest import CheckpointManifest

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from client.sessions.session import Session
-from planner.dialect.parser import parse_statement
-from runtime.embedded import EmbeddedCluster
 from sqlstream.cancellation import check_not_given_up, given_up_by
+from sqlstream.client.sessions.session import Session
 from sqlstream.errors import FailureReason, JobError
+from sqlstream.planner.dialect.parser import parse_statement
+from sqlstream.runtime.embedded import EmbeddedCluster
 
 COLUMNS = ", ".join(f"UPPER(a) || '{i}' AS c{i}" for i in range(60))
 QUERY = f"SELECT {COLUMNS} FROM t WHERE a IN ('x', 'y') AND (a = 'b' OR a LIKE 'c%') UNION ALL SELECT {COLUMNS} FROM t"

@@ -7,13 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from client.sessions.local_session import local_session
-from planner.dialect.parser import parse_script
-from runtime.taskmanager.executor_config import executor_config
-from runtime.taskmanager.registration import TaskExecutorConfig
-from runtime.taskmanager.task_manager_options import TaskManagerOptions, decode_options, encode_options
+from sqlstream.client.sessions.local_session import local_session
 from sqlstream.config import OPTIONS, option
 from sqlstream.errors import UserError
+from sqlstream.planner.dialect.parser import parse_script
+from sqlstream.runtime.taskmanager.executor_config import executor_config
+from sqlstream.runtime.taskmanager.registration import TaskExecutorConfig
+from sqlstream.runtime.taskmanager.task_manager_options import (
+    TaskManagerOptions,
+    decode_options,
+    encode_options,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 READERS = {"get", "setting", "value"}

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from client.configuration import load_configuration
-from client.sessions.local_session import local_session
-from planner.dialect.parser import parse_script
 from sqlstream import config
+from sqlstream.client.configuration import load_configuration
+from sqlstream.client.sessions.local_session import local_session
 from sqlstream.errors import UserError
 from sqlstream.flink_tuning import TUNING
 from sqlstream.foreign_keys import _PREFIXES, foreign_option
+from sqlstream.planner.dialect.parser import parse_script
 
 FLINK_1 = """
 SET 'state.backend' = 'rocksdb';

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.connectors import descriptors
-from runtime.formats import descriptors as format_descriptors
 from sqlstream.config import OPTIONS
+from sqlstream.runtime.connectors import descriptors
+from sqlstream.runtime.formats import descriptors as format_descriptors
 from sqlstream.secrets import is_secret, query_without_secrets, without_secrets
 
 

@@ -8,10 +8,10 @@ import socket
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from runtime.batch.spark.connect.address import ConnectAddress
-from runtime.batch.spark.packages import require_packages
-from runtime.batch.spark.quiet_pyspark import quiet_pyspark
 from sqlstream.errors import ExternalError, Retry
+from sqlstream.runtime.batch.spark.connect.address import ConnectAddress
+from sqlstream.runtime.batch.spark.packages import require_packages
+from sqlstream.runtime.batch.spark.quiet_pyspark import quiet_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession

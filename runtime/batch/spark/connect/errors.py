@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from runtime.batch.spark.connect.address import ConnectAddress
-from runtime.batch.spark.errors import described
 from sqlstream.errors import ExternalError, FailureReason, JobError, Retry, SqlStreamError
+from sqlstream.runtime.batch.spark.connect.address import ConnectAddress
+from sqlstream.runtime.batch.spark.errors import described
 
 LOST = "SS5117"
 """The code of failures after which a session is of no use."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from runtime.batch.spark.tasks import Figures
+from sqlstream.runtime.batch.spark.tasks import Figures
 
 FIGURES = "__sqlstream_figures"
 FIGURES_DDL = f"{FIGURES} STRING"

@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from runtime.batch.engine import BatchCancelled
-from runtime.host.files import file_error
+from sqlstream.runtime.batch.engine import BatchCancelled
+from sqlstream.runtime.host.files import file_error
 
 IN_MEMORY_BYTES_MAX = 16 * 1024 * 1024
 """What waits beyond that goes to a file."""

@@ -12,15 +12,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from runtime.batch.engine import BatchCancelled
-from runtime.batch.spark.code_archive import ARCHIVE, write_code_archive
-from runtime.batch.spark.connect.address import LAUNCH_KEYS, ConnectAddress
-from runtime.batch.spark.connect.client import check_reachable, open_session
-from runtime.batch.spark.connect.errors import LOST, described_at
-from runtime.batch.spark.settings import is_of_this_machine
-from runtime.batch.spark.threaded_call import ThreadedCall
-from runtime.host.clock import steady_s
 from sqlstream.errors import ExternalError, UserError
+from sqlstream.runtime.batch.engine import BatchCancelled
+from sqlstream.runtime.batch.spark.code_archive import ARCHIVE, write_code_archive
+from sqlstream.runtime.batch.spark.connect.address import LAUNCH_KEYS, ConnectAddress
+from sqlstream.runtime.batch.spark.connect.client import check_reachable, open_session
+from sqlstream.runtime.batch.spark.connect.errors import LOST, described_at
+from sqlstream.runtime.batch.spark.settings import is_of_this_machine
+from sqlstream.runtime.batch.spark.threaded_call import ThreadedCall
+from sqlstream.runtime.host.clock import steady_s
 from sqlstream.spark_keys import MASTER
 from sqlstream.spark_settings import SPARK_SQL_SETTINGS, is_of_meaning
 
@@ -47,7 +47,7 @@ _DEFAULTS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
 }
-"""As in a Spark that sqlstream starts itself (runtime.batch.spark.settings)."""
+"""As in a Spark that sqlstream starts itself (sqlstream.runtime.batch.spark.settings)."""
 
 _SPLITS = re.compile(r"Range \(.*splits=(\d+)\)")
 

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 def make_task(
     name: str, arguments: str, archive: str
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for `mapInArrow` that runs a task of runtime.batch.spark.connect.tasks; `archive` is the directory of our
+    """A function for `mapInArrow` that runs a task of sqlstream.runtime.batch.spark.connect.tasks; `archive` is the directory of our
     packages among the files of the session."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         place = os.path.join(SparkFiles.getRootDirectory(), archive)
         if place not in sys.path:
             sys.path.insert(0, place)
-        from runtime.batch.spark.connect.tasks import run_task_with_figures
+        from sqlstream.runtime.batch.spark.connect.tasks import run_task_with_figures
 
         return run_task_with_figures(name, arguments, batches)
 

@@ -9,20 +9,20 @@ from typing import Any
 
 import msgspec
 
-from runtime.batch.engine import BatchCancelled, BatchRun
-from runtime.batch.spark.connect.errors import described_at
-from runtime.batch.spark.connect.figures import FIGURES_DDL, decode_figures
-from runtime.batch.spark.connect.result_spool import ResultSpool
-from runtime.batch.spark.connect.sessions import ConnectSession
-from runtime.batch.spark.connect.tables import ConnectTables
-from runtime.batch.spark.task_arguments import WriteArguments, encode_arguments
-from runtime.batch.spark.tasks import WRITTEN_DDL, Figures
-from runtime.batch.spark.threaded_call import ThreadedCall
-from runtime.batch.spark.told_figures import hand_on_figures
-from runtime.host.clock import steady_s
-from runtime.host.rooted_files import RootedFiles
 from sqlstream.batch_plan import BatchOutput, BatchPlan
 from sqlstream.errors import SqlStreamError
+from sqlstream.runtime.batch.engine import BatchCancelled, BatchRun
+from sqlstream.runtime.batch.spark.connect.errors import described_at
+from sqlstream.runtime.batch.spark.connect.figures import FIGURES_DDL, decode_figures
+from sqlstream.runtime.batch.spark.connect.result_spool import ResultSpool
+from sqlstream.runtime.batch.spark.connect.sessions import ConnectSession
+from sqlstream.runtime.batch.spark.connect.tables import ConnectTables
+from sqlstream.runtime.batch.spark.task_arguments import WriteArguments, encode_arguments
+from sqlstream.runtime.batch.spark.tasks import WRITTEN_DDL, Figures
+from sqlstream.runtime.batch.spark.threaded_call import ThreadedCall
+from sqlstream.runtime.batch.spark.told_figures import hand_on_figures
+from sqlstream.runtime.host.clock import steady_s
+from sqlstream.runtime.host.rooted_files import RootedFiles
 from sqlstream.spi.committable import Committable
 
 _PROGRESS_S = 0.2

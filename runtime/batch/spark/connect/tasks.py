@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import msgspec
 import pyarrow as pa
 
-from runtime.batch.spark.arrow_types import spark_arrow_schema
-from runtime.batch.spark.connect.figures import FIGURES, encode_figures
-from runtime.batch.spark.task_arguments import ReadArguments
-from runtime.batch.spark.tasks import WRITTEN_SCHEMA, Figures, run_task
+from sqlstream.runtime.batch.spark.arrow_types import spark_arrow_schema
+from sqlstream.runtime.batch.spark.connect.figures import FIGURES, encode_figures
+from sqlstream.runtime.batch.spark.task_arguments import ReadArguments
+from sqlstream.runtime.batch.spark.tasks import WRITTEN_SCHEMA, Figures, run_task
 
 
 def run_task_with_figures(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from client.benches.batch import (
+from sqlstream.client.benches.batch import (
     BatchFigure,
     EngineOrder,
     EngineStart,
@@ -17,9 +17,9 @@ from client.benches.batch import (
     flights_folder,
     query_text,
 )
-from client.commands import bench_batch
-from client.commands.bench_batch_table import figure_line, markdown, start_line
-from client.commands.bench_figures import chosen
+from sqlstream.client.commands import bench_batch
+from sqlstream.client.commands.bench_batch_table import figure_line, markdown, start_line
+from sqlstream.client.commands.bench_figures import chosen
 from sqlstream.errors import ErrorInfo, UserError
 
 REFUSED = ErrorInfo("SS3301", "a window of processing time has no exact counterpart in DuckDB")

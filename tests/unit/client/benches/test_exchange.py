@@ -9,11 +9,11 @@ from contextlib import closing
 
 import pytest
 
-from client.benches.exchange import PATHS, _close, _Ends, _run_within_process, figures
-from client.benches.exchange_end import CAPACITY_BYTES, Consumer, Load, Outcome
-from runtime.net.channels import Channel
-from runtime.net.partition_table import PartitionTable, SubpartitionId
+from sqlstream.client.benches.exchange import PATHS, _close, _Ends, _run_within_process, figures
+from sqlstream.client.benches.exchange_end import CAPACITY_BYTES, Consumer, Load, Outcome
 from sqlstream.errors import JobError
+from sqlstream.runtime.net.channels import Channel
+from sqlstream.runtime.net.partition_table import PartitionTable, SubpartitionId
 
 TOO_MANY_ROWS = 1 << 50
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from client.benches.function_cases import CASES
-from client.benches.functions import REASONS, figures
+from sqlstream.client.benches.function_cases import CASES
+from sqlstream.client.benches.functions import REASONS, figures
 from sqlstream.functions import SCALAR_FUNCTIONS
 
 CONSTANT = {

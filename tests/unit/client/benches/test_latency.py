@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from client.benches.latency import Figure
+from sqlstream.client.benches.latency import Figure
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.5, 50), (0.99, 99), (1.0, 100), (0.0, 1)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from client.benches.lookup import BARS, LookupFigure, figures
+from sqlstream.client.benches.lookup import BARS, LookupFigure, figures
 
 
 @pytest.mark.parametrize("connector", ["duckdb", "jdbc"])

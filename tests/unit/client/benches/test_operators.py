@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from client import main
-from client.benches.operator_families import FAMILIES
-from client.benches.operator_rows import Rows
-from client.benches.operators import OperatorBench
 from sqlstream.arrow import is_accumulate, row_kinds
 from sqlstream.changelog import ChangelogMode
+from sqlstream.client import main
+from sqlstream.client.benches.operator_families import FAMILIES
+from sqlstream.client.benches.operator_rows import Rows
+from sqlstream.client.benches.operators import OperatorBench
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.types import BIGINT
@@ -62,7 +62,7 @@ def test_figures_are_printed_and_written(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_an_unknown_family_is_named() -> None:
-    from client.commands import bench_operators
+    from sqlstream.client.commands import bench_operators
 
     with pytest.raises(UserError, match='no family of operators "joins"'):
         bench_operators.chosen("joins", list(FAMILIES), "family of operators")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from client.benches.script import (
+from sqlstream.catalog import CatalogTable, ObjectPath
+from sqlstream.client.benches.script import (
     QUERIES_DIR,
     answer_of,
     checksum_text,
@@ -15,8 +16,7 @@ from client.benches.script import (
     nexmark_queries,
     nexmark_text,
 )
-from client.commands.bench_figures import cells_line, check_writable, chosen, write_json
-from sqlstream.catalog import CatalogTable, ObjectPath
+from sqlstream.client.commands.bench_figures import cells_line, check_writable, chosen, write_json
 from sqlstream.errors import UserError
 
 

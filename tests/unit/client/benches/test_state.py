@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from client import main
-from client.benches import state
-from client.benches.state import StateBench
-from client.benches.state_checkpoints import CheckpointBench
-from client.benches.state_memory import MappedBench
-from runtime.memory.array_memory import in_force
-from runtime.memory.mapped_memory import MappedMemory
+from sqlstream.client import main
+from sqlstream.client.benches import state
+from sqlstream.client.benches.state import StateBench
+from sqlstream.client.benches.state_checkpoints import CheckpointBench
+from sqlstream.client.benches.state_memory import MappedBench
+from sqlstream.runtime.memory.array_memory import in_force
+from sqlstream.runtime.memory.mapped_memory import MappedMemory
 
 
 def test_every_operation_leaves_the_table_with_its_keys() -> None:
@@ -66,7 +66,7 @@ def test_keys_are_counted_in_files_as_in_memory(tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.memory.mapped_memory.MAPPED_BYTES_MIN", 4096)
+    monkeypatch.setattr("sqlstream.runtime.memory.mapped_memory.MAPPED_BYTES_MIN", 4096)
 
 
 def test_a_table_that_memory_cannot_hold_is_left_out(

@@ -10,13 +10,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from client.catalog.catalogs import kept_catalogs
-from client.catalog.definition_files import file_name, sql_name
-from client.catalog.file_catalog import FileCatalog, open_file_catalog
-from client.clusters.local_cluster import LocalClusterClient
-from client.sessions.outcomes import Rows
-from client.sessions.session import Session
-from planner.dialect.parser import parse_statement
 from sqlstream import types as sql
 from sqlstream.catalog import (
     DEFAULT_CATALOG,
@@ -39,7 +32,14 @@ from sqlstream.catalog import (
 )
 from sqlstream.catalog.changes import RemoveDamaged
 from sqlstream.catalog.manager import CatalogManager
+from sqlstream.client.catalog.catalogs import kept_catalogs
+from sqlstream.client.catalog.definition_files import file_name, sql_name
+from sqlstream.client.catalog.file_catalog import FileCatalog, open_file_catalog
+from sqlstream.client.clusters.local_cluster import LocalClusterClient
+from sqlstream.client.sessions.outcomes import Rows
+from sqlstream.client.sessions.session import Session
 from sqlstream.errors import ExternalError, SqlStreamError, UserError
+from sqlstream.planner.dialect.parser import parse_statement
 from sqlstream.schema import Schema
 
 
@@ -197,7 +197,7 @@ class Killed(BaseException):
 def test_others_see_the_change_of_a_writer_that_died_right_behind_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from client.catalog import file_catalog
+    from sqlstream.client.catalog import file_catalog
 
     writer, reader = open_file_catalog(str(tmp_path)), open_file_catalog(str(tmp_path))
     assert snapshot(reader).get(path("t")) is None
@@ -219,7 +219,7 @@ def test_after_a_change_only_changed_files_are_read(tmp_path: Path, monkeypatch:
     first.apply(PutObject(table("t")))
     first.apply(PutObject(table("u")))
     read: list[str] = []
-    from client.catalog import file_catalog
+    from sqlstream.client.catalog import file_catalog
 
     real = file_catalog.read_definition
     monkeypatch.setattr(file_catalog, "read_definition", lambda p: (read.append(p), real(p))[1])
@@ -390,7 +390,7 @@ def test_a_failed_write_is_an_error_and_the_catalog_goes_on(
 def test_a_directory_that_is_locked_for_too_long_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from client.catalog import shared_version
+    from sqlstream.client.catalog import shared_version
 
     catalog, other = open_file_catalog(str(tmp_path)), shared_version.SharedVersion(str(tmp_path / "lock"))
     monkeypatch.setattr(shared_version, "LOCK_TIMEOUT_S", 0.05)

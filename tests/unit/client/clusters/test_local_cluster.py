@@ -10,7 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from client.clusters.local_cluster import (
+from sqlstream import types as sql
+from sqlstream.changelog import ChangelogMode
+from sqlstream.client.clusters.local_cluster import (
     CHECKPOINTS_PREFIX,
     IN_PROCESS_INPUT,
     RETENTION,
@@ -20,12 +22,10 @@ from client.clusters.local_cluster import (
     is_small,
     is_trivial,
 )
-from client.sessions.submission import guarantee_note
-from runtime.host.process_directory import ABANDONED_S
-from sqlstream import types as sql
-from sqlstream.changelog import ChangelogMode
+from sqlstream.client.sessions.submission import guarantee_note
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph, JobVertex
+from sqlstream.runtime.host.process_directory import ABANDONED_S
 from sqlstream.schema import Schema
 from sqlstream.specs import BatchQuerySpec, SinkSpec, SourceSpec, Spec, ValuesSpec
 

@@ -10,7 +10,7 @@ from command_harness import TIMEOUT_S
 
 STOPPED = """
 import signal, sys, threading, time
-import client.commands.server as command
+import sqlstream.client.commands.server as command
 
 class Server:
     token_path = None
@@ -45,8 +45,8 @@ class Server:
     def stop(self):
         print("stopped")
 
-import client.server.server
-client.server.server.Server = Server
+import sqlstream.client.server.server
+sqlstream.client.server.server.Server = Server
 raise SystemExit(command.serve(lambda: None, None))
 """
 

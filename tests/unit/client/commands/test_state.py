@@ -14,14 +14,14 @@ import pyarrow as pa
 import pytest
 from checkpoint_harness import OPERATOR_ID, manifest
 
-from client.main import main
-from runtime.checkpoint.checkpoint_directory import CheckpointDirectory
-from runtime.checkpoint.state_writer import StateWriter, state_name
-from runtime.host.private_files import PrivateFiles
-from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
-from runtime.taskmanager.checkpoints.in_flight import IN_FLIGHT, in_flight_items, in_flight_snapshot
+from sqlstream.client.main import main
 from sqlstream.elements import Watermark
 from sqlstream.messages.checkpoint import InFlightItems, SubtaskState
+from sqlstream.runtime.checkpoint.checkpoint_directory import CheckpointDirectory
+from sqlstream.runtime.checkpoint.state_writer import StateWriter, state_name
+from sqlstream.runtime.host.private_files import PrivateFiles
+from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
+from sqlstream.runtime.taskmanager.checkpoints.in_flight import IN_FLIGHT, in_flight_items, in_flight_snapshot
 
 FILES = PrivateFiles()
 Row = tuple[str, int]

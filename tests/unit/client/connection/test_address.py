@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from client.connection.address import Address, parse_address
+from sqlstream.client.connection.address import Address, parse_address
 from sqlstream.errors import UserError
 
 

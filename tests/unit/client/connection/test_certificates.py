@@ -8,7 +8,7 @@ import threading
 import httpx
 import pytest
 
-from client.connection.http import naming_url
+from sqlstream.client.connection.http import naming_url
 from sqlstream.errors import ExternalError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from client.connection import connect
+from sqlstream.client.connection import connect
 
 
 def test_settings_of_the_network_that_have_no_effect_are_a_warning() -> None:

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 from gateway_harness import UNBOUNDED, Server, gateway_server
 
-from client.connection.address import parse_address
-from client.connection.async_http import AsyncHttpConnection, AsyncHttpResult
-from client.connection.http_connection import HttpConnection, HttpResult
+from sqlstream.client.connection.address import parse_address
+from sqlstream.client.connection.async_http import AsyncHttpConnection, AsyncHttpResult
+from sqlstream.client.connection.http_connection import HttpConnection, HttpResult
 from sqlstream.errors import SqlStreamError
 from sqlstream.messages.job_state import JobStatus
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from gateway_harness import BLACKHOLE, UNBOUNDED, gateway_server
 
-from client.connection.address import parse_address
-from client.connection.http_connection import HttpConnection
+from sqlstream.client.connection.address import parse_address
+from sqlstream.client.connection.http_connection import HttpConnection
 from sqlstream.messages.job_state import JobStatus
 
 SLOW = (

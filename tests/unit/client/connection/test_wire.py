@@ -7,9 +7,9 @@ import json
 import httpx
 import pytest
 
-from client.connection.http import naming_url
-from client.connection.wire import answered_error
-from client.http_api.errors import error_detail
+from sqlstream.client.connection.http import naming_url
+from sqlstream.client.connection.wire import answered_error
+from sqlstream.client.http_api.errors import error_detail
 from sqlstream.errors import (
     ErrorInfo,
     ExternalError,

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from client.dbapi.errors import DataError, Error, ProgrammingError
-from client.dbapi.literals import NESTING_MAX, sql_literal
+from sqlstream.client.dbapi.errors import DataError, Error, ProgrammingError
+from sqlstream.client.dbapi.literals import NESTING_MAX, sql_literal
 
 D = decimal.Decimal
 UTC = datetime.UTC

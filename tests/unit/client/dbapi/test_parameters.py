@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from client.dbapi.errors import ProgrammingError
-from client.dbapi.parameters import INSERT_CHARACTERS_MAX, ROWS_PER_INSERT, bulk_inserts, with_parameters
+from sqlstream.client.dbapi.errors import ProgrammingError
+from sqlstream.client.dbapi.parameters import (
+    INSERT_CHARACTERS_MAX,
+    ROWS_PER_INSERT,
+    bulk_inserts,
+    with_parameters,
+)
 
 
 def test_question_marks_in_texts_names_and_comments_are_no_parameters() -> None:

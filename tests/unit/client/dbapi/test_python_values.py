@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from client.dbapi.python_values import python_rows, python_values
 from sqlstream import types as sql
+from sqlstream.client.dbapi.python_values import python_rows, python_values
 from sqlstream.schema import Schema
 
 

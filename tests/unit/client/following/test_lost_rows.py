@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from client.following.lost_rows import RejectedRowsPlace, expired_state_text, lost_rows_text
+from sqlstream.client.following.lost_rows import RejectedRowsPlace, expired_state_text, lost_rows_text
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobMetrics, Metrics
 

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from client.following import progress
-from client.following.progress import Progress, closing_text, progress_text, size_text
-from client.rendering.live_line import LiveLine
+from sqlstream.client.following import progress
+from sqlstream.client.following.progress import Progress, closing_text, progress_text, size_text
+from sqlstream.client.rendering.live_line import LiveLine
 from sqlstream.elements import WATERMARK_MAX
 from sqlstream.errors import ErrorInfo
 from sqlstream.messages.job_state import JobStatus

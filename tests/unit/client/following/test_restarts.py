@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from client.following.lost_rows import job_warnings
-from client.following.restarts import restarts_text
+from sqlstream.client.following.lost_rows import job_warnings
+from sqlstream.client.following.restarts import restarts_text
 from sqlstream.errors import ErrorInfo
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobMetrics, RestartRecord

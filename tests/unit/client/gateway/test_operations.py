@@ -6,14 +6,20 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from client.gateway.operations import Operation, OperationResult, OperationStatus, ResultKind, StatementInfo
-from client.gateway.results import ResultPages
-from client.sessions.outcomes import LiteralResults, literal_batches
 from sqlstream import types as sql
+from sqlstream.client.gateway.operations import (
+    Operation,
+    OperationResult,
+    OperationStatus,
+    ResultKind,
+    StatementInfo,
+)
+from sqlstream.client.gateway.results import ResultPages
+from sqlstream.client.sessions.outcomes import LiteralResults, literal_batches
 from sqlstream.schema import Schema
 
 if TYPE_CHECKING:
-    from client.sessions.outcomes import Job
+    from sqlstream.client.sessions.outcomes import Job
 
 JOB_ID = Schema.of(("job id", sql.STRING))
 

@@ -8,9 +8,9 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 import pytest
 from gateway_harness import failure, gateway_service, run
 
-from client.gateway import planning_turns
-from client.gateway.options import GatewayOptions
-from client.gateway.planning_turns import Planning, PlanningTurns
+from sqlstream.client.gateway import planning_turns
+from sqlstream.client.gateway.options import GatewayOptions
+from sqlstream.client.gateway.planning_turns import Planning, PlanningTurns
 
 LONG = "SELECT 1 AS n WHERE 1 IN (" + ", ".join(str(n) for n in range(20_000)) + ")"
 

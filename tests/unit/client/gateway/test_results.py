@@ -7,11 +7,11 @@ import threading
 import pyarrow as pa
 import pytest
 
-from client.gateway.results import ResultPages
-from client.sessions.outcomes import LiteralResults
-from runtime.net.channels import ChannelClosed
-from runtime.net.results import ResultStore
+from sqlstream.client.gateway.results import ResultPages
+from sqlstream.client.sessions.outcomes import LiteralResults
 from sqlstream.errors import UserError
+from sqlstream.runtime.net.channels import ChannelClosed
+from sqlstream.runtime.net.results import ResultStore
 
 TIMEOUT_S = 60
 JOB = "j"

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from client.gateway.rows_json import RowFormat, rows_json
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema, with_row_kinds
 from sqlstream.changelog import RowKind
+from sqlstream.client.gateway.rows_json import RowFormat, rows_json
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType
 

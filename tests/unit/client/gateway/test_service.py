@@ -24,12 +24,12 @@ from gateway_harness import (
     until,
 )
 
-from client.gateway.asker import Asker
-from client.gateway.operations import OperationStatus, ResultKind
-from client.gateway.options import GatewayOptions
-from client.gateway.planning_turns import Planning
-from client.gateway.service import GatewayService
-from client.server.roles import Role
+from sqlstream.client.gateway.asker import Asker
+from sqlstream.client.gateway.operations import OperationStatus, ResultKind
+from sqlstream.client.gateway.options import GatewayOptions
+from sqlstream.client.gateway.planning_turns import Planning
+from sqlstream.client.gateway.service import GatewayService
+from sqlstream.client.server.roles import Role
 from sqlstream.errors import JobError, Span, UserError
 from sqlstream.graph.job_graph import written_tables
 from sqlstream.messages.job_state import JobStatus
@@ -81,7 +81,9 @@ def test_a_failed_statement_keeps_no_calls_however_often_it_is_asked_for(gateway
     assert kept is not None
     modules = {frame.f_globals["__name__"] for frame, _ in traceback.walk_tb(kept.__traceback__)}
     assert not {
-        name for name in modules if name.startswith(("planner.", "client.sessions", "client.statements"))
+        name
+        for name in modules
+        if name.startswith(("planner.", "sqlstream.client.sessions", "sqlstream.client.statements"))
     }
     assert (kept.__cause__, kept.__context__) == (None, None)
 

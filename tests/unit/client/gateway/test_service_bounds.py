@@ -18,9 +18,9 @@ from gateway_harness import (
     until,
 )
 
-from client.gateway.asker import Asker
-from client.gateway.operations import OperationStatus
-from client.gateway.options import GatewayOptions
+from sqlstream.client.gateway.asker import Asker
+from sqlstream.client.gateway.operations import OperationStatus
+from sqlstream.client.gateway.options import GatewayOptions
 from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from client.gateway.options import GatewayOptions
-from client.gateway.settings import shown_properties, split_properties, statement_settings
+from sqlstream.client.gateway.options import GatewayOptions
+from sqlstream.client.gateway.settings import shown_properties, split_properties, statement_settings
 from sqlstream.errors import UserError
 
 

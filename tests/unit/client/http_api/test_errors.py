@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from client.http_api.errors import (
+from sqlstream.client.http_api.errors import (
     RestError,
     answer_bug,
     answer_http_error,
@@ -19,7 +19,7 @@ from client.http_api.errors import (
     error_detail,
     family,
 )
-from client.http_api.media import DETAILED
+from sqlstream.client.http_api.media import DETAILED
 from sqlstream.errors import (
     ExternalError,
     FailureReason,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from client.http_api.types_json import columns_json, schema_of, type_json, type_of
 from sqlstream import types as sql
+from sqlstream.client.http_api.types_json import columns_json, schema_of, type_json, type_of
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType
 

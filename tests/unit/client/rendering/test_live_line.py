@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from client.rendering.live_line import LOCK_TIMEOUT_S, LiveLine
+from sqlstream.client.rendering.live_line import LOCK_TIMEOUT_S, LiveLine
 
 ERASE = "\r\033[K"
 

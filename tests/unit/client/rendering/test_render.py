@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from client.rendering.render import make_renderer
-from client.rendering.sql_text import sql_texts
-from client.rendering.table_layout import cut
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema, to_arrow_type
+from sqlstream.client.rendering.render import make_renderer
+from sqlstream.client.rendering.sql_text import sql_texts
+from sqlstream.client.rendering.table_layout import cut
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from client.rendering.table_layout import (
+from sqlstream import types as sql
+from sqlstream.client.rendering.table_layout import (
     can_be_cut,
     cut,
     fitted_widths,
@@ -13,7 +14,6 @@ from client.rendering.table_layout import (
     table_line,
     wrapped,
 )
-from sqlstream import types as sql
 from sqlstream.types import LogicalType
 
 

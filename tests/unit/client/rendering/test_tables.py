@@ -8,9 +8,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from client.rendering.render import make_renderer
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
+from sqlstream.client.rendering.render import make_renderer
 from sqlstream.schema import Schema
 from sqlstream.terminal_text import display_width
 

@@ -10,7 +10,7 @@ from typing import cast
 
 import pexpect
 
-from client.rendering.terminal import EscapedTerminal, unescaped
+from sqlstream.client.rendering.terminal import EscapedTerminal, unescaped
 
 
 def test_a_terminal_gets_escapes_and_keeps_its_lines() -> None:
@@ -23,7 +23,7 @@ def test_a_terminal_gets_escapes_and_keeps_its_lines() -> None:
 
 FILLS_ITS_TERMINAL = """
 import os, signal, sys
-from client.rendering.terminal import kept_output
+from sqlstream.client.rendering.terminal import kept_output
 
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 with kept_output():

@@ -5,8 +5,8 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from msgspec.structs import replace
 
-from client.rest.app import ServerInfo, rest_routes
 from sqlstream.changelog import ChangelogMode
+from sqlstream.client.rest.app import ServerInfo, rest_routes
 from sqlstream.errors import ErrorInfo, FailureReason, UserError
 from sqlstream.graph.job_graph import ChainedOperator, JobEdge, JobGraph, JobVertex
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind

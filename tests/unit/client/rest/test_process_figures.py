@@ -8,8 +8,8 @@ import time
 import psutil
 import pytest
 
-from client.rest import process_figures
-from client.rest.process_figures import ProcessReader
+from sqlstream.client.rest import process_figures
+from sqlstream.client.rest.process_figures import ProcessReader
 
 
 def test_a_load_is_the_share_of_all_cores_since_the_reading_before(monkeypatch: pytest.MonkeyPatch) -> None:

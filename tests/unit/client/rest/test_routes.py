@@ -237,7 +237,7 @@ def test_only_files_of_the_log_directory_are_served(cluster, tmp_path):
     from fastapi import FastAPI
     from fastapi.testclient import TestClient
 
-    from client.rest.app import ServerInfo, rest_routes
+    from sqlstream.client.rest.app import ServerInfo, rest_routes
 
     logs = tmp_path / "log"
     logs.mkdir()

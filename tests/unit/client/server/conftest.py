@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from runtime.jobmanager.events import EndedJob
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ErrorInfo
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph, JobVertex
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobDetails, JobMetrics
+from sqlstream.runtime.jobmanager.events import EndedJob
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from client.configuration import load_configuration
-from client.server.cluster_size import ClusterSize, cluster_size
+from sqlstream.client.configuration import load_configuration
+from sqlstream.client.server.cluster_size import ClusterSize, cluster_size
 
 SLOTS = "taskmanager.numberOfTaskSlots"
 

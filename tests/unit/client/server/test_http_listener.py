@@ -13,9 +13,9 @@ from typing import Any
 import httpx
 import pytest
 
-from client.gateway.pushed_results import CUT_OFF
-from client.server.http_listener import HttpListener
-from client.server.places import PlaceLimits, Places
+from sqlstream.client.gateway.pushed_results import CUT_OFF
+from sqlstream.client.server.http_listener import HttpListener
+from sqlstream.client.server.places import PlaceLimits, Places
 
 
 class SlowApplication:

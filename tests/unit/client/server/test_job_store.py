@@ -14,13 +14,13 @@ import msgspec
 import pytest
 from committable_harness import file_of
 
-from client.server.job_store import FileJobStore, KeptCommitter
-from client.server.kept_file import sealed
-from planner.file_inference import inferring_job
-from runtime.jobmanager.events import EndedJob, SinkCommit
+from sqlstream.client.server.job_store import FileJobStore, KeptCommitter
+from sqlstream.client.server.kept_file import sealed
 from sqlstream.errors import ErrorInfo, ExternalError, InternalError
 from sqlstream.graph.job_graph import JobGraph, encode_job_graph
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.planner.file_inference import inferring_job
+from sqlstream.runtime.jobmanager.events import EndedJob, SinkCommit
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
 

@@ -7,8 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from client.server.data_directory import DataDirectory
-from client.server.kept_file import DamagedFile, make_private_directory, sealed, unsealed, write_file
+from sqlstream.client.server.data_directory import DataDirectory
+from sqlstream.client.server.kept_file import (
+    DamagedFile,
+    make_private_directory,
+    sealed,
+    unsealed,
+    write_file,
+)
 from sqlstream.errors import ExternalError, UserError
 
 

@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import socket
 
-from client.server.listeners import listen
-from client.server.server_config import Endpoint
+from sqlstream.client.server.listeners import listen
+from sqlstream.client.server.server_config import Endpoint
 
 
 def test_answers_leave_without_waiting_for_the_clients_acknowledgement() -> None:

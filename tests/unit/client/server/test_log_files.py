@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from client.server.log_files import Cursor, LogFiles, LogFilesHandler, is_of_process, is_printed
-from runtime.logs import PRINT_LOGGER, TaskLabels, formatter_of, of_job
+from sqlstream.client.server.log_files import Cursor, LogFiles, LogFilesHandler, is_of_process, is_printed
+from sqlstream.runtime.logs import PRINT_LOGGER, TaskLabels, formatter_of, of_job
 
 JOB, OTHER = "a" * 32, "b" * 32
 

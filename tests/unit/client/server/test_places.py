@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from client.server.places import ListeningSocket, PlaceLimits, Places
+from sqlstream.client.server.places import ListeningSocket, PlaceLimits, Places
 
 
 class House:

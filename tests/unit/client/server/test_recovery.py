@@ -15,25 +15,25 @@ import pytest
 from committable_harness import file_of
 from operator_harness import batch
 
-from client.server.job_checkpoint_stores import JobCheckpointStores
-from client.server.job_store import FileJobStore
-from client.server.recovery import LOST_WITH_CLIENT, recover, submit_again
-from runtime.checkpoint.checkpoint_directory import CheckpointDirectory, RetainedCheckpoints
-from runtime.checkpoint.checkpoint_store import CheckpointStore
-from runtime.connectors import connector
-from runtime.host.files import LocalFiles
-from runtime.host.private_files import PrivateFiles
-from runtime.jobmanager.collaborators import KeepNothing
-from runtime.jobmanager.events import CancelRequested, SavepointRequested, SinkCommit
-from runtime.sink_committer import ConnectorCommitter
-from runtime.staging_claims import ClaimingStore
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
+from sqlstream.client.server.job_checkpoint_stores import JobCheckpointStores
+from sqlstream.client.server.job_store import FileJobStore
+from sqlstream.client.server.recovery import LOST_WITH_CLIENT, recover, submit_again
 from sqlstream.errors import ErrorInfo, ExternalError, UserError
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph, JobVertex, encode_job_graph
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.manifest import CheckpointManifest
+from sqlstream.runtime.checkpoint.checkpoint_directory import CheckpointDirectory, RetainedCheckpoints
+from sqlstream.runtime.checkpoint.checkpoint_store import CheckpointStore
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.host.private_files import PrivateFiles
+from sqlstream.runtime.jobmanager.collaborators import KeepNothing
+from sqlstream.runtime.jobmanager.events import CancelRequested, SavepointRequested, SinkCommit
+from sqlstream.runtime.sink_committer import ConnectorCommitter
+from sqlstream.runtime.staging_claims import ClaimingStore
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from client.configuration import load_configuration
-from client.gateway.options import GatewayOptions
-from client.server.server_config import Endpoint, ServerConfig, file_roots, server_config
+from sqlstream.client.configuration import load_configuration
+from sqlstream.client.gateway.options import GatewayOptions
+from sqlstream.client.server.server_config import Endpoint, ServerConfig, file_roots, server_config
 from sqlstream.errors import UserError
 
 

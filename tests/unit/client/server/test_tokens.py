@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from client.server.roles import Principal, Role
-from client.server.tokens import Tokens
+from sqlstream.client.server.roles import Principal, Role
+from sqlstream.client.server.tokens import Tokens
 from sqlstream.errors import ExternalError, UserError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from client.server.guarded_cluster import UserPlans
+from sqlstream.client.server.guarded_cluster import UserPlans
 from sqlstream.errors import UserError
 
 

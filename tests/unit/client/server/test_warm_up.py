@@ -3,8 +3,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from client.server.warm_up import start_warm_up
-from client.sessions.session import Session
+from sqlstream.client.server.warm_up import start_warm_up
+from sqlstream.client.sessions.session import Session
 
 
 def test_the_end_of_a_server_does_not_wait_for_its_warm_up() -> None:

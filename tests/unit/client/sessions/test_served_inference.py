@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from client.clusters.local_cluster import LocalClusterClient
-from client.sessions.outcomes import Job, Rows
-from client.sessions.served_inference import ServedInference
-from client.sessions.session import Session
-from planner.dialect.parser import parse_script, parse_statement
-from runtime.embedded import EmbeddedCluster
 from sqlstream.cancellation import given_up_by
+from sqlstream.client.clusters.local_cluster import LocalClusterClient
+from sqlstream.client.sessions.outcomes import Job, Rows
+from sqlstream.client.sessions.served_inference import ServedInference
+from sqlstream.client.sessions.session import Session
 from sqlstream.errors import ExternalError, FailureReason, JobError, UserError
 from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.planner.dialect.parser import parse_script, parse_statement
+from sqlstream.runtime.embedded import EmbeddedCluster
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from client.sessions.session import Session
-from planner.dialect.parser import parse_script
+from sqlstream.client.sessions.session import Session
 from sqlstream.errors import UserError
+from sqlstream.planner.dialect.parser import parse_script
 
 
 def run(session: Session, text: str) -> Any:

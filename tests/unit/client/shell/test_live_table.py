@@ -16,9 +16,9 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from client.shell.live_rows import live_rows
-from client.shell.live_table import LiveTable
 from sqlstream import types as sql
+from sqlstream.client.shell.live_rows import live_rows
+from sqlstream.client.shell.live_table import LiveTable
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 

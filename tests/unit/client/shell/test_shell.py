@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from client.connection.embedded import embedded_connection
-from client.shell.display import Display
-from client.shell.opening import OpeningConnection
-from client.shell.shell import Shell
+from sqlstream.client.connection.embedded import embedded_connection
+from sqlstream.client.shell.display import Display
+from sqlstream.client.shell.opening import OpeningConnection
+from sqlstream.client.shell.shell import Shell
 
 Captured = pytest.CaptureFixture[str]
 

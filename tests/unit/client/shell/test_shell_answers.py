@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from client.shell.answers import Answers
-from client.shell.detached import DetachedJobs
-from client.shell.display import Display
+from sqlstream.client.shell.answers import Answers
+from sqlstream.client.shell.detached import DetachedJobs
+from sqlstream.client.shell.display import Display
 from sqlstream.errors import ExternalError
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobMetrics, JobStatusReply

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from client.shell.detached import JOBS_MAX, DetachedJobs
+from sqlstream.client.shell.detached import JOBS_MAX, DetachedJobs
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobStatusReply
 

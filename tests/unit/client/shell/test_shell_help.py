@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from client.shell.commands import COMMAND_NAMES
-from client.shell.help_topics import COMMANDS, TOPICS, help_text
-from planner.dialect.parser import parse_script
+from sqlstream.client.shell.commands import COMMAND_NAMES
+from sqlstream.client.shell.help_topics import COMMANDS, TOPICS, help_text
+from sqlstream.planner.dialect.parser import parse_script
 
 ROOT = Path(__file__).resolve().parents[4]
 

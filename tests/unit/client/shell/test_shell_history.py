@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from prompt_toolkit.history import InMemoryHistory
 
-from client.shell import history, prompt
-from client.shell.history import ShellHistory, history_file
+from sqlstream.client.shell import history, prompt
+from sqlstream.client.shell.history import ShellHistory, history_file
 
 
 def strings(path: Path) -> list[str]:

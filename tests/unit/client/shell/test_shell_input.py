@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from client.shell.input_text import Input, is_complete, split_input
+from sqlstream.client.shell.input_text import Input, is_complete, split_input
 from sqlstream.errors import Span, UserError
 
 

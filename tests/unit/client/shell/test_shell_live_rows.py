@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from client.shell.live_rows import live_rows
 from sqlstream import types as sql
 from sqlstream.changelog import RowKind
+from sqlstream.client.shell.live_rows import live_rows
 from sqlstream.schema import Schema
 
 SCHEMA = Schema.of(("k", sql.STRING), ("n", sql.BIGINT))

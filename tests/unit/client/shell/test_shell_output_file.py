@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from client.shell.answers import FileWriting
-from client.shell.output_file import OutputFile, checked_path
 from sqlstream import types as sql
+from sqlstream.client.shell.answers import FileWriting
+from sqlstream.client.shell.output_file import OutputFile, checked_path
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.schema import Schema
 

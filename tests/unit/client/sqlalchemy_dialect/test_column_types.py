@@ -9,9 +9,9 @@ import sqlalchemy as sa
 from sqlalchemy import types
 from sqlalchemy.schema import CreateTable
 
-from client.sqlalchemy_dialect.column_types import SqlType, column_type, type_text
-from client.sqlalchemy_dialect.dialect import SqlStreamDialect
 from sqlstream import types as sql
+from sqlstream.client.sqlalchemy_dialect.column_types import SqlType, column_type, type_text
+from sqlstream.client.sqlalchemy_dialect.dialect import SqlStreamDialect
 from sqlstream.types import LogicalType
 
 DIALECT = SqlStreamDialect()

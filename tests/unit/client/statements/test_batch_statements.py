@@ -11,21 +11,21 @@ from typing import Any
 
 import pytest
 
-from client.rendering.render import final_rows
-from client.sessions.local_session import local_session
-from client.sessions.outcomes import Job, Text
-from client.sessions.session import Session
-from client.statements.batch import explain_batch, is_spark_there
-from planner.batch import CompiledBatch, explaining_job
-from planner.compile import CompiledPlan
-from planner.dialect.parser import parse_script, parse_statement
-from runtime.host.rooted_files import FilePlaces
 from sqlstream.batch_plan import batch_plan
 from sqlstream.cancellation import given_up_by
 from sqlstream.changelog import ChangelogMode
+from sqlstream.client.rendering.render import final_rows
+from sqlstream.client.sessions.local_session import local_session
+from sqlstream.client.sessions.outcomes import Job, Text
+from sqlstream.client.sessions.session import Session
+from sqlstream.client.statements.batch import explain_batch, is_spark_there
 from sqlstream.errors import JobError, Span, UserError
 from sqlstream.graph.job_graph import decode_job_graph, encode_job_graph
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.planner.batch import CompiledBatch, explaining_job
+from sqlstream.planner.compile import CompiledPlan
+from sqlstream.planner.dialect.parser import parse_script, parse_statement
+from sqlstream.runtime.host.rooted_files import FilePlaces
 from sqlstream.specs import BatchQuerySpec, SinkSpec, SourceSpec
 from sqlstream.specs.aggregate import GroupAggregateSpec
 
@@ -229,9 +229,9 @@ def test_where_spark_cannot_be_started_duckdb_takes_input_of_any_size(
 
 
 def _choices(session: Session, text: str):  # type: ignore[no-untyped-def]
-    from client.statements.batch import engine_choices
-    from planner.batch import plan_batch_sources
-    from planner.bind.sink import bind_sinks
+    from sqlstream.client.statements.batch import engine_choices
+    from sqlstream.planner.batch import plan_batch_sources
+    from sqlstream.planner.bind.sink import bind_sinks
 
     context = session.bind_context()
     plan = plan_batch_sources(bind_sinks(parse_statement(text), context), context)
@@ -417,6 +417,6 @@ def test_explain_refuses_what_only_streams_have(session: Session) -> None:
 def test_a_connect_server_needs_no_java_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", "")
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("runtime.host.java._PACKAGE", "no_such_package")
+    monkeypatch.setattr("sqlstream.runtime.host.java._PACKAGE", "no_such_package")
     assert not is_spark_there({})
     assert is_spark_there({"spark.remote": "sc://node7/;use_ssl=true"})

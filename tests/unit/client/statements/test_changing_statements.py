@@ -10,12 +10,12 @@ from typing import Any
 import duckdb
 import pytest
 
-from client.sessions import submission
-from client.sessions.local_session import local_session
-from client.sessions.outcomes import Job
-from client.sessions.session import Session
-from planner.dialect.parser import parse_script, parse_statement
+from sqlstream.client.sessions import submission
+from sqlstream.client.sessions.local_session import local_session
+from sqlstream.client.sessions.outcomes import Job
+from sqlstream.client.sessions.session import Session
 from sqlstream.errors import UserError
+from sqlstream.planner.dialect.parser import parse_script, parse_statement
 
 ROWS = "(1, 'a', 10), (2, 'b', NULL), (3, 'c', 30), (4, 'a', 40), (5, 'd', 5)"
 TABLES = """

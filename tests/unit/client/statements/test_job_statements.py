@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from client.following.checkpoint_text import remark_on
-from client.sessions.session import Session
-from client.statements.jobs import CHECKPOINTS, execute_job_statement
-from planner.dialect.parser import parse_statement
+from sqlstream.client.following.checkpoint_text import remark_on
+from sqlstream.client.sessions.session import Session
+from sqlstream.client.statements.jobs import CHECKPOINTS, execute_job_statement
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, UserError
 from sqlstream.messages.checkpoint_statistics import (
     CheckpointKind,
@@ -30,6 +29,7 @@ from sqlstream.messages.rpc import (
     LateChannel,
     RestartRecord,
 )
+from sqlstream.planner.dialect.parser import parse_statement
 
 LOST = ErrorInfo("SS6006", "the TaskManager is lost")
 FULL = ErrorInfo("SS5001", "could not write: no space left", reason=FailureReason.EXTERNAL)

@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from client.sessions.local_session import local_session
-from client.sessions.outcomes import Job, Text
-from client.sessions.session import Session
-from planner.dialect.parser import parse_script, parse_statement
-from planner.dialect.statements import Insert, StatementSet
+from sqlstream.client.sessions.local_session import local_session
+from sqlstream.client.sessions.outcomes import Job, Text
+from sqlstream.client.sessions.session import Session
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.plan_file import decode_plan, encode_plan
+from sqlstream.planner.dialect.parser import parse_script, parse_statement
+from sqlstream.planner.dialect.statements import Insert, StatementSet
 
 QUERIES = Path(__file__).parents[4] / "queries" / "nexmark"
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from client.sessions.local_session import local_session
-from client.sessions.outcomes import Job, Rows, Text
-from client.sessions.session import Session
-from planner.dialect.parser import parse_script, parse_statement
+from sqlstream.client.sessions.local_session import local_session
+from sqlstream.client.sessions.outcomes import Job, Rows, Text
+from sqlstream.client.sessions.session import Session
 from sqlstream.errors import UserError
+from sqlstream.planner.dialect.parser import parse_script, parse_statement
 
 TABLES = """
 CREATE TABLE t (id INT, city STRING, n BIGINT) PARTITIONED BY (city)

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from client.statements.short_job import JobEnd
 from sqlstream.cancellation import given_up_by
+from sqlstream.client.statements.short_job import JobEnd
 from sqlstream.errors import JobError
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobStatusReply

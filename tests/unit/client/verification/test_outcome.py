@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from client.verification.outcome import (
+from sqlstream.client.verification.outcome import (
     ContributingTable,
     Difference,
     Reason,

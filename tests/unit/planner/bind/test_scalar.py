@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 from planner_harness import Planner
 
-from planner.relational.nodes import Filter, Project, RelationalNode
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call, walk
+from sqlstream.planner.relational.nodes import Filter, Project, RelationalNode
 
 
 def resolved(planner: Planner, expression: str, table: str = "t") -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from planner_harness import Planner
 
-from planner.bind.sink import bind_select_sink
-from planner.dialect.parser import parse_query
-from planner.relational.explain import explain_relation
+from sqlstream.planner.bind.sink import bind_select_sink
+from sqlstream.planner.dialect.parser import parse_query
+from sqlstream.planner.relational.explain import explain_relation
 
 
 def test_an_insert_casts_to_the_columns_of_its_table(planner: Planner) -> None:

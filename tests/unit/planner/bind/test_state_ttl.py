@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from plan_harness import compile_script
 
-from planner.physical.node import walk_plan
 from sqlstream.errors import UserError
+from sqlstream.planner.physical.node import walk_plan
 from sqlstream.specs import GroupAggregateSpec, JoinSpec, OverSpec, RankSpec
 
 TABLES = """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from planner.bind.types import can_cast, can_cast_implicitly
 from sqlstream import types as sql
+from sqlstream.planner.bind.types import can_cast, can_cast_implicitly
 from sqlstream.types import LogicalType
 
 

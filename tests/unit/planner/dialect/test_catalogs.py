@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from planner.dialect.parser import parse_statement
-from planner.dialect.statements import (
+from sqlstream.planner.dialect.parser import parse_statement
+from sqlstream.planner.dialect.statements import (
     AlterTableOptions,
     AlterView,
     CreateCatalog,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from planner.dialect.parser import parse_script, parse_statement, parse_statements
-from planner.dialect.statements import (
+from sqlstream.errors import Span, UserError
+from sqlstream.planner.dialect.parser import parse_script, parse_statement, parse_statements
+from sqlstream.planner.dialect.statements import (
     Describe,
     DescribeJob,
     Explain,
@@ -22,7 +23,6 @@ from planner.dialect.statements import (
     Verify,
     VerifyJob,
 )
-from sqlstream.errors import Span, UserError
 
 
 @pytest.mark.parametrize(

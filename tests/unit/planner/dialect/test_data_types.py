@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from planner.dialect.parser import cast_type, parse_expression, parse_type
 from sqlstream.errors import UserError
+from sqlstream.planner.dialect.parser import cast_type, parse_expression, parse_type
 
 
 @pytest.mark.parametrize(

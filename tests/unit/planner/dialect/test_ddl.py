@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from planner.dialect.parser import parse_statement
-from planner.dialect.statements import ColumnKind, CreateTable, CreateView, DropObject
 from sqlstream.errors import Span, UserError
+from sqlstream.planner.dialect.parser import parse_statement
+from sqlstream.planner.dialect.statements import ColumnKind, CreateTable, CreateView, DropObject
 
 TABLE = """CREATE TEMPORARY TABLE IF NOT EXISTS `c`.d.t (
   id BIGINT NOT NULL COMMENT 'the key',

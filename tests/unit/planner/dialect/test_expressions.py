@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import exp
 
-from planner.dialect.nodes import FunctionCall, Like
-from planner.dialect.parser import parse_expression, span_of
 from sqlstream.errors import Span, UserError
+from sqlstream.planner.dialect.nodes import FunctionCall, Like
+from sqlstream.planner.dialect.parser import parse_expression, span_of
 
 
 def show(node: exp.Expr) -> str:

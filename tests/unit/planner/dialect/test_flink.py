@@ -6,8 +6,8 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from planner.dialect.flink import Flink
-from planner.dialect.parser import parse_query
+from sqlstream.planner.dialect.flink import Flink
+from sqlstream.planner.dialect.parser import parse_query
 
 QUERY = "SELECT a, count(*) FROM t JOIN u ON t.x = u.x WHERE (a + 1) * 2 > 3 GROUP BY a ORDER BY a LIMIT 5"
 

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from planner.dialect.tokens import tokenize
 from sqlstream.cancellation import given_up_by
 from sqlstream.errors import JobError
+from sqlstream.planner.dialect.tokens import tokenize
 
 
 class _AfterSome(threading.Event):

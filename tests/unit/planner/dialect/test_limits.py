@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from planner.dialect.parser import parse_script
 from sqlstream.errors import UserError
+from sqlstream.planner.dialect.parser import parse_script
 
 LONG = "9" * 5_000
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from planner.dialect.nodes import DateTimeLiteral, IntervalLiteral
-from planner.dialect.parser import datetime_value, interval_value, parse_expression
 from sqlstream.errors import UserError
+from sqlstream.planner.dialect.nodes import DateTimeLiteral, IntervalLiteral
+from sqlstream.planner.dialect.parser import datetime_value, interval_value, parse_expression
 
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.dialect.parser import parse_script, span_of
-from planner.dialect.statements import CreateTable, CreateView, Insert
+from sqlstream.planner.dialect.parser import parse_script, span_of
+from sqlstream.planner.dialect.statements import CreateTable, CreateView, Insert
 
 TABLES = """
 CREATE TABLE datagen (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from planner.dialect.parser import parse_query, span_of
 from sqlstream.errors import UserError
+from sqlstream.planner.dialect.parser import parse_query, span_of
 
 
 def select(text: str) -> exp.Select:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from planner.dialect.nodes import IntervalLiteral, WindowTvf
-from planner.dialect.parser import interval_value, parse_query, table_options
+from sqlstream.planner.dialect.nodes import IntervalLiteral, WindowTvf
+from sqlstream.planner.dialect.parser import interval_value, parse_query, table_options
 
 
 def relation(text: str) -> exp.Expr:

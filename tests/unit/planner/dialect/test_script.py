@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.dialect.script import iterate_script, split_script
 from sqlstream.errors import Span, UserError
+from sqlstream.planner.dialect.script import iterate_script, split_script
 
 
 def pieces(text: str) -> list[str]:

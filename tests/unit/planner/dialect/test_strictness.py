@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from planner.dialect.parser import parse_expression, parse_query
-from planner.dialect.strictness import checked
 from sqlstream.errors import UserError
+from sqlstream.planner.dialect.parser import parse_expression, parse_query
+from sqlstream.planner.dialect.strictness import checked
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlglot import TokenType
 
-from planner.dialect.tokens import span, tokenize
 from sqlstream.errors import Span, UserError
+from sqlstream.planner.dialect.tokens import span, tokenize
 
 
 def texts(sql: str) -> list[str]:

@@ -6,15 +6,15 @@ import pytest
 from function_examples import EXAMPLES
 from planner_harness import Planner
 
-from planner.lower.ansi import REFUSED_AGGREGATES
-from planner.lower.duckdb import aggregates, functions, lower_duckdb
-from planner.lower.spark import dialect, lower_spark
-from planner.relational import nodes
-from planner.rules import apply_rules
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.expressions import FALSE, TRUE
 from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
+from sqlstream.planner.lower.ansi import REFUSED_AGGREGATES
+from sqlstream.planner.lower.duckdb import aggregates, functions, lower_duckdb
+from sqlstream.planner.lower.spark import dialect, lower_spark
+from sqlstream.planner.relational import nodes
+from sqlstream.planner.rules import apply_rules
 from sqlstream.schema import Schema
 
 ENGINES = {

@@ -8,8 +8,8 @@ import duckdb
 import pytest
 from planner_harness import TABLES, Planner
 
-from planner.lower.duckdb import lower_duckdb
 from sqlstream.errors import UserError
+from sqlstream.planner.lower.duckdb import lower_duckdb
 
 
 def lower(query: str, time_zone: str = "UTC") -> str:

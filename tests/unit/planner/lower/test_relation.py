@@ -8,12 +8,19 @@ import duckdb
 import pytest
 from planner_harness import TABLES, Planner
 
-from planner.lower.duckdb import lower_duckdb
-from planner.lower.duckdb.dialect import DuckDbDialect
-from planner.lower.relation import lower, to_sql
-from planner.relational.nodes import Filter, Join, RelationalJoinKind, RelationalNode, TableScan, rewrite
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call, InputRef
+from sqlstream.planner.lower.duckdb import lower_duckdb
+from sqlstream.planner.lower.duckdb.dialect import DuckDbDialect
+from sqlstream.planner.lower.relation import lower, to_sql
+from sqlstream.planner.relational.nodes import (
+    Filter,
+    Join,
+    RelationalJoinKind,
+    RelationalNode,
+    TableScan,
+    rewrite,
+)
 from sqlstream.schema import Schema
 from sqlstream.types import BOOLEAN, INT
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from plan_harness import compile_script
 
-from planner.physical.node import walk_plan
-from runtime import connectors, formats
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
+from sqlstream.planner.physical.node import walk_plan
+from sqlstream.runtime import connectors, formats
 from sqlstream.specs import WatermarkAssignerSpec
 
 DDL = """

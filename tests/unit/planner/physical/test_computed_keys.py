@@ -7,7 +7,7 @@ import re
 import pytest
 from plan_harness import compile_script
 
-from planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.node import PhysicalNode
 
 COLUMNS = """k INT, big BIGINT, small SMALLINT, d DOUBLE, f FLOAT, dec DECIMAL(10, 2), dec2 DECIMAL(12, 4), s STRING, c CHAR(3),
     ts TIMESTAMP(3), ts6 TIMESTAMP(6), l TIMESTAMP_LTZ(3), dt DATE, tm TIME(0), bo BOOLEAN, bin BYTES,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from planner.physical.planner import shared_nodes
-from planner.relational.nodes import Filter, Project, RelationalNode, Union, Values
 from sqlstream import types as sql
 from sqlstream.expressions import Call, InputRef, Literal
+from sqlstream.planner.physical.planner import shared_nodes
+from sqlstream.planner.relational.nodes import Filter, Project, RelationalNode, Union, Values
 from sqlstream.schema import Schema
 
 SCHEMA = Schema.of(("a", sql.INT))

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from plan_harness import compile_script
 
-from planner.bind.context import BindContext
-from runtime.connectors.duckdb.connector import DuckDb
-from runtime.connectors.filesystem import Filesystem
-from runtime.connectors.nexmark import Nexmark
-from runtime.formats.csv import Csv
 from sqlstream.catalog import SessionCatalog
 from sqlstream.errors import Span
 from sqlstream.graph.state_identity import StateIdentity
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.runtime.connectors.duckdb.connector import DuckDb
+from sqlstream.runtime.connectors.filesystem import Filesystem
+from sqlstream.runtime.connectors.nexmark import Nexmark
+from sqlstream.runtime.formats.csv import Csv
 from sqlstream.spi.connector import Boundedness, ConnectorDescriptor, OptionDescriptor, OptionType
 
 QUERIES = sorted((Path(__file__).resolve().parents[4] / "queries" / "nexmark").glob("*.sql"))

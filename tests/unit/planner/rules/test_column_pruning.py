@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from plan_harness import compile_script
 
-from planner.relational.nodes import RelationalNode, TableScan, Watermark
+from sqlstream.planner.relational.nodes import RelationalNode, TableScan, Watermark
 
 DDL = """
 CREATE TABLE s (k BIGINT, name STRING, v BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)

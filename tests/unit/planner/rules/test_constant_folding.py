@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from planner_harness import Planner
 
-from planner.relational.nodes import Project
-from planner.rules.constant_folding import fold, fold_constants
 from sqlstream import types as sql
 from sqlstream.expressions import Call, Expression, InputRef, Literal
+from sqlstream.planner.relational.nodes import Project
+from sqlstream.planner.rules.constant_folding import fold, fold_constants
 from sqlstream.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, TINYINT, LogicalType
 
 

@@ -6,12 +6,12 @@ import pytest
 from planner_harness import Planner
 from rule_harness import after
 
-from planner.relational.nodes import Filter, Join, RelationalJoinKind, Values
-from planner.rules.filter_merge import merge_filters
-from planner.rules.filter_push_down import push_filters_down
-from planner.rules.join_condition import simplify_join_condition
 from sqlstream import types as sql
 from sqlstream.expressions import TRUE, Call, InputRef, Literal
+from sqlstream.planner.relational.nodes import Filter, Join, RelationalJoinKind, Values
+from sqlstream.planner.rules.filter_merge import merge_filters
+from sqlstream.planner.rules.filter_push_down import push_filters_down
+from sqlstream.planner.rules.join_condition import simplify_join_condition
 from sqlstream.schema import Schema
 
 RULES = (merge_filters, push_filters_down, simplify_join_condition)
@@ -74,7 +74,7 @@ def test_a_filter_stays_above_a_watermark_and_a_limit(planner: Planner) -> None:
 
 
 def test_a_condition_that_is_never_true_reads_nothing(planner: Planner) -> None:
-    from planner.rules.constant_folding import fold_constants
+    from sqlstream.planner.rules.constant_folding import fold_constants
 
     plan = after(planner, "SELECT a FROM t WHERE 1 = 2", fold_constants, *RULES)
     assert "TableScan" not in plan

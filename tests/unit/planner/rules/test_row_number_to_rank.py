@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from planner_harness import Planner
 
-from planner.relational.nodes import Rank, RelationalNode, Window
-from planner.rules import RULES, apply_rules
+from sqlstream.planner.relational.nodes import Rank, RelationalNode, Window
+from sqlstream.planner.rules import RULES, apply_rules
 
 
 def find(node: RelationalNode, kind: type) -> RelationalNode | None:

@@ -10,10 +10,10 @@ from plan_harness import CONNECTORS, compile_script
 from planner_harness import Planner
 from rule_harness import printed
 
-from planner.explain import explain_physical
-from planner.relational.nodes import Filter, TableScan
-from planner.rules.scan_push_down import push_into_scan
 from sqlstream.changelog import ChangelogMode
+from sqlstream.planner.explain import explain_physical
+from sqlstream.planner.relational.nodes import Filter, TableScan
+from sqlstream.planner.rules.scan_push_down import push_into_scan
 from sqlstream.spi.connector import OptionDescriptor, OptionType
 
 OPTIONS = (OptionDescriptor("path", OptionType.STRING, "Where."),)

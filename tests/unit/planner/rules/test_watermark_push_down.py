@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from plan_harness import CONNECTORS, compile_script
 
-from planner.explain import explain_physical
 from sqlstream import types as sql
+from sqlstream.planner.explain import explain_physical
 from sqlstream.spi.connector import OptionDescriptor, OptionType
 
 SPLITS = msgspec.structs.replace(

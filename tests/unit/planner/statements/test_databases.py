@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from planner_harness import Planner
 
-from planner.statements.qualified import qualified
 from sqlstream.catalog import CatalogView, ObjectPath
 from sqlstream.errors import UserError
+from sqlstream.planner.statements.qualified import qualified
 
 TABLE = "(x INT) WITH ('connector' = 'datagen')"
 

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from planner_harness import Planner
 
-from planner.statements.result import ResetConfig, SetConfig
 from sqlstream.catalog import CatalogTable, ObjectPath, PutObject, RemoveObject
 from sqlstream.errors import UserError
+from sqlstream.planner.statements.result import ResetConfig, SetConfig
 
 
 def table(planner: Planner, name: str) -> CatalogTable:

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from plan_harness import compile_script
 
-from planner.compile import CompiledPlan
 from sqlstream.errors import InternalError, UserError
 from sqlstream.graph.job_graph import decode_job_graph, encode_job_graph
 from sqlstream.graph.stream_graph import ExchangeKind
+from sqlstream.planner.compile import CompiledPlan
 
 DDL = """
 CREATE TABLE s (k BIGINT, v BIGINT) WITH ('connector' = 'stream');

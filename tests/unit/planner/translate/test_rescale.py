@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 from plan_harness import compile_script
 
-from planner.translate.rescale import rescaled_job_graph
-from runtime.jobmanager.rescale_check import is_one_job
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph, decode_job_graph, encode_job_graph
+from sqlstream.planner.translate.rescale import rescaled_job_graph
+from sqlstream.runtime.jobmanager.rescale_check import is_one_job
 
 DDL = """
 CREATE TABLE s (k BIGINT, v BIGINT) WITH ('connector' = 'stream');

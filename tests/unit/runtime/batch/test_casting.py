@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runtime.batch.casting import cast_batch
 from sqlstream.errors import InternalError
+from sqlstream.runtime.batch.casting import cast_batch
 
 MOMENT = datetime.datetime(2024, 2, 29, 12, 34, 56, 789_123)
 IN_UTC = MOMENT.replace(tzinfo=datetime.UTC)

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from planner.dialect.parser import parse_type
-from runtime.batch.comparison import SHOWN_BYTES_MAX, Comparison, Differences, comparison
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ROW_KIND_COLUMN
+from sqlstream.planner.dialect.parser import parse_type
+from sqlstream.runtime.batch.comparison import SHOWN_BYTES_MAX, Comparison, Differences, comparison
 from sqlstream.schema import Schema
 
 COUNTS = Schema.of(("k", sql.INT), ("n", sql.BIGINT))

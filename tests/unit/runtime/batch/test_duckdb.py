@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from batch_harness import NUMBERS, KeptRun, numbers, plan
 
-from runtime.batch.duckdb import MEMORY_MAX, DuckDbEngine
-from runtime.batch.engine import BatchCancelled
-from runtime.host.files import LocalFiles
 from sqlstream import types as sql
 from sqlstream.batch_plan import BatchPlan, BatchTable
 from sqlstream.errors import ExternalError, FailureReason, JobError, UserError
+from sqlstream.runtime.batch.duckdb import MEMORY_MAX, DuckDbEngine
+from sqlstream.runtime.batch.engine import BatchCancelled
+from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 

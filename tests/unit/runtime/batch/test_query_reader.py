@@ -11,12 +11,12 @@ import pytest
 from batch_harness import NUMBERS, plan
 from committable_harness import file_of
 
-from runtime.batch.engine import BatchCancelled, BatchRun
-from runtime.batch.query_reader import HELD_BYTES_MAX, BatchQueryReader
-from runtime.host.files import LocalFiles
-from runtime.taskmanager.metrics import OperatorCounters
 from sqlstream.batch_plan import BatchPlan
 from sqlstream.errors import InternalError, UserError
+from sqlstream.runtime.batch.engine import BatchCancelled, BatchRun
+from sqlstream.runtime.batch.query_reader import HELD_BYTES_MAX, BatchQueryReader
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.taskmanager.metrics import OperatorCounters
 from sqlstream.spi.connector import SourceStatus
 
 MEBIBYTE_OF_ROWS = pa.record_batch({"c": pa.array(range(2**17), pa.int64())})

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pytest
 
-from runtime.batch import side_by_side
-from runtime.batch.side_by_side import BATCH_BYTES, _Unread, read_side_by_side
+from sqlstream.runtime.batch import side_by_side
+from sqlstream.runtime.batch.side_by_side import BATCH_BYTES, _Unread, read_side_by_side
 
 
 def batch(number: int) -> pa.RecordBatch:

@@ -9,14 +9,14 @@ import pyarrow as pa
 import pytest
 from batch_harness import NUMBERS, numbers
 
-from runtime.batch.engine import BatchCancelled
-from runtime.batch.sinks import write_rows
-from runtime.batch.tables import Share, connector_context, read_table
-from runtime.connectors import connector
-from runtime.host.files import LocalFiles
 from sqlstream import types as sql
 from sqlstream.batch_plan import BatchTable
 from sqlstream.errors import UserError
+from sqlstream.runtime.batch.engine import BatchCancelled
+from sqlstream.runtime.batch.sinks import write_rows
+from sqlstream.runtime.batch.tables import Share, connector_context, read_table
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID

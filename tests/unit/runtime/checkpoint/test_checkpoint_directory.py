@@ -14,15 +14,19 @@ from checkpoint_harness import JOB_ID, OPERATOR_ID, manifest
 from commit_harness import Died, Process
 from object_store import store_in
 
-from runtime.checkpoint.checkpoint_directory import CheckpointDirectory, load_checkpoint, savepoint_directory
-from runtime.checkpoint.manifest_file import encode_manifest
-from runtime.checkpoint.state_reader import StateReader
-from runtime.checkpoint.state_writer import StateWriter, state_name
-from runtime.host.private_files import PrivateFiles
-from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.errors import ExternalError, FailureReason, UserError
 from sqlstream.messages.checkpoint import SavedOperator, SubtaskState, TaskRestore
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
+from sqlstream.runtime.checkpoint.checkpoint_directory import (
+    CheckpointDirectory,
+    load_checkpoint,
+    savepoint_directory,
+)
+from sqlstream.runtime.checkpoint.manifest_file import encode_manifest
+from sqlstream.runtime.checkpoint.state_reader import StateReader
+from sqlstream.runtime.checkpoint.state_writer import StateWriter, state_name
+from sqlstream.runtime.host.private_files import PrivateFiles
+from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.spi.files import Files
 
 FILES = PrivateFiles()

@@ -13,16 +13,16 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pytest
 
-from runtime.checkpoint.copying_files import CopyingFiles
-from runtime.checkpoint.local_copies import LocalCopies, SubtaskCopies
-from runtime.checkpoint.state_figures import StateFigures
-from runtime.checkpoint.state_reader import StateReader
-from runtime.checkpoint.state_writer import StateWriter
-from runtime.host import process_directory
-from runtime.host.private_files import PrivateFiles
-from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.errors import ExternalError, InternalError
 from sqlstream.messages.checkpoint import SubtaskState, TaskRestore
+from sqlstream.runtime.checkpoint.copying_files import CopyingFiles
+from sqlstream.runtime.checkpoint.local_copies import LocalCopies, SubtaskCopies
+from sqlstream.runtime.checkpoint.state_figures import StateFigures
+from sqlstream.runtime.checkpoint.state_reader import StateReader
+from sqlstream.runtime.checkpoint.state_writer import StateWriter
+from sqlstream.runtime.host import process_directory
+from sqlstream.runtime.host.private_files import PrivateFiles
+from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.spi.files import FileStatus
 
 JOB = "0f" * 16
@@ -158,7 +158,7 @@ def test_a_checkpoint_stands_without_a_copy_that_cannot_be_written(
         raise OSError(errno.ENOSPC, "no space left")
 
     monkeypatch.setattr("os.link", full)
-    monkeypatch.setattr("runtime.checkpoint.copying_files._opened", full)
+    monkeypatch.setattr("sqlstream.runtime.checkpoint.copying_files._opened", full)
     state = job.save(1)
     assert job.own.figures.copies_failed == 1
     assert "could not write the local copy" in caplog.text
@@ -186,7 +186,7 @@ def test_a_disk_that_fills_up_while_a_copy_is_written_ends_the_copy_alone(tmp_pa
 
     job = Job(tmp_path / "local", FarFiles(tmp_path / "store"), "far://jobs/j")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("runtime.checkpoint.copying_files._opened", lambda path: FullAfter(path, 300))
+        patch.setattr("sqlstream.runtime.checkpoint.copying_files._opened", lambda path: FullAfter(path, 300))
         state = job.save(1)
     assert job.names() == []
     assert job.own.figures.copies_failed == 1
@@ -305,7 +305,7 @@ import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from test_local_copies import Job
-from runtime.host.private_files import PrivateFiles
+from sqlstream.runtime.host.private_files import PrivateFiles
 job = Job(Path(sys.argv[2]), PrivateFiles(), sys.argv[3])
 job.save(1)
 if sys.argv[4] == "killed":

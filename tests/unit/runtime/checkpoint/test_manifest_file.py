@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from checkpoint_harness import VERTEX_ID, manifest
 
-from runtime.checkpoint.manifest_file import decode_manifest, encode_manifest
 from sqlstream.errors import ExternalError
+from sqlstream.runtime.checkpoint.manifest_file import decode_manifest, encode_manifest
 
 _WRITTEN = msgspec.to_builtins(manifest(4))
 SPLITS, COMMIT = _WRITTEN["enumerators"][VERTEX_ID], _WRITTEN["commits"][0]

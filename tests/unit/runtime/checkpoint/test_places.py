@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from runtime.checkpoint.places import absolute_place, check_places, with_absolute_places
-from runtime.host.files import LocalFiles
-from runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream.errors import UserError
+from sqlstream.runtime.checkpoint.places import absolute_place, check_places, with_absolute_places
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.host.rooted_files import FilePlaces, RootedFiles
 
 DIR = "execution.checkpointing.dir"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from checkpoint_harness import manifest
 
-from runtime.checkpoint.checkpoint_store import CheckpointStore
-from runtime.checkpoint.recovered_checkpoints import recovered_checkpoints
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.runtime.checkpoint.checkpoint_store import CheckpointStore
+from sqlstream.runtime.checkpoint.recovered_checkpoints import recovered_checkpoints
 
 STORE = CheckpointStore()
 

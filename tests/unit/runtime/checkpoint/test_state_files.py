@@ -18,12 +18,12 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
-from runtime.checkpoint.state_reader import StateReader
-from runtime.checkpoint.state_writer import PIECE_BYTES_MAX, StateWriter, pieces_of
-from runtime.host.private_files import PrivateFiles
-from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot, SnapshotAborted
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason
 from sqlstream.messages.checkpoint import SubtaskState, TaskRestore, checkpoint_of_path
+from sqlstream.runtime.checkpoint.state_reader import StateReader
+from sqlstream.runtime.checkpoint.state_writer import PIECE_BYTES_MAX, StateWriter, pieces_of
+from sqlstream.runtime.host.private_files import PrivateFiles
+from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot, SnapshotAborted
 
 FILES = PrivateFiles()
 ALL = range(128)

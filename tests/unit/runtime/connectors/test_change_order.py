@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from runtime.connectors.change_order import order_behind
-from runtime.host.files import LocalFiles
+from sqlstream.runtime.connectors.change_order import order_behind
+from sqlstream.runtime.host.files import LocalFiles
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,14 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from runtime.connectors.filesystem import Filesystem
-from runtime.host.files import LocalFiles, file_error
-from runtime.jobmanager.events import SinkCommit
-from runtime.sink_committer import ConnectorCommitter
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError
+from sqlstream.runtime.connectors.filesystem import Filesystem
+from sqlstream.runtime.host.files import LocalFiles, file_error
+from sqlstream.runtime.jobmanager.events import SinkCommit
+from sqlstream.runtime.sink_committer import ConnectorCommitter
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
@@ -35,8 +35,8 @@ PARTITIONS = 5
 COMMIT_AND_DIE = """
 import os, signal, sys
 import msgspec
-from runtime.connectors.filesystem import Filesystem
-from runtime.host.files import LocalFiles
+from sqlstream.runtime.connectors.filesystem import Filesystem
+from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable

@@ -20,15 +20,15 @@ import pyarrow.parquet
 import pytest
 from operator_harness import Row, batch, rows_of
 
-from runtime.connectors import connector
-from runtime.connectors.duckdb.database import IDLE_MAX, INSTANCES, Instances, _key
-from runtime.connectors.duckdb.options import read_place
-from runtime.connectors.duckdb.source import BLOCK_ROWS, TRIES_MAX
-from runtime.host.files import LocalFiles
-from runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream import types as sql
 from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
 from sqlstream.expressions import Call, InputRef, Literal
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.connectors.duckdb.database import IDLE_MAX, INSTANCES, Instances, _key
+from sqlstream.runtime.connectors.duckdb.options import read_place
+from sqlstream.runtime.connectors.duckdb.source import BLOCK_ROWS, TRIES_MAX
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext, LooksUp, SourceStatus
@@ -489,8 +489,8 @@ def test_a_view_reads_nothing_but_its_own_database(database: Path, tmp_path: Pat
 def test_moments_in_csv_files_are_in_utc_whatever_the_zone_of_the_machine(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "moment\n1970-01-01 00:00:01\n")
     read_it = (
-        "from runtime.connectors.duckdb.database import INSTANCES; from runtime.connectors.duckdb.options import read_place;"
-        "from runtime.host.files import LocalFiles; import sys\n"
+        "from sqlstream.runtime.connectors.duckdb.database import INSTANCES; from sqlstream.runtime.connectors.duckdb.options import read_place;"
+        "from sqlstream.runtime.host.files import LocalFiles; import sys\n"
         "with INSTANCES.reading(read_place('t', {'path': sys.argv[1]}), LocalFiles()) as reading:\n"
         "    item = f\"read_csv('{sys.argv[1]}', columns = {{'moment': 'TIMESTAMPTZ'}})\"\n"
         "    print(reading.connection.execute(f'SELECT epoch_ms(moment) FROM {item}').fetchall())\n"

@@ -16,14 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import Row, batch, rows_of
 
-from runtime.connectors import connector
-from runtime.connectors.commit_notes import JOURNAL
-from runtime.connectors.duckdb import commit as committing
-from runtime.host.files import LocalFiles
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError, UserError
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.connectors.commit_notes import JOURNAL
+from sqlstream.runtime.connectors.duckdb import commit as committing
+from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable

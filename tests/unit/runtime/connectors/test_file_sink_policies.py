@@ -12,15 +12,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runtime.connectors import committed_notes, partition_marks
-from runtime.connectors.file_sink_options import FileSinkOptions
-from runtime.connectors.filesystem import Filesystem
-from runtime.connectors.partition_time import PartitionTime
-from runtime.host.files import LocalFiles
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError, UserError
+from sqlstream.runtime.connectors import committed_notes, partition_marks
+from sqlstream.runtime.connectors.file_sink_options import FileSinkOptions
+from sqlstream.runtime.connectors.filesystem import Filesystem
+from sqlstream.runtime.connectors.partition_time import PartitionTime
+from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
@@ -48,7 +48,7 @@ class Table:
         self.now_ms = 0
         self.files = LocalFiles()
         if monkeypatch is not None:
-            monkeypatch.setattr("runtime.connectors.filesystem.now_ms", lambda: self.now_ms)
+            monkeypatch.setattr("sqlstream.runtime.connectors.filesystem.now_ms", lambda: self.now_ms)
         self.writer = self.new_writer()
 
     def new_writer(self, subtask: int = 0, job_id: str = "job", name: str = "") -> Any:

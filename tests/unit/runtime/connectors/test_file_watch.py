@@ -12,12 +12,12 @@ import pyarrow as pa
 from expression_harness import call, col, lit
 from split_harness import AssignedReader
 
-from runtime.connectors.file_watch import FileWatch
-from runtime.connectors.filesystem import Filesystem
-from runtime.connectors.filesystem_source import FileSourceReader
-from runtime.host.files import LocalFiles
 from sqlstream import types as sql
 from sqlstream.elements import WATERMARK_MIN
+from sqlstream.runtime.connectors.file_watch import FileWatch
+from sqlstream.runtime.connectors.filesystem import Filesystem
+from sqlstream.runtime.connectors.filesystem_source import FileSourceReader
+from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec, SourceWatermark
 from sqlstream.spi.connector import ConnectorContext, SourceStatus

@@ -18,12 +18,12 @@ import pyarrow.parquet as pq
 import pytest
 from split_harness import AssignedReader
 
-from runtime.connectors.filesystem import Filesystem
-from runtime.host.files import LocalFiles
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError, UserError
+from sqlstream.runtime.connectors.filesystem import Filesystem
+from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable

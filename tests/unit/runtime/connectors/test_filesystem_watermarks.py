@@ -17,13 +17,13 @@ import pyarrow.parquet as pq
 import pytest
 from expression_harness import call, col, lit
 
-from runtime.connectors.filesystem import Filesystem
-from runtime.connectors.filesystem_source import FileSourceReader
-from runtime.host.files import LocalFiles
 from sqlstream import types as sql
 from sqlstream.changelog import ROW_KIND_COLUMN
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.errors import UserError
+from sqlstream.runtime.connectors.filesystem import Filesystem
+from sqlstream.runtime.connectors.filesystem_source import FileSourceReader
+from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import EmitStrategy, SourceSpec, SourceWatermark
 from sqlstream.spi.connector import ConnectorContext

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 import pytest
 from jdbc_harness import context, sink, source
 
-from runtime.connectors import connector
-from runtime.connectors.jdbc.retries import tried
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError, Retry
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.connectors.jdbc.retries import tried
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import LooksUp
 

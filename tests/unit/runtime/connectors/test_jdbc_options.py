@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from jdbc_harness import FILES, read, source
 
-from runtime.connectors import connector
-from runtime.connectors.jdbc.database import DatabaseKind
-from runtime.connectors.jdbc.driver import external_error
-from runtime.connectors.jdbc.options import Partitions, read_options
-from runtime.connectors.jdbc.url import ReadUrl, parse_url
-from runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream import types as sql
 from sqlstream.errors import ExternalError, Retry, UserError
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.connectors.jdbc.database import DatabaseKind
+from sqlstream.runtime.connectors.jdbc.driver import external_error
+from sqlstream.runtime.connectors.jdbc.options import Partitions, read_options
+from sqlstream.runtime.connectors.jdbc.url import ReadUrl, parse_url
+from sqlstream.runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream.schema import Schema
 
 TESTS = Path(__file__).parents[3]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from runtime.connectors.jdbc.database import TableName
-from runtime.connectors.jdbc.postgres import Postgres
-from runtime.connectors.jdbc.postgres_types import can_write
-from runtime.connectors.jdbc.stored_table import StoredColumn, StoredTable
+from sqlstream.runtime.connectors.jdbc.database import TableName
+from sqlstream.runtime.connectors.jdbc.postgres import Postgres
+from sqlstream.runtime.connectors.jdbc.postgres_types import can_write
+from sqlstream.runtime.connectors.jdbc.stored_table import StoredColumn, StoredTable
 from sqlstream.types import (
     BIGINT,
     BOOLEAN,

@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 from jdbc_harness import FILES, abort, commit, context, look_up, read, sink, source, written
 from operator_harness import Row
 
-from runtime.connectors import connector
-from runtime.connectors.jdbc import sqlite_sink
-from runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError, Retry, SqlStreamError, UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.connectors.jdbc import sqlite_sink
+from sqlstream.runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import SourceStatus, StagesRows
 

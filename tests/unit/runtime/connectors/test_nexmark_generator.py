@@ -15,17 +15,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.connectors import nexmark_pools as pools
-from runtime.connectors.nexmark_config import NexmarkConfig
-from runtime.connectors.nexmark_draws import STEP, Draw, below, draw, draw_key
-from runtime.connectors.nexmark_generator import (
+from sqlstream.errors import UserError
+from sqlstream.runtime.connectors import nexmark_pools as pools
+from sqlstream.runtime.connectors.nexmark_config import NexmarkConfig
+from sqlstream.runtime.connectors.nexmark_draws import STEP, Draw, below, draw, draw_key
+from sqlstream.runtime.connectors.nexmark_generator import (
     AUCTION_SCHEMA,
     BID_SCHEMA,
     EVENT_SCHEMA,
     PERSON_SCHEMA,
     NexmarkGenerator,
 )
-from sqlstream.errors import UserError
 
 LOW_HALF = 0xFFFFFFFF
 EPOCH = datetime.datetime(1970, 1, 1)

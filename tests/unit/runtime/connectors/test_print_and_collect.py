@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runtime.connectors import connector, descriptors
-from runtime.formats import descriptors as format_descriptors
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema, with_row_kinds
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
+from sqlstream.runtime.connectors import connector, descriptors
+from sqlstream.runtime.formats import descriptors as format_descriptors
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID

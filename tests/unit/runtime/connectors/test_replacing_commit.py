@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from commit_harness import Died, MortalFiles, Process
 
-from runtime.connectors.commit_journal import Move, staging_directory, undo_broken_commits
-from runtime.connectors.file_paths import find_files
-from runtime.connectors.replacing_commit import commit_replacing, complete_broken_replacements
-from runtime.host.files import LocalFiles
+from sqlstream.runtime.connectors.commit_journal import Move, staging_directory, undo_broken_commits
+from sqlstream.runtime.connectors.file_paths import find_files
+from sqlstream.runtime.connectors.replacing_commit import commit_replacing, complete_broken_replacements
+from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 
 OLD = ["k=1/part-old-0.csv", "k=2/part-old-1.csv"]

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 from expression_harness import call, col, lit
 
-from runtime.connectors.row_watermarks import RowWatermarks
 from sqlstream import types as sql
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.expressions import Expression
+from sqlstream.runtime.connectors.row_watermarks import RowWatermarks
 from sqlstream.specs import EmitStrategy, SourceWatermark
 from sqlstream.spi.connector import ConnectorContext
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.connectors.filesystem import Filesystem
-from runtime.connectors.rejected_rows import rejected_rows_directory
-from runtime.connectors.s3 import files_of
-from runtime.host.files import LocalFiles
-from runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream import types as sql
 from sqlstream.errors import UserError
+from sqlstream.runtime.connectors.filesystem import Filesystem
+from sqlstream.runtime.connectors.rejected_rows import rejected_rows_directory
+from sqlstream.runtime.connectors.s3 import files_of
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.batch_relation import ThroughReader

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.connectors.sql_filters import quote, text, where
 from sqlstream import types as sql
 from sqlstream.expressions import Call, Expression, InputRef, Literal
+from sqlstream.runtime.connectors.sql_filters import quote, text, where
 
 NAMES = ("n", 'a "b"', "o", "y", "d", "x", "s2")
 COLUMNS = [quote(name) for name in NAMES]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from runtime.connectors.rejected_rows import RejectedRows
-from runtime.connectors.table_files import TableFiles
-from runtime.host.files import LocalFiles
 from sqlstream import types as sql
+from sqlstream.runtime.connectors.rejected_rows import RejectedRows
+from sqlstream.runtime.connectors.table_files import TableFiles
+from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext

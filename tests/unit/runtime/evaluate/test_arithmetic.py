@@ -12,9 +12,9 @@ from expression_harness import call, cast, col, evaluate, lit, symbol
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.evaluate import compile_expression
 from sqlstream import types as sql
 from sqlstream.errors import UserError
+from sqlstream.runtime.evaluate import compile_expression
 from sqlstream.schema import Schema
 from sqlstream.types import BIGINT, BOOLEAN, DOUBLE, INT, SMALLINT
 

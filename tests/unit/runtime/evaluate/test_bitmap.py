@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 from expression_harness import call, col, evaluate
 
-from runtime.aggregates import make_accumulator
-from runtime.evaluate.bitmap_columns import Bitmaps, cardinalities
-from runtime.state.storage.arrays import first_slots
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.expressions import AggregateCall
+from sqlstream.runtime.aggregates import make_accumulator
+from sqlstream.runtime.evaluate.bitmap_columns import Bitmaps, cardinalities
+from sqlstream.runtime.state.storage.arrays import first_slots
 from sqlstream.types import BITMAP, INT
 
 ARRAY = sql.array(INT)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.evaluate.by_parameter import by_parameter
-from runtime.evaluate.kernel import Kernel
+from sqlstream.runtime.evaluate.by_parameter import by_parameter
+from sqlstream.runtime.evaluate.kernel import Kernel
 
 
 def joined(made: list[tuple[Any, ...]]) -> Kernel:

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 from expression_harness import cast, col, evaluate
 
-from runtime.evaluate import EvaluationContext, evaluate_literal
-from runtime.evaluate.cast import cast_kernel
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.expressions import Literal
+from sqlstream.runtime.evaluate import EvaluationContext, evaluate_literal
+from sqlstream.runtime.evaluate.cast import cast_kernel
 from sqlstream.time_texts import is_time_text
 from sqlstream.types import BIGINT, BOOLEAN, BYTES, DATE, DOUBLE, FLOAT, INT, STRING, TINYINT, LogicalType
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runtime.evaluate.kernel import as_array
+from sqlstream.runtime.evaluate.kernel import as_array
 
 CONSTANTS: list[tuple[Any, pa.DataType]] = [
     (-5, pa.int32()),

@@ -7,8 +7,8 @@ import threading
 import pyarrow as pa
 import pytest
 
-from runtime.evaluate.duckdb_function import duckdb_connection, evaluate_in_duckdb
 from sqlstream.errors import UserError
+from sqlstream.runtime.evaluate.duckdb_function import duckdb_connection, evaluate_in_duckdb
 
 
 def test_columns_and_constants_are_named_by_their_place() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from expression_harness import call, cast, col, lit, symbol
 
-from runtime.evaluate.fallible import can_fail, fails_rarely
 from sqlstream import types as sql
 from sqlstream.expressions import Call, Expression
+from sqlstream.runtime.evaluate.fallible import can_fail, fails_rarely
 from sqlstream.types import BIGINT, BOOLEAN, BYTES, DOUBLE, INT, STRING
 
 DECIMAL = sql.decimal(10, 2)

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.growth import VALUE_BYTES_MAX, check_growth
-from runtime.evaluate.kernel import BATCH_BYTES_MAX, as_array, plain
-from runtime.evaluate.program import Program
-from runtime.evaluate.registry import BUILDERS
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, InputRef, Literal
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.growth import VALUE_BYTES_MAX, check_growth
+from sqlstream.runtime.evaluate.kernel import BATCH_BYTES_MAX, as_array, plain
+from sqlstream.runtime.evaluate.program import Program
+from sqlstream.runtime.evaluate.registry import BUILDERS
 from sqlstream.types import INT, STRING
 
 TEXTS = pa.array(["ab", None, ""])

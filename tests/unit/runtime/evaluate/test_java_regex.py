@@ -7,11 +7,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runtime.evaluate.backtracking import TIMEOUT_OPTION
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.pattern import _all_extracted, _counted, _extracted, _found, _found_at, _replaced
 from sqlstream.errors import UserError
 from sqlstream.regular_expressions import MalformedRegex, java_regex, linear_regex
+from sqlstream.runtime.evaluate.backtracking import TIMEOUT_OPTION
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.pattern import (
+    _all_extracted,
+    _counted,
+    _extracted,
+    _found,
+    _found_at,
+    _replaced,
+)
 
 CONTEXT = EvaluationContext()
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from planner_harness import Planner
 
-from planner.relational.nodes import Project
-from runtime.evaluate import EvaluationContext, compile_expression
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
+from sqlstream.planner.relational.nodes import Project
+from sqlstream.runtime.evaluate import EvaluationContext, compile_expression
 
 STORE = (
     '{"store": {"book": [{"title": "A", "price": 8.95, "tags": ["x", "y"]}, {"title": "B", "price": 12, "isbn": "1"},'

@@ -10,19 +10,19 @@ from expression_harness import call, cast, col, evaluate, lit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.evaluate import (
+from sqlstream import types as sql
+from sqlstream.arrow import to_arrow_type
+from sqlstream.errors import InternalError, Span, UserError
+from sqlstream.expressions import Call, InputRef
+from sqlstream.runtime.evaluate import (
     EvaluationContext,
     compile_condition,
     compile_expression,
     compile_projections,
     evaluate_literal,
 )
-from runtime.evaluate.fallible import can_fail
-from runtime.evaluate.program import Program
-from sqlstream import types as sql
-from sqlstream.arrow import to_arrow_type
-from sqlstream.errors import InternalError, Span, UserError
-from sqlstream.expressions import Call, InputRef
+from sqlstream.runtime.evaluate.fallible import can_fail
+from sqlstream.runtime.evaluate.program import Program
 from sqlstream.schema import Schema
 from sqlstream.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING
 

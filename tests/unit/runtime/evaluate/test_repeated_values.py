@@ -7,9 +7,9 @@ import re
 import pyarrow as pa
 import pytest
 
-from runtime.evaluate.context import EvaluationContext
-from runtime.evaluate.pattern import _extracted
-from runtime.evaluate.repeated_values import SAMPLE_ROWS, once_per_text
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.evaluate.pattern import _extracted
+from sqlstream.runtime.evaluate.repeated_values import SAMPLE_ROWS, once_per_text
 
 
 @pytest.mark.parametrize("distinct", [3, 10 * SAMPLE_ROWS])

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 from expression_harness import call, col, evaluate, lit
 
-from runtime.evaluate import compile_expression
 from sqlstream.expressions import Expression
+from sqlstream.runtime.evaluate import compile_expression
 from sqlstream.schema import Schema
 from sqlstream.types import INT
 

@@ -16,14 +16,14 @@ from expression_harness import call, cast, col, evaluate, lit, symbol
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.evaluate import EvaluationContext, time_operations
-from runtime.evaluate.registry import BUILDERS
-from runtime.evaluate.time_programs import reading_program
-from runtime.evaluate.timestamp_format import TimestampFormat
-from runtime.evaluate.timestamp_parser import TimestampParser
-from runtime.kernels import time_texts
 from sqlstream import types as sql
 from sqlstream.errors import UserError
+from sqlstream.runtime.evaluate import EvaluationContext, time_operations
+from sqlstream.runtime.evaluate.registry import BUILDERS
+from sqlstream.runtime.evaluate.time_programs import reading_program
+from sqlstream.runtime.evaluate.timestamp_format import TimestampFormat
+from sqlstream.runtime.evaluate.timestamp_parser import TimestampParser
+from sqlstream.runtime.kernels import time_texts
 from sqlstream.time_texts import DATE_TEXT, FALLBACK_TEXT, TIME_TEXT, TIMESTAMP_TEXT
 from sqlstream.types import BIGINT, DATE, DOUBLE, INT, STRING
 

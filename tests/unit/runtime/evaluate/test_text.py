@@ -10,9 +10,9 @@ from expression_harness import accepts, call, col, evaluate, lit, symbol
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.evaluate import EvaluationContext
-from runtime.evaluate.registry import BUILDERS
 from sqlstream.errors import UserError
+from sqlstream.runtime.evaluate import EvaluationContext
+from sqlstream.runtime.evaluate.registry import BUILDERS
 from sqlstream.types import BIGINT, BYTES, INT, NULL, STRING, LogicalType
 
 T = col(0, STRING)

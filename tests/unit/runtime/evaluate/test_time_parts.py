@@ -9,11 +9,11 @@ import pytest
 from expression_harness import call, col, evaluate, lit, symbol
 from planner_harness import Planner
 
-from planner.relational.nodes import Project
-from runtime.evaluate import EvaluationContext, compile_expression
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
+from sqlstream.planner.relational.nodes import Project
+from sqlstream.runtime.evaluate import EvaluationContext, compile_expression
 from sqlstream.types import BIGINT, STRING
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from expression_harness import call, cast, col, evaluate, lit, symbol
 
-from runtime.evaluate import EvaluationContext, evaluate_literal
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.expressions import Literal
+from sqlstream.runtime.evaluate import EvaluationContext, evaluate_literal
 from sqlstream.time_range import DATE_MAX, DATE_MIN, timestamp_bounds
 from sqlstream.types import BIGINT, DATE, INT, STRING
 

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from runtime.formats import blocks, format_of
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import ExternalError, SqlStreamError, UserError
+from sqlstream.runtime.formats import blocks, format_of
 from sqlstream.schema import Schema
 from sqlstream.spi.format import ReadRequest
 

@@ -14,14 +14,14 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from runtime.formats import format_of
-from runtime.formats.change_events.debezium import DEBEZIUM
-from runtime.formats.change_events.events import TELLS, UNKNOWN
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema, with_row_kinds
 from sqlstream.batch_plan import BatchTable
 from sqlstream.changelog import ROW_KIND_COLUMN, RowKind
 from sqlstream.errors import UserError
+from sqlstream.runtime.formats import format_of
+from sqlstream.runtime.formats.change_events.debezium import DEBEZIUM
+from sqlstream.runtime.formats.change_events.events import TELLS, UNKNOWN
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import EventSourceSpec
 from sqlstream.spi.format import CountsEvents, EventDemand, ReadRequest

@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runtime.formats import format_of
 from sqlstream import types as sql
 from sqlstream.errors import UserError
+from sqlstream.runtime.formats import format_of
 from sqlstream.schema import Schema
 from sqlstream.spi.format import ReadRequest
 

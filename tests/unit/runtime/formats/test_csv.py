@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.formats import format_of
-from runtime.formats.risky_decimals import RiskyDecimals
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
+from sqlstream.runtime.formats import format_of
+from sqlstream.runtime.formats.risky_decimals import RiskyDecimals
 from sqlstream.schema import Schema
 from sqlstream.spi.format import ReadRequest, Rejected
 
@@ -233,8 +233,8 @@ def test_records_are_cut_as_the_standard_library_cuts_them(records: list[list[st
 @given(st.lists(st.tuples(FIELD, FIELD), max_size=8), st.integers(1, 9))
 @settings(max_examples=100, deadline=None, database=None)
 def test_records_are_whole_wherever_blocks_end(records: list[tuple[str, str]], block_bytes: int) -> None:
-    from runtime.formats.blocks import read_blocks
-    from runtime.formats.csv import CsvReader
+    from sqlstream.runtime.formats.blocks import read_blocks
+    from sqlstream.runtime.formats.csv import CsvReader
 
     out = io.StringIO()
     csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(records)
@@ -260,8 +260,8 @@ def test_records_are_whole_wherever_blocks_end(records: list[tuple[str, str]], b
     ],
 )
 def test_quotes_mean_the_same_where_a_block_ends(text: str, options: dict[str, str]) -> None:
-    from runtime.formats.blocks import read_blocks
-    from runtime.formats.csv import CsvReader
+    from sqlstream.runtime.formats.blocks import read_blocks
+    from sqlstream.runtime.formats.csv import CsvReader
 
     reader = CsvReader(ReadRequest(io.BytesIO(), "f", SCHEMA, SCHEMA.names, options))
     expected = read(text, options)[0]

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.formats import blocks, format_of
-from runtime.formats import csv as csv_format
 from sqlstream import types as sql
 from sqlstream.errors import UserError
+from sqlstream.runtime.formats import blocks, format_of
+from sqlstream.runtime.formats import csv as csv_format
 from sqlstream.schema import Schema
 from sqlstream.spi.format import ReadRequest, Rejected
 from tests.csv_reference import CsvReference

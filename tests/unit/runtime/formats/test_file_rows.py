@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from runtime.formats import json_plain
-from runtime.formats.file_rows import FileRows
-from runtime.formats.flat_types import find_refused, refuse_types
-from runtime.formats.json_plain import KernelDemand
 from sqlstream import types as sql
 from sqlstream.errors import UserError
+from sqlstream.runtime.formats import json_plain
+from sqlstream.runtime.formats.file_rows import FileRows
+from sqlstream.runtime.formats.flat_types import find_refused, refuse_types
+from sqlstream.runtime.formats.json_plain import KernelDemand
 from sqlstream.schema import Schema
 from sqlstream.spi.format import ReadRequest, Rejected
 
@@ -92,5 +92,5 @@ def test_the_kernel_is_loaded_when_there_is_enough_to_decode(monkeypatch: pytest
         loaded["numba"] = None
         seen.append((without, demand.is_met()))
     assert seen == [(False, False), (False, True), (False, True), (True, True)]
-    loaded["runtime.kernels.json_rows"] = None
+    loaded["sqlstream.runtime.kernels.json_rows"] = None
     assert KernelDemand().is_met()

@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runtime.formats import format_of
-from runtime.formats.json_reader import JsonReader
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
+from sqlstream.runtime.formats import format_of
+from sqlstream.runtime.formats.json_reader import JsonReader
 from sqlstream.schema import Schema
 from sqlstream.spi.format import ReadRequest, Rejected
 

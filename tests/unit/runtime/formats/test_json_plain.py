@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.formats.blocks import Block
-from runtime.formats.json_plain import PlainObjects
-from runtime.formats.json_reader import JsonReader
 from sqlstream import types as sql
 from sqlstream.errors import UserError
+from sqlstream.runtime.formats.blocks import Block
+from sqlstream.runtime.formats.json_plain import PlainObjects
+from sqlstream.runtime.formats.json_reader import JsonReader
 from sqlstream.schema import Schema
 from sqlstream.spi.format import ReadRequest, Rejected
 

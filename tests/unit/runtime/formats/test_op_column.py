@@ -7,12 +7,12 @@ import io
 import pyarrow as pa
 import pytest
 
-from runtime.formats import format_of
-from runtime.formats.op_column import OpColumnReader, OpColumnWriter, TombstoneWriter
 from sqlstream import types as sql
 from sqlstream.arrow import row_kinds, to_arrow_schema, with_row_kinds, without_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.errors import UserError
+from sqlstream.runtime.formats import format_of
+from sqlstream.runtime.formats.op_column import OpColumnReader, OpColumnWriter, TombstoneWriter
 from sqlstream.schema import Schema
 from sqlstream.spi.changelog_options import with_op_column
 from sqlstream.spi.format import ReadRequest

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from runtime.formats import descriptors, format_of
 from sqlstream import types as sql
 from sqlstream.errors import UserError
+from sqlstream.runtime.formats import descriptors, format_of
 from sqlstream.schema import Schema
 from sqlstream.spi.format import ReadRequest
 from sqlstream.types import LogicalType

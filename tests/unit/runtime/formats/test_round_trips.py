@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.formats import format_of
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
+from sqlstream.runtime.formats import format_of
 from sqlstream.schema import Schema
 from sqlstream.spi.format import ReadRequest
 from sqlstream.types import LogicalType

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.formats import row_writer
-from runtime.formats.csv_dialect import CsvDialect
-from runtime.formats.json_writer import JsonWriter
-from runtime.formats.text_values import format_text
 from sqlstream import types as sql
+from sqlstream.runtime.formats import row_writer
+from sqlstream.runtime.formats.csv_dialect import CsvDialect
+from sqlstream.runtime.formats.json_writer import JsonWriter
+from sqlstream.runtime.formats.text_values import format_text
 from sqlstream.schema import Schema
 from sqlstream.types import BINARY_ROOTS, STRING_ROOTS, LogicalType
 from tests.unit.runtime.formats.test_round_trips import SCALARS, TEXT, batch_of, written

@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-from runtime.host.files import LocalFiles, file_error
 from sqlstream.errors import ExternalError, FailureReason, Retry, UserError
+from sqlstream.runtime.host.files import LocalFiles, file_error
 from sqlstream.spi.files import FileStatus
 
 

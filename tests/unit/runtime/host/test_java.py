@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from runtime.host import java
-from runtime.host.java import Java, find_java, java_home
 from sqlstream.errors import ExternalError
+from sqlstream.runtime.host import java
+from sqlstream.runtime.host.java import Java, find_java, java_home
 
 NEW = 'openjdk version "21.0.5" 2024-10-15'
 OLD = 'java version "1.8.0_292"'

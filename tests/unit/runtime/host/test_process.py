@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from runtime.host.process import (
+from sqlstream.runtime.host.process import (
     LibraryThreadLimit,
     cpu_seconds,
     forgo_pandas_once,
@@ -28,7 +28,7 @@ NO_PROCESS = 2**22 + 1
 
 STREAMS = """
 import os, sys
-from runtime.host.process import open_missing_streams
+from sqlstream.runtime.host.process import open_missing_streams
 missing = [name for name in ("stdin", "stdout", "stderr") if getattr(sys, name) is None]
 open_missing_streams()
 number = os.open(os.devnull, os.O_RDONLY)

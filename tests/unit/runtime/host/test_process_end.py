@@ -23,7 +23,7 @@ def run(text: str, directory: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_what_was_given_last_is_called_first_however_the_process_ends(tmp_path: Path) -> None:
-    given = "from runtime.host.process_end import before_end, leave;"
+    given = "from sqlstream.runtime.host.process_end import before_end, leave;"
     given += "[before_end(lambda i=i: print(i, flush=True)) for i in (1, 2)];"
     left = run(f"{given} leave(7)", tmp_path)
     assert (left.returncode, left.stdout) == (7, "2\n1\n")
@@ -32,9 +32,7 @@ def test_what_was_given_last_is_called_first_however_the_process_ends(tmp_path: 
 
 
 def test_an_action_that_fails_or_hangs_keeps_no_process_alive(tmp_path: Path) -> None:
-    given = (
-        "import time; from runtime.host.process_end import before_end, leave; before_end({}); leave(7, 0.2)"
-    )
+    given = "import time; from sqlstream.runtime.host.process_end import before_end, leave; before_end({}); leave(7, 0.2)"
     assert run(given.format("lambda: time.sleep(600)"), tmp_path).returncode == 7
     assert run(given.format("lambda: 1 / 0").replace(", 0.2", ""), tmp_path).returncode == 7
 
@@ -42,7 +40,7 @@ def test_an_action_that_fails_or_hangs_keeps_no_process_alive(tmp_path: Path) ->
 @pytest.mark.parametrize("end", ["leave(0)", "leave(0, 5)", "pass", "raise ValueError"])
 def test_spill_directories_are_removed_before_the_process_ends(tmp_path: Path, end: str) -> None:
     text = (
-        "from runtime.host.process_end import leave; from runtime.host.spill_directory import *; import os\n"
+        "from sqlstream.runtime.host.process_end import leave; from sqlstream.runtime.host.spill_directory import *; import os\n"
         "directory = make_spill_directory(); open(f'{directory}/rows', 'w').close()\n"
         f"print(os.listdir(directory), flush=True)\n{end}"
     )
@@ -51,9 +49,7 @@ def test_spill_directories_are_removed_before_the_process_ends(tmp_path: Path, e
 
 
 def test_the_directory_of_a_killed_process_is_removed_by_another_once_it_is_old(tmp_path: Path) -> None:
-    make = (
-        "from runtime.host import spill_directory as s; import os; s.YOUNG_S = {}; s.make_spill_directory();"
-    )
+    make = "from sqlstream.runtime.host import spill_directory as s; import os; s.YOUNG_S = {}; s.make_spill_directory();"
     run(f"{make.format(60)} os.kill(os.getpid(), 9)", tmp_path)
     assert len(list(tmp_path.iterdir())) == 1
     run(make.format(60), tmp_path)

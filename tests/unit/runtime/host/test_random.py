@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from runtime.host.random import random_id, random_token
+from sqlstream.runtime.host.random import random_id, random_token
 
 
 def test_ids_have_32_hex_digits_and_tokens_256_bits() -> None:

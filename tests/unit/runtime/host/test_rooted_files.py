@@ -9,9 +9,9 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from runtime.host.files import LocalFiles
-from runtime.host.rooted_files import FilePlaces, RootedFiles, files_at
 from sqlstream.errors import UserError
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.host.rooted_files import FilePlaces, RootedFiles, files_at
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.host.spill_directory import PREFIX, YOUNG_S, spill_directory
+from sqlstream.runtime.host.spill_directory import PREFIX, YOUNG_S, spill_directory
 
 
 @pytest.fixture(autouse=True)

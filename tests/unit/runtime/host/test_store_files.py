@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from object_store import store_in
 
-from runtime.host.files import LocalFiles
-from runtime.host.store_files import StoreFiles
 from sqlstream.errors import ExternalError
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.host.store_files import StoreFiles
 from sqlstream.spi.files import Files
 
 PATHS = ("b/t/a.csv", "b/t/.hidden", "b/t/_x/c.csv", "b/t/p=1/b.csv", "b/t/p=1/deep/c.csv", "b/t/[z]/d.csv")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.host.whole_files import replace_file
+from sqlstream.runtime.host.whole_files import replace_file
 
 
 @pytest.mark.parametrize("is_durable", [True, False])

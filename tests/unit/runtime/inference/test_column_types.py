@@ -8,14 +8,14 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from runtime.connectors.file_paths import DEFAULT_PARTITION_NAME
-from runtime.host.files import LocalFiles
-from runtime.inference.duckdb_sniffer import first_line, nested_type, scalar_type
-from runtime.inference.fractions import are_cut
-from runtime.inference.partitions import infer_partitions
-from runtime.inference.path_names import paths_after
 from sqlstream import types as sql
 from sqlstream.errors import UserError
+from sqlstream.runtime.connectors.file_paths import DEFAULT_PARTITION_NAME
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.inference.duckdb_sniffer import first_line, nested_type, scalar_type
+from sqlstream.runtime.inference.fractions import are_cut
+from sqlstream.runtime.inference.partitions import infer_partitions
+from sqlstream.runtime.inference.path_names import paths_after
 from sqlstream.spi.files import FileStatus
 
 

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from runtime.formats import format_of
-from runtime.host.files import LocalFiles
-from runtime.host.rooted_files import FilePlaces, RootedFiles
-from runtime.inference.file_inference import LocalFileInference
-from runtime.inference.parquet import FOOTER_BYTES_MAX
-from runtime.inference.path_names import paths_after
 from sqlstream.catalog import InferredTable
 from sqlstream.errors import UserError
+from sqlstream.runtime.formats import format_of
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.host.rooted_files import FilePlaces, RootedFiles
+from sqlstream.runtime.inference.file_inference import LocalFileInference
+from sqlstream.runtime.inference.parquet import FOOTER_BYTES_MAX
+from sqlstream.runtime.inference.path_names import paths_after
 from sqlstream.schema import Schema
 from sqlstream.spi.format import ReadRequest
 

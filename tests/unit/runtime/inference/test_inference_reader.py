@@ -10,8 +10,8 @@ from typing import Any, BinaryIO
 import msgspec
 import pyarrow as pa
 
-from runtime.host.files import LocalFiles
-from runtime.inference.inference_reader import InferenceReader
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.inference.inference_reader import InferenceReader
 from sqlstream.specs import InferTableSpec
 from sqlstream.specs.infer_table import InferenceAnswer
 from sqlstream.spi.connector import SourceStatus

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from runtime.host.files import LocalFiles
-from runtime.inference import samples
-from runtime.inference.samples import _first_lines, _whole_lines, read_samples
 from sqlstream.errors import UserError
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.inference import samples
+from sqlstream.runtime.inference.samples import _first_lines, _whole_lines, read_samples
 from sqlstream.spi.files import FileStatus
 
 

@@ -7,15 +7,20 @@ from collections.abc import Callable
 import pytest
 from checkpointed_master import ROOT, Master
 
-from runtime.jobmanager.dispatcher import Dispatcher
-from runtime.jobmanager.events import CancelRequested, RemoveCheckpoints, SavepointRequested, SinksAborted
-from runtime.jobmanager.job_master_config import JobMasterConfig
-from runtime.jobmanager.job_phase import JobPhase
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rpc import TriggerCheckpoint
+from sqlstream.runtime.jobmanager.dispatcher import Dispatcher
+from sqlstream.runtime.jobmanager.events import (
+    CancelRequested,
+    RemoveCheckpoints,
+    SavepointRequested,
+    SinksAborted,
+)
+from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
+from sqlstream.runtime.jobmanager.job_phase import JobPhase
 
 MakeJob = Callable[..., JobGraph]
 SOURCE, SINK = "j1-0-0-0", "j1-1-0-0"

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 from checkpointed_master import Master, rows, with_config
 
-from runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
-from runtime.jobmanager.events import CheckpointDeclined, SavepointRequested, StoreCheckpoint
-from runtime.jobmanager.job_phase import JobPhase
 from sqlstream.errors import ErrorInfo, FailureReason, UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.rpc import CheckpointAborted, DeclineCheckpoint
+from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
+from sqlstream.runtime.jobmanager.events import CheckpointDeclined, SavepointRequested, StoreCheckpoint
+from sqlstream.runtime.jobmanager.job_phase import JobPhase
 
 MakeJob = Callable[..., JobGraph]
 SOURCE, SINK = "j1-0-0-0", "j1-1-0-0"

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from runtime.jobmanager.deployment import Deployment, consumers_of, describe_tasks
-from runtime.jobmanager.execution_graph import ExecutionGraph
-from runtime.story import Story
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.stream_graph import ExchangeKind
+from sqlstream.runtime.jobmanager.deployment import Deployment, consumers_of, describe_tasks
+from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph
+from sqlstream.runtime.story import Story
 
 MakeJob = Callable[..., JobGraph]
 

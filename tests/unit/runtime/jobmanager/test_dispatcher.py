@@ -7,9 +7,14 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from planner.file_inference import inferring_job
-from runtime.jobmanager.dispatcher import PLANNING_JOBS_MAX, check_job_graph
-from runtime.jobmanager.events import (
+from sqlstream.errors import ErrorInfo, FailureReason, JobError, UserError
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.scaling import Scaling
+from sqlstream.graph.stream_graph import ExchangeKind
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.planner.file_inference import inferring_job
+from sqlstream.runtime.jobmanager.dispatcher import PLANNING_JOBS_MAX, check_job_graph
+from sqlstream.runtime.jobmanager.events import (
     CancelRequested,
     JobFinished,
     JobStored,
@@ -20,14 +25,9 @@ from runtime.jobmanager.events import (
     SubmitRequested,
     Tick,
 )
-from runtime.jobmanager.job_manager import JobManager, JobManagerConfig
-from runtime.jobmanager.provisioning import ProvisioningConfig
-from runtime.jobmanager.resource_manager import ResourceManagerConfig
-from sqlstream.errors import ErrorInfo, FailureReason, JobError, UserError
-from sqlstream.graph.job_graph import JobGraph
-from sqlstream.graph.scaling import Scaling
-from sqlstream.graph.stream_graph import ExchangeKind
-from sqlstream.messages.job_state import JobStatus
+from sqlstream.runtime.jobmanager.job_manager import JobManager, JobManagerConfig
+from sqlstream.runtime.jobmanager.provisioning import ProvisioningConfig
+from sqlstream.runtime.jobmanager.resource_manager import ResourceManagerConfig
 from sqlstream.specs import SinkSpec
 from sqlstream.specs.sink import COLLECT
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from runtime.jobmanager.execution_graph import Execution, ExecutionGraph, vertex_state
-from runtime.story import Story
 from sqlstream.errors import InternalError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import ExecutionState as State
+from sqlstream.runtime.jobmanager.execution_graph import Execution, ExecutionGraph, vertex_state
+from sqlstream.runtime.story import Story
 
 MakeJob = Callable[..., JobGraph]
 

@@ -6,14 +6,14 @@ import itertools
 
 import pytest
 
-from runtime.jobmanager.execution_state import (
+from sqlstream.errors import InternalError
+from sqlstream.messages.job_state import ExecutionState
+from sqlstream.runtime.jobmanager.execution_state import (
     EXECUTION_TRANSITIONS,
     check_execution_transition,
     steps_to,
 )
-from runtime.story import Story
-from sqlstream.errors import InternalError
-from sqlstream.messages.job_state import ExecutionState
+from sqlstream.runtime.story import Story
 
 
 def test_every_state_has_a_row_and_only_final_states_have_no_way_out() -> None:

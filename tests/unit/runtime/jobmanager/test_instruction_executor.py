@@ -14,8 +14,11 @@ import pytest
 from kept_checkpoints import KeptCheckpoints
 from split_harness import NoEnumerators
 
-from runtime.jobmanager.dispatcher import Dispatcher
-from runtime.jobmanager.events import (
+from sqlstream.errors import ErrorInfo, ExternalError
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.runtime.jobmanager.dispatcher import Dispatcher
+from sqlstream.runtime.jobmanager.events import (
     AbortSinks,
     CancelRequested,
     CommitSinks,
@@ -37,12 +40,9 @@ from runtime.jobmanager.events import (
     StoreJob,
     TaskManagerExited,
 )
-from runtime.jobmanager.instruction_executor import InstructionExecutor
-from runtime.jobmanager.job_master_config import JobMasterConfig
-from runtime.net.local_transport import LocalTransport
-from sqlstream.errors import ErrorInfo, ExternalError
-from sqlstream.graph.job_graph import JobGraph
-from sqlstream.messages.job_state import JobStatus
+from sqlstream.runtime.jobmanager.instruction_executor import InstructionExecutor
+from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
+from sqlstream.runtime.net.local_transport import LocalTransport
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 
@@ -160,7 +160,7 @@ def test_what_has_happened_is_logged_and_a_process_without_a_log_prints_nothing(
         ("WARNING", "1 of 2 tasks restart in 1 s"),
         ("INFO", "2 tasks begin anew"),
     ]
-    assert logging.getLogger("runtime.jobmanager.notes").handlers, (
+    assert logging.getLogger("sqlstream.runtime.jobmanager.notes").handlers, (
         "logging prints warnings that nobody handles"
     )
 

@@ -18,7 +18,21 @@ from checkpointed_master import (
 )
 from msgspec.structs import replace
 
-from runtime.jobmanager.events import (
+from sqlstream.errors import ErrorInfo, FailureReason
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.state_identity import StateIdentity
+from sqlstream.graph.stream_graph import ExchangeKind
+from sqlstream.messages.checkpoint_statistics import CheckpointKind
+from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.messages.rpc import (
+    RESTORED_FROM_STORE,
+    RESTORED_LOCALLY,
+    CancelTask,
+    CheckpointAborted,
+    TaskMetrics,
+    TriggerCheckpoint,
+)
+from sqlstream.runtime.jobmanager.events import (
     CancelRequested,
     CheckpointStored,
     CheckpointStoreFailed,
@@ -35,21 +49,7 @@ from runtime.jobmanager.events import (
     SinksCommitFailed,
     StoreCheckpoint,
 )
-from runtime.jobmanager.job_phase import JobPhase
-from sqlstream.errors import ErrorInfo, FailureReason
-from sqlstream.graph.job_graph import JobGraph
-from sqlstream.graph.state_identity import StateIdentity
-from sqlstream.graph.stream_graph import ExchangeKind
-from sqlstream.messages.checkpoint_statistics import CheckpointKind
-from sqlstream.messages.job_state import ExecutionState, JobStatus
-from sqlstream.messages.rpc import (
-    RESTORED_FROM_STORE,
-    RESTORED_LOCALLY,
-    CancelTask,
-    CheckpointAborted,
-    TaskMetrics,
-    TriggerCheckpoint,
-)
+from sqlstream.runtime.jobmanager.job_phase import JobPhase
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, writer_name

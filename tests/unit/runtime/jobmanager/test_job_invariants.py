@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from runtime.jobmanager.execution_graph import Execution, ExecutionGraph
-from runtime.jobmanager.job_invariants import broken_rule
-from runtime.jobmanager.job_phase import JobPhase
-from runtime.jobmanager.pipelined_region import PipelinedRegion, RegionPhase, regions_of
-from runtime.story import Story
 from sqlstream.errors import ErrorInfo, FailureReason
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import ExecutionState as State
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.runtime.jobmanager.execution_graph import Execution, ExecutionGraph
+from sqlstream.runtime.jobmanager.job_invariants import broken_rule
+from sqlstream.runtime.jobmanager.job_phase import JobPhase
+from sqlstream.runtime.jobmanager.pipelined_region import PipelinedRegion, RegionPhase, regions_of
+from sqlstream.runtime.story import Story
 
 MakeJob = Callable[..., JobGraph]
 CAUSE = ErrorInfo(code="SS5002", message="bad row", reason=FailureReason.OPERATOR_FAILED)

@@ -7,22 +7,6 @@ from typing import Any
 
 import pytest
 
-from runtime.jobmanager.events import (
-    CancelRequested,
-    JobBroken,
-    JobStored,
-    MessageReceived,
-    Noted,
-    RemoveCheckpoints,
-    RemoveJob,
-    Send,
-    StoreJob,
-    SubmitRequested,
-    Tick,
-)
-from runtime.jobmanager.job_manager import SETTLED_TICK_MS, TICK_MS, JobManager, JobManagerConfig
-from runtime.jobmanager.job_master_config import JobMasterConfig
-from runtime.jobmanager.resource_manager import ResourceManagerConfig
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import (
@@ -41,6 +25,22 @@ from sqlstream.messages.rpc import (
     TaskStateUpdate,
     UnknownTaskManager,
 )
+from sqlstream.runtime.jobmanager.events import (
+    CancelRequested,
+    JobBroken,
+    JobStored,
+    MessageReceived,
+    Noted,
+    RemoveCheckpoints,
+    RemoveJob,
+    Send,
+    StoreJob,
+    SubmitRequested,
+    Tick,
+)
+from sqlstream.runtime.jobmanager.job_manager import SETTLED_TICK_MS, TICK_MS, JobManager, JobManagerConfig
+from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
+from sqlstream.runtime.jobmanager.resource_manager import ResourceManagerConfig
 
 MakeJob = Callable[..., JobGraph]
 TM = "a#0"

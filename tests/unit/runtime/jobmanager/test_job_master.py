@@ -8,7 +8,22 @@ from typing import Any
 import msgspec
 from committable_harness import file_of
 
-from runtime.jobmanager.events import (
+from sqlstream.errors import ErrorInfo, FailureReason
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.messages.rpc import (
+    AcceptSlots,
+    CancelTask,
+    DeployTask,
+    FreeSlot,
+    RequestMetrics,
+    SinkCommittables,
+    SlotOffer,
+    TaskMetrics,
+    TaskStateAck,
+    TaskStateUpdate,
+)
+from sqlstream.runtime.jobmanager.events import (
     AbortSinks,
     CancelRequested,
     CommitSinks,
@@ -30,23 +45,8 @@ from runtime.jobmanager.events import (
     Tick,
     WithdrawRequest,
 )
-from runtime.jobmanager.job_master import JobMaster
-from runtime.jobmanager.job_master_config import JobMasterConfig
-from sqlstream.errors import ErrorInfo, FailureReason
-from sqlstream.graph.job_graph import JobGraph
-from sqlstream.messages.job_state import ExecutionState, JobStatus
-from sqlstream.messages.rpc import (
-    AcceptSlots,
-    CancelTask,
-    DeployTask,
-    FreeSlot,
-    RequestMetrics,
-    SinkCommittables,
-    SlotOffer,
-    TaskMetrics,
-    TaskStateAck,
-    TaskStateUpdate,
-)
+from sqlstream.runtime.jobmanager.job_master import JobMaster
+from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
 MakeJob = Callable[..., JobGraph]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.jobmanager.job_master import TRANSITIONS
-from runtime.jobmanager.job_phase import (
+from sqlstream.errors import InternalError
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.runtime.jobmanager.job_master import TRANSITIONS
+from sqlstream.runtime.jobmanager.job_phase import (
     PHASE_TRANSITIONS,
     JobPhase,
     check_phase_transition,
     status_in,
 )
-from runtime.story import Story
-from sqlstream.errors import InternalError
-from sqlstream.messages.job_state import JobStatus
+from sqlstream.runtime.story import Story
 
 J = JobStatus
 TERMINAL = {JobPhase.FINISHED, JobPhase.FAILED, JobPhase.CANCELED, JobPhase.SUSPENDED}

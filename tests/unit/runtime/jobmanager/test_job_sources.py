@@ -8,7 +8,12 @@ from typing import Any
 
 import msgspec
 
-from runtime.jobmanager.events import (
+from sqlstream.errors import ErrorInfo, FailureReason, Span
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.stream_graph import ExchangeKind
+from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.messages.rpc import AssignSplits, DeployTask, RequestSplits, SlotOffer, TaskStateUpdate
+from sqlstream.runtime.jobmanager.events import (
     CancelRequested,
     DiscoveryFailed,
     GiveBackSplits,
@@ -24,14 +29,9 @@ from runtime.jobmanager.events import (
     TaskStateChanged,
     Tick,
 )
-from runtime.jobmanager.job_master import JobMaster
-from runtime.jobmanager.job_master_config import JobMasterConfig
-from runtime.jobmanager.job_phase import JobPhase
-from sqlstream.errors import ErrorInfo, FailureReason, Span
-from sqlstream.graph.job_graph import JobGraph
-from sqlstream.graph.stream_graph import ExchangeKind
-from sqlstream.messages.job_state import ExecutionState, JobStatus
-from sqlstream.messages.rpc import AssignSplits, DeployTask, RequestSplits, SlotOffer, TaskStateUpdate
+from sqlstream.runtime.jobmanager.job_master import JobMaster
+from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
+from sqlstream.runtime.jobmanager.job_phase import JobPhase
 from sqlstream.spi.connector import Discovery, SourceSplit
 
 MakeJob = Callable[..., JobGraph]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from runtime.jobmanager.metrics import combine, combine_operators, job_totals
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.rpc import TaskMetrics
+from sqlstream.runtime.jobmanager.metrics import combine, combine_operators, job_totals
 
 
 def test_a_job_counts_what_sources_read_and_sinks_took(make_job: Callable[..., JobGraph]) -> None:

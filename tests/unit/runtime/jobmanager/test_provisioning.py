@@ -6,9 +6,6 @@ from typing import Any
 
 import pytest
 
-from runtime.jobmanager.events import NoTaskManagerLeft, ReleaseTaskManager, RequestTaskManagers, Send
-from runtime.jobmanager.provisioning import REPLACEMENTS_MAX, Provisioning, ProvisioningConfig
-from runtime.jobmanager.resource_manager import ResourceManager, ResourceManagerConfig
 from sqlstream.errors import ErrorInfo, FailureReason, InternalError, UserError
 from sqlstream.messages.rpc import (
     RegisterTaskManager,
@@ -17,6 +14,14 @@ from sqlstream.messages.rpc import (
     SlotFreed,
     UnknownTaskManager,
 )
+from sqlstream.runtime.jobmanager.events import (
+    NoTaskManagerLeft,
+    ReleaseTaskManager,
+    RequestTaskManagers,
+    Send,
+)
+from sqlstream.runtime.jobmanager.provisioning import REPLACEMENTS_MAX, Provisioning, ProvisioningConfig
+from sqlstream.runtime.jobmanager.resource_manager import ResourceManager, ResourceManagerConfig
 
 GONE = ErrorInfo(code="SS6006", message="killed", reason=FailureReason.TASK_MANAGER_LOST)
 

@@ -10,7 +10,14 @@ from checkpointed_master import BROKEN, DISK_FULL, TORN, Master, rows, state_of,
 from kept_checkpoints import KeptCheckpoint
 from msgspec.structs import replace
 
-from runtime.jobmanager.events import (
+from sqlstream.errors import ErrorInfo, FailureReason, UserError
+from sqlstream.graph.job_graph import NETWORK_INPUT, JobGraph
+from sqlstream.messages.checkpoint import InFlightItems
+from sqlstream.messages.checkpoint_statistics import CheckpointKind
+from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.messages.rescale import RescaleStep
+from sqlstream.messages.rpc import DeployTask, SlotOffer, TaskMetrics, TriggerCheckpoint
+from sqlstream.runtime.jobmanager.events import (
     AbortSinks,
     CancelRequested,
     CommitSinks,
@@ -32,16 +39,9 @@ from runtime.jobmanager.events import (
     TaskManagerLost,
     WithdrawRequest,
 )
-from runtime.jobmanager.job_details import measure_job
-from runtime.jobmanager.job_phase import JobPhase
-from runtime.jobmanager.rescale_check import check_can_be_rescaled
-from sqlstream.errors import ErrorInfo, FailureReason, UserError
-from sqlstream.graph.job_graph import NETWORK_INPUT, JobGraph
-from sqlstream.messages.checkpoint import InFlightItems
-from sqlstream.messages.checkpoint_statistics import CheckpointKind
-from sqlstream.messages.job_state import ExecutionState, JobStatus
-from sqlstream.messages.rescale import RescaleStep
-from sqlstream.messages.rpc import DeployTask, SlotOffer, TaskMetrics, TriggerCheckpoint
+from sqlstream.runtime.jobmanager.job_details import measure_job
+from sqlstream.runtime.jobmanager.job_phase import JobPhase
+from sqlstream.runtime.jobmanager.rescale_check import check_can_be_rescaled
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
 MakeJob = Callable[..., JobGraph]
@@ -404,7 +404,7 @@ def test_a_job_that_is_cancelled_meanwhile_ends(make_job: MakeJob) -> None:
     job.tick()
     job.handle(JobStored("j1"))
     assert job.taken(StoreJob) == []
-    from runtime.jobmanager.events import SinksAborted
+    from sqlstream.runtime.jobmanager.events import SinksAborted
 
     job.handle(SinksAborted("j1"))
     assert (job.master.status, step(job)) == (JobStatus.CANCELED, (DONE, "SS6235"))

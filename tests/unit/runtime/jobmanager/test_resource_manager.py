@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-from runtime.jobmanager.events import Send, TaskManagerLost
-from runtime.jobmanager.registered_task_manager import SlotState
-from runtime.jobmanager.resource_manager import OWNER_SLOTS_ANY, ResourceManager, ResourceManagerConfig
 from sqlstream.errors import ErrorInfo, FailureReason
 from sqlstream.messages.rpc import (
     PROTOCOL_VERSION,
@@ -26,6 +23,13 @@ from sqlstream.messages.rpc import (
     SlotRefused,
     SlotStatus,
     UnknownTaskManager,
+)
+from sqlstream.runtime.jobmanager.events import Send, TaskManagerLost
+from sqlstream.runtime.jobmanager.registered_task_manager import SlotState
+from sqlstream.runtime.jobmanager.resource_manager import (
+    OWNER_SLOTS_ANY,
+    ResourceManager,
+    ResourceManagerConfig,
 )
 
 CONFIG = ResourceManagerConfig(heartbeat_interval_ms=1000, heartbeat_timeout_ms=3000, resend_ms=500)
@@ -288,7 +292,7 @@ def test_slots_that_come_together_go_to_all_jobs_that_wait() -> None:
 
 
 def test_the_latest_of_the_lost_registrations_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.jobmanager.resource_manager.GONE_MAX", 2)
+    monkeypatch.setattr("sqlstream.runtime.jobmanager.resource_manager.GONE_MAX", 2)
     manager = ResourceManager(CONFIG)
     for resource in "abc":
         manager.on_register(register(resource=resource), 0)

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from runtime.jobmanager.restart_strategy import (
+from sqlstream.errors import ErrorInfo, FailureReason, UserError
+from sqlstream.runtime.jobmanager.restart_strategy import (
     Backoff,
     ExponentialDelay,
     FailureRate,
@@ -14,7 +15,6 @@ from runtime.jobmanager.restart_strategy import (
     RestartStrategy,
     restart_strategy_of,
 )
-from sqlstream.errors import ErrorInfo, FailureReason, UserError
 
 LOST = ErrorInfo(code="SS6001", message="silent", reason=FailureReason.TASK_MANAGER_LOST)
 WRONG = ErrorInfo(code="SS5011", message="no number", reason=FailureReason.USER_DATA)

@@ -11,7 +11,20 @@ import msgspec
 import pytest
 from committable_harness import file_of
 
-from runtime.jobmanager.events import (
+from sqlstream.errors import ErrorInfo, FailureReason
+from sqlstream.graph.job_graph import JobGraph
+from sqlstream.graph.stream_graph import ExchangeKind
+from sqlstream.messages.job_state import ExecutionState, JobStatus
+from sqlstream.messages.rpc import (
+    CancelTask,
+    DeployTask,
+    SinkCommittables,
+    SlotOffer,
+    TaskMetrics,
+    TaskStateAck,
+    TaskStateUpdate,
+)
+from sqlstream.runtime.jobmanager.events import (
     AbortSinks,
     CancelRequested,
     CommitSinks,
@@ -35,25 +48,12 @@ from runtime.jobmanager.events import (
     TaskStateChanged,
     Tick,
 )
-from runtime.jobmanager.execution_graph import ATTEMPTS_KEPT, ExecutionGraph
-from runtime.jobmanager.job_master import JobMaster
-from runtime.jobmanager.job_master_config import JobMasterConfig
-from runtime.jobmanager.job_phase import PHASE_TRANSITIONS, JobPhase
-from runtime.jobmanager.pipelined_region import regions_of
-from runtime.story import Story
-from sqlstream.errors import ErrorInfo, FailureReason
-from sqlstream.graph.job_graph import JobGraph
-from sqlstream.graph.stream_graph import ExchangeKind
-from sqlstream.messages.job_state import ExecutionState, JobStatus
-from sqlstream.messages.rpc import (
-    CancelTask,
-    DeployTask,
-    SinkCommittables,
-    SlotOffer,
-    TaskMetrics,
-    TaskStateAck,
-    TaskStateUpdate,
-)
+from sqlstream.runtime.jobmanager.execution_graph import ATTEMPTS_KEPT, ExecutionGraph
+from sqlstream.runtime.jobmanager.job_master import JobMaster
+from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
+from sqlstream.runtime.jobmanager.job_phase import PHASE_TRANSITIONS, JobPhase
+from sqlstream.runtime.jobmanager.pipelined_region import regions_of
+from sqlstream.runtime.story import Story
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
 from sqlstream.specs.sink import COLLECT

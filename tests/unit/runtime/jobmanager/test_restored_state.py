@@ -9,12 +9,6 @@ import pytest
 from kept_checkpoints import KeptCheckpoint
 from msgspec.structs import replace
 
-from runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
-from runtime.jobmanager.checkpoints.restored_state import (
-    commits_by_checkpoint,
-    restorable_checkpoint,
-    sources_of,
-)
 from sqlstream.elements import Watermark
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph, JobVertex
@@ -25,6 +19,12 @@ from sqlstream.messages.manifest import (
     OperatorIdentity,
     SavedCommit,
     VertexState,
+)
+from sqlstream.runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
+from sqlstream.runtime.jobmanager.checkpoints.restored_state import (
+    commits_by_checkpoint,
+    restorable_checkpoint,
+    sources_of,
 )
 from sqlstream.spi.committable import Committable
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from runtime.jobmanager.scheduler import assign_slots, slots_needed
-from runtime.jobmanager.slot_pool import AllocatedSlot
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.runtime.jobmanager.scheduler import assign_slots, slots_needed
+from sqlstream.runtime.jobmanager.slot_pool import AllocatedSlot
 
 MakeJob = Callable[..., JobGraph]
 

@@ -13,17 +13,6 @@ from committable_harness import file_of
 from kept_checkpoints import KeptCheckpoints
 from split_harness import NoEnumerators
 
-from runtime.jobmanager.client_requests import answer_request
-from runtime.jobmanager.collaborators import JobStore, KeepNothing
-from runtime.jobmanager.events import SinkCommit
-from runtime.jobmanager.job_manager import JobManagerConfig
-from runtime.jobmanager.provisioning import ProvisioningConfig
-from runtime.jobmanager.resource_manager import ResourceManagerConfig
-from runtime.jobmanager.shell import JobManagerShell
-from runtime.net.local_transport import LocalTransport
-from runtime.taskmanager.events import TaskStateChanged
-from runtime.taskmanager.registration import TaskExecutorConfig
-from runtime.taskmanager.shell import TaskExecutorShell
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, InternalError, UserError
 from sqlstream.graph.job_graph import JobGraph, encode_job_graph
 from sqlstream.messages.client_rpc import (
@@ -53,6 +42,17 @@ from sqlstream.messages.rpc import (
     TaskDeploymentDescriptor,
     TaskMetrics,
 )
+from sqlstream.runtime.jobmanager.client_requests import answer_request
+from sqlstream.runtime.jobmanager.collaborators import JobStore, KeepNothing
+from sqlstream.runtime.jobmanager.events import SinkCommit
+from sqlstream.runtime.jobmanager.job_manager import JobManagerConfig
+from sqlstream.runtime.jobmanager.provisioning import ProvisioningConfig
+from sqlstream.runtime.jobmanager.resource_manager import ResourceManagerConfig
+from sqlstream.runtime.jobmanager.shell import JobManagerShell
+from sqlstream.runtime.net.local_transport import LocalTransport
+from sqlstream.runtime.taskmanager.events import TaskStateChanged
+from sqlstream.runtime.taskmanager.registration import TaskExecutorConfig
+from sqlstream.runtime.taskmanager.shell import TaskExecutorShell
 from sqlstream.spi.committable import Committable
 
 MakeJob = Callable[..., JobGraph]

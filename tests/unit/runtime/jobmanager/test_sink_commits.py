@@ -7,9 +7,9 @@ from committable_harness import file_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.jobmanager.events import SinkCommit
-from runtime.jobmanager.sink_commits import CommitState, SinkCommits
 from sqlstream.errors import InternalError
+from sqlstream.runtime.jobmanager.events import SinkCommit
+from sqlstream.runtime.jobmanager.sink_commits import CommitState, SinkCommits
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID

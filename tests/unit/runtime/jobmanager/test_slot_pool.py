@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from runtime.jobmanager.slot_pool import SlotPool
 from sqlstream.messages.rpc import SlotOffer
+from sqlstream.runtime.jobmanager.slot_pool import SlotPool
 
 
 def offered(pool: SlotPool, task_manager_id: str, address: str, *slots: int) -> list[bool]:

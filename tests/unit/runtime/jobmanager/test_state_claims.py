@@ -6,13 +6,13 @@ import pytest
 from msgspec.structs import replace
 from plan_harness import compile_script
 
-from runtime.jobmanager.checkpoints.state_claims import begun_empty, claims_of, left_out
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.operator_inputs import operator_inputs
 from sqlstream.messages.checkpoint import SavedOperator, StateSegment, SubtaskState, TableState
 from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.manifest import CheckpointManifest, OperatorIdentity, VertexState
+from sqlstream.runtime.jobmanager.checkpoints.state_claims import begun_empty, claims_of, left_out
 
 DDL = """
 CREATE TABLE s (k BIGINT, v BIGINT) WITH ('connector' = 'stream');

@@ -7,9 +7,6 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from runtime.jobmanager.checkpoints.task_share import share_of
-from runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
-from runtime.story import Story
 from sqlstream.elements import Watermark
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint import (
@@ -20,6 +17,9 @@ from sqlstream.messages.checkpoint import (
     TableState,
     TaskRestore,
 )
+from sqlstream.runtime.jobmanager.checkpoints.task_share import share_of
+from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
+from sqlstream.runtime.story import Story
 from sqlstream.specs import ValuesSpec
 
 MakeJob = Callable[..., JobGraph]

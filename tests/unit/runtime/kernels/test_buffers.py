@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from runtime.kernels.buffers import (
+from sqlstream.runtime.kernels.buffers import (
     to_array,
     unpack_bits,
     valid_mask,

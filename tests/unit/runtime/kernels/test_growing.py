@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.kernels.growing import GrowingArray
 
 LARGE = 3_000_000
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.kernels.hashing import (
+from sqlstream.errors import UserError
+from sqlstream.runtime.kernels.hashing import (
     hash_columns,
     key_groups,
 )
-from sqlstream.errors import UserError
 
 
 def hexes(columns: list[pa.Array]) -> list[str]:

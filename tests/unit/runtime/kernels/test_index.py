@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.kernels.group import group
-from runtime.kernels.hashing import hash_columns
-from runtime.kernels.index import KeyIndex
 from sqlstream.errors import InternalError
+from sqlstream.runtime.kernels.group import group
+from sqlstream.runtime.kernels.hashing import hash_columns
+from sqlstream.runtime.kernels.index import KeyIndex
 
 # Few distinct values, so that keys repeat within and between batches.
 VALUES: list[tuple[pa.DataType, list[Any]]] = [

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 from planner_harness import Planner
 
-from planner.relational.nodes import Project
-from runtime.evaluate import EvaluationContext, compile_expression
-from runtime.formats.json_reader import JsonReader
 from sqlstream import types as sql
+from sqlstream.planner.relational.nodes import Project
+from sqlstream.runtime.evaluate import EvaluationContext, compile_expression
+from sqlstream.runtime.formats.json_reader import JsonReader
 from sqlstream.schema import Schema
 from sqlstream.spi.format import ReadRequest
 

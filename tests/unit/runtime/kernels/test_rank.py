@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.kernels.rank import missing_in_row
+from sqlstream.runtime.kernels.rank import missing_in_row
 
 
 def test_what_is_missing_in_a_row_is_found_in_any_order() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.kernels.take import take_batch, take_rows, take_words, true_positions
+from sqlstream.runtime.kernels.take import take_batch, take_rows, take_words, true_positions
 
 VALUES: dict[pa.DataType, list[Any]] = {
     pa.int8(): [1, -1, None, 0, 127],

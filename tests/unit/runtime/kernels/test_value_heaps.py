@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.aggregates.value_counts import ValueCounts
+from sqlstream.runtime.aggregates.value_counts import ValueCounts
 
 VALUES: dict[pa.DataType, list[Any]] = {
     pa.int32(): [-(2**31), -3, -1, 0, 1, 2, 2**31 - 1],

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.kernels.windows import follow_sessions_into, merge_sessions_into
+from sqlstream.runtime.kernels.windows import follow_sessions_into, merge_sessions_into
 
 Interval = tuple[int, int, int]
 Session = tuple[int, int, int, tuple[int, ...]]

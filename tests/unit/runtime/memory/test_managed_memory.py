@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from runtime.host.machine_memory import MachineMemory
-from runtime.kernels.index import KeyIndex
-from runtime.memory.array_memory import in_force
-from runtime.memory.managed_memory import ManagedMemory, ManagedMemoryOptions
 from sqlstream.errors import ExternalError, UserError
+from sqlstream.runtime.host.machine_memory import MachineMemory
+from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.memory.array_memory import in_force
+from sqlstream.runtime.memory.managed_memory import ManagedMemory, ManagedMemoryOptions
 
 MB = 1 << 20
 GB = 1 << 30

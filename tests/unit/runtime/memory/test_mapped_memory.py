@@ -13,18 +13,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from runtime.kernels.growing import GrowingArray
-from runtime.kernels.index import KeyIndex
-from runtime.memory.array_memory import in_force
-from runtime.memory.mapped_memory import REGION_BYTES, MappedMemory
-from runtime.state.storage.arrays import grown
-from runtime.state.storage.segments import Segments
 from sqlstream.errors import ExternalError
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.kernels.index import KeyIndex
+from sqlstream.runtime.memory.array_memory import in_force
+from sqlstream.runtime.memory.mapped_memory import REGION_BYTES, MappedMemory
+from sqlstream.runtime.state.storage.arrays import grown
+from sqlstream.runtime.state.storage.segments import Segments
 
 
 @pytest.fixture(autouse=True)
 def small_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.memory.mapped_memory.MAPPED_BYTES_MIN", 4096)
+    monkeypatch.setattr("sqlstream.runtime.memory.mapped_memory.MAPPED_BYTES_MIN", 4096)
 
 
 @pytest.fixture
@@ -130,8 +130,8 @@ def test_a_directory_that_is_not_there_fails_with_the_operator(tmp_path: Path) -
 FULL_DISK = """
 import resource, sys
 import numpy as np
-from runtime.kernels.growing import GrowingArray
-from runtime.memory.mapped_memory import MappedMemory
+from sqlstream.runtime.kernels.growing import GrowingArray
+from sqlstream.runtime.memory.mapped_memory import MappedMemory
 from sqlstream.errors import ExternalError
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 20, 8 << 20))

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runtime.host.mapped_file import Mapping
-from runtime.memory.mapped_memory import MappedMemory, Mappings
-from runtime.memory.resident_limit import (
+from sqlstream.runtime.host.mapped_file import Mapping
+from sqlstream.runtime.memory.mapped_memory import MappedMemory, Mappings
+from sqlstream.runtime.memory.resident_limit import (
     BUSY_PAUSE_S,
     IDLE_PAUSE_S,
     PART_BYTES,

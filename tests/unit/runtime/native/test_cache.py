@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from runtime.kernels.warm import MODULES
-from runtime.native import cache, loader
-from runtime.native.cache import SHIPPED, cache_directories, is_safe
-from runtime.native.shipping import MADE_WITH, fixed_environment, made_with, shipped_names
+from sqlstream.runtime.kernels.warm import MODULES
+from sqlstream.runtime.native import cache, loader
+from sqlstream.runtime.native.cache import SHIPPED, cache_directories, is_safe
+from sqlstream.runtime.native.shipping import MADE_WITH, fixed_environment, made_with, shipped_names
 
 ROOT = Path(__file__).resolve().parents[4]
 SOURCE = """
-from runtime.native.kernel import inlined, kernel
+from sqlstream.runtime.native.kernel import inlined, kernel
 
 @inlined
 def more(value):
@@ -228,7 +228,7 @@ def test_the_cache_is_beside_the_package_or_the_users(
 
 def test_set_up_compiles_every_kernel() -> None:
     files = (ROOT / "runtime" / "kernels").glob("*.py")
-    with_kernels = {f"runtime.kernels.{f.stem}" for f in files if "\n@kernel(" in f.read_text()}
+    with_kernels = {f"sqlstream.runtime.kernels.{f.stem}" for f in files if "\n@kernel(" in f.read_text()}
     assert with_kernels == set(MODULES)
 
 
@@ -249,7 +249,7 @@ def test_kernels_that_come_with_sqlstream_are_loaded_without_a_cache(tmp_path: P
     program = f"""
 import importlib, sys
 from pathlib import Path
-from runtime.native import cache
+from sqlstream.runtime.native import cache
 cache.cache_directories = lambda: (Path({str(tmp_path)!r}),)
 for module in {MODULES!r}:
     importlib.import_module(module)
@@ -287,9 +287,9 @@ def test_a_processor_without_an_instruction_of_shipped_code_does_not_run_it(
 @pytest.mark.skipif(
     not MADE_WITH.exists() or MADE_WITH.read_text() != made_with(), reason="made with other versions"
 )
-@pytest.mark.parametrize("module", ["runtime.kernels.touch", "runtime.kernels.changes"])
+@pytest.mark.parametrize("module", ["sqlstream.runtime.kernels.touch", "sqlstream.runtime.kernels.changes"])
 def test_the_same_sources_give_the_same_bytes(tmp_path: Path, module: str) -> None:
-    program = f"from pathlib import Path; from runtime.native.shipping import build; build([{module!r}], Path({str(tmp_path)!r}))"
+    program = f"from pathlib import Path; from sqlstream.runtime.native.shipping import build; build([{module!r}], Path({str(tmp_path)!r}))"
     environment = {**os.environ, **fixed_environment(), "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, "-P", "-c", program], env=environment, cwd=ROOT, check=True, timeout=280)
     (made,) = tmp_path.iterdir()

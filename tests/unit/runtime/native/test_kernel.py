@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runtime.kernels import accumulate, csv_records, group, hashing, nexmark, rank, touch, windows
-from runtime.native.definition import definition_of
+from sqlstream.runtime.kernels import accumulate, csv_records, group, hashing, nexmark, rank, touch, windows
+from sqlstream.runtime.native.definition import definition_of
 
 SLOTS = np.array([0, 2, 1, 2], dtype=np.int64)
 WEIGHTS = np.array([1, 1, 0, -1], dtype=np.int8)

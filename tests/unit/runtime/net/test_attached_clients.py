@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from runtime.net import attached_clients
-from runtime.net.attached_clients import AttachedClients
 from sqlstream import __version__
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.messages.client_rpc import AttachClient, ClientAttached, ClientEvent, JobEnded, JobPrinted
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobStatusReply
+from sqlstream.runtime.net import attached_clients
+from sqlstream.runtime.net.attached_clients import AttachedClients
 
 ENDED = JobStatusReply("insert", JobStatus.FINISHED)
 

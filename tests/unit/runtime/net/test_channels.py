@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.net.channels import Channel, ChannelClosed
-from runtime.net.partition_table import PartitionTable, SubpartitionId
 from sqlstream.elements import CheckpointBarrier, EndOfInput, Watermark
+from sqlstream.runtime.net.channels import Channel, ChannelClosed
+from sqlstream.runtime.net.partition_table import PartitionTable, SubpartitionId
 
 BATCH = pa.record_batch({"a": [1]})
 

@@ -11,10 +11,10 @@ import pytest
 import trustme
 from pyarrow import flight
 
-from runtime.net.endpoint import Endpoint, host_towards, internal_tls, job_manager_endpoint
-from runtime.net.flight import FlightConnections, FlightServer
-from runtime.net.tls import TlsFiles, read_identity
 from sqlstream.errors import ExternalError, UserError
+from sqlstream.runtime.net.endpoint import Endpoint, host_towards, internal_tls, job_manager_endpoint
+from sqlstream.runtime.net.flight import FlightConnections, FlightServer
+from sqlstream.runtime.net.tls import TlsFiles, read_identity
 
 TLS = "security.ssl.internal."
 

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from runtime.net.channels import ChannelClosed
-from runtime.net.flight import FlightConnections, FlightServer, ResultStreamId
-from runtime.net.flight_client_stream import FlightClientStream
-from runtime.net.results import ResultStore
+from sqlstream.runtime.net.channels import ChannelClosed
+from sqlstream.runtime.net.flight import FlightConnections, FlightServer, ResultStreamId
+from sqlstream.runtime.net.flight_client_stream import FlightClientStream
+from sqlstream.runtime.net.results import ResultStore
 
 
 class Peers:

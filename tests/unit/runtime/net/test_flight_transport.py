@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from runtime.net.flight import FlightConnections, FlightServer
-from runtime.net.flight_transport import FlightTransport
 from sqlstream.messages.rpc import CancelTask, decode_control_message
+from sqlstream.runtime.net.flight import FlightConnections, FlightServer
+from sqlstream.runtime.net.flight_transport import FlightTransport
 
 
 class Peer:

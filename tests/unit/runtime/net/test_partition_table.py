@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.net.memory import NetworkMemory
-from runtime.net.partition_table import PartitionTable, SubpartitionId
+from sqlstream.runtime.net.memory import NetworkMemory
+from sqlstream.runtime.net.partition_table import PartitionTable, SubpartitionId
 
 
 def test_the_two_ends_of_a_subpartition_meet_in_one_channel() -> None:

@@ -6,9 +6,9 @@ import time
 import pyarrow as pa
 import pytest
 
-from runtime.net import results
-from runtime.net.channels import ChannelClosed
-from runtime.net.results import DirectClientStream, ResultStore
+from sqlstream.runtime.net import results
+from sqlstream.runtime.net.channels import ChannelClosed
+from sqlstream.runtime.net.results import DirectClientStream, ResultStore
 
 BATCH = pa.record_batch({"a": pa.array(range(100), pa.int64())})
 

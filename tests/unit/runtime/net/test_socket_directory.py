@@ -17,8 +17,9 @@ import psutil
 import pytest
 from pyarrow import flight
 
-from runtime.net.flight import MESSAGES, FlightConnections, FlightServer, encode
-from runtime.net.socket_directory import (
+from sqlstream.errors import ExternalError
+from sqlstream.runtime.net.flight import MESSAGES, FlightConnections, FlightServer, encode
+from sqlstream.runtime.net.socket_directory import (
     YOUNG_S,
     directory_of,
     flight_location,
@@ -27,7 +28,6 @@ from runtime.net.socket_directory import (
     remove_directory_without,
     remove_socket,
 )
-from sqlstream.errors import ExternalError
 
 ROOT = Path(__file__).resolve().parents[4]
 NOBODY = 65534

@@ -14,14 +14,14 @@ import pyarrow as pa
 import pytest
 from operator_harness import batch, values_of
 
-from runtime.aggregates import Accumulator, make_accumulator
-from runtime.aggregates.accumulator import NO_WEIGHTS
-from runtime.aggregates.accumulator_set import AccumulatorSet
-from runtime.aggregates.value_counts import ValueCounts
-from runtime.state.storage.arrays import first_slots
 from sqlstream import types as sql
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions import AGGREGATE_FUNCTIONS
+from sqlstream.runtime.aggregates import Accumulator, make_accumulator
+from sqlstream.runtime.aggregates.accumulator import NO_WEIGHTS
+from sqlstream.runtime.aggregates.accumulator_set import AccumulatorSet
+from sqlstream.runtime.aggregates.value_counts import ValueCounts
+from sqlstream.runtime.state.storage.arrays import first_slots
 from sqlstream.schema import Schema
 
 COLUMNS = Schema.of(

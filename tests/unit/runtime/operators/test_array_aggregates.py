@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from runtime.aggregates import Accumulator, make_accumulator
-from runtime.aggregates.accumulator import NO_WEIGHTS
-from runtime.state.storage.arrays import first_slots
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import AggregateCall
+from sqlstream.runtime.aggregates import Accumulator, make_accumulator
+from sqlstream.runtime.aggregates.accumulator import NO_WEIGHTS
+from sqlstream.runtime.state.storage.arrays import first_slots
 from sqlstream.types import BIGINT, DOUBLE, INT, STRING, LogicalType
 
 SLOTS = 4

@@ -23,12 +23,12 @@ from operator_harness import (
     run_operator,
 )
 
-from runtime.evaluate.values import values_batches
-from runtime.operators import make_operator
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.elements import WATERMARK_MAX, Watermark, WatermarkStatus
 from sqlstream.errors import UserError
+from sqlstream.runtime.evaluate.values import values_batches
+from sqlstream.runtime.operators import make_operator
 from sqlstream.schema import Schema
 from sqlstream.specs import CalcSpec, DropUpdateBeforeSpec, LimitSpec, ValuesSpec
 from sqlstream.types import BIGINT, BOOLEAN, INT, STRING

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import Clock, Collected, ManualClock, Row, feed, operator_context, run_operator
 
-from runtime.operators import make_operator
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
+from sqlstream.runtime.operators import make_operator
 from sqlstream.schema import Schema
 from sqlstream.specs import ChangelogNormalizeSpec
 

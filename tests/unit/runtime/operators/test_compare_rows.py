@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 from operator_harness import Collected
 
-from runtime.operators.compare_rows import CompareRows
-from runtime.operators.operator import OperatorContext
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ROW_KIND_COLUMN, ChangelogMode
+from sqlstream.runtime.operators.compare_rows import CompareRows
+from sqlstream.runtime.operators.operator import OperatorContext
 from sqlstream.schema import Schema
 from sqlstream.specs import CompareRowsSpec
 from sqlstream.specs.compare_rows import BATCH_INPUT, STREAM_INPUT, ComparisonReport, found_schema

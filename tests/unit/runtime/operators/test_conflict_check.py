@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import Collected, Row, feed, operator_context, run_operator
 
-from runtime.operators import make_operator
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.elements import Watermark
 from sqlstream.errors import UserError
+from sqlstream.runtime.operators import make_operator
 from sqlstream.schema import Schema
 from sqlstream.specs import ConflictCheckSpec
 

@@ -21,9 +21,9 @@ from operator_harness import (
     run_operator,
 )
 
-from runtime.operators import make_operator
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
+from sqlstream.runtime.operators import make_operator
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import DeduplicateSpec, Keep, RankPhase
 

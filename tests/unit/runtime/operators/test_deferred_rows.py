@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.operators.deferred_rows import DeferredRows, RowsOfBatch, RowsOfState
-from runtime.state.storage.arrays import Array
-from runtime.state.storage.columns import RowStore
+from sqlstream.runtime.operators.deferred_rows import DeferredRows, RowsOfBatch, RowsOfState
+from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.storage.columns import RowStore
 
 LEFT = pa.record_batch({"a": [1, 2, 3], "b": ["x", None, "z"]})
 RIGHT = pa.record_batch({"c": [10, 20], "d": ["long enough", "y"]})

@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from runtime.operators.window.due_windows import DueWindows
 from sqlstream.elements import WATERMARK_MAX
+from sqlstream.runtime.operators.window.due_windows import DueWindows
 from sqlstream.specs.aggregate import EmitSpec
 
 

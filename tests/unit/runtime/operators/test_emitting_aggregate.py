@@ -21,11 +21,11 @@ from operator_harness import (
     run_operator,
 )
 
-from runtime.operators import make_operator
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.elements import Watermark
 from sqlstream.expressions import AggregateCall
+from sqlstream.runtime.operators import make_operator
 from sqlstream.schema import Schema
 from sqlstream.specs import EmitSpec, WindowAggregateSpec, WindowKind, WindowSpec
 

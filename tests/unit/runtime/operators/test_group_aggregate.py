@@ -22,11 +22,11 @@ from operator_harness import (
     run_operator,
 )
 
-from runtime.operators import make_operator
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions.aggregates import accumulator_fields
+from sqlstream.runtime.operators import make_operator
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import AggregatePhase, GroupAggregateSpec
 
@@ -181,7 +181,7 @@ def test_state_moves_to_other_subtasks_without_a_trace(log: list[Row], cuts: lis
 def owner(key: str | None) -> int:
     import pyarrow as pa
 
-    from runtime.kernels.hashing import hash_columns, key_groups
+    from sqlstream.runtime.kernels.hashing import hash_columns, key_groups
 
     return int(key_groups(hash_columns([pa.array([key], pa.string())]), 128)[0]) * 3 // 128
 

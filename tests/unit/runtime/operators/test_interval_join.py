@@ -25,12 +25,12 @@ from operator_harness import (
     run_operator,
 )
 
-from runtime.operators import make_operator
-from runtime.operators.join import interval_join as interval_join_module
-from runtime.operators.operator import OperatorContext
 from sqlstream import types as sql
 from sqlstream.elements import Watermark
 from sqlstream.expressions import Call, Expression, InputRef
+from sqlstream.runtime.operators import make_operator
+from sqlstream.runtime.operators.join import interval_join as interval_join_module
+from sqlstream.runtime.operators.operator import OperatorContext
 from sqlstream.schema import Schema
 from sqlstream.specs import IntervalJoinSpec, JoinKind
 

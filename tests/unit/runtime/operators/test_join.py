@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from join_reference import nested_loops, output_schema
 from operator_harness import Clock, Collected, ManualClock, Row, feed, operator_context, restore, run_operator
 
-from runtime.operators import make_operator
-from runtime.taskmanager.timers import next_due_ms
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.elements import EndOfInput
 from sqlstream.expressions import Call, Expression, InputRef
+from sqlstream.runtime.operators import make_operator
+from sqlstream.runtime.taskmanager.timers import next_due_ms
 from sqlstream.schema import Schema
 from sqlstream.specs import JoinKind, JoinSpec
 
@@ -275,7 +275,7 @@ def test_keys_of_every_simple_type_match(kind: JoinKind) -> None:
 
 def test_many_pairs_are_put_together_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory and cancellation do not wait for the product of two batches."""
-    from runtime.operators.join import equal_pairs
+    from sqlstream.runtime.operators.join import equal_pairs
 
     monkeypatch.setattr(equal_pairs, "PAIRS_MAX", 4)
     append = ChangelogMode.INSERT_ONLY
@@ -309,7 +309,7 @@ def test_a_right_row_that_comes_and_goes_in_one_batch_touches_no_padded_row() ->
 
 @pytest.mark.parametrize("kind", list(JoinKind))
 def test_rows_that_meet_many_are_joined_in_parts(kind: JoinKind, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.operators.join.equal_pairs.PAIRS_MAX", 4)
+    monkeypatch.setattr("sqlstream.runtime.operators.join.equal_pairs.PAIRS_MAX", 4)
     spec = JoinSpec(kind, (0,), (1,))
     left = [(key, n) for n, key in enumerate("abacabbcad")]
     right = [(n, key, None) for n, key in enumerate("aabbbcaae")]

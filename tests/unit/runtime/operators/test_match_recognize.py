@@ -9,10 +9,10 @@ import pytest
 from moved_jobs import plan_job
 from operator_harness import Clock, Collected, ManualClock, feed, finish, operator_context, restore
 
-from runtime.operators import make_operator
-from runtime.operators.match.match_recognize import MatchRecognize
 from sqlstream.elements import Watermark
 from sqlstream.errors import UserError
+from sqlstream.runtime.operators import make_operator
+from sqlstream.runtime.operators.match.match_recognize import MatchRecognize
 from sqlstream.specs.match_recognize import MatchRecognizeSpec
 
 TABLE = """
@@ -154,7 +154,7 @@ def test_more_matches_than_are_emitted_at_once_are_all_emitted() -> None:
 
 
 def test_more_ways_to_match_than_can_be_tried_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.operators.match.matcher.STEPS_MAX", 5_000)
+    monkeypatch.setattr("sqlstream.runtime.operators.match.matcher.STEPS_MAX", 5_000)
     rows = [("x", v, v) for v in range(1, 41)]
     text = "PARTITION BY k ORDER BY rt MEASURES COUNT(*) AS n PATTERN ({} b) DEFINE a AS a.v >= FIRST(a.v), b AS b.v < 0"
     # Each start has as many steps: those of all starts together are more.
@@ -180,7 +180,7 @@ def test_matching_can_be_cancelled_between_any_steps_and_goes_on_where_it_was(
     rows = [[(k, v, v) for k in "xy" for v in range(1, 9)] + [("x", -1, 9)], Watermark(9)]
     plain, sliced = Collected(), Collected()
     feed(operator_of(clauses), rows, plain)
-    monkeypatch.setattr("runtime.operators.match.matcher.CALL_STEPS", 7)
+    monkeypatch.setattr("sqlstream.runtime.operators.match.matcher.CALL_STEPS", 7)
     operator = operator_of(clauses, pause_ms=looks.append)
     feed(operator, rows, sliced)
     finish(operator, sliced)

@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from runtime.operators.match.pending_starts import PendingStarts
 from sqlstream.elements import WATERMARK_MAX
+from sqlstream.runtime.operators.match.pending_starts import PendingStarts
 
 
 @pytest.mark.parametrize("seed", range(5))

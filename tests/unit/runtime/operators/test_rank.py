@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import Clock, Collected, ManualClock, Row, feed, operator_context, restore, run_operator
 
-from runtime.operators import make_operator
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.expressions import SortKey
+from sqlstream.runtime.operators import make_operator
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import RankPhase, RankSpec
 

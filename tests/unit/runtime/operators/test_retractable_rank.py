@@ -13,12 +13,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from operator_harness import Clock, Collected, ManualClock, Row, feed, operator_context, restore, run_operator
 
-from runtime.operators import make_operator
-from runtime.operators.rank import retractable_rank
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.expressions import SortKey
+from sqlstream.runtime.operators import make_operator
+from sqlstream.runtime.operators.rank import retractable_rank
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import RankSpec
 from sqlstream.specs.rank import Ties

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import operator_context, rows_of, run_operator
 
-from runtime.operators.operator import OperatorContext
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.elements import Watermark
+from sqlstream.runtime.operators.operator import OperatorContext
 from sqlstream.schema import Schema
 from sqlstream.specs.window import WindowKind, WindowSpec, WindowTvfSpec
 

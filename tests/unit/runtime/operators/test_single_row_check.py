@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import Clock, Collected, ManualClock, Row, feed, operator_context, run_operator
 
-from runtime.operators import make_operator
-from runtime.operators.single_row_check import LOOK_MS, LOOKS
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call, InputRef, Literal
+from sqlstream.runtime.operators import make_operator
+from sqlstream.runtime.operators.single_row_check import LOOK_MS, LOOKS
 from sqlstream.schema import Schema
 from sqlstream.specs import SingleRowCheckSpec
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import Collected, Row, feed, finish, operator_context, run_operator
 
-from runtime.operators import make_operator
-from runtime.operators.order import sort
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.expressions import SortKey
+from sqlstream.runtime.operators import make_operator
+from sqlstream.runtime.operators.order import sort
 from sqlstream.schema import Schema
 from sqlstream.specs import SortSpec
 

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 from operator_harness import Collected, ManualClock, feed, operator_context
 
-from runtime.operators import make_operator
-from runtime.operators.operator import Operator, OperatorContext
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.elements import Watermark
 from sqlstream.expressions import AggregateCall, SortKey
 from sqlstream.functions.aggregates import accumulator_fields
+from sqlstream.runtime.operators import make_operator
+from sqlstream.runtime.operators.operator import Operator, OperatorContext
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import (
     AggregatePhase,

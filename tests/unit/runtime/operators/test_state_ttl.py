@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import ManualClock
 
-from runtime.state.state_ttl import NO_TIME, StateTtl
+from sqlstream.runtime.state.state_ttl import NO_TIME, StateTtl
 
 SLOTS = st.lists(st.integers(0, 12), max_size=6, unique=True)
 STEPS = st.one_of(

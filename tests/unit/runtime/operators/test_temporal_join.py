@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import Collected, ManualClock, Row, feed, operator_context, restore, run_operator
 
-from runtime.operators import make_operator
 from sqlstream import types as sql
 from sqlstream.elements import Watermark
 from sqlstream.expressions import Call, Expression, InputRef
+from sqlstream.runtime.operators import make_operator
 from sqlstream.schema import Schema
 from sqlstream.specs import JoinKind, TemporalJoinSpec
 
@@ -201,7 +201,7 @@ def test_a_version_expires_after_its_time_to_live() -> None:
 
 @pytest.mark.parametrize("portion", [1, 3])
 def test_many_rows_are_joined_in_parts(portion: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.operators.join.temporal_join.PAIRS_MAX", portion)
+    monkeypatch.setattr("sqlstream.runtime.operators.join.temporal_join.PAIRS_MAX", portion)
     spec = temporal(JoinKind.LEFT)
     left = [("ab"[n % 2], n, n) for n in range(20)]
     right = [(n * 3_000, n, "abc"[n % 3]) for n in range(6)]

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import Collected, batch, operator_context, run_operator
 
-from runtime.operators import make_operator
-from runtime.operators.unnest import ROWS_MAX
 from sqlstream.changelog import ChangelogMode
+from sqlstream.runtime.operators import make_operator
+from sqlstream.runtime.operators.unnest import ROWS_MAX
 from sqlstream.schema import Schema
 from sqlstream.specs.unnest import UnnestSpec
 from sqlstream.types import INT, STRING, array, multiset, row

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import Clock, Collected, ManualClock, feed, operator_context, restored, run_operator
 
-from runtime.operators import make_operator
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN, Watermark, WatermarkStatus
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
+from sqlstream.runtime.operators import make_operator
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import EmitStrategy, WatermarkAssignerSpec
 from sqlstream.specs.watermark import ROW_WATERMARK_COLUMN

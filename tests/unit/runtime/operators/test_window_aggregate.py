@@ -23,13 +23,13 @@ from operator_harness import (
     run_operator,
 )
 
-from runtime.operators import make_operator
-from runtime.operators.window import window_aggregate
-from runtime.state.logs import slice_log
 from sqlstream import types as sql
 from sqlstream.elements import WATERMARK_MAX, Watermark, WatermarkStatus
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions.aggregates import accumulator_fields
+from sqlstream.runtime.operators import make_operator
+from sqlstream.runtime.operators.window import window_aggregate
+from sqlstream.runtime.state.logs import slice_log
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import AggregatePhase, WindowAggregateSpec, WindowKind, WindowSpec
 
@@ -209,7 +209,7 @@ def test_state_moves_to_other_subtasks_without_a_trace(
 def owner(key: str | None) -> int:
     import pyarrow as pa
 
-    from runtime.kernels.hashing import hash_columns, key_groups
+    from sqlstream.runtime.kernels.hashing import hash_columns, key_groups
 
     group = int(key_groups(hash_columns([pa.array([key], pa.string())]), 128)[0])
     return group * 3 // 128

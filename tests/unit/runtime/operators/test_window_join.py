@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from join_reference import nested_loops, output_schema
 from operator_harness import Collected, Row, feed, finish, operator_context, restored, run_operator
 
-from runtime.operators import make_operator
-from runtime.operators.operator import OperatorContext
-from runtime.operators.window import window_join as window_join_module
 from sqlstream import types as sql
 from sqlstream.elements import Watermark
 from sqlstream.expressions import Call, Expression, InputRef
+from sqlstream.runtime.operators import make_operator
+from sqlstream.runtime.operators.operator import OperatorContext
+from sqlstream.runtime.operators.window import window_join as window_join_module
 from sqlstream.schema import Schema
 from sqlstream.specs import JoinKind, WindowJoinSpec
 

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import Collected, Row, feed, operator_context, run_operator
 
-from runtime.operators import make_operator
-from runtime.operators.window import window_rank
 from sqlstream import types as sql
 from sqlstream.elements import Watermark
 from sqlstream.expressions import SortKey
+from sqlstream.runtime.operators import make_operator
+from sqlstream.runtime.operators.window import window_rank
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import WindowRankSpec
 

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import ManualClock, operator_context, run_operator
 
-from runtime.operators.window.window_clock import WindowClock
-from runtime.operators.window.windowing import window_batch
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
+from sqlstream.runtime.operators.window.window_clock import WindowClock
+from sqlstream.runtime.operators.window.windowing import window_batch
 from sqlstream.schema import Schema
 from sqlstream.specs import WindowKind, WindowSpec, WindowTvfSpec
 from sqlstream.time_range import timestamp_bounds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.providers.child_output import LINES_KEPT, ChildOutput, print_errors
+from sqlstream.runtime.providers.child_output import LINES_KEPT, ChildOutput, print_errors
 
 
 def test_the_last_lines_of_a_child_that_is_not_up_are_kept(capsys: pytest.CaptureFixture[str]) -> None:

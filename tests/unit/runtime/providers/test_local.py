@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from runtime.host import process
-from runtime.providers.local import KEEP_FREED_MEMORY, LocalProvider, describe_exit
-from runtime.taskmanager.task_manager_options import TaskManagerOptions, decode_options
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason
+from sqlstream.runtime.host import process
+from sqlstream.runtime.providers.local import KEEP_FREED_MEMORY, LocalProvider, describe_exit
+from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions, decode_options
 
 OPTIONS = TaskManagerOptions("", "unix:/nowhere/a", "secret", 1, 0, 1000, 1000)
 TIMEOUT_S = 60.0
@@ -43,7 +43,7 @@ class Started:
         self.provider = LocalProvider(OPTIONS, lambda *end: self.ends.append(end), self.printed.append)
 
     def start(self, module: str, arguments: list[str], environment: dict[str, str]) -> Any:
-        assert (module, arguments) == ("runtime.taskmanager", [])
+        assert (module, arguments) == ("sqlstream.runtime.taskmanager", [])
         self.environments.append(environment)
         return subprocess.Popen(
             [sys.executable, "-c", CHILD],
@@ -105,7 +105,7 @@ def test_a_lost_child_is_killed_and_an_idle_one_ends_itself(started: Started) ->
 def test_one_that_does_not_hear_is_killed_in_the_end(
     started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runtime.providers.local.STOP_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("sqlstream.runtime.providers.local.STOP_TIMEOUT_S", 0.05)
     started.provider.request("tm-deaf")
     started.provider.release("tm-deaf", is_lost=False)
     ((_, error),) = started.wait_for(1)
@@ -115,7 +115,7 @@ def test_one_that_does_not_hear_is_killed_in_the_end(
 def test_after_a_stop_no_child_runs_none_starts_and_no_end_is_told(
     started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runtime.providers.local.STOP_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("sqlstream.runtime.providers.local.STOP_TIMEOUT_S", 0.2)
     for resource_id in ("tm-1", "tm-deaf"):
         started.provider.request(resource_id)
     started.provider.stop()

@@ -15,15 +15,15 @@ from operator_harness import final_table
 from property.test_moved_state import TABLES, scripts
 from python_functions import Mean, Seen
 
-from planner.dialect.parser import parse_type
-from runtime.aggregates import make_accumulator
-from runtime.evaluate.context import EvaluationContext
-from runtime.python.calls import build_user_call
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import AggregateCall, Call, InputRef
 from sqlstream.function_ref import FunctionRef
 from sqlstream.functions.user import scalar_signature
+from sqlstream.planner.dialect.parser import parse_type
+from sqlstream.runtime.aggregates import make_accumulator
+from sqlstream.runtime.evaluate.context import EvaluationContext
+from sqlstream.runtime.python.calls import build_user_call
 from sqlstream.types import BIGINT, DOUBLE, INT, STRING, LogicalType
 
 
@@ -133,7 +133,7 @@ def test_what_is_no_exception_is_a_failure_of_the_function_too(name: str, raised
 
 
 def test_a_generator_without_an_end_is_told_how_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.python.calls.TABLE_ROWS_MAX", 100)
+    monkeypatch.setattr("sqlstream.runtime.python.calls.TABLE_ROWS_MAX", 100)
     with pytest.raises(UserError) as caught:
         called("endless", ([1], BIGINT))
     assert caught.value.message.endswith("makes more than 100 rows of one batch")

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runtime.evaluate.nested_keys import encoded
-from runtime.state.tables.row_multiset import RowMultiset
 from sqlstream.changelog import ROW_KIND_COLUMN
+from sqlstream.runtime.evaluate.nested_keys import encoded
+from sqlstream.runtime.state.tables.row_multiset import RowMultiset
 
 VALUES: list[tuple[pa.DataType, list[Any]]] = [
     (pa.list_(pa.string()), [None, [], [None], [""], ["a"], ["a", None], ["1:a"], ["a", "b"], ["ab"], ["n"]]),

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 from operator_harness import ManualClock, operator_context, restore
 
-from runtime.operators.operator import Operator
-from runtime.state.broadcast import Broadcast
-from runtime.state.operator_state import EXPIRED, OperatorState, SavedWhole, StateScope
-from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, SavedTables
-from runtime.taskmanager.timers import ProcessingTimers
 from sqlstream.errors import InternalError
+from sqlstream.runtime.operators.operator import Operator
+from sqlstream.runtime.state.broadcast import Broadcast
+from sqlstream.runtime.state.operator_state import EXPIRED, OperatorState, SavedWhole, StateScope
+from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, SavedTables
+from sqlstream.runtime.taskmanager.timers import ProcessingTimers
 from sqlstream.schema import Schema
 
 
@@ -121,7 +121,7 @@ def test_the_values_of_several_subtasks_become_one(
 
 
 def test_each_operator_has_state_of_its_own() -> None:
-    from runtime.operators import make_operator
+    from sqlstream.runtime.operators import make_operator
     from sqlstream.specs import LimitSpec
 
     shared = context()

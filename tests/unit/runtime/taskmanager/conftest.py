@@ -11,17 +11,6 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from runtime.connectors import CONNECTORS
-from runtime.net.exchange import LocalExchange
-from runtime.net.partition_table import PartitionTable
-from runtime.net.results import ResultStore
-from runtime.taskmanager.checkpoints.checkpoint_reports import (
-    CheckpointRefused,
-    CheckpointReport,
-    CheckpointTaken,
-)
-from runtime.taskmanager.events import TaskReport, TaskStateChanged
-from runtime.taskmanager.task_runner import ThreadTaskRunner
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span
 from sqlstream.expressions import Expression, InputRef
@@ -37,6 +26,17 @@ from sqlstream.messages.rpc import (
     TaskDeploymentDescriptor,
     TriggerCheckpoint,
 )
+from sqlstream.runtime.connectors import CONNECTORS
+from sqlstream.runtime.net.exchange import LocalExchange
+from sqlstream.runtime.net.partition_table import PartitionTable
+from sqlstream.runtime.net.results import ResultStore
+from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import (
+    CheckpointRefused,
+    CheckpointReport,
+    CheckpointTaken,
+)
+from sqlstream.runtime.taskmanager.events import TaskReport, TaskStateChanged
+from sqlstream.runtime.taskmanager.task_runner import ThreadTaskRunner
 from sqlstream.schema import Schema
 from sqlstream.specs import CalcSpec, SinkSpec, SourceSpec
 from sqlstream.spi.committable import Committable

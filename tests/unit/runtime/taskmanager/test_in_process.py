@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from runtime.checkpoint.local_copies import LocalCopies
-from runtime.host.process import LibraryThreadLimit
-from runtime.net.results import ResultStore
-from runtime.taskmanager import in_process
-from runtime.taskmanager.in_process import InProcessTaskManager
+from sqlstream.runtime.checkpoint.local_copies import LocalCopies
+from sqlstream.runtime.host.process import LibraryThreadLimit
+from sqlstream.runtime.net.results import ResultStore
+from sqlstream.runtime.taskmanager import in_process
+from sqlstream.runtime.taskmanager.in_process import InProcessTaskManager
 
 
 def test_arrows_threads_are_those_of_before_once_the_task_manager_has_stopped(

@@ -6,9 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.net.channels import Channel
-from runtime.taskmanager.input_gate import InputGate
-from runtime.taskmanager.mailbox import Mailbox
+from sqlstream.runtime.net.channels import Channel
+from sqlstream.runtime.taskmanager.input_gate import InputGate
+from sqlstream.runtime.taskmanager.mailbox import Mailbox
 
 
 def gate(ordinals: tuple[int, ...], counts: tuple[int, ...], mailbox: Mailbox | None = None) -> InputGate:

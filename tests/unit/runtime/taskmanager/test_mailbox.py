@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from runtime.taskmanager.mailbox import Mailbox
+from sqlstream.runtime.taskmanager.mailbox import Mailbox
 
 
 def test_mail_and_channels_are_taken_in_the_order_in_which_they_came() -> None:

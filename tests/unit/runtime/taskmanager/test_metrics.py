@@ -2,8 +2,8 @@
 
 import pytest
 
-from runtime.taskmanager import metrics
-from runtime.taskmanager.metrics import Rates, TaskTimes
+from sqlstream.runtime.taskmanager import metrics
+from sqlstream.runtime.taskmanager.metrics import Rates, TaskTimes
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runtime.operators.operator import OperatorContext
-from runtime.operators.sink.not_null_enforcer import ENFORCER, NotNullEnforcer
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema, with_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.errors import UserError
+from sqlstream.runtime.operators.operator import OperatorContext
+from sqlstream.runtime.operators.sink.not_null_enforcer import ENFORCER, NotNullEnforcer
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
 

@@ -8,16 +8,16 @@ import pyarrow as pa
 import pytest
 from operator_harness import deferred
 
-from runtime.net.channels import Channel
-from runtime.operators.operator import Operator, OperatorContext
-from runtime.taskmanager.metrics import TaskTimes
-from runtime.taskmanager.operator_chain import ChainPosition, OperatorChain
-from runtime.taskmanager.result_partition import ResultPartition, splitter
 from sqlstream.changelog import ChangelogMode
 from sqlstream.elements import WATERMARK_MAX, EndOfInput, Watermark, WatermarkStatus
 from sqlstream.errors import Span
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator
 from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
+from sqlstream.runtime.net.channels import Channel
+from sqlstream.runtime.operators.operator import Operator, OperatorContext
+from sqlstream.runtime.taskmanager.metrics import TaskTimes
+from sqlstream.runtime.taskmanager.operator_chain import ChainPosition, OperatorChain
+from sqlstream.runtime.taskmanager.result_partition import ResultPartition, splitter
 from sqlstream.schema import Schema
 from sqlstream.specs import DropUpdateBeforeSpec
 from sqlstream.types import BIGINT

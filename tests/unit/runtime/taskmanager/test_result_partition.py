@@ -5,11 +5,11 @@ import threading
 import pyarrow as pa
 import pytest
 
-from runtime.net.channels import Channel
-from runtime.taskmanager.metrics import TaskTimes
-from runtime.taskmanager.result_partition import ResultPartition, size_of, splitter
 from sqlstream.elements import CheckpointBarrier, EndOfInput, Watermark, WatermarkStatus
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
+from sqlstream.runtime.net.channels import Channel
+from sqlstream.runtime.taskmanager.metrics import TaskTimes
+from sqlstream.runtime.taskmanager.result_partition import ResultPartition, size_of, splitter
 
 BATCH = pa.record_batch({"k": pa.array(range(100), pa.int64())})
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.taskmanager.slot_table import SlotTable
 from sqlstream.errors import InternalError
 from sqlstream.messages.rpc import SlotOffer, SlotStatus
+from sqlstream.runtime.taskmanager.slot_table import SlotTable
 
 
 def test_a_slot_is_offered_until_it_is_taken() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from runtime.taskmanager.split_requests import LONGEST_PAUSE_MS, SplitRequests, SplitsRequested
-from runtime.taskmanager.split_source import SplitSource
 from sqlstream.messages.rpc import AssignSplits
+from sqlstream.runtime.taskmanager.split_requests import LONGEST_PAUSE_MS, SplitRequests, SplitsRequested
+from sqlstream.runtime.taskmanager.split_source import SplitSource
 from sqlstream.spi.connector import AssignedSplits
 
 NOTHING = AssignedSplits((), is_last=False)

@@ -5,11 +5,6 @@ import time
 
 from expression_harness import call, col, lit
 
-from runtime.checkpoint.state_reader import StateReader
-from runtime.checkpoint.state_writer import StateWriter
-from runtime.host.private_files import PrivateFiles
-from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointTaken
-from runtime.taskmanager.checkpoints.in_flight import IN_FLIGHT, in_flight_items, in_flight_snapshot
 from sqlstream import types as sql
 from sqlstream.elements import WATERMARK_MAX, CheckpointBarrier, EndOfInput, Watermark, WatermarkStatus
 from sqlstream.errors import FailureReason, Span
@@ -18,6 +13,11 @@ from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.checkpoint import ChannelTime, SubtaskState, TaskRestore
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import CheckpointCompleted
+from sqlstream.runtime.checkpoint.state_reader import StateReader
+from sqlstream.runtime.checkpoint.state_writer import StateWriter
+from sqlstream.runtime.host.private_files import PrivateFiles
+from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointTaken
+from sqlstream.runtime.taskmanager.checkpoints.in_flight import IN_FLIGHT, in_flight_items, in_flight_snapshot
 from sqlstream.schema import Schema
 from sqlstream.specs import CalcSpec, WatermarkAssignerSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable

@@ -5,30 +5,6 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointRefused, CheckpointTaken
-from runtime.taskmanager.events import (
-    AbandonTask,
-    CollectMetrics,
-    Disconnected,
-    ForgetJob,
-    MessageReceived,
-    MetricsCollected,
-    SendToJobManager,
-    StartTask,
-    StopTask,
-    TaskExecutorInstruction,
-    TaskStateChanged,
-    TellOfCheckpoint,
-    Terminate,
-    Tick,
-)
-from runtime.taskmanager.metrics_schedule import (
-    METRICS_INTERVAL_MS,
-    METRICS_WATCHED_MS,
-    UNWATCHED_METRICS_INTERVAL_MS,
-)
-from runtime.taskmanager.registration import TaskExecutorConfig
-from runtime.taskmanager.task_executor import TICK_MS, TaskExecutor
 from sqlstream.errors import ErrorInfo, FailureReason, InternalError
 from sqlstream.graph.job_graph import JobVertex
 from sqlstream.messages.checkpoint import SubtaskState
@@ -64,6 +40,30 @@ from sqlstream.messages.rpc import (
     TriggerCheckpoint,
     UnknownTaskManager,
 )
+from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointRefused, CheckpointTaken
+from sqlstream.runtime.taskmanager.events import (
+    AbandonTask,
+    CollectMetrics,
+    Disconnected,
+    ForgetJob,
+    MessageReceived,
+    MetricsCollected,
+    SendToJobManager,
+    StartTask,
+    StopTask,
+    TaskExecutorInstruction,
+    TaskStateChanged,
+    TellOfCheckpoint,
+    Terminate,
+    Tick,
+)
+from sqlstream.runtime.taskmanager.metrics_schedule import (
+    METRICS_INTERVAL_MS,
+    METRICS_WATCHED_MS,
+    UNWATCHED_METRICS_INTERVAL_MS,
+)
+from sqlstream.runtime.taskmanager.registration import TaskExecutorConfig
+from sqlstream.runtime.taskmanager.task_executor import TICK_MS, TaskExecutor
 
 TM = "a#0"
 RUNNING, FINISHED, CANCELED = ExecutionState.RUNNING, ExecutionState.FINISHED, ExecutionState.CANCELED

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runtime.taskmanager.events import TaskStateChanged
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.job_state import ExecutionState
+from sqlstream.runtime.taskmanager.events import TaskStateChanged
 
 MakeJob = Callable[..., Any]
 EXECUTIONS = ("source-0", "sink-0", "sink-1")

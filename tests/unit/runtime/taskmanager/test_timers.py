@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from operator_harness import ManualClock, operator_context
 
-from runtime.operators.operator import Operator, Output
-from runtime.taskmanager.timers import ProcessingTimers
+from sqlstream.runtime.operators.operator import Operator, Output
+from sqlstream.runtime.taskmanager.timers import ProcessingTimers
 from sqlstream.schema import Schema
 
 

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 import sqlstream
-from runtime.operators.operator import OperatorContext
-from runtime.operators.sink.type_length_enforcer import ENFORCER, TypeLengthEnforcer
 from sqlstream import types as sql
 from sqlstream.arrow import with_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.errors import UserError
+from sqlstream.runtime.operators.operator import OperatorContext
+from sqlstream.runtime.operators.sink.type_length_enforcer import ENFORCER, TypeLengthEnforcer
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
 from sqlstream.specs.sink import COLLECT

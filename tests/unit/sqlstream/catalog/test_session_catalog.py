@@ -8,10 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from client.clusters.local_cluster import LocalClusterClient
-from client.sessions.outcomes import Rows
-from client.sessions.session import Session
-from planner.dialect.parser import parse_script
 from sqlstream import types as sql
 from sqlstream.catalog import (
     DEFAULT_CATALOG,
@@ -31,7 +27,11 @@ from sqlstream.catalog import (
 )
 from sqlstream.catalog.memory import MemoryCatalog
 from sqlstream.catalog.objects import CatalogDatabase, CatalogDefinition
+from sqlstream.client.clusters.local_cluster import LocalClusterClient
+from sqlstream.client.sessions.outcomes import Rows
+from sqlstream.client.sessions.session import Session
 from sqlstream.errors import UserError
+from sqlstream.planner.dialect.parser import parse_script
 
 SESSIONS = 8
 

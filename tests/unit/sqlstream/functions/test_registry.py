@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from expression_harness import accepts, call, col, lit, symbol
 
-from runtime.evaluate.registry import BUILDERS
 from sqlstream import types as sql
 from sqlstream.expressions import AggregateCall
 from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS, AggregateFunction, ScalarFunction
 from sqlstream.functions.aggregates import accumulator_fields
+from sqlstream.runtime.evaluate.registry import BUILDERS
 from sqlstream.schema import Schema
 from sqlstream.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, NULL, STRING, LogicalType
 

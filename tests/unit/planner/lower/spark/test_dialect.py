@@ -6,15 +6,15 @@ import pytest
 from planner_harness import TABLES, Planner
 from sqlglot import exp
 
-from planner.lower import tree
-from planner.lower.expression import lower_expression
-from planner.lower.spark import lower_spark
-from planner.lower.spark.dialect import SparkDialect
-from planner.lower.spark.types import spark_type, text
-from planner.relational.nodes import Project
 from sqlstream import spark_types
 from sqlstream import types as sql
 from sqlstream.errors import UserError
+from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.expression import lower_expression
+from sqlstream.planner.lower.spark import lower_spark
+from sqlstream.planner.lower.spark.dialect import SparkDialect
+from sqlstream.planner.lower.spark.types import spark_type, text
+from sqlstream.planner.relational.nodes import Project
 
 
 def spark_sql(query: str, time_zone: str = "UTC") -> str:

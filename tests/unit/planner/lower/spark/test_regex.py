@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from planner.lower.spark.regex import java_regex
 from sqlstream.errors import UserError
+from sqlstream.planner.lower.spark.regex import java_regex
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import datetime
 
 import pyarrow as pa
 
-from runtime.batch.spark.arrow_types import as_spark_rows, spark_arrow_schema, spark_ddl
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
+from sqlstream.runtime.batch.spark.arrow_types import as_spark_rows, spark_arrow_schema, spark_ddl
 from sqlstream.schema import Schema
 
 SCHEMA = Schema.of(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.batch.spark.errors import TaskFailed, described
 from sqlstream.errors import (
     ExternalError,
     FailureReason,
@@ -15,6 +14,7 @@ from sqlstream.errors import (
     SqlStreamError,
     UserError,
 )
+from sqlstream.runtime.batch.spark.errors import TaskFailed, described
 
 TRACE = "\n\tat org.apache.spark.scheduler.Task.run(Task.scala:147)\n\tat java.base/java.lang.Thread.run"
 

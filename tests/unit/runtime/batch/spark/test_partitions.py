@@ -13,11 +13,11 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from runtime.batch.spark import partition_receiver
-from runtime.batch.spark.partition_receiver import PartitionReceiver
-from runtime.batch.spark.partition_sender import PartitionHead, send_partition
-from runtime.batch.spark.partition_spool import IN_MEMORY_BYTES_MAX, PartitionSpool
 from sqlstream.errors import ExternalError, JobError
+from sqlstream.runtime.batch.spark import partition_receiver
+from sqlstream.runtime.batch.spark.partition_receiver import PartitionReceiver
+from sqlstream.runtime.batch.spark.partition_sender import PartitionHead, send_partition
+from sqlstream.runtime.batch.spark.partition_spool import IN_MEMORY_BYTES_MAX, PartitionSpool
 
 
 def batch_of(*values: int) -> pa.RecordBatch:

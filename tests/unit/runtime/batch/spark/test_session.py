@@ -10,13 +10,13 @@ import pytest
 from spark_harness.engine import SMALL, RecordedRun, end_spark, plan_of
 from spark_harness.processes import wait_until
 
-from runtime.batch.engine import BatchCancelled
-from runtime.batch.spark.engine import SparkEngine
-from runtime.batch.spark.session import RunningSpark, SparkSessions
-from runtime.host.files import LocalFiles
-from runtime.net.socket_directory import SOCKET_PATH_BYTES_MAX
 from sqlstream.batch_plan import BatchPlan
 from sqlstream.errors import ExternalError, UserError
+from sqlstream.runtime.batch.engine import BatchCancelled
+from sqlstream.runtime.batch.spark.engine import SparkEngine
+from sqlstream.runtime.batch.spark.session import RunningSpark, SparkSessions
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.runtime.net.socket_directory import SOCKET_PATH_BYTES_MAX
 
 NOBODY_LISTENS = {"spark.master": "spark://127.0.0.1:1"}
 NOBODY_LISTENS_EITHER = {"spark.master": "spark://127.0.0.1:2"}

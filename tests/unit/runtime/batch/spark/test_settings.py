@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.batch.spark.settings import (
+from sqlstream.errors import UserError
+from sqlstream.runtime.batch.spark.settings import (
     is_of_this_machine,
     launch_keys,
     launch_settings,
@@ -14,7 +15,6 @@ from runtime.batch.spark.settings import (
     spark_keys,
     standalone_masters,
 )
-from sqlstream.errors import UserError
 
 GIB = 1 << 30
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.batch.spark.shared_files import refuse_local_checkpoints, refuse_local_files
 from sqlstream import types as sql
 from sqlstream.errors import UserError
+from sqlstream.runtime.batch.spark.shared_files import refuse_local_checkpoints, refuse_local_files
 from sqlstream.schema import Schema
 from sqlstream.specs import InferTableSpec, SourceSpec
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.connectors.duckdb.options import Place, read_place
-from runtime.connectors.duckdb.place_kind import PlaceKind
-from runtime.connectors.server_address import check_address
 from sqlstream.errors import UserError
+from sqlstream.runtime.connectors.duckdb.options import Place, read_place
+from sqlstream.runtime.connectors.duckdb.place_kind import PlaceKind
+from sqlstream.runtime.connectors.server_address import check_address
 
 FILES = (PlaceKind.CSV, PlaceKind.JSON, PlaceKind.PARQUET)
 SERVERS = (PlaceKind.POSTGRES, PlaceKind.MYSQL)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.connectors.duckdb.types import can_read, is_carried, type_name
 from sqlstream import types as sql
+from sqlstream.runtime.connectors.duckdb.types import can_read, is_carried, type_name
 
 INTEGERS = (
     "TINYINT",

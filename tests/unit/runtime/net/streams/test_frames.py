@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.net.streams.frames import (
+from sqlstream.runtime.net.streams.frames import (
     FROM_CONSUMERS,
     FROM_PRODUCERS,
     SMALL_BODY_MAX,

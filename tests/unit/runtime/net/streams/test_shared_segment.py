@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from runtime.net.memory import NetworkMemory
-from runtime.net.streams.frames import BadFrame, SharedPlace
-from runtime.net.streams.shared_segment import SLOTS, SegmentReader, SegmentWriter
+from sqlstream.runtime.net.memory import NetworkMemory
+from sqlstream.runtime.net.streams.frames import BadFrame, SharedPlace
+from sqlstream.runtime.net.streams.shared_segment import SLOTS, SegmentReader, SegmentWriter
 
 BATCH = pa.record_batch({"a": np.arange(10_000), "s": [f"row {i}" for i in range(10_000)]})
 MEMORY_BYTES = 4 << 20

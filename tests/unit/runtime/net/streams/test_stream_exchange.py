@@ -18,20 +18,20 @@ import pyarrow as pa
 import pytest
 import trustme
 
-from runtime.net.channels import Channel, ChannelClosed
-from runtime.net.endpoint import Endpoint
-from runtime.net.flight import FlightConnections, FlightServer
-from runtime.net.socket_directory import socket_path
-from runtime.net.streams import stream_listener
-from runtime.net.streams.frames import FrameKind, encode_header
-from runtime.net.streams.handshake import Credentials, HandshakeFailed, connect_stream
-from runtime.net.streams.stream_exchange import StreamExchange
-from runtime.net.streams.stream_listener import StreamListener
-from runtime.net.streams.stream_loop import StreamLoop
-from runtime.net.streams.subpartition_stream import TURN_ITEMS
-from runtime.net.tls import TlsFiles, read_identity
 from sqlstream.elements import CheckpointBarrier, EndOfInput, Watermark, WatermarkStatus
 from sqlstream.messages.rpc import InputChannelDescriptor
+from sqlstream.runtime.net.channels import Channel, ChannelClosed
+from sqlstream.runtime.net.endpoint import Endpoint
+from sqlstream.runtime.net.flight import FlightConnections, FlightServer
+from sqlstream.runtime.net.socket_directory import socket_path
+from sqlstream.runtime.net.streams import stream_listener
+from sqlstream.runtime.net.streams.frames import FrameKind, encode_header
+from sqlstream.runtime.net.streams.handshake import Credentials, HandshakeFailed, connect_stream
+from sqlstream.runtime.net.streams.stream_exchange import StreamExchange
+from sqlstream.runtime.net.streams.stream_listener import StreamListener
+from sqlstream.runtime.net.streams.stream_loop import StreamLoop
+from sqlstream.runtime.net.streams.subpartition_stream import TURN_ITEMS
+from sqlstream.runtime.net.tls import TlsFiles, read_identity
 
 CAPACITY = 1 << 20
 MEMORY = 16 << 20

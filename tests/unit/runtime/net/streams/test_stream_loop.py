@@ -6,7 +6,7 @@ import socket
 import threading
 from contextlib import closing
 
-from runtime.net.streams.stream_loop import StreamLoop
+from sqlstream.runtime.net.streams.stream_loop import StreamLoop
 
 
 def test_a_call_that_calls_again_leaves_sockets_their_turn() -> None:

@@ -11,22 +11,22 @@ from pathlib import Path
 
 import pytest
 
-from runtime.net.channels import ChannelClosed
-from runtime.net.credits import CreditWindow
-from runtime.net.flight import FlightConnections
-from runtime.net.memory import NetworkMemory
-from runtime.net.partition_table import PartitionTable, SubpartitionId
-from runtime.net.socket_directory import socket_path
-from runtime.net.streams.byte_stream import ByteStream
-from runtime.net.streams.frames import Frame, FrameKind, encode
-from runtime.net.streams.handshake import Credentials, connect_stream
-from runtime.net.streams.producer_stream import ProducerStream
-from runtime.net.streams.remote_input import RemoteInput
-from runtime.net.streams.shared_segment import SegmentWriter
-from runtime.net.streams.stream_exchange import StreamExchange
-from runtime.net.streams.stream_loop import StreamLoop
-from runtime.net.streams.subpartition_stream import SubpartitionStream
 from sqlstream.messages.rpc import InputChannelDescriptor
+from sqlstream.runtime.net.channels import ChannelClosed
+from sqlstream.runtime.net.credits import CreditWindow
+from sqlstream.runtime.net.flight import FlightConnections
+from sqlstream.runtime.net.memory import NetworkMemory
+from sqlstream.runtime.net.partition_table import PartitionTable, SubpartitionId
+from sqlstream.runtime.net.socket_directory import socket_path
+from sqlstream.runtime.net.streams.byte_stream import ByteStream
+from sqlstream.runtime.net.streams.frames import Frame, FrameKind, encode
+from sqlstream.runtime.net.streams.handshake import Credentials, connect_stream
+from sqlstream.runtime.net.streams.producer_stream import ProducerStream
+from sqlstream.runtime.net.streams.remote_input import RemoteInput
+from sqlstream.runtime.net.streams.shared_segment import SegmentWriter
+from sqlstream.runtime.net.streams.stream_exchange import StreamExchange
+from sqlstream.runtime.net.streams.stream_loop import StreamLoop
+from sqlstream.runtime.net.streams.subpartition_stream import SubpartitionStream
 
 CREDENTIALS = Credentials("secret")
 SUBPARTITION = SubpartitionId("job", "p", 0)

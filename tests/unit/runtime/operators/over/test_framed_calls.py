@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from operator_harness import batch
 from over_reference import over
 
-from runtime.operators.over.framed_calls import FramedCalls
-from runtime.operators.over.sorted_rows import SortedRows
 from sqlstream import types as sql
 from sqlstream.expressions import SortKey
+from sqlstream.runtime.operators.over.framed_calls import FramedCalls
+from sqlstream.runtime.operators.over.sorted_rows import SortedRows
 from sqlstream.schema import Schema
 from sqlstream.specs.over import Frame, OverCall
 

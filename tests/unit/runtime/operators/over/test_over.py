@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from operator_harness import Clock, Collected, ManualClock, batch, feed, operator_context
 from over_reference import over
 
-from runtime.operators import make_operator
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.elements import WATERMARK_MAX, Watermark
 from sqlstream.expressions import SortKey
+from sqlstream.runtime.operators import make_operator
 from sqlstream.schema import Schema
 from sqlstream.specs.over import Frame, OverCall, OverSpec, OverTiming
 

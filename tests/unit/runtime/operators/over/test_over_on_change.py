@@ -13,11 +13,11 @@ import pytest
 from operator_harness import Collected, ManualClock, batch, feed, operator_context, restore
 from over_reference import over
 
-from runtime.operators import make_operator
-from runtime.operators.over import over_on_change
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.expressions import SortKey
+from sqlstream.runtime.operators import make_operator
+from sqlstream.runtime.operators.over import over_on_change
 from sqlstream.schema import Schema
 from sqlstream.specs.over import Frame, OverCall, OverSpec, OverTiming
 

@@ -10,19 +10,19 @@ import msgspec
 import pytest
 from pyspark import TaskContext
 
-from runtime.net.tls import TlsFiles
-from runtime.providers.spark.launch import launch_task_manager
-from runtime.providers.spark.launched import lost_executor, needed_packages
-from runtime.providers.spark.messages import (
+from sqlstream.errors import ErrorInfo, FailureReason
+from sqlstream.runtime.net.tls import TlsFiles
+from sqlstream.runtime.providers.spark.launch import launch_task_manager
+from sqlstream.runtime.providers.spark.launched import lost_executor, needed_packages
+from sqlstream.runtime.providers.spark.messages import (
     StartTaskManager,
     TaskManagerEnded,
     decode_from_driver,
     decode_to_driver,
     encode_line,
 )
-from runtime.providers.spark.shipped import make_launch
-from runtime.taskmanager.task_manager_options import TaskManagerOptions, encode_options
-from sqlstream.errors import ErrorInfo, FailureReason
+from sqlstream.runtime.providers.spark.shipped import make_launch
+from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions, encode_options
 
 OPTIONS = TaskManagerOptions("tm-1", "unix:/nowhere/a", "secret", 1, 0, 1000, 5000)
 

@@ -9,8 +9,8 @@ import time
 import psutil
 import pytest
 
-from runtime.providers.child_output import print_errors
-from runtime.providers.spark import provider
+from sqlstream.runtime.providers.child_output import print_errors
+from sqlstream.runtime.providers.spark import provider
 
 # Ends with its input, or does not.
 OBEDIENT, HANGING = "import sys; sys.stdin.read()", "import time; time.sleep(600)"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.providers.providers import is_on_one_host
-from runtime.providers.spark.settings import driver_settings
 from sqlstream.errors import UserError
+from sqlstream.runtime.providers.providers import is_on_one_host
+from sqlstream.runtime.providers.spark.settings import driver_settings
 
 SEVERAL_HOSTS = {"spark.master": "yarn", "jobmanager.rpc.address": "head"}
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from operator_harness import share_of
 
-from runtime.kernels.buffers import view_values
-from runtime.state.logs.row_log import RowLog, Spread
-from runtime.state.operator_state import StateScope
-from runtime.state.snapshots.snapshot import OperatorSnapshot
+from sqlstream.runtime.kernels.buffers import view_values
+from sqlstream.runtime.state.logs.row_log import RowLog, Spread
+from sqlstream.runtime.state.operator_state import StateScope
+from sqlstream.runtime.state.snapshots.snapshot import OperatorSnapshot
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.state.logs import slice_log
-from runtime.state.logs.slice_log import SliceColumns, SliceLog
-from runtime.state.operator_state import StateScope
-from runtime.state.snapshots.current_rows import FIXED_COLUMNS
-from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, SavedTables
+from sqlstream.runtime.state.logs import slice_log
+from sqlstream.runtime.state.logs.slice_log import SliceColumns, SliceLog
+from sqlstream.runtime.state.operator_state import StateScope
+from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS
+from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, SavedTables
 
 Row = tuple[Any, ...]
 COLUMNS = SliceColumns(("name", "n", "$slice_end"), keys=(0,), end=-1)

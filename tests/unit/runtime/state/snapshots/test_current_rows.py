@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runtime.state.snapshots.current_rows import SLOT_COLUMN, VERSION_COLUMN, current_rows
-from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN
+from sqlstream.runtime.state.snapshots.current_rows import SLOT_COLUMN, VERSION_COLUMN, current_rows
+from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN
 
 Row = tuple[int, int, int, int]
 """Key group, slot, version and a value."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from runtime.state.storage import arrays
-from runtime.state.storage.arrays import first_slots, grown, picked
+from sqlstream.runtime.state.storage import arrays
+from sqlstream.runtime.state.storage.arrays import first_slots, grown, picked
 
 
 def test_growth_keeps_items_and_fills_the_rest() -> None:

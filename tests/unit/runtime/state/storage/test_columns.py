@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.state.storage.columns import RowStore, VarColumn
+from sqlstream.runtime.state.storage.columns import RowStore, VarColumn
 
 SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])
 

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from runtime.state.storage.arrays import first_slots
-from runtime.state.storage.growing_lists import GrowingLists, GrowingTexts
+from sqlstream.runtime.state.storage.arrays import first_slots
+from sqlstream.runtime.state.storage.growing_lists import GrowingLists, GrowingTexts
 
 SLOTS = 5
 KINDS: dict[str, tuple[pa.DataType, list[Any]]] = {

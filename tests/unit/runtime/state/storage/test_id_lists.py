@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.state.storage.id_lists import NO_ROW, IdLists
+from sqlstream.runtime.state.storage.id_lists import NO_ROW, IdLists
 
 rows_strategy = st.lists(st.tuples(st.integers(0, 5), st.integers(-3, 3)), max_size=60)
 

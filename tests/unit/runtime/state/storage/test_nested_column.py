@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.state.storage.nested_column import NestedColumn
+from sqlstream.runtime.state.storage.nested_column import NestedColumn
 
 LISTS = pa.list_(pa.int64())
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.state.storage.records import Records, is_recordable
-from runtime.state.storage.segments import SEGMENT_BYTES
+from sqlstream.runtime.state.storage.records import Records, is_recordable
+from sqlstream.runtime.state.storage.segments import SEGMENT_BYTES
 
 TYPES = (
     pa.int64(), pa.string(), pa.bool_(), pa.int16(), pa.large_binary(), pa.decimal128(10, 2), pa.int8(), pa.string(),

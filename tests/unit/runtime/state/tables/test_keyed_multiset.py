@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from operator_harness import ManualClock, batch, share_of
 
-from runtime.state.operator_state import StateScope
-from runtime.state.snapshots.snapshot import OperatorSnapshot
-from runtime.state.tables.keyed_multiset import KeyedMultiset
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
+from sqlstream.runtime.state.operator_state import StateScope
+from sqlstream.runtime.state.snapshots.snapshot import OperatorSnapshot
+from sqlstream.runtime.state.tables.keyed_multiset import KeyedMultiset
 from sqlstream.schema import Schema
 
 ROWS = Schema.of(("k", sql.STRING), ("n", sql.BIGINT))

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_harness import ManualClock, share_of
 
-from runtime.state.operator_state import StateScope
-from runtime.state.snapshots.snapshot import OperatorSnapshot
-from runtime.state.tables.keyed_rows import KeyedRows
+from sqlstream.runtime.state.operator_state import StateScope
+from sqlstream.runtime.state.snapshots.snapshot import OperatorSnapshot
+from sqlstream.runtime.state.tables.keyed_rows import KeyedRows
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
 KEY = st.sampled_from([None, "", "a", "a key that is long", "another"])
@@ -132,7 +132,7 @@ def test_rows_without_key_columns_have_one_key() -> None:
 
 
 def test_a_snapshot_of_many_rows_comes_in_parts(monkeypatch: Any) -> None:
-    monkeypatch.setattr("runtime.state.snapshots.collection._PIECE_SLOTS", 3)
+    monkeypatch.setattr("sqlstream.runtime.state.snapshots.collection._PIECE_SLOTS", 3)
     rows = side()
     change(rows, [("a", n) for n in range(8)])
     saved = rows.save()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from runtime.net.channels import Channel
-from runtime.taskmanager.checkpoints.departing_barrier import DepartingBarrier
-from runtime.taskmanager.metrics import TaskTimes
-from runtime.taskmanager.result_partition import ResultPartition, splitter
 from sqlstream.elements import CheckpointBarrier, Watermark
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
+from sqlstream.runtime.net.channels import Channel
+from sqlstream.runtime.taskmanager.checkpoints.departing_barrier import DepartingBarrier
+from sqlstream.runtime.taskmanager.metrics import TaskTimes
+from sqlstream.runtime.taskmanager.result_partition import ResultPartition, splitter
 
 BATCH = pa.record_batch({"v": [1]})
 BARRIER = CheckpointBarrier(4, 0, overtakes_at_ms=1_000)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from runtime.taskmanager.checkpoints.late_channels import late_channels
 from sqlstream.changelog import ChangelogMode
 from sqlstream.graph.job_graph import JobEdge, JobVertex
 from sqlstream.graph.stream_graph import FORWARD
@@ -14,6 +13,7 @@ from sqlstream.messages.rpc import (
     LateChannel,
     TaskDeploymentDescriptor,
 )
+from sqlstream.runtime.taskmanager.checkpoints.late_channels import late_channels
 from sqlstream.schema import Schema
 
 

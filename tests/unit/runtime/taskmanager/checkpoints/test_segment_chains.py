@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.state.snapshots.snapshot import OperatorSnapshot
-from runtime.taskmanager.checkpoints.segment_chains import SegmentChains, behind
 from sqlstream.errors import InternalError
 from sqlstream.messages.checkpoint import SavedOperator, StateSegment, TableState
+from sqlstream.runtime.state.snapshots.snapshot import OperatorSnapshot
+from sqlstream.runtime.taskmanager.checkpoints.segment_chains import SegmentChains, behind
 
 
 def segment(checkpoint_id: int, rows: int = 1) -> StateSegment:

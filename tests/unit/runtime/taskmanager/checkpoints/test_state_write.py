@@ -12,22 +12,22 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runtime.checkpoint.state_reader import SegmentReader, StateReader
-from runtime.checkpoint.state_writer import StateWriter
-from runtime.host.private_files import PrivateFiles
-from runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot, SnapshotAborted
-from runtime.taskmanager.checkpoints.checkpoint_reports import (
+from sqlstream.elements import Watermark, WatermarkStatus
+from sqlstream.errors import ErrorInfo
+from sqlstream.messages.checkpoint import SubtaskState, TaskRestore
+from sqlstream.runtime.checkpoint.state_reader import SegmentReader, StateReader
+from sqlstream.runtime.checkpoint.state_writer import StateWriter
+from sqlstream.runtime.host.private_files import PrivateFiles
+from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot, SnapshotAborted
+from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import (
     CheckpointRefused,
     CheckpointReport,
     CheckpointTaken,
 )
-from runtime.taskmanager.checkpoints.in_flight import read_in_flight
-from runtime.taskmanager.checkpoints.segment_chains import SegmentChains
-from runtime.taskmanager.checkpoints.state_write import StateWrite, TakenState
-from runtime.taskmanager.checkpoints.writing_threads import WritingThreads
-from sqlstream.elements import Watermark, WatermarkStatus
-from sqlstream.errors import ErrorInfo
-from sqlstream.messages.checkpoint import SubtaskState, TaskRestore
+from sqlstream.runtime.taskmanager.checkpoints.in_flight import read_in_flight
+from sqlstream.runtime.taskmanager.checkpoints.segment_chains import SegmentChains
+from sqlstream.runtime.taskmanager.checkpoints.state_write import StateWrite, TakenState
+from sqlstream.runtime.taskmanager.checkpoints.writing_threads import WritingThreads
 
 TABLE = pa.table({KEY_GROUP_COLUMN: pa.array([3, 9], pa.int32()), "n": [1, 2]})
 ROWS = [pa.record_batch({"v": [1, 2]}), pa.record_batch({"v": [3]})]

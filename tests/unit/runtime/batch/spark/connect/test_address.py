@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.batch.spark.connect.address import ConnectAddress, connect_address, is_connect
-from runtime.batch.spark.settings import spark_keys
 from sqlstream.errors import UserError
+from sqlstream.runtime.batch.spark.connect.address import ConnectAddress, connect_address, is_connect
+from sqlstream.runtime.batch.spark.settings import spark_keys
 from sqlstream.secrets import masked, without_secrets
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from runtime.batch.spark.connect.address import ConnectAddress
-from runtime.batch.spark.connect.errors import described_at
-from runtime.batch.spark.packages import REQUIREMENT, missing_packages, require_packages
 from sqlstream.errors import ExternalError, UserError
+from sqlstream.runtime.batch.spark.connect.address import ConnectAddress
+from sqlstream.runtime.batch.spark.connect.errors import described_at
+from sqlstream.runtime.batch.spark.packages import REQUIREMENT, missing_packages, require_packages
 
 ROOT = Path(__file__).resolve().parents[6]
 ADDRESS = ConnectAddress("node7", 15002, True, "geheim")

@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from runtime.batch.engine import BatchCancelled
-from runtime.batch.spark.connect import result_spool
-from runtime.batch.spark.connect.result_spool import ResultSpool
 from sqlstream.errors import ExternalError
+from sqlstream.runtime.batch.engine import BatchCancelled
+from sqlstream.runtime.batch.spark.connect import result_spool
+from sqlstream.runtime.batch.spark.connect.result_spool import ResultSpool
 
 
 def batch(number: int, rows: int = 1000) -> pa.RecordBatch:
