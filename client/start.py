@@ -8,8 +8,8 @@ import os
 
 if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
     # Python would answer Ctrl-C with a traceback of whatever it is loading. The system's default ends the process without
-    # one, and is right until the command has something to clean up and `sqlstream.client.main` a handler. An ignored signal (nohup)
-    # stays ignored.
+    # one, and is right until the command has something to clean up and `sqlstream.client.main` a handler. An ignored
+    # signal (nohup) stays ignored.
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 # numpy would start threads for matrix products, which nothing here computes; they cost more than the rest of its import.

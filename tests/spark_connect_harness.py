@@ -76,11 +76,10 @@ class ConnectServer:
         """Returns when it takes calls."""
         directory = self._directory
         (directory / "log4j2.properties").write_text(_LOG4J)
-        for package in ("sqlstream", "runtime"):
-            (directory / "installed" / package).mkdir(parents=True, exist_ok=True)
-            (directory / "installed" / package / "__init__.py").write_text(
-                "raise ImportError('not shipped')\n"
-            )
+        (directory / "installed" / "sqlstream").mkdir(parents=True, exist_ok=True)
+        (directory / "installed" / "sqlstream" / "__init__.py").write_text(
+            "raise ImportError('not shipped')\n"
+        )
         (directory / "tmp").mkdir(exist_ok=True)
         settings = {
             "spark.master": f"local[{self._cores}]",

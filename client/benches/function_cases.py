@@ -1,4 +1,5 @@
-"""One call of each scalar function over the columns that `sqlstream.client.benches.functions` makes, which are random and have no NULL."""
+"""One call of each scalar function over the columns that `sqlstream.client.benches.functions` makes: random ones, without
+NULL."""
 
 from __future__ import annotations
 

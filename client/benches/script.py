@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+import sqlstream
 from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogTable
 from sqlstream.errors import ErrorInfo, UserError
 from sqlstream.messages.job_state import JobStatus
@@ -16,7 +17,7 @@ from sqlstream.messages.rpc import Metrics
 if TYPE_CHECKING:
     from sqlstream.client.sessions.session import Session
 
-QUERIES_DIR = Path(__file__).resolve().parents[2] / "queries"
+QUERIES_DIR = Path(sqlstream.__file__).parent / "queries"
 EVENT_TIME_SPAN_S = 10
 """Seconds of event time that the events span, however many they are, unless a rate is given."""
 

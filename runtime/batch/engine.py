@@ -23,8 +23,8 @@ class BatchRun(Protocol):
         cancelled or the reader has gone."""
 
     def written(self, output: int, committables: list[Committable]) -> None:
-        """What SinkWriters in other processes have given at their end (see sqlstream.runtime.batch.sinks), for an engine that does not
-        emit the rows of an INSERT. Nothing is visible yet: the job commits all outputs together when it has finished."""
+        """What SinkWriters in other processes have given at their end (see sqlstream.runtime.batch.sinks), for an engine that
+        does not emit the rows of an INSERT. Nothing is visible yet: the job commits all outputs together when it has finished."""
 
     def is_cancelled(self) -> bool: ...
 

@@ -11,6 +11,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import sqlstream
+
 _TASK_LIBRARY_THREADS = 1
 _TASK_IO_THREADS = 2
 
@@ -23,6 +25,11 @@ class _NoPandas(importlib.abc.MetaPathFinder):
             raise ModuleNotFoundError("pandas is not used here", name=fullname)
 
 
+def import_root() -> str:
+    """The directory from which this process imports our package."""
+    return str(Path(sqlstream.__file__).resolve().parent.parent)
+
+
 def start_python_module(
     module: str, arguments: list[str], environment: dict[str, str]
 ) -> subprocess.Popen[bytes]:
@@ -30,8 +37,7 @@ def start_python_module(
 
     The child sees the end of its input when this process dies, however it dies. `-P` keeps the directory
     where the user happens to be off the import path, so the packages' own directory is put there by name."""
-    root = str(Path(__file__).resolve().parent.parent.parent)
-    path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
+    path = os.pathsep.join(p for p in (import_root(), os.environ.get("PYTHONPATH", "")) if p)
     return subprocess.Popen(
         [sys.executable, "-P", "-m", module, *arguments],
         stdin=subprocess.PIPE,

@@ -19,7 +19,7 @@ ARCHIVE_BYTES_MAX = 8 * 1024 * 1024
 CONTENT_BYTES_MAX = 64 * 1024 * 1024
 FILES_MAX = 2000
 
-_OURS = frozenset({"sqlstream", "planner", "runtime", "client"})
+_OURS = "sqlstream"
 _NATIVE = (".so", ".pyd", ".dylib", ".dll")
 _LEFT_OUT = re.compile(r"(^|/)(__pycache__|\.[^/]*|[^/]*\.dist-info)(/|$)")
 _HINT = "ship less, or install the packages where the TaskManagers run"
@@ -102,8 +102,8 @@ def _check_name(name: str, path: str) -> None:
         hint = "install the package where the TaskManagers run"
         raise _refusal(f'"{name}" in "{path}" is machine code, which is not shipped', hint)
     top = parts[0].removesuffix(".py")
-    if top in _OURS or top in sys.stdlib_module_names:
-        whose = "sqlstream" if top in _OURS else "Python itself"
+    if top == _OURS or top in sys.stdlib_module_names:
+        whose = _OURS if top == _OURS else "Python itself"
         raise _refusal(f'"{path}" has a module "{top}", which is one of {whose}', "give it another name")
 
 

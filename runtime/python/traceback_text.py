@@ -6,12 +6,11 @@ import linecache
 import os
 import traceback
 
+import sqlstream
+
 FRAMES_MAX = 20
 TEXT_MAX = 4000
-_OURS = tuple(
-    os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), name) + os.sep
-    for name in ("runtime", "sqlstream", "planner", "client")
-)
+_OURS = os.path.dirname(os.path.abspath(sqlstream.__file__)) + os.sep
 
 
 def user_traceback(error: BaseException) -> str:
@@ -38,4 +37,4 @@ def user_traceback(error: BaseException) -> str:
 
 
 def _is_ours(filename: str) -> bool:
-    return filename.startswith((*_OURS, "<frozen importlib")) or "/importlib/" in filename
+    return filename.startswith((_OURS, "<frozen importlib")) or "/importlib/" in filename

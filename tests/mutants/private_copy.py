@@ -22,7 +22,7 @@ def tracked_files(root: Path) -> list[str]:
     """What the project is made of: all files that git knows or would add."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout.splitlines()
-    return [name for name in names if (root / name).is_file()]
+    return [name for name in names if (root / name).is_file() or (root / name).is_symlink()]
 
 
 class PrivateCopy:
@@ -45,6 +45,10 @@ class PrivateCopy:
                 place.unlink()
         for name in self.files:
             source, target = root / name, self.path / name
+            if source.is_symlink():
+                if not target.is_symlink():
+                    target.symlink_to(source.readlink())
+                continue
             if not target.exists() or target.read_bytes() != source.read_bytes():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, target)

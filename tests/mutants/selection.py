@@ -104,7 +104,9 @@ def _stem(test: str) -> str:
 
 def _importers_of(path: str, root: Path, files: list[str]) -> set[str]:
     """The files that import names of a module."""
-    module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    module = "sqlstream." + path.removesuffix(".py").removesuffix("/__init__").removeprefix(
+        "sqlstream/"
+    ).replace("/", ".")
     pattern = re.compile(rf"^\s*from {re.escape(module)} import", re.M)
     return {name for name in files if name.endswith(".py") and pattern.search((root / name).read_text())}
 
@@ -128,11 +130,13 @@ def _importers_of_kernels(root: Path, files: list[str]) -> dict[str, set[str]]:
 def _kernels_imported(source: str) -> set[str]:
     """Modules of sqlstream.runtime.kernels that a file imports, whole or names of them.
 
-    >>> sorted(_kernels_imported("from sqlstream.runtime.kernels import rank, take as t\\nfrom sqlstream.runtime.kernels.index import find\\n"))
-    ['index', 'rank', 'take']
+    >>> sorted(_kernels_imported("from sqlstream.runtime.kernels import rank, take as t\\n"))
+    ['rank', 'take']
+    >>> sorted(_kernels_imported("from sqlstream.runtime.kernels.index import find\\n"))
+    ['index']
     """
-    of_names = re.findall(r"^\s*from runtime\.kernels\.(\w+) import", source, re.M)
-    whole = re.findall(r"^\s*from runtime\.kernels import (.+)$", source, re.M)
+    of_names = re.findall(r"^\s*from sqlstream\.runtime\.kernels\.(\w+) import", source, re.M)
+    whole = re.findall(r"^\s*from sqlstream\.runtime\.kernels import (.+)$", source, re.M)
     return {*of_names, *(name.split()[0] for names in whole for name in names.split(",") if name.strip())}
 
 

@@ -17,7 +17,9 @@ TEST = "PYTEST_CURRENT_TEST"
 
 SUFFIX = ".called"
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
-PRODUCT = tuple(ROOT + name + os.sep for name in ("sqlstream", "planner", "runtime", "client"))
+PRODUCT = ROOT + "sqlstream" + os.sep
+LINKED = tuple(PRODUCT + name + os.sep for name in ("planner", "runtime", "client"))
+"""Parts of the package that stand beside it in the tree."""
 
 
 def function_of(code: CodeType) -> str:
@@ -25,7 +27,8 @@ def function_of(code: CodeType) -> str:
     parts = code.co_qualname.split(".")
     while parts and parts[-1].startswith("<"):
         parts.pop()
-    return f"{code.co_filename.removeprefix(ROOT)}:{'.'.join(parts)}"
+    linked = code.co_filename.startswith(LINKED)
+    return f"{code.co_filename.removeprefix(PRODUCT if linked else ROOT)}:{'.'.join(parts)}"
 
 
 def _write_calls(directory: str, test: str) -> None:

@@ -57,7 +57,9 @@ def _link(source: Path, target: Path, real: set[Path]) -> None:
     target.mkdir()
     for entry in source.iterdir():
         relative = entry.relative_to(ROOT)
-        if any(path == relative or relative in path.parents for path in real):
+        if entry.is_symlink():
+            (target / entry.name).symlink_to(entry.readlink())
+        elif any(path == relative or relative in path.parents for path in real):
             _link(entry, target / entry.name, real)
         elif entry.name != "__pycache__":
             (target / entry.name).symlink_to(entry)

@@ -90,7 +90,7 @@ class SparkDialect:
         return spark_type(t)
 
     def scanned(self, column: exp.Expr, t: LogicalType) -> exp.Expr:
-        """The reader provides the types of `sqlstream.planner.lower.spark.types`; a timestamp may be of either of Spark's kinds."""
+        """The reader provides the types of `sqlstream.planner.lower.spark.types`; a timestamp may be of either of Spark's."""
         return tree.cast(column, spark_type(t))
 
     def literal(self, constant: Literal) -> exp.Expr:

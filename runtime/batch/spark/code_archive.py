@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import zipfile
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from sqlstream.runtime.host.process import import_root
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
 ARCHIVE = "sqlstream_code"
 """The directory among a job's files into which Spark unpacks the archive. Kernels are loaded from files, not from an archive."""
 
-_PACKAGES = ("sqlstream", "runtime")
+_LEFT_OUT = frozenset(("planner", "client", "queries", "__pycache__"))
+"""What plans statements and answers users: workers do neither."""
 _SUFFIXES = (".py", ".kernels")
 
 
@@ -26,9 +28,12 @@ def add_our_code(context: SparkContext, directory: str) -> None:
 
 def write_code_archive(path: str) -> None:
     """What readers and writers of tables import, with compiled kernels. Dependencies must be installed where the workers run."""
-    root = Path(__file__).resolve().parents[3]
+    root = import_root()
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for package in _PACKAGES:
-            for file in sorted((root / package).rglob("*")):
-                if file.suffix in _SUFFIXES:
-                    archive.write(file, file.relative_to(root))
+        # In a checkout, the parts of the package are links.
+        for directory, parts, files in os.walk(os.path.join(root, "sqlstream"), followlinks=True):
+            parts[:] = sorted(set(parts) - _LEFT_OUT)
+            for file in sorted(files):
+                if file.endswith(_SUFFIXES):
+                    name = os.path.join(directory, file)
+                    archive.write(name, os.path.relpath(name, root))

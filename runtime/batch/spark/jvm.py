@@ -22,6 +22,7 @@ from sqlstream.runtime.batch.spark.quiet_pyspark import quiet_pyspark
 from sqlstream.runtime.batch.spark.settings import properties_text
 from sqlstream.runtime.host.clock import steady_s
 from sqlstream.runtime.host.java import find_java, java_home
+from sqlstream.runtime.host.process import import_root
 from sqlstream.runtime.providers.local import KEEP_FREED_MEMORY
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ def _write_files(settings: Mapping[str, str], directory: str) -> None:
 
 def _environment(home: str, directory: str, answer: str, settings: Mapping[str, str]) -> dict[str, str]:
     """Workers of a Spark on this machine inherit the import path, so that they find our packages."""
-    root = str(Path(__file__).resolve().parents[3])
+    root = import_root()
     kept = {k: v for k, v in os.environ.items() if k not in _NOT_INHERITED}
     host = settings.get("spark.driver.host")
     return {

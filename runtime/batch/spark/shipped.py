@@ -30,8 +30,8 @@ class FiguresParam(AccumulatorParam):  # type: ignore[misc]  # PySpark is Any to
 def make_task(
     name: str, arguments: str, figures: Any, archive: str | None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for `mapInArrow` that runs a task of sqlstream.runtime.batch.spark.tasks; `archive` is the directory of our packages
-    among the files of a Spark job, None where workers inherit the import path."""
+    """A function for `mapInArrow` that runs a task of sqlstream.runtime.batch.spark.tasks; `archive` is the directory of our
+    package among the files of a Spark job, None where workers inherit the import path."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if archive is not None:

@@ -1,5 +1,5 @@
-"""Spark's driver as a process: `python -P -m sqlstream.runtime.providers.spark.driver`. It reads what to start and end from standard input,
-and ends, with Spark and all TaskManagers, when that does."""
+"""Spark's driver as a process: `python -P -m sqlstream.runtime.providers.spark.driver`. It reads what to start and end
+from standard input, and ends, with Spark and all TaskManagers, when that does."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def make_task(
     name: str, arguments: str, archive: str
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for `mapInArrow` that runs a task of sqlstream.runtime.batch.spark.connect.tasks; `archive` is the directory of our
-    packages among the files of the session."""
+    """A function for `mapInArrow` that runs a task of sqlstream.runtime.batch.spark.connect.tasks; `archive` is the directory of
+    our package among the files of the session."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         place = os.path.join(SparkFiles.getRootDirectory(), archive)

@@ -83,7 +83,7 @@ def test_a_failed_statement_keeps_no_calls_however_often_it_is_asked_for(gateway
     assert not {
         name
         for name in modules
-        if name.startswith(("planner.", "sqlstream.client.sessions", "sqlstream.client.statements"))
+        if name.startswith(("sqlstream.planner.", "sqlstream.client.sessions", "sqlstream.client.statements"))
     }
     assert (kept.__cause__, kept.__context__) == (None, None)
 

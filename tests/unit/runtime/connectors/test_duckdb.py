@@ -489,7 +489,8 @@ def test_a_view_reads_nothing_but_its_own_database(database: Path, tmp_path: Pat
 def test_moments_in_csv_files_are_in_utc_whatever_the_zone_of_the_machine(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "moment\n1970-01-01 00:00:01\n")
     read_it = (
-        "from sqlstream.runtime.connectors.duckdb.database import INSTANCES; from sqlstream.runtime.connectors.duckdb.options import read_place;"
+        "from sqlstream.runtime.connectors.duckdb.database import INSTANCES;"
+        "from sqlstream.runtime.connectors.duckdb.options import read_place;"
         "from sqlstream.runtime.host.files import LocalFiles; import sys\n"
         "with INSTANCES.reading(read_place('t', {'path': sys.argv[1]}), LocalFiles()) as reading:\n"
         "    item = f\"read_csv('{sys.argv[1]}', columns = {{'moment': 'TIMESTAMPTZ'}})\"\n"

@@ -239,7 +239,7 @@ def test_the_code_that_comes_with_sqlstream_is_that_of_the_sources() -> None:
 
 def test_a_wheel_has_the_code_that_comes_with_sqlstream() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    patterns = project["tool"]["setuptools"]["package-data"]["runtime"]
+    patterns = project["tool"]["setuptools"]["package-data"]["sqlstream.runtime"]
     packed = {path for pattern in patterns for path in (ROOT / "runtime").glob(pattern)}
     assert packed == set(SHIPPED.iterdir())
 
@@ -289,7 +289,8 @@ def test_a_processor_without_an_instruction_of_shipped_code_does_not_run_it(
 )
 @pytest.mark.parametrize("module", ["sqlstream.runtime.kernels.touch", "sqlstream.runtime.kernels.changes"])
 def test_the_same_sources_give_the_same_bytes(tmp_path: Path, module: str) -> None:
-    program = f"from pathlib import Path; from sqlstream.runtime.native.shipping import build; build([{module!r}], Path({str(tmp_path)!r}))"
+    build = f"build([{module!r}], Path({str(tmp_path)!r}))"
+    program = f"from pathlib import Path; from sqlstream.runtime.native.shipping import build; {build}"
     environment = {**os.environ, **fixed_environment(), "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, "-P", "-c", program], env=environment, cwd=ROOT, check=True, timeout=280)
     (made,) = tmp_path.iterdir()
