@@ -7,7 +7,7 @@ WORKERS ?= 3
 # A test that hangs where its own time limit cannot end it, in a call of C, prints the stacks of its process, which ends; once more, and all end.
 HANGS := -o faulthandler_timeout=960 -o faulthandler_exit_on_timeout=true --max-worker-restart 1
 
-.PHONY: help setup core kernels browser postgres object-store demo demo-year data test test-all check check-static format mutants chaos simulate bench bench-peers clean
+.PHONY: help setup core kernels browser postgres object-store demo demo-year data test test-all check check-static format mutants chaos simulate wheel bench bench-peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -68,6 +68,9 @@ chaos: setup ## kill and stop processes of a job over files for SECONDS (60), by
 simulate: setup ## run SEEDS (10000) simulated clusters from seed FROM (0): the first that fails tells its story
 	@$(BIN)/python tests/simulation/main.py --seeds $(or $(SEEDS),10000) --from $(or $(FROM),0) --jobs $(or $(JOBS),2)
 
+wheel: core ## build the wheel into dist/
+	@rm -rf build && $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist . && rm -rf build
+
 bench: core ## measure the engine on Nexmark
 	@$(BIN)/sqlstream bench nexmark
 
@@ -75,4 +78,4 @@ bench-peers: setup ## measure the engine beside its peers and write docs/benchma
 	@$(BIN)/python tests/peers/compare.py
 
 clean: ## remove what was made
-	@rm -rf .venv .peers out build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis runtime/.kernel_cache
+	@rm -rf .venv .peers out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis runtime/.kernel_cache

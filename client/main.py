@@ -42,6 +42,10 @@ PUT_OFF_MAX = 1_000
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "shell": ("sqlstream.client.commands.shell", "type SQL and see the answer; the command without words"),
+    "demo": (
+        "sqlstream.client.commands.demo",
+        "copy the example queries and their data to a folder, and run the first of them",
+    ),
     "run": ("sqlstream.client.commands.run", "run every statement of a SQL file"),
     "explain": (
         "sqlstream.client.commands.explain",
@@ -90,6 +94,7 @@ DEFAULT_COMMAND = "shell"
 EPILOG = """\
 examples:
   sqlstream
+  sqlstream demo trial
   sqlstream run queries/getting_started.sql
   sqlstream run --format json report.sql > report.jsonl
   sqlstream explain queries/nexmark/q5.sql
