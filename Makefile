@@ -7,7 +7,7 @@ WORKERS ?= 3
 # A test that hangs where its own time limit cannot end it, in a call of C, prints the stacks of its process, which ends; once more, and all end.
 HANGS := -o faulthandler_timeout=960 -o faulthandler_exit_on_timeout=true --max-worker-restart 1
 
-.PHONY: help setup core kernels browser postgres object-store demo demo-year data test test-all check check-static format mutants chaos simulate wheel bench bench-peers clean
+.PHONY: help setup core kernels browser postgres object-store demo demo-year data test test-all check check-static format mutants chaos simulate wheel bench bench-part bench-peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -73,6 +73,9 @@ wheel: core ## build the wheel into dist/
 
 bench: core ## measure the engine on Nexmark
 	@$(BIN)/sqlstream bench nexmark
+
+bench-part: setup ## measure a PART of the engine (lookup, state, …) with WORDS; WORDS=--help lists them
+	@$(BIN)/python tests/benches/main.py $(PART) $(WORDS)
 
 bench-peers: setup ## measure the engine beside its peers and write docs/benchmarks.md
 	@$(BIN)/python tests/peers/compare.py

@@ -79,7 +79,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "sqlstream.client.commands.config",
         "show every option with its value and where it comes from",
     ),
-    "bench": ("sqlstream.client.commands.bench", "measure the engine with a standard workload"),
+    "bench": ("sqlstream.client.commands.bench", "measure the engine on the Nexmark queries"),
     "completion": (
         "sqlstream.client.commands.completion",
         "print a script that completes words in bash, zsh or fish",

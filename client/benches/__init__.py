@@ -1,1 +1,1 @@
-"""What `sqlstream bench` measures."""
+"""What `sqlstream bench nexmark` measures."""

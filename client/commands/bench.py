@@ -1,60 +1,163 @@
-"""`sqlstream bench WORKLOAD`: measure the engine or a server."""
+"""`sqlstream bench nexmark`: how fast the engine answers the Nexmark queries, in events per CPU-second and per second."""
 
 from __future__ import annotations
 
 import argparse
-from types import ModuleType
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-from sqlstream.client.commands import (
-    bench_batch,
-    bench_checkpoint,
-    bench_exchange,
-    bench_functions,
-    bench_latency,
-    bench_lookup,
-    bench_nexmark,
-    bench_operators,
-    bench_state,
-)
+from sqlstream.client.arguments import count
+from sqlstream.client.rendering.live_line import LiveLine
+from sqlstream.errors import UserError, did_you_mean
 
 EPILOG = """\
 examples:
-  sqlstream bench nexmark --queries q0,q5
-  sqlstream bench latency --seconds 60
-  sqlstream bench lookup
-  sqlstream bench functions --family Text
-  sqlstream bench operators --only join,top
-  sqlstream bench state
-  sqlstream bench batch --events 1000000
-  sqlstream bench exchange
-  sqlstream bench checkpoint
+  sqlstream bench nexmark
+  sqlstream bench nexmark --queries q0,q5 --events 10000000 --parallelism 2 --json bench.json
+  sqlstream bench nexmark --queries gen
+  sqlstream bench nexmark --against duckdb --runs 3
 
-`sqlstream bench WORKLOAD --help` has the details.
+Each query reads the engine's own generator into `blackhole`, q10 into its partitioned files in a directory of the system's for
+temporary files. Event time spans 10 s unless --rate says otherwise. A query
+runs once on a tenth of the events to warm up, then --runs times (the median is reported), then once more into a sink that
+counts and checksums the final rows. CPU time is that of all processes, from submission to the end of the job.
+`gen` is the generator alone: all columns of all three kinds of events, in one thread.
+
+--against duckdb compares CPU ns per event with DuckDB's batch answer on one thread. DuckDB holds the same rows in memory
+before it starts; parallelism is 1 unless given. `gross` is the whole job, `source` a job that only generates the columns
+which the query reads, `net` the difference, and `net_by_duckdb` is `net` divided by DuckDB's figure. Both sides are warmed
+up. Rows and checksums of both answers are compared; the exit code is 1 when they differ. q6, q18 and q19 may take either of
+two equal rows: where theirs differ, VERIFY tells whether each answer is one of those that may be. q12 has windows by
+processing time, DuckDB one window: it is not compared.
 """
 
-WORKLOADS: dict[str, tuple[ModuleType, str]] = {
-    "nexmark": (bench_nexmark, "how fast the engine answers the Nexmark queries"),
-    "lookup": (bench_lookup, "how many rows a lookup join answers on one core"),
-    "functions": (bench_functions, "how many rows each scalar function computes on one core"),
-    "operators": (bench_operators, "how many rows each family of operators takes on one core"),
-    "latency": (bench_latency, "how soon results are visible to a client of a server"),
-    "state": (bench_state, "how fast the keyed state of an operator is found, written and forgotten"),
-    "batch": (bench_batch, "the same queries as a stream, in DuckDB and on Spark"),
-    "exchange": (bench_exchange, "what it costs to hand batches from one task to another"),
-    "checkpoint": (bench_checkpoint, "what checkpoints cost, and how soon a job goes on from one"),
-}
+
+NEXMARK = "how fast the engine answers the Nexmark queries"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = EPILOG
+    parser.epilog = "`sqlstream bench nexmark --help` has the details.\n"
     workloads = parser.add_subparsers(dest="workload", metavar="WORKLOAD", required=True)
-    for name, (module, text) in WORKLOADS.items():
-        workload = workloads.add_parser(
-            name, help=text, description=text, formatter_class=argparse.RawDescriptionHelpFormatter
-        )
-        module.add_arguments(workload)
+    nexmark = workloads.add_parser(
+        "nexmark", help=NEXMARK, description=NEXMARK, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    _add_nexmark_arguments(nexmark)
+
+
+def _add_nexmark_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "--queries", default="", help="comma-separated, e.g. q0,q5 (default: all that run, and gen)"
+    )
+    parser.add_argument(
+        "--events", type=count, default=10_000_000, help="events to read (default: 10,000,000)"
+    )
+    parser.add_argument(
+        "--parallelism", type=count, help="parallelism of the job (default: 2, with --against 1)"
+    )
+    parser.add_argument("--against", choices=["duckdb"], help="compare with DuckDB's batch answers")
+    parser.add_argument("--rate", type=count, help="events per second of event time (default: events / 10)")
+    parser.add_argument("--runs", type=count, default=1, help="measured runs of each query (default: 1)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting for all queries"
+    )
+    parser.add_argument("--no-checksum", action="store_true", help="skip the run that checks the result")
+    add_json_argument(parser, "a JSON list, one object per query,")
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    code: int = WORKLOADS[arguments.workload][0].execute(arguments)
-    return code
+    """0 when every query ran, 1 when a job failed or an answer is not DuckDB's."""
+    from sqlstream.client.benches.nexmark import (
+        AGAINST_COLUMNS,
+        COLUMNS,
+        GENERATOR,
+        NexmarkBench,
+        available_queries,
+    )
+
+    available, columns = available_queries(), COLUMNS
+    if arguments.against:
+        available.remove(GENERATOR)
+        columns = AGAINST_COLUMNS
+    queries = chosen(arguments.queries, available, "Nexmark query")
+    settings = bench_settings(arguments)
+    check_writable(arguments.json)
+    out = sys.stderr if arguments.json == "-" else sys.stdout
+    live = LiveLine()
+    print(cells_line([name for name, _ in columns]), file=out, flush=True)
+    results = []
+    parallelism = arguments.parallelism or (1 if arguments.against else 2)
+    with NexmarkBench(arguments.events, parallelism, arguments.rate, settings) as bench:
+        for query in queries:
+            live.draw(f"{query} …")
+            if arguments.against:
+                result = bench.run_against_duckdb(query, arguments.runs)
+            else:
+                result = bench.run(query, arguments.runs, with_checksum=not arguments.no_checksum)
+            live.erase()
+            results.append(result)
+            print(cells_line([show(result[name]) for name, show in columns]), file=out, flush=True)
+    write_json(arguments.json, results)
+    wrong = [result["query"] for result in results if result.get("is_same_answer") is False]
+    for query in wrong:
+        print(f"error: {query} answers otherwise than duckdb", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+def check_writable(path: str | None) -> None:
+    """Check before minutes of work that `path` can be written. UserError SS5001."""
+    if path is None or path == "-":
+        return
+    try:
+        with open(path, "a", encoding="utf-8"):
+            return
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UserError(
+            "SS5001", f'cannot write "{path}": {reason}', hint="give the path of a file to write"
+        ) from error
+
+
+def add_json_argument(parser: argparse.ArgumentParser, what: str) -> None:
+    """--json FILE, which `write_json` obeys. `what` is written there."""
+    parser.add_argument("--json", metavar="FILE", help=f"write {what} to FILE (- for standard output)")
+
+
+def write_json(path: str | None, figures: Any) -> None:
+    """Write what --json asks for: to a file, to standard output for `-`, and nothing for None."""
+    if path is None:
+        return
+    text = json.dumps(figures, indent=2)
+    if path == "-":
+        print(text)
+    else:
+        Path(path).write_text(text + "\n", encoding="utf-8")
+
+
+def bench_settings(arguments: argparse.Namespace) -> dict[str, str]:
+    """The settings of --set. UserError for a wrong one, or one for another target."""
+    from sqlstream.client.configuration import settings_of_words
+    from sqlstream.client.sessions.target_session import refuse_target
+
+    settings = settings_of_words(arguments.set)
+    refuse_target(settings, "sqlstream bench")
+    return settings
+
+
+def chosen(text: str, available: list[str] | tuple[str, ...], kind: str) -> list[str]:
+    """The names of a comma-separated list, all for an empty one. UserError SS4005 for one that is not there."""
+    if not text:
+        return list(available)
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in available:
+            hint = did_you_mean(name, available) or f"choose of {', '.join(available)}"
+            raise UserError("SS4005", f'there is no {kind} "{name}"', hint=hint)
+    return list(dict.fromkeys(names))
+
+
+def cells_line(cells: Sequence[str], width: int = 18) -> str:
+    return "".join(f"{cell:>{width}}" for cell in cells)

@@ -1,18 +1,18 @@
-"""`sqlstream bench batch` as a user runs it."""
+"""The measurement of the engines beside each other, as a developer runs it."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import msgspec
 import pytest
-from command_harness import ROOT, SQLSTREAM, environment
+from benches.batch import EngineOrder
+from command_harness import ROOT, environment
 from spark_harness.engine import SMALL
-
-from sqlstream.client.benches.batch import EngineOrder
 
 TIMEOUT_S = 240
 SPARK_TIMEOUT_S = 600
@@ -20,7 +20,7 @@ SPARK_TIMEOUT_S = 600
 
 def bench(*words: str, timeout_s: int = TIMEOUT_S) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*SQLSTREAM, "bench", "batch", "--runs", "1", *words],
+        [sys.executable, "tests/benches/main.py", "batch", "--runs", "1", *words],
         cwd=ROOT,
         env=environment(),
         capture_output=True,
@@ -28,6 +28,20 @@ def bench(*words: str, timeout_s: int = TIMEOUT_S) -> subprocess.CompletedProces
         timeout=timeout_s,
         check=False,
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--queries", "q99"), 'no query "q99"'),
+        (("--engines", "flink"), "choose of stream, duckdb, spark"),
+        (("--queries", "hourly", "--flights", "no/such/folder"), "--flights"),
+    ],
+)
+def test_what_is_not_there_is_refused(words: tuple[str, ...], said: str) -> None:
+    done = bench(*words)
+    assert done.returncode == 2
+    assert said in done.stderr
 
 
 def test_a_stream_and_duckdb_give_the_same_answers_and_what_is_refused_is_named(tmp_path: Path) -> None:
@@ -72,11 +86,11 @@ def test_an_engine_that_does_not_start_is_named_and_the_others_are_measured(tmp_
 def test_the_process_of_an_engine_ends_when_nobody_asks_further(tmp_path: Path) -> None:
     order = EngineOrder("duckdb", 10**12, 1_000, 1, str(tmp_path), {})
     done = subprocess.run(
-        [sys.executable, "-m", "sqlstream.client.benches.batch_process", msgspec.json.encode(order).decode()],
+        [sys.executable, "-m", "benches.batch_process", msgspec.json.encode(order).decode()],
         # A query of hours.
         input="q5\n",
         cwd=tmp_path,
-        env=environment(),
+        env=environment(PYTHONPATH=os.pathsep.join([str(ROOT / "tests"), str(ROOT)])),
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,

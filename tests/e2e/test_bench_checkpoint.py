@@ -1,18 +1,22 @@
-"""`sqlstream bench checkpoint` measures what it says."""
+"""`main.py checkpoint` measures what it says."""
 
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
-from command_harness import sqlstream
+from command_harness import run_to_end
 
 
 @pytest.mark.slow
 def test_the_figures_are_of_checkpoints_that_were_taken() -> None:
-    done = sqlstream(
-        *("bench", "checkpoint", "--queries", "q17", "--events", "3000000", "--runs", "1"),
-        *("--interval-ms", "50", "--state-bytes", "4mb", "--json", "-"),
+    done = run_to_end(
+        [
+            *(sys.executable, "tests/benches/main.py", "checkpoint"),
+            *("--queries", "q17", "--events", "3000000", "--runs", "1"),
+            *("--interval-ms", "50", "--state-bytes", "4mb", "--json", "-"),
+        ]
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

@@ -16,7 +16,7 @@ from sqlstream.client.benches.script import (
     nexmark_queries,
     nexmark_text,
 )
-from sqlstream.client.commands.bench_figures import cells_line, check_writable, chosen, write_json
+from sqlstream.client.commands.bench import cells_line, check_writable, chosen, write_json
 from sqlstream.errors import UserError
 
 
