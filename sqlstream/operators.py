@@ -70,7 +70,7 @@ OPERATORS: list[OperatorEntry] = [
     OperatorEntry("rank:WindowRankSpec", "window.window_rank:WindowRank"),
     OperatorEntry("rank:DeduplicateSpec", "rank.deduplicate:make_deduplicate"),
     OperatorEntry("rank:SortSpec", "order.sort:Sort"),
-    OperatorEntry("over:OverSpec", "over.over_by_time:make_over", "over:plan_over"),
+    OperatorEntry("over:OverSpec", "over.over:make_over", "over:plan_over"),
     OperatorEntry(
         "match_recognize:MatchRecognizeSpec",
         "match.match_recognize:MatchRecognize",

@@ -2,47 +2,46 @@
 
 from __future__ import annotations
 
+from collections import deque
+from typing import NamedTuple
+
 import numpy as np
 import pyarrow as pa
 
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.runtime.aggregates.accumulator_set import AccumulatorSet
-from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.aggregates.numbers import present_rows
+from sqlstream.runtime.kernels.buffers import to_array, view_values
 from sqlstream.runtime.kernels.ordering import argsort_stable_by
 from sqlstream.runtime.operators.batch_groups import batch_groups
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.operators.order.ordering import sort_indices
-from sqlstream.runtime.operators.over.framed_calls import FramedCalls, Prior, carried_call
-from sqlstream.runtime.operators.over.needed_rows import needed_rows
-from sqlstream.runtime.operators.over.over_at_end import OverAtEnd
-from sqlstream.runtime.operators.over.over_on_change import OverOnChange
-from sqlstream.runtime.operators.over.reached_rows import ReachedRows
-from sqlstream.runtime.operators.over.sorted_rows import SortedRows
+from sqlstream.runtime.operators.over.frames import (
+    FramedCalls,
+    Prior,
+    carried_call,
+    filtered,
+    first_of_equals,
+)
+from sqlstream.runtime.operators.over.sorted import SortedRows
 from sqlstream.runtime.operators.window.closing import closed_ms, drop_late
 from sqlstream.runtime.operators.window.windowing import times_ms
+from sqlstream.runtime.state.broadcast import Broadcast
 from sqlstream.runtime.state.logs.row_log import RowLog, concat_batches
 from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.state.tables.keyed_rows import KeyedRows
 from sqlstream.runtime.state.tables.keyed_table import KeyedTable
 from sqlstream.schema import Schema
-from sqlstream.specs.over import NEIGHBOURS, OverSpec, OverTiming
-
-
-def make_over(spec: OverSpec, context: OperatorContext) -> Operator[OverSpec]:
-    """The operator for the timing of the spec."""
-    if spec.timing is OverTiming.AT_END:
-        return OverAtEnd(spec, context)
-    if spec.timing is OverTiming.ON_CHANGE:
-        return OverOnChange(spec, context)
-    return OverByTime(spec, context)
+from sqlstream.specs.over import NEIGHBOURS, OverCall, OverSpec, OverTiming
 
 
 class OverByTime(Operator[OverSpec]):
     """Emits rows in order of time when the watermark has passed their frames, or as they arrive. Late rows are dropped
     and counted.
 
-    State: rows that wait for the watermark; the rows that frames of later rows reach, or, where all frames begin with the
-    partition and end with the current row, accumulators by key; and the watermark, or the time of the last row that arrived.
+    State: rows that wait for the watermark; the watermark, or the time of the last row that arrived; and the rows that frames of
+    later rows hold. If all frames begin with the partition and end with the current row, accumulators by key instead of rows.
     """
 
     def __init__(self, spec: OverSpec, context: OperatorContext) -> None:
@@ -56,10 +55,10 @@ class OverByTime(Operator[OverSpec]):
         if not self._is_by_arrival:
             state.add(self._waiting)
         self._closed_ms = state.add(closed_ms())
-        self._reached: ReachedRows | None = None
+        self._retained: RetainedRows | None = None
         self._accumulators: _Accumulators | None = None
         if spec.rows_before or spec.rows_after or spec.ms_before:
-            self._reached = ReachedRows(spec, self._input, context)
+            self._retained = RetainedRows(spec, self._input, context)
         elif all(call.frame.start is None and call.function not in NEIGHBOURS for call in spec.calls):
             self._accumulators = _Accumulators(spec, context.input_schemas[0], context)
 
@@ -68,8 +67,8 @@ class OverByTime(Operator[OverSpec]):
             # The clock may be set back, or be that of another machine after a restart: rows stay in order of arrival.
             self._closed_ms.value = max(self.context.now_ms(), self._closed_ms.value)
             now = np.full(batch.num_rows, self._closed_ms.value, dtype=np.int64)
-            if self._reached is not None and self.spec.ms_before:
-                self._reached.drop_until(int(now[0]) - self.spec.ms_before - 1)
+            if self._retained is not None and self.spec.ms_before:
+                self._retained.drop_until(int(now[0]) - self.spec.ms_before - 1)
             self._emit(batch, now, batch.slice(0, 0), output)
             return
         times = times_ms(batch.column(self.spec.time_column))
@@ -94,33 +93,33 @@ class OverByTime(Operator[OverSpec]):
             times = np.concatenate([c.times for c in chunks])
             batch = concat_batches([c.batch for c in chunks], self._input)
             self._emit(batch, times, concat_batches(later, self._input), output)
-        if is_last and self._reached is not None and self.spec.rows_after:
+        if is_last and self._retained is not None and self.spec.rows_after:
             self._finish(output)
-        elif self._reached is not None and self.spec.ms_before:
-            self._reached.drop_until(limit - self.spec.ms_before)
+        elif self._retained is not None and self.spec.ms_before:
+            self._retained.drop_until(limit - self.spec.ms_before)
         return limit
 
     def on_restored(self) -> None:
-        if self._reached is not None:
-            self._reached.on_restored()
+        if self._retained is not None:
+            self._retained.on_restored()
 
     def _finish(self, output: Output) -> None:
-        """No rows follow those that wait for some."""
-        assert self._reached is not None
-        kept = self._reached.all()
+        """Emit the rows that wait for rows behind them, which do not come any more."""
+        assert self._retained is not None
+        kept = self._retained.all()
         order = self._sorted(kept.batch, kept.times, kept.partitions, kept.partition_count)
         rows = self._rows(kept.batch, kept.partitions, order, kept.partition_count)
         is_due = (rows.last - rows.numbers) <= self.spec.rows_after
         self._emit_sorted(rows, kept.times[order], is_due, None, output)
-        self._reached.remove(kept.ids)
+        self._retained.remove(kept.ids)
 
     def _emit(self, batch: pa.RecordBatch, times: Array, later: pa.RecordBatch, output: Output) -> None:
-        """Emit the rows of `batch`, which `later` rows follow."""
+        """Emit the rows of `batch`, which the `later` rows follow."""
         keys = [batch.column(k) for k in self.spec.partition_keys]
         partitions, first_rows = batch_groups(keys, batch.num_rows)
         distinct = [key.take(pa.array(first_rows)) for key in keys]
-        if self._reached is not None or self.spec.ms_after:
-            self._emit_reaching(batch, times, partitions, distinct, later, output)
+        if self._retained is not None or self.spec.ms_after:
+            self._emit_with_neighbours(batch, times, partitions, distinct, later, output)
             return
         count = len(first_rows)
         order = self._sorted(batch, times, partitions, count)
@@ -128,7 +127,7 @@ class OverByTime(Operator[OverSpec]):
         prior = None if self._accumulators is None else self._accumulators.add(distinct, rows)
         self._emit_sorted(rows, times[order], np.ones(len(rows), dtype=bool), prior, output)
 
-    def _emit_reaching(
+    def _emit_with_neighbours(
         self,
         batch: pa.RecordBatch,
         times: Array,
@@ -137,12 +136,12 @@ class OverByTime(Operator[OverSpec]):
         later: pa.RecordBatch,
         output: Output,
     ) -> None:
-        """Emit rows whose frames have rows before or after them: [rows that were kept, rows of the batch, later rows]."""
+        """Emit rows whose frames hold retained or later rows: all are computed as [retained, batch, later]."""
         count = len(distinct[0]) if distinct else 1
         parts, all_times, all_partitions = [batch], [times], [partitions]
         before = 0
-        if self._reached is not None:
-            kept = self._reached.of(distinct, count)
+        if self._retained is not None:
+            kept = self._retained.of(distinct, count)
             parts.insert(0, kept.batch)
             all_times.insert(0, kept.times)
             all_partitions.insert(0, kept.partitions)
@@ -159,7 +158,7 @@ class OverByTime(Operator[OverSpec]):
         rows = self._rows(whole, numbers, order, count)
         is_new = (order >= before) & (order < before + batch.num_rows)
         self._emit_sorted(rows, moments[order], self._due(rows, is_new), None, output)
-        if self._reached is not None:
+        if self._retained is not None:
             self._keep(rows, order, before, batch, times, kept.ids)
 
     def _due(self, rows: SortedRows, is_new: Array) -> Array:
@@ -175,19 +174,18 @@ class OverByTime(Operator[OverSpec]):
     def _keep(
         self, rows: SortedRows, order: Array, before: int, batch: pa.RecordBatch, times: Array, ids: Array
     ) -> None:
-        """The rows that later rows reach, and those that are not emitted, are kept; the others are forgotten."""
-        assert self._reached is not None
+        """Retain the rows that frames of later rows hold, and those not emitted yet; forget the others."""
+        assert self._retained is not None
         is_kept = np.ones(len(rows), dtype=bool)
         if self.spec.keeps_needed_rows:
-            is_kept = needed_rows(self.spec.calls, rows)
+            is_kept = is_read_later(self.spec.calls, rows)
         elif self.spec.rows_before >= 0 and not self.spec.ms_before:
-            reach = self.spec.rows_before + self.spec.rows_after
-            is_kept = rows.last - rows.numbers <= reach
+            is_kept = rows.last - rows.numbers <= self.spec.rows_before + self.spec.rows_after
         gone = order[~is_kept & (order < before)]
-        self._reached.remove(ids[gone])
+        self._retained.remove(ids[gone])
         places = order - before
         added = places[is_kept & (places >= 0) & (places < batch.num_rows)]
-        self._reached.append(batch.take(pa.array(added)), times[added])
+        self._retained.append(batch.take(pa.array(added)), times[added])
 
     def _partitions_of(self, batch: pa.RecordBatch, distinct: list[pa.Array]) -> Array:
         """The number of each row's key among `distinct`, -1 for none."""
@@ -269,3 +267,116 @@ class _Accumulators:
             )
         self._set.accumulate(slots[rows.partitions], batch)
         return prior  # type: ignore[return-value]
+
+
+class Kept(NamedTuple):
+    """Kept rows of `partition_count` partitions in order of time and arrival, with the number of each one's partition."""
+
+    batch: pa.RecordBatch
+    times: Array
+    partitions: Array
+    ids: Array
+    partition_count: int
+
+
+class RetainedRows:
+    """Emitted rows that frames of later rows hold, by partition key, with their times.
+
+    State: the rows, until `remove`, or until `drop_until` passes their times if frames are of time. Else each is dropped
+    `state_ttl_ms` after it arrived.
+    """
+
+    def __init__(self, spec: OverSpec, schema: pa.Schema, context: OperatorContext) -> None:
+        self._schema = schema
+        self._is_by_time = spec.ms_before > 0
+        kept = pa.schema([*schema, pa.field("$time_ms", pa.int64()), pa.field("$number", pa.int64())])
+        ttl_ms = 0 if self._is_by_time else spec.state_ttl_ms
+        state = context.state
+        self._rows = state.add(KeyedRows("rows", kept, spec.partition_keys, state.scope, ttl_ms=ttl_ms))
+        self._next_number = state.add(Broadcast("next_number", 0, max))
+        self._by_time: deque[tuple[Array, Array]] = deque()
+
+    def of(self, keys: list[pa.Array], count: int) -> Kept:
+        """The rows of `count` keys."""
+        return self._kept(self._rows.find(keys, count), count)
+
+    def all(self) -> Kept:
+        slots = self._rows.key_slots()
+        return self._kept(slots, len(slots))
+
+    def _kept(self, slots: Array, count: int) -> Kept:
+        partitions, ids = self._rows.match(slots)
+        rows = self._rows.gather(ids)
+        times, numbers = (view_values(column, np.int64) for column in rows.columns[-2:])
+        order = np.lexsort((numbers, times))
+        batch = pa.RecordBatch.from_arrays(rows.columns[:-2], schema=self._schema).take(pa.array(order))
+        return Kept(batch, times[order], partitions[order], ids[order], count)
+
+    def append(self, batch: pa.RecordBatch, times: Array) -> None:
+        if batch.num_rows == 0:
+            return
+        first = self._next_number.value
+        self._next_number.value = first + batch.num_rows
+        numbers = to_array(pa.int64(), np.arange(first, first + batch.num_rows))
+        names = [*self._schema.names, "$time_ms", "$number"]
+        columns = [*batch.columns, to_array(pa.int64(), np.ascontiguousarray(times)), numbers]
+        ids = self._rows.append(pa.RecordBatch.from_arrays(columns, names=names))
+        if self._is_by_time:
+            self._note(times, ids)
+
+    def _note(self, times: Array, ids: Array) -> None:
+        order = np.argsort(times, kind="stable")
+        self._by_time.append((times[order], ids[order]))
+
+    def remove(self, ids: Array) -> None:
+        if len(ids):
+            self._rows.remove(ids)
+
+    def drop_until(self, limit_ms: int) -> None:
+        """Forget the rows with times up to `limit_ms`; rows come in order of time, batch by batch."""
+        gone = []
+        while self._by_time and int(self._by_time[0][0][0]) <= limit_ms:
+            times, ids = self._by_time.popleft()
+            dropped = int(np.searchsorted(times, limit_ms, side="right"))
+            gone.append(ids[:dropped])
+            if dropped < len(times):
+                self._by_time.appendleft((times[dropped:], ids[dropped:]))
+                break
+        if gone:
+            self.remove(np.concatenate(gone))
+
+    def on_restored(self) -> None:
+        """Note the times of restored rows."""
+        self._by_time.clear()
+        kept = self.all()
+        if self._is_by_time and len(kept.ids):
+            self._note(kept.times, kept.ids)
+
+
+def is_read_later(calls: tuple[OverCall, ...], rows: SortedRows) -> Array:
+    """bool[n]: the rows whose values decide results of later rows: for FIRST_VALUE the first of a partition, for LAG(x, 2) the
+    last two. Of calls none of which `needs_all_before`, whose frames begin with the partition and end with the current row."""
+    found = np.zeros(len(rows), dtype=bool)
+    for call in calls:
+        found |= _is_read_by(call, rows)
+    return found
+
+
+def _is_read_by(call: OverCall, rows: SortedRows) -> Array:
+    arguments = [rows.batch.column(a) for a in call.args]
+    takes_part = filtered(call, rows)
+    if call.is_distinct:
+        for argument in arguments:
+            takes_part &= present_rows(argument)
+        return first_of_equals(arguments, takes_part, rows)
+    if call.skips_nulls:
+        takes_part &= present_rows(arguments[0])
+    # How many rows that take part come before each row, and before the end of its partition.
+    before = np.cumsum(takes_part) - takes_part
+    ends = np.append(before, np.count_nonzero(takes_part))
+    if call.function in ("FIRST_VALUE", "NTH_VALUE"):
+        chosen = before - before[rows.first] < (call.number or 1)
+    else:
+        count = call.number if call.function in NEIGHBOURS else 1
+        chosen = ends[rows.last] - before - 1 < count
+    return takes_part & chosen

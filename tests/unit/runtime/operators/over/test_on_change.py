@@ -17,7 +17,7 @@ from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.expressions import SortKey
 from sqlstream.runtime.operators import make_operator
-from sqlstream.runtime.operators.over import over_on_change
+from sqlstream.runtime.operators.over import on_change
 from sqlstream.schema import Schema
 from sqlstream.specs.over import Frame, OverCall, OverSpec, OverTiming
 
@@ -176,7 +176,7 @@ class _Changes:
 @pytest.fixture
 def spares_every_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a large partition."""
-    monkeypatch.setattr(over_on_change, "_FEW_ROWS", 0)
+    monkeypatch.setattr(on_change, "_FEW_ROWS", 0)
 
 
 @pytest.mark.usefixtures("spares_every_row")

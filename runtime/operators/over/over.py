@@ -1,4 +1,4 @@
-"""OVER at the end of bounded input."""
+"""The operators of OVER by their timing, and the one for bounded input."""
 
 from __future__ import annotations
 
@@ -10,13 +10,24 @@ from sqlstream.elements import WATERMARK_MAX
 from sqlstream.runtime.operators.batch_groups import batch_groups
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.operators.order.ordering import sort_indices
-from sqlstream.runtime.operators.over.framed_calls import FramedCalls
-from sqlstream.runtime.operators.over.sorted_rows import SortedRows
+from sqlstream.runtime.operators.over.by_time import OverByTime
+from sqlstream.runtime.operators.over.frames import FramedCalls
+from sqlstream.runtime.operators.over.on_change import OverOnChange
+from sqlstream.runtime.operators.over.sorted import SortedRows
 from sqlstream.runtime.state.logs.row_log import RowLog, concat_batches
 from sqlstream.runtime.state.tables.keyed_multiset import KeyedMultiset
-from sqlstream.specs.over import OverSpec
+from sqlstream.specs.over import OverSpec, OverTiming
 
 _OUTPUT_ROWS = 65_536
+
+
+def make_over(spec: OverSpec, context: OperatorContext) -> Operator[OverSpec]:
+    """The operator for the timing of the spec."""
+    if spec.timing is OverTiming.AT_END:
+        return OverAtEnd(spec, context)
+    if spec.timing is OverTiming.ON_CHANGE:
+        return OverOnChange(spec, context)
+    return OverByTime(spec, context)
 
 
 class OverAtEnd(Operator[OverSpec]):

@@ -10,28 +10,35 @@ import pyarrow as pa
 
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema
 from sqlstream.changelog import RowKind
+from sqlstream.runtime.aggregates.accumulator_set import AccumulatorSet
 from sqlstream.runtime.kernels.buffers import to_array
+from sqlstream.runtime.kernels.group import group
 from sqlstream.runtime.kernels.growing import GrowingArray
 from sqlstream.runtime.operators.equal_values import equal_values
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
-from sqlstream.runtime.operators.over.affected_rows import AffectedRows, ChangedRows
-from sqlstream.runtime.operators.over.earlier_rows import EarlierRows
-from sqlstream.runtime.operators.over.framed_calls import FramedCalls, Prior
-from sqlstream.runtime.operators.over.reach import Reach
-from sqlstream.runtime.operators.over.sorted_rows import SortedRows
-from sqlstream.runtime.state.storage.arrays import Array
+from sqlstream.runtime.operators.over.affected import (
+    AffectedRanges,
+    ChangedRows,
+    FrameExtent,
+    is_carried,
+    is_first_value,
+)
+from sqlstream.runtime.operators.over.frames import FramedCalls, Prior, carried_call
+from sqlstream.runtime.operators.over.sorted import SortedRows
+from sqlstream.runtime.state.storage.arrays import Array, first_slots
+from sqlstream.runtime.state.storage.id_lists import NO_ROW
 from sqlstream.runtime.state.tables.ordered_multiset import OrderedMultiset
+from sqlstream.schema import Schema
 from sqlstream.specs.over import OverSpec
 
 _FEW_ROWS = 256
-"""Rows of a partition that are rather computed than spared: that has a cost of its own, and most partitions are small."""
-
+"""Partitions up to this size are computed from their first row: a prefix of accumulators costs more than it saves."""
 
 _UNCHANGED = -1
 
 
 class _Results(NamedTuple):
-    """The results of rows, copy by copy: those of row i are the `copies[i]` ones from `offsets[i]` on."""
+    """Results by row and copy: row i has `copies[i]` of them, from `offsets[i]` on."""
 
     columns: list[pa.Array]
     offsets: Array
@@ -39,13 +46,13 @@ class _Results(NamedTuple):
 
 
 class _Copies:
-    """How often rows were there before a batch and are behind it. State: between `begin` and `end` a number per changed row."""
+    """How many copies of each row there were before a batch, and are after it. State: a number per row that a batch changes."""
 
     def __init__(self) -> None:
         self._before = GrowingArray(np.int64, fill=_UNCHANGED)
 
     def begin(self, rows: Array, before: Array, slot_count: int) -> None:
-        """These distinct rows, of at most `slot_count`, were there another number of times."""
+        """Distinct rows, with their copies before the batch."""
         self._before.reserve(slot_count)
         self._before.values[rows] = before
 
@@ -53,7 +60,7 @@ class _Copies:
         self._before.values[rows] = _UNCHANGED
 
     def of(self, rows: Array, counts: Array) -> tuple[Array, Array]:
-        """(int64[n] before, int64[n] behind); `counts` are by row."""
+        """(int64[n] before, int64[n] after); `counts` are by row."""
         after = np.maximum(counts[rows], 0)
         before = self._before.values[rows]
         before = np.where(before == _UNCHANGED, after, before)
@@ -61,14 +68,14 @@ class _Copies:
 
 
 class OverOnChange(Operator[OverSpec]):
-    """Computes the rows that a batch affects as they were and as they are, and emits the difference.
+    """Computes the results that a batch affects before and after it, and emits the difference.
 
-    A batch costs its own rows, the rows whose results they may change (see Reach) and those that these read. For frames that
-    begin with the partition, these are the rows from the first changed one on, and only up to the last changed one where all rows
-    up to that come to what they did before. Calls that need the whole partition read it.
-    Rows of equal order are in order of arrival.
+    A batch costs its own rows, the results that they may change, and the rows that these read (see FrameExtent). A frame that
+    begins with the partition is computed from the first changed row on; and only to the last changed row, if the accumulators
+    there are as before (a +1 and a -1, say). Rows of equal order are in order of arrival.
+
     State: all rows with their counts, by partition and in order. A row is forgotten when its count is zero, a partition with its
-    last row or `state_ttl_ms` after it last received one. Not saved: what the rows of a partition up to one come to.
+    last row or `state_ttl_ms` after it last received one. Not saved: accumulators of a prefix of each partition.
     """
 
     def __init__(self, spec: OverSpec, context: OperatorContext) -> None:
@@ -87,10 +94,10 @@ class OverOnChange(Operator[OverSpec]):
             )
         )
         self._copies = _Copies()
-        self._reach = Reach.of(spec, schema)
-        self._affected = AffectedRows(self._reach, spec.order, self._table)
-        carries = self._reach.is_running and not (self._reach.reads_all or self._reach.is_whole)
-        self._earlier = EarlierRows(spec, schema, self._table) if carries else None
+        self._extent = FrameExtent.of(spec, schema)
+        self._affected = AffectedRanges(self._extent, spec.order, self._table)
+        carries = self._extent.is_running and not (self._extent.reads_all or self._extent.is_whole)
+        self._prefix = PrefixAccumulators(spec, schema, self._table) if carries else None
         ordered = [key.column for key in spec.order]
         # A batch without columns would have no rows.
         self._columns = sorted({*ordered, *(c for call in spec.calls for c in call.columns())}) or [0]
@@ -118,22 +125,24 @@ class OverOnChange(Operator[OverSpec]):
         self._table.sweep(row_slots)
 
     def _update(self, changed: ChangedRows, output: Output) -> None:
-        """Emit what changes."""
+        """Emit the results that differ."""
         prior: Prior | None = None
-        if self._reach.is_running:
+        if self._extent.is_running:
             changed = changed.by_key()
-            first = self._affected.first(changed)
-            read_from = self._affected.read_from(changed, first)
+            first = self._affected.first_affected(changed)
+            read_from = self._affected.first_read(changed, first)
             is_settled = np.zeros(len(first), dtype=bool)
-            if self._earlier is not None:
+            if self._prefix is not None:
                 read_from = np.where(read_from > _FEW_ROWS, read_from, 0)
-                prior, is_settled = self._before(self._earlier, changed, read_from)
-            end = self._affected.end(changed, is_settled)
+                prior, is_settled = self._before(self._prefix, changed, read_from)
+            end = self._affected.end_affected(changed, is_settled)
         else:
-            first, end = self._affected.first(changed), self._affected.end(changed)
-            changed, first, end = changed.together(first, end, self._reach.before + self._reach.after)
-            read_from = self._affected.read_from(changed, first)
-        read_until = self._affected.read_until(changed, end)
+            first, end = self._affected.first_affected(changed), self._affected.end_affected(changed)
+            changed, first, end = changed.together(
+                first, end, self._extent.rows_before + self._extent.rows_after
+            )
+            read_from = self._affected.first_read(changed, first)
+        read_until = self._affected.end_read(changed, end)
         positions, rows = self._table.order.between(changed.keys, read_from, read_until)
         lengths = read_until - read_from
         affected = _places(np.cumsum(lengths) - lengths + first - read_from, end - first)
@@ -143,33 +152,33 @@ class OverOnChange(Operator[OverSpec]):
         self._emit(rows[affected], old, new, output)
 
     def _before(
-        self, running: EarlierRows, changed: ChangedRows, read_from: Array
+        self, prefixes: PrefixAccumulators, changed: ChangedRows, read_from: Array
     ) -> tuple[Prior | None, Array]:
-        """What the rows before `read_from` come to, and by key whether all rows up to the last changed one come to what they did
-        before: then results behind it do not differ."""
-        until = self._affected.changed_until(changed)
+        """(accumulators of the rows before `read_from`, bool[keys]: whether those up to the last changed row are as before the
+        batch, so that no result behind it differs)."""
+        until = self._affected.end_changed(changed)
         is_settled = np.zeros(len(until), dtype=bool)
-        # It is looked at where it can spare more rows than it reads.
+        # Only where that can spare more rows than it reads.
         spared = changed.sizes - until
         looked_at = np.flatnonzero((spared > _FEW_ROWS) & (spared > until - read_from))
         if not len(looked_at) and not read_from.any():
-            running.forget(changed.keys)
+            prefixes.forget(changed.keys)
             return None, is_settled
-        earlier = running.until(changed.keys, read_from)
+        earlier = prefixes.advance(changed.keys, read_from)
         positions, rows = self._table.order.between(
             changed.keys[looked_at], read_from[looked_at], until[looked_at]
         )
         before, after = self._copies.of(rows, self._table.rows.counts)
         chosen = pa.array(looked_at)
         found = [column.take(chosen) for column in earlier]
-        old = running.followed_by(found, positions, rows, before)
-        new = running.followed_by(found, positions, rows, after)
+        old = prefixes.extended(found, positions, rows, before)
+        new = prefixes.extended(found, positions, rows, after)
         is_settled[looked_at] = True
         for one, other in zip(old, new, strict=True):
             is_settled[looked_at] &= equal_values(one, other)
-        if self._reach.sees_first:
+        if self._extent.sees_first:
             is_settled &= changed.first > 0
-        return running.prior(earlier, changed.keys, read_from), is_settled
+        return prefixes.prior(earlier, changed.keys, read_from), is_settled
 
     def _computed(
         self,
@@ -180,7 +189,7 @@ class OverOnChange(Operator[OverSpec]):
         prior: Prior | None,
         affected: Array,
     ) -> _Results:
-        """The results of the `affected` ones of rows of `count` partitions in order, which are there `copies` times."""
+        """The results of the `affected` rows. The rows are in order, of `count` partitions, each `copies` times."""
         if not (copies == 1).all():
             expanded = np.repeat(np.arange(len(copies)), copies)
             chosen = pa.array(expanded)
@@ -230,3 +239,96 @@ def _places(offsets: Array, counts: Array) -> Array:
     """offsets[i], offsets[i] + 1, … for counts[i] numbers, of all i."""
     within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
     return np.repeat(offsets, counts) + within
+
+
+class PrefixAccumulators:
+    """Accumulators of a prefix of each partition, for calls whose frames begin with the partition.
+
+    The prefix of a key ends with a row, its mark: a change behind the mark reads no row before it. The mark is the one entry of
+    the key's list in `table.lists`, so it is forgotten with the key.
+    State: an accumulator per call and key; these follow from the rows and are not saved.
+    """
+
+    def __init__(self, spec: OverSpec, schema: Schema, table: OrderedMultiset) -> None:
+        carried = [call for call in spec.calls if is_carried(call)]
+        self._table = table
+        self._order = [key.column for key in spec.order]
+        self._spec_calls = spec.calls
+        self._columns = sorted({column for call in carried for column in call.columns()})
+        places = {column: place for place, column in enumerate(self._columns)}
+        self._calls = tuple(carried_call(call.moved(places), len(places)) for call in carried)
+        self._types = tuple(tuple(schema.types[a] for a in call.args) for call in carried)
+        self._set = self._made(0)
+
+    def forget(self, keys: Array) -> None:
+        """Drop the marks: rows before them may have changed."""
+        self._table.lists.clear(keys)
+
+    def advance(self, keys: Array, places: Array) -> list[pa.Array]:
+        """Move the marks of distinct keys to these places, and return the accumulators there. No row before the marks has changed
+        since the last call."""
+        if not self._calls:
+            return []
+        marks = self._table.lists.lists(keys).max(axis=1, initial=NO_ROW)
+        is_known = marks != NO_ROW
+        marked = np.full(len(keys), -1, dtype=np.int64)
+        marked[is_known] = self._table.order.places(marks[is_known])
+        marked[marked >= places] = -1
+        self._set.resize(self._table.lists.slot_count)
+        self._set.reset(keys[marked < 0])
+        positions, rows = self._table.order.between(keys, marked + 1, places)
+        self._add(self._set, keys[positions], rows, self._table.rows.counts[rows])
+        marks = np.where(marked < 0, NO_ROW, marks)
+        # The last row of a position is the one that remains.
+        marks[positions] = rows
+        self._table.lists.set(keys, marks.reshape(-1, 1))
+        return self._set.columns(keys)
+
+    def extended(
+        self, earlier: list[pa.Array], positions: Array, rows: Array, copies: Array
+    ) -> list[pa.Array]:
+        """The accumulators `earlier` after the rows that follow are added, each `copies` times."""
+        count = len(earlier[0]) if earlier else 0
+        made = self._made(count)
+        made.load(first_slots(count), earlier)
+        self._add(made, positions, rows, copies)
+        return made.columns(first_slots(count))
+
+    def prior(self, earlier: list[pa.Array], keys: Array, places: Array) -> Prior:
+        """The accumulators by call; for FIRST_VALUE the first value and whether there is one."""
+        columns = iter(earlier)
+        widths = iter([len(a.suffixes) for a in self._set.accumulators])
+        found: Prior = []
+        for call in self._spec_calls:
+            if is_carried(call):
+                found.append([next(columns) for _ in range(next(widths))])
+            elif is_first_value(call):
+                _, first = self._table.order.between(keys, np.zeros_like(places), np.ones_like(places))
+                found.append([self._table.rows.columns(first, [call.args[0]])[0], pa.array(places > 0)])
+            else:
+                found.append(None)
+        return found
+
+    def _made(self, count: int) -> AccumulatorSet:
+        made = AccumulatorSet(self._calls, self._types)
+        made.resize(count)
+        return made
+
+    def _add(self, accumulators: AccumulatorSet, owners: Array, rows: Array, copies: Array) -> None:
+        if not len(rows):
+            return
+        expanded, owned = np.repeat(rows, copies), np.repeat(owners, copies)
+        columns = self._table.rows.columns(expanded, self._columns) if self._columns else []
+        columns.append(to_array(pa.bool_(), self._begins_peers(owned, expanded)))
+        names = [str(i) for i in range(len(columns))]
+        accumulators.accumulate(owned, pa.RecordBatch.from_arrays(columns, names=names))
+
+    def _begins_peers(self, owners: Array, rows: Array) -> Array:
+        """bool[n]: whether a row differs from the one before it."""
+        begins = np.ones(len(rows), dtype=bool)
+        begins[1:] = owners[1:] != owners[:-1]
+        if any(call.filter == len(self._columns) for call in self._calls):
+            for column in self._table.rows.columns(rows, self._order):
+                values, _ = group([column])
+                begins[1:] |= values[1:] != values[:-1]
+        return begins

@@ -12,8 +12,8 @@ from over_reference import over
 
 from sqlstream import types as sql
 from sqlstream.expressions import SortKey
-from sqlstream.runtime.operators.over.framed_calls import FramedCalls
-from sqlstream.runtime.operators.over.sorted_rows import SortedRows
+from sqlstream.runtime.operators.over.frames import FramedCalls
+from sqlstream.runtime.operators.over.sorted import SortedRows
 from sqlstream.schema import Schema
 from sqlstream.specs.over import Frame, OverCall
 
