@@ -20,20 +20,52 @@ LOAD, COMPARE, AND, OR, NOT, IS_NULL, IS_NOT_NULL = 0, 1, 2, 3, 4, 5, 6
 """Steps of a condition's code. LOAD pushes a value of the current row or of a mapped one (behind the last row: that without a
 row), the others take what they work on."""
 
-STATE, RECORD, CODE = 7, 5, 5
-"""Widths: the state of a key (start, pc, position, stack height, covered end, phase, steps from this start), a record (key,
-start, end, kind, first label), and a step of code (op, operand, set of variables or -1, is first, offset)."""
-START, PC, POSITION, HEIGHT, COVERED, PHASE, TRIED = 0, 1, 2, 3, 4, 5, 6
+RECORD, CODE = 5, 5
+"""Widths: a record (key, start, end, kind, first label), and a step of code (op, operand, set of variables or -1, is first,
+offset)."""
+
+OP, FIRST, SECOND, MODE, CODE_BEGIN, CODE_END, SKIPPED_TO, SETS = range(8)
+"""Columns of a program, a row per instruction. CONSUME: the variable is FIRST; its condition is the row CODE_BEGIN of the flags
+(BY_ROW), or the code from CODE_BEGIN to CODE_END (BY_CODE); SKIPPED_TO: whether AFTER MATCH SKIP TO names it. From SETS on
+a column per set of variables that code reads: whether the variable is in it."""
+
+START, PC, POSITION, HEIGHT, COVERED, PHASE, TRIED, END, LIMIT, STACK, KEY = range(11)
+"""Columns of the keys: the row at which a match begins, the instruction, the row to be consumed, the height of the stack of
+alternatives, the end of the rows that matches cover, the phase, the steps from this start; the end of the rows, the end of those
+that can be consumed, and the first place of the stack. KEY is the number of columns."""
 FRESH, RUNNING, ASKED, ANSWERED_FALSE, ANSWERED_TRUE = 0, 1, 2, 3, 4
 
-RECORDS, LABELS, STAMP, REQUESTS, STATUS, FAULT_ROW, NEXT_ACTIVE = 0, 1, 2, 3, 4, 5, 6
-"""Places of the counts; NEXT_ACTIVE is the place of the first active key that was not run to its end."""
+WAITS_AT, BEGAN, FIRST_ROW, GAP_FIRST, GAP_END, NEW_ROW, NEW_END, RUN = range(8)
+"""Columns of the runs that are followed: where the program waits, and the time of the first row of the match. Then rows: the
+first one, the end of the first ones that are known, the first of the last ones that are known, the first new one, the end.
+RUN is the number of columns."""
 
-_FALSE, _TRUE, _NULL, _UNKNOWN = 0, 1, 2, 3
+RECORDS, LABELS, STAMP, STATUS, FAULT_ROW, NEXT_ACTIVE = 0, 1, 2, 3, 4, 5
+"""Registers that calls write: the records and labels so far, a stamp for `visited`, how the call ended, at which row, and the
+place of the first active key that was not run to its end."""
+IS_FINAL, WITHIN, WATERMARK, AFTER, WITH_UNMATCHED, HAS_MEMO, START_STEPS, CALL_STEPS = (
+    6,
+    7,
+    8,
+    9,
+    10,
+    11,
+    12,
+    13,
+)
+REGISTERS = 14
+"""Registers that calls read: whether no row will come, WITHIN, the watermark, AFTER MATCH, whether unmatched rows are recorded,
+and whether a failure of an instruction at a row holds for all ways to it (`visited`). Then how many steps the match from one row
+may take, and one call; for runs that are followed, each new row."""
+
+WORK = 64
+"""The first places of a stack, in which conditions are computed."""
+
+_FALSE, _TRUE, _NULL, _UNKNOWN, _ASK = 0, 1, 2, 3, 4
 
 
 @inlined
-def _mapped_row(step, sets, first, labels, start, position, gap_first, gap_last):  # type: ignore[no-untyped-def]
+def _mapped_row(step, program, labels, start, position, gap_first, gap_last):  # type: ignore[no-untyped-def]
     """The row that a LOAD reads, -1 when there is none, -2 when it may be between rows `gap_first` and `gap_last`, which are not
     known (-1: there is no gap). `position` is mapped to the variable that is tried."""
     if step[2] < 0:
@@ -44,7 +76,7 @@ def _mapped_row(step, sets, first, labels, start, position, gap_first, gap_last)
         while row <= position:
             if row == gap_first:
                 return np.int64(-2)
-            if sets[step[2], first[labels[row]]] != 0:
+            if program[labels[row], step[2]] != 0:
                 if left == 0:
                     return row
                 left -= 1
@@ -54,7 +86,7 @@ def _mapped_row(step, sets, first, labels, start, position, gap_first, gap_last)
     while row >= start:
         if row == gap_last:
             return np.int64(-2)
-        if sets[step[2], first[labels[row]]] != 0:
+        if program[labels[row], step[2]] != 0:
             if left == 0:
                 return row
             left -= 1
@@ -93,51 +125,51 @@ def _joined(op, left, right):  # type: ignore[no-untyped-def]
 
 @inlined
 def _holds(  # type: ignore[no-untyped-def]
-    code, begin, end, values, present, sets, first, labels, start, position, gap_first, gap_last, work
+    program, code, values, flags, labels, stack, begin, end, start, position, gap_first, gap_last
 ):
-    """_TRUE when the code of a condition is, _UNKNOWN when it reads a row of the gap. `work` has the values, and in its second
-    row whether each is there."""
+    """_TRUE when the code of a condition is, _UNKNOWN when it reads a row of the gap. The first places of the stack have the
+    values, and whether each is there."""
     top = np.int64(-1)
     for at in range(begin, end):
         step = code[at]
         op = step[0]
         if op == LOAD:
-            row = _mapped_row(step, sets, first, labels, start, position, gap_first, gap_last)
+            row = _mapped_row(step, program, labels, start, position, gap_first, gap_last)
             if row == -2:
                 return np.int64(_UNKNOWN)
             if row < 0:
                 row = np.int64(len(labels))
             top += 1
-            if present[step[1], row] == 0:
-                work[0, top] = _NULL
-                work[1, top] = 0
+            if flags[step[1], row] == 0:
+                stack[top, 0] = _NULL
+                stack[top, 1] = 0
             else:
-                work[0, top] = values[step[1], row]
-                work[1, top] = 1
+                stack[top, 0] = values[step[1], row]
+                stack[top, 1] = 1
         elif op == COMPARE:
             top -= 1
-            if work[1, top] == 0 or work[1, top + 1] == 0:
-                work[0, top] = _NULL
-                work[1, top] = 0
+            if stack[top, 1] == 0 or stack[top + 1, 1] == 0:
+                stack[top, 0] = _NULL
+                stack[top, 1] = 0
             else:
-                work[0, top] = _compared(step[1], work[0, top], work[0, top + 1])
-                work[1, top] = 1
+                stack[top, 0] = _compared(step[1], stack[top, 0], stack[top + 1, 0])
+                stack[top, 1] = 1
         elif op in (AND, OR):
             top -= 1
-            work[0, top] = _joined(op, work[0, top], work[0, top + 1])
-            work[1, top] = 0 if work[0, top] == _NULL else 1
+            stack[top, 0] = _joined(op, stack[top, 0], stack[top + 1, 0])
+            stack[top, 1] = 0 if stack[top, 0] == _NULL else 1
         elif op == NOT:
-            if work[0, top] != _NULL:
-                work[0, top] = 1 - work[0, top]
+            if stack[top, 0] != _NULL:
+                stack[top, 0] = 1 - stack[top, 0]
         else:
-            is_null = work[1, top] == 0
-            work[0, top] = 1 if is_null == (op == IS_NULL) else 0
-            work[1, top] = 1
-    return np.int64(_TRUE) if work[0, 0] == _TRUE else np.int64(_FALSE)
+            is_null = stack[top, 1] == 0
+            stack[top, 0] = 1 if is_null == (op == IS_NULL) else 0
+            stack[top, 1] = 1
+    return np.int64(_TRUE) if stack[0, 0] == _TRUE else np.int64(_FALSE)
 
 
 @inlined
-def _next_start(after, start, end, first, labels, skip_set):  # type: ignore[no-untyped-def]
+def _next_start(program, labels, after, start, end):  # type: ignore[no-untyped-def]
     """The row at which the next match can begin; -1 when no row is mapped to a variable to skip to."""
     if end == start or after == NEXT_ROW:
         return start + 1
@@ -145,298 +177,241 @@ def _next_start(after, start, end, first, labels, skip_set):  # type: ignore[no-
         return end
     if after == TO_FIRST:
         for row in range(start, end):
-            if skip_set[first[labels[row]]] != 0:
+            if program[labels[row], SKIPPED_TO] != 0:
                 return np.int64(row)
         return np.int64(-1)
     row = end - 1
     while row >= start:
-        if skip_set[first[labels[row]]] != 0:
+        if program[labels[row], SKIPPED_TO] != 0:
             return row
         row -= 1
     return np.int64(-1)
 
 
+@inlined
+def _consumes(  # type: ignore[no-untyped-def]
+    program, code, values, flags, labels, stack, pc, start, position, gap_first, gap_last
+):
+    """Whether the CONSUME at `pc` takes the row at `position`, which it labels: _TRUE, _FALSE, _UNKNOWN when that depends on a
+    row of the gap, _ASK when it is for the caller to say."""
+    labels[position] = pc
+    mode = program[pc, MODE]
+    if mode == BY_ROW:
+        return np.int64(flags[program[pc, CODE_BEGIN], position])
+    if mode == BY_CODE:
+        begin, end = program[pc, CODE_BEGIN], program[pc, CODE_END]
+        return _holds(
+            program, code, values, flags, labels, stack, begin, end, start, position, gap_first, gap_last
+        )
+    return np.int64(_ASK) if mode == BY_MATCH else np.int64(_TRUE)
+
+
+@inlined
+def _is_over(times, start, position, end, registers):  # type: ignore[no-untyped-def]
+    """Whether a match that has taken all rows that it can gets no more: none will come, or the interval of WITHIN has passed."""
+    if registers[IS_FINAL] != 0:
+        return True
+    if registers[WITHIN] == 0:
+        return False
+    moment = times[position] if position < end else registers[WATERMARK] + 1
+    return moment - times[start] >= registers[WITHIN]
+
+
+@inlined
+def _add_record(records, registers, key, start, end, kind):  # type: ignore[no-untyped-def]
+    record = records[registers[RECORDS]]
+    record[0], record[1], record[2], record[3], record[4] = key, start, end, kind, registers[LABELS]
+    registers[RECORDS] += 1
+
+
+@inlined
+def _accept(program, labels, records, out_labels, registers, key, start, position):  # type: ignore[no-untyped-def]
+    """Record the match of the rows from `start` to `position`: the row at which the next one can begin, or -1 with a STATUS."""
+    rows = position - start
+    if registers[RECORDS] == len(records) or registers[LABELS] + rows > len(out_labels):
+        registers[STATUS] = IS_FULL
+        return np.int64(-1)
+    following = _next_start(program, labels, registers[AFTER], start, position)
+    if following <= start:
+        registers[STATUS] = IS_NOT_MAPPED if following < 0 else IS_SAME_ROW
+        registers[FAULT_ROW] = start
+        return np.int64(-1)
+    _add_record(records, registers, key, start, position, MATCH)
+    for row in range(rows):
+        out_labels[registers[LABELS] + row] = labels[start + row]
+    registers[LABELS] += rows
+    # What led to this match is no failure.
+    registers[STAMP] += 1
+    return following
+
+
 @kernel(
-    "void(int64[::1], int64, int64[:, ::1], int64[:, ::1], int32[:, ::1], uint8[::1], uint8[:, ::1], int64[::1],"
-    " int32[::1], int32[::1], int32[::1], int64[::1], int64[:, ::1], int32[::1], int64[::1], int64[::1], int64[::1],"
-    " uint8[::1], int32[:, ::1], int32[::1], int64[:, ::1], uint8[:, ::1], uint8[:, ::1], int64[:, ::1])"
+    "void(int64[::1], int64[:, ::1], int32[:, ::1], int32[:, ::1], int64[:, ::1], uint8[:, ::1], int64[::1],"
+    " int32[::1], int32[::1], int64[:, ::1], int64[:, ::1], int32[::1], int64[::1])"
 )
 def find_matches(  # type: ignore[no-untyped-def]
     active,
-    active_count,
-    bounds,
-    state,
+    keys,
     program,
-    modes,
-    truth,
+    code,
+    values,
+    flags,
     times,
     labels,
     visited,
-    stack_pc,
-    stack_position,
+    stack,
     records,
     out_labels,
-    requests,
-    counts,
-    settings,
-    skip_set,
-    code,
-    code_bounds,
-    values,
-    present,
-    sets,
-    work,
+    registers,
 ):
     """Match the rows of the `active` keys until each has no row left at which a match can begin, or waits.
 
-    `bounds[k]`: first row, end, the end of the rows that can be consumed, first place of its stack. `settings`: whether no row
-    will come (0 or 1), WITHIN, watermark, `AFTER MATCH`, whether unmatched rows are recorded, whether a failure of an
-    instruction at a row holds for all ways to it (`visited`), records_max, labels_max, the steps that the match from one row may
-    take, and those of one call: after these it is IS_PAUSED, and the next call goes on. `counts` has the records, labels and
-    requests so far. A key waits for rows (phase RUNNING or FRESH), or for the caller's answer (ASKED, in `requests`). The labels
-    of a record are the instructions that its rows were consumed by.
+    A key waits for rows (phase RUNNING or FRESH), or for the caller's answer (ASKED). `program`, `code`, `values` and `flags`
+    are those of PreparedConditions. `labels`: the instructions that the rows were consumed by, of which `out_labels` has those of
+    each record. `visited`: per row (and one per key) and instruction the stamp under which it failed. After CALL_STEPS it
+    is IS_PAUSED, and the next call goes on.
     """
-    is_final, within, watermark, after = settings[0] != 0, settings[1], settings[2], settings[3]
-    records_unmatched, is_memo = settings[4] != 0, settings[5] != 0
-    records_max, labels_max, tried_max, left = settings[6], settings[7], settings[8], settings[9]
+    within, is_memo = registers[WITHIN], registers[HAS_MEMO] != 0
+    tried_max, left = registers[START_STEPS], registers[CALL_STEPS]
     steps = np.int64(len(program))
-    op, first, second = program[:, 0], program[:, 1], program[:, 2]
-    counts[STATUS] = DONE
-    for index in range(active_count):
-        key = active[index]
-        end, limit, base = bounds[key, 1], bounds[key, 2], bounds[key, 3]
-        start, pc, position = state[key, START], state[key, PC], state[key, POSITION]
-        height, covered, phase = state[key, HEIGHT], state[key, COVERED], state[key, PHASE]
-        tried = state[key, TRIED]
+    registers[STATUS] = DONE
+    for index in range(len(active)):
+        number = active[index]
+        key = keys[number]
+        end, limit, base = key[END], key[LIMIT], key[STACK]
+        start, pc, position = key[START], key[PC], key[POSITION]
+        height, covered, phase, tried = key[HEIGHT], key[COVERED], key[PHASE], key[TRIED]
         while True:
             if left == 0:
-                counts[STATUS] = IS_PAUSED
+                registers[STATUS] = IS_PAUSED
                 break
             left -= 1
             tried += 1
             if tried > tried_max:
-                counts[STATUS] = IS_COSTLY
-                counts[FAULT_ROW] = start
+                registers[STATUS] = IS_COSTLY
+                registers[FAULT_ROW] = start
                 break
             if phase == FRESH:
                 if start >= limit:
                     break
                 pc, position, height, tried = np.int64(0), start, np.int64(0), np.int64(0)
                 if is_memo and within > 0:
-                    counts[STAMP] += 1
+                    registers[STAMP] += 1
                 phase = np.int64(RUNNING)
-            is_failed = False
-            if op[pc] == CONSUME:
+            op = program[pc, OP]
+            if op == CONSUME:
+                found = np.int64(_FALSE)
                 if position >= limit:
-                    # Rows may still come, unless the interval of WITHIN is over.
-                    if is_final:
-                        is_failed = True
-                    elif within == 0:
+                    if not _is_over(times, start, position, end, registers):
                         break
-                    elif position < end:
-                        is_failed = times[position] - times[start] >= within
-                    else:
-                        is_failed = watermark + 1 - times[start] >= within
-                    if not is_failed:
-                        break
-                elif within > 0 and times[position] - times[start] >= within:
-                    is_failed = True
-                else:
-                    variable = first[pc]
-                    mode = modes[variable]
-                    labels[position] = pc
-                    if mode == BY_ROW:
-                        is_failed = truth[variable, position] == 0
-                    elif mode == BY_CODE:
-                        is_failed = (
-                            _holds(
-                                code,
-                                code_bounds[variable],
-                                code_bounds[variable + 1],
-                                values,
-                                present,
-                                sets,
-                                first,
-                                labels,
-                                start,
-                                position,
-                                -1,
-                                -1,
-                                work,
-                            )
-                            != _TRUE
-                        )
-                    elif mode == BY_MATCH:
+                elif within == 0 or times[position] - times[start] < within:
+                    found = _consumes(
+                        program, code, values, flags, labels, stack, pc, start, position, -1, -1
+                    )
+                    if found == _ASK:
                         if phase == RUNNING:
                             phase = np.int64(ASKED)
-                            requests[counts[REQUESTS]] = key
-                            counts[REQUESTS] += 1
                             break
-                        is_failed = phase != ANSWERED_TRUE
+                        found = np.int64(_TRUE) if phase == ANSWERED_TRUE else np.int64(_FALSE)
                         phase = np.int64(RUNNING)
-                    if not is_failed:
-                        position += 1
-                        pc += 1
-                        continue
-            elif op[pc] == SPLIT:
-                if is_memo:
-                    place = (position + key) * steps + pc
-                    if visited[place] == counts[STAMP]:
-                        is_failed = True
-                    else:
-                        visited[place] = counts[STAMP]
-                if not is_failed:
-                    stack_pc[base + height] = second[pc]
-                    stack_position[base + height] = position
-                    height += 1
-                    pc = np.int64(first[pc])
+                if found == _TRUE:
+                    position += 1
+                    pc += 1
                     continue
-            elif op[pc] == JUMP:
-                pc = np.int64(first[pc])
+            elif op == SPLIT:
+                place = (position + number) * steps + pc
+                if not is_memo or visited[place] != registers[STAMP]:
+                    if is_memo:
+                        visited[place] = registers[STAMP]
+                    stack[base + height, 0], stack[base + height, 1] = program[pc, SECOND], position
+                    height += 1
+                    pc = np.int64(program[pc, FIRST])
+                    continue
+            elif op == JUMP:
+                pc = np.int64(program[pc, FIRST])
                 continue
             else:
-                rows = position - start
-                if counts[RECORDS] == records_max or counts[LABELS] + rows > labels_max:
-                    counts[STATUS] = IS_FULL
+                following = _accept(program, labels, records, out_labels, registers, number, start, position)
+                if following < 0:
                     break
-                following = _next_start(after, start, position, first, labels, skip_set)
-                if following <= start:
-                    counts[STATUS] = IS_NOT_MAPPED if following < 0 else IS_SAME_ROW
-                    counts[FAULT_ROW] = start
-                    break
-                record = records[counts[RECORDS]]
-                record[0], record[1], record[2], record[3] = key, start, position, MATCH
-                record[4] = counts[LABELS]
-                for row in range(rows):
-                    out_labels[counts[LABELS] + row] = labels[start + row]
-                counts[RECORDS] += 1
-                counts[LABELS] += rows
                 covered = max(covered, position)
-                # What led to this match is no failure.
-                counts[STAMP] += 1
                 start = following
                 phase = np.int64(FRESH)
                 continue
             if height > 0:
                 height -= 1
-                pc = np.int64(stack_pc[base + height])
-                position = stack_position[base + height]
+                pc, position = stack[base + height, 0], stack[base + height, 1]
                 continue
-            if records_unmatched and start >= covered:
-                if counts[RECORDS] == records_max:
-                    counts[STATUS] = IS_FULL
+            if registers[WITH_UNMATCHED] != 0 and start >= covered:
+                if registers[RECORDS] == len(records):
+                    registers[STATUS] = IS_FULL
                     # The start is tried again.
                     phase = np.int64(FRESH)
-                    counts[STAMP] += 1
+                    registers[STAMP] += 1
                     break
-                record = records[counts[RECORDS]]
-                record[0], record[1], record[2], record[3] = key, start, start + 1, UNMATCHED
-                record[4] = counts[LABELS]
-                counts[RECORDS] += 1
+                _add_record(records, registers, number, start, start + 1, UNMATCHED)
             start += 1
             phase = np.int64(FRESH)
-        state[key, START], state[key, PC], state[key, POSITION] = start, pc, position
-        state[key, HEIGHT], state[key, COVERED], state[key, PHASE] = height, covered, phase
-        state[key, TRIED] = tried
-        if counts[STATUS] != DONE:
+        key[START], key[PC], key[POSITION] = start, pc, position
+        key[HEIGHT], key[COVERED], key[PHASE], key[TRIED] = height, covered, phase, tried
+        if registers[STATUS] != DONE:
             # The keys from this one on are run by the next call.
-            counts[NEXT_ACTIVE] = index
+            registers[NEXT_ACTIVE] = index
             return
-    counts[NEXT_ACTIVE] = active_count
+    registers[NEXT_ACTIVE] = len(active)
 
 
 @kernel(
-    "void(int64[:, ::1], int64[:, ::1], int32[:, ::1], uint8[::1], uint8[:, ::1], int64[::1], int32[::1], int32[::1],"
-    " int64[::1], int64[::1], int32[:, ::1], int32[::1], int64[:, ::1], uint8[:, ::1], uint8[:, ::1], int64[:, ::1])"
+    "void(int64[:, ::1], int32[:, ::1], int32[:, ::1], int64[:, ::1], uint8[:, ::1], int64[::1], int32[::1],"
+    " int64[:, ::1], int64[::1])"
 )
-def follow_runs(  # type: ignore[no-untyped-def]
-    bounds,
-    runs,
-    program,
-    modes,
-    truth,
-    times,
-    labels,
-    stack_pc,
-    stack_position,
-    settings,
-    code,
-    code_bounds,
-    values,
-    present,
-    sets,
-    work,
-):
+def follow_runs(runs, program, code, values, flags, times, labels, stack, registers):  # type: ignore[no-untyped-def]
     """Follow the runs that waited for rows over the rows that came, of which all earlier rows but a few are not there.
 
-    `bounds[k]`: first row, end of the first rows of the match, first known row of those before the new ones, first new row, end.
-    `runs[k]`: where the program waits, and the time of the first row of the match; the former becomes where it waits now, or -1
-    when only all rows tell how it goes on: it has ended, has no alternative since the first new row, or reads a row that is not
-    there. `settings`: WITHIN, watermark, steps that a run may take for each new row.
+    WAITS_AT becomes where a run waits afterwards, or -1 when only all rows tell how it goes on: it has ended, has no alternative
+    since the first new row, or reads a row that is not there.
     """
-    within, watermark = settings[0], settings[1]
-    op, first, second = program[:, 0], program[:, 1], program[:, 2]
-    for key in range(len(bounds)):
-        begin, gap_first, gap_end = bounds[key, 0], bounds[key, 1], bounds[key, 2]
-        position, end = bounds[key, 3], bounds[key, 4]
-        pc, began = runs[key, 0], runs[key, 1]
-        left = settings[2] * (end - position + 1)
-        height = np.int64(0)
+    within = registers[WITHIN]
+    for number in range(len(runs)):
+        run = runs[number]
+        began, position, end = run[BEGAN], run[NEW_ROW], run[NEW_END]
+        pc = run[WAITS_AT]
+        left = registers[CALL_STEPS] * (end - position + 1)
+        height = np.int64(WORK)
         waits = False
         while left > 0:
             left -= 1
-            if op[pc] == CONSUME:
+            op = program[pc, OP]
+            if op == CONSUME:
                 if position >= end:
-                    waits = within == 0 or watermark + 1 - began < within
+                    waits = within == 0 or registers[WATERMARK] + 1 - began < within
                     break
-                is_failed = within > 0 and times[position] - began >= within
-                if not is_failed:
-                    variable = first[pc]
-                    mode = modes[variable]
-                    labels[position] = pc
-                    if mode == BY_ROW:
-                        is_failed = truth[variable, position] == 0
-                    elif mode == BY_CODE:
-                        found = _holds(
-                            code,
-                            code_bounds[variable],
-                            code_bounds[variable + 1],
-                            values,
-                            present,
-                            sets,
-                            first,
-                            labels,
-                            begin,
-                            position,
-                            gap_first,
-                            gap_end - 1,
-                            work,
-                        )
-                        if found == _UNKNOWN:
-                            break
-                        is_failed = found != _TRUE
-                    elif mode == BY_MATCH:
-                        break
-                if not is_failed:
+                found = np.int64(_FALSE)
+                if within == 0 or times[position] - began < within:
+                    begin, gap_first, gap_last = run[FIRST_ROW], run[GAP_FIRST], run[GAP_END] - 1
+                    found = _consumes(
+                        program, code, values, flags, labels, stack, pc, begin, position, gap_first, gap_last
+                    )
+                if found in (_UNKNOWN, _ASK):
+                    break
+                if found == _TRUE:
                     position += 1
                     pc += 1
                     continue
-            elif op[pc] == SPLIT:
-                if height == len(stack_pc):
+            elif op == SPLIT:
+                if height == len(stack):
                     break
-                stack_pc[height] = second[pc]
-                stack_position[height] = position
+                stack[height, 0], stack[height, 1] = program[pc, SECOND], position
                 height += 1
-                pc = np.int64(first[pc])
+                pc = np.int64(program[pc, FIRST])
                 continue
-            elif op[pc] == JUMP:
-                pc = np.int64(first[pc])
+            elif op == JUMP:
+                pc = np.int64(program[pc, FIRST])
                 continue
             else:
                 break
-            if height == 0:
+            if height == WORK:
                 break
             height -= 1
-            pc = np.int64(stack_pc[height])
-            position = stack_position[height]
-        runs[key, 0] = pc if waits else -1
+            pc, position = stack[height, 0], stack[height, 1]
+        run[WAITS_AT] = pc if waits else -1

@@ -15,6 +15,7 @@ from operator_harness import Collected, feed, finish, operator_context, restored
 from sqlstream.elements import Watermark
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import ChainedOperator
+from sqlstream.runtime.kernels.match import WAITS_AT
 from sqlstream.runtime.operators import make_operator
 from sqlstream.runtime.operators.match import open_runs
 from sqlstream.runtime.operators.operator import Operator
@@ -117,9 +118,9 @@ def follow_short_matches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         monkeypatch.setattr(open_runs, name, value)
     ordinary = open_runs.follow_runs
 
-    def counted(bounds: Any, runs: Any, *others: Any) -> None:
-        ordinary(bounds, runs, *others)
-        went_on.append(int((runs[:, 0] >= 0).sum()))
+    def counted(runs: Any, *others: Any) -> None:
+        ordinary(runs, *others)
+        went_on.append(int((runs[:, WAITS_AT] >= 0).sum()))
 
     monkeypatch.setattr(open_runs, "follow_runs", counted)
     return went_on

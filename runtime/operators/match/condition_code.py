@@ -10,13 +10,13 @@ import pyarrow.compute as pc
 
 from sqlstream.expressions import Call, Expression, InputRef, transform, walk
 from sqlstream.runtime.kernels.buffers import valid_mask, view_values
-from sqlstream.runtime.kernels.match import AND, COMPARE, IS_NOT_NULL, IS_NULL, LOAD, NOT, OR
+from sqlstream.runtime.kernels.match import AND, COMPARE, IS_NOT_NULL, IS_NULL, LOAD, NOT, OR, WORK
 from sqlstream.runtime.operators.order.ordering import float_keys
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.specs.match_recognize import MatchExpression, Navigation
 from sqlstream.types import TypeRoot
 
-DEPTH_MAX = 60
+DEPTH_MAX = WORK - 4
 _COMPARISONS = {"=": 0, "<>": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
 _JUNCTIONS = {"AND": AND, "OR": OR}
 _UNARY = {"NOT": NOT, "IS NULL": IS_NULL, "IS NOT NULL": IS_NOT_NULL}

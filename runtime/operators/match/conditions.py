@@ -13,7 +13,23 @@ from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
 from sqlstream.runtime.evaluate import EvaluationContext, compile_expression
 from sqlstream.runtime.kernels.buffers import valid_mask
-from sqlstream.runtime.kernels.match import ALWAYS, BY_CODE, BY_MATCH, BY_ROW, CODE, LOAD
+from sqlstream.runtime.kernels.match import (
+    ALWAYS,
+    BY_CODE,
+    BY_MATCH,
+    BY_ROW,
+    CODE,
+    CODE_BEGIN,
+    CODE_END,
+    CONSUME,
+    FIRST,
+    LOAD,
+    MODE,
+    OP,
+    SECOND,
+    SETS,
+    SKIPPED_TO,
+)
 from sqlstream.runtime.operators.match.condition_code import (
     ConditionCode,
     Way,
@@ -38,14 +54,22 @@ class Partitions:
 
 @dataclasses.dataclass(frozen=True)
 class PreparedConditions:
-    """What the kernel reads: see `find_matches`."""
+    """What the kernels read, over some rows.
 
-    modes: Array
-    truth: Array
+    `program` (int32): an instruction a row, with the columns of sqlstream.runtime.kernels.match. `code` (int32): the steps of
+    conditions. `values` (int64): what these load, by leaf and row, behind the last row that without a row. `flags` (uint8): which
+    of the values are there, and behind these, by variable, the rows whose condition is TRUE.
+    """
+
+    program: Array
     code: Array
-    code_bounds: Array
     values: Array
-    present: Array
+    flags: Array
+
+    @property
+    def asks(self) -> bool:
+        """Whether the caller must answer a condition."""
+        return bool((self.program[:, MODE] == BY_MATCH).any())
 
 
 class RowExpression:
@@ -93,7 +117,7 @@ def is_of_row(condition: MatchExpression) -> bool:
 
 
 class Conditions:
-    """The conditions of a spec, compiled. `needs_match`: one depends on what is mapped. No state."""
+    """The program of a spec with its conditions, compiled. `needs_match`: one depends on what is mapped. No state."""
 
     def __init__(self, spec: MatchRecognizeSpec, evaluation: EvaluationContext) -> None:
         self._count = len(spec.conditions)
@@ -101,55 +125,69 @@ class Conditions:
         self._codes: dict[int, ConditionCode] = {}
         self._leaves: dict[int, list[RowExpression]] = {}
         self._ways: dict[Way, int] = {}
-        self.modes = np.full(self._count, ALWAYS, dtype=np.uint8)
+        self._modes = np.full(self._count, ALWAYS, dtype=np.uint8)
         for variable, condition in enumerate(spec.conditions):
             if condition is None:
                 continue
             if is_of_row(condition):
-                self.modes[variable] = BY_ROW
+                self._modes[variable] = BY_ROW
                 self._of_rows[variable] = RowExpression(condition, evaluation)
             elif (code := compile_condition_code(condition)) is not None:
-                self.modes[variable] = BY_CODE
+                self._modes[variable] = BY_CODE
                 self._codes[variable] = code
                 self._leaves[variable] = [RowExpression(leaf.value, evaluation) for leaf in code.leaves]
             else:
-                self.modes[variable] = BY_MATCH
-        self.needs_match = bool((self.modes >= BY_MATCH).any())
+                self._modes[variable] = BY_MATCH
+        self.needs_match = bool((self._modes >= BY_MATCH).any())
         ways = dict.fromkeys(
             leaf.way for code in self._codes.values() for leaf in code.leaves if leaf.way != Way()
         )
-        self._ways = {way: number for number, way in enumerate(ways)}
-        self.sets = np.zeros((max(len(ways), 1), self._count), dtype=np.uint8)
+        self._ways = {way: SETS + number for number, way in enumerate(ways)}
+        self._program = np.zeros((len(spec.program), SETS + len(ways)), dtype=np.int32)
+        self._program[:, [OP, FIRST, SECOND]] = [(i.op, i.first, i.second) for i in spec.program]
+        self._consumes = np.flatnonzero(self._program[:, OP] == CONSUME)
+        self._variables = self._program[self._consumes, FIRST]
+        self._program[self._consumes, SKIPPED_TO] = np.isin(self._variables, spec.after_variables)
         for number, way in enumerate(ways):
-            self.sets[number, list(way.variables) or slice(None)] = 1
+            is_in = np.isin(self._variables, way.variables) if way.variables else True
+            self._program[self._consumes, SETS + number] = is_in
 
     def prepare(self, partitions: Partitions) -> PreparedConditions:
         """All conditions over these rows. One that fails for a row is answered for the rows alone that the pattern tries."""
         rows = partitions.batch.num_rows
-        modes = self.modes.copy()
-        truth = np.zeros((self._count, rows), dtype=np.uint8)
+        modes = self._modes.copy()
         steps: list[tuple[int, ...]] = []
-        bounds = np.zeros(self._count + 1, dtype=np.int32)
+        # By variable: where its code begins and ends.
+        code_bounds = np.zeros((self._count, 2), dtype=np.int32)
         leaves: list[tuple[Array, Array]] = []
+        of_rows: dict[int, Array] = {}
         for variable in range(self._count):
             try:
                 if modes[variable] == BY_ROW:
                     found = self._of_rows[variable].of_rows(partitions)
-                    truth[variable] = pc.fill_null(found, False).to_numpy(zero_copy_only=False)
+                    of_rows[variable] = np.append(
+                        pc.fill_null(found, False).to_numpy(zero_copy_only=False), False
+                    )
                 elif modes[variable] == BY_CODE:
                     columns = self._columns(variable, partitions)
                     if columns is None:
                         modes[variable] = BY_MATCH
                     else:
+                        first = len(steps)
                         steps += self._steps(self._codes[variable], len(leaves))
+                        code_bounds[variable] = first, len(steps)
                         leaves += columns
             except UserError:
                 modes[variable] = BY_MATCH
-            bounds[variable + 1] = len(steps)
-        code = np.array(steps or [(0,) * CODE], dtype=np.int32)
-        values = np.array([v for v, _ in leaves] or [np.zeros(rows + 1)], dtype=np.int64)
-        present = np.array([p for _, p in leaves] or [np.zeros(rows + 1)], dtype=np.uint8)
-        return PreparedConditions(modes, truth, code, bounds, values, present)
+        for number, variable in enumerate(of_rows):
+            code_bounds[variable, 0] = len(leaves) + number
+        program = self._program.copy()
+        program[self._consumes, MODE] = modes[self._variables]
+        program[self._consumes, CODE_BEGIN : CODE_END + 1] = code_bounds[self._variables]
+        code = np.array(steps, dtype=np.int32).reshape(-1, CODE)
+        values = np.array([v for v, _ in leaves], dtype=np.int64).reshape(-1, rows + 1)
+        flags = np.array([*(p for _, p in leaves), *of_rows.values()], dtype=np.uint8).reshape(-1, rows + 1)
+        return PreparedConditions(program, code, values, flags)
 
     def _steps(self, code: ConditionCode, first_leaf: int) -> list[tuple[int, ...]]:
         steps: list[tuple[int, ...]] = []

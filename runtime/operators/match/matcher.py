@@ -11,32 +11,7 @@ import pyarrow.compute as pc
 
 from sqlstream.errors import UserError
 from sqlstream.runtime.evaluate import EvaluationContext
-from sqlstream.runtime.kernels.match import (
-    ANSWERED_FALSE,
-    ANSWERED_TRUE,
-    BY_MATCH,
-    COVERED,
-    IS_COSTLY,
-    IS_FULL,
-    IS_NOT_MAPPED,
-    IS_PAUSED,
-    IS_SAME_ROW,
-    LABELS,
-    NEXT_ACTIVE,
-    PC,
-    PHASE,
-    POSITION,
-    RECORD,
-    RECORDS,
-    REQUESTS,
-    RUNNING,
-    STAMP,
-    START,
-    STATE,
-    STATUS,
-    find_matches,
-)
-from sqlstream.runtime.operators.match.condition_code import DEPTH_MAX
+from sqlstream.runtime.kernels import match
 from sqlstream.runtime.operators.match.conditions import Conditions, Partitions, PreparedConditions
 from sqlstream.runtime.operators.match.values import MatchedRows, MatchValues, ranges
 from sqlstream.runtime.state.storage.arrays import Array
@@ -109,11 +84,8 @@ class Matcher:
             MatchValues([c], schema, spec.variables, evaluation) if c is not None else None
             for c in spec.conditions
         ]
-        self._program = np.array([(i.op, i.first, i.second) for i in spec.program], dtype=np.int32)
         self.variable_of = np.array([i.first for i in spec.program], dtype=np.int64)
         self._splits = sum(i.op == SPLIT for i in spec.program)
-        self._skip_set = np.zeros(len(spec.variables), dtype=np.uint8)
-        self._skip_set[list(spec.after_variables)] = 1
 
     def find(
         self, segments: Segments, watermark_ms: int, is_final: bool, emit: Callable[[Found], None]
@@ -134,7 +106,7 @@ class Matcher:
             run = _Run(self, part, watermark_ms, is_final)
             moved = np.array([first, low, low, 0, 0])
             run.complete(lambda found, moved=moved: emit(Found(found.records + moved, found.labels)))  # type: ignore[misc]
-            starts, covered = run.state[:, START].copy(), run.state[:, COVERED].copy()
+            starts, covered = run.state[:, match.START].copy(), run.state[:, match.COVERED].copy()
             waits_at, labels = run.waits_at(), run.labels.copy()
             holds = run.holds(starts)
             if self._spec.holds_watermark:
@@ -145,26 +117,20 @@ class Matcher:
 
     def _portions(self, bounds: Array) -> list[tuple[int, int]]:
         """First key and end of portions of keys, whose memory for failures and alternatives is bounded, but for one large key."""
-        portion = bounds[1:] * len(self._program) // PLACES_MAX
+        portion = bounds[1:] * len(self.variable_of) // PLACES_MAX
         ends = [*(np.flatnonzero(np.diff(portion)) + 1).tolist(), len(bounds) - 1]
         return list(zip([0, *ends[:-1]], ends, strict=True))
 
-    def settings(self, watermark_ms: int, is_final: bool, labels_max: int) -> Array:
-        records_unmatched = self._spec.rows_per_match is RowsPerMatch.ALL_WITH_UNMATCHED
-        is_memo = not self.conditions.needs_match
-        numbers = (
-            int(is_final),
-            self._spec.within_ms,
-            watermark_ms,
-            _AFTER[self._spec.after],
-            int(records_unmatched),
-            int(is_memo),
-            RECORDS_MAX,
-            labels_max,
-            STEPS_MAX,
-            CALL_STEPS,
-        )
-        return np.array(numbers, dtype=np.int64)
+    def registers(self, watermark_ms: int, is_final: bool) -> Array:
+        """Those of a run's first call."""
+        found = np.zeros(match.REGISTERS, dtype=np.int64)
+        found[match.STAMP] = 1
+        found[match.IS_FINAL], found[match.WITHIN] = is_final, self._spec.within_ms
+        found[match.WATERMARK], found[match.AFTER] = watermark_ms, _AFTER[self._spec.after]
+        found[match.WITH_UNMATCHED] = self._spec.rows_per_match is RowsPerMatch.ALL_WITH_UNMATCHED
+        found[match.HAS_MEMO] = not self.conditions.needs_match
+        found[match.START_STEPS], found[match.CALL_STEPS] = STEPS_MAX, CALL_STEPS
+        return found
 
 
 class _Run:
@@ -180,48 +146,45 @@ class _Run:
         self._prepared: PreparedConditions = matcher.conditions.prepare(self._partitions)
         limits = ends if is_final else np.maximum(ends - matcher._spec.looks_ahead, begins)
         room = (lengths + 1) * matcher._splits
-        self._bounds = np.stack([begins, ends, limits, np.cumsum(room) - room], axis=1)
         keys, rows = len(begins), int(segments.bounds[-1])
-        self.state = np.zeros((keys, STATE), dtype=np.int64)
-        self.state[:, START], self.state[:, COVERED] = segments.starts, segments.covered
+        self.state = np.zeros((keys, match.KEY), dtype=np.int64)
+        self.state[:, match.START], self.state[:, match.COVERED] = segments.starts, segments.covered
+        self.state[:, match.END], self.state[:, match.LIMIT] = ends, limits
+        self.state[:, match.STACK] = match.WORK + np.cumsum(room) - room
         self.labels = np.zeros(rows, dtype=np.int32)
-        places = (rows + keys) * len(matcher._program) if not matcher.conditions.needs_match else 0
+        places = (rows + keys) * len(matcher.variable_of) if not matcher.conditions.needs_match else 0
         self._visited = np.zeros(places, dtype=np.int32)
-        self._stack = (np.empty(int(room.sum()), dtype=np.int32), np.empty(int(room.sum()), dtype=np.int64))
+        self._stack = np.empty((match.WORK + int(room.sum()), 2), dtype=np.int64)
         labels_max = max(LABELS_MAX, int(lengths.max(initial=0)))
-        self._settings = matcher.settings(watermark_ms, is_final, labels_max)
-        self._records = np.empty((RECORDS_MAX, RECORD), dtype=np.int64)
+        self._registers = matcher.registers(watermark_ms, is_final)
+        self._records = np.empty((RECORDS_MAX, match.RECORD), dtype=np.int64)
         self._out_labels = np.empty(labels_max, dtype=np.int32)
-        self._requests = np.empty(max(keys, 1), dtype=np.int64)
-        self._counts = np.zeros(8, dtype=np.int64)
-        self._counts[STAMP] = 1
-        self._work = np.zeros((2, DEPTH_MAX + 4), dtype=np.int64)
 
     def complete(self, emit: Callable[[Found], None], active: Array | None = None) -> None:
         """Run the `active` keys (None: all) as far as their rows go."""
-        active = np.arange(len(self.state)) if active is None else active
+        asked = active = np.arange(len(self.state)) if active is None else active
         while True:
             self._step(active)
             self._drain(emit)
-            status = int(self._counts[STATUS])
-            if status == IS_PAUSED:
+            status = int(self._registers[match.STATUS])
+            if status == match.IS_PAUSED:
                 self._matcher.check_cancelled()
-            if status in (IS_FULL, IS_PAUSED):
-                active = active[int(self._counts[NEXT_ACTIVE]) :]
+            if status in (match.IS_FULL, match.IS_PAUSED):
+                active = active[int(self._registers[match.NEXT_ACTIVE]) :]
                 continue
-            if status in (IS_NOT_MAPPED, IS_SAME_ROW, IS_COSTLY):
+            if status in (match.IS_NOT_MAPPED, match.IS_SAME_ROW, match.IS_COSTLY):
                 raise self._error(status)
-            asked = self._requests[: int(self._counts[REQUESTS])].copy()
+            asked = asked[self.state[asked, match.PHASE] == match.ASKED]
             if len(asked) == 0:
                 return
             self._answer(asked)
-            self._counts[REQUESTS] = 0
             active = asked
 
     def waits_at(self) -> Array:
         """int64[keys]: the instruction at which the match of a key waits that has consumed all of its rows; -1 for others."""
-        waits = (self.state[:, PHASE] == RUNNING) & (self.state[:, POSITION] == self._segments.bounds[1:])
-        return np.where(waits, self.state[:, PC], -1)
+        waits = self.state[:, match.PHASE] == match.RUNNING
+        waits &= self.state[:, match.POSITION] == self._segments.bounds[1:]
+        return np.where(waits, self.state[:, match.PC], -1)
 
     def holds(self, starts: Array) -> Array:
         """Whether an output row of a key can have the time of a row that is there, after this run."""
@@ -229,14 +192,14 @@ class _Run:
         is_pending = starts < self._segments.bounds[1:]
         if not spec.holds_watermark:
             return np.zeros(len(starts), dtype=bool)
-        if spec.rows_per_match is not RowsPerMatch.ONE or (self._prepared.modes == BY_MATCH).any():
+        if spec.rows_per_match is not RowsPerMatch.ONE or self._prepared.asks:
             return is_pending
         # A match that the rows so far have, but others may replace. Without one, every match ends with a row to come.
         keys: list[Array] = []
-        self._settings[0] = 1
-        self._bounds[:, 2] = self._bounds[:, 1]
-        self.state[:, PHASE] = 0
-        self._counts[STAMP] += 1
+        self._registers[match.IS_FINAL] = 1
+        self.state[:, match.LIMIT] = self.state[:, match.END]
+        self.state[:, match.PHASE] = match.FRESH
+        self._registers[match.STAMP] += 1
         try:
             self.complete(lambda found: keys.append(found.records[:, 0]), np.flatnonzero(is_pending))
         except UserError:
@@ -246,41 +209,31 @@ class _Run:
         return found
 
     def _step(self, active: Array) -> None:
-        prepared, matcher = self._prepared, self._matcher
-        find_matches(
+        prepared = self._prepared
+        match.find_matches(
             np.ascontiguousarray(active),
-            len(active),
-            self._bounds,
             self.state,
-            matcher._program,
-            prepared.modes,
-            prepared.truth,
+            prepared.program,
+            prepared.code,
+            prepared.values,
+            prepared.flags,
             self._segments.times,
             self.labels,
             self._visited,
-            *self._stack,
+            self._stack,
             self._records,
             self._out_labels,
-            self._requests,
-            self._counts,
-            self._settings,
-            matcher._skip_set,
-            prepared.code,
-            prepared.code_bounds,
-            prepared.values,
-            prepared.present,
-            matcher.conditions.sets,
-            self._work,
+            self._registers,
         )
 
     def _drain(self, emit: Callable[[Found], None]) -> None:
-        records, labels = int(self._counts[RECORDS]), int(self._counts[LABELS])
+        records, labels = int(self._registers[match.RECORDS]), int(self._registers[match.LABELS])
         if records:
             emit(Found(self._records[:records].copy(), self._out_labels[:labels].copy()))
-        self._counts[RECORDS] = self._counts[LABELS] = 0
+        self._registers[match.RECORDS] = self._registers[match.LABELS] = 0
 
     def _error(self, status: int) -> UserError:
-        if status == IS_COSTLY:
+        if status == match.IS_COSTLY:
             return UserError(
                 "SS3428",
                 f"MATCH_RECOGNIZE has tried {STEPS_MAX:,} ways to match the rows from one on, and may have many more",
@@ -290,7 +243,7 @@ class _Run:
             )
         names = self._matcher._spec.variables
         skipped = " | ".join(names[v] for v in self._matcher._spec.after_variables)
-        if status == IS_NOT_MAPPED:
+        if status == match.IS_NOT_MAPPED:
             hint = "skip to a variable that every match has, or use SKIP TO NEXT ROW"
             return UserError("SS3426", f"AFTER MATCH SKIP TO {skipped}: a match has no row of it", hint=hint)
         message = f"AFTER MATCH SKIP TO {skipped}: a match begins with it, and would be found again for ever"
@@ -298,18 +251,19 @@ class _Run:
 
     def _answer(self, asked: Array) -> None:
         """Compute the conditions that the keys wait for, those of one variable at once."""
-        variables = self._matcher.variable_of[self.state[asked, PC]]
+        variables = self._matcher.variable_of[self.state[asked, match.PC]]
         for variable in np.unique(variables).tolist():
             keys = asked[variables == variable]
             values = self._matcher._values[variable]
             assert values is not None
             mask = pc.fill_null(values.compute(self._mapped(keys))[0], False)
             is_true = mask.to_numpy(zero_copy_only=False)
-            self.state[keys, PHASE] = np.where(is_true, ANSWERED_TRUE, ANSWERED_FALSE)
+            self.state[keys, match.PHASE] = np.where(is_true, match.ANSWERED_TRUE, match.ANSWERED_FALSE)
 
     def _mapped(self, keys: Array) -> MatchedRows:
         """What is mapped of the match of each key, with the current row."""
-        starts, counts = self.state[keys, START], self.state[keys, POSITION] + 1 - self.state[keys, START]
+        starts = self.state[keys, match.START]
+        counts = self.state[keys, match.POSITION] + 1 - starts
         rows, bounds = ranges(starts, counts), np.concatenate(([0], np.cumsum(counts)))
         return MatchedRows(
             batch=self._segments.batch,

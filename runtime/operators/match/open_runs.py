@@ -7,10 +7,17 @@ import pyarrow as pa
 
 from sqlstream.runtime.kernels.buffers import to_array, view_values
 from sqlstream.runtime.kernels.growing import GrowingArray
-from sqlstream.runtime.kernels.match import follow_runs
+from sqlstream.runtime.kernels.match import (
+    CALL_STEPS,
+    REGISTERS,
+    WAITS_AT,
+    WATERMARK,
+    WITHIN,
+    WORK,
+    follow_runs,
+)
 from sqlstream.runtime.kernels.ordering import argsort_stable_by
 from sqlstream.runtime.operators.batch_groups import batch_groups
-from sqlstream.runtime.operators.match.condition_code import DEPTH_MAX
 from sqlstream.runtime.operators.match.conditions import Conditions, Partitions
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.tables.keyed_rows import KeyedRows
@@ -37,7 +44,6 @@ class OpenRuns:
         self._spec = spec
         self._conditions = conditions
         self._rows = rows
-        self._program = np.array([(i.op, i.first, i.second) for i in spec.program], dtype=np.int32)
         self._at = GrowingArray(np.int64, fill=-1)
         self._first_ids = GrowingArray(np.int64, fill=-1)
         self._began = GrowingArray(np.int64)
@@ -121,27 +127,22 @@ class OpenRuns:
         partitions = Partitions(batch.select(range(columns)), whole[0], whole[1])
         prepared = self._conditions.prepare(partitions)
         gaps = begins + self._first
-        bounds = np.stack([begins, gaps, gaps + self._spec.looks_back, begins + width, ends], axis=1)
-        runs = np.stack([self._at.values[slots], self._began.values[slots]], axis=1)
+        gap_ends = gaps + self._spec.looks_back
+        at, began = self._at.values[slots], self._began.values[slots]
+        runs = np.stack([at, began, begins, gaps, gap_ends, begins + width, ends], axis=1)
         room = self._splits * (int(lengths.max()) + 1)
-        settings = np.array([self._spec.within_ms, watermark_ms, _STEPS_A_ROW], dtype=np.int64)
+        registers = np.zeros(REGISTERS, dtype=np.int64)
+        registers[[WITHIN, WATERMARK, CALL_STEPS]] = self._spec.within_ms, watermark_ms, _STEPS_A_ROW
         follow_runs(
-            np.ascontiguousarray(bounds),
-            runs,
-            self._program,
-            prepared.modes,
-            prepared.truth,
+            np.ascontiguousarray(runs),
+            prepared.program,
+            prepared.code,
+            prepared.values,
+            prepared.flags,
             times,
             labels,
-            np.empty(room, dtype=np.int32),
-            np.empty(room, dtype=np.int64),
-            settings,
-            prepared.code,
-            prepared.code_bounds,
-            prepared.values,
-            prepared.present,
-            self._conditions.sets,
-            np.zeros((2, DEPTH_MAX + 4), dtype=np.int64),
+            np.empty((WORK + room, 2), dtype=np.int64),
+            registers,
         )
         is_new = np.arange(len(labels)) - np.repeat(begins, width + lengths) >= width
-        return labels[is_new], runs[:, 0]
+        return labels[is_new], runs[:, WAITS_AT]
