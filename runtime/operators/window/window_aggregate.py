@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.runtime.aggregates.accumulator_set import partial_argument_types
 from sqlstream.runtime.aggregates.partials import MergedPartials, Partials, SignedRows, row_partials
@@ -17,11 +16,10 @@ from sqlstream.runtime.kernels.windows import renumber_into
 from sqlstream.runtime.operators.batch_groups import batch_groups
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.operators.window.closing import LATE, ClosingOperator
-from sqlstream.runtime.operators.window.emitting_aggregate import EmittingAggregate
-from sqlstream.runtime.operators.window.emitting_session_aggregate import EmittingSessionAggregate
-from sqlstream.runtime.operators.window.local_window_aggregate import LocalWindowAggregate
-from sqlstream.runtime.operators.window.row_slicer import RowSlicer, window_groups
-from sqlstream.runtime.operators.window.session_aggregate import SessionAggregate
+from sqlstream.runtime.operators.window.emitting_sessions import EmittingSessionAggregate
+from sqlstream.runtime.operators.window.emitting_windows import EmittingAggregate
+from sqlstream.runtime.operators.window.sessions import SessionAggregate
+from sqlstream.runtime.operators.window.slices import LocalWindowAggregate, RowSlicer, window_groups
 from sqlstream.runtime.operators.window.windowing import (
     Times,
     first_window_ends,
@@ -93,7 +91,6 @@ class SliceAggregate(ClosingOperator):
             )
             self._slicer = RowSlicer(spec, context, self._form)
             names = self._slicer.names
-        self._schema = to_arrow_schema(context.output_schema)
         columns = SliceColumns(names, range(self._keys), end=-2 if self._is_attached else -1)
         self._log = context.state.add(SliceLog("slices", columns, context.state.scope))
         self._compact_above = _LOG_ROWS_MIN
@@ -323,7 +320,7 @@ class SliceAggregate(ClosingOperator):
         if len(first_rows) < len(groups):
             chosen = to_array(pa.int64(), first_rows)
             keys = [key.take(chosen) for key in keys]
-        self.emit_once(window_batch(self._schema, [*keys, *results], starts, ends, self.clock), ends, output)
+        self.emit_once(window_batch(self.schema, [*keys, *results], starts, ends, self.clock), ends, output)
 
 
 def _joined(before: list[pa.Array], columns: list[pa.Array], low: int, high: int) -> list[pa.Array]:

@@ -17,8 +17,7 @@ from sqlstream.runtime.operators.join.joined import JoinedRows
 from sqlstream.runtime.operators.join.side_logs import declare_sides
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.operators.window.closing import closed_ms, drop_late
-from sqlstream.runtime.operators.window.window_clock import WindowClock
-from sqlstream.runtime.operators.window.windowing import times_ms
+from sqlstream.runtime.operators.window.windowing import WindowClock, times_ms
 from sqlstream.runtime.state.logs.row_log import Chunk, concat_batches
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.specs.join import JoinKind, WindowJoinSpec

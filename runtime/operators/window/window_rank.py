@@ -13,8 +13,7 @@ from sqlstream.runtime.operators.batch_groups import batch_groups
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.operators.order.ordering import sort_indices
 from sqlstream.runtime.operators.window.closing import closed_ms, drop_late
-from sqlstream.runtime.operators.window.window_clock import WindowClock
-from sqlstream.runtime.operators.window.windowing import times_ms
+from sqlstream.runtime.operators.window.windowing import WindowClock, times_ms
 from sqlstream.runtime.state.logs.slice_log import SliceColumns, SliceLog, concat
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.specs.rank import WindowRankSpec

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sqlstream.elements import WATERMARK_MAX
-from sqlstream.runtime.operators.window.due_windows import DueWindows
+from sqlstream.runtime.operators.window.emitting_windows import DueWindows
 from sqlstream.specs.aggregate import EmitSpec
 
 

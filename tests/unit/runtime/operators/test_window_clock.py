@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
-from sqlstream.runtime.operators.window.window_clock import WindowClock
+from sqlstream.runtime.operators.window.windowing import WindowClock
 
 HOUR = 3_600_000
 ZONES = ["UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "Asia/Kolkata", "GMT+05:45"]

@@ -12,8 +12,7 @@ from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
-from sqlstream.runtime.operators.window.window_clock import WindowClock
-from sqlstream.runtime.operators.window.windowing import window_batch
+from sqlstream.runtime.operators.window.windowing import WindowClock, window_batch
 from sqlstream.schema import Schema
 from sqlstream.specs import WindowKind, WindowSpec, WindowTvfSpec
 from sqlstream.time_range import timestamp_bounds

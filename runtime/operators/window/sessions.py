@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX
 from sqlstream.runtime.aggregates.accumulator import NO_WEIGHTS
 from sqlstream.runtime.aggregates.partials import Partials, row_partials
@@ -43,7 +42,6 @@ class SessionAggregate(ClosingOperator):
         super().__init__(spec, context)
         schema = context.input_schemas[0]
         self._form: Partials = self._made_form(schema)
-        self._schema = to_arrow_schema(context.output_schema)
         self._keys = len(spec.keys)
         self._gap_ms = spec.window.size_ms
         names = [*(schema.names[k] for k in spec.keys), *self._form.names(schema), *self.bounds]
@@ -158,7 +156,7 @@ class SessionAggregate(ClosingOperator):
         owners = to_array(pa.int64(), found.first_rows[order])
         rows = [*(key.take(owners) for key in columns[: self._keys]), *results.results(order)]
         ends = found.ends[order]
-        batch = window_batch(self._schema, rows, found.starts[order], ends, self.clock)
+        batch = window_batch(self.schema, rows, found.starts[order], ends, self.clock)
         self.emit_once(batch, ends, output)
 
 

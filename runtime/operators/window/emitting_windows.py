@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import bisect
+
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX
 from sqlstream.runtime.aggregates.accumulator_set import (
     AccumulatorSet,
@@ -20,19 +21,88 @@ from sqlstream.runtime.operators.aggregate.group_aggregate import row_signs
 from sqlstream.runtime.operators.aggregate.result_changes import result_changes
 from sqlstream.runtime.operators.operator import OperatorContext, Output
 from sqlstream.runtime.operators.window.closing import LATE, ClosingOperator
-from sqlstream.runtime.operators.window.due_windows import DueWindows
-from sqlstream.runtime.operators.window.row_slicer import RowSlicer
+from sqlstream.runtime.operators.window.slices import RowSlicer
 from sqlstream.runtime.operators.window.windowing import (
     last_window_ends,
     slice_end,
     times_ms,
-    window_batch,
     windows_of_slices,
 )
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.storage.slot_columns import NumberColumn, RowColumn
 from sqlstream.runtime.state.tables.keyed_table import KeyedTable
 from sqlstream.specs.aggregate import AggregatePhase, EmitSpec, WindowAggregateSpec
+
+
+class DueWindows:
+    """Slots of windows by their end, and slots that have changed and wait for their delay.
+
+    State (derived, not saved): the slots of all windows until `take_forgotten`, those of changes until `take_changed`.
+    """
+
+    def __init__(self, emit: EmitSpec) -> None:
+        self._lateness_ms = emit.lateness_ms
+        self._by_end: dict[int, list[Array]] = {}
+        # In order: where late rows are waited for, there are many windows.
+        self._ends: list[int] = []
+        self._changed: dict[bool, list[Array]] = {False: [], True: []}
+        self._due_ms = {False: WATERMARK_MAX, True: WATERMARK_MAX}
+
+    # -- by event time -----------------------------------------------------------------------------
+
+    def opened(self, slots: Array, ends: Array) -> None:
+        """Windows with these ends now exist."""
+        for end in np.unique(ends).tolist():
+            if end not in self._by_end:
+                self._by_end[end] = []
+                bisect.insort(self._ends, end)
+            self._by_end[end].append(slots[ends == end])
+
+    def closing(self, closed_ms: int, watermark_ms: int) -> list[Array]:
+        """The windows that a watermark closes after an earlier one, by their ends."""
+        first, last = (bisect.bisect_right(self._ends, passed + 1) for passed in (closed_ms, watermark_ms))
+        return [np.concatenate(self._by_end[end]) for end in self._ends[first:last]]
+
+    def take_forgotten(self, watermark_ms: int) -> list[Array]:
+        """The windows that no row can reach any more, by their ends; they are not known from here on."""
+        count = bisect.bisect_right(self._ends, watermark_ms, key=self._forgotten_at)
+        forgotten, self._ends = self._ends[:count], self._ends[count:]
+        return [np.concatenate(self._by_end.pop(end)) for end in forgotten]
+
+    def _forgotten_at(self, end: int) -> int:
+        return min(end - 1 + self._lateness_ms, WATERMARK_MAX)
+
+    def next_end(self, closed_ms: int) -> int:
+        """One more than the first watermark that closes a window or forgets one; WATERMARK_MAX when there is no window."""
+        if not self._ends:
+            return WATERMARK_MAX
+        closed = bisect.bisect_right(self._ends, closed_ms + 1)
+        moments = self._ends[closed : closed + 1]
+        if closed:
+            moments = [*moments, self._forgotten_at(self._ends[0]) + 1]
+        return min(*moments, WATERMARK_MAX - 1)
+
+    # -- by processing time ------------------------------------------------------------------------
+
+    @property
+    def due_ms(self) -> int:
+        """When the next changes are due; WATERMARK_MAX when none wait."""
+        return min(self._due_ms.values())
+
+    def changed(self, slots: Array, is_late: bool, due_ms: int) -> None:
+        """Changes of these windows wait until the time, or until what already waits is due."""
+        if len(slots):
+            self._changed[is_late].append(slots)
+            self._due_ms[is_late] = min(self._due_ms[is_late], due_ms)
+
+    def take_changed(self, is_late: bool, now_ms: int) -> Array:
+        """The distinct slots whose changes are due."""
+        if self._due_ms[is_late] > now_ms:
+            return np.empty(0, dtype=np.int64)
+        slots = np.unique(np.concatenate(self._changed[is_late]))
+        self._changed[is_late], self._due_ms[is_late] = [], WATERMARK_MAX
+        return slots
+
 
 _BOUNDS = [pa.field("window_start", pa.timestamp("ms")), pa.field("window_end", pa.timestamp("ms"))]
 
@@ -52,9 +122,7 @@ class EmittingAggregate(ClosingOperator):
         self._is_global = spec.phase is AggregatePhase.GLOBAL
         self._is_attached = spec.window_end_column >= 0
         self._keys = len(spec.keys)
-        self._schema = to_arrow_schema(context.output_schema, context.output_mode)
-        self._rows = to_arrow_schema(context.output_schema)
-        calls = list(self._rows)[self._keys : -3]
+        calls = list(self.schema)[self._keys : -3]
         types = (
             partial_argument_types(spec.aggregates, schema, self._keys)
             if self._is_global
@@ -68,7 +136,7 @@ class EmittingAggregate(ClosingOperator):
         self._row_counts = NumberColumn("row_count", pa.int64())
         self._has_changed = NumberColumn("has_changed", pa.int8())
         self._results = RowColumn(pa.schema(calls))
-        keys = pa.schema([*list(self._rows)[: self._keys], *_BOUNDS])
+        keys = pa.schema([*list(self.schema)[: self._keys], *_BOUNDS])
         scope, placed_by = context.state.scope, self._keys
         counts = [self._row_counts] if spec.is_retracting else []
         self._windows = context.state.add(
@@ -173,11 +241,9 @@ class EmittingAggregate(ClosingOperator):
             self._windows.forget(slots)
         self.next_end = self._due.next_end(watermark_ms)
 
-    def next_processing_time_ms(self) -> int | None:
-        closing = super().next_processing_time_ms()
-        if self._due.due_ms == WATERMARK_MAX:
-            return closing
-        return self._due.due_ms if closing is None else min(closing, self._due.due_ms)
+    @property
+    def due_ms(self) -> int:
+        return self._due.due_ms
 
     def on_processing_time(self, now_ms: int, output: Output) -> None:
         super().on_processing_time(now_ms, output)
@@ -210,27 +276,10 @@ class EmittingAggregate(ClosingOperator):
         kept = np.flatnonzero(~is_gone)
         results = pa.RecordBatch.from_arrays(after, schema=pa.schema(self._results.fields))
         self._results.put(places[kept], results.take(pa.array(kept)))
-        if len(changes.rows):
-            self._emit_rows(keys, changes.rows, changes.results, changes.kinds, output)
+        self.emit_changes(keys, changes, output)
 
     def _before(self, places: Array, is_new: Array) -> list[pa.Array]:
         """The results that were emitted last, NULL for windows without one."""
         numbers = np.cumsum(~is_new) - 1
         chosen = pa.array(numbers, mask=is_new)
         return [column.take(chosen) for column in self._results.get(places[~is_new]).columns]
-
-    def _emit_rows(
-        self,
-        keys: list[pa.Array],
-        rows: Array,
-        results: list[pa.Array],
-        kinds: list[pa.Array],
-        output: Output,
-    ) -> None:
-        chosen = pa.array(rows)
-        own = [key.take(chosen) for key in keys]
-        starts, ends = (view_values(bound, np.int64) for bound in own[-2:])
-        fields = list(self._rows)[: self._keys]
-        declared = [k if k.type == f.type else k.cast(f.type) for k, f in zip(own, fields, strict=False)]
-        batch = window_batch(self._rows, [*declared, *results], starts, ends, self.clock)
-        output.emit(pa.RecordBatch.from_arrays([*batch.columns, *kinds], schema=self._schema))

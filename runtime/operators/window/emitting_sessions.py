@@ -5,15 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.arrow import to_arrow_schema
 from sqlstream.elements import WATERMARK_MAX
 from sqlstream.runtime.kernels.accumulate import add_into
 from sqlstream.runtime.kernels.buffers import to_array, view_values
 from sqlstream.runtime.kernels.group import group
 from sqlstream.runtime.operators.aggregate.result_changes import result_changes
 from sqlstream.runtime.operators.operator import OperatorContext, Output
-from sqlstream.runtime.operators.window.session_aggregate import SessionAggregate, Sessions
-from sqlstream.runtime.operators.window.windowing import window_batch
+from sqlstream.runtime.operators.window.sessions import SessionAggregate, Sessions
 from sqlstream.runtime.state.logs.slice_log import SliceColumns, SliceLog, concat
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.specs.aggregate import EmitSpec, WindowAggregateSpec
@@ -31,10 +29,8 @@ class EmittingSessionAggregate(SessionAggregate):
         super().__init__(spec, context)
         self.lateness_ms = emit.lateness_ms
         self._emit_spec = emit
-        self._rows_schema = to_arrow_schema(context.output_schema)
-        self._changes_schema = to_arrow_schema(context.output_schema, context.output_mode)
-        self._results = list(self._rows_schema)[self._keys : -3]
-        names = [field.name for field in list(self._rows_schema)[:-3]]
+        self._results = list(self.schema)[self._keys : -3]
+        names = [field.name for field in list(self.schema)[:-3]]
         columns = SliceColumns([*names, *self.bounds], range(self._keys), end=-2)
         self._emitted = context.state.add(SliceLog("emitted", columns, context.state.scope))
         self._due_ms = WATERMARK_MAX
@@ -66,11 +62,9 @@ class EmittingSessionAggregate(SessionAggregate):
             delay_ms = max(self._emit_spec.early_ms, self._emit_spec.late_ms, 0)
             self._due_ms = self.context.now_ms() + delay_ms
 
-    def next_processing_time_ms(self) -> int | None:
-        closing = super().next_processing_time_ms()
-        if self._due_ms == WATERMARK_MAX:
-            return closing
-        return self._due_ms if closing is None else min(closing, self._due_ms)
+    @property
+    def due_ms(self) -> int:
+        return self._due_ms
 
     def on_processing_time(self, now_ms: int, output: Output) -> None:
         super().on_processing_time(now_ms, output)
@@ -153,14 +147,7 @@ class EmittingSessionAggregate(SessionAggregate):
         changes = result_changes(self.context.output_mode, is_new[changed], is_gone[changed], old, after)
         own = [key.take(to_array(pa.int64(), first_rows[changed])) for key in keyed]
         self._remember(before, places[0][changed], own, after, rows[1][changed], ~is_gone[changed])
-        if len(changes.rows):
-            chosen = pa.array(changes.rows)
-            own = [key.take(chosen) for key in own]
-            starts, ends = (view_values(bound, np.int64) for bound in own[-2:])
-            batch = window_batch(self._rows_schema, [*own[:-2], *changes.results], starts, ends, self.clock)
-            output.emit(
-                pa.RecordBatch.from_arrays([*batch.columns, *changes.kinds], schema=self._changes_schema)
-            )
+        self.emit_changes(own, changes, output)
 
     def _shown(self, columns: list[pa.Array], closed_ms: int) -> _Shown:
         """The sessions of the log's rows that may have a result now."""
