@@ -2,40 +2,49 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+from forked_process import ROOT, Process, children_of, environment
+
+__all__ = [
+    "ROOT",
+    "SQLSTREAM",
+    "TIMEOUT_S",
+    "Process",
+    "children_of",
+    "environment",
+    "run_to_end",
+    "sqlstream",
+]
+
 TIMEOUT_S = 240
 """For a machine on which many other things run: what hangs is ended, what is slow is not."""
 
 SQLSTREAM = (sys.executable, "-m", "sqlstream")
 
 
-def environment(**others: str) -> dict[str, str]:
-    """That of this process, in which the checkout's packages are found first."""
-    around = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    path = os.pathsep.join(dict.fromkeys([str(ROOT), *filter(None, around)]))
-    return {**os.environ, "PYTHONPATH": path, **others}
-
-
 def run_to_end(command: Sequence[str] | str, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run a command to its end; `options` are those of subprocess.run, `stdin` a text that the command reads."""
-    return subprocess.run(
+    text = options.pop("stdin", None)
+    with Process(
         command,
         cwd=options.pop("cwd", ROOT),
         env=options.pop("env", environment()),
-        input=options.pop("stdin", None),
+        stdin=None if text is None else subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        capture_output=True,
-        timeout=TIMEOUT_S,
-        check=False,
         **options,
-    )
+    ) as process:
+        try:
+            written, errors = process.communicate(text, TIMEOUT_S)
+        except BaseException:
+            process.kill()
+            raise
+        return subprocess.CompletedProcess(process.args, process.returncode, written, errors)
 
 
 def sqlstream(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
@@ -31,6 +32,12 @@ UNIT_TEST_MS = 20
 
 # Output that a command does not flush must be missed, also where the surroundings turn buffers off.
 os.environ.pop("PYTHONUNBUFFERED", None)
+# Where bytecode is not to lie beside the code, it lies in pytest's cache: a short command would compile for half of its time. The
+# test processes and all that they start inherit it.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = str(_TESTS.parent / ".pytest_cache" / "bytecode")
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 # What a shell or nohup starts in the background is deaf to some signals, and processes that tests start would inherit that; a
 # handler is not inherited.
 for number in (signal.SIGINT, signal.SIGHUP):

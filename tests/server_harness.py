@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 import psutil
-from command_harness import ROOT, SQLSTREAM, environment
+from command_harness import ROOT, SQLSTREAM, Process, children_of, environment
 
 START_TIMEOUT_S = 240.0
 STOP_TIMEOUT_S = 240.0
@@ -25,7 +25,7 @@ POLL_S = 0.05
 
 class RunningServer:
     """A server on free ports of loopback with the data directory `directory`, from `with` to its end, when it is killed unless
-    it has ended. `prefix` is a command that runs the one behind it."""
+    it has ended. `prefix` is a command that runs the one behind it. A server that is not forked loads only what it needs."""
 
     def __init__(
         self,
@@ -33,10 +33,12 @@ class RunningServer:
         *words: str,
         port: str | None = "0",
         prefix: Sequence[str] = (),
+        is_forked: bool = True,
         **variables: str,
     ) -> None:
         self.directory = directory
         self._prefix = prefix
+        self._starts = Process if is_forked else subprocess.Popen
         self._words = ["--data-dir", str(directory), *words]
         if port is not None:
             self._words += ["--port", port]
@@ -50,7 +52,7 @@ class RunningServer:
         """Return when the server has said that it is ready."""
         self.directory.parent.mkdir(parents=True, exist_ok=True)
         self._errors = open(f"{self.directory}.err", "ab")  # noqa: SIM115 (closed in __exit__)
-        self.process = subprocess.Popen(
+        self.process = self._starts(
             [*self._prefix, *SQLSTREAM, "server", *self._words],
             cwd=ROOT,
             env=environment(**self._variables),
@@ -88,8 +90,15 @@ class RunningServer:
         """What the server has written to standard error, in all its lives."""
         return Path(f"{self.directory}.err").read_text()
 
+    def wait_for_errors(self, text: str) -> None:
+        """Wait until the server has written this to standard error."""
+        deadline_s = time.monotonic() + START_TIMEOUT_S
+        while text not in self.errors():
+            assert time.monotonic() < deadline_s, self.errors()
+            time.sleep(POLL_S)
+
     def children(self) -> list[psutil.Process]:
-        return psutil.Process(self.process.pid).children(recursive=True)
+        return children_of(self.process.pid)
 
     def signal(self, number: int = signal.SIGTERM) -> int:
         """Send a signal and wait for the end; returns the exit code."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
+import struct
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pexpect
 import pyte
-from command_harness import ROOT, SQLSTREAM, environment
+from command_harness import ROOT, SQLSTREAM, Process, environment
+from ptyprocess import PtyProcess
 
 PROMPT = "sqlstream>"
 TIMEOUT_S = 60.0
@@ -37,6 +42,23 @@ class _Screen(pyte.Screen):
             self.cursor_position()
 
 
+def _spawned(words: list[str], variables: dict[str, str], dimensions: tuple[int, int]) -> pexpect.spawn:
+    """As pexpect.spawn with a command, which is forked here: it is `Process` that starts it."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", *dimensions, 0, 0))
+    started = Process(
+        words, cwd=ROOT, env=variables, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+    )
+    os.close(theirs)
+    # pexpect waits for it.
+    started.returncode = 0
+    process = pexpect.spawn(None, timeout=TIMEOUT_S)
+    process.ptyproc = PtyProcess(started.pid, ours)
+    process.pid, process.child_fd = started.pid, ours
+    process.closed = process.terminated = False
+    return process
+
+
 class ShellOnTerminal:
     """A `sqlstream shell` process. Use as a context manager: leaving it ends the process."""
 
@@ -45,14 +67,7 @@ class ShellOnTerminal:
         self._stream = pyte.ByteStream(self.screen)
         self.written = b""
         variables = {"TERM": "xterm-256color", "XDG_STATE_HOME": str(home), "PAGER": "", **others}
-        self.process = pexpect.spawn(
-            SQLSTREAM[0],
-            [*SQLSTREAM[1:], "shell", *words],
-            env=environment(**variables),
-            cwd=str(ROOT),
-            dimensions=(lines, columns),
-            timeout=TIMEOUT_S,
-        )
+        self.process = _spawned([*SQLSTREAM, "shell", *words], environment(**variables), (lines, columns))
         self.process.delaybeforesend = None
         # A shell whose terminal is closed ends its cluster before itself.
         self.process.ptyproc.delayafterclose = self.process.ptyproc.delayafterterminate = 1.0

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, environment, run_to_end
+from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, Process, environment, run_to_end
 
 FILES = 60
 TABLES = """
@@ -48,7 +48,7 @@ def test_files_that_are_added_to_a_watched_directory_are_read_by_running_subtask
         "CREATE TABLE p (n BIGINT, f STRING) WITH ('connector' = 'print'); INSERT INTO p SELECT * FROM f;"
     )
     (tmp_path / "s.sql").write_text(script)
-    running = subprocess.Popen(
+    running = Process(
         [*SQLSTREAM, "run", str(tmp_path / "s.sql")],
         cwd=ROOT,
         env=environment(),

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_harness import ROOT, SQLSTREAM, environment, sqlstream
+from command_harness import ROOT, SQLSTREAM, Process, environment, sqlstream
 from peers.install import PeerError, install_duckdb
 from postgres_harness import PASSWORD, Postgres, running_postgres
 
@@ -135,7 +135,7 @@ def test_a_server_may_restart_while_a_job_looks_up(
     script = SCRIPT.replace("'number-of-rows' = '20'", "'number-of-rows' = '20', 'rows-per-second' = '1'")
     path.write_text(script.format(options=options(postgres).replace("'4'", "'60'")) + LOOK_UP)
     before = lookups(postgres)
-    with subprocess.Popen(
+    with Process(
         [*SQLSTREAM, "run", "--format", "csv", str(path)],
         cwd=ROOT,
         env=environment(PYTHONPATH=duckdb_path),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, environment, sqlstream
+from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, Process, environment, sqlstream
 from server_harness import RunningServer, wait_until_ended
 
 BATCH = ("--set", "execution.runtime-mode=batch")
@@ -115,7 +115,7 @@ def test_ctrl_c_interrupts_the_query_and_leaves_no_file(tmp_path: Path) -> None:
     script.write_text(
         f"{numbers(100_000_000)}; {files_table(table)}; INSERT INTO files SELECT n FROM numbers WHERE MOD(n, 7) = 0;"
     )
-    command = subprocess.Popen(
+    command = Process(
         [*SQLSTREAM, "run", *BATCH, str(script)],
         cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -139,9 +139,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 def killed_when(script: Path, is_time: Callable[[], bool]) -> None:
     """Run a script in batch, and kill the command when `is_time`."""
-    command = subprocess.Popen(
-        [*SQLSTREAM, "run", "--quiet", *BATCH, str(script)], cwd=ROOT, env=environment()
-    )
+    command = Process([*SQLSTREAM, "run", "--quiet", *BATCH, str(script)], cwd=ROOT, env=environment())
     deadline_s = time.monotonic() + TIMEOUT_S
     while not is_time():
         assert command.poll() is None, "the command has ended before"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from checkpoint_harness import OPERATOR_ID, manifest
-from command_harness import SQLSTREAM, environment, run_to_end, sqlstream
+from command_harness import SQLSTREAM, Process, environment, run_to_end, sqlstream
 from s3_harness import S3, running_s3
 
 from sqlstream.errors import ExternalError, FailureReason, UserError
@@ -130,7 +130,7 @@ def test_a_killed_job_goes_on_from_its_checkpoint_in_s3_also_after_another_wrote
         done = run_to_end(words)
         assert done.returncode == 0, done.stderr
 
-    process = subprocess.Popen(words(), env=environment(), stdout=subprocess.DEVNULL)
+    process = Process(words(), env=environment(), stdout=subprocess.DEVNULL)
     try:
         path = _second_checkpoint("s3://bucket/killed", config, process)
     finally:

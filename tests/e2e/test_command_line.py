@@ -13,7 +13,16 @@ from pathlib import Path
 
 import psutil
 import pytest
-from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, environment, run_to_end, sqlstream
+from command_harness import (
+    ROOT,
+    SQLSTREAM,
+    TIMEOUT_S,
+    Process,
+    children_of,
+    environment,
+    run_to_end,
+    sqlstream,
+)
 
 VIEW = "CREATE VIEW v AS SELECT 1 AS a -- no semicolon"
 UNBOUNDED = """
@@ -235,7 +244,7 @@ def start() -> Iterator[Callable[[str], subprocess.Popen[str]]]:
     def start_one(path: str) -> subprocess.Popen[str]:
         command = [*SQLSTREAM, "run", "--task-managers", "2", path]
         pipe = subprocess.PIPE
-        started.append(subprocess.Popen(command, env=environment(), text=True, stdout=pipe, stderr=pipe))
+        started.append(Process(command, env=environment(), text=True, stdout=pipe, stderr=pipe))
         return started[-1]
 
     yield start_one
@@ -249,7 +258,7 @@ def task_managers(process: subprocess.Popen[str]) -> list[psutil.Process]:
     """The two child processes, once they are there."""
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
-        children = psutil.Process(process.pid).children(recursive=True)
+        children = children_of(process.pid)
         if len(children) == 2 and process.poll() is None:
             return children
         time.sleep(0.05)

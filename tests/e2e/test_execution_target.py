@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_harness import SQLSTREAM, environment, run_to_end
+from command_harness import SQLSTREAM, Process, environment, run_to_end
 from server_harness import POLL_S, RunningServer
 
 import sqlstream
@@ -52,7 +52,7 @@ class Client:
     """A `sqlstream run` with a remote target that is left running. Leaving it kills the process."""
 
     def __init__(self, directory: Path, sql: str, *words: str, **options: Any) -> None:
-        self.process = subprocess.Popen(
+        self.process = Process(
             [*SQLSTREAM, "run", *remote(directory), "--changelog", "--format", "csv", *words, "-c", sql],
             env=environment(),
             stdin=subprocess.DEVNULL,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from command_harness import ROOT, SQLSTREAM, environment
+from command_harness import ROOT, SQLSTREAM, Process, environment
 from server_harness import RunningServer
 
 from sqlstream.client.main import main
@@ -157,7 +157,7 @@ SELECT 'after' AS word;
 
 def test_an_insert_that_somebody_cancels_ends_a_piped_shell_with_1(server: RunningServer) -> None:
     words = ("--set", "execution.target=remote", "--set", "table.dml-sync=true")
-    shell = subprocess.Popen(
+    shell = Process(
         [*SQLSTREAM, "shell", "-D", f"sqlstream.data-dir={server.directory}", *words],
         cwd=ROOT,
         env=environment(),

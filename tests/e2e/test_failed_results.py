@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 import pytest
-from command_harness import SQLSTREAM, TIMEOUT_S, environment, sqlstream
+from command_harness import SQLSTREAM, TIMEOUT_S, Process, environment, sqlstream
 
 FAILS_AT_THE_END = """
 SELECT x, CAST(x AS INT) AS n FROM (VALUES ('1'), ('2'), ('3'), ('one')) AS t(x);
@@ -47,7 +47,7 @@ def test_a_cancelled_job_prints_no_row_and_tells_what_it_left_out(script, tmp_pa
         script(ENDLESS.format(path=tmp_path / "lines")),
     ]
     pipe = subprocess.PIPE
-    process = subprocess.Popen(command, env=environment(), text=True, stdout=pipe, stderr=pipe)
+    process = Process(command, env=environment(), text=True, stdout=pipe, stderr=pipe)
     try:
         assert process.stderr is not None
         assert process.stderr.readline().startswith("rejected: ")  # the job runs

@@ -246,7 +246,7 @@ def test_the_server_logs_a_stream_that_fails_as_a_note_and_no_error(caplog: pyte
             with pytest.raises(httpx.RemoteProtocolError):
                 client.http.get(f"{operation}/result/stream?rowFormat=ARROW")
         listener.stop()
-    said = [record for record in caplog.records if record.name.startswith(("client.", "uvicorn"))]
+    said = [record for record in caplog.records if record.name.startswith(("sqlstream.client.", "uvicorn"))]
     handle = operation.rpartition("/")[2]
     assert [(record.levelname, record.getMessage()) for record in said] == [
         ("INFO", f"the stream of operation {handle} was cut off, as it has failed")

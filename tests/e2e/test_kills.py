@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, environment
+from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, Process, children_of, environment
 
 from sqlstream import types as sql
 from sqlstream.runtime.connectors.filesystem import Filesystem
@@ -36,7 +36,7 @@ INSERT INTO files SELECT n, MOD(n, 8) AS p FROM numbers;
 
 
 def start(script: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    return Process(
         [*SQLSTREAM, "run", "--task-managers", "2", str(script)],
         cwd=ROOT,
         env=environment(),
@@ -78,8 +78,8 @@ def run_and_kill(script: Path, rng: random.Random) -> tuple[bool, int, str]:
     what it said."""
     command = start(script)
     me = psutil.Process(command.pid)
-    wait_until(lambda: len(me.children()) == 2 or command.poll() is not None)
-    children = me.children()
+    wait_until(lambda: len(children_of(me.pid)) == 2 or command.poll() is not None)
+    children = children_of(me.pid)
     time.sleep(rng.uniform(0, 2.5))
     is_command = rng.random() < 0.5
     victim = me if is_command else rng.choice(children)
@@ -140,7 +140,7 @@ def test_what_a_killed_batch_insert_has_staged_is_removed_by_the_next_job(
         INSERT INTO files SELECT n FROM numbers;"""
     script = tmp_path / "script.sql"
     script.write_text(text.format(rows=10_000_000))
-    killed = subprocess.Popen([*SQLSTREAM, "run", str(script)], cwd=ROOT, env=environment())
+    killed = Process([*SQLSTREAM, "run", str(script)], cwd=ROOT, env=environment())
     wait_until(lambda: len(_staged(tmp_path)) == 2)
     killed.kill()
     killed.wait(TIMEOUT_S)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from command_harness import ROOT, SQLSTREAM, environment, sqlstream
+from command_harness import ROOT, SQLSTREAM, Process, environment, sqlstream
 
 TIMEOUT_S = 60
 
@@ -72,7 +72,7 @@ def test_a_missing_table_is_named_under_the_join(tmp_path: Path, database: Path)
 
 def started(path: Path, script: str) -> subprocess.Popen[str]:
     path.write_text(script)
-    return subprocess.Popen(
+    return Process(
         [*SQLSTREAM, "run", "--format", "csv", str(path)],
         cwd=ROOT,
         env=environment(),

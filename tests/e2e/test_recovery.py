@@ -12,7 +12,7 @@ from pathlib import Path
 import duckdb
 import psutil
 import pytest
-from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, environment, sqlstream
+from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, Process, children_of, environment, sqlstream
 from server_harness import POLL_S, RunningServer
 from spark_harness.processes import wait_until
 
@@ -173,7 +173,7 @@ def test_a_killed_command_goes_on_from_its_checkpoint_also_after_another_job_wro
         }
         lines = [*(f"SET '{key}' = '{value}'" for key, value in settings.items()), NUMBERS, table]
         script.write_text(";\n".join([*lines, "INSERT INTO out SELECT n FROM numbers"]) + ";\n")
-        command = subprocess.Popen(
+        command = Process(
             [*SQLSTREAM, "run", "--task-managers", "1", str(script)],
             cwd=ROOT,
             env=environment(),
@@ -186,7 +186,7 @@ def test_a_killed_command_goes_on_from_its_checkpoint_also_after_another_job_wro
             assert command.returncode == 0, errors
             break
         time.sleep(rng.uniform(1.5, 2.5))
-        children = psutil.Process(command.pid).children(recursive=True)
+        children = children_of(command.pid)
         command.kill()
         command.communicate(timeout=TIMEOUT_S)
         psutil.wait_procs(children, TIMEOUT_S)

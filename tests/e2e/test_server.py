@@ -307,7 +307,7 @@ def test_tls_is_served_with_the_given_files(tmp_path: Path) -> None:
             plain.sendall(b"GET /info HTTP/1.1\r\nHost: localhost\r\n\r\n")
             plain.settimeout(10)
             assert b"This port speaks HTTPS: write https:// instead of http://." in plain.recv(1000)
-        assert "speaks HTTP to a port that speaks HTTPS" in server.errors()
+        server.wait_for_errors("speaks HTTP to a port that speaks HTTPS")
         # A hangup ends nothing, and new connections see the certificate that lies there now.
         renewed = authority.issue_cert("localhost", common_name="renewed")
         pem.write_bytes(b"".join(blob.bytes() for blob in renewed.cert_chain_pems))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, environment, sqlstream
+from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, Process, environment, sqlstream
 from server_harness import RunningServer
 
 TICKS = """CREATE TEMPORARY TABLE ticks (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000',
@@ -141,7 +141,7 @@ def test_a_detached_job_is_listed_shown_and_cancelled(command: Command) -> None:
 
 
 def test_ctrl_c_leaves_the_job_alone(command: Command, url: str) -> None:
-    process = subprocess.Popen(
+    process = Process(
         [*SQLSTREAM, "submit", "-"],
         cwd=ROOT,
         env=environment(SQLSTREAM_URL=url),

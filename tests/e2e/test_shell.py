@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pyarrow.parquet
 import pytest
+from command_harness import children_of
 from shell_harness import CTRL_C, CTRL_D, CTRL_R, DOWN, ENTER, PROMPT, RIGHT, TAB, UP, ShellOnTerminal
 
 ENDLESS = """CREATE TABLE ticks (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '200',
@@ -353,7 +354,7 @@ def test_a_signal_ends_the_shell_and_its_children(tmp_path: Path, number: signal
         shell.run("SET 'sql-client.execution.result-mode' = 'changelog';")
         shell.send("SELECT n FROM ticks;" + ENTER)
         shell.wait(lambda: shell.text.count("| +I |") > 3)
-        children = psutil.Process(shell.process.pid).children(recursive=True)
+        children = children_of(shell.process.pid)
         shell.process.kill(number)
         assert shell.end() == 128 + number
     _, alive = psutil.wait_procs(children, 10)

@@ -7,11 +7,10 @@ import os
 import pty
 import re
 import struct
-import subprocess
 import termios
 
 import pytest
-from command_harness import SQLSTREAM, TIMEOUT_S, environment
+from command_harness import SQLSTREAM, TIMEOUT_S, Process, environment
 
 COLUMNS = 60
 
@@ -26,7 +25,7 @@ def on_a_terminal(*words: str, columns: int = COLUMNS, **others: str) -> tuple[i
     """Run the command with a pseudo-terminal for all its streams; the exit code and all that was written."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    process = subprocess.Popen(
+    process = Process(
         [*SQLSTREAM, *words],
         stdin=theirs,
         stdout=theirs,

@@ -362,7 +362,7 @@ def test_python_verifies_a_job_of_its_session(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with RunningServer(tmp_path_factory.mktemp("server") / "data") as started:
+    with RunningServer(tmp_path_factory.mktemp("server") / "data", is_forked=False) as started:
         yield started
 
 

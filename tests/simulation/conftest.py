@@ -1,16 +1,20 @@
-"""Which seeds the simulations run: a fixed range, or the one to replay."""
+"""Which seeds the simulations run: a fixed range and some that no run has had, or the one to replay."""
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Iterator
 
 import pytest
 from simulation.simulated_server import simulated_surroundings
 
-SEEDS = 300
-RELIABLE_SEEDS = 700
-"""Those of whole clusters with checkpoints: 1,000 clusters in all. Each of the two files of tests runs one half, so that two
-processes share them."""
+SEEDS, SEEDS_SLOW = 150, 300
+RELIABLE_SEEDS, RELIABLE_SEEDS_SLOW = 200, 700
+"""Those of whole clusters with checkpoints. `make test` runs the first, `make test-all` as many as the second says."""
+
+NEW_SEEDS_CPU_S = 8.0
+NEW_SEEDS_FROM, NEW_SEEDS_TO = 1_000_000, 1_000_000_000
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -21,12 +25,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     seed: int | None = metafunc.config.getoption("--seed", default=None)
     number: int | None = metafunc.config.getoption("--seeds", default=None)
-    if "seed" in metafunc.fixturenames:
-        metafunc.parametrize("seed", range(number or SEEDS) if seed is None else [seed])
-    if "reliable_seed" in metafunc.fixturenames:
-        half: int = metafunc.module.HALF
-        seeds = range(number or RELIABLE_SEEDS) if seed is None else [seed]
-        metafunc.parametrize("reliable_seed", [n for n in seeds if n % 2 == half])
+    for name, some, all_ in (
+        ("seed", SEEDS, SEEDS_SLOW),
+        ("reliable_seed", RELIABLE_SEEDS, RELIABLE_SEEDS_SLOW),
+    ):
+        if name not in metafunc.fixturenames:
+            continue
+        if seed is not None or number is not None:
+            metafunc.parametrize(name, range(number or 0) if seed is None else [seed])
+        else:
+            slow = [pytest.param(n, marks=pytest.mark.slow) for n in range(some, all_)]
+            metafunc.parametrize(name, [*range(some), *slow])
+
+
+@pytest.fixture
+def new_seeds(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Seeds that no run has had, until they have taken NEW_SEEDS_CPU_S. One that fails is the last that was printed."""
+    if any(request.config.getoption(name) is not None for name in ("--seed", "--seeds")):
+        pytest.skip("the seeds are given")
+    drawn = random.SystemRandom()
+
+    def seeds() -> Iterator[int]:
+        end_s = time.process_time() + NEW_SEEDS_CPU_S
+        while time.process_time() < end_s:
+            seed = drawn.randrange(NEW_SEEDS_FROM, NEW_SEEDS_TO)
+            print(f"run it again: pytest tests/simulation --seed {seed}")
+            yield seed
+
+    return seeds()
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -7,10 +7,12 @@ A failing seed prints its story; replay it with `pytest tests/simulation --seed 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from simulated_cluster import FAULTS, Cluster
 from simulation.seen_faults import SeenFaults
 
-SEEDS_ENOUGH = 300
+SEEDS_ENOUGH = 150
 SEEN = SeenFaults(FAULTS, SEEDS_ENOUGH)
 
 
@@ -24,6 +26,11 @@ def test_jobs_end_once_and_leave_nothing_behind_whatever_happens(seed: int) -> N
     cluster = Cluster(seed)
     cluster.run_or_tell(seed)
     SEEN.add(cluster.story)
+
+
+def test_jobs_end_once_with_seeds_that_no_run_has_had(new_seeds: Iterator[int]) -> None:
+    for seed in new_seeds:
+        Cluster(seed).run_or_tell(seed)
 
 
 def test_the_seeds_meet_every_fault() -> None:

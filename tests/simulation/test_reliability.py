@@ -1,5 +1,5 @@
 """Jobs with checkpoints and keyed state under a seeded clock, network, disk and fate, in which the JobManager dies too: each row
-counts once, whatever happens. The even seeds; `test_reliability_odd.py` has the others.
+counts once, whatever happens.
 
 The control plane, the store of jobs and the recovery of the server, the store of checkpoints, the task loops and their state are
 the product's. A failing seed prints its story; replay it with `pytest tests/simulation --seed N`, and run many with
@@ -8,11 +8,12 @@ the product's. A failing seed prints its story; replay it with `pytest tests/sim
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from simulation.reliable_cluster import FAULTS, ReliableCluster
 from simulation.seen_faults import SeenFaults
 
-HALF = 0
 SEEDS_ENOUGH = 200
 SEEN = SeenFaults(FAULTS, SEEDS_ENOUGH)
 
@@ -26,6 +27,11 @@ def run(seed: int) -> ReliableCluster:
 def test_every_row_counts_once_whatever_happens(reliable_seed: int) -> None:
     cluster = run(reliable_seed)
     SEEN.add(cluster.story)
+
+
+def test_every_row_counts_once_with_seeds_that_no_run_has_had(new_seeds: Iterator[int]) -> None:
+    for seed in new_seeds:
+        run(seed)
 
 
 def test_the_seeds_meet_every_fault() -> None:

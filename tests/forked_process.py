@@ -1,0 +1,228 @@
+"""`Process`: as subprocess.Popen, but a `sqlstream` command is forked from a process that has loaded its modules."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import inspect
+import os
+import pickle
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+ROOT = Path(__file__).resolve().parents[1]
+
+FORKED = (
+    (sys.executable, "-m", "sqlstream"),
+    (sys.executable, "-P", "-m", "sqlstream.runtime.taskmanager"),
+)
+"""How commands begin that are forked."""
+
+READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "NUMBA_", "OMP_", "ARROW_")
+"""What begins the names of variables that Python or a library reads while it is loaded. Those of allocators do not matter: a
+fork keeps its parent's."""
+
+FORK_SERVER = "fork_server.py"
+
+_AT_START = dict(os.environ)
+_COMMAND_LINE_ROOM = "-" * 8_000
+_LENGTH = struct.Struct("<I")
+_PR_SET_CHILD_SUBREAPER = 36
+_POPEN_OPTIONS = list(inspect.signature(subprocess.Popen._execute_child).parameters)[1:]  # type: ignore[attr-defined]
+
+
+def environment(**others: str) -> dict[str, str]:
+    """That of this process, in which the checkout's packages are found first."""
+    return {**_with_packages(os.environ), **others}
+
+
+def _with_packages(variables: Mapping[str, str]) -> dict[str, str]:
+    around = variables.get("PYTHONPATH", "").split(os.pathsep)
+    path = os.pathsep.join(dict.fromkeys([str(ROOT), *filter(None, around)]))
+    return {**variables, "PYTHONPATH": path}
+
+
+@dataclass(frozen=True)
+class Request:
+    """A command, the module's name first, and where it runs. Its streams are descriptors."""
+
+    words: tuple[str, ...]
+    imports_from_directory: bool
+    directory: str
+    environment: dict[str, str]
+    umask: int
+    group: int
+    is_session: bool
+    streams: list[int] = field(default_factory=list)
+
+
+class ForkServer:
+    """The asking side of a fork server whose environment is `environment`. Thread-safe."""
+
+    def __init__(self, asking: socket.socket, environment: dict[str, str]) -> None:
+        self.environment = environment
+        self._asking = asking
+        self._lock = threading.Lock()
+
+    def fork(self, request: Request, streams: list[int]) -> int:
+        """Have a command started as a child of this process; its process id."""
+        body = pickle.dumps(request)
+        prctl = ctypes.CDLL(None).prctl
+        with self._lock:
+            prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            try:
+                socket.send_fds(self._asking, [_LENGTH.pack(len(body))], streams)
+                self._asking.sendall(body)
+                answer = self._asking.recv(_LENGTH.size)
+            finally:
+                prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+        assert answer, "the fork server has ended"
+        return int(_LENGTH.unpack(answer)[0])
+
+
+def receive(asked: socket.socket) -> Request | None:
+    """The next request, with its streams; None when there are no more."""
+    header, streams, _, _ = socket.recv_fds(asked, _LENGTH.size, 3)
+    if not header:
+        return None
+    (length,) = _LENGTH.unpack(header)
+    body = b""
+    while len(body) < length:
+        body += asked.recv(length - len(body))
+    request: Request = pickle.loads(body)
+    request.streams.extend(streams)
+    return request
+
+
+def send_process_id(asked: socket.socket, child: int) -> None:
+    asked.sendall(_LENGTH.pack(child))
+
+
+_servers: list[ForkServer] = []
+"""At most one: the fork server of this process."""
+
+
+def use_fork_server(server: ForkServer) -> None:
+    _servers[:] = [server]
+
+
+def _fork_server() -> ForkServer:
+    if not _servers:
+        use_fork_server(_started())
+    return _servers[0]
+
+
+def _started() -> ForkServer:
+    asked, asking = socket.socketpair()
+    variables = _with_packages(_AT_START)
+    with asked:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, str(Path(__file__).with_name(FORK_SERVER))),
+                *(str(asked.fileno()), _COMMAND_LINE_ROOM),
+            ],
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=[asked.fileno()],
+            process_group=0,
+        )
+
+    def end() -> None:
+        asking.close()
+        process.wait()
+
+    atexit.register(end)
+    return ForkServer(asking, variables)
+
+
+def children_of(process_id: int) -> list[psutil.Process]:
+    """All processes below this one that the command has started and that run, without the fork servers of our own."""
+    return [p for p in psutil.Process(process_id).children(recursive=True) if _is_of_the_command(p)]
+
+
+def _is_of_the_command(process: psutil.Process) -> bool:
+    try:
+        words = process.cmdline()
+    except psutil.NoSuchProcess:
+        return False
+    # One that has ended has no words.
+    return words != [] and not any(word.endswith(FORK_SERVER) for word in words)
+
+
+class Process(subprocess.Popen[Any]):
+    """A child process. One that runs the `sqlstream` command with nothing unusual about it (see `_request`) is forked, in a
+    twentieth of the time."""
+
+    def _execute_child(self, *given: Any) -> None:
+        options = dict(zip(_POPEN_OPTIONS, given, strict=True))
+        request = _request(options)
+        if request is None:
+            super()._execute_child(*given)  # type: ignore[misc]
+            return
+        pipes = [
+            (options["p2cread"], options["p2cwrite"]),
+            (options["c2pwrite"], options["c2pread"]),
+            (options["errwrite"], options["errread"]),
+        ]
+        streams = [theirs if theirs != -1 else number for number, (theirs, _) in enumerate(pipes)]
+        self.pid = _fork_server().fork(request, streams)
+        self._child_created = True
+        null = getattr(self, "_devnull", None)
+        closed = {theirs for theirs, ours in pipes if -1 not in (theirs, ours)} | {null}
+        for descriptor in closed - {None}:
+            os.close(descriptor)
+        self._closed_child_pipe_fds = True
+
+
+def _request(options: dict[str, Any]) -> Request | None:
+    """None when a process is not to be forked: it is not one of ours, its options ask for more than a fork can do, or what is
+    read while modules load is not what the fork server has read."""
+    words = options["args"]
+    begins = [begin for begin in FORKED if tuple(words[: len(begin)]) == begin]
+    unusual = ("preexec_fn", "pass_fds", "shell", "startupinfo", "gids", "executable")
+    directory = os.path.abspath(options["cwd"] or ".")
+    if (
+        not begins
+        or any(options[name] for name in unusual)
+        or any(options[name] is not None for name in ("gid", "uid"))
+        or options["umask"] != -1
+        or not options["restore_signals"]
+        or not os.path.isdir(directory)
+    ):
+        return None
+    variables = {os.fsdecode(k): os.fsdecode(v) for k, v in (options["env"] or os.environ).items()}
+    if _read_at_start(variables) != _read_at_start(_fork_server().environment):
+        return None
+    group = options["process_group"]
+    return Request(
+        words=tuple(os.fspath(word) for word in words[len(begins[0]) - 1 :]),
+        imports_from_directory="-P" not in begins[0],
+        directory=directory,
+        environment=variables,
+        umask=_umask(),
+        group=os.getpgid(0) if group == -1 else group,
+        is_session=options["start_new_session"],
+    )
+
+
+def _read_at_start(variables: Mapping[str, str]) -> dict[str, str]:
+    found = {name: value for name, value in variables.items() if name.startswith(READ_AT_START)}
+    if "PYTHONPATH" in found:
+        found["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(found["PYTHONPATH"].split(os.pathsep)))
+    return found
+
+
+def _umask() -> int:
+    """Read from a file, as to ask the system for it is to change it."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("Umask:")).split()[1], 8)
