@@ -108,7 +108,7 @@ def load_configuration(
         given[settled.key] = dataclasses.replace(setting, key=settled.key)
         notes[setting.key] = settled.note
     network = network_note({key: setting.value for key, setting in given.items()})
-    told = [note for note in (*notes.values(), network) if note]
+    told = [note for note in (*notes.values(), network and f"note: {network}") if note]
     return Configuration(given, (*unknown_variables(variables), *told))
 
 

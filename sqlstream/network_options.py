@@ -48,7 +48,7 @@ def network_note(config: Mapping[str, str]) -> str:
     none.
 
     >>> network_note({"jobmanager.rpc.address": "head", "jobmanager.rpc.port": "0"})
-    "note: 'jobmanager.rpc.address' has no effect: processes of one machine meet on Unix sockets ('execution.target' is 'local')"
+    "'jobmanager.rpc.address' has no effect: processes of one machine meet on Unix sockets ('execution.target' is 'local')"
     >>> network_note({"jobmanager.rpc.address": "head", "execution.target": "spark"})
     ''
     """
@@ -59,4 +59,4 @@ def network_note(config: Mapping[str, str]) -> str:
         return ""
     have = "has" if len(given) == 1 else "have"
     why = "processes of one machine meet on Unix sockets ('execution.target' is 'local')"
-    return f"note: {', '.join(given)} {have} no effect: {why}"
+    return f"{', '.join(given)} {have} no effect: {why}"

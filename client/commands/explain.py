@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0, or 2 for a wrong statement."""
-    from sqlstream.client.commands.run import scripts_of
+    from sqlstream.client.commands.scripts import scripts_of
     from sqlstream.client.sessions.local_session import local_session
 
     texts = scripts_of(arguments)

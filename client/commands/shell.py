@@ -15,7 +15,7 @@ from sqlstream import __version__
 from sqlstream.client.arguments import add_configuration_arguments, configuration_of, count
 from sqlstream.client.commands.server_arguments import URL_VARIABLE
 from sqlstream.client.exit_codes import EXIT_SIGNALLED
-from sqlstream.client.shell.display import Display
+from sqlstream.client.shell.display import ShellDisplay
 from sqlstream.client.shell.opening import OpeningConnection
 from sqlstream.client.shell.shell import Failed, Shell
 from sqlstream.config_option import Scope
@@ -75,7 +75,7 @@ def execute(arguments: argparse.Namespace) -> int:
     _end_on_hang_up()
     is_interactive = sys.stdin.isatty() and sys.stdout.isatty()
     configuration = configuration_of(arguments)
-    display = Display(is_interactive)
+    display = ShellDisplay(is_interactive)
     opening = OpeningConnection(lambda: _open(arguments, configuration, display))
     shell = Shell(opening, display)
     try:
@@ -103,7 +103,7 @@ def _is_remote(configuration: Configuration) -> bool:
     return bool(configuration.get("execution.target") == "remote")
 
 
-def _open(arguments: argparse.Namespace, configuration: Configuration, display: Display) -> Connection:
+def _open(arguments: argparse.Namespace, configuration: Configuration, display: ShellDisplay) -> Connection:
     for note in configuration.notes:
         display.remark(note)
     if url := _server(arguments):
@@ -135,7 +135,7 @@ def _prompt(opening: OpeningConnection, shell: Shell) -> Prompt:
 
 
 def _warm(connection: Connection) -> None:
-    import sqlstream.client.shell.answers  # noqa: F401
+    import sqlstream.client.shell.shell_answers  # noqa: F401
 
     connection.complete("SELECT ", len("SELECT "))
     if connection.owns_cluster:

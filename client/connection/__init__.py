@@ -5,18 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 
-from sqlstream.client.connection.async_interface import AsyncSessionConnection, AsyncStatementResult
-from sqlstream.client.connection.interface import Connection, ResultKind, StatementResult
+from sqlstream.client.connection.interface import Connection, StatementResult
+from sqlstream.client.sessions.outcomes import ResultFacts, ResultKind
 
-__all__ = [
-    "AsyncSessionConnection",
-    "AsyncStatementResult",
-    "Connection",
-    "ResultKind",
-    "StatementResult",
-    "connect",
-    "connect_async",
-]
+__all__ = ["Connection", "ResultFacts", "ResultKind", "StatementResult", "connect"]
 
 
 def connect(url: str, *, token: str = "", config: Mapping[str, str] | None = None) -> Connection:
@@ -40,32 +32,12 @@ def connect(url: str, *, token: str = "", config: Mapping[str, str] | None = Non
     return HttpConnection(address, settings)
 
 
-async def connect_async(
-    url: str, *, token: str = "", config: Mapping[str, str] | None = None
-) -> AsyncSessionConnection:
-    """`connect`, awaited."""
-    from sqlstream.client.connection.address import parse_address
-
-    address = parse_address(url, token)
-    settings = {**address.config, **(config or {})}
-    if address.is_embedded:
-        from sqlstream.client.connection.embedded import embedded_connection
-        from sqlstream.client.connection.threaded import ThreadedConnection
-
-        _warn_of_network(settings)
-        return await ThreadedConnection.open(lambda: embedded_connection(settings))
-    from sqlstream.client.connection.async_http import AsyncHttpConnection
-
-    _check_settings(settings)
-    return await AsyncHttpConnection.open(address, settings)
-
-
 def _warn_of_network(settings: Mapping[str, str]) -> None:
     """A Python warning for settings of the network that have no effect."""
     from sqlstream.network_options import network_note
 
     if note := network_note(settings):
-        warnings.warn(note.removeprefix("note: "), stacklevel=3)
+        warnings.warn(note, stacklevel=3)
 
 
 def _check_settings(settings: Mapping[str, str]) -> None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from sqlstream.cancellation import given_up_by
 from sqlstream.client.connection.exit_closing import close_at_exit, forget
-from sqlstream.client.connection.interface import ResultKind
+from sqlstream.client.connection.interface import StatementResult
 from sqlstream.client.following.ended_job import ended_error
-from sqlstream.client.sessions.outcomes import Job, LiteralJob, Rows, Text
+from sqlstream.client.sessions.outcomes import Job, ResultFacts, ResultKind, Rows
 from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobMetrics, JobOverviewEntry, JobStatusReply
@@ -22,16 +22,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sqlstream.client.completion import Candidate
+    from sqlstream.client.following.remarks import Remark
     from sqlstream.client.sessions.outcomes import Outcome
     from sqlstream.client.sessions.session import Session
+    from sqlstream.planner.dialect.statements import Statement
     from sqlstream.runtime.net.results import PrintLines
-    from sqlstream.schema import Schema
 
 NAME = "embedded"
-TEXT_COLUMN = "result"
-"""The one column of an answer that is a text, as Flink calls it."""
-
-DONE = "OK"
 
 
 def embedded_connection(
@@ -85,9 +82,15 @@ class EmbeddedConnection:
     def execute(self, text: str) -> EmbeddedResult:
         from sqlstream.planner.dialect.parser import parse_statement
 
+        return self._run(lambda: parse_statement(text))
+
+    def run(self, statement: Statement) -> EmbeddedResult:
+        return self._run(lambda: statement)
+
+    def _run(self, read: Callable[[], Statement]) -> EmbeddedResult:
         # The statement that is being planned holds the lock: `close` ends it.
         with given_up_by(self._closing):
-            statement = parse_statement(text) if not self._is_closed else None
+            statement = read() if not self._is_closed else None
             with self._lock:
                 if self._is_closed or statement is None:
                     raise UserError("SS4042", "the connection is closed", hint="open another one")
@@ -140,28 +143,22 @@ class EmbeddedConnection:
         self.close()
 
 
-class EmbeddedResult:
-    """Implements `StatementResult` for the outcome of a session."""
+class EmbeddedResult(StatementResult):
+    """The outcome of a session. State: whether the end of its job is known."""
 
     def __init__(self, outcome: Outcome) -> None:
-        self.kind = _kind(outcome)
-        self.text = _text(outcome, self.kind)
-        self.is_failure = isinstance(outcome, Text) and outcome.is_failure
-        self.note = outcome.note if isinstance(outcome, Rows | Job) else ""
-        self.schema: Schema | None = None
-        self._rows: tuple[pa.RecordBatch, ...] = ()
+        self._facts = outcome.facts
+        self._rows = outcome.batches if isinstance(outcome, Rows) else ()
         self._job = outcome if isinstance(outcome, Job) else None
-        if self._job is not None:
-            self.schema = self._job.schema
-        elif isinstance(outcome, Rows) and self.kind is ResultKind.ROWS:
-            self.schema, self._rows = outcome.schema, outcome.batches
-        self.job_id = None if self._job is None or isinstance(self._job, LiteralJob) else self._job.id
-        self.label = self._job.label if self._job is not None else ""
-        self.is_bounded = self._job is None or self._job.is_bounded
-        self.is_updating = self._job is not None and self._job.is_updating
+        self._has_ended = False
+
+    @property
+    def facts(self) -> ResultFacts:
+        return self._facts
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        yield from self._rows
+        if self.kind is ResultKind.ROWS:
+            yield from self._rows
         if self._job is None or self.kind is not ResultKind.QUERY:
             return
         for batch in self._job.rows():
@@ -174,20 +171,22 @@ class EmbeddedResult:
     def wait(self, timeout_s: float | None = None) -> JobStatusReply:
         if self._job is None:
             return JobStatusReply("", JobStatus.FINISHED)
-        return JobStatusReply(self._job.id, *self._job.wait(timeout_s))
+        reply = JobStatusReply(self._job.id, *self._job.wait(timeout_s))
+        self._has_ended = True
+        return reply
 
     def metrics(self) -> JobMetrics:
         return JobMetrics("", JobStatus.FINISHED, {}, {}) if self._job is None else self._job.metrics()
 
-    def warnings(self) -> list[str]:
-        return [] if self._job is None else self._job.warnings()
+    def remarks(self) -> list[Remark]:
+        return [] if self._job is None else self._job.remarks()
 
     def cancel(self) -> None:
         if self._job is not None:
             self._job.cancel()
 
     def close(self) -> None:
-        if self.kind is not ResultKind.QUERY:
+        if self.kind is not ResultKind.QUERY or self._has_ended:
             return
         try:
             self.cancel()
@@ -195,33 +194,3 @@ class EmbeddedResult:
             # A cluster forgets jobs that have ended ("jobstore.max-capacity").
             if error.code != "SS6009":
                 raise
-
-    def __enter__(self) -> EmbeddedResult:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-def _kind(outcome: Outcome) -> ResultKind:
-    match outcome:
-        case Job(schema=schema):
-            return ResultKind.JOB if schema is None else ResultKind.QUERY
-        case Rows(done=done) if done:
-            return ResultKind.CONFIRMATION
-        case Rows(schema=schema) if schema.names != (TEXT_COLUMN,):
-            return ResultKind.ROWS
-    return ResultKind.TEXT
-
-
-def _text(outcome: Outcome, kind: ResultKind) -> str:
-    match outcome:
-        case Text(text):
-            return text
-        case Rows(done=done) if kind is ResultKind.CONFIRMATION:
-            return done or DONE
-        case Rows(batches=batches) if kind is ResultKind.TEXT:
-            return "\n".join(text for batch in batches for text in batch.column(0).to_pylist())
-    return ""

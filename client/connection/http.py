@@ -6,7 +6,7 @@ import contextlib
 import re
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -79,7 +79,7 @@ def _reason(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def naming_url(url: str, client: httpx.Client | httpx.AsyncClient | None = None) -> Iterator[None]:
+def naming_url(url: str, client: httpx.Client | None = None) -> Iterator[None]:
     """Raise what goes wrong on the way as an ExternalError that names the URL. UserError SS4042 when `client` is closed."""
     if client is not None and client.is_closed:
         raise closed_error()
@@ -148,34 +148,6 @@ class HttpClient:
 
     def close(self) -> None:
         self._client.close()
-
-
-class AsyncHttpClient:
-    """`HttpClient` on an event loop."""
-
-    def __init__(self, address: Address) -> None:
-        self.url = address.url
-        self._client = httpx.AsyncClient(
-            transport=httpx.AsyncHTTPTransport(**_transport_options(address)), **_client_options(address)
-        )
-
-    async def call(self, method: str, path: str, body: Any = None, **parameters: str) -> Any:
-        with naming_url(self.url, self._client):
-            response = await self._client.request(method, path, json=body, params=parameters or None)
-        return _answer(response, self.url)
-
-    @contextlib.asynccontextmanager
-    async def stream(self, path: str, **parameters: str) -> AsyncIterator[httpx.Response]:
-        timeout = httpx.Timeout(None, connect=CONNECT_TIMEOUT_S)
-        with naming_url(self.url, self._client):
-            async with self._client.stream("GET", path, params=parameters, timeout=timeout) as response:
-                if not response.is_success:
-                    await response.aread()
-                    _answer(response, self.url)
-                yield response
-
-    async def close(self) -> None:
-        await self._client.aclose()
 
 
 def _answer(response: httpx.Response, url: str) -> Any:

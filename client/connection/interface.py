@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import enum
+import abc
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
+
+from sqlstream.client.sessions.outcomes import ResultFacts, ResultKind
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -12,71 +14,52 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sqlstream.client.completion import Candidate
+    from sqlstream.client.following.remarks import Remark
     from sqlstream.messages.rpc import JobMetrics, JobOverviewEntry, JobStatusReply
+    from sqlstream.planner.dialect.statements import Statement
     from sqlstream.schema import Schema
 
 
-class ResultKind(enum.Enum):
-    """What a statement answered with."""
-
-    ROWS = "ROWS"
-    """The whole answer is there: SHOW, DESCRIBE, SET without a key. No job runs."""
-    QUERY = "QUERY"
-    """The rows of a SELECT or VALUES, as its job emits them."""
-    JOB = "JOB"
-    """An INSERT or a statement set: its job was submitted, and its rows go into tables."""
-    CONFIRMATION = "CONFIRMATION"
-    """The statement took effect and has no answer in rows: CREATE, DROP, USE, SET, RESET."""
-    TEXT = "TEXT"
-    """A text to be printed as it is: EXPLAIN, SHOW CREATE."""
-
-
-class ResultFacts(Protocol):
-    """What is known of the answer to a statement before its rows come."""
-
-    @property
-    def kind(self) -> ResultKind: ...
-
-    @property
-    def schema(self) -> Schema | None:
-        """The columns of ROWS and QUERY, else None."""
-
-    @property
-    def text(self) -> str:
-        """The text of TEXT and CONFIRMATION (`OK` where the server says no more), else empty."""
-
-    @property
-    def note(self) -> str:
-        """A remark for the user that comes with any kind of answer, or empty."""
-
-    @property
-    def label(self) -> str:
-        """What a user calls the job: `SELECT`, `INSERT INTO clicks`. Empty where no job runs."""
-
-    @property
-    def job_id(self) -> str | None:
-        """The id of the job of QUERY and JOB. None for a query over literal rows, which needs no job."""
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether the job ends by itself, since all its tables end. True where no job runs."""
-
-    @property
-    def is_updating(self) -> bool:
-        """Whether the batches carry row kinds: the query updates and retracts rows that it emitted."""
-
-    @property
-    def is_failure(self) -> bool:
-        """Whether the statement is VERIFY, and has found a difference."""
-
-
-class StatementResult(ResultFacts, Protocol):
-    """The answer to one statement.
+class StatementResult(abc.ABC):
+    """The answer to one statement: its `facts`, its rows and its job.
 
     `cancel`, `metrics` and `close` may be called on any thread, also while another one iterates over `batches`. Errors are
     SqlStreamError; their spans point into the text that was given to `Connection.execute`.
     """
 
+    @property
+    @abc.abstractmethod
+    def facts(self) -> ResultFacts: ...
+
+    @property
+    def kind(self) -> ResultKind:
+        return self.facts.kind
+
+    @property
+    def schema(self) -> Schema | None:
+        return self.facts.schema
+
+    @property
+    def text(self) -> str:
+        return self.facts.text
+
+    @property
+    def label(self) -> str:
+        return self.facts.label
+
+    @property
+    def job_id(self) -> str | None:
+        return self.facts.job_id
+
+    @property
+    def is_bounded(self) -> bool:
+        return self.facts.is_bounded
+
+    @property
+    def is_updating(self) -> bool:
+        return self.facts.is_updating
+
+    @abc.abstractmethod
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows of ROWS and QUERY as they come, each row once, for one reader; nothing for other kinds.
 
@@ -85,26 +68,33 @@ class StatementResult(ResultFacts, Protocol):
         is CANCELLED for a job that was cancelled.
         """
 
+    @abc.abstractmethod
     def wait(self, timeout_s: float | None = None) -> JobStatusReply:
         """Wait for the end of the job; FINISHED at once where no job runs. TimeoutError after `timeout_s`."""
 
+    @abc.abstractmethod
     def metrics(self) -> JobMetrics:
         """The present figures of the job, the final ones once it has ended; empty where no job runs."""
 
-    def warnings(self) -> list[str]:
-        """Lines on late, undecodable and dropped rows and on expired state, for a job that has ended (following/lost_rows.py)."""
+    @abc.abstractmethod
+    def remarks(self) -> list[Remark]:
+        """What is to be told of a job that has ended: lost rows, expired state, restarts (following/lost_rows.py)."""
 
+    @abc.abstractmethod
     def cancel(self) -> None:
         """Cancel the job; harmless when it has ended."""
 
+    @abc.abstractmethod
     def close(self) -> None:
         """The answer is of no more interest: the job of a QUERY is cancelled, a JOB runs on."""
 
-    def __enter__(self) -> StatementResult: ...
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    ) -> None:
+        self.close()
 
 
 class Connection(Protocol):
@@ -125,6 +115,9 @@ class Connection(Protocol):
     def execute(self, text: str) -> StatementResult:
         """Run one statement, with or without its semicolon, and return as soon as its kind is known: a job has been
         submitted then. SqlStreamError otherwise."""
+
+    def run(self, statement: Statement) -> StatementResult:
+        """`execute` for a statement of a script, into which the spans of errors point."""
 
     def complete(self, text: str, position: int) -> tuple[Candidate, ...]:
         """What may be written at `position` of an unfinished statement, the best first; empty when the server does not

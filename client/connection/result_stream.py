@@ -5,20 +5,22 @@ from __future__ import annotations
 import pyarrow as pa
 
 from sqlstream.client.connection.arrow_stream import ArrowStreamDecoder
-from sqlstream.client.connection.wire import ResultHead, read_ending, read_head
+from sqlstream.client.connection.wire import read_ending, read_head
+from sqlstream.client.following.remarks import Remark
 from sqlstream.client.http_api.media import METADATA_KEY
+from sqlstream.client.sessions.outcomes import ResultFacts
 from sqlstream.errors import ExternalError
 
 
 class ResultStream:
     """Feed it the pieces of `…/result/stream?rowFormat=ARROW`; when there are no more, call `finish`.
 
-    State: the head once it has come, batches that were not taken, and `warnings`, which come with the end.
+    State: the head once it has come, batches that were not taken, and `remarks`, which come with the end.
     """
 
     def __init__(self, url: str) -> None:
-        self.head: ResultHead | None = None
-        self.warnings: tuple[str, ...] = ()
+        self.head: ResultFacts | None = None
+        self.remarks: list[Remark] = []
         self._url = url
         self._decoder = ArrowStreamDecoder()
         self._batches: list[pa.RecordBatch] = []
@@ -46,7 +48,7 @@ class ResultStream:
         """Read what the last batch says of the end, if it does. JobError when the job has not finished: its stream is cut off
         after that batch, so that no reader takes it for a whole one."""
         if METADATA_KEY in self._decoder.end_metadata:
-            self.warnings = read_ending(self._decoder.end_metadata)
+            self.remarks = read_ending(self._decoder.end_metadata)
 
     def finish(self) -> None:
         """No more bytes come. JobError when the job has not finished, ExternalError SS5043 when the stream is not whole."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from sqlstream.client.connection.interface import ResultKind
+from sqlstream.client.following.remarks import Remark, read_remarks
 from sqlstream.client.http_api.media import METADATA_KEY
+from sqlstream.client.sessions.outcomes import ResultFacts, ResultKind
 from sqlstream.errors import (
     ExternalError,
     FailureReason,
@@ -24,9 +24,6 @@ from sqlstream.errors import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from sqlstream.schema import Schema
-
 _Choice = TypeVar("_Choice", bound=enum.Enum)
 
 API = "/v4"
@@ -47,26 +44,7 @@ def operation_path(session: str, operation: str, rest: str) -> str:
     return f"{API}/sessions/{session}/operations/{operation}{rest}"
 
 
-@dataclasses.dataclass(frozen=True)
-class ResultHead:
-    """What a result stream says of itself before its first row; see `StatementResult`."""
-
-    kind: ResultKind
-    columns: Schema
-    label: str
-    text: str
-    note: str
-    job_id: str | None
-    is_bounded: bool
-    is_updating: bool
-    is_failure: bool
-
-    @property
-    def schema(self) -> Schema | None:
-        return self.columns if self.kind in (ResultKind.ROWS, ResultKind.QUERY) else None
-
-
-def read_head(schema: pa.Schema) -> ResultHead:
+def read_head(schema: pa.Schema) -> ResultFacts:
     """The head in the metadata of a stream's schema. ValueError when it is not there."""
     from sqlstream.client.http_api.types_json import schema_of
 
@@ -76,26 +54,26 @@ def read_head(schema: pa.Schema) -> ResultHead:
     found = msgspec.json.decode(text)
     try:
         said = found["statement"]
-        return ResultHead(
+        return ResultFacts(
             ResultKind(said["kind"]),
             schema_of(found["columns"]),
-            said["label"],
-            said["text"],
-            said["note"],
-            found.get("jobID"),
-            said["isBounded"],
-            said["isUpdating"],
-            said.get("isFailure", False),
+            text=said["text"],
+            note=said["note"],
+            label=said["label"],
+            job_id=found.get("jobID"),
+            is_bounded=said["isBounded"],
+            is_updating=said["isUpdating"],
+            is_failure=said.get("isFailure", False),
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"the result's head lacks {error}") from error
 
 
-def read_ending(metadata: Mapping[bytes, bytes]) -> tuple[str, ...]:
-    """The warnings of a complete result, from the metadata of its last batch. JobError when it is not complete."""
+def read_ending(metadata: Mapping[bytes, bytes]) -> list[Remark]:
+    """The remarks on a complete result, from the metadata of its last batch. JobError when it is not complete."""
     found = msgspec.json.decode(metadata[METADATA_KEY])
     if "status" in found:
-        return tuple(map(str, found.get("warnings", ())))
+        return read_remarks(map(str, found.get("warnings", ())))
     raise job_failure(found.get("error") or {"message": "; ".join(map(str, found.get("errors", ())))})
 
 

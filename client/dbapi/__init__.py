@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from sqlstream.changelog import RowKind
-from sqlstream.client.dbapi.async_connection import AsyncConnection, connect_async
-from sqlstream.client.dbapi.async_cursor import AsyncCursor
+from sqlstream.client.dbapi.asynchronous import AsyncConnection, AsyncCursor, connect_async
 from sqlstream.client.dbapi.connection import Connection, connect
 from sqlstream.client.dbapi.cursor import Cursor
 from sqlstream.client.dbapi.errors import (

@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlstream.changelog import RowKind
-from sqlstream.client.connection.interface import ResultKind, StatementResult
-from sqlstream.client.dbapi.cursor_state import CursorState
+from sqlstream.client.connection.interface import StatementResult
+from sqlstream.client.dbapi.cursor_state import CursorState, job_end
 from sqlstream.client.dbapi.errors import ProgrammingError
 from sqlstream.client.dbapi.parameters import bulk_inserts, with_parameters
 from sqlstream.client.dbapi.python_values import Row, python_rows
 from sqlstream.client.dbapi.translate import translating
+from sqlstream.client.following.remarks import lines_of
+from sqlstream.client.sessions.outcomes import ResultKind
 from sqlstream.errors import SqlStreamError
 
 if TYPE_CHECKING:
@@ -45,11 +47,14 @@ class Cursor(CursorState):
         statement = with_parameters(operation, parameters)
         with translating(statement):
             result = self._result = self.connection.session.execute(statement)
-            self._begin(statement, result)
+            self._begin(statement, result.facts)
             self._batches = result.batches()
             if result.kind is ResultKind.JOB and result.is_bounded:
-                reply = self._waited(result)
-                self._finish_job(reply, result.metrics(), result.warnings())
+                try:
+                    self._finish_job(*job_end(result))
+                except KeyboardInterrupt:
+                    result.cancel()
+                    raise
         return self
 
     def executemany(self, operation: str, seq_of_parameters: Sequence[Parameters]) -> Cursor:
@@ -94,13 +99,6 @@ class Cursor(CursorState):
         if result is not None:
             with contextlib.suppress(SqlStreamError):
                 result.close()
-
-    def _waited(self, result: StatementResult) -> Any:
-        try:
-            return result.wait()
-        except KeyboardInterrupt:
-            result.cancel()
-            raise
 
     # -- rows --------------------------------------------------------------------------------------
 
@@ -214,7 +212,7 @@ class Cursor(CursorState):
         with translating(self._statement):
             batch = next(self._batches, None)
             if batch is None and self._result is not None:
-                self._warn(self._result.warnings())
+                self._warn(lines_of(self._result.remarks()))
         return batch
 
     def __enter__(self) -> Cursor:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sqlstream.client.connection.interface import ResultFacts, ResultKind
 from sqlstream.client.dbapi.errors import (
     InterfaceError,
     NotSupportedError,
@@ -16,6 +15,8 @@ from sqlstream.client.dbapi.errors import (
 from sqlstream.client.dbapi.fetch_buffer import FetchBuffer
 from sqlstream.client.dbapi.translate import translated
 from sqlstream.client.dbapi.type_objects import Description, description
+from sqlstream.client.following.remarks import Remark, lines_of
+from sqlstream.client.sessions.outcomes import ResultFacts, ResultKind
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.schema import Schema
 from sqlstream.secrets import without_secrets
@@ -24,6 +25,7 @@ from sqlstream.types import STRING
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sqlstream.client.connection.interface import StatementResult
     from sqlstream.client.dbapi.parameters import Parameters
     from sqlstream.messages.rpc import JobMetrics, JobStatusReply
 
@@ -100,7 +102,7 @@ class CursorState:
         if facts.kind is ResultKind.TEXT:
             self._buffer.add(_text_batch(facts.text))
 
-    def _finish_job(self, reply: JobStatusReply, metrics: JobMetrics, warnings: list[str]) -> None:
+    def _finish_job(self, reply: JobStatusReply, metrics: JobMetrics, remarks: list[Remark]) -> None:
         """Take note of an INSERT that has ended. An exception when it has not finished."""
         if reply.error is not None:
             raise translated(reply.error.to_job_error(), self._statement)
@@ -109,7 +111,7 @@ class CursorState:
         self.rowcount = int(
             metrics.total.get("numRowsChanged", metrics.total.get("numRecordsWritten", UNKNOWN_ROWS))
         )
-        self._warn(warnings)
+        self._warn(lines_of(remarks))
 
     def _warn(self, lines: list[str]) -> None:
         self.messages += [(Warning, Warning(line)) for line in lines]
@@ -159,6 +161,11 @@ class CursorState:
 
     def _count(self, rows: int) -> None:
         self.rownumber = (self.rownumber or 0) + rows
+
+
+def job_end(result: StatementResult) -> tuple[JobStatusReply, JobMetrics, list[Remark]]:
+    """Wait for the job of an INSERT."""
+    return result.wait(), result.metrics(), result.remarks()
 
 
 def _text_batch(text: str) -> pa.RecordBatch:

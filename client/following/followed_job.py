@@ -10,6 +10,7 @@ from typing import Protocol
 
 from sqlstream.client.following.ended_job import end_text
 from sqlstream.client.following.progress import closing_text
+from sqlstream.client.following.remarks import Remark
 from sqlstream.client.rendering.terminal import kept_output
 from sqlstream.errors import SqlStreamError, render_error
 from sqlstream.messages.job_state import JobStatus
@@ -26,19 +27,19 @@ class FollowedJob(Protocol):
     def label(self) -> str: ...
     def wait(self, timeout_s: float | None = None) -> JobStatusReply: ...
     def metrics(self) -> JobMetrics: ...
-    def warnings(self) -> list[str]: ...
+    def remarks(self) -> list[Remark]: ...
     def cancel(self) -> None: ...
 
 
 @dataclasses.dataclass(frozen=True)
 class JobEnd:
-    """How a job ended. `total` and `warnings` are its final figures and lines on lost rows; they are empty when the job
+    """How a job ended. `total` and `remarks` are its final figures and what is to be told of them; they are empty when the job
     has failed with its cluster, which took the figures with it."""
 
     label: str
     reply: JobStatusReply
     total: Metrics
-    warnings: list[str]
+    remarks: list[Remark]
     seconds: float
 
     @property
@@ -84,7 +85,7 @@ def cancel_and_wait(job: FollowedJob) -> JobEnd | None:
 
 def _end_of(job: FollowedJob, reply: JobStatusReply, seconds: float) -> JobEnd:
     try:
-        return JobEnd(job.label, reply, job.metrics().total, job.warnings(), seconds)
+        return JobEnd(job.label, reply, job.metrics().total, job.remarks(), seconds)
     except SqlStreamError:
         if reply.status is JobStatus.FINISHED:
             raise

@@ -16,7 +16,7 @@ from sqlstream.client.gateway.pages_json import head_json
 from sqlstream.client.gateway.results import Page
 from sqlstream.client.http_api.media import METADATA_KEY
 from sqlstream.client.http_api.types_json import columns_json
-from sqlstream.client.sessions.outcomes import LiteralJob
+from sqlstream.client.sessions.outcomes import ResultKind
 
 
 class ArrowStream:
@@ -28,14 +28,14 @@ class ArrowStream:
     """
 
     def __init__(self, result: OperationResult, head: dict[str, Any]) -> None:
-        mode = ChangelogMode.RETRACT if result.info.is_updating else ChangelogMode.INSERT_ONLY
+        mode = ChangelogMode.RETRACT if result.facts.is_updating else ChangelogMode.INSERT_ONLY
         described = {**head, **head_json(result), **_statement_json(result)}
-        if isinstance(result.job, LiteralJob):
+        if result.facts.job_id is None:
             # The cluster knows no such job; Flink has one for every query.
-            del described["jobID"]
+            described.pop("jobID", None)
         metadata = {METADATA_KEY: msgspec.json.encode(described)}
         self._schema = to_arrow_schema(result.schema, mode).with_metadata(metadata)
-        self._is_updating = result.info.is_updating
+        self._is_updating = result.facts.is_updating
         self._buffer = io.BytesIO()
         self._writer = pa.ipc.new_stream(self._buffer, self._schema)
 
@@ -93,8 +93,10 @@ def not_ready_arrow(next_uri: str) -> bytes:
 
 
 def _statement_json(result: OperationResult) -> dict[str, Any]:
-    info = result.info
-    statement = {"kind": info.kind, "label": info.label, "text": info.text, "note": info.note}
+    info = result.facts
+    # A TEXT is the row of its result.
+    text = info.text if info.kind is ResultKind.CONFIRMATION else ""
+    statement = {"kind": info.kind.value, "label": info.label, "text": text, "note": info.note}
     bounds = {"isBounded": info.is_bounded, "isUpdating": info.is_updating}
     if info.is_failure:
         bounds["isFailure"] = True

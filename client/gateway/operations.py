@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from sqlstream.client.sessions.outcomes import ResultFacts, ResultKind
 from sqlstream.errors import SqlStreamError, UserError
 
 if TYPE_CHECKING:
@@ -45,41 +46,26 @@ class OperationStatus(enum.Enum):
 _WITHOUT_TEXT = (OperationStatus.FINISHED, OperationStatus.CANCELED, OperationStatus.CLOSED)
 
 
-class ResultKind(enum.Enum):
-    """SUCCESS: the only row says OK (Flink: ResultKind)."""
-
-    SUCCESS = "SUCCESS"
-    SUCCESS_WITH_CONTENT = "SUCCESS_WITH_CONTENT"
-
-
-@dataclasses.dataclass(frozen=True)
-class StatementInfo:
-    """What clients of sqlstream learn beyond Flink's protocol. `kind` is ROWS, QUERY, JOB, CONFIRMATION or TEXT; `text` belongs
-    to a CONFIRMATION; `label` names the job to the user; `is_failure`: VERIFY has found a difference."""
-
-    kind: str
-    label: str = ""
-    text: str = ""
-    note: str = ""
-    is_bounded: bool = True
-    is_updating: bool = False
-    is_failure: bool = False
-
-
 @dataclasses.dataclass(frozen=True)
 class OperationResult:
     """The answer to a statement. `job` is that of a query or INSERT."""
 
-    schema: Schema
+    facts: ResultFacts
     pages: ResultPages
-    kind: ResultKind
-    info: StatementInfo
     time_zone: str
     job: Job | None = None
-    is_query: bool = False
+
+    @property
+    def schema(self) -> Schema:
+        return self.facts.columns
+
+    @property
+    def is_query(self) -> bool:
+        return self.facts.kind is ResultKind.QUERY
 
     @property
     def job_id(self) -> str | None:
+        """Flink has a job for every query, also for one whose `facts` have none."""
         return self.job.id if self.job is not None else None
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from sqlstream.client.gateway.operations import OperationResult
 from sqlstream.client.gateway.results import Page
 from sqlstream.client.gateway.rows_json import RowFormat, rows_json
 from sqlstream.client.http_api.types_json import columns_json
+from sqlstream.client.sessions.outcomes import ResultKind
 
 
 def not_ready_json(next_uri: str) -> bytes:
@@ -29,8 +30,9 @@ def page_json(result: OperationResult, page: Page, row_format: RowFormat, next_u
 
 
 def head_json(result: OperationResult) -> dict[str, Any]:
-    """What a page says of the whole result; `jobID` only where there is a job."""
+    """What a page says of the whole result; `jobID` only where there is a job. The only row of a SUCCESS says OK."""
     head: dict[str, Any] = {"isQueryResult": result.is_query}
     if result.job_id is not None:
         head["jobID"] = result.job_id
-    return {**head, "resultKind": result.kind.value}
+    is_confirmation = result.facts.kind is ResultKind.CONFIRMATION
+    return {**head, "resultKind": "SUCCESS" if is_confirmation else "SUCCESS_WITH_CONTENT"}

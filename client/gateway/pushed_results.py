@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import StreamingResponse
 
+from sqlstream.client.following.remarks import lines_of
 from sqlstream.client.gateway.http_context import HttpContext, operation_failed
 from sqlstream.client.gateway.operations import Operation, OperationResult
 from sqlstream.client.gateway.rows_json import RowFormat
@@ -127,7 +128,7 @@ def _ending(result: OperationResult) -> tuple[str, list[str]]:
     if job is None:
         return "FINISHED", []
     try:
-        return "FINISHED", job.warnings()
+        return "FINISHED", lines_of(job.remarks())
     except SqlStreamError:
         # The rows are complete; only the figures of their job are gone.
         return "FINISHED", []

@@ -41,7 +41,7 @@ class EventWriter:
 
     def opening(self) -> bytes:
         columns = columns_json(self._result.schema)
-        info = self._result.info
+        info = self._result.facts
         flags = {"isBounded": info.is_bounded, "isUpdating": info.is_updating}
         return event("columns", {**head_json(self._result), **flags, "columns": columns})
 

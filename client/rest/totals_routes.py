@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from sqlstream.client.following.lost_rows import job_warnings
+from sqlstream.client.following.lost_rows import job_remarks
+from sqlstream.client.following.remarks import lines_of
 from sqlstream.client.http_api.answers import json_answer
 from sqlstream.client.rest.cluster_view import ClusterView
 from sqlstream.client.rest.parameters import checked_id
@@ -23,10 +24,10 @@ def totals_routes(view: ClusterView) -> APIRouter:
         id = checked_id("jobid", job_id)
         metrics = view.cluster.metrics(id)
         places = rejected_rows_places(view.graph(job_id))
-        warnings = job_warnings(metrics, places, lambda: view.cluster.details(id).restarts)
+        remarks = job_remarks(metrics, places, lambda: view.cluster.details(id).restarts)
         operators = {str(id): figures for id, figures in metrics.operators.items()}
         answer = {"status": metrics.status.value, "total": metrics.total, "operators": operators}
         failure = render_error(metrics.failure) if metrics.failure is not None else ""
-        return json_answer({**answer, "warnings": warnings, "failure": failure})
+        return json_answer({**answer, "warnings": lines_of(remarks), "failure": failure})
 
     return router

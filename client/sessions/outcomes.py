@@ -1,15 +1,18 @@
-"""What becomes of a statement: rows, a text, or a job that was submitted."""
+"""What becomes of a statement: rows, a text, or a job that was submitted; and what is known of it before its rows come."""
 
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from sqlstream.client.following.lost_rows import RejectedRowsPlace, job_warnings
+from sqlstream.client.following.lost_rows import RejectedRowsPlace, job_remarks
+from sqlstream.client.following.remarks import Remark
 from sqlstream.errors import ErrorInfo
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.schema import Schema
+from sqlstream.types import STRING
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,6 +20,58 @@ if TYPE_CHECKING:
     from sqlstream.client.clusters.cluster_client import ClusterClient
     from sqlstream.messages.rpc import JobMetrics, JobStatusReply
     from sqlstream.runtime.net.results import JobResults
+
+
+TEXT = Schema.of(("result", STRING))
+"""The one column of an answer that is a text, as Flink calls it."""
+
+
+JOB_ID = Schema.of(("job id", STRING))
+
+
+class ResultKind(enum.Enum):
+    """What a statement answered with."""
+
+    ROWS = "ROWS"
+    """The whole answer is there: SHOW, DESCRIBE, SET without a key. No job runs."""
+    QUERY = "QUERY"
+    """The rows of a SELECT or VALUES, as its job emits them."""
+    JOB = "JOB"
+    """An INSERT or a statement set: its job was submitted, and its rows go into tables."""
+    CONFIRMATION = "CONFIRMATION"
+    """The statement took effect and has no answer in rows: CREATE, DROP, USE, SET, RESET."""
+    TEXT = "TEXT"
+    """A text to be printed as it is: EXPLAIN, SHOW CREATE."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ResultFacts:
+    """What is known of the answer to a statement before its rows come, here and behind HTTP.
+
+    `columns`: those of its rows, for any kind. `text`: that of TEXT and CONFIRMATION, else empty. `note`: lines for the user
+    that come with any kind of answer. `label`: what a user calls the job, such as `INSERT INTO clicks`. `job_id`: that of QUERY
+    and JOB; None for a query over literal rows, which needs no job. `is_bounded`: whether the job ends by itself, since all its
+    tables end; True where no job runs. `is_updating`: whether the batches carry row kinds. `is_failure`: whether the statement
+    is VERIFY, and has found a difference. `is_value`: whether a TEXT is the value of a column, as that of SHOW CREATE is; a
+    server does not tell.
+    """
+
+    kind: ResultKind
+    columns: Schema
+    _: dataclasses.KW_ONLY
+    text: str = ""
+    note: str = ""
+    label: str = ""
+    job_id: str | None = None
+    is_bounded: bool = True
+    is_updating: bool = False
+    is_failure: bool = False
+    is_value: bool = False
+
+    @property
+    def schema(self) -> Schema | None:
+        """The columns of ROWS and QUERY, else None."""
+        return self.columns if self.kind in (ResultKind.ROWS, ResultKind.QUERY) else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +84,15 @@ class Rows:
     done: str = ""
     note: str = ""
 
+    @property
+    def facts(self) -> ResultFacts:
+        if self.done:
+            return ResultFacts(ResultKind.CONFIRMATION, self.schema, text=self.done, note=self.note)
+        if self.schema.names != TEXT.names:
+            return ResultFacts(ResultKind.ROWS, self.schema, note=self.note)
+        text = "\n".join(value for batch in self.batches for value in batch.column(0).to_pylist())
+        return ResultFacts(ResultKind.TEXT, self.schema, text=text, note=self.note, is_value=True)
+
 
 @dataclasses.dataclass(frozen=True)
 class Text:
@@ -36,6 +100,10 @@ class Text:
 
     text: str
     is_failure: bool = False
+
+    @property
+    def facts(self) -> ResultFacts:
+        return ResultFacts(ResultKind.TEXT, TEXT, text=self.text, is_failure=self.is_failure)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +120,18 @@ class Job:
     cluster: ClusterClient
     rejected: Mapping[int, RejectedRowsPlace]
     note: str = dataclasses.field(default="", kw_only=True)
+
+    @property
+    def facts(self) -> ResultFacts:
+        return ResultFacts(
+            ResultKind.JOB if self.schema is None else ResultKind.QUERY,
+            self.schema or JOB_ID,
+            note=self.note,
+            label=self.label,
+            job_id=self.id,
+            is_bounded=self.is_bounded,
+            is_updating=self.is_updating,
+        )
 
     def results(self) -> JobResults:
         """The query's changelog, for one reader."""
@@ -73,9 +153,9 @@ class Job:
     def metrics(self) -> JobMetrics:
         return self.cluster.metrics(self.id)
 
-    def warnings(self) -> list[str]:
-        """Lines on the rows that the ended job has lost, and on what else befell it."""
-        return job_warnings(self.metrics(), self.rejected, lambda: self.cluster.details(self.id).restarts)
+    def remarks(self) -> list[Remark]:
+        """What is to be told of the rows that the ended job has lost, and of what else befell it."""
+        return job_remarks(self.metrics(), self.rejected, lambda: self.cluster.details(self.id).restarts)
 
     def cancel(self) -> None:
         self.cluster.cancel(self.id)
@@ -86,6 +166,10 @@ class LiteralJob(Job):
     """A query over literal rows that computes nothing: its answer needs no cluster, which knows nothing of it."""
 
     batches: tuple[pa.RecordBatch, ...]
+
+    @property
+    def facts(self) -> ResultFacts:
+        return dataclasses.replace(super().facts, job_id=None)
 
     def results(self) -> JobResults:
         return LiteralResults(self.batches)

@@ -1,118 +1,80 @@
-"""The answer to a statement on the screen, in the result mode of the session."""
+"""The answer to a statement on standard output: what `run`, `submit` and the shell do alike."""
 
 from __future__ import annotations
 
 import contextlib
-import io
 import sys
-import threading
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from typing import IO, TYPE_CHECKING, Any
 
 from sqlstream import config
-from sqlstream.client.connection import ResultKind
-from sqlstream.client.following.ended_job import ended_error
-from sqlstream.client.following.followed_job import CANCEL_TIMEOUT_S, cancel_and_wait, follow
+from sqlstream.client.following.followed_job import JobEnd, follow
 from sqlstream.client.following.progress import Progress
-from sqlstream.client.shell.detached import DetachedJobs
-from sqlstream.client.shell.display import Display
-from sqlstream.errors import FailureReason, JobError, UserError
-from sqlstream.terminal_text import shown
+from sqlstream.client.rendering.tables import AS_BLOCKS
+from sqlstream.client.sessions.outcomes import ResultKind
 
 if TYPE_CHECKING:
     from sqlstream.client.connection import Connection, StatementResult
     from sqlstream.client.held_rows import HeldRows
     from sqlstream.client.rendering.render import Renderer
-    from sqlstream.client.shell.output_file import OutputFile
+    from sqlstream.client.shell.display import Display
     from sqlstream.schema import Schema
 
-RESULT_MODE = "sql-client.execution.result-mode"
-ROWS_MAX = "sql-client.execution.max-table-result.rows"
-_FRAME_LINES = 5
-_TABLES = ("auto", "table")
-JOIN_S = 0.2
+_MAX_WIDTH = "table.display.max-column-width"
 
 
 class Answers:
-    """Shows one result at a time. SqlStreamError when the statement's job failed; KeyboardInterrupt is the caller's."""
+    """Shows one result at a time. JobError when the job of a query fails; KeyboardInterrupt is the caller's."""
 
-    def __init__(self, connection: Connection, display: Display, detached: DetachedJobs) -> None:
+    def __init__(self, connection: Connection, display: Display) -> None:
         self._connection = connection
         self._display = display
-        self._detached = detached
         self._settings: Mapping[str, str] = {}
 
-    def show(self, result: StatementResult, mode: str) -> None:
-        """Print the whole answer, or, for a detached job, its id."""
-        for note in result.note.splitlines():
-            self._display.tell(note)
-        if result.kind in (ResultKind.JOB, ResultKind.QUERY):
+    def show(self, result: StatementResult, mode: str) -> JobEnd | None:
+        """Print the whole answer. Returns how the job ended, if it was followed and the caller is to tell."""
+        for note in result.facts.note.splitlines():
+            self._display.note(note)
+        if result.kind not in (ResultKind.CONFIRMATION, ResultKind.TEXT):
             self._settings = self._connection.config()
         match result.kind:
             case ResultKind.CONFIRMATION:
                 self._display.tell(result.text)
             case ResultKind.TEXT:
-                self._display.print_text(result.text)
+                self._show_text(result, mode)
             case ResultKind.ROWS:
-                self._show_answer(result, mode)
+                self._show_answer(result, result.batches(), mode)
             case ResultKind.JOB:
-                self._show_job(result)
+                return self._show_job(result)
             case ResultKind.QUERY:
-                self._show_query(result, mode)
+                return self._show_query(result, mode)
+        return None
 
-    # -- answers that are there at once ----------------------------------------------------------------
+    def _show_text(self, result: StatementResult, mode: str) -> None:
+        self._display.print_text(result.text)
 
-    def _show_answer(self, result: StatementResult, mode: str) -> None:
+    def _show_answer(self, result: StatementResult, batches: Iterable[Any], mode: str) -> None:
         """SHOW, DESCRIBE and the like: nothing of them is cut."""
-        batches = list(result.batches())
-        with self._display.text_stream(sum(b.num_rows for b in batches) + _FRAME_LINES) as out:
+        found = list(batches)
+        with self._display.text_stream(sum(b.num_rows for b in found) + FRAME_LINES) as out:
             renderer = self._renderer(result, mode, wraps=True, out=out)
-            for batch in batches:
+            for batch in found:
                 renderer.write(batch)
             renderer.finish()
 
-    # -- INSERT ---------------------------------------------------------------------------------------
+    def _show_job(self, result: StatementResult) -> JobEnd | None:
+        return self._followed(result)
 
-    def _show_job(self, result: StatementResult) -> None:
-        is_awaited = config.get(self._settings, "table.dml-sync")
-        # A script that ends before its jobs would end them too.
-        if is_awaited or (not self._display.is_interactive and self._connection.owns_cluster):
-            self._await_job(result)
-            return
-        self._detached.add(result)
-        self._display.remark(f"{result.label}: job {result.job_id} was submitted")
+    def _show_query(self, result: StatementResult, mode: str) -> JobEnd | None:
+        raise NotImplementedError
 
-    def _await_job(self, result: StatementResult) -> None:
-        end = follow(result, self._progress(result))
-        if end.closing:
-            self._display.tell(end.closing)
-        for words in end.warnings:
-            self._display.remark(words)
-        if not end.is_finished:
-            raise ended_error(end.reply)
+    # -- parts -----------------------------------------------------------------------------------------
 
-    # -- queries ----------------------------------------------------------------------------------------
-
-    def _show_query(self, result: StatementResult, mode: str) -> None:
-        settings = self._settings
-        result_mode = config.get(settings, RESULT_MODE)
-        if self._display.file is not None:
-            self._write_file(result)
-        elif (
-            result_mode == "TABLE"
-            and not result.is_bounded
-            and mode in _TABLES
-            and self._display.has_full_screen
-        ):
-            self._show_live(result, config.get(settings, ROWS_MAX))
-        elif result_mode == "CHANGELOG" or not result.is_bounded:
-            self._show_changes(result, mode)
-        else:
-            self._show_final(result, mode)
-        self._warn(result)
+    def _followed(self, result: StatementResult) -> JobEnd:
+        return follow(result, self._progress(result))
 
     def _show_changes(self, result: StatementResult, mode: str) -> None:
-        """Each change as it arrives."""
+        """Each change as it arrives. The end is left out when the job fails: that shows that the changelog is incomplete."""
         with self._display.line.cleared(sys.stdout):
             renderer = self._renderer(result, mode, with_op=True)
         with self._progress(result):
@@ -122,31 +84,14 @@ class Answers:
         renderer.finish()
 
     def _show_final(self, result: StatementResult, mode: str) -> None:
-        """The table that is left when the query has ended."""
-        with self._held(result) as held:
-            rows = sum(batch.num_rows for batch in held)
-            if mode == "auto" and self._is_wide(result, held, rows):
-                mode = "vertical"
-            lines = rows * (len(_schema(result).names) + 1 if mode == "vertical" else 1) + _FRAME_LINES
-            is_paged = self._display.needs_pager(lines)
-            with self._display.text_stream(lines) as out:
-                # A pager scrolls sideways: nothing need be cut to the width of the terminal.
-                renderer = self._renderer(result, mode, out=out, is_cut=not is_paged)
-                for batch in held:
-                    renderer.write(batch)
-                renderer.finish()
+        """The table that is left when the query has ended. Nothing when it fails: a part of it would look complete."""
+        with self._held(result) as held, self._display.line.cleared(sys.stdout):
+            self._write(held, self._renderer(result, mode))
 
-    def _is_wide(self, result: StatementResult, held: HeldRows, rows: int) -> bool:
-        """Whether a table of these rows is wider than the screen. A pager scrolls sideways, so what goes there is not."""
-        from sqlstream.client.rendering.tables import Table
-
-        if self._display.columns is None or self._display.needs_pager(rows + _FRAME_LINES):
-            return False
-        table = self._renderer(result, "table", out=io.StringIO())
-        assert isinstance(table, Table)
+    def _write(self, held: HeldRows, renderer: Renderer) -> None:
         for batch in held:
-            table.write(batch)
-        return table.is_wide
+            renderer.write(batch)
+        renderer.finish()
 
     @contextlib.contextmanager
     def _held(self, result: StatementResult) -> Iterator[HeldRows]:
@@ -154,57 +99,16 @@ class Answers:
 
         with contextlib.ExitStack() as stack:
             with self._progress(result):
-                held = stack.enter_context(held_final_rows(_schema(result), result.batches()))
+                held = stack.enter_context(held_final_rows(schema_of(result), result.batches()))
             yield held
 
-    def _show_live(self, result: StatementResult, rows_max: int) -> None:
-        """The full-screen table, until the user leaves it."""
-        from sqlstream.client.shell.live_rows import live_rows
-        from sqlstream.client.shell.live_table import LiveTable
-
-        try:
-            rows = live_rows(_schema(result), result.is_updating, rows_max)
-        except UserError as error:
-            self._display.remark(f"note: {error.message}, so each change is shown")
-            self._show_changes(result, "table")
-            return
-        from sqlstream.client.shell.terminal_io import terminal_input, terminal_output
-
-        table = LiveTable(result, rows, self._time_zone(), self._display.null)
-        table.show(terminal_input(), terminal_output())
-        self._display.remark(table.summary())
-        if table.error is not None:
-            raise table.error
-
-    def _write_file(self, result: StatementResult) -> None:
-        """The rows into the file of the display: the final table, or for a query without an end its changes until Ctrl-C."""
-        from sqlstream.client.shell.output_file import OutputFile
-
-        path, self._display.file = self._display.file, None
-        assert path is not None
-        with_op = not result.is_bounded and result.is_updating
-        file = OutputFile(path, _schema(result), with_op=with_op, time_zone=self._time_zone())
-        writing = FileWriting(result, file)
-        try:
-            with self._progress(result):
-                writing.wait()
-            file.finish()
-        except KeyboardInterrupt:
-            result.cancel()
-            # Ctrl-C is the only end that a query without an end has, so its rows are kept.
-            if not writing.has_stopped() or result.is_bounded:
-                raise
-            file.finish()
-        finally:
-            file.abort()
-        self._display.remark(f'{file.rows:,} rows were written to "{path}"')
-
-    # -- parts -----------------------------------------------------------------------------------------
-
     def _progress(self, result: StatementResult) -> contextlib.AbstractContextManager[object]:
-        if result.job_id is None:
+        if result.job_id is None or self._display.is_quiet:
             return contextlib.nullcontext()
-        return Progress(f"{result.label} {result.job_id}", result.metrics, self._display.line)
+        return Progress(self._job_name(result), result.metrics, self._display.line)
+
+    def _job_name(self, result: StatementResult) -> str:
+        return result.label
 
     def _renderer(
         self,
@@ -214,82 +118,35 @@ class Answers:
         with_op: bool = False,
         wraps: bool = False,
         is_cut: bool = True,
-        out: object = None,
+        out: IO[str] | None = None,
     ) -> Renderer:
+        """`wraps`: the rows come from SHOW, DESCRIBE and the like, and nothing of them is cut."""
         from sqlstream.client.rendering.render import make_renderer
 
         settings = self._settings
         max_width = None
-        if "table.display.max-column-width" in settings and not wraps:
-            max_width = int(config.get(settings, "table.display.max-column-width"))
+        if _MAX_WIDTH in settings and not wraps:
+            max_width = int(config.get(settings, _MAX_WIDTH))
         return make_renderer(
             "table" if mode == "auto" else mode,
-            _schema(result),
+            schema_of(result),
             with_op=with_op,
             max_width=max_width,
             columns=self._display.columns if is_cut else None,
             wraps=wraps,
             time_zone=self._time_zone(),
             null_text=self._display.null,
-            as_blocks=r"\x",
-            out=out,  # type: ignore[arg-type]
+            as_blocks=self._display.blocks_word or AS_BLOCKS,
+            out=out,
         )
 
     def _time_zone(self) -> str:
         return str(config.get(self._settings, "table.local-time-zone"))
 
-    def _warn(self, result: StatementResult) -> None:
-        for words in result.warnings() if result.job_id is not None else ():
-            self._display.remark(words)
 
-    def cancel(self, result: StatementResult) -> None:
-        """Ctrl-C: cancel the job of a query or of an INSERT that was waited for, and say so."""
-        if result.job_id is None:
-            return
-        end = cancel_and_wait(result)
-        for words in end.warnings if end is not None else ():
-            self._display.remark(words)
-        self._display.remark(f"{shown(result.label)}: job {result.job_id} was cancelled")
+FRAME_LINES = 5
+"""Lines of a table beside its rows, at most."""
 
 
-class FileWriting:
-    """Writes the rows of a result on a thread of its own, so that Ctrl-C never comes in the middle of a row.
-
-    State: the error that ended it, if any.
-    """
-
-    def __init__(self, result: StatementResult, file: OutputFile) -> None:
-        self._result = result
-        self._file = file
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="write-file", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        from sqlstream.client.rendering.render import final_rows
-
-        batches = self._result.batches()
-        try:
-            for batch in final_rows(_schema(self._result), batches) if self._result.is_bounded else batches:
-                self._file.write(batch)
-        except BaseException as error:
-            # Whatever stopped the rows, the file is incomplete and must not get its name.
-            self._error = error
-
-    def wait(self) -> None:
-        """Until all rows are written; raises what prevented it."""
-        while self._thread.is_alive():
-            self._thread.join(JOIN_S)
-        if self._error is not None:
-            raise self._error
-
-    def has_stopped(self) -> bool:
-        """Whether, after the query was cancelled, the rows that it had emitted are written."""
-        self._thread.join(CANCEL_TIMEOUT_S)
-        is_cancelled = isinstance(self._error, JobError) and self._error.reason is FailureReason.CANCELLED
-        return not self._thread.is_alive() and (self._error is None or is_cancelled)
-
-
-def _schema(result: StatementResult) -> Schema:
-    assert result.schema is not None
-    return result.schema
+def schema_of(result: StatementResult) -> Schema:
+    return result.facts.columns

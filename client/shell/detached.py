@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlstream.client.following.ended_job import end_text
 from sqlstream.client.following.progress import closing_text
+from sqlstream.client.following.remarks import lines_of
 from sqlstream.errors import SqlStreamError, render_error
 from sqlstream.messages.job_state import JobStatus
 
@@ -70,7 +71,10 @@ def _report(result: StatementResult, seconds: float) -> list[str]:
         lines = [f"{result.label}: {end_text(reply)}"]
         return lines if reply.error is None else [*lines, *render_error(reply.error).split("\n")]
     try:
-        return [f"{job}: {closing_text(result.label, result.metrics().total, seconds)}", *result.warnings()]
+        return [
+            f"{job}: {closing_text(result.label, result.metrics().total, seconds)}",
+            *lines_of(result.remarks()),
+        ]
     except SqlStreamError:
         # Its cluster has forgotten the figures.
         return [f"{result.label}: {job} has finished"]

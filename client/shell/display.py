@@ -1,18 +1,17 @@
-"""How this shell shows answers: what its commands have switched on, and the terminal it has."""
+"""Where answers go, and how they look there: standard output of a script, or the terminal of a shell."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from sqlstream.client.following.remarks import Remark, Severity
 from sqlstream.client.rendering.terminal import columns_of
-from sqlstream.client.shell.pager import paged, pager_command
 from sqlstream.terminal_text import NULL_TEXT, shown
 
 if TYPE_CHECKING:
@@ -22,20 +21,81 @@ MODES = ("auto", "table", "vertical", "json", "csv")
 """How rows are shown. `auto` is a table, or vertical blocks where a table would be wider than the screen."""
 
 
-@dataclasses.dataclass
 class Display:
-    """`is_interactive`: a user types on a terminal and reads on one. `file` receives the rows of the next query. `mode`: one of
-    MODES. `null`: what stands for NULL in tables and vertical blocks."""
+    """Where answers go when no user types: rows to standard output, everything else to standard error. `mode`: how rows are
+    shown. `null`: what stands for NULL in tables and vertical blocks. `is_quiet`: nothing is told but warnings. `blocks_word`:
+    what to type for one line per column."""
 
-    is_interactive: bool
-    is_timed: bool = False
-    is_paged: bool = True
-    file: Path | None = None
-    mode: str = ""
-    null: str = NULL_TEXT
+    def __init__(
+        self, mode: str = "table", null: str = NULL_TEXT, is_quiet: bool = False, blocks_word: str = ""
+    ) -> None:
+        self.mode = mode
+        self.null = null
+        self.is_quiet = is_quiet
+        self.blocks_word = blocks_word
 
-    def __post_init__(self) -> None:
-        self.mode = self.mode or ("auto" if self.is_interactive else "table")
+    @functools.cached_property
+    def line(self) -> LiveLine:
+        """The line of progress below the rows."""
+        from sqlstream.client.rendering.live_line import LiveLine
+
+        return LiveLine()
+
+    @property
+    def columns(self) -> int | None:
+        return columns_of(sys.stdout)
+
+    def tell(self, words: str) -> None:
+        """A line about what was done, for a person: off a terminal the exit code is confirmation enough."""
+        if sys.stderr.isatty():
+            self.note(words)
+
+    def note(self, words: str) -> None:
+        """A line beside the answer."""
+        if words and not self.is_quiet:
+            self.remark(words)
+
+    def warn(self, remarks: Iterable[Remark]) -> None:
+        """What is to be told of a job that has ended: of lost rows in any case."""
+        for remark in remarks:
+            if remark.severity is Severity.WARNING or not self.is_quiet:
+                for line in remark.lines:
+                    self.remark(line)
+
+    def remark(self, words: str) -> None:
+        """A line that must be seen, on standard error."""
+        with self.line.cleared(sys.stderr):
+            print(shown(words), file=sys.stderr, flush=True)
+
+    def print_lines(self, job_id: str, lines: list[str], is_error: bool) -> None:
+        """The lines of connector `print`, above the line of progress."""
+        from sqlstream.runtime.cluster_surroundings import print_to_terminal
+
+        with self.line.cleared(sys.stderr if is_error else sys.stdout):
+            print_to_terminal(job_id, lines, is_error)
+
+    @contextmanager
+    def text_stream(self, lines: int) -> Iterator[IO[str]]:
+        """Standard output for a text of so many lines."""
+        with self.line.cleared(sys.stdout):
+            yield sys.stdout
+
+    def print_text(self, text: str) -> None:
+        print(text, flush=True)
+
+
+class ShellDisplay(Display):
+    """What the commands of a shell have switched on, and the terminal that it has.
+
+    `is_interactive`: a user types on a terminal and reads on one. `file` receives the rows of the next query. `mode`: one of
+    MODES."""
+
+    def __init__(self, is_interactive: bool) -> None:
+        super().__init__("auto" if is_interactive else "table", blocks_word=r"\x")
+        self.is_interactive = is_interactive
+        self.is_timed = False
+        self.is_paged = True
+        self.file: Path | None = None
 
     @property
     def is_vertical(self) -> bool:
@@ -45,37 +105,20 @@ class Display:
     def is_vertical(self, is_on: bool) -> None:
         self.mode = "vertical" if is_on else "table"
 
-    @functools.cached_property
-    def line(self) -> LiveLine:
-        """The line of progress below the rows."""
-        from sqlstream.client.rendering.live_line import LiveLine
-
-        return LiveLine()
+    def note(self, words: str) -> None:
+        self.tell(words)
 
     def tell(self, words: str) -> None:
-        """A line about what was done, for a person: off a terminal the exit code is confirmation enough."""
         if words and sys.stderr.isatty():
             self.remark(words)
 
-    def remark(self, words: str) -> None:
-        """A line that must be seen, on standard error."""
-        with self.line.cleared(sys.stderr):
-            print(shown(words), file=sys.stderr, flush=True)
-
     def print_lines(self, job_id: str, lines: list[str], is_error: bool) -> None:
         """The lines of connector `print`, above the prompt or the line of progress."""
-        from sqlstream.runtime.cluster_surroundings import print_to_terminal
-
         stream = sys.stderr if is_error else sys.stdout
         if stream.isatty():
             # While the prompt is shown, the stream is prompt-toolkit's, which escapes less.
             lines = [shown(line) for line in lines]
-        with self.line.cleared(stream):
-            print_to_terminal(job_id, lines, is_error)
-
-    @property
-    def columns(self) -> int | None:
-        return columns_of(sys.stdout)
+        super().print_lines(job_id, lines, is_error)
 
     @property
     def has_full_screen(self) -> bool:
@@ -90,17 +133,21 @@ class Display:
             height = os.get_terminal_size(sys.stdout.fileno()).lines
         except OSError:
             return False
+        from sqlstream.client.shell.pager import pager_command
+
         return 0 < height < lines and bool(pager_command())
 
     @contextmanager
     def text_stream(self, lines: int) -> Iterator[IO[str]]:
         """Standard output, or a pager for a text of more lines than the screen has."""
         if self.needs_pager(lines):
+            from sqlstream.client.shell.pager import paged
+
             with paged() as stream:
                 yield stream
         else:
-            with self.line.cleared(sys.stdout):
-                yield sys.stdout
+            with super().text_stream(lines) as stream:
+                yield stream
 
     def print_text(self, text: str) -> None:
         """A text of several lines, in the pager when it is long."""

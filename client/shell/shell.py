@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sqlstream.client.exit_codes import EXIT_FAILED, exit_code_of
 from sqlstream.client.rendering.terminal import kept_output
 from sqlstream.client.shell.commands import Leave, run_command
-from sqlstream.client.shell.display import Display
+from sqlstream.client.shell.display import ShellDisplay
 from sqlstream.client.shell.input_text import VERTICAL_END, Input, is_command, is_complete, split_input
 from sqlstream.client.shell.opening import OpeningConnection
 from sqlstream.errors import Span, SqlStreamError, UserError, render_error
@@ -41,7 +41,7 @@ class Shell:
     An error ends the text that it is in: a line of the prompt, or a script with the scripts that run it.
     """
 
-    def __init__(self, opening: OpeningConnection, display: Display) -> None:
+    def __init__(self, opening: OpeningConnection, display: ShellDisplay) -> None:
         self._opening = opening
         self.display = display
         self.history_path: Path | None = None
@@ -162,10 +162,10 @@ class Shell:
             self.display.remark(f"time: {time.monotonic() - started:.3f} s")
 
     def _execute(self, found: Input) -> None:
-        from sqlstream.client.shell.answers import Answers
+        from sqlstream.client.shell.shell_answers import ShellAnswers
 
         connection = self.connection
-        answers = Answers(connection, self.display, self.detached)
+        answers = ShellAnswers(connection, self.display, self.detached)
         with connection.execute(found.text) as result:
             try:
                 answers.show(result, "vertical" if found.is_vertical else self.display.mode)
@@ -174,7 +174,7 @@ class Shell:
                 if self.display.is_interactive:
                     raise Failed(EXIT_FAILED) from None
                 raise
-            if result.is_failure:
+            if result.facts.is_failure:
                 # VERIFY has found a difference, and has shown it.
                 raise Failed(EXIT_FAILED)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlstream import types as sql
 from sqlstream.client.following.checkpoint_text import remark_on, restored_remark
-from sqlstream.client.following.restarts import restart_text
+from sqlstream.client.following.lost_rows import restart_text
 from sqlstream.effects import Effects
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.messages.job_state import JobStatus

@@ -13,8 +13,7 @@ from command_harness import environment, sqlstream
 from server_harness import RunningServer
 
 import sqlstream as db
-import sqlstream.client.connection.async_http
-import sqlstream.client.connection.http_connection
+from sqlstream.client.connection import http_connection
 
 IDLE_MS = 3000
 CLOSED = "was idle for too long and is closed"
@@ -67,7 +66,7 @@ def test_a_connection_outlives_the_idle_timeout_of_its_session_and_one_without_s
             # The one that says nothing is opened last: when it is gone, the others would be, too.
             with monkeypatch.context() as patched:
                 patched.setattr(
-                    sqlstream.client.connection.http_connection.HttpConnection,
+                    http_connection.HttpConnection,
                     "_beat",
                     lambda connection: None,
                 )
@@ -79,8 +78,7 @@ def test_a_connection_outlives_the_idle_timeout_of_its_session_and_one_without_s
             assert ("parallelism.default", "2") in await cursor.fetchall()
             return idle
 
-    for module in (sqlstream.client.connection.http_connection, sqlstream.client.connection.async_http):
-        monkeypatch.setattr(module, "HEARTBEAT_S", IDLE_MS / 15_000)
+    monkeypatch.setattr(http_connection, "HEARTBEAT_S", IDLE_MS / 15_000)
     with ExitStack() as silent:
         with db.connect(url) as opened:
             cursor = opened.cursor().execute("SET 'parallelism.default' = '2'")

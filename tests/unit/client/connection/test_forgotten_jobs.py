@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from gateway_harness import UNBOUNDED, Server, gateway_server
 
 from sqlstream.client.connection.address import parse_address
-from sqlstream.client.connection.async_http import AsyncHttpConnection, AsyncHttpResult
-from sqlstream.client.connection.http_connection import HttpConnection, HttpResult
+from sqlstream.client.connection.http_connection import HttpConnection
+from sqlstream.client.connection.http_result import HttpResult
 from sqlstream.errors import SqlStreamError
 from sqlstream.messages.job_state import JobStatus
 
@@ -39,28 +38,6 @@ def test_a_job_that_is_not_known_is_an_error_and_not_finished(
         with pytest.raises(SqlStreamError) as raised:
             call(result)
         assert raised.value.code == "SS6009"
-
-
-@pytest.mark.parametrize("call", [AsyncHttpResult.wait, AsyncHttpResult.metrics, AsyncHttpResult.cancel])
-def test_so_it_is_on_an_event_loop(
-    server: Server,
-    call: Callable[[AsyncHttpResult], Awaitable[object]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def code() -> str:
-        connection = await AsyncHttpConnection.open(parse_address(server.url), {})
-        try:
-            for text in STATEMENTS:
-                result = await connection.execute(text)
-            await result.cancel()
-            monkeypatch.setattr(AsyncHttpResult, "job_id", "f" * 32)
-            with pytest.raises(SqlStreamError) as raised:
-                await call(result)
-            return raised.value.code
-        finally:
-            await connection.close()
-
-    assert asyncio.run(code()) == "SS6009"
 
 
 def test_a_query_over_literal_rows_has_no_job_and_is_finished(server: Server) -> None:

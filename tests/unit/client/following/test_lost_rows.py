@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from sqlstream.client.following.lost_rows import RejectedRowsPlace, expired_state_text, lost_rows_text
+from sqlstream.client.following.lost_rows import RejectedRowsPlace, expired_state, lost_rows
+from sqlstream.client.following.remarks import lines_of
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobMetrics, Metrics
 
 
 def said(total: Metrics, operators: dict[int, Metrics], places: dict[int, RejectedRowsPlace]) -> list[str]:
-    return lost_rows_text(JobMetrics("j", JobStatus.FINISHED, total, operators), places)
+    return lines_of(lost_rows(JobMetrics("j", JobStatus.FINISHED, total, operators), places))
 
 
 def test_nothing_is_said_when_nothing_was_lost() -> None:
     assert said({"numLateRecordsDropped": 0, "numRecordsRead": 5}, {1: {"numRecordsRejected": 0}}, {}) == []
-    assert expired_state_text({"numStateEntriesExpired": 0}) == []
+    assert expired_state({"numStateEntriesExpired": 0}) == []
 
 
 def test_rejected_rows_are_told_by_table_with_the_place_or_that_there_is_none() -> None:
@@ -29,7 +30,7 @@ def test_every_warning_has_a_hint() -> None:
     assert [line.split(":")[0] for line in lines] == ["warning", "hint"] * 2
     assert lines[0] == "warning: 1 late row was dropped"
     assert lines[2] == "warning: 3 rows were dropped for a NULL in a NOT NULL column"
-    assert [line.split(":")[0] for line in expired_state_text({"numStateEntriesExpired": 2})] == [
+    assert [line.split(":")[0] for line in lines_of(expired_state({"numStateEntriesExpired": 2}))] == [
         "note",
         "hint",
     ]

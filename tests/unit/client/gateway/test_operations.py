@@ -11,11 +11,9 @@ from sqlstream.client.gateway.operations import (
     Operation,
     OperationResult,
     OperationStatus,
-    ResultKind,
-    StatementInfo,
 )
 from sqlstream.client.gateway.results import ResultPages
-from sqlstream.client.sessions.outcomes import LiteralResults, literal_batches
+from sqlstream.client.sessions.outcomes import LiteralResults, ResultFacts, ResultKind, literal_batches
 from sqlstream.schema import Schema
 
 if TYPE_CHECKING:
@@ -55,10 +53,8 @@ def test_the_job_of_an_insert_that_was_submitted_meanwhile_ends_with_a_cancel_al
     rows = LiteralResults(literal_batches(JOB_ID, ((job.id,),)))
     operation.finish(
         OperationResult(
-            JOB_ID,
+            ResultFacts(ResultKind.JOB, JOB_ID),
             ResultPages(rows, rows_max=10, bytes_max=1000),
-            ResultKind.SUCCESS_WITH_CONTENT,
-            StatementInfo("JOB"),
             "UTC",
             cast("Job", job),
         )

@@ -25,11 +25,12 @@ from gateway_harness import (
 )
 
 from sqlstream.client.gateway.asker import Asker
-from sqlstream.client.gateway.operations import OperationStatus, ResultKind
+from sqlstream.client.gateway.operations import OperationStatus
 from sqlstream.client.gateway.options import GatewayOptions
 from sqlstream.client.gateway.planning_turns import Planning
 from sqlstream.client.gateway.service import GatewayService
 from sqlstream.client.server.roles import Role
+from sqlstream.client.sessions.outcomes import ResultKind
 from sqlstream.errors import JobError, Span, UserError
 from sqlstream.graph.job_graph import written_tables
 from sqlstream.messages.job_state import JobStatus
@@ -39,10 +40,10 @@ def test_a_statement_without_rows_answers_ok_and_one_with_rows_its_rows(gateway:
     service, _ = gateway
     session = service.open_session({})
     done = run(service, session, "SET 'parallelism.default' = '2'").result()
-    assert (done.kind, done.is_query, done.job_id) == (ResultKind.SUCCESS, False, None)
-    assert (done.info.kind, done.info.text) == ("CONFIRMATION", "'parallelism.default' is '2'")
+    assert (done.is_query, done.job_id) == (False, None)
+    assert (done.facts.kind, done.facts.text) == (ResultKind.CONFIRMATION, "'parallelism.default' is '2'")
     listed = run(service, session, "SET")
-    assert listed.result().kind is ResultKind.SUCCESS_WITH_CONTENT
+    assert listed.result().facts.kind is ResultKind.ROWS
     assert rows(listed) == [("parallelism.default", "2")]
     assert service.session(session).properties() == {"parallelism.default": "2"}
 
@@ -53,11 +54,11 @@ def test_a_query_has_a_job_and_its_rows_follow(gateway: Running) -> None:
     table = "CREATE TEMPORARY TABLE g (id BIGINT) WITH ('connector'='datagen', 'number-of-rows'='3', 'fields.id.kind'='sequence',"
     query = run(service, session, f"{table} 'fields.id.start'='1', 'fields.id.end'='3')", "SELECT id FROM g")
     result = query.result()
-    assert (result.is_query, result.info.kind, result.info.is_updating) == (True, "QUERY", False)
+    assert (result.is_query, result.facts.kind, result.facts.is_updating) == (True, ResultKind.QUERY, False)
     assert sorted(rows(query)) == [(1,), (2,), (3,)]
     assert cluster.status(str(result.job_id)).status is JobStatus.FINISHED
     counted = run(service, session, "SELECT COUNT(*) FROM g").result()
-    assert (counted.info.is_updating, counted.info.is_bounded) == (True, True)
+    assert (counted.facts.is_updating, counted.facts.is_bounded) == (True, True)
 
 
 def test_an_error_has_its_place_in_the_statement(gateway: Running) -> None:
@@ -118,7 +119,7 @@ def test_an_insert_is_answered_at_once_and_outlives_its_session(gateway: Running
     insert = run(service, session, UNBOUNDED.format(rate=10), BLACKHOLE, "INSERT INTO sink SELECT id FROM u")
     result = insert.result()
     assert rows(insert) == [(result.job_id,)]
-    assert (result.schema.names, result.is_query, result.info.kind) == (("job id",), False, "JOB")
+    assert (result.schema.names, result.is_query, result.facts.kind) == (("job id",), False, ResultKind.JOB)
     service.close_session(session)
     until(lambda: cluster.status(str(result.job_id)).status is JobStatus.RUNNING)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sqlstream.client.connection.embedded import embedded_connection
-from sqlstream.client.shell.display import Display
+from sqlstream.client.shell.display import ShellDisplay
 from sqlstream.client.shell.opening import OpeningConnection
 from sqlstream.client.shell.shell import Shell
 
@@ -24,7 +24,7 @@ def opening() -> Iterator[OpeningConnection]:
 
 @pytest.fixture
 def shell(opening: OpeningConnection) -> Shell:
-    return Shell(opening, Display(is_interactive=False))
+    return Shell(opening, ShellDisplay(is_interactive=False))
 
 
 def test_statements_are_answered_in_order_and_the_first_error_ends_all(
@@ -146,7 +146,7 @@ def test_a_text_of_the_users_stands_for_null_until_it_is_taken_back(shell: Shell
 def test_rows_wider_than_the_screen_are_shown_one_line_per_column(
     shell: Shell, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Display, "columns", 40)
+    monkeypatch.setattr(ShellDisplay, "columns", 40)
     columns = ", ".join(f"{n} AS column_{n}" for n in range(6))
     shell.run_text(f"\\x auto\nSELECT {columns};\nSELECT 1 AS a;")
     out = capsys.readouterr().out
@@ -159,8 +159,8 @@ def test_rows_wider_than_the_screen_are_shown_one_line_per_column(
 
 
 def test_the_prompt_begins_with_tables_that_fit_and_a_pipe_with_tables() -> None:
-    assert Display(is_interactive=True).mode == "auto"
-    assert Display(is_interactive=False).mode == "table"
+    assert ShellDisplay(is_interactive=True).mode == "auto"
+    assert ShellDisplay(is_interactive=False).mode == "table"
 
 
 def test_commands_stand_for_statements(shell: Shell, capsys: Captured) -> None:

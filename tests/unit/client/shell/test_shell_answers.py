@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from sqlstream.client.shell.answers import Answers
+from sqlstream.client.following.remarks import Remark, Severity
 from sqlstream.client.shell.detached import DetachedJobs
-from sqlstream.client.shell.display import Display
+from sqlstream.client.shell.display import ShellDisplay
+from sqlstream.client.shell.shell_answers import ShellAnswers
 from sqlstream.errors import ExternalError
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobMetrics, JobStatusReply
@@ -40,8 +41,8 @@ class _Result:
             raise ExternalError("SS6009", "the cluster has gone")
         return JobMetrics(str(self.job_id), JobStatus.CANCELED, {"numRecordsIn": 3}, {})
 
-    def warnings(self) -> list[str]:
-        return list(self.told)
+    def remarks(self) -> list[Remark]:
+        return [Remark(Severity.WARNING, text) for text in self.told]
 
 
 CANCELLED = "INSERT INTO t: job j1 was cancelled\n"
@@ -53,7 +54,7 @@ CANCELLED = "INSERT INTO t: job j1 was cancelled\n"
         (_Result(), CANCELLED),
         (
             _Result(told=("2 rows were rejected", "1 late row")),
-            "2 rows were rejected\n1 late row\n" + CANCELLED,
+            "warning: 2 rows were rejected\nwarning: 1 late row\n" + CANCELLED,
         ),
         (_Result(told=("unknown",), is_lost=True), CANCELLED),
         (_Result(told=("unknown",), is_stuck=True), CANCELLED),
@@ -63,7 +64,7 @@ CANCELLED = "INSERT INTO t: job j1 was cancelled\n"
 def test_a_cancelled_job_is_told_of_after_what_it_warns_of(
     result: Any, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answers = Answers(None, Display(is_interactive=False), DetachedJobs(None))  # type: ignore[arg-type]
+    answers = ShellAnswers(None, ShellDisplay(is_interactive=False), DetachedJobs(None))  # type: ignore[arg-type]
     answers.cancel(result)
     out, err = capsys.readouterr()
     assert (out, err) == ("", said)

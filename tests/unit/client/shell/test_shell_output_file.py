@@ -12,8 +12,8 @@ import pyarrow.parquet
 import pytest
 
 from sqlstream import types as sql
-from sqlstream.client.shell.answers import FileWriting
 from sqlstream.client.shell.output_file import OutputFile, checked_path
+from sqlstream.client.shell.shell_answers import FileWriting
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.schema import Schema
 

@@ -1,28 +1,110 @@
-"""The awaited twin of PEP 249's cursor."""
+"""PEP 249's connection and cursor for callers on an event loop: each call that waits does so on a thread."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from sqlstream.changelog import RowKind
-from sqlstream.client.connection.interface import ResultKind
-from sqlstream.client.dbapi.cursor_state import CursorState
-from sqlstream.client.dbapi.errors import ProgrammingError
+from sqlstream.client.connection.exit_closing import close_at_exit, forget
+from sqlstream.client.connection.interface import StatementResult
+from sqlstream.client.dbapi.connection import Connection, connect
+from sqlstream.client.dbapi.cursor_state import CursorState, job_end
+from sqlstream.client.dbapi.errors import InterfaceError, ProgrammingError
 from sqlstream.client.dbapi.parameters import bulk_inserts, with_parameters
 from sqlstream.client.dbapi.python_values import Row, python_rows
 from sqlstream.client.dbapi.translate import translating
+from sqlstream.client.following.remarks import lines_of
+from sqlstream.client.sessions.outcomes import ResultKind
 from sqlstream.errors import SqlStreamError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sqlstream.client.connection.async_interface import AsyncStatementResult
-    from sqlstream.client.dbapi.async_connection import AsyncConnection
+    from sqlstream.client.connection import Connection as SessionConnection
     from sqlstream.client.dbapi.parameters import Parameters
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+THREADS_MAX = 200
+"""Calls of one connection that may wait at once, for example for the next rows of as many queries: as many as it has sockets."""
+
+
+async def connect_async(
+    url: str, *, token: str = "", config: Mapping[str, str] | None = None
+) -> AsyncConnection:
+    """Open a session; see `connect`. What waits, for rows or the end of a job, waits on threads."""
+    return AsyncConnection(await asyncio.to_thread(connect, url, token=token, config=config))
+
+
+class AsyncConnection:
+    """`Connection`, awaited, for one event loop. As an asynchronous context manager it closes itself. State: threads, which end
+    with `close`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._threads = ThreadPoolExecutor(THREADS_MAX, "connection")
+        self._is_closed = False
+        # Threads that wait for rows would keep a process that closes nothing from its end.
+        close_at_exit(self, self.session.close)
+
+    @property
+    def session(self) -> SessionConnection:
+        return self._connection.session
+
+    def cursor(self) -> AsyncCursor:
+        self.check_open()
+        return AsyncCursor(self)
+
+    async def commit(self) -> None:
+        """Does nothing: each statement has taken effect already."""
+        self.check_open()
+
+    async def rollback(self) -> None:
+        """NotSupportedError: there are no transactions."""
+        self.check_open()
+        self._connection.rollback()
+
+    def check_open(self) -> None:
+        """InterfaceError after `close`."""
+        if self._is_closed:
+            raise InterfaceError(
+                "the connection is closed", hint="open another one: sqlstream.connect_async(url)"
+            )
+
+    async def close(self) -> None:
+        """End the session. InterfaceError when the connection is closed already."""
+        self.check_open()
+        self._is_closed = True
+        forget(self)
+        # On a thread of its own: all others may be waiting for rows, which this call ends.
+        await asyncio.to_thread(self._connection.close)
+        self._threads.shutdown(wait=False)
+
+    def start(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[R]:
+        """A call on a thread."""
+        return asyncio.get_running_loop().run_in_executor(self._threads, lambda: function(*args, **kwargs))
+
+    async def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """`start`, awaited."""
+        return await self.start(function, *args, **kwargs)
+
+    def __del__(self) -> None:
+        forget(self)
+
+    async def __aenter__(self) -> AsyncConnection:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._is_closed:
+            await self.close()
 
 
 class AsyncCursor(CursorState):
@@ -35,9 +117,9 @@ class AsyncCursor(CursorState):
     def __init__(self, connection: AsyncConnection) -> None:
         super().__init__()
         self.connection = connection
-        self._result: AsyncStatementResult | None = None
-        self._batches: AsyncIterator[pa.RecordBatch] | None = None
-        self._pending: asyncio.Task[pa.RecordBatch | None] | None = None
+        self._result: StatementResult | None = None
+        self._batches: Iterator[pa.RecordBatch] = iter(())
+        self._pending: asyncio.Future[pa.RecordBatch | None] | None = None
 
     # -- statements --------------------------------------------------------------------------------
 
@@ -46,12 +128,11 @@ class AsyncCursor(CursorState):
         await self._restart()
         statement = with_parameters(operation, parameters)
         with translating(statement):
-            result = self._result = await self.connection.session.execute(statement)
-            self._begin(statement, result)
+            result = self._result = await self.connection.call(self.connection.session.execute, statement)
+            self._begin(statement, result.facts)
             self._batches = result.batches()
             if result.kind is ResultKind.JOB and result.is_bounded:
-                reply = await result.wait()
-                self._finish_job(reply, await result.metrics(), await result.warnings())
+                self._finish_job(*await self.connection.call(job_end, result))
         return self
 
     async def executemany(self, operation: str, seq_of_parameters: Sequence[Parameters]) -> AsyncCursor:
@@ -75,7 +156,7 @@ class AsyncCursor(CursorState):
         """See `Cursor.cancel`."""
         if self._result is not None:
             with translating(self._statement):
-                await self._result.cancel()
+                await asyncio.to_thread(self._result.cancel)
 
     async def close(self) -> None:
         """See `Cursor.close`."""
@@ -90,12 +171,12 @@ class AsyncCursor(CursorState):
         self._forget()
 
     async def _release(self) -> None:
-        result, self._result, self._batches = self._result, None, None
+        result, self._result, self._batches = self._result, None, iter(())
         pending, self._pending = self._pending, None
         self._buffer = None
         if result is not None:
             with contextlib.suppress(SqlStreamError):
-                await result.close()
+                await asyncio.to_thread(result.close)
         if pending is not None:
             with contextlib.suppress(SqlStreamError):
                 await pending
@@ -202,11 +283,11 @@ class AsyncCursor(CursorState):
     async def _next_batch(self) -> pa.RecordBatch | None:
         """The next batch of the result; at its end None, and warnings of lost rows are in `messages`."""
         self._check_open()
-        if self._batches is None or self._result is None:
+        if self._result is None:
             return None
-        # A task of its own outlives a cancelled fetch, and its batch goes to the next one: no row is lost.
+        # A call on a thread outlives a cancelled fetch, and its batch goes to the next one: no row is lost.
         if self._pending is None:
-            self._pending = asyncio.ensure_future(_next(self._batches))
+            self._pending = self.connection.start(next, self._batches, None)
         with translating(self._statement):
             try:
                 batch = await asyncio.shield(self._pending)
@@ -217,7 +298,7 @@ class AsyncCursor(CursorState):
                 raise
             self._pending = None
             if batch is None and self._result is not None:
-                self._warn(await self._result.warnings())
+                self._warn(lines_of(await self.connection.call(self._result.remarks)))
         return batch
 
     async def __aenter__(self) -> AsyncCursor:
@@ -227,7 +308,3 @@ class AsyncCursor(CursorState):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-
-async def _next(batches: AsyncIterator[pa.RecordBatch]) -> pa.RecordBatch | None:
-    return await anext(batches, None)
