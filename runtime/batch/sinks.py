@@ -10,8 +10,7 @@ from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
 from sqlstream.runtime.batch.casting import cast_batch
 from sqlstream.runtime.operators.operator import OperatorContext
-from sqlstream.runtime.operators.sink.not_null_enforcer import NotNullEnforcer
-from sqlstream.runtime.operators.sink.type_length_enforcer import TypeLengthEnforcer
+from sqlstream.runtime.operators.sink import NotNullEnforcer, TypeLengthEnforcer
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext

@@ -12,7 +12,7 @@ from sqlstream.runtime.kernels.buffers import to_array
 from sqlstream.runtime.kernels.group import group
 from sqlstream.runtime.lookup.fetcher import Fetcher
 from sqlstream.runtime.lookup.rows_by_key import RowsByKey
-from sqlstream.runtime.operators.join.equal_pairs import complete_rows
+from sqlstream.runtime.operators.join.joined import complete_rows
 from sqlstream.runtime.state.storage.arrays import Array, grown
 from sqlstream.spi.lookup import CacheKind, LookupOptions
 

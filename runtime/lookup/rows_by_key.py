@@ -10,7 +10,7 @@ import pyarrow as pa
 from sqlstream.runtime.kernels.buffers import to_array
 from sqlstream.runtime.kernels.chains import Chains
 from sqlstream.runtime.kernels.index import KeyIndex
-from sqlstream.runtime.operators.join.equal_pairs import complete_rows
+from sqlstream.runtime.operators.join.joined import complete_rows
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.storage.columns import RowStore
 

@@ -1,12 +1,14 @@
-"""Filters and projects rows."""
+"""Filters and projects rows, and drops the first half of updates."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 
 from sqlstream import config
-from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema
+from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema, with_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.expressions import InputRef
 from sqlstream.runtime.evaluate import EvaluationContext
@@ -14,9 +16,10 @@ from sqlstream.runtime.evaluate.filtered_projections import FilteredProjections
 from sqlstream.runtime.kernels.buffers import to_array, view_buffer
 from sqlstream.runtime.operators.deferred_rows import DeferredRows
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
-from sqlstream.runtime.state.held_rows import HeldRows
-from sqlstream.runtime.update_pairs import filtered_kinds
-from sqlstream.specs.calc import CalcSpec
+from sqlstream.runtime.state.operator_state import NeverExpires, SavedWhole
+from sqlstream.runtime.state.snapshots.snapshot import SavedTables
+from sqlstream.runtime.update_pairs import filtered_kinds, moved_kinds
+from sqlstream.specs.calc import CalcSpec, DropUpdateBeforeSpec
 
 _ROWS_MIN = 8_192
 """A batch of at least this many rows is emitted at once."""
@@ -176,3 +179,46 @@ def _batch(columns: list[pa.Array], rows: int, schema: pa.Schema) -> pa.RecordBa
     if columns:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
     return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+
+
+class DropUpdateBefore(Operator[DropUpdateBeforeSpec]):
+    """Emits all rows except -U: the following +U replaces the old row by its key, unless that is another one. No state."""
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        kinds = row_kinds(batch)
+        moved = moved_kinds(kinds, [batch.column(key) for key in self.spec.keys])
+        if moved is not kinds:
+            batch = with_row_kinds(batch, moved)
+        is_kept = moved != RowKind.UPDATE_BEFORE
+        output.emit(batch if is_kept.all() else batch.filter(pa.array(is_kept)))
+
+
+class HeldRows(SavedWhole, NeverExpires):
+    """Implements `StateTable`: its bytes count, but the operator's `flush` emits the rows before a snapshot, so that nothing of
+    them is saved. State: the batches, until `take`."""
+
+    name = "held"
+
+    def __init__(self) -> None:
+        self.batches: list[pa.RecordBatch] = []
+        self.rows = 0
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        self.batches.append(batch)
+        self.rows += batch.num_rows
+
+    def take(self) -> tuple[list[pa.RecordBatch], int]:
+        """All batches and the number of their rows; nothing is held then."""
+        taken = self.batches, self.rows
+        self.batches, self.rows = [], 0
+        return taken
+
+    def save_later(self) -> Callable[[], SavedTables]:
+        assert not self.batches
+        return SavedTables
+
+    def load(self, saved: SavedTables) -> None:
+        return None
+
+    def nbytes(self) -> int:
+        return sum(batch.nbytes for batch in self.batches)

@@ -1,4 +1,4 @@
-"""Compares the rows of a stream with those of a batch."""
+"""Compares the rows of two inputs, and marks the changes that one of them makes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import contextlib
 import threading
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sqlstream.arrow import to_arrow_schema
+from sqlstream.arrow import to_arrow_schema, with_row_kinds
+from sqlstream.changelog import RowKind
 from sqlstream.runtime.batch.comparison import Comparison, Differences, comparison
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.specs.compare_rows import (
@@ -18,6 +21,7 @@ from sqlstream.specs.compare_rows import (
     ComparisonReport,
     found_schema,
 )
+from sqlstream.specs.mark_changes import MarkChangesSpec
 
 INTERRUPT_AGAIN_S = 0.1
 
@@ -90,3 +94,13 @@ def found_batch(spec: CompareRowsSpec, report: ComparisonReport, found: Differen
     ]
     columns = [pa.concat_arrays([pa.nulls(1, column.type), *column.chunks]) for column in found.rows.columns]
     return pa.RecordBatch.from_arrays([*head, *columns], schema=schema)
+
+
+class MarkChanges(Operator[MarkChangesSpec]):
+    """Turns the last column of its input into the kinds of the rows. No state."""
+
+    def on_batch(self, batch: pa.RecordBatch, input_index: int, output: Output) -> None:
+        changed = RowKind.DELETE if self.spec.is_deleting else RowKind.UPDATE_AFTER
+        flags = pc.fill_null(batch.column(batch.num_columns - 1), False).to_numpy(zero_copy_only=False)
+        kinds = np.where(flags, np.int8(changed), np.int8(RowKind.INSERT))
+        output.emit(with_row_kinds(batch.select(range(batch.num_columns - 1)), kinds))

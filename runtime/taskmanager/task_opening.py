@@ -30,7 +30,7 @@ from sqlstream.runtime.net.channels import Channel, StreamItem
 from sqlstream.runtime.net.exchange import DataExchange
 from sqlstream.runtime.net.results import ClientStream
 from sqlstream.runtime.operators.operator import Operator, OperatorContext
-from sqlstream.runtime.operators.sink.sink_operator import SinkOperator
+from sqlstream.runtime.operators.sink import SinkOperator
 from sqlstream.runtime.taskmanager.cancellation import TaskCancellation
 from sqlstream.runtime.taskmanager.checkpoints.barrier_aligner import BarrierAligner
 from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport

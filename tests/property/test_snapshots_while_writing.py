@@ -25,7 +25,7 @@ from sqlstream.runtime.aggregates.accumulator_set import AccumulatorSet
 from sqlstream.runtime.aggregates.value_counts import ValueCounts
 from sqlstream.runtime.kernels.buffers import view_values
 from sqlstream.runtime.kernels.growing import GrowingArray
-from sqlstream.runtime.state.logs.row_list import RowList
+from sqlstream.runtime.operators.order.sort import RowList
 from sqlstream.runtime.state.logs.row_log import RowLog, Spread
 from sqlstream.runtime.state.logs.slice_log import SliceColumns, SliceLog
 from sqlstream.runtime.state.operator_state import PendingTables, StateScope

@@ -13,8 +13,7 @@ from sqlstream.runtime.kernels.accumulate import add_into
 from sqlstream.runtime.kernels.buffers import to_array
 from sqlstream.runtime.kernels.take import take_batch
 from sqlstream.runtime.operators.deferred_rows import DeferredRows, Rows, RowsOfBatch, RowsOfState
-from sqlstream.runtime.operators.join.equal_pairs import complete_rows, portions
-from sqlstream.runtime.operators.join.joined import JoinedRows
+from sqlstream.runtime.operators.join.joined import JoinedRows, complete_rows, portions
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.tables.keyed_rows import KeyedRows

@@ -11,8 +11,7 @@ from sqlstream.arrow import row_kinds, with_row_kinds, without_row_kinds
 from sqlstream.runtime.kernels.buffers import to_array
 from sqlstream.runtime.lookup.cache import make_cache
 from sqlstream.runtime.lookup.fetcher import Fetcher
-from sqlstream.runtime.operators.join.equal_pairs import portions
-from sqlstream.runtime.operators.join.joined import JoinedRows
+from sqlstream.runtime.operators.join.joined import JoinedRows, portions
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.update_pairs import derived_kinds, portion_kinds

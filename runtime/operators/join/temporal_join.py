@@ -8,8 +8,7 @@ import pyarrow.compute as pc
 
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.runtime.kernels.buffers import to_array, view_values
-from sqlstream.runtime.operators.join.equal_pairs import PAIRS_MAX, complete_rows
-from sqlstream.runtime.operators.join.joined import JoinedRows
+from sqlstream.runtime.operators.join.joined import PAIRS_MAX, JoinedRows, complete_rows
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.operators.window.closing import closed_ms, drop_late
 from sqlstream.runtime.operators.window.windowing import times_ms

@@ -11,7 +11,7 @@ from sqlstream.runtime.kernels.growing import GrowingArray
 from sqlstream.runtime.kernels.rank import rank_within
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.operators.order.ordering import sort_indices
-from sqlstream.runtime.operators.rank.rank_changes import RankChanges
+from sqlstream.runtime.operators.rank.top_lists import RankChanges
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.storage.id_lists import NO_ROW
 from sqlstream.runtime.state.tables.ordered_multiset import OrderedMultiset

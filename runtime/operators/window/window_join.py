@@ -12,9 +12,7 @@ from sqlstream.elements import WATERMARK_MAX
 from sqlstream.runtime.kernels.buffers import to_array
 from sqlstream.runtime.kernels.group import extent, group
 from sqlstream.runtime.kernels.ordering import argsort_stable_by
-from sqlstream.runtime.operators.join.equal_pairs import PAIRS_MAX, equal_pairs
-from sqlstream.runtime.operators.join.joined import JoinedRows
-from sqlstream.runtime.operators.join.side_logs import declare_sides
+from sqlstream.runtime.operators.join.joined import PAIRS_MAX, JoinedRows, declare_sides, equal_pairs
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.operators.window.closing import closed_ms, drop_late
 from sqlstream.runtime.operators.window.windowing import WindowClock, times_ms

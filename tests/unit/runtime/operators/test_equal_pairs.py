@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sqlstream.runtime.operators.join.equal_pairs import (
+from sqlstream.runtime.operators.join.joined import (
     PAIRS_MAX,
     complete_rows,
     equal_pairs,
@@ -84,12 +84,12 @@ def test_many_rows_that_meet_many_come_in_portions(has_keys: bool) -> None:
 def test_runs_of_rows_have_about_as_many_pairs_as_are_allowed(
     monkeypatch: pytest.MonkeyPatch, counts: list[int], expected: list[tuple[int, int]]
 ) -> None:
-    monkeypatch.setattr("sqlstream.runtime.operators.join.equal_pairs.PAIRS_MAX", 8)
+    monkeypatch.setattr("sqlstream.runtime.operators.join.joined.PAIRS_MAX", 8)
     assert list(portions(np.array(counts, dtype=np.int64))) == expected
 
 
 def test_without_keys_each_portion_has_whole_rows_of_the_larger_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sqlstream.runtime.operators.join.equal_pairs.PAIRS_MAX", 6)
+    monkeypatch.setattr("sqlstream.runtime.operators.join.joined.PAIRS_MAX", 6)
     found = [(left.tolist(), right.tolist()) for left, right in equal_pairs([], [], (3, 2))]
     assert found == [([0, 0, 1, 1, 2, 2], [0, 1, 0, 1, 0, 1])]
     sizes = [len(left) for left, _ in equal_pairs([], [], (7, 2))]

@@ -275,9 +275,9 @@ def test_keys_of_every_simple_type_match(kind: JoinKind) -> None:
 
 def test_many_pairs_are_put_together_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory and cancellation do not wait for the product of two batches."""
-    from sqlstream.runtime.operators.join import equal_pairs
+    from sqlstream.runtime.operators.join import joined
 
-    monkeypatch.setattr(equal_pairs, "PAIRS_MAX", 4)
+    monkeypatch.setattr(joined, "PAIRS_MAX", 4)
     append = ChangelogMode.INSERT_ONLY
     spec = JoinSpec(JoinKind.INNER, (), ())
     left = [(k, i) for i, k in enumerate("abcde")]
@@ -309,7 +309,7 @@ def test_a_right_row_that_comes_and_goes_in_one_batch_touches_no_padded_row() ->
 
 @pytest.mark.parametrize("kind", list(JoinKind))
 def test_rows_that_meet_many_are_joined_in_parts(kind: JoinKind, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sqlstream.runtime.operators.join.equal_pairs.PAIRS_MAX", 4)
+    monkeypatch.setattr("sqlstream.runtime.operators.join.joined.PAIRS_MAX", 4)
     spec = JoinSpec(kind, (0,), (1,))
     left = [(key, n) for n, key in enumerate("abacabbcad")]
     right = [(n, key, None) for n, key in enumerate("aabbbcaae")]

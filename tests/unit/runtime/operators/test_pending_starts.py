@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sqlstream.elements import WATERMARK_MAX
-from sqlstream.runtime.operators.match.pending_starts import PendingStarts
+from sqlstream.runtime.operators.match.open_runs import PendingStarts
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -16,7 +16,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call, InputRef, Literal
 from sqlstream.runtime.operators import make_operator
-from sqlstream.runtime.operators.single_row_check import LOOK_MS, LOOKS
+from sqlstream.runtime.operators.checks import LOOK_MS, LOOKS
 from sqlstream.schema import Schema
 from sqlstream.specs import SingleRowCheckSpec
 

@@ -14,7 +14,7 @@ from sqlstream.arrow import to_arrow_schema, with_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.errors import UserError
 from sqlstream.runtime.operators.operator import OperatorContext
-from sqlstream.runtime.operators.sink.not_null_enforcer import ENFORCER, NotNullEnforcer
+from sqlstream.runtime.operators.sink import NOT_NULL_ENFORCER, NotNullEnforcer
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
 
@@ -29,7 +29,7 @@ def enforcer(mode: str | None = None) -> NotNullEnforcer:
         (ChangelogMode.INSERT_ONLY,),
         SCHEMA,
         ChangelogMode.INSERT_ONLY,
-        config={ENFORCER: mode} if mode else {},
+        config={NOT_NULL_ENFORCER: mode} if mode else {},
         count=lambda name, n: COUNTS.update({name: n}),
     )
     return NotNullEnforcer(SinkSpec("t", "print", {}, SCHEMA), context)
@@ -53,7 +53,7 @@ def test_rows_without_null_pass_untouched() -> None:
 def test_a_null_fails_and_names_the_column() -> None:
     with pytest.raises(UserError, match='column "v" of table "t" is NOT NULL') as caught:
         enforcer().enforce(batch((1, "a", None), (2, None, None)))
-    assert ENFORCER in caught.value.hint
+    assert NOT_NULL_ENFORCER in caught.value.hint
 
 
 def test_drop_leaves_out_and_counts_every_row_with_such_a_null() -> None:
@@ -84,7 +84,7 @@ def nested(mode: str, depth: str, *rows: dict[str, Any]) -> tuple[NotNullEnforce
         modes,
         NESTED,
         *modes,
-        config={ENFORCER: mode, "table.exec.sink.nested-constraint-enforcer": depth},
+        config={NOT_NULL_ENFORCER: mode, "table.exec.sink.nested-constraint-enforcer": depth},
         count=lambda name, n: COUNTS.update({name: n}),
     )
     given = [{**FINE, "k": 9, "r": None, "l": None}, *rows]

@@ -15,7 +15,7 @@ from sqlstream.arrow import with_row_kinds
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.errors import UserError
 from sqlstream.runtime.operators.operator import OperatorContext
-from sqlstream.runtime.operators.sink.type_length_enforcer import ENFORCER, TypeLengthEnforcer
+from sqlstream.runtime.operators.sink import TYPE_LENGTH_ENFORCER, TypeLengthEnforcer
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
 from sqlstream.specs.sink import COLLECT
@@ -30,7 +30,7 @@ BYTES = (b"a", b"abc", None, b"ab", b"")
 
 def enforcer(mode: str, connector: str = "print") -> TypeLengthEnforcer:
     modes = (ChangelogMode.INSERT_ONLY,)
-    context = OperatorContext((SCHEMA,), modes, SCHEMA, *modes, config={ENFORCER: mode})
+    context = OperatorContext((SCHEMA,), modes, SCHEMA, *modes, config={TYPE_LENGTH_ENFORCER: mode})
     return TypeLengthEnforcer(SinkSpec("t", connector, {}, SCHEMA), context)
 
 
@@ -75,7 +75,7 @@ def test_a_value_of_another_length_fails_and_names_the_column(
     with pytest.raises(UserError) as caught:
         enforcer("ERROR").enforce(batch(texts, data))
     assert words in caught.value.message
-    assert ENFORCER in caught.value.hint
+    assert TYPE_LENGTH_ENFORCER in caught.value.hint
     deleted = with_row_kinds(batch(texts, data), RowKind.DELETE)
     assert enforcer("ERROR").enforce(deleted) is deleted
     assert enforcer("TRIM_PAD").enforce(deleted).column("c").to_pylist()[-1] in ("ab ", "éüö", "abc")
@@ -92,11 +92,11 @@ def test_statements_write_what_the_setting_says(tmp_path: Path, mode: str) -> No
         run(table.format("i", tmp_path / "in.csv"))
         for value in ("IGNORE", "TRIM_PAD"):
             place = tmp_path / value
-            run(f"SET '{ENFORCER}' = '{value}'")
+            run(f"SET '{TYPE_LENGTH_ENFORCER}' = '{value}'")
             run(table.format(value, place))
             run(f"INSERT INTO {value} SELECT * FROM i")
             written[value] = "".join(f.read_text() for f in place.iterdir() if not f.name.startswith("."))
-        run(f"SET '{ENFORCER}' = 'ERROR'")
+        run(f"SET '{TYPE_LENGTH_ENFORCER}' = 'ERROR'")
         run(table.format("e", tmp_path / "e"))
         for column in ("a", "CAST(a AS STRING)"):
             with pytest.raises(sqlstream.DataError, match=r"is VARCHAR\(2\), but a value of 6 char"):
@@ -119,14 +119,14 @@ def test_lengths_hold_within_rows_arrays_and_maps_where_the_setting_says_so(
         run = connection.cursor().execute
         run(table.format("i", tmp_path / "in.json", columns))
         run("SET 'table.exec.sink.nested-constraint-enforcer' = 'ROWS_AND_COLLECTIONS'")
-        run(f"SET '{ENFORCER}' = 'TRIM_PAD'")
+        run(f"SET '{TYPE_LENGTH_ENFORCER}' = 'TRIM_PAD'")
         run(table.format("o", tmp_path / "o", columns))
         run("INSERT INTO o SELECT * FROM i")
         (written,) = [f.read_text() for f in (tmp_path / "o").iterdir() if not f.name.startswith(".")]
         assert json.loads(written) == {
             "r": {"a": "ab", "b": {"c": "d "}}, "l": ["ef", None], "m": {"hi": "kl"},
         }  # fmt: skip
-        run(f"SET '{ENFORCER}' = 'ERROR'")
+        run(f"SET '{TYPE_LENGTH_ENFORCER}' = 'ERROR'")
         with pytest.raises(
             sqlstream.DataError, match=r'"r.a" of table "o" is VARCHAR\(2\), but a value of 3'
         ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from sqlstream.runtime.state.logs.row_list import RowList
+from sqlstream.runtime.operators.order.sort import RowList
 
 SCHEMA = pa.schema([("text", pa.string()), ("n", pa.int64())])
 

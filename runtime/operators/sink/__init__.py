@@ -1,1 +1,0 @@
-"""The end of a chain: what a sink's table demands of rows, and its connector's writer."""
