@@ -1,42 +1,73 @@
-"""Hand-written lists of classes: an identifier to `module:Class`, imported at its first use."""
+"""Classes by the names that SQL has for them: ours in a hand-written list, then those of other packages.
+
+A class is imported at its first use. Entry points of other packages are read when a name is not in the list, or when all names
+are asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeVar
 
 from sqlstream.errors import UserError, did_you_mean
-from sqlstream.runtime.imported_by_need import imported
+from sqlstream.spi.imported_by_need import imported
+from sqlstream.spi.packages import Kind, find_guest, guest_names, make_guest
 
 Descriptor = TypeVar("Descriptor")
+logger = logging.getLogger(__name__)
 
 
 class Descriptors(Mapping[str, Descriptor]):
-    """The descriptors of a hand-written list by identifier; a class is imported when its descriptor is looked up. No state."""
+    """The descriptors of a kind by identifier; a class is imported when its descriptor is looked up.
 
-    def __init__(self, classes: Mapping[str, str], describe: Callable[[str], Descriptor]) -> None:
+    Looking up a name raises the errors of `make_named`. Iteration leaves out what a package brings and cannot be loaded: one
+    broken package must not hide the others. No state."""
+
+    def __init__(self, kind: Kind, classes: Collection[str], describe: Callable[[str], Descriptor]) -> None:
+        self._kind = kind
         self._classes = classes
         self._describe = describe
 
     def __getitem__(self, identifier: str) -> Descriptor:
-        if identifier not in self._classes:
+        if identifier not in self:
             raise KeyError(identifier)
         return self._describe(identifier)
 
     def __contains__(self, identifier: object) -> bool:
-        return identifier in self._classes
+        if identifier in self._classes:
+            return True
+        return isinstance(identifier, str) and find_guest(self._kind, identifier) is not None
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._classes)
+        yield from self._classes
+        for name in guest_names(self._kind):
+            if name not in self._classes and self._is_usable(name):
+                yield name
 
     def __len__(self) -> int:
-        return len(self._classes)
+        return sum(1 for _ in self)
+
+    def _is_usable(self, name: str) -> bool:
+        try:
+            self[name]
+        except UserError as error:
+            logger.warning("left out: %s", error.message)
+            return False
+        return True
 
 
-def make_named(kind: str, code: str, classes: Mapping[str, str], identifier: str) -> Any:
-    """An instance of the identifier's class. UserError `code` with a suggestion when the list has none."""
+def make_named(
+    kind: Kind, code: str, classes: Mapping[str, str], identifier: str, descriptor_type: type
+) -> Any:
+    """An instance of the identifier's class, ours or another package's. UserError `code` with a suggestion when there is none,
+    SS4014 to SS4016 for a package that cannot be used."""
     found = classes.get(identifier)
-    if found is None:
-        hint = did_you_mean(identifier, list(classes)) or f"choose one of {', '.join(sorted(classes))}"
-        raise UserError(code, f'unknown {kind} "{identifier}"', hint=hint)
-    return imported(found)()
+    if found is not None:
+        return imported(found)()
+    guest = find_guest(kind, identifier)
+    if guest is not None:
+        return make_guest(guest, descriptor_type)
+    names = sorted({*classes, *guest_names(kind)})
+    hint = did_you_mean(identifier, names) or f"choose one of {', '.join(names)}"
+    raise UserError(code, f'unknown {kind.value} "{identifier}"', hint=hint)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlstream.runtime.connectors import CONNECTORS, connector
+from sqlstream.runtime.connectors import connector, descriptors
 from sqlstream.runtime.enumerated_source import EnumeratedSource, Report
 from sqlstream.runtime.host.timer import Timer
 from sqlstream.runtime.jobmanager.events import GiveBackSplits, StartEnumerator
@@ -16,7 +16,7 @@ LOOK_TIMEOUT_MS = 300_000
 
 def enumerates_splits(identifier: str) -> bool:
     """Whether readers of this connector are assigned their splits."""
-    return identifier in CONNECTORS and isinstance(connector(identifier), EnumeratesSplits)
+    return identifier in descriptors() and isinstance(connector(identifier), EnumeratesSplits)
 
 
 class ConnectorEnumerators:

@@ -23,6 +23,7 @@ from sqlstream.spi.connector import (
     SinkWriter,
     SourceReader,
     SourceStatus,
+    Writing,
 )
 from sqlstream.spi.files import Files
 
@@ -92,12 +93,7 @@ class KeptChanges(SinkOnlyConnector):
     """Stages changes as `duckdb` does; a commit moves each file to a name that follows from writer and checkpoint."""
 
     descriptor = ConnectorDescriptor(
-        identifier=KEPT,
-        options=(),
-        is_source=False,
-        is_sink=True,
-        sink_mode=ChangelogMode.RETRACT,
-        is_internal=True,
+        identifier=KEPT, options=(), writing=Writing(mode=ChangelogMode.RETRACT), is_internal=True
     )
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 class Leaky(Filesystem):
     """Implements `Connector`. No state."""
 
-    descriptor = msgspec.structs.replace(Filesystem.descriptor, identifier="leaky", watermarks=False)
+    descriptor = msgspec.structs.replace(
+        Filesystem.descriptor,
+        identifier="leaky",
+        reading=msgspec.structs.replace(Filesystem.descriptor.reading, watermarks=False),
+    )
 
     def source(
         self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None

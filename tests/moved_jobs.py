@@ -37,7 +37,14 @@ from sqlstream.runtime.taskmanager.events import TaskStateChanged
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.committable import Committable
-from sqlstream.spi.connector import Boundedness, ConnectorContext, ConnectorDescriptor, SourceStatus
+from sqlstream.spi.connector import (
+    Boundedness,
+    ConnectorContext,
+    ConnectorDescriptor,
+    Reading,
+    SourceStatus,
+    Writing,
+)
 
 PLANNED_PARALLELISM = 5
 """Vertices that are planned with it run at any parallelism; the others are bound to their own."""
@@ -178,13 +185,7 @@ class Scripted:
     """The connector of scripts; `context.files` is the Tape."""
 
     descriptor = ConnectorDescriptor(
-        "scripted",
-        (),
-        is_source=True,
-        is_sink=True,
-        boundedness=Boundedness(True),
-        sink_mode=ChangelogMode.RETRACT,
-        watermarks=True,
+        "scripted", options=(), reading=Reading(watermarks=True), writing=Writing(mode=ChangelogMode.RETRACT)
     )
 
     def source(self, spec: SourceSpec, context: ConnectorContext, splits: Any) -> Any:
@@ -197,7 +198,7 @@ class Scripted:
 class Unmarked(Scripted):
     """Its tables get their watermarks from an operator."""
 
-    descriptor = msgspec.structs.replace(Scripted.descriptor, identifier="unmarked", watermarks=False)
+    descriptor = msgspec.structs.replace(Scripted.descriptor, identifier="unmarked", reading=Reading())
 
     def source(self, spec: SourceSpec, context: ConnectorContext, splits: Any) -> Any:
         return _UnmarkedReader(ScriptReader(spec, context, splits))
@@ -207,7 +208,9 @@ class Endless(Scripted):
     """Its tables are planned as if they never ended."""
 
     descriptor = msgspec.structs.replace(
-        Scripted.descriptor, identifier="endless", boundedness=Boundedness(False)
+        Scripted.descriptor,
+        identifier="endless",
+        reading=Reading(boundedness=Boundedness(False), watermarks=True),
     )
 
 

@@ -17,7 +17,14 @@ from sqlstream.planner.relational.nodes import Sink
 from sqlstream.planner.statements.execute import execute_ddl
 from sqlstream.planner.statements.result import SetConfig
 from sqlstream.runtime.python.inspector import LocalFunctionInspector
-from sqlstream.spi.connector import Boundedness, ConnectorDescriptor, OptionDescriptor, OptionType
+from sqlstream.spi.connector import (
+    Boundedness,
+    ConnectorDescriptor,
+    OptionDescriptor,
+    OptionType,
+    Reading,
+    Writing,
+)
 from sqlstream.spi.format import FormatDescriptor
 from sqlstream.spi.lookup import LOOKUP_OPTIONS
 
@@ -28,26 +35,29 @@ PARALLELISM = tuple(
 )
 
 
-def _connector(name: str, **properties: object) -> ConnectorDescriptor:
-    defaults = {"options": PARALLELISM, "is_source": False, "is_sink": False}
-    return ConnectorDescriptor(name, **(defaults | properties))  # type: ignore[arg-type]
+def _source(name: str, **reading: object) -> ConnectorDescriptor:
+    return ConnectorDescriptor(name, PARALLELISM, reading=Reading(**reading))  # type: ignore[arg-type]
+
+
+def _sink(name: str, mode: ChangelogMode = ChangelogMode.INSERT_ONLY, **writing: bool) -> ConnectorDescriptor:
+    return ConnectorDescriptor(name, PARALLELISM, writing=Writing(mode, **writing))
 
 
 CONNECTORS = {
     c.identifier: c
     for c in (
-        _connector("stream", is_source=True, boundedness=Boundedness(False)),
-        _connector("table", is_source=True),
-        _connector("filtering", is_source=True, filters=True, limits=True),
-        _connector(
-            "keyed", is_source=True, filters=True, lookups=True, options=(*PARALLELISM, *LOOKUP_OPTIONS)
+        _source("stream", boundedness=Boundedness(False)),
+        _source("table"),
+        _source("filtering", filters=True, limits=True),
+        ConnectorDescriptor(
+            "keyed", (*PARALLELISM, *LOOKUP_OPTIONS), reading=Reading(filters=True, lookups=True)
         ),
-        _connector("exact", is_source=True, filters=True, filters_exactly=True),
-        _connector("blackhole", is_sink=True, sink_mode=ChangelogMode.RETRACT, sink_takes_upserts=True),
-        _connector("print", is_sink=True, sink_mode=ChangelogMode.RETRACT),
-        _connector("collect", is_sink=True, sink_mode=ChangelogMode.RETRACT),
-        _connector("upsert", is_sink=True, sink_mode=ChangelogMode.UPSERT),
-        _connector("append", is_sink=True),
+        _source("exact", filters=True, filters_exactly=True),
+        _sink("blackhole", ChangelogMode.RETRACT, takes_upserts=True),
+        _sink("print", ChangelogMode.RETRACT),
+        _sink("collect", ChangelogMode.RETRACT),
+        _sink("upsert", ChangelogMode.UPSERT),
+        _sink("append"),
     )
 }
 

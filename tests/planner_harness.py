@@ -16,7 +16,15 @@ from sqlstream.planner.relational.nodes import RelationalNode
 from sqlstream.planner.statements.execute import execute_ddl
 from sqlstream.planner.statements.result import DdlResult, ResetConfig, SetConfig
 from sqlstream.schema import Schema
-from sqlstream.spi.connector import Boundedness, ConnectorDescriptor, OptionDescriptor, OptionType
+from sqlstream.spi.connector import (
+    Boundedness,
+    ConnectorDescriptor,
+    OptionDescriptor,
+    OptionType,
+    Place,
+    Reading,
+    Writing,
+)
 from sqlstream.spi.format import FormatDescriptor
 
 _STRING, _LONG = OptionType.STRING, OptionType.LONG
@@ -26,31 +34,29 @@ CONNECTORS = {
     for d in (
         ConnectorDescriptor(
             "files",
-            (
+            options=(
                 OptionDescriptor("path", _STRING, "Where the files are.", is_required=True),
                 OptionDescriptor("monitor-interval", OptionType.DURATION, "How often to look for new files."),
             ),
-            is_source=True,
-            is_sink=True,
-            boundedness=Boundedness(True, unless_set="monitor-interval"),
-            has_format=True,
-            metadata={"file.path": sql.STRING.not_null(), "file.size": sql.BIGINT.not_null()},
-            partitions=True,
+            reading=Reading(
+                boundedness=Boundedness(True, unless_set="monitor-interval"),
+                metadata={"file.path": sql.STRING.not_null(), "file.size": sql.BIGINT.not_null()},
+            ),
+            writing=Writing(),
+            place=Place(has_format=True, partitions=True),
         ),
         ConnectorDescriptor(
             "datagen",
-            (
+            options=(
                 OptionDescriptor("number-of-rows", _LONG, "Rows to make.", minimum=1),
                 OptionDescriptor("fields.#.kind", OptionType.ENUM, "How.", choices=("random", "sequence")),
             ),
-            is_source=True,
-            is_sink=False,
-            boundedness=Boundedness(False, unless_set="number-of-rows"),
+            reading=Reading(boundedness=Boundedness(False, unless_set="number-of-rows")),
         ),
-        ConnectorDescriptor("blackhole", (), is_source=False, is_sink=True),
+        ConnectorDescriptor("blackhole", options=(), writing=Writing()),
         ConnectorDescriptor(
             "auctions",
-            (
+            options=(
                 OptionDescriptor(
                     "table",
                     OptionType.ENUM,
@@ -60,13 +66,15 @@ CONNECTORS = {
                     is_required=True,
                 ),
             ),
-            is_source=True,
-            is_sink=False,
-            schema_option="table",
-            schemas={
-                "bid": Schema.of(("auction", sql.BIGINT), ("price", sql.BIGINT), ("ts", sql.timestamp(3))),
-                "person": Schema.of(("id", sql.BIGINT)),
-            },
+            reading=Reading(
+                schema_option="table",
+                schemas={
+                    "bid": Schema.of(
+                        ("auction", sql.BIGINT), ("price", sql.BIGINT), ("ts", sql.timestamp(3))
+                    ),
+                    "person": Schema.of(("id", sql.BIGINT)),
+                },
+            ),
         ),
     )
 }

@@ -39,10 +39,11 @@ from sqlstream.specs import CalcSpec, GroupAggregateSpec, SinkSpec, SourceSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import (
     AssignedSplits,
-    Boundedness,
     ConnectorContext,
     ConnectorDescriptor,
+    Reading,
     SourceStatus,
+    Writing,
 )
 from sqlstream.spi.files import Files
 from sqlstream.types import BIGINT, BOOLEAN, STRING
@@ -322,9 +323,7 @@ class _Writer:
 class SimulatedConnector:
     """`context.files` is the Disk. Opening fails now and then."""
 
-    descriptor = ConnectorDescriptor(
-        "simulated", (), is_source=True, is_sink=True, boundedness=Boundedness(True)
-    )
+    descriptor = ConnectorDescriptor("simulated", options=(), reading=Reading(), writing=Writing())
 
     def source(self, spec: SourceSpec, context: ConnectorContext, splits: Any) -> Reader:
         self._open(context)

@@ -1,12 +1,18 @@
-"""The catalogs of a process, with every type that CREATE CATALOG can name."""
+"""The catalogs of a process, with every type that CREATE CATALOG can name: ours, and those of other packages."""
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sqlstream.catalog import CatalogDefinition, CatalogManager
-from sqlstream.catalog.manager import Catalog
+from sqlstream.catalog.manager import Catalog, CatalogFactory
+from sqlstream.errors import UserError
+from sqlstream.runtime.registry import Descriptors
+from sqlstream.spi.catalog import CATALOG_TYPES, CatalogDescriptor, CatalogType, NamesCatalogPaths
+from sqlstream.spi.packages import Guest, Kind, find_guest, make_guest
 
 if TYPE_CHECKING:
     from sqlstream.runtime.host.rooted_files import FilePlaces
@@ -17,7 +23,14 @@ STORE_DIRECTORY = "catalog_store"
 
 def memory_catalogs() -> CatalogManager:
     """Catalogs that are forgotten with the process, except those that CREATE CATALOG keeps in files."""
-    return CatalogManager(factories={"file": _open_file})
+    return CatalogManager(factories={"file": _open_file}, others=lambda kind: _guest_factory(kind, None))
+
+
+def catalog_types() -> Mapping[str, CatalogDescriptor]:
+    """The descriptors of all types of catalogs, for the planner."""
+    return Descriptors(
+        Kind.CATALOG, CATALOG_TYPES, lambda kind: CATALOG_TYPES.get(kind) or _guest(kind).descriptor
+    )
 
 
 def kept_catalogs(path: str, places: FilePlaces | None = None) -> CatalogManager:
@@ -36,7 +49,44 @@ def kept_catalogs(path: str, places: FilePlaces | None = None) -> CatalogManager
             RootedFiles(places).check(definition.options.get("path", ""))
         return _open_file(name, definition)
 
-    return CatalogManager(default, {"file": open_within}, store)
+    return CatalogManager(default, {"file": open_within}, store, lambda kind: _guest_factory(kind, places))
+
+
+def _guest(kind: str) -> CatalogType:
+    guest = find_guest(Kind.CATALOG, kind)
+    assert guest is not None
+    return _made(guest)
+
+
+@functools.cache
+def _made(guest: Guest) -> CatalogType:
+    made: CatalogType = make_guest(guest, CatalogDescriptor)
+    return made
+
+
+def _guest_factory(kind: str, places: FilePlaces | None) -> CatalogFactory | None:
+    """What opens catalogs of a type that a package brings; None when none does. UserError SS5030, with `places`, for one that
+    lies elsewhere or does not say where it lies."""
+    guest = find_guest(Kind.CATALOG, kind)
+    if guest is None:
+        return None
+    made = _made(guest)
+
+    def open_within(name: str, definition: CatalogDefinition) -> Catalog:
+        from sqlstream.runtime.host.rooted_files import RootedFiles
+
+        if not isinstance(made, NamesCatalogPaths):
+            raise UserError(
+                "SS5030",
+                f"{guest.label} does not say which files it reads, and this server allows some only",
+                hint=f"ask the authors of {guest.package.partition(' ')[0]} for a method `paths`",
+            )
+        assert places is not None
+        for path in made.paths(definition.options):
+            RootedFiles(places).check(path)
+        return made.open(name, definition)
+
+    return made.open if places is None else open_within
 
 
 def _open_file(name: str, definition: CatalogDefinition) -> Catalog:

@@ -73,10 +73,11 @@ class SessionVocabulary:
         context = self._context
         own: Sequence[Name] = ()
         with contextlib.suppress(SqlStreamError):
-            found = FunctionCatalog(context.catalog).visible(
+            found = FunctionCatalog(context.catalog, None).visible(
                 context.current_catalog, context.current_database
             )
             own = [Name(f.path.name, f.ref.usage) for f in found]
+            own += [Name(name, "") for name in (context.installed.names() if context.installed else ())]
         return [*_functions(), *own]
 
     def settings(self) -> Sequence[OptionName]:
@@ -96,7 +97,9 @@ class SessionVocabulary:
         for descriptor in [connectors[connector]] if connector in connectors else connectors.values():
             if not descriptor.is_internal:
                 found += [_option(o) for o in own_options(descriptor)]
-                found += [OptionName("format", "the format of the rows")] if descriptor.has_format else []
+                found += (
+                    [OptionName("format", "the format of the rows")] if descriptor.place.has_format else []
+                )
         for identifier in [format_] if format_ in formats else formats if not connector else ():
             found += [_option(o, f"{identifier}.") for o in formats[identifier].options]
         return list({o.key: o for o in found}.values())

@@ -134,6 +134,13 @@ def check_paths(graph: JobGraph, files: RootedFiles) -> None:
     for operator, spec in tables:
         named = connector(spec.connector)
         if not isinstance(named, NamesPaths):
+            if named.descriptor.place.options:
+                raise UserError(
+                    "SS5030",
+                    f'connector "{spec.connector}" does not say which files its tables are, and this server allows some only',
+                    span=operator.span,
+                    hint="ask the authors of its package for the methods of `NamesPaths`",
+                )
             continue
         for path in named.paths(spec.options):
             try:

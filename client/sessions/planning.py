@@ -171,7 +171,9 @@ class PlanningSession:
             return graph
         from sqlstream.runtime.python.packing import pack, split_paths
 
-        self._check_python()
+        if not all(function.package for function in context.called.values()):
+            # What is installed beside the server is its operator's choice.
+            self._check_python()
         paths = [path for function in context.called.values() for path in function.files]
         paths += split_paths(options.get(self.config, "python.files"))
         return replace(graph, python=pack(tuple(paths), self.files()))
@@ -193,8 +195,10 @@ class PlanningSession:
         return LocalFunctionInspector(options.get(self.config, "python.files"), self.files())
 
     def bind_context(self) -> BindContext:
+        from sqlstream.client.catalog.catalogs import catalog_types
         from sqlstream.planner.bind.context import BindContext
         from sqlstream.planner.bind.file_definitions import FileDefinitions
+        from sqlstream.planner.statements.installed_functions import PackageFunctions
         from sqlstream.runtime.connectors import descriptors
         from sqlstream.runtime.formats import descriptors as format_descriptors
 
@@ -207,6 +211,8 @@ class PlanningSession:
             self.catalog.current_database,
             files=FileDefinitions(self._inference()),
             functions=_Inspector(self._inspector),
+            installed=PackageFunctions(),
+            catalog_types=catalog_types(),
             permit=self.permit,
         )
 

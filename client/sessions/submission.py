@@ -121,11 +121,11 @@ def guarantee_note(graph: JobGraph) -> str:
     sinks = dict.fromkeys(
         f"'{spec.connector}'"
         for _, spec in written_tables(graph)
-        if connector(spec.connector).descriptor.sink_is_at_least_once
+        if connector(spec.connector).descriptor.writing.is_at_least_once
     )
     read = (o.spec for v in graph.vertices for o in v.operators if isinstance(o.spec, SourceSpec))
     tables = dict.fromkeys(
-        f'"{spec.table}"' for spec in read if connector(spec.connector).descriptor.source_counts_rows
+        f'"{spec.table}"' for spec in read if connector(spec.connector).descriptor.reading.counts_rows
     )
     notes = []
     if is_at_least_once(graph.config):

@@ -49,7 +49,7 @@ class _Target:
     @property
     def is_by_key(self) -> bool:
         """Whether the changed rows alone are written; otherwise all rows of the table are written anew."""
-        return self.descriptor.sink_mode is ChangelogMode.UPSERT
+        return self.descriptor.writing.mode is ChangelogMode.UPSERT
 
     def sink(self, source: RelationalNode) -> Sink:
         fields = tuple(Field(c.name, c.type.without_time_attribute()) for c in self.columns)
@@ -67,7 +67,7 @@ def check_can_change(
     table: CatalogTable, descriptor: ConnectorDescriptor, action: SinkAction, span: Span | None
 ) -> None:
     """UserError SS3490 for a connector whose tables only grow."""
-    if descriptor.sink_changes_rows:
+    if descriptor.writing.changes_rows:
         return
     what = "INSERT OVERWRITE" if action is SinkAction.OVERWRITE else action.value
     raise UserError(
@@ -132,7 +132,7 @@ def _check_rows_are_found(
     context: BindContext,
 ) -> None:
     name = table.path.name
-    if descriptor.sink_mode is ChangelogMode.UPSERT and not table.primary_key:
+    if descriptor.writing.mode is ChangelogMode.UPSERT and not table.primary_key:
         raise UserError(
             "SS3491",
             f'{action.value} finds rows of connector "{descriptor.identifier}" by the primary key, and table "{name}" has none',
@@ -152,7 +152,9 @@ def _check_rows_are_found(
 def _assigned(statement: Update, target: _Target) -> Iterator[tuple[str, exp.Expression]]:
     seen: set[str] = set()
     by_name = {c.name: c for c in target.table.columns}
-    is_compacted = target.descriptor.has_format and ChangelogOptions.of(target.options).mode == COMPACTED
+    is_compacted = (
+        target.descriptor.place.has_format and ChangelogOptions.of(target.options).mode == COMPACTED
+    )
     for assignment in statement.assignments:
         name, span = assignment.column.parts[-1], assignment.column.span
         column = by_name.get(name)

@@ -10,9 +10,10 @@ from sqlstream.effects import ALL, Permit
 from sqlstream.errors import Span
 from sqlstream.planner.bind.file_definitions import FileDefinitions
 from sqlstream.planner.bind.statement_size import StatementSize
+from sqlstream.spi.catalog import CATALOG_TYPES, CatalogDescriptor
 from sqlstream.spi.connector import ConnectorDescriptor
 from sqlstream.spi.format import FormatDescriptor
-from sqlstream.spi.function_inspector import FunctionInspector
+from sqlstream.spi.function_inspector import FunctionInspector, InstalledFunctions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,9 +22,10 @@ class BindContext:
 
     `catalog` is one consistent state of the catalogs: the whole statement is bound to it. `connectors` and `formats` are
     keyed by identifier; `config` holds the settings that the user has set. `size` counts the statement's expressions.
-    `files` are those that the statement reads by their path. `functions` imports what CREATE FUNCTION names; `called` are
-    the users' functions that the statement has named so far. `text` is that of the statement, from `text_start` on in its
-    script; empty where it is not known. `permit` says what planning may do: which files, modules and hints it may use.
+    `files` are those that the statement reads by their path. `functions` imports what CREATE FUNCTION names; `installed` are
+    functions of other packages; `called` are the users' and packages' functions that the statement has named so far. `text` is
+    that of the statement, from `text_start` on in its script; empty where it is not known. `permit` says what planning may do:
+    which files, modules and hints it may use.
     """
 
     catalog: CatalogReader
@@ -35,6 +37,8 @@ class BindContext:
     size: StatementSize = dataclasses.field(default_factory=StatementSize)
     files: FileDefinitions = dataclasses.field(default_factory=FileDefinitions)
     functions: FunctionInspector | None = None
+    installed: InstalledFunctions | None = None
+    catalog_types: Mapping[str, CatalogDescriptor] = dataclasses.field(default_factory=lambda: CATALOG_TYPES)
     called: dict[ObjectPath, CatalogFunction] = dataclasses.field(default_factory=dict)
     text: str = ""
     text_start: int = 0

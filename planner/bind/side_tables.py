@@ -65,7 +65,7 @@ def _errors_table(
     path: ObjectPath, base: CatalogTable, context: BindContext, span: Span | None
 ) -> CatalogTable:
     descriptor = context.connectors.get(base.options.get("connector", ""))
-    if descriptor is None or not descriptor.keeps_rejected_rows:
+    if descriptor is None or not descriptor.reading.keeps_rejected_rows:
         raise UserError(
             "SS3003",
             f'table "{path.name}" cannot be read: connector "{base.options.get("connector")}" keeps no rejected rows',

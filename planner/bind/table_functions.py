@@ -71,7 +71,7 @@ def _unknown(call: nodes.FunctionCall, namespace: Namespace) -> UserError:
         )
         return UserError("SS2030", f"{name} is {kind}, and makes no rows", span=span, hint=hint)
     context = namespace.context
-    own = FunctionCatalog(context.catalog).visible(context.current_catalog, context.current_database)
+    own = FunctionCatalog(context.catalog, None).visible(context.current_catalog, context.current_database)
     tables = tuple(f.path.name for f in own if f.ref.kind is FunctionKind.TABLE)
     return unknown_table_function(str(call.meta.get("written", name)), span, tables)
 

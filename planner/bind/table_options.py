@@ -62,7 +62,10 @@ def find_connector(
     """The descriptor of the option 'connector'. UserError SS4004 when it is unknown, SS4005 when it is
     missing."""
     identifier = options.get("connector")
-    found = context.connectors.get(identifier) if identifier is not None else None
+    try:
+        found = context.connectors.get(identifier) if identifier is not None else None
+    except UserError as error:  # a package that cannot be used
+        raise error.at(value_span or span) from error.__cause__
     if found is not None and not found.is_internal:
         return found
     named = sorted(i for i, d in context.connectors.items() if not d.is_internal)
@@ -153,7 +156,7 @@ def check_altered_options(
 
 
 def is_bounded(descriptor: ConnectorDescriptor, options: dict[str, str]) -> bool:
-    return descriptor.boundedness.is_bounded(options)
+    return descriptor.reading.boundedness.is_bounded(options)
 
 
 def _check(
@@ -216,7 +219,7 @@ def written_format(
 ) -> FormatDescriptor | None:
     """The format of a table whose options have been checked, with the changelogs of the table; None for a connector without
     formats."""
-    found = context.formats.get(options.get("format", "")) if descriptor.has_format else None
+    found = context.formats.get(options.get("format", "")) if descriptor.place.has_format else None
     modes = ChangelogOptions.of(options).modes
     if found is None or modes is None:
         return found
@@ -228,11 +231,11 @@ def metadata_of(
 ) -> dict[str, LogicalType]:
     """The metadata keys of a table with these options, and their types: those of the connector and of the format, which may be
     written with the prefix `value.` (Flink: of a format of a connector's values)."""
-    written = context.formats.get(options.get("format", "")) if descriptor.has_format else None
+    written = context.formats.get(options.get("format", "")) if descriptor.place.has_format else None
     if written is None or not written.metadata:
-        return descriptor.metadata
+        return descriptor.reading.metadata
     prefixed = {f"{VALUE_PREFIX}{key}": t for key, t in written.metadata.items()}
-    return {**descriptor.metadata, **written.metadata, **prefixed}
+    return {**descriptor.reading.metadata, **written.metadata, **prefixed}
 
 
 def check_table_changes(
@@ -247,8 +250,7 @@ def _find_format(
     values: dict[str, str], descriptor: ConnectorDescriptor, context: BindContext, spans: _Spans
 ) -> FormatDescriptor | None:
     identifier = values.get("format")
-    available = ", ".join(sorted(context.formats))
-    if not descriptor.has_format:
+    if not descriptor.place.has_format:
         if identifier is not None:
             raise UserError(
                 "SS4003",
@@ -262,12 +264,16 @@ def _find_format(
             "SS4005",
             f'connector "{descriptor.identifier}" needs a format',
             span=spans.all,
-            hint=f"add 'format' = '…', one of {available}",
+            hint=f"add 'format' = '…', one of {', '.join(sorted(context.formats))}",
         )
-    found = context.formats.get(identifier)
+    span = spans.values.get("format") or spans.all
+    try:
+        found = context.formats.get(identifier)
+    except UserError as error:  # a package that cannot be used
+        raise error.at(span) from error.__cause__
     if found is None:
-        hint = did_you_mean(identifier, sorted(context.formats)) or f"choose one of {available}"
-        span = spans.values.get("format") or spans.all
+        available = sorted(context.formats)
+        hint = did_you_mean(identifier, available) or f"choose one of {', '.join(available)}"
         raise UserError("SS4004", f'unknown format "{identifier}"', span=span, hint=hint)
     return found
 

@@ -138,7 +138,9 @@ def bind_table_source(
             span=span,
         )
     check_table_changes(table, options, namespace.context, span)
-    written = namespace.context.formats.get(options.get("format", "")) if descriptor.has_format else None
+    written = (
+        namespace.context.formats.get(options.get("format", "")) if descriptor.place.has_format else None
+    )
     metadata = metadata_of(descriptor, options, namespace.context)
     scan = _scan(table, options, is_bounded(descriptor, options), metadata, span)
     if written is not None:

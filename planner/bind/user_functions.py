@@ -16,6 +16,7 @@ from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.bind.names import resolve_path
 from sqlstream.planner.bind.namespace import Namespace
 from sqlstream.planner.dialect import nodes
+from sqlstream.spi.function_inspector import InstalledFunctions
 
 _FOUND = "function"
 _RESOLVED = "functions of"
@@ -23,10 +24,12 @@ _RESOLVED = "functions of"
 
 class FunctionCatalog:
     """Resolves names of functions in Flink's order: temporary system functions, built-in ones, then temporary and permanent
-    functions of the database. A qualified name means the last two. Names are in any case."""
+    functions of the database. A qualified name means the last two. A plain name that is none of these means a function that a
+    package brings. Names are in any case."""
 
-    def __init__(self, catalog: CatalogReader) -> None:
+    def __init__(self, catalog: CatalogReader, installed: InstalledFunctions | None) -> None:
         self._catalog = catalog
+        self._installed = installed
 
     def find(self, parts: tuple[str, ...], catalog: str, database: str) -> CatalogFunction | None:
         """The user's function that the name means; None for a built-in one, and for one that does not exist."""
@@ -35,7 +38,10 @@ class FunctionCatalog:
             found = self._catalog.function(system_path(name), True)
             if found is not None or is_builtin(name.upper()):
                 return found
-        return self.at(function_path(parts, catalog, database, None))
+        found = self.at(function_path(parts, catalog, database, None))
+        if found is None and len(parts) == 1 and self._installed is not None:
+            return self._installed.find(name)
+        return found
 
     def at(self, path: ObjectPath) -> CatalogFunction | None:
         return self._catalog.function(path, True) or self._catalog.function(path, False)
@@ -91,7 +97,11 @@ def is_user_aggregate(node: exp.Expr) -> bool:
 def _find(node: nodes.FunctionCall, namespace: Namespace) -> CatalogFunction | None:
     qualifier: tuple[str, ...] = node.meta.get("qualifier", ())
     parts = (*qualifier, str(node.this))
-    found = FunctionCatalog(namespace.context.catalog).find(parts, namespace.catalog, namespace.database)
+    functions = FunctionCatalog(namespace.context.catalog, namespace.context.installed)
+    try:
+        found = functions.find(parts, namespace.catalog, namespace.database)
+    except UserError as error:
+        raise error.at(namespace.span(node)) from error.__cause__
     if found is None and qualifier:
         path = function_path(parts, namespace.catalog, namespace.database, namespace.span(node))
         raise unknown_qualified(path, namespace.context, namespace.span(node))

@@ -64,8 +64,8 @@ def looked_up_table(node: LookupJoin, connectors: Mapping[str, ConnectorDescript
     options = dict(scan.options)
     name = scan.table.path.name
     descriptor = find_connector(connectors, scan.table, options, scan.span)
-    if not descriptor.lookups:
-        able = sorted(i for i, d in connectors.items() if d.lookups)
+    if not descriptor.reading.lookups:
+        able = sorted(i for i, d in connectors.items() if d.reading.lookups)
         raise UserError(
             "SS3031",
             f'table "{name}" cannot be looked up: connector "{descriptor.identifier}" does not read by key',

@@ -93,7 +93,7 @@ def needs_update_before(
     spec: SinkSpec, descriptor: ConnectorDescriptor, keys: frozenset[frozenset[int]]
 ) -> bool:
     """Whether the sink requires -U rows; it does not when it ignores them, or replaces rows by the query's own key."""
-    if descriptor.sink_takes_upserts:
+    if descriptor.writing.takes_upserts:
         return False
     mode = sink_mode_of(descriptor, spec.options)
     return mode is not ChangelogMode.UPSERT or frozenset(spec.primary_key) not in keys
@@ -114,9 +114,9 @@ def _check_updates(
     planning: Planning, source: PhysicalNode, node: Sink, descriptor: ConnectorDescriptor, spec: SinkSpec
 ) -> None:
     name = node.table.path.name
-    replaces = isinstance(spec, ChangingSinkSpec) and descriptor.has_format
+    replaces = isinstance(spec, ChangingSinkSpec) and descriptor.place.has_format
     replaces = replaces and ChangelogOptions.of(spec.options).mode != COMPACTED
-    if descriptor.sink_mode.is_insert_only and (node.format_mode.is_insert_only or replaces):
+    if descriptor.writing.mode.is_insert_only and (node.format_mode.is_insert_only or replaces):
         cause = producer(source)
         hint = "aggregate by window, whose result is append-only, or write where updates can go"
         if replaces and not node.format_mode.is_insert_only:
@@ -132,7 +132,7 @@ def _check_updates(
             hint=hint,
         )
     mode = sink_mode_of(descriptor, spec.options)
-    if mode is not ChangelogMode.UPSERT or descriptor.sink_takes_upserts:
+    if mode is not ChangelogMode.UPSERT or descriptor.writing.takes_upserts:
         return
     if not spec.primary_key:
         raise UserError(
@@ -161,7 +161,7 @@ def _wants_materializer(
     with events, which are read by the key in the order in which they stand."""
     mode = sink_mode_of(descriptor, spec.options)
     is_read_by_key = writes_events(descriptor, spec.options, node.format_mode) and bool(spec.primary_key)
-    if not (mode is ChangelogMode.UPSERT or is_read_by_key) or descriptor.sink_takes_upserts:
+    if not (mode is ChangelogMode.UPSERT or is_read_by_key) or descriptor.writing.takes_upserts:
         return False
     strategy = planning.setting("table.exec.sink.upsert-materialize")
     is_in_order = planning.setting("pipeline.max-parallelism") == 1

@@ -204,11 +204,11 @@ def _state_id(node: PhysicalNode, own: Meaning, inputs: list[Meaning]) -> str:
 def _source_id(spec: SourceSpec, own: Meaning, descriptor: ConnectorDescriptor) -> str:
     """A position belongs to a table. A number of rows is one of exactly these rows, and a place in a file one of these files."""
     places: list[Any] = []
-    if descriptor.source_counts_rows:
+    if descriptor.reading.counts_rows:
         options = sorted((key, masked(key, value)) for key, value in spec.options.items())
         places = [own.rows, options]
     elif spec.is_bounded:
-        places = [spec.options.get(key, "") for key in descriptor.place_options]
+        places = [spec.options.get(key, "") for key in descriptor.place.options]
     return digest_of("source", spec.table, spec.connector, *places)
 
 

@@ -27,17 +27,17 @@ def push_into_scan(node: RelationalNode, connectors: Mapping[str, ConnectorDescr
         return node
     if not scan.mode.is_insert_only:
         return _by_key(node, scan) if isinstance(node, Filter) else node
-    if isinstance(node, Filter) and descriptor.filters and is_deterministic(node.condition):
+    if isinstance(node, Filter) and descriptor.reading.filters and is_deterministic(node.condition):
         filters = unique(scan.filters + conjuncts(node.condition))
         filtered = dataclasses.replace(scan, filters=filters)
-        if descriptor.filters_exactly:
+        if descriptor.reading.filters_exactly:
             return filtered
         return node if filters == scan.filters else dataclasses.replace(node, input=filtered)
     if (
         isinstance(node, Sort)
         and not node.order
         and node.fetch >= 0
-        and descriptor.limits
+        and descriptor.reading.limits
         and not scan.filters
     ):
         limit = node.offset + node.fetch

@@ -29,7 +29,7 @@ def push_watermark_into_scan(
     if not isinstance(scan, TableScan) or scan.watermark is not None:
         return node
     descriptor = connectors.get(dict(scan.options).get("connector", ""))
-    if descriptor is None or not descriptor.watermarks or not scan.mode.is_insert_only:
+    if descriptor is None or not descriptor.reading.watermarks or not scan.mode.is_insert_only:
         return node
     rowtime: Expression = InputRef(node.column, node.input.schema.types[node.column])
     watermark = node.expression

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from sqlstream.catalog import DEFAULT_CATALOG, CatalogDefinition, PutCatalog, RemoveCatalog
 from sqlstream.errors import UserError, did_you_mean
 from sqlstream.excerpt import Span
@@ -21,20 +19,7 @@ from sqlstream.planner.dialect.statements import (
 from sqlstream.planner.statements.quoting import literal, quoted
 from sqlstream.planner.statements.result import DdlResult
 from sqlstream.secrets import masked
-
-
-@dataclasses.dataclass(frozen=True)
-class _CatalogType:
-    """The options of a type of catalog, beside `type`."""
-
-    required: tuple[str, ...]
-    optional: tuple[str, ...]
-
-
-_TYPES = {
-    "generic_in_memory": _CatalogType((), ("default-database",)),
-    "file": _CatalogType(("path",), ("default-database",)),
-}
+from sqlstream.spi.catalog import CatalogDescriptor
 
 
 def create_catalog(statement: CreateCatalog, context: BindContext) -> DdlResult:
@@ -49,7 +34,7 @@ def create_catalog(statement: CreateCatalog, context: BindContext) -> DdlResult:
             span=statement.name.span,
             hint="drop it first, or write CREATE CATALOG IF NOT EXISTS",
         )
-    _check_options(statement.options, statement.name)
+    _check_options(statement.options, statement.name, context)
     definition = CatalogDefinition(written_options(statement.options), statement.comment)
     return DdlResult.ok(PutCatalog(name, definition), done=f'catalog "{name}" created')
 
@@ -69,12 +54,14 @@ def alter_catalog(statement: AlterCatalog, context: BindContext) -> DdlResult:
     if statement.comment is not None:
         options, comment = before.options, statement.comment
     else:
-        options, comment = _changed_options(statement, before), before.comment
+        options, comment = _changed_options(statement, before, context), before.comment
     change = PutCatalog(name, CatalogDefinition(options, comment), before)
     return DdlResult.ok(change, done=f'catalog "{name}" altered')
 
 
-def _changed_options(statement: AlterCatalog, before: CatalogDefinition) -> dict[str, str]:
+def _changed_options(
+    statement: AlterCatalog, before: CatalogDefinition, context: BindContext
+) -> dict[str, str]:
     fixed = [(o.key, o.key_span) for o in statement.options] + [
         (key.parts[0], key.span) for key in statement.reset
     ]
@@ -82,10 +69,10 @@ def _changed_options(statement: AlterCatalog, before: CatalogDefinition) -> dict
         if key == "type":
             hint = "create another catalog of that type"
             raise UserError("SS4002", "the type of a catalog cannot be altered", span=span, hint=hint)
-    known = _TYPES[before.type]
+    known = context.catalog_types[before.type]
     for key, span in fixed:
         if key not in (*known.required, *known.optional):
-            raise _unknown_option(key, before.type, span, ())
+            raise _unknown_option(key, known, span, ())
     for key, span in fixed[len(statement.options) :]:
         if key in known.required:
             message = f'catalog type "{before.type}" needs the option "{key}"'
@@ -95,9 +82,11 @@ def _changed_options(statement: AlterCatalog, before: CatalogDefinition) -> dict
     return {k: v for k, v in before.options.items() if k not in reset} | written_options(statement.options)
 
 
-def _unknown_option(key: str, kind: str, span: Span, always: tuple[str, ...] = ("type",)) -> UserError:
-    keys = (*always, *_TYPES[kind].required, *_TYPES[kind].optional)
-    message = f'unknown option "{key}" of catalog type "{kind}"'
+def _unknown_option(
+    key: str, known: CatalogDescriptor, span: Span, always: tuple[str, ...] = ("type",)
+) -> UserError:
+    keys = (*always, *known.required, *known.optional)
+    message = f'unknown option "{key}" of catalog type "{known.identifier}"'
     return UserError("SS4003", message, span=span, hint=suggest(key, list(keys), "options"))
 
 
@@ -109,20 +98,23 @@ def _check_values(options: tuple[Option, ...]) -> None:
             raise UserError("SS4002", message, span=option.value_span, hint=hint)
 
 
-def _check_options(options: tuple[Option, ...], name: Identifier) -> None:
+def _check_options(options: tuple[Option, ...], name: Identifier, context: BindContext) -> None:
     written = {o.key: o for o in options}
-    choice = f"one of {', '.join(_TYPES)}"
     kind = written.get("type")
     if kind is None:
-        hint = f"add 'type' = '…' to WITH (…), {choice}"
+        hint = f"add 'type' = '…' to WITH (…), one of {', '.join(context.catalog_types)}"
         raise UserError("SS4005", "the catalog names no type", span=name.span, hint=hint)
-    if kind.value not in _TYPES:
-        hint = did_you_mean(kind.value, list(_TYPES)) or f"choose {choice}"
+    try:
+        known = context.catalog_types.get(kind.value)
+    except UserError as error:  # a package that cannot be used
+        raise error.at(kind.value_span) from error.__cause__
+    if known is None:
+        types = list(context.catalog_types)
+        hint = did_you_mean(kind.value, types) or f"choose one of {', '.join(types)}"
         raise UserError("SS4004", f'unknown catalog type "{kind.value}"', span=kind.value_span, hint=hint)
-    known = _TYPES[kind.value]
     for option in options:
         if option.key not in ("type", *known.required, *known.optional):
-            raise _unknown_option(option.key, kind.value, option.key_span)
+            raise _unknown_option(option.key, known, option.key_span)
     _check_values(options)
     missing = next((key for key in known.required if key not in written), None)
     if missing is not None:

@@ -187,7 +187,7 @@ def _check_distinct(statement: CreateTable) -> None:
 
 
 def _check_partitions(statement: CreateTable, descriptor: ConnectorDescriptor) -> None:
-    if statement.partition_keys and not descriptor.partitions:
+    if statement.partition_keys and not descriptor.place.partitions:
         raise UserError(
             "SS4003",
             f'connector "{descriptor.identifier}" has no partitions',
@@ -198,11 +198,11 @@ def _check_partitions(statement: CreateTable, descriptor: ConnectorDescriptor) -
 
 def _fixed_schema(descriptor: ConnectorDescriptor, options: dict[str, str]) -> Schema | None:
     """The columns that the connector prescribes; None when the user chooses them."""
-    if not descriptor.schema_option:
+    if not descriptor.reading.schema_option:
         return None
-    default = next((o.default for o in descriptor.options if o.key == descriptor.schema_option), None)
-    chosen = options.get(descriptor.schema_option, default or "").lower()
-    return next((schema for key, schema in descriptor.schemas.items() if key.lower() == chosen), None)
+    default = next((o.default for o in descriptor.options if o.key == descriptor.reading.schema_option), None)
+    chosen = options.get(descriptor.reading.schema_option, default or "").lower()
+    return next((schema for key, schema in descriptor.reading.schemas.items() if key.lower() == chosen), None)
 
 
 def _physical_columns(

@@ -29,7 +29,7 @@ def connector_rows(context: BindContext) -> DdlResult:
     """One row per connector: whether it can be read and written, and whether its tables need a format."""
     named = sorted((i, d) for i, d in context.connectors.items() if not d.is_internal)
     columns = (("reads", sql.BOOLEAN), ("writes", sql.BOOLEAN), ("needs format", sql.BOOLEAN))
-    rows = tuple((i, d.is_source, d.is_sink, d.has_format) for i, d in named)
+    rows = tuple((i, d.is_source, d.is_sink, d.place.has_format) for i, d in named)
     return DdlResult(Schema.of(("connector name", sql.STRING), *columns), rows)
 
 
@@ -56,7 +56,7 @@ def _describe_connector(name: Identifier, context: BindContext) -> DdlResult:
 
 def _connector_options(descriptor: ConnectorDescriptor) -> list[OptionDescriptor]:
     options = own_options(descriptor)
-    if descriptor.has_format:
+    if descriptor.place.has_format:
         meaning = "How rows are written; SHOW FORMATS lists the formats, DESCRIBE FORMAT their options."
         options.insert(0, OptionDescriptor("format", OptionType.STRING, meaning, is_required=True))
     return options

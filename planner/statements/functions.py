@@ -105,7 +105,7 @@ def describe_user_function(name: Identifier, is_extended: bool, context: BindCon
     """Signature, types and origin of a user's function; None for a name that means a built-in one, or none."""
     from sqlstream.planner.bind.user_functions import FunctionCatalog
 
-    found = FunctionCatalog(context.catalog).find(
+    found = FunctionCatalog(context.catalog, context.installed).find(
         name.parts, context.current_catalog, context.current_database
     )
     if found is None:
@@ -121,6 +121,8 @@ def describe_user_function(name: Identifier, is_extended: bool, context: BindCon
         ("language", "PYTHON"),
         ("class name", found.class_name),
     ]
+    if found.package:
+        rows.append(("package", found.package))
     if is_extended:
         rows += _extended(found)
     return DdlResult.info(rows)
@@ -129,6 +131,8 @@ def describe_user_function(name: Identifier, is_extended: bool, context: BindCon
 def _extended(found: CatalogFunction) -> list[tuple[str, str | None]]:
     ref = found.ref
     where = "temporary system" if found.is_system else "temporary" if found.is_temporary else "catalog"
+    if found.package:
+        where = "package"
     rows: list[tuple[str, str | None]] = [
         ("is deterministic", str(ref.is_deterministic).lower()),
         ("type", ref.mode.value),
@@ -211,7 +215,7 @@ def _resolved(
         raise
     shown = ".".join(p for p in (path.catalog, path.database, path.name) if p)
     try:
-        ref = _ref(shown, module, attribute, declared)
+        ref = function_ref(shown, module, attribute, declared)
     except UserError as error:
         hint = error.hint or "correct the declaration in the Python module"
         raise UserError(
@@ -220,7 +224,8 @@ def _resolved(
     return CatalogFunction(path, body.class_name, ref, files, declared.comment, is_temporary)
 
 
-def _ref(path: str, module: str, attribute: str, declared: InspectedFunction) -> FunctionRef:
+def function_ref(path: str, module: str, attribute: str, declared: InspectedFunction) -> FunctionRef:
+    """The reference of a function with this path. UserError SS2032 for types that a function cannot have."""
     ref = FunctionRef(
         path,
         module,

@@ -41,6 +41,7 @@ def show(statement: Show, context: BindContext) -> DdlResult:
             return _names(statement, "view name", views)
         case ShowKind.FUNCTIONS:
             own = [f.path.name for f in _functions(statement, context)]
+            own += context.installed.names() if context.installed is not None else []
             return _names(statement, "function name", sorted({*(n.lower() for n in callable_names()), *own}))
         case ShowKind.USER_FUNCTIONS:
             return _names(statement, "function name", [f.path.name for f in _functions(statement, context)])

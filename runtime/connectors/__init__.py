@@ -1,5 +1,7 @@
-"""The hand-written list of connectors: one line each. A module is imported when its connector is first asked
-for."""
+"""The connectors that come with sqlstream, one line each, and those of other packages.
+
+A module is imported when its connector is first asked for.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from collections.abc import Mapping
 
 from sqlstream.runtime.registry import Descriptors, make_named
 from sqlstream.spi.connector import Connector, ConnectorDescriptor
+from sqlstream.spi.packages import Kind
 
 CONNECTORS: dict[str, str] = {
     "blackhole": "sqlstream.runtime.connectors.blackhole:Blackhole",
@@ -25,11 +28,12 @@ CONNECTORS: dict[str, str] = {
 
 @functools.cache
 def connector(identifier: str) -> Connector:
-    """The connector of that name. UserError SS4003 with a suggestion when there is none."""
-    made: Connector = make_named("connector", "SS4003", CONNECTORS, identifier)
+    """The connector of that name. UserError SS4003 with a suggestion when there is none, SS4014 to SS4016 for a package that
+    cannot be used."""
+    made: Connector = make_named(Kind.CONNECTOR, "SS4003", CONNECTORS, identifier, ConnectorDescriptor)
     return made
 
 
 def descriptors() -> Mapping[str, ConnectorDescriptor]:
     """The descriptors of all connectors, for the planner."""
-    return Descriptors(CONNECTORS, lambda identifier: connector(identifier).descriptor)
+    return Descriptors(Kind.CONNECTOR, CONNECTORS, lambda identifier: connector(identifier).descriptor)

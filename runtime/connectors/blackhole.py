@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.runtime.connectors.sink_only import SinkOnlyConnector
-from sqlstream.spi.connector import ConnectorContext, ConnectorDescriptor, SinkWriter
+from sqlstream.spi.connector import ConnectorContext, ConnectorDescriptor, SinkWriter, Writing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,12 +19,7 @@ class Blackhole(SinkOnlyConnector):
     """A sink without format or options."""
 
     descriptor = ConnectorDescriptor(
-        identifier="blackhole",
-        options=(),
-        is_source=False,
-        is_sink=True,
-        sink_mode=ChangelogMode.RETRACT,
-        sink_takes_upserts=True,
+        identifier="blackhole", options=(), writing=Writing(mode=ChangelogMode.RETRACT, takes_upserts=True)
     )
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:

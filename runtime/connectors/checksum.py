@@ -12,7 +12,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.runtime.connectors.sink_only import SinkOnlyConnector
 from sqlstream.specs import SinkSpec
 from sqlstream.spi.committable import Committable
-from sqlstream.spi.connector import ConnectorContext, ConnectorDescriptor, SinkWriter
+from sqlstream.spi.connector import ConnectorContext, ConnectorDescriptor, SinkWriter, Writing
 
 ROWS = "resultRows"
 CHECKSUM = "resultChecksum"
@@ -48,9 +48,7 @@ class ChecksumWriter:
 class Checksum(SinkOnlyConnector):
     """For tests and benchmarks. Needs -U rows: without them a changelog's sum would not be that of its final table."""
 
-    descriptor = ConnectorDescriptor(
-        "checksum", options=(), is_source=False, is_sink=True, sink_mode=ChangelogMode.RETRACT
-    )
+    descriptor = ConnectorDescriptor("checksum", options=(), writing=Writing(mode=ChangelogMode.RETRACT))
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
         return ChecksumWriter(context)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.runtime.connectors.sink_only import SinkOnlyConnector
-from sqlstream.spi.connector import ConnectorContext, ConnectorDescriptor, SinkWriter
+from sqlstream.spi.connector import ConnectorContext, ConnectorDescriptor, SinkWriter, Writing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,12 +19,7 @@ class Collect(SinkOnlyConnector):
     """A sink without format or options, which accepts every change and sends row kinds unchanged."""
 
     descriptor = ConnectorDescriptor(
-        identifier="collect",
-        options=(),
-        is_source=False,
-        is_sink=True,
-        sink_mode=ChangelogMode.RETRACT,
-        is_internal=True,
+        identifier="collect", options=(), writing=Writing(mode=ChangelogMode.RETRACT), is_internal=True
     )
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:

@@ -16,6 +16,7 @@ from sqlstream.spi.connector import (
     ConnectorDescriptor,
     EnumeratorContext,
     OptionType,
+    Reading,
     SourceReader,
     SourceStatus,
     SplitEnumerator,
@@ -62,10 +63,7 @@ class Datagen(SourceOnlyConnector):
     descriptor = ConnectorDescriptor(
         identifier="datagen",
         options=(*descriptors_of(DatagenOptions), *FIELD_OPTIONS),
-        is_source=True,
-        is_sink=False,
-        boundedness=Boundedness(False, unless_set="number-of-rows"),
-        limits=True,
+        reading=Reading(boundedness=Boundedness(False, unless_set="number-of-rows"), limits=True),
     )
 
     def validate(

@@ -60,9 +60,12 @@ from sqlstream.spi.connector import (
     ConnectorContext,
     ConnectorDescriptor,
     EnumeratorContext,
+    Place,
+    Reading,
     SinkWriter,
     SourceReader,
     SplitEnumerator,
+    Writing,
 )
 from sqlstream.spi.files import Files
 from sqlstream.spi.table_options import descriptors_of
@@ -91,22 +94,20 @@ class Filesystem:
             *descriptors_of(ChangelogOptions),
             *descriptors_of(S3Options),
         ),
-        is_source=True,
-        is_sink=True,
-        boundedness=Boundedness(True, unless_set=MONITOR_INTERVAL),
-        has_format=True,
-        metadata={
-            "file.path": sql.STRING.not_null(),
-            "file.name": sql.STRING.not_null(),
-            "file.size": sql.BIGINT.not_null(),
-            "file.modification-time": sql.timestamp_ltz(3).not_null(),
-        },
-        limits=True,
-        partitions=True,
-        watermarks=True,
-        place_options=("path",),
-        keeps_rejected_rows=True,
-        sink_changes_rows=True,
+        reading=Reading(
+            boundedness=Boundedness(True, unless_set=MONITOR_INTERVAL),
+            metadata={
+                "file.path": sql.STRING.not_null(),
+                "file.name": sql.STRING.not_null(),
+                "file.size": sql.BIGINT.not_null(),
+                "file.modification-time": sql.timestamp_ltz(3).not_null(),
+            },
+            limits=True,
+            watermarks=True,
+            keeps_rejected_rows=True,
+        ),
+        writing=Writing(changes_rows=True),
+        place=Place(has_format=True, partitions=True, options=("path",)),
     )
 
     def validate(

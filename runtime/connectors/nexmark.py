@@ -24,6 +24,7 @@ from sqlstream.spi.connector import (
     EnumeratorContext,
     OptionDescriptor,
     OptionType,
+    Reading,
     SourceReader,
     SourceStatus,
     SplitEnumerator,
@@ -131,11 +132,11 @@ class Nexmark(SourceOnlyConnector):
             *map(_figure_option, FIGURES),
             *descriptors_of(SuiteOptions),
         ),
-        is_source=True,
-        is_sink=False,
-        boundedness=Boundedness(False, unless_set="nexmark.events", unless_positive="events.num"),
-        schema_option="nexmark.table",
-        schemas=_SCHEMAS,
+        reading=Reading(
+            boundedness=Boundedness(False, unless_set="nexmark.events", unless_positive="events.num"),
+            schema_option="nexmark.table",
+            schemas=_SCHEMAS,
+        ),
     )
 
     def validate(

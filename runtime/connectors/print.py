@@ -12,6 +12,7 @@ from sqlstream.spi.connector import (
     ConnectorDescriptor,
     OptionType,
     SinkWriter,
+    Writing,
 )
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
@@ -41,10 +42,7 @@ class Print(SinkOnlyConnector):
     descriptor = ConnectorDescriptor(
         identifier="print",
         options=descriptors_of(PrintOptions),
-        is_source=False,
-        is_sink=True,
-        sink_mode=ChangelogMode.RETRACT,
-        sink_is_at_least_once=True,
+        writing=Writing(mode=ChangelogMode.RETRACT, is_at_least_once=True),
     )
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:

@@ -22,7 +22,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from sqlstream.runtime.imported_by_need import imported
+    from sqlstream.spi.imported_by_need import imported
 
     module = "literal" if name == "evaluate_literal" else "compiled"
     return imported(f"sqlstream.runtime.evaluate.{module}:{name}")

@@ -1,4 +1,7 @@
-"""The hand-written list of formats: one line each. A module is imported when its format is first asked for."""
+"""The formats that come with sqlstream, one line each, and those of other packages.
+
+A module is imported when its format is first asked for.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Mapping
 
 from sqlstream.runtime.registry import Descriptors, make_named
 from sqlstream.spi.format import Format, FormatDescriptor
+from sqlstream.spi.packages import Kind
 
 FORMATS: dict[str, str] = {
     "canal-json": "sqlstream.runtime.formats.change_events.formats:CanalJson",
@@ -23,14 +27,15 @@ FORMATS: dict[str, str] = {
 
 @functools.cache
 def format_of(identifier: str) -> Format:
-    """The format of that name. UserError SS4004 with a suggestion when there is none."""
-    made: Format = make_named("format", "SS4004", FORMATS, identifier)
+    """The format of that name. UserError SS4004 with a suggestion when there is none, SS4014 to SS4016 for a package that cannot
+    be used."""
+    made: Format = make_named(Kind.FORMAT, "SS4004", FORMATS, identifier, FormatDescriptor)
     return made
 
 
 def descriptors() -> Mapping[str, FormatDescriptor]:
     """The descriptors of all formats, for the planner."""
-    return Descriptors(FORMATS, lambda identifier: format_of(identifier).descriptor)
+    return Descriptors(Kind.FORMAT, FORMATS, lambda identifier: format_of(identifier).descriptor)
 
 
 def format_options(identifier: str, options: dict[str, str]) -> dict[str, str]:

@@ -7,9 +7,9 @@ from typing import Any
 
 from sqlstream import operators
 from sqlstream.errors import InternalError
-from sqlstream.runtime.imported_by_need import imported
 from sqlstream.runtime.operators.operator import Operator, OperatorContext
 from sqlstream.specs.spec import OperatorSpec
+from sqlstream.spi.imported_by_need import imported
 
 OPERATORS: dict[type[OperatorSpec], str] = {
     entry.load_spec(): f"sqlstream.runtime.operators.{entry.operator}"

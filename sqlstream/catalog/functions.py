@@ -12,7 +12,8 @@ class CatalogFunction(msgspec.Struct, frozen=True, omit_defaults=True):
     """A function as CREATE FUNCTION resolved it. Its name is in small letters.
 
     `class_name` is `module.name` of the Python object, `files` what USING names: they go with each job that calls the function.
-    A temporary system function has a path without catalog and database."""
+    A temporary system function has a path without catalog and database, and so has one that a `package` brings, which no catalog
+    holds."""
 
     path: ObjectPath
     class_name: str
@@ -20,6 +21,7 @@ class CatalogFunction(msgspec.Struct, frozen=True, omit_defaults=True):
     files: tuple[str, ...] = ()
     comment: str = ""
     is_temporary: bool = False
+    package: str = ""
 
     @property
     def is_system(self) -> bool:
@@ -27,5 +29,5 @@ class CatalogFunction(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def system_path(name: str) -> ObjectPath:
-    """The path of a temporary system function."""
+    """The path of a temporary system function, or of a package's."""
     return ObjectPath("", "", name)

@@ -61,9 +61,9 @@ class CatalogStore(Protocol):
 class CatalogManager:
     """The catalogs by name, shared by all sessions; thread-safe.
 
-    `default` becomes `default_catalog`, in memory unless given. `factories` open what CREATE CATALOG declares, by type.
-    With a `store`, catalogs created here are there again in the next manager over the same store; those that cannot be
-    opened are kept in `unopened` with the reason, and the others work. `close` closes the catalogs.
+    `default` becomes `default_catalog`, in memory unless given. `factories` open what CREATE CATALOG declares, by type; `others`
+    finds the factory of another type. With a `store`, catalogs created here are there again in the next manager over the same
+    store; those that cannot be opened are kept in `unopened` with the reason, and the others work. `close` closes the catalogs.
     """
 
     def __init__(
@@ -71,8 +71,10 @@ class CatalogManager:
         default: Catalog | None = None,
         factories: Mapping[str, CatalogFactory] | None = None,
         store: CatalogStore | None = None,
+        others: Callable[[str], CatalogFactory | None] = lambda kind: None,
     ) -> None:
         self._factories = {IN_MEMORY: lambda _, definition: MemoryCatalog(definition), **(factories or {})}
+        self._others = others
         self._store = store
         self._lock = threading.Lock()
         self._catalogs: Mapping[str, Catalog] = {DEFAULT_CATALOG: default or MemoryCatalog()}
@@ -109,7 +111,7 @@ class CatalogManager:
                 catalog.apply(change)
 
     def _open(self, name: str, definition: CatalogDefinition) -> Catalog:
-        factory = self._factories.get(definition.type)
+        factory = self._factories.get(definition.type) or self._others(definition.type)
         if factory is None:
             raise UserError(
                 "SS4004",

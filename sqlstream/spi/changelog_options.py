@@ -53,15 +53,15 @@ class ChangelogOptions:
 
 def sink_mode_of(descriptor: ConnectorDescriptor, options: Mapping[str, str]) -> ChangelogMode:
     """The widest changelog that a table of the connector takes, whatever its format does."""
-    modes = ChangelogOptions.of(options).modes if descriptor.has_format else None
-    return descriptor.sink_mode if modes is None else modes[1]
+    modes = ChangelogOptions.of(options).modes if descriptor.place.has_format else None
+    return descriptor.writing.mode if modes is None else modes[1]
 
 
 def writes_events(
     descriptor: ConnectorDescriptor, options: Mapping[str, str], format_mode: ChangelogMode
 ) -> bool:
     """Whether what is written are events of a format, whose widest changelog is `format_mode`."""
-    if not descriptor.has_format or format_mode.is_insert_only:
+    if not descriptor.place.has_format or format_mode.is_insert_only:
         return False
     return ChangelogOptions.of(options).modes is None
 

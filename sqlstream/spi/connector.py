@@ -91,47 +91,85 @@ class Boundedness(msgspec.Struct, frozen=True):
         return self.bounded != ((bool(self.unless_set) and self.unless_set in options) or is_positive)
 
 
-class ConnectorDescriptor(msgspec.Struct, frozen=True):
-    """The declaration of a connector, which is all that the planner reads of it.
+class Reading(msgspec.Struct, frozen=True):
+    """How a connector reads tables.
 
-    `metadata` maps metadata keys to types. `sink_mode` is the widest changelog that the sink accepts;
-    `sink_takes_upserts`: it needs no -U rows even when the table has no primary key (blackhole). `filters_exactly`:
-    the reader applies pushed filters exactly, so the plan does not repeat them. `options_physical_columns`: the connector
-    fixes the columns (nexmark); it maps each value of the option `schema_option` to a schema, and a DDL column of another
-    name or type is refused. `is_internal`: no table can name it. `partitions`: a table may be PARTITIONED BY some of its
-    columns. `watermarks`: readers apply `SourceSpec.watermark` and implement `MakesWatermarks`, because they read several
-    splits whose event times overlap. `lookups`: a lookup join can read the table by key (`LooksUp`), with the options of
-    sqlstream/spi/lookup.py. `sink_is_at_least_once`: rows are out when they are written, so that those since the last checkpoint
-    come again after a failure. `source_counts_rows`: a reader that goes on reads the table again and passes over as many rows as
-    were returned, which are the same ones only while nobody changes the table. `place_options` say where a table is whose reader
-    begins elsewhere at another place, but for an unbounded one, which finds what is there. `keeps_rejected_rows`: as in
-    `KeepsRejectedRows`; a table with the option `source.reads` = 'rejected-rows' and format `json` reads these.
-    `sink_changes_rows`: its sink takes a `ChangingSinkSpec`, for INSERT OVERWRITE, TRUNCATE, UPDATE and DELETE.
+    `metadata` maps metadata keys to types. `filters`: the reader takes pushed filters as hints; with `filters_exactly` it applies
+    them to every row, and the plan does not repeat them. `limits`: it takes a pushed limit. `watermarks`: readers apply
+    `SourceSpec.watermark` and implement `MakesWatermarks`, because they read several splits whose event times overlap.
+    `lookups`: a lookup join can read the table by key (`LooksUp`), with the options of sqlstream/spi/lookup.py.
+
+    `counts_rows`: a position is a number of rows. A reader that goes on reads the table again and passes over as many, which are
+    the same ones only while nobody changes the table. `keeps_rejected_rows`: as in `KeepsRejectedRows`; a table with the
+    option `source.reads` = 'rejected-rows' and format `json` reads these. `schemas`: the connector fixes the columns, for each
+    value of the option `schema_option`; a DDL column of another name or type is refused (nexmark).
     """
 
-    identifier: str
-    options: tuple[OptionDescriptor, ...]
-    is_source: bool
-    is_sink: bool
     boundedness: Boundedness = Boundedness(True)
-    has_format: bool = False
     metadata: dict[str, LogicalType] = {}
     filters: bool = False
     filters_exactly: bool = False
     limits: bool = False
-    sink_mode: ChangelogMode = ChangelogMode.INSERT_ONLY
-    sink_takes_upserts: bool = False
-    schema_option: str = ""
-    schemas: dict[str, Schema] = {}
-    is_internal: bool = False
-    partitions: bool = False
     watermarks: bool = False
     lookups: bool = False
-    sink_is_at_least_once: bool = False
-    source_counts_rows: bool = False
-    place_options: tuple[str, ...] = ()
+    counts_rows: bool = False
     keeps_rejected_rows: bool = False
-    sink_changes_rows: bool = False
+    schema_option: str = ""
+    schemas: dict[str, Schema] = {}
+    is_offered: bool = True
+
+
+class Writing(msgspec.Struct, frozen=True):
+    """How a connector writes tables.
+
+    `mode` is the widest changelog that the sink accepts. `takes_upserts`: it needs no -U rows even when the table has no primary
+    key (blackhole). `is_at_least_once`: rows are out when they are written, so that those since the last checkpoint come again
+    after a failure. `changes_rows`: the sink takes a `ChangingSinkSpec`, for INSERT OVERWRITE, TRUNCATE, UPDATE and DELETE.
+    """
+
+    mode: ChangelogMode = ChangelogMode.INSERT_ONLY
+    takes_upserts: bool = False
+    is_at_least_once: bool = False
+    changes_rows: bool = False
+    is_offered: bool = True
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a table is, and how its rows lie there.
+
+    `options` name the place. A reader begins elsewhere when they change; one of an unbounded table finds what is there.
+    `has_format`: rows are in a format, which the option `format` names. `partitions`: a table may be PARTITIONED BY some of its
+    columns.
+    """
+
+    options: tuple[str, ...] = ()
+    has_format: bool = False
+    partitions: bool = False
+
+
+class ConnectorDescriptor(msgspec.Struct, frozen=True):
+    """The declaration of a connector, which is all that the planner reads of it: what it does that is left out, it does not do.
+
+    >>> ConnectorDescriptor("ticks", options=(), reading=Reading(limits=True)).is_sink
+    False
+
+    `is_internal`: no table can name it.
+    """
+
+    identifier: str
+    options: tuple[OptionDescriptor, ...]
+    reading: Reading = Reading(is_offered=False)
+    writing: Writing = Writing(is_offered=False)
+    place: Place = Place()
+    is_internal: bool = False
+
+    @property
+    def is_source(self) -> bool:
+        return self.reading.is_offered
+
+    @property
+    def is_sink(self) -> bool:
+        return self.writing.is_offered
 
 
 class SourceStatus(enum.Enum):

@@ -1,9 +1,10 @@
-"""What the planner asks of a Python object that CREATE FUNCTION names."""
+"""What the planner asks of Python objects: those that CREATE FUNCTION names, and those that other packages bring."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
+from sqlstream.catalog import CatalogFunction
 from sqlstream.function_ref import InspectedFunction
 
 
@@ -16,3 +17,12 @@ class FunctionInspector(Protocol):
 
     def inspect(self, module: str, attribute: str, files: tuple[str, ...]) -> InspectedFunction:
         """The declaration of `module.attribute`, which may be in one of the files."""
+
+
+class InstalledFunctions(Protocol):
+    """The functions that other packages bring. Names are in small letters."""
+
+    def find(self, name: str) -> CatalogFunction | None:
+        """None when no package brings the name. UserError SS4014, SS4015 for a package that cannot be used."""
+
+    def names(self) -> list[str]: ...

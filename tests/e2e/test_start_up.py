@@ -182,3 +182,23 @@ def test_ctrl_c_ends_a_job_in_the_process_at_once(script: Callable[[str], str], 
         process.kill()
         process.wait()
     assert [f for f in tmp_path.rglob("*") if f.is_file() and f.suffix != ".sql"] == []
+
+
+READ = """\
+import sys
+sys.addaudithook(lambda event, words: print("entry points", file=sys.stderr)
+                 if event == "open" and str(words[0]).endswith("entry_points.txt") else None)
+sys.argv = ["sqlstream", "run", "--quiet", "-"]
+from sqlstream.client.main import main
+sys.exit(main())
+"""
+
+
+def test_entry_points_of_other_packages_are_read_when_a_name_is_not_ours(rows: Path) -> None:
+    def reads(text: str) -> bool:
+        done = run_to_end([sys.executable, "-c", READ], stdin=text)
+        assert done.returncode == 0, done.stderr
+        return "entry points" in done.stderr
+
+    assert not reads(table(rows) + "SELECT UPPER(k) AS k, COUNT(*) FROM t GROUP BY UPPER(k);")
+    assert reads("SHOW CONNECTORS;")

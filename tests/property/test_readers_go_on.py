@@ -216,7 +216,7 @@ def test_generated_rows_go_on(kind: str, rate: str, seed: int) -> None:
 @pytest.mark.parametrize("table", ["person", "auction", "bid"])
 def test_the_auction_site_goes_on(table: str, seed: int) -> None:
     nexmark: Any = connector("nexmark")
-    schema = nexmark.descriptor.schemas[table]
+    schema = nexmark.descriptor.reading.schemas[table]
     options = {"nexmark.table": table, "nexmark.events": "70000"}
     columns = schema.names[:1]
     spec = SourceSpec("t", "nexmark", options, schema, columns)

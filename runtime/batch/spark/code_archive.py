@@ -1,12 +1,14 @@
-"""Our packages as an archive, for the workers of a Spark cluster."""
+"""Our packages, and those that bring connectors, formats and functions, as an archive for the workers of a Spark cluster."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import zipfile
 from typing import TYPE_CHECKING
 
 from sqlstream.runtime.host.process import import_root
+from sqlstream.spi.packages import Guest, Kind, all_guests
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -17,6 +19,7 @@ ARCHIVE = "sqlstream_code"
 _LEFT_OUT = frozenset(("planner", "client", "queries", "__pycache__"))
 """What plans statements and answers users: workers do neither."""
 _SUFFIXES = (".py", ".kernels")
+_NATIVE = (".so", ".pyd", ".dylib")
 
 
 def add_our_code(context: SparkContext, directory: str) -> None:
@@ -27,7 +30,11 @@ def add_our_code(context: SparkContext, directory: str) -> None:
 
 
 def write_code_archive(path: str) -> None:
-    """What readers and writers of tables import, with compiled kernels. Dependencies must be installed where the workers run."""
+    """What readers and writers of tables import, with compiled kernels. Dependencies must be installed where the workers run.
+
+    Packages with entry points of ours are in it with these, so that workers find them by name. One that has machine code, or is
+    no directory or file, is left to be installed there: a worker without it says so.
+    """
     root = import_root()
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         # In a checkout, the parts of the package are links.
@@ -37,3 +44,43 @@ def write_code_archive(path: str) -> None:
                 if file.endswith(_SUFFIXES):
                     name = os.path.join(directory, file)
                     archive.write(name, os.path.relpath(name, root))
+        guests = all_guests()
+        for top in sorted({guest.module.partition(".")[0] for guest in guests}):
+            _add_package(archive, top)
+        for package in sorted({guest.package for guest in guests}):
+            _add_entry_points(archive, package, [guest for guest in guests if guest.package == package])
+
+
+def _add_package(archive: zipfile.ZipFile, top: str) -> None:
+    """The sources of a top-level package or module, unless it cannot run from an archive that is unpacked elsewhere."""
+    found = importlib.util.find_spec(top)
+    places = list(found.submodule_search_locations or ()) if found is not None else []
+    if found is None or not (places or (found.origin or "").endswith(".py")):
+        return
+    if not places:
+        assert found.origin is not None
+        archive.write(found.origin, os.path.basename(found.origin))
+        return
+    names = [
+        os.path.join(directory, file)
+        for directory, _, files in os.walk(places[0])
+        for file in sorted(files)
+        if "__pycache__" not in directory
+    ]
+    if any(name.endswith(_NATIVE) for name in names):
+        return
+    for name in names:
+        archive.write(name, os.path.join(top, os.path.relpath(name, places[0])))
+
+
+def _add_entry_points(archive: zipfile.ZipFile, package: str, guests: list[Guest]) -> None:
+    """A package's name and entry points, as an installation has them."""
+    name, _, version = package.partition(" ")
+    directory = f"{name.replace('-', '_')}-{version}.dist-info"
+    archive.writestr(f"{directory}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    groups = {
+        kind.group: [f"{guest.name} = {guest.place}" for guest in guests if guest.kind is kind]
+        for kind in Kind
+    }
+    text = "\n".join(f"[{group}]\n" + "\n".join(lines) + "\n" for group, lines in groups.items() if lines)
+    archive.writestr(f"{directory}/entry_points.txt", text)

@@ -20,9 +20,11 @@ from sqlstream.spi.connector import (
     ConnectorDescriptor,
     EnumeratorContext,
     LookupSource,
+    Reading,
     SinkWriter,
     SourceReader,
     SplitEnumerator,
+    Writing,
 )
 from sqlstream.spi.files import Files
 from sqlstream.spi.lookup import LookupOptions
@@ -44,14 +46,8 @@ class DuckDb:
     descriptor = ConnectorDescriptor(
         identifier="duckdb",
         options=OPTIONS,
-        is_source=True,
-        is_sink=True,
-        filters=True,
-        limits=True,
-        lookups=True,
-        sink_mode=ChangelogMode.UPSERT,
-        source_counts_rows=True,
-        sink_changes_rows=True,
+        reading=Reading(filters=True, limits=True, lookups=True, counts_rows=True),
+        writing=Writing(mode=ChangelogMode.UPSERT, changes_rows=True),
     )
 
     def validate(

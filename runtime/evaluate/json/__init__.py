@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlstream.expressions import Call
 from sqlstream.runtime.evaluate.context import EvaluationContext
 from sqlstream.runtime.evaluate.kernel import Builder, Kernel
-from sqlstream.runtime.imported_by_need import imported
+from sqlstream.spi.imported_by_need import imported
 
 
 def _late(place: str) -> Builder:

@@ -55,7 +55,7 @@ def test_the_sql_page_names_every_connector_and_its_options(identifier: str) -> 
     descriptor = connector(identifier).descriptor
     assert re.search(rf"^### .*\b{identifier}\b|`{identifier}`", SQL_PAGE, re.MULTILINE)
     assert [o.key for o in descriptor.options if not documented(o.key)] == []
-    assert [key for key in descriptor.metadata if not documented(key)] == []
+    assert [key for key in descriptor.reading.metadata if not documented(key)] == []
 
 
 @pytest.mark.parametrize("identifier", FORMATS)

@@ -16,7 +16,14 @@ from sqlstream.runtime.connectors.duckdb.connector import DuckDb
 from sqlstream.runtime.connectors.filesystem import Filesystem
 from sqlstream.runtime.connectors.nexmark import Nexmark
 from sqlstream.runtime.formats.csv import Csv
-from sqlstream.spi.connector import Boundedness, ConnectorDescriptor, OptionDescriptor, OptionType
+from sqlstream.spi.connector import (
+    Boundedness,
+    ConnectorDescriptor,
+    OptionDescriptor,
+    OptionType,
+    Place,
+    Reading,
+)
 
 QUERIES = sorted((Path(__file__).resolve().parents[4] / "queries" / "nexmark").glob("*.sql"))
 CONNECTORS = {made.descriptor.identifier: made.descriptor for made in (Nexmark, DuckDb, Filesystem)}
@@ -168,10 +175,13 @@ def position(ddl: str, condition: str = "", path: str = "a", more: str = "") -> 
     )
     connectors = {
         "files": ConnectorDescriptor(
-            "files", options, True, False, Boundedness(True, unless_set="monitor"), place_options=("path",)
+            "files",
+            options=options,
+            reading=Reading(boundedness=Boundedness(True, unless_set="monitor")),
+            place=Place(options=("path",)),
         ),
         "counted": ConnectorDescriptor(
-            "counted", options, True, False, filters=True, source_counts_rows=True
+            "counted", options=options, reading=Reading(filters=True, counts_rows=True)
         ),
     }
     sql = f"{ddl.format(path=path, more=more)} SELECT k, COUNT(*) FROM f {condition} GROUP BY k;"

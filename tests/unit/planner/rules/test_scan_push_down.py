@@ -14,7 +14,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.planner.explain import explain_physical
 from sqlstream.planner.relational.nodes import Filter, TableScan
 from sqlstream.planner.rules.scan_push_down import push_into_scan
-from sqlstream.spi.connector import OptionDescriptor, OptionType
+from sqlstream.spi.connector import OptionDescriptor, OptionType, Reading
 
 OPTIONS = (OptionDescriptor("path", OptionType.STRING, "Where."),)
 ABLE = {
@@ -22,9 +22,7 @@ ABLE = {
         CONNECTORS["table"],
         identifier=name,
         options=OPTIONS,
-        filters=True,
-        filters_exactly=name == "exact",
-        limits=True,
+        reading=Reading(filters=True, filters_exactly=name == "exact", limits=True),
     )
     for name in ("hinted", "exact")
 }

@@ -8,13 +8,12 @@ from plan_harness import CONNECTORS, compile_script
 
 from sqlstream import types as sql
 from sqlstream.planner.explain import explain_physical
-from sqlstream.spi.connector import OptionDescriptor, OptionType
+from sqlstream.spi.connector import OptionDescriptor, OptionType, Reading
 
 SPLITS = msgspec.structs.replace(
     CONNECTORS["table"],
     identifier="splits",
-    watermarks=True,
-    metadata={"seen": sql.timestamp_ltz(3)},
+    reading=Reading(watermarks=True, metadata={"seen": sql.timestamp_ltz(3)}),
     options=(OptionDescriptor("path", OptionType.STRING, "Where."),),
 )
 COUNT = "SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end"

@@ -235,7 +235,7 @@ def test_a_limit_ends_the_reader_early(tmp_path: Path) -> None:
 def test_metadata_columns_say_where_a_row_comes_from(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a,1\n")
     os.utime(tmp_path / "a.csv", (1_000, 1_000))
-    metadata = tuple(Field(key, t) for key, t in CONNECTOR.descriptor.metadata.items())
+    metadata = tuple(Field(key, t) for key, t in CONNECTOR.descriptor.reading.metadata.items())
     (row,) = read_all(source_spec(tmp_path, columns=("v",), metadata=metadata))
     assert row["file.modification-time"].timestamp() == 1_000
     assert row | {"file.modification-time": None} == {

@@ -22,7 +22,7 @@ from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext, SourceReader, SourceStatus
 
 CONNECTOR = Nexmark()
-SCHEMAS = CONNECTOR.descriptor.schemas
+SCHEMAS = CONNECTOR.descriptor.reading.schemas
 
 
 class Clock:
@@ -219,7 +219,7 @@ def test_paced_stream_with_an_end_ends() -> None:
 
 
 def test_only_a_table_with_a_number_of_events_is_bounded() -> None:
-    boundedness = CONNECTOR.descriptor.boundedness
+    boundedness = CONNECTOR.descriptor.reading.boundedness
     assert boundedness.is_bounded({"nexmark.events": "10"})
     assert not boundedness.is_bounded({})
 
@@ -245,7 +245,7 @@ def test_the_options_of_the_public_suite_stand_for_ours() -> None:
     }
     assert NexmarkOptions.parse(suite) == NexmarkOptions.parse(ours)
     assert NexmarkOptions.parse(suite | {"nexmark.seed": "3"}).config.seed == 3
-    boundedness = CONNECTOR.descriptor.boundedness
+    boundedness = CONNECTOR.descriptor.reading.boundedness
     assert boundedness.is_bounded(suite)
     assert not boundedness.is_bounded({"events.num": "0"})
     assert NexmarkOptions.parse({"events.num": "0"}).event_count is None

@@ -130,7 +130,7 @@ def test_collect_hands_on_batches_with_their_row_kinds() -> None:
 
 def test_blackhole_takes_upserts_and_keeps_nothing() -> None:
     descriptor = connector("blackhole").descriptor
-    assert (descriptor.sink_mode, descriptor.sink_takes_upserts) == (ChangelogMode.RETRACT, True)
+    assert (descriptor.writing.mode, descriptor.writing.takes_upserts) == (ChangelogMode.RETRACT, True)
     client = Client()
     spec = SinkSpec("t", "blackhole", {}, SCHEMA)
     writer = connector("blackhole").sink(spec, ChangelogMode.UPSERT, client.context())

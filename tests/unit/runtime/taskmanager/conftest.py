@@ -40,7 +40,13 @@ from sqlstream.runtime.taskmanager.task_runner import ThreadTaskRunner
 from sqlstream.schema import Schema
 from sqlstream.specs import CalcSpec, SinkSpec, SourceSpec
 from sqlstream.spi.committable import Committable
-from sqlstream.spi.connector import Boundedness, ConnectorContext, ConnectorDescriptor, SourceStatus
+from sqlstream.spi.connector import (
+    ConnectorContext,
+    ConnectorDescriptor,
+    Reading,
+    SourceStatus,
+    Writing,
+)
 from sqlstream.types import BIGINT, STRING
 
 SCHEMA = Schema.of(("k", STRING), ("v", BIGINT))
@@ -113,7 +119,7 @@ class Writer:
 
 
 class StageConnector:
-    descriptor = ConnectorDescriptor("stage", (), is_source=True, is_sink=True, boundedness=Boundedness(True))
+    descriptor = ConnectorDescriptor("stage", options=(), reading=Reading(), writing=Writing())
 
     def source(self, spec: SourceSpec, context: ConnectorContext, splits: Any) -> Reader:
         stage = STAGE[spec.table]

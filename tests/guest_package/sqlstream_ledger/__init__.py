@@ -1,0 +1,1 @@
+"""A package that brings a connector, a format, a type of catalogs and functions to sqlstream."""
