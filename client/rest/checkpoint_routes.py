@@ -6,32 +6,61 @@ import re
 import secrets
 import threading
 from collections import OrderedDict
-from typing import Any
+from typing import NotRequired, TypedDict
 
-from fastapi import APIRouter, Request, Response
+import msgspec
+from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 
-from sqlstream.client.http_api.answers import json_answer
 from sqlstream.client.http_api.errors import BAD_REQUEST, NOT_FOUND, RestError
 from sqlstream.client.http_api.request_body import read_value
-from sqlstream.client.rest.checkpoint_requests import (
-    CheckpointRequest,
-    DisposalRequest,
-    SavepointRequest,
-    StopRequest,
-)
 from sqlstream.client.rest.checkpoints import (
+    CheckpointBody,
+    CheckpointConfig,
+    CheckpointStatistics,
+    SubtasksInCheckpoint,
     checkpoint_body,
     checkpoint_config,
     checkpoint_statistics,
     vertex_body,
 )
 from sqlstream.client.rest.cluster_view import ClusterView
-from sqlstream.client.rest.ended_jobs import check_runs
-from sqlstream.client.rest.parameters import checked_id, checked_number
-from sqlstream.client.rest.route import RestRoute
+from sqlstream.client.rest.messages import keys
+from sqlstream.client.rest.route import (
+    FailureCause,
+    RestRoute,
+    StatusId,
+    Trigger,
+    checked_id,
+    checked_number,
+    reads,
+)
 from sqlstream.errors import ErrorInfo, SqlStreamError, render_error
 from sqlstream.messages.checkpoint_statistics import CheckpointRecord
+
+
+class CheckpointRequest(msgspec.Struct, rename="camel"):
+    checkpoint_type: str | None = None
+    trigger_id: str | None = None
+
+
+class SavepointRequest(msgspec.Struct, rename=keys("format_type", "trigger_id")):
+    target_directory: str | None = None
+    cancel_job: bool | None = None
+    format_type: str | None = None
+    trigger_id: str | None = None
+
+
+class StopRequest(msgspec.Struct, rename="camel"):
+    target_directory: str | None = None
+    drain: bool | None = None
+    format_type: str | None = None
+    trigger_id: str | None = None
+
+
+class DisposalRequest(msgspec.Struct, rename="kebab"):
+    savepoint_path: str
+
 
 DISPOSALS_MAX = 1000
 """How many disposals are remembered for clients that ask how they went."""
@@ -39,6 +68,26 @@ DISPOSALS_MAX = 1000
 _BODY_BYTES_MAX = 64 * 1024
 _FORMATS = ("CANONICAL", "NATIVE")
 _TRIGGER_ID = re.compile(r"[0-9a-f]{32}")
+
+
+SavepointOperation = TypedDict(
+    "SavepointOperation", {"location": NotRequired[str], "failure-cause": NotRequired[FailureCause]}
+)
+
+
+class CheckpointOperation(TypedDict):
+    checkpointId: int
+    failureCause: FailureCause | None
+
+
+class TriggerStatus(TypedDict):
+    status: StatusId
+    operation: SavepointOperation | None
+
+
+class CheckpointTriggerStatus(TypedDict):
+    status: StatusId
+    operation: CheckpointOperation | None
 
 
 class Disposals:
@@ -75,24 +124,24 @@ def checkpoint_routes(view: ClusterView) -> APIRouter:
 
 def _add_views(router: APIRouter, view: ClusterView) -> None:
     @router.get("/jobs/{job_id}/checkpoints")
-    def checkpoints(job_id: str) -> Response:
-        return json_answer(checkpoint_statistics(view.checkpoints(job_id)))
+    def checkpoints(job_id: str) -> CheckpointStatistics:
+        return checkpoint_statistics(view.checkpoints(job_id))
 
     @router.get("/jobs/{job_id}/checkpoints/config")
-    def checkpoints_config(job_id: str) -> Response:
-        return json_answer(checkpoint_config(view.graph(job_id).config))
+    def checkpoints_config(job_id: str) -> CheckpointConfig:
+        return checkpoint_config(view.graph(job_id).config)
 
     @router.get("/jobs/{job_id}/checkpoints/details/{checkpoint_id}")
-    def checkpoint_details(job_id: str, checkpoint_id: str) -> Response:
-        return json_answer(checkpoint_body(_record(view, job_id, checkpoint_id), has_tasks=True))
+    def checkpoint_details(job_id: str, checkpoint_id: str) -> CheckpointBody:
+        return checkpoint_body(_record(view, job_id, checkpoint_id), has_tasks=True)
 
     @router.get("/jobs/{job_id}/checkpoints/details/{checkpoint_id}/subtasks/{vertex_id}")
-    def checkpoint_subtasks(job_id: str, checkpoint_id: str, vertex_id: str) -> Response:
+    def checkpoint_subtasks(job_id: str, checkpoint_id: str, vertex_id: str) -> SubtasksInCheckpoint:
         id = checked_id("vertexid", vertex_id)
         record = _record(view, job_id, checkpoint_id)
         for vertex in record.vertices:
             if vertex.vertex_id == id:
-                return json_answer(vertex_body(record, vertex))
+                return vertex_body(record, vertex)
         raise RestError(NOT_FOUND, f"There is no checkpoint statistics for task {id}.")
 
 
@@ -107,8 +156,8 @@ def _record(view: ClusterView, job_id: str, checkpoint_id: str) -> CheckpointRec
 
 
 def _add_checkpoint_triggers(router: APIRouter, view: ClusterView) -> None:
-    @router.post("/jobs/{job_id}/checkpoints")
-    async def take_checkpoint(job_id: str, request: Request) -> Response:
+    @router.post("/jobs/{job_id}/checkpoints", status_code=202, openapi_extra=reads(CheckpointRequest))
+    async def take_checkpoint(job_id: str, request: Request) -> Trigger:
         id = checked_id("jobid", job_id)
         asked = await read_value(request, CheckpointRequest, _BODY_BYTES_MAX, empty=b"{}")
         if asked.checkpoint_type not in (None, "CONFIGURED"):
@@ -116,26 +165,27 @@ def _add_checkpoint_triggers(router: APIRouter, view: ClusterView) -> None:
         trigger_id = _trigger_id(asked.trigger_id)
 
         def take() -> None:
-            check_runs(view, id, "Checkpoint triggering")
+            view.check_runs(id, "Checkpoint triggering")
             view.cluster.take_checkpoint(id, trigger_id)
 
         await run_in_threadpool(take)
-        return json_answer({"request-id": trigger_id}, 202)
+        return {"request-id": trigger_id}
 
     @router.get("/jobs/{job_id}/checkpoints/{trigger_id}")
-    def checkpoint_status(job_id: str, trigger_id: str) -> Response:
+    def checkpoint_status(job_id: str, trigger_id: str) -> CheckpointTriggerStatus:
         status = view.cluster.savepoint_status(
             checked_id("jobid", job_id), checked_id("triggerid", trigger_id)
         )
         if not status.is_done:
-            return json_answer(IN_PROGRESS)
-        cause = _failure_cause(status.error)
-        return json_answer(_done({"checkpointId": status.checkpoint_id, "failureCause": cause}))
+            return {"status": IN_PROGRESS, "operation": None}
+        cause = None if status.error is None else _failure_cause(status.error)
+        operation: CheckpointOperation = {"checkpointId": status.checkpoint_id, "failureCause": cause}
+        return {"status": COMPLETED, "operation": operation}
 
 
 def _add_savepoint_triggers(router: APIRouter, view: ClusterView) -> None:
-    @router.post("/jobs/{job_id}/savepoints")
-    async def trigger_savepoint(job_id: str, request: Request) -> Response:
+    @router.post("/jobs/{job_id}/savepoints", status_code=202, openapi_extra=reads(SavepointRequest))
+    async def trigger_savepoint(job_id: str, request: Request) -> Trigger:
         id = checked_id("jobid", job_id)
         asked = await read_value(request, SavepointRequest, _BODY_BYTES_MAX, empty=b"{}")
         _check_format(asked.format_type)
@@ -143,46 +193,46 @@ def _add_savepoint_triggers(router: APIRouter, view: ClusterView) -> None:
         directory = asked.target_directory or ""
 
         def trigger() -> None:
-            check_runs(view, id, "Savepoint triggering", ends_it=bool(asked.cancel_job))
+            view.check_runs(id, "Savepoint triggering", ends_it=bool(asked.cancel_job))
             if asked.cancel_job:
                 view.cluster.stop_with_savepoint(id, trigger_id, directory)
             else:
                 view.cluster.trigger_savepoint(id, trigger_id, directory)
 
         await run_in_threadpool(trigger)
-        return json_answer({"request-id": trigger_id}, 202)
+        return {"request-id": trigger_id}
 
-    @router.post("/jobs/{job_id}/stop")
-    async def stop(job_id: str, request: Request) -> Response:
+    @router.post("/jobs/{job_id}/stop", status_code=202, openapi_extra=reads(StopRequest))
+    async def stop(job_id: str, request: Request) -> Trigger:
         id = checked_id("jobid", job_id)
         asked = await read_value(request, StopRequest, _BODY_BYTES_MAX, empty=b"{}")
         _check_format(asked.format_type)
         trigger_id = _trigger_id(asked.trigger_id)
 
         def stop_job() -> None:
-            check_runs(view, id, "Stopping with a savepoint", ends_it=True)
+            view.check_runs(id, "Stopping with a savepoint", ends_it=True)
             view.cluster.stop_with_savepoint(id, trigger_id, asked.target_directory or "", bool(asked.drain))
 
         await run_in_threadpool(stop_job)
-        return json_answer({"request-id": trigger_id}, 202)
+        return {"request-id": trigger_id}
 
     @router.get("/jobs/{job_id}/savepoints/{trigger_id}")
-    def savepoint_status(job_id: str, trigger_id: str) -> Response:
+    def savepoint_status(job_id: str, trigger_id: str) -> TriggerStatus:
         status = view.cluster.savepoint_status(
             checked_id("jobid", job_id), checked_id("triggerid", trigger_id)
         )
         if not status.is_done:
-            return json_answer(IN_PROGRESS)
+            return {"status": IN_PROGRESS, "operation": None}
         if status.error is not None:
-            return json_answer(_done({"failure-cause": _failure_cause(status.error)}))
-        return json_answer(_done({"location": status.path}))
+            return {"status": COMPLETED, "operation": {"failure-cause": _failure_cause(status.error)}}
+        return {"status": COMPLETED, "operation": {"location": status.path}}
 
 
 def _add_disposals(router: APIRouter, view: ClusterView) -> None:
     disposals = Disposals()
 
-    @router.post("/savepoint-disposal")
-    async def dispose(request: Request) -> Response:
+    @router.post("/savepoint-disposal", openapi_extra=reads(DisposalRequest))
+    async def dispose(request: Request) -> Trigger:
         asked = await read_value(request, DisposalRequest, _BODY_BYTES_MAX, empty=b"{}")
 
         def dispose_savepoint() -> str:
@@ -192,23 +242,21 @@ def _add_disposals(router: APIRouter, view: ClusterView) -> None:
                 return disposals.add(ErrorInfo.of(error))
             return disposals.add(None)
 
-        return json_answer({"request-id": await run_in_threadpool(dispose_savepoint)})
+        return {"request-id": await run_in_threadpool(dispose_savepoint)}
 
     @router.get("/savepoint-disposal/{trigger_id}")
-    def disposal_status(trigger_id: str) -> Response:
+    def disposal_status(trigger_id: str) -> TriggerStatus:
         error = disposals.error(checked_id("triggerid", trigger_id))
-        return json_answer(_done({"failure-cause": _failure_cause(error)} if error is not None else {}))
+        operation: SavepointOperation = {} if error is None else {"failure-cause": _failure_cause(error)}
+        return {"status": COMPLETED, "operation": operation}
 
 
-IN_PROGRESS: dict[str, Any] = {"status": {"id": "IN_PROGRESS"}, "operation": None}
+IN_PROGRESS: StatusId = {"id": "IN_PROGRESS"}
+COMPLETED: StatusId = {"id": "COMPLETED"}
 
 
-def _done(operation: dict[str, Any]) -> dict[str, Any]:
-    return {"status": {"id": "COMPLETED"}, "operation": operation}
-
-
-def _failure_cause(error: ErrorInfo | None) -> dict[str, str] | None:
-    return None if error is None else {"class": error.code, "stack-trace": render_error(error)}
+def _failure_cause(error: ErrorInfo) -> FailureCause:
+    return {"class": error.code, "stack-trace": render_error(error)}
 
 
 def _trigger_id(given: str | None) -> str:

@@ -3,30 +3,179 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from sqlstream import config as options
 from sqlstream.client.following.checkpoint_text import remark_on
+from sqlstream.messages import checkpoint_statistics as kept
 from sqlstream.messages.checkpoint_statistics import (
     CheckpointRecord,
-    CheckpointStatistics,
     CheckpointStatus,
-    RestoredCheckpoint,
     SubtaskCheckpoint,
     VertexCheckpoint,
 )
 
 _LONG_MAX = 2**63 - 1
 _PREFIX = "execution.checkpointing."
-_QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 
-Body = dict[str, Any]
+
+class CheckpointCounts(TypedDict):
+    restored: int
+    total: int
+    in_progress: int
+    completed: int
+    failed: int
+
+
+class CheckpointFigure(TypedDict):
+    """A quantile of nothing is the text NaN."""
+
+    min: int
+    max: int
+    avg: int
+    p50: float | str
+    p90: float | str
+    p95: float | str
+    p99: float | str
+    p999: float | str
+
+
+class Progress(TypedDict):
+    """How far a checkpoint or one of its vertices has come."""
+
+    latest_ack_timestamp: int
+    checkpointed_size: int
+    state_size: int
+    end_to_end_duration: int
+    alignment_buffered: int
+    processed_data: int
+    persisted_data: int
+    num_subtasks: int
+    num_acknowledged_subtasks: int
+
+
+class VertexInCheckpoint(Progress):
+    id: int
+    status: str
+
+
+class CheckpointBody(VertexInCheckpoint):
+    """`external_path` and `discarded` are those of a completed one, `failure_…` of one that has failed."""
+
+    className: str
+    is_savepoint: bool
+    savepointFormat: str | None
+    trigger_timestamp: int
+    checkpoint_type: str
+    tasks: dict[str, VertexInCheckpoint]
+    external_path: NotRequired[str]
+    discarded: NotRequired[bool]
+    failure_timestamp: NotRequired[int]
+    failure_message: NotRequired[str]
+
+
+class RestoredCheckpoint(TypedDict):
+    id: int
+    restore_timestamp: int
+    is_savepoint: bool
+    external_path: str
+
+
+class LatestCheckpoints(TypedDict):
+    completed: CheckpointBody | None
+    savepoint: CheckpointBody | None
+    failed: CheckpointBody | None
+    restored: RestoredCheckpoint | None
+
+
+class CheckpointStatistics(TypedDict):
+    counts: CheckpointCounts
+    summary: dict[str, CheckpointFigure]
+    latest: LatestCheckpoints
+    history: list[CheckpointBody]
+
+
+CheckpointTimes = TypedDict("CheckpointTimes", {"sync": CheckpointFigure, "async": CheckpointFigure})
+
+
+class AlignmentSummary(TypedDict):
+    buffered: CheckpointFigure
+    processed: CheckpointFigure
+    persisted: CheckpointFigure
+    duration: CheckpointFigure
+
+
+class SubtasksSummary(TypedDict):
+    checkpointed_size: CheckpointFigure
+    state_size: CheckpointFigure
+    end_to_end_duration: CheckpointFigure
+    checkpoint_duration: CheckpointTimes
+    alignment: AlignmentSummary
+    start_delay: CheckpointFigure
+
+
+LateChannel = TypedDict("LateChannel", {"vertex-id": str, "subtask": int, "duration": int})
+
+
+class SubtaskAlignment(TypedDict):
+    """`late_channels` are the producers whose barriers came last, the latest first."""
+
+    buffered: int
+    processed: int
+    persisted: int
+    duration: int
+    late_channels: list[LateChannel]
+
+
+class SubtaskInCheckpoint(TypedDict):
+    """The figures are those of a subtask that has acknowledged the checkpoint."""
+
+    className: str
+    index: int
+    status: str
+    ack_timestamp: NotRequired[int]
+    end_to_end_duration: NotRequired[int]
+    checkpointed_size: NotRequired[int]
+    state_size: NotRequired[int]
+    checkpoint: NotRequired[dict[str, int]]
+    alignment: NotRequired[SubtaskAlignment]
+    start_delay: NotRequired[int]
+    unaligned_checkpoint: NotRequired[bool]
+    aborted: NotRequired[bool]
+
+
+class SubtasksInCheckpoint(VertexInCheckpoint):
+    summary: SubtasksSummary
+    subtasks: list[SubtaskInCheckpoint]
+
+
+class Externalization(TypedDict):
+    enabled: bool
+    delete_on_cancellation: bool
+
+
+class CheckpointConfig(TypedDict):
+    mode: str
+    interval: int
+    timeout: int
+    min_pause: int
+    max_concurrent: int
+    externalization: Externalization
+    state_backend: str
+    checkpoint_storage: str
+    unaligned_checkpoints: bool
+    tolerable_failed_checkpoints: int
+    aligned_checkpoint_timeout: int
+    checkpoints_after_tasks_finish: bool
+    state_changelog_enabled: bool
+    changelog_periodic_materialization_interval: int
+    changelog_storage: str
 
 
 _STATE_BACKENDS = {"hashmap": "HashMapStateBackend", "mapped": "MappedStateBackend"}
 
 
-def checkpoint_config(config: Mapping[str, str]) -> Body:
+def checkpoint_config(config: Mapping[str, str]) -> CheckpointConfig:
     """The settings of a job's checkpoints. The longest interval that there is means: no periodic checkpoints."""
 
     def setting(key: str) -> Any:
@@ -55,7 +204,7 @@ def checkpoint_config(config: Mapping[str, str]) -> Body:
     }
 
 
-def checkpoint_statistics(found: CheckpointStatistics) -> Body:
+def checkpoint_statistics(found: kept.CheckpointStatistics) -> CheckpointStatistics:
     """The counts, the newest checkpoints without their vertices, and figures over those of them that were completed."""
     completed = [record for record in found.history if record.status is CheckpointStatus.COMPLETED]
     counts = found.counts
@@ -94,11 +243,11 @@ def _in_flight_bytes(subtasks: Iterable[SubtaskCheckpoint]) -> int:
     return sum(subtask.figures.in_flight_bytes for subtask in subtasks)
 
 
-def _if_there(record: CheckpointRecord | None) -> Body | None:
+def _if_there(record: CheckpointRecord | None) -> CheckpointBody | None:
     return None if record is None else checkpoint_body(record, has_tasks=False)
 
 
-def _restored(found: RestoredCheckpoint | None) -> Body | None:
+def _restored(found: kept.RestoredCheckpoint | None) -> RestoredCheckpoint | None:
     if found is None:
         return None
     return {
@@ -109,34 +258,36 @@ def _restored(found: RestoredCheckpoint | None) -> Body | None:
     }
 
 
-def checkpoint_body(record: CheckpointRecord, has_tasks: bool) -> Body:
+def checkpoint_body(record: CheckpointRecord, has_tasks: bool) -> CheckpointBody:
     """One checkpoint; `has_tasks`: with its vertices by id."""
-    body: Body = {
+    body: CheckpointBody = {
         "className": record.status.value.lower(),
         "id": record.id,
         "status": record.status.value,
         "is_savepoint": record.kind.is_savepoint,
         "savepointFormat": "CANONICAL" if record.kind.is_savepoint else None,
         "trigger_timestamp": record.triggered_ms,
-        **_figures(record, _subtasks(record)),
+        **_progress(record, _subtasks(record)),  # type: ignore[typeddict-item]  # it has none of the keys below
         "checkpoint_type": record.kind.value,
         "tasks": {v.vertex_id: _vertex_body(record, v) for v in record.vertices} if has_tasks else {},
     }
     if record.status is CheckpointStatus.COMPLETED:
-        body |= {"external_path": record.path, "discarded": record.is_discarded}
+        body["external_path"] = record.path
+        body["discarded"] = record.is_discarded
     elif record.status is CheckpointStatus.FAILED:
-        body |= {"failure_timestamp": record.ended_ms, "failure_message": remark_on(record)}
+        body["failure_timestamp"] = record.ended_ms
+        body["failure_message"] = remark_on(record)
     return body
 
 
-def _vertex_body(record: CheckpointRecord, vertex: VertexCheckpoint) -> Body:
+def _vertex_body(record: CheckpointRecord, vertex: VertexCheckpoint) -> VertexInCheckpoint:
     status = record.status
     if all(subtask.acknowledged_ms >= 0 for subtask in vertex.subtasks):
         status = CheckpointStatus.COMPLETED
-    return {"id": record.id, "status": status.value, **_figures(record, vertex.subtasks)}
+    return {"id": record.id, "status": status.value, **_progress(record, vertex.subtasks)}
 
 
-def _figures(record: CheckpointRecord, subtasks: Sequence[SubtaskCheckpoint]) -> Body:
+def _progress(record: CheckpointRecord, subtasks: Sequence[SubtaskCheckpoint]) -> Progress:
     acknowledged = [subtask for subtask in subtasks if subtask.acknowledged_ms >= 0]
     latest_ms = max((subtask.acknowledged_ms for subtask in acknowledged), default=-1)
     return {
@@ -152,11 +303,11 @@ def _figures(record: CheckpointRecord, subtasks: Sequence[SubtaskCheckpoint]) ->
     }
 
 
-def vertex_body(record: CheckpointRecord, vertex: VertexCheckpoint) -> Body:
+def vertex_body(record: CheckpointRecord, vertex: VertexCheckpoint) -> SubtasksInCheckpoint:
     """One vertex in a checkpoint, with each of its subtasks and figures over those that have acknowledged it."""
     acknowledged = [subtask for subtask in vertex.subtasks if subtask.acknowledged_ms >= 0]
 
-    def summary(figure: Callable[[SubtaskCheckpoint], int]) -> Body:
+    def summary(figure: Callable[[SubtaskCheckpoint], int]) -> CheckpointFigure:
         return _summary(map(figure, acknowledged))
 
     return {
@@ -181,7 +332,7 @@ def vertex_body(record: CheckpointRecord, vertex: VertexCheckpoint) -> Body:
     }
 
 
-def _subtask_body(record: CheckpointRecord, subtask: SubtaskCheckpoint) -> Body:
+def _subtask_body(record: CheckpointRecord, subtask: SubtaskCheckpoint) -> SubtaskInCheckpoint:
     if subtask.acknowledged_ms < 0:
         return {"className": "pending", "index": subtask.subtask, "status": "pending_or_failed"}
     figures = subtask.figures
@@ -217,13 +368,23 @@ def _start_delay_ms(record: CheckpointRecord, subtask: SubtaskCheckpoint) -> int
     return max(0, subtask.acknowledged_ms - record.triggered_ms - own_ms)
 
 
-def _summary(values: Iterable[int]) -> Body:
+def _summary(values: Iterable[int]) -> CheckpointFigure:
     """Quantiles of nothing are `NaN`, which Flink sends as a text."""
     found = sorted(values)
-    if not found:
-        return {"min": 0, "max": 0, "avg": 0, **dict.fromkeys(_QUANTILES, "NaN")}
-    quantiles = {name: _quantile(found, share) for name, share in _QUANTILES.items()}
-    return {"min": found[0], "max": found[-1], "avg": sum(found) // len(found), **quantiles}
+
+    def quantile(share: float) -> float | str:
+        return _quantile(found, share) if found else "NaN"
+
+    return {
+        "min": found[0] if found else 0,
+        "max": found[-1] if found else 0,
+        "avg": sum(found) // len(found) if found else 0,
+        "p50": quantile(0.5),
+        "p90": quantile(0.9),
+        "p95": quantile(0.95),
+        "p99": quantile(0.99),
+        "p999": quantile(0.999),
+    }
 
 
 def _quantile(ordered: Sequence[int], share: float) -> float:

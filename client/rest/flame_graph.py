@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypedDict
 
 from sqlstream.client.rest.cluster_view import ClusterView
 from sqlstream.errors import SqlStreamError
@@ -29,6 +29,19 @@ SAMPLERS_MAX = 8
 """How many TaskManagers are asked for samples at the same time."""
 
 logger = logging.getLogger(__name__)
+
+
+class FlameGraphNode(TypedDict):
+    """`children` are nodes like this one: a schema that refers to itself cannot be written in place."""
+
+    name: str
+    value: int
+    children: list[dict[str, Any]]
+
+
+class FlameGraph(TypedDict):
+    endTimestamp: int
+    data: FlameGraphNode | None
 
 
 class ThreadKind(enum.Enum):
@@ -60,9 +73,7 @@ class FlameGraphs:
         self._lock = threading.Lock()
         self._sampling = ThreadPoolExecutor(SAMPLERS_MAX, "flame-graph")
 
-    def graph(
-        self, job_id: str, vertex: VertexDetails, kind: ThreadKind, subtask: int | None
-    ) -> dict[str, Any]:
+    def graph(self, job_id: str, vertex: VertexDetails, kind: ThreadKind, subtask: int | None) -> FlameGraph:
         """The body of Flink's VertexFlameGraph: nodes with the number of samples in which they were called."""
         if not self._view.setting("rest.flamegraph.enabled"):
             return {"endTimestamp": ARE_OFF, "data": None}
@@ -125,7 +136,7 @@ class FlameGraphs:
         return self._view.cluster.stacks(address, request).tasks
 
 
-def _tree(stacks: Iterable[SampledStack], kind: ThreadKind) -> dict[str, Any]:
+def _tree(stacks: Iterable[SampledStack], kind: ThreadKind) -> FlameGraphNode:
     root: dict[str, Any] = {"name": "root", "value": 0, "children": {}}
     for stack in stacks:
         count = {
@@ -141,5 +152,5 @@ def _tree(stacks: Iterable[SampledStack], kind: ThreadKind) -> dict[str, Any]:
     return _listed(root)
 
 
-def _listed(node: dict[str, Any]) -> dict[str, Any]:
+def _listed(node: dict[str, Any]) -> Any:
     return {**node, "children": [_listed(child) for child in node["children"].values()]}

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 
 from fastapi import APIRouter, Response
 
-from sqlstream.client.rest.cluster_routes import job_manager_figures
-from sqlstream.client.rest.cluster_view import ClusterView
+from sqlstream.client.rest.cluster import job_manager_figures
+from sqlstream.client.rest.cluster_view import ClusterView, rest_id
+from sqlstream.client.rest.metrics import job_metrics
 from sqlstream.client.rest.route import RestRoute
-from sqlstream.client.rest.task_manager_view import rest_id
 from sqlstream.errors import SqlStreamError
 from sqlstream.messages.rpc import COUNTER, JobDetails, Metrics, SubtaskDetails, VertexDetails
 
@@ -92,7 +92,7 @@ def scrape(view: ClusterView) -> str:
             )
     for job in view.live_jobs():
         labels = {"host": host, "job_id": job.job_id, "job_name": job.name}
-        families.add("jobmanager_job", labels, view.job_metrics(job))
+        families.add("jobmanager_job", labels, job_metrics(view, job))
         _add_tasks(families, job, host, _operator_names(view, job.job_id))
     return families.text()
 

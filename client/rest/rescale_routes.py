@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import re
 import secrets
-from typing import Annotated, Any
+from typing import Annotated, NotRequired, TypedDict
 
 import msgspec
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 
 from sqlstream.bounds import Count
-from sqlstream.client.http_api.answers import json_answer
 from sqlstream.client.http_api.errors import BAD_REQUEST, RestError
 from sqlstream.client.http_api.request_body import read_value
 from sqlstream.client.rest.cluster_view import ClusterView
-from sqlstream.client.rest.ended_jobs import check_runs
-from sqlstream.client.rest.parameters import bad_query, checked_id
-from sqlstream.client.rest.route import RestRoute
+from sqlstream.client.rest.route import (
+    FailureCause,
+    Nothing,
+    RestRoute,
+    Trigger,
+    bad_query,
+    checked_id,
+    reads,
+)
 from sqlstream.errors import ErrorInfo, render_error
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.rescale import RescaleStatus
@@ -25,6 +30,35 @@ from sqlstream.planner.translate.rescale import rescaled_job_graph
 
 _BODY_BYTES_MAX = 1024 * 1024
 _TRIGGER_ID = re.compile(r"[0-9a-f]{32}")
+
+
+class Bounds(TypedDict):
+    lowerBound: int
+    upperBound: int
+
+
+class VertexParallelism(TypedDict):
+    parallelism: Bounds
+
+
+class RescaleStepId(TypedDict):
+    id: str
+    step: str
+
+
+RescaleOperation = TypedDict(
+    "RescaleOperation",
+    {
+        "parallelism": NotRequired[int],
+        "earlier": NotRequired[int],
+        "failure-cause": NotRequired[FailureCause],
+    },
+)
+
+
+class RescaleTriggerStatus(TypedDict):
+    status: RescaleStepId
+    operation: RescaleOperation | None
 
 
 class ParallelismBounds(msgspec.Struct, rename="camel"):
@@ -44,47 +78,46 @@ def rescale_routes(view: ClusterView) -> APIRouter:
 
 
 def _add_rescaling(router: APIRouter, view: ClusterView) -> None:
-    @router.patch("/jobs/{job_id}/rescaling")
+    @router.patch("/jobs/{job_id}/rescaling", status_code=202)
     def rescale(
         job_id: str, parallelism: str = "", given_id: Annotated[str, Query(alias="triggerId")] = ""
-    ) -> Response:
+    ) -> Trigger:
         if not (parallelism.isascii() and parallelism.isdecimal() and 1 <= len(parallelism) <= 9):
             raise bad_query("parallelism", parallelism)
         trigger_id = given_id or secrets.token_hex(16)
         if _TRIGGER_ID.fullmatch(trigger_id) is None:
             raise bad_query("triggerId", given_id)
         id = checked_id("jobid", job_id)
-        check_runs(view, id, "Rescaling")
+        view.check_runs(id, "Rescaling")
         view.cluster.rescale(rescaled_job_graph(view.graph(id), int(parallelism)), trigger_id)
-        return json_answer({"request-id": trigger_id}, 202)
+        return {"request-id": trigger_id}
 
     @router.get("/jobs/{job_id}/rescaling/{trigger_id}")
-    def rescaling(job_id: str, trigger_id: str) -> Response:
+    def rescaling(job_id: str, trigger_id: str) -> RescaleTriggerStatus:
         status = view.cluster.rescale_status(checked_id("jobid", job_id), checked_id("triggerid", trigger_id))
-        return json_answer(_status(status))
+        return _status(status)
 
 
 def _add_requirements(router: APIRouter, view: ClusterView) -> None:
     @router.get("/jobs/{job_id}/resource-requirements")
-    def resource_requirements(job_id: str) -> Response:
-        bounds = {
+    def resource_requirements(job_id: str) -> dict[str, VertexParallelism]:
+        return {
             v.id: {"parallelism": {"lowerBound": 1, "upperBound": v.parallelism}}
             for v in view.graph(job_id).vertices
         }
-        return json_answer(bounds)
 
-    @router.put("/jobs/{job_id}/resource-requirements")
-    async def update_resource_requirements(job_id: str, request: Request) -> Response:
+    @router.put("/jobs/{job_id}/resource-requirements", openapi_extra=reads(dict[str, VertexParallelism]))
+    async def update_resource_requirements(job_id: str, request: Request) -> Nothing:
         id = checked_id("jobid", job_id)
         asked = await read_value(request, dict[str, VertexRequirements], _BODY_BYTES_MAX, empty=b"{}")
 
         def update() -> None:
-            check_runs(view, id, "Rescaling")
+            view.check_runs(id, "Rescaling")
             rescaled = _fulfilling(asked, view.graph(id))
             view.cluster.rescale(rescaled, secrets.token_hex(16))
 
         await run_in_threadpool(update)
-        return json_answer({})
+        return {}
 
 
 def _fulfilling(asked: dict[str, VertexRequirements], job: JobGraph) -> JobGraph:
@@ -136,9 +169,9 @@ def _is_fixed(vertex_id: str, job: JobGraph) -> bool:
     return any(node.operator == head and node.parallelism for node in nodes)
 
 
-def _status(status: RescaleStatus) -> dict[str, Any]:
+def _status(status: RescaleStatus) -> RescaleTriggerStatus:
     """As of a savepoint; what is in progress says which step it is at."""
-    said = {"id": "COMPLETED" if status.is_done else "IN_PROGRESS", "step": status.step.value}
+    said: RescaleStepId = {"id": "COMPLETED" if status.is_done else "IN_PROGRESS", "step": status.step.value}
     if not status.is_done:
         return {"status": said, "operation": None}
     if status.error is not None:
@@ -146,5 +179,5 @@ def _status(status: RescaleStatus) -> dict[str, Any]:
     return {"status": said, "operation": {"parallelism": status.parallelism, "earlier": status.earlier}}
 
 
-def _cause(error: ErrorInfo) -> dict[str, str]:
+def _cause(error: ErrorInfo) -> FailureCause:
     return {"class": error.code, "stack-trace": render_error(error)}

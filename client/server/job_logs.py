@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 
 import msgspec
-from fastapi import APIRouter, Response
+from fastapi import APIRouter
 from fastapi.concurrency import run_in_threadpool
 
-from sqlstream.client.http_api.answers import json_answer
 from sqlstream.client.http_api.errors import RestError
 from sqlstream.client.rest.route import RestRoute
 from sqlstream.client.server.log_files import Cursor, LogFiles
@@ -16,7 +15,7 @@ from sqlstream.client.server.log_files import Cursor, LogFiles
 _JOB_ID = re.compile(r"[0-9a-f]{32}")
 
 
-class JobLog(msgspec.Struct, frozen=True):
+class JobRecords(msgspec.Struct, frozen=True):
     """Records as they are in the log, oldest first; `next` continues behind them."""
 
     records: tuple[str, ...]
@@ -29,7 +28,7 @@ def job_log_routes(files: LogFiles) -> APIRouter:
 
     @router.get("/jobs/{job_id}/logs")
     @router.get("/v1/jobs/{job_id}/logs", include_in_schema=False)
-    async def logs(job_id: str, after: str | None = None) -> Response:
+    async def logs(job_id: str, after: str | None = None) -> JobRecords:
         if _JOB_ID.fullmatch(job_id.lower()) is None:
             raise RestError(400, f"Cannot resolve path parameter (jobid) from value '{job_id[:100]}'.")
         try:
@@ -37,6 +36,6 @@ def job_log_routes(files: LogFiles) -> APIRouter:
         except ValueError as error:
             raise RestError(400, f"Cannot resolve query parameter (after) from value '{after}'.") from error
         records, place = await run_in_threadpool(files.read, job_id.lower(), cursor)
-        return json_answer(JobLog(records, str(place)))
+        return JobRecords(records, str(place))
 
     return router

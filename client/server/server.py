@@ -16,7 +16,7 @@ from sqlstream.client.catalog.catalogs import kept_catalogs
 from sqlstream.client.clusters.server_file import ServerFile
 from sqlstream.client.configuration import Configuration
 from sqlstream.client.gateway.service import GatewayService
-from sqlstream.client.rest.info import ServerInfo
+from sqlstream.client.rest.cluster_view import ServerInfo
 from sqlstream.client.server.app import server_app
 from sqlstream.client.server.audit import AuditLog
 from sqlstream.client.server.cluster_size import cluster_size

@@ -11,7 +11,7 @@ from typing import Any
 from sqlstream.client.configuration import Configuration, Origin, Setting
 from sqlstream.client.gateway.settings import statement_settings
 from sqlstream.client.rest.checkpoints import checkpoint_config
-from sqlstream.client.rest.restart_strategy import restart_strategy_text
+from sqlstream.client.rest.job_view import restart_strategy_text
 from sqlstream.client.server.cluster_size import cluster_size
 from sqlstream.client.server.server_config import server_config
 from sqlstream.config import OPTIONS

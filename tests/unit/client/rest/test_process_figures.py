@@ -8,13 +8,13 @@ import time
 import psutil
 import pytest
 
-from sqlstream.client.rest import process_figures
-from sqlstream.client.rest.process_figures import ProcessReader
+from sqlstream.client.rest import cluster_view
+from sqlstream.client.rest.cluster_view import ProcessReader
 
 
 def test_a_load_is_the_share_of_all_cores_since_the_reading_before(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [1000.0]
-    monkeypatch.setattr(process_figures, "steady_s", lambda: clock[0])
+    monkeypatch.setattr(cluster_view, "steady_s", lambda: clock[0])
     monkeypatch.setattr(psutil, "cpu_count", lambda: 4)
     reader = ProcessReader()
     first = reader.read(os.getpid())
@@ -38,7 +38,7 @@ def test_a_process_that_is_not_there_has_no_figures() -> None:
 
 
 def test_only_so_many_readings_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_figures, "PROCESSES_MAX", 1)
+    monkeypatch.setattr(cluster_view, "PROCESSES_MAX", 1)
     reader = ProcessReader()
     for process_id in (os.getpid(), os.getppid()):
         assert reader.read(process_id) is not None

@@ -1,11 +1,15 @@
-"""Metrics as the REST shows them: a list of ids, the values of some, or aggregates over several holders."""
+"""Metrics of jobs, vertices and subtasks: a list of ids, the values of some, or aggregates over several holders."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NotRequired, TypedDict, cast
 
-from sqlstream.client.rest.parameters import bad_query
+from fastapi import APIRouter
+
+from sqlstream.client.rest.cluster_view import ClusterView
+from sqlstream.client.rest.route import RestRoute, bad_query, checked_id
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.graph.job_graph import JobVertex
 from sqlstream.messages.job_state import JobStatus
@@ -15,6 +19,20 @@ _REPLACED = re.compile(r"[ .:,]")
 """Characters of a name that Flink replaces in ids of metrics (MetricQueryService)."""
 
 _NAMES_MAX = 1000
+
+
+class Metric(TypedDict):
+    id: str
+    value: NotRequired[str]
+
+
+class AggregatedMetric(TypedDict):
+    id: str
+    min: NotRequired[float]
+    max: NotRequired[float]
+    avg: NotRequired[float]
+    sum: NotRequired[float]
+    skew: NotRequired[float]
 
 
 def scope_name(name: str) -> str:
@@ -45,8 +63,9 @@ def vertex_metrics(vertex: VertexDetails, planned: JobVertex) -> Metrics:
     }
 
 
-def job_metrics(job: JobDetails, total: Metrics, now_ms: int) -> Metrics:
-    """Flink's metrics of a job; `total` as in JobMetrics."""
+def job_metrics(view: ClusterView, job: JobDetails) -> Metrics:
+    """Flink's metrics of a job."""
+    total, now_ms = view.cluster.metrics(job.job_id).total, view.now_ms()
     entered = job.timestamps_ms
 
     def time_in(status: JobStatus) -> int:
@@ -91,7 +110,7 @@ def parse_names(text: str | None) -> tuple[str, ...]:
     return tuple(name for name in (text or "").split(",")[:_NAMES_MAX] if name)
 
 
-def list_metrics(metrics: Metrics, get: str | None) -> list[dict[str, str]]:
+def list_metrics(metrics: Metrics, get: str | None) -> list[Metric]:
     """Without `get` all ids; with it the values of those that exist, as texts."""
     wanted = parse_names(get)
     if not wanted:
@@ -121,9 +140,7 @@ _AGGREGATIONS: dict[str, Callable[[Sequence[float]], float]] = {
 }
 
 
-def aggregate_metrics(
-    holders: Iterable[Metrics], get: str | None, agg: str | None
-) -> list[dict[str, object]]:
+def aggregate_metrics(holders: Iterable[Metrics], get: str | None, agg: str | None) -> list[AggregatedMetric]:
     """Without `get` the ids that any holder has; with it min, max, avg, sum and skew (or those in `agg`) over the holders
     that have the metric."""
     holders = list(holders)
@@ -131,11 +148,12 @@ def aggregate_metrics(
     if not wanted:
         return [{"id": name} for name in sorted({name for metrics in holders for name in metrics})]
     chosen = _parse_aggregations(agg)
-    answers: list[dict[str, object]] = []
+    answers: list[AggregatedMetric] = []
     for name in wanted:
         values = [float(metrics[name]) for metrics in holders if name in metrics]
         if values:
-            answers.append({"id": name} | {kind: compute(values) for kind, compute in chosen.items()})
+            found = {kind: compute(values) for kind, compute in chosen.items()}
+            answers.append(cast(AggregatedMetric, {"id": name, **found}))
     return answers
 
 
@@ -164,3 +182,71 @@ def parse_subtasks(text: str | None, parallelism: int) -> set[int]:
         last = int(match[2]) if match[2] else first
         chosen.update(range(first, min(last, parallelism - 1) + 1))
     return chosen
+
+
+_WATERMARK = "currentInputWatermark"
+_VERTEX = "/jobs/{job_id}/vertices/{vertex_id}"
+
+
+def metric_routes(view: ClusterView) -> APIRouter:
+    """These routes stand before those with an id in the same place (`/jobs/metrics`, `/jobs/{jobid}`)."""
+    router = APIRouter(route_class=RestRoute)
+    _add_jobs(router, view)
+    _add_vertices(router, view)
+    return router
+
+
+def _add_jobs(router: APIRouter, view: ClusterView) -> None:
+    @router.get("/jobs/metrics")
+    def all_jobs(
+        get: str | None = None, agg: str | None = None, jobs: str | None = None
+    ) -> list[AggregatedMetric]:
+        chosen = [checked_id("jobs", id) for id in parse_names(jobs)]
+        details = [view.job(id) for id in chosen] if chosen else view.live_jobs()
+        figures = [job_metrics(view, job) for job in details]
+        return aggregate_metrics(figures, get, agg)
+
+    @router.get("/jobs/{job_id}/metrics")
+    def one_job(job_id: str, get: str | None = None) -> list[Metric]:
+        return list_metrics(job_metrics(view, view.job(job_id)), get)
+
+
+def _add_vertices(router: APIRouter, view: ClusterView) -> None:
+    @router.get(_VERTEX + "/metrics")
+    def vertex(job_id: str, vertex_id: str, get: str | None = None) -> list[Metric]:
+        found = view.vertex(job_id, vertex_id)
+        return list_metrics(vertex_metrics(found, view.planned(job_id, vertex_id)), get)
+
+    @router.get(_VERTEX + "/jm-operator-metrics")
+    def operator_coordinators(job_id: str, vertex_id: str) -> list[Metric]:
+        # No operator has a part in the JobManager.
+        view.vertex(job_id, vertex_id)
+        return []
+
+    @router.get(_VERTEX + "/watermarks")
+    def watermarks(job_id: str, vertex_id: str) -> list[Metric]:
+        found, planned = view.vertex(job_id, vertex_id), view.planned(job_id, vertex_id)
+        figures = [(s.subtask, subtask_metrics(s, planned)) for s in found.subtasks]
+        return [
+            {"id": f"{index}.{_WATERMARK}", "value": metric_text(metrics[_WATERMARK])}
+            for index, metrics in figures
+            if _WATERMARK in metrics
+        ]
+
+    @router.get(_VERTEX + "/subtasks/metrics")
+    def subtasks(
+        job_id: str,
+        vertex_id: str,
+        get: str | None = None,
+        agg: str | None = None,
+        subtasks: str | None = None,
+    ) -> list[AggregatedMetric]:
+        found, planned = view.vertex(job_id, vertex_id), view.planned(job_id, vertex_id)
+        chosen = parse_subtasks(subtasks, len(found.subtasks))
+        figures = [subtask_metrics(s, planned) for s in found.subtasks if s.subtask in chosen]
+        return aggregate_metrics(figures, get, agg)
+
+    @router.get(_VERTEX + "/subtasks/{index}/metrics")
+    def subtask(job_id: str, vertex_id: str, index: str, get: str | None = None) -> list[Metric]:
+        found = view.subtask(job_id, vertex_id, index)
+        return list_metrics(subtask_metrics(found, view.planned(job_id, vertex_id)), get)

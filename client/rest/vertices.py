@@ -1,15 +1,20 @@
-"""Vertices and their subtasks as the REST shows them."""
+"""The vertices of a job and their subtasks."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, TypedDict
 
 import msgspec
+from fastapi import APIRouter, Query
 
+from sqlstream.client.http_api.errors import RestError
+from sqlstream.client.rest.cluster_view import ClusterView, endpoint_of
+from sqlstream.client.rest.flame_graph import FlameGraph, FlameGraphs, ThreadKind
 from sqlstream.client.rest.job_view import end_of, io_metrics, state_counts, subtask_times, times_of
 from sqlstream.client.rest.messages import Aggregated, SubtaskBody, VertexTaskManager
-from sqlstream.client.rest.task_manager_view import rest_id
+from sqlstream.client.rest.route import RestRoute, bad_query, checked_id, checked_number
 from sqlstream.graph.job_graph import JobVertex
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import SubtaskDetails, VertexDetails
@@ -24,7 +29,85 @@ _LOW_BACKPRESSURE = 0.1
 _HIGH_BACKPRESSURE = 0.5
 
 
-def vertex_details(vertex: VertexDetails, planned: JobVertex, now_ms: int) -> dict[str, object]:
+class Vertex(TypedDict):
+    id: str
+    name: str
+    parallelism: int
+    maxParallelism: int
+    now: int
+    subtasks: list[SubtaskBody]
+    aggregated: Any
+
+
+class SubtaskTime(TypedDict):
+    subtask: int
+    endpoint: str
+    duration: int
+    timestamps: dict[str, int]
+
+
+class SubtaskTimes(TypedDict):
+    id: str
+    name: str
+    now: int
+    subtasks: list[SubtaskTime]
+
+
+class VertexTaskManagers(TypedDict):
+    id: str
+    name: str
+    now: int
+    taskmanagers: list[VertexTaskManager]
+
+
+SubtaskBackPressure = TypedDict(
+    "SubtaskBackPressure",
+    {
+        "subtask": int,
+        "attempt-number": int,
+        "backpressureLevel": str,
+        "backpressure-level": str,
+        "ratio": float,
+        "idleRatio": float,
+        "busyRatio": float,
+        "other-concurrent-attempts": list[Any],
+    },
+)
+
+
+BackPressure = TypedDict(
+    "BackPressure",
+    {
+        "status": str,
+        "backpressureLevel": str,
+        "backpressure-level": str,
+        "end-timestamp": int,
+        "subtasks": list[SubtaskBackPressure],
+    },
+)
+
+
+UserAccumulators = TypedDict("UserAccumulators", {"id": str, "user-accumulators": list[Any]})
+
+
+SubtaskAccumulators = TypedDict(
+    "SubtaskAccumulators",
+    {"subtask": int, "attempt": int, "endpoint": str, "user-accumulators": list[Any]},
+)
+
+
+class VertexAccumulators(TypedDict):
+    id: str
+    parallelism: int
+    subtasks: list[SubtaskAccumulators]
+
+
+AttemptAccumulators = TypedDict(
+    "AttemptAccumulators", {"subtask": int, "attempt": int, "id": str, "user-accumulators": list[Any]}
+)
+
+
+def vertex_details(vertex: VertexDetails, planned: JobVertex, now_ms: int) -> Vertex:
     return {
         "id": vertex.id,
         "name": vertex.name,
@@ -51,11 +134,6 @@ def subtask_details(subtask: SubtaskDetails, now_ms: int) -> SubtaskBody:
         status_duration=_status_durations(subtask, now_ms),
         start_time_underscored=start_ms,
     )
-
-
-def endpoint_of(subtask: SubtaskDetails) -> str:
-    """TaskManagers have no host and port that a client could use: their id names them."""
-    return rest_id(subtask.task_manager_id) or "(unassigned)"
 
 
 def _status_durations(subtask: SubtaskDetails, now_ms: int) -> dict[str, int]:
@@ -105,8 +183,8 @@ def _statistics(values: list[int]) -> dict[str, int]:
     }
 
 
-def subtask_timestamps(vertex: VertexDetails, now_ms: int) -> dict[str, object]:
-    subtasks = [
+def subtask_timestamps(vertex: VertexDetails, now_ms: int) -> SubtaskTimes:
+    subtasks: list[SubtaskTime] = [
         {
             "subtask": subtask.subtask,
             "endpoint": endpoint_of(subtask),
@@ -118,7 +196,7 @@ def subtask_timestamps(vertex: VertexDetails, now_ms: int) -> dict[str, object]:
     return {"id": vertex.id, "name": vertex.name, "now": now_ms, "subtasks": subtasks}
 
 
-def vertex_task_managers(vertex: VertexDetails, now_ms: int) -> dict[str, object]:
+def vertex_task_managers(vertex: VertexDetails, now_ms: int) -> VertexTaskManagers:
     by_task_manager: dict[str, list[SubtaskDetails]] = {}
     for subtask in vertex.subtasks:
         by_task_manager.setdefault(endpoint_of(subtask), []).append(subtask)
@@ -150,12 +228,12 @@ def _least_advanced(subtasks: Iterable[SubtaskDetails]) -> str:
     return next(state.value for state in order if state in states)
 
 
-def back_pressure(vertex: VertexDetails, now_ms: int) -> dict[str, object]:
+def back_pressure(vertex: VertexDetails, now_ms: int) -> BackPressure:
     """Flink's answer about a vertex: `deprecated` while no running subtask has reported."""
     measured = [
         (s, s.metrics.task) for s in vertex.subtasks if s.metrics is not None and not s.state.is_terminal
     ]
-    subtasks = []
+    subtasks: list[SubtaskBackPressure] = []
     for subtask, figures in measured:
         ratio = figures.get("backPressuredTimeMsPerSecond", 0) / 1000
         level = _level(ratio)
@@ -185,3 +263,93 @@ def _level(ratio: float) -> str:
     if ratio <= _LOW_BACKPRESSURE:
         return "ok"
     return "low" if ratio <= _HIGH_BACKPRESSURE else "high"
+
+
+def vertex_routes(view: ClusterView) -> APIRouter:
+    router = APIRouter(route_class=RestRoute, prefix="/jobs/{job_id}/vertices/{vertex_id}")
+    _add_details(router, view)
+    _add_accumulators(router, view)
+    _add_subtasks(router, view)
+    return router
+
+
+def _add_details(router: APIRouter, view: ClusterView) -> None:
+    @router.get("")
+    def vertex(job_id: str, vertex_id: str) -> Vertex:
+        found = view.vertex(job_id, vertex_id)
+        return vertex_details(found, view.planned(job_id, vertex_id), view.now_ms())
+
+    @router.get("/subtasktimes")
+    def subtask_times(job_id: str, vertex_id: str) -> SubtaskTimes:
+        return subtask_timestamps(view.vertex(job_id, vertex_id), view.now_ms())
+
+    @router.get("/taskmanagers")
+    def task_managers(job_id: str, vertex_id: str) -> VertexTaskManagers:
+        return vertex_task_managers(view.vertex(job_id, vertex_id), view.now_ms())
+
+    @router.get("/backpressure")
+    def backpressure(job_id: str, vertex_id: str) -> BackPressure:
+        return back_pressure(view.vertex(job_id, vertex_id), view.now_ms())
+
+    graphs = FlameGraphs(view)
+
+    @router.get("/flamegraph")
+    def flame_graph(
+        job_id: str,
+        vertex_id: str,
+        kind: Annotated[str, Query(alias="type")] = ThreadKind.FULL.value,
+        index: Annotated[str | None, Query(alias="subtaskindex")] = None,
+    ) -> FlameGraph:
+        found = view.vertex(job_id, vertex_id)
+        if kind.lower() not in [each.value for each in ThreadKind]:
+            raise bad_query("type", kind)
+        subtask = None if index is None else view.subtask(job_id, vertex_id, index).subtask
+        return graphs.graph(checked_id("jobid", job_id), found, ThreadKind(kind.lower()), subtask)
+
+
+def _add_subtasks(router: APIRouter, view: ClusterView) -> None:
+    @router.get("/subtasks/{index}")
+    def subtask(job_id: str, vertex_id: str, index: str) -> SubtaskBody:
+        return subtask_details(view.subtask(job_id, vertex_id, index), view.now_ms())
+
+    @router.get("/subtasks/{index}/attempts/{attempt}")
+    def attempt(job_id: str, vertex_id: str, index: str, attempt: str) -> SubtaskBody:
+        found = _attempt(view, job_id, vertex_id, index, attempt)
+        return subtask_details(found, view.now_ms())
+
+    @router.get("/subtasks/{index}/attempts/{attempt}/accumulators")
+    def attempt_accumulators(job_id: str, vertex_id: str, index: str, attempt: str) -> AttemptAccumulators:
+        found = _attempt(view, job_id, vertex_id, index, attempt)
+        return {
+            "subtask": found.subtask,
+            "attempt": found.attempt,
+            "id": found.execution_id,
+            "user-accumulators": [],
+        }
+
+
+def _attempt(view: ClusterView, job_id: str, vertex_id: str, index: str, attempt: str) -> SubtaskDetails:
+    found = view.subtask(job_id, vertex_id, index)
+    if checked_number("attempt", attempt) != found.attempt:
+        raise RestError(404, f"Attempt {attempt} of subtask {index} is not known")
+    return found
+
+
+def _add_accumulators(router: APIRouter, view: ClusterView) -> None:
+    @router.get("/accumulators")
+    def accumulators(job_id: str, vertex_id: str) -> UserAccumulators:
+        return {"id": view.vertex(job_id, vertex_id).id, "user-accumulators": []}
+
+    @router.get("/subtasks/accumulators")
+    def subtask_accumulators(job_id: str, vertex_id: str) -> VertexAccumulators:
+        found = view.vertex(job_id, vertex_id)
+        subtasks: list[SubtaskAccumulators] = [
+            {
+                "subtask": s.subtask,
+                "attempt": s.attempt,
+                "endpoint": endpoint_of(s),
+                "user-accumulators": [],
+            }
+            for s in found.subtasks
+        ]
+        return {"id": found.id, "parallelism": found.parallelism, "subtasks": subtasks}
