@@ -217,7 +217,7 @@ def _signal_later(number: int, after_s: float) -> None:
 
 
 def _run(argv: list[str]) -> int:
-    from sqlstream.client.commands.word_completion import answer_words, is_asked, words_of_line
+    from sqlstream.client.commands.completion import answer_words, is_asked, words_of_line
     from sqlstream.client.rendering.terminal import escape_terminals
     from sqlstream.runtime.host.process import forgo_pandas, open_missing_streams
 

@@ -103,7 +103,7 @@ class NexmarkBench:
         them. `net_ns` is the difference: the cost of the query over existing rows, which is what DuckDB's figure is.
         """
         from sqlstream.client.benches.duckdb import answer_in_duckdb
-        from sqlstream.client.sessions.local_session import local_session
+        from sqlstream.client.sessions.target_session import local_session
         from sqlstream.runtime.connectors.nexmark_config import NexmarkConfig
 
         with local_session(self._settings) as session:

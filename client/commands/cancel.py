@@ -19,7 +19,7 @@ END_TIMEOUT_S = 30.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from sqlstream.client.commands.word_completion import running_job_ids
+    from sqlstream.client.commands.completion import running_job_ids
 
     parser.epilog = EPILOG
     ids = parser.add_argument(

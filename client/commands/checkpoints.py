@@ -21,7 +21,7 @@ _COLUMNS = ("id", "type", "status", "triggered", "duration", "state", "written",
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from sqlstream.client.commands.word_completion import job_ids
+    from sqlstream.client.commands.completion import job_ids
 
     parser.epilog = EPILOG
     given = parser.add_argument("id", metavar="ID", help="the job's id, or the first characters of it")

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """0, or 2 for a wrong statement."""
     from sqlstream.client.commands.scripts import scripts_of
-    from sqlstream.client.sessions.local_session import local_session
+    from sqlstream.client.sessions.target_session import local_session
 
     texts = scripts_of(arguments)
     with local_session(configuration_of(arguments).for_jobs) as session:

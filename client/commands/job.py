@@ -20,7 +20,7 @@ _COLUMNS = ("vertex", "parallelism", "status", "rows in", "rows out", "duration"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from sqlstream.client.commands.word_completion import job_ids
+    from sqlstream.client.commands.completion import job_ids
 
     parser.epilog = EPILOG
     id_argument = parser.add_argument("id", metavar="ID", help="the job's id, or the first characters of it")

@@ -18,7 +18,7 @@ ID is a job's id, or the first characters of it. --json prints one object per re
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from sqlstream.client.commands.word_completion import job_ids
+    from sqlstream.client.commands.completion import job_ids
 
     parser.epilog = EPILOG
     id_argument = parser.add_argument("id", metavar="ID", help="the job's id, or the first characters of it")

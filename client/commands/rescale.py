@@ -31,7 +31,7 @@ _SAID = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from sqlstream.client.commands.word_completion import running_job_ids
+    from sqlstream.client.commands.completion import running_job_ids
 
     parser.epilog = EPILOG
     given = parser.add_argument("id", metavar="ID", help="the job's id, or the first characters of it")

@@ -20,7 +20,7 @@ job's execution.checkpointing.savepoint-dir. --dispose removes a savepoint with 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from sqlstream.client.commands.word_completion import running_job_ids
+    from sqlstream.client.commands.completion import running_job_ids
 
     parser.epilog = EPILOG
     given = parser.add_argument(

@@ -23,7 +23,7 @@ END_TIMEOUT_S = 60.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from sqlstream.client.commands.word_completion import running_job_ids
+    from sqlstream.client.commands.completion import running_job_ids
 
     parser.epilog = EPILOG
     given = parser.add_argument("id", metavar="ID", help="the job's id, or the first characters of it")

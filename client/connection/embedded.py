@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sqlstream.cancellation import given_up_by
 from sqlstream.client.connection.exit_closing import close_at_exit, forget
 from sqlstream.client.connection.interface import StatementResult
-from sqlstream.client.following.ended_job import ended_error
+from sqlstream.client.following.followed_job import ended_error
 from sqlstream.client.sessions.outcomes import Job, ResultFacts, ResultKind, Rows
 from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus

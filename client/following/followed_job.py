@@ -1,4 +1,4 @@
-"""Follows a job to its end, with its progress on a terminal."""
+"""Follows a job to its end, with its progress on a terminal, and tells how it ended."""
 
 from __future__ import annotations
 
@@ -8,13 +8,39 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from sqlstream.client.following.ended_job import end_text
 from sqlstream.client.following.progress import closing_text
 from sqlstream.client.following.remarks import Remark
 from sqlstream.client.rendering.terminal import kept_output
-from sqlstream.errors import SqlStreamError, render_error
+from sqlstream.errors import FailureReason, JobError, SqlStreamError, render_error
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobMetrics, JobStatusReply, Metrics
+
+_WORDS = {
+    JobStatus.CANCELED: "was cancelled",
+    JobStatus.FAILED: "has failed",
+    JobStatus.SUSPENDED: "was suspended with its JobManager",
+}
+
+
+def end_text(reply: JobStatusReply) -> str:
+    """
+    >>> end_text(JobStatusReply("e3", JobStatus.CANCELED))
+    'job e3 was cancelled'
+    """
+    return f"job {reply.job_id} {_WORDS.get(reply.status, f'ended {reply.status.value.lower()}')}"
+
+
+def ended_error(reply: JobStatusReply) -> JobError:
+    """What a reader of the job's rows is told: the cause of a failure, or that the rows are incomplete."""
+    if reply.error is not None:
+        return reply.error.to_job_error()
+    return JobError(
+        "SS6023",
+        end_text(reply),
+        reason=FailureReason.CANCELLED,
+        hint="run the statement again for the whole result",
+    )
+
 
 CANCEL_TIMEOUT_S = 5.0
 """How long Ctrl-C waits for the end of the job that it cancels."""

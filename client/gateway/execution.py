@@ -1,4 +1,4 @@
-"""How a statement of a gateway's session is executed."""
+"""How a statement of a gateway's session is executed, and what its outcome is as the answer of an operation."""
 
 from __future__ import annotations
 
@@ -6,18 +6,47 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sqlstream import config as settings
-from sqlstream.client.following.ended_job import ended_error
-from sqlstream.client.gateway.answers import answer
+from sqlstream.client.following.followed_job import ended_error
 from sqlstream.client.gateway.operations import Operation, OperationResult
 from sqlstream.client.gateway.options import GatewayOptions
+from sqlstream.client.gateway.results import ResultPages
+from sqlstream.client.sessions.outcomes import (
+    JOB_ID,
+    TEXT,
+    Job,
+    LiteralResults,
+    Outcome,
+    Rows,
+    Text,
+    literal_batches,
+)
 from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus
 
 if TYPE_CHECKING:
-    from sqlstream.client.sessions.outcomes import Job, Outcome
     from sqlstream.client.sessions.session import Session
     from sqlstream.messages.rpc import JobStatusReply
     from sqlstream.planner.dialect.statements import Statement
+    from sqlstream.runtime.net.results import JobResults
+
+
+def answer(outcome: Outcome, time_zone: str, options: GatewayOptions) -> OperationResult:
+    """Rows of a statement without a job, the text of EXPLAIN, the rows of a query as they come, or the job id of an INSERT."""
+    job = outcome if isinstance(outcome, Job) else None
+    read_job: Job | None = None
+    rows: JobResults
+    match outcome:
+        case Rows():
+            rows = LiteralResults(outcome.batches)
+        case Text(text):
+            rows = LiteralResults(literal_batches(TEXT, ((text,),)))
+        case Job() if outcome.schema is None:
+            rows = LiteralResults(literal_batches(JOB_ID, ((outcome.id,),)))
+        case Job():
+            rows, read_job = outcome.results(), outcome
+    pages = ResultPages(rows, options.page_rows_max, options.page_bytes_max, read_job)
+    return OperationResult(outcome.facts, pages, time_zone, job)
+
 
 Execute = Callable[[Operation, Callable[[], None]], bool]
 """Executes an operation; True when it settles later, and `done` is called then."""

@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from sqlstream.client.gateway.bodies import Request as RequestBody
 from sqlstream.client.gateway.http_context import INLINE_BYTES_MAX, HttpContext
-from sqlstream.client.gateway.rows_json import RowFormat
+from sqlstream.client.gateway.pages_json import RowFormat
 from sqlstream.client.http_api.errors import BAD_REQUEST, RestError
 from sqlstream.client.http_api.request_body import read_body
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sqlstream.client.following.ended_job import ended_error
+from sqlstream.client.following.followed_job import ended_error
 from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus
 

@@ -13,8 +13,8 @@ from starlette.responses import Response
 
 from sqlstream.client.gateway import bodies
 from sqlstream.client.gateway.asker import asker_of
+from sqlstream.client.gateway.bodies import Extra, json_body, json_response
 from sqlstream.client.gateway.http_context import HttpContext
-from sqlstream.client.gateway.openapi import Extra, json_body, json_response
 from sqlstream.client.gateway.reading import read_handle, read_json, read_request_body
 from sqlstream.client.gateway.result_routes import add_result_routes
 from sqlstream.client.gateway.service import GatewayService

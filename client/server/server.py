@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from sqlstream import __version__
@@ -22,29 +22,27 @@ from sqlstream.client.server.audit import AuditLog
 from sqlstream.client.server.cluster_size import cluster_size
 from sqlstream.client.server.data_directory import DataDirectory
 from sqlstream.client.server.guarded_cluster import GuardedCluster
-from sqlstream.client.server.http_listener import HttpListener
+from sqlstream.client.server.http_listener import HttpListener, listen, port_of, url_of
 from sqlstream.client.server.job_checkpoint_stores import JobCheckpointStores
 from sqlstream.client.server.job_store import FileJobStore, KeptCommitter
-from sqlstream.client.server.listeners import listen, port_of, url_of
 from sqlstream.client.server.log_files import LogFiles, LogFilesHandler, is_of_process, is_printed
 from sqlstream.client.server.places import Places
-from sqlstream.client.server.printed_lines import log_printed_lines
 from sqlstream.client.server.recovery import recover, submit_again
 from sqlstream.client.server.security import AccessRules, Security
 from sqlstream.client.server.server_config import ServerConfig, server_config
 from sqlstream.client.server.statement_rules import StatementRules
 from sqlstream.client.server.tokens import Tokens
-from sqlstream.client.server.warm_up import start_warm_up
 from sqlstream.client.sessions.session import Session
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.runtime.cluster_surroundings import ClusterSurroundings
 from sqlstream.runtime.host.clock import now_ms
 from sqlstream.runtime.host.rooted_files import FilePlaces, files_at
-from sqlstream.runtime.logs import install_handler
+from sqlstream.runtime.logs import PRINT_LOGGER, RECORD_CHARACTERS_MAX, install_handler, of_job
 from sqlstream.runtime.providers.providers import is_on_one_host
 from sqlstream.runtime.sink_committer import ConnectorCommitter
 
 logger = logging.getLogger(__name__)
+printed = logging.getLogger(PRINT_LOGGER)
 
 _CAN_RUN_AGAIN = (JobStatus.INITIALIZING, JobStatus.CREATED, JobStatus.RUNNING, JobStatus.RESTARTING)
 
@@ -279,3 +277,53 @@ class Server:
         """Answer no other request, close all sessions, suspend the jobs, end the TaskManagers. Harmless when repeated."""
         logger.info("the server stops")
         self._ends.close()
+
+
+def log_printed_lines(job_id: str, lines: list[str], is_error: bool) -> None:
+    """Log lines in records of several; a longer line is cut as all records are."""
+    level = logging.WARNING if is_error else logging.INFO
+    for text in _records(lines):
+        printed.log(level, "%s", text, extra=of_job(job_id))
+
+
+def _records(lines: list[str]) -> Iterator[str]:
+    held: list[str] = []
+    size = 0
+    for line in lines:
+        if held and size + len(line) >= RECORD_CHARACTERS_MAX:
+            yield "\n".join(held)
+            held, size = [], 0
+        held.append(line)
+        size += len(line) + 1
+    if held:
+        yield "\n".join(held)
+
+
+PLANNED = "SELECT k, COUNT(*) FROM (VALUES ('a', 1), ('b', 2)) AS t (k, v) WHERE v > 0 GROUP BY k"
+"""It passes through parser, binder, rules, both plans and expressions."""
+
+
+EXECUTED = "SELECT 1"
+"""Its answer needs no job."""
+
+
+def warm_up(open_session: Callable[[Mapping[str, str]], Session]) -> None:
+    """Plan one query and answer another in a session that nobody else sees. A failure is one that the first user sees too."""
+    from sqlstream.client.sessions.outcomes import LiteralJob
+    from sqlstream.planner.dialect.parser import parse_statement
+
+    try:
+        session = open_session({})
+        session.compile(parse_statement(PLANNED))
+        outcome = session.execute(parse_statement(EXECUTED))
+        if isinstance(outcome, LiteralJob):
+            outcome.results().close()
+    except Exception as error:  # nothing depends on it
+        logger.warning("the server could not warm up: %s", error)
+
+
+def start_warm_up(open_session: Callable[[Mapping[str, str]], Session]) -> threading.Thread:
+    """`warm_up` beside the server, which may end meanwhile: its end does not wait."""
+    thread = threading.Thread(target=warm_up, args=(open_session,), name="warm-up", daemon=True)
+    thread.start()
+    return thread

@@ -187,7 +187,7 @@ class PlanningSession:
     def _inspector(self) -> FunctionInspector:
         """What imports the modules of CREATE FUNCTION; the process of a server does not."""
         if self.is_served:
-            from sqlstream.client.sessions.served_inspection import ServedInspector
+            from sqlstream.client.sessions.served_files import ServedInspector
 
             return ServedInspector(self.cluster, self.config, self.files(), self._check_python)
         from sqlstream.runtime.python.inspector import LocalFunctionInspector
@@ -219,7 +219,7 @@ class PlanningSession:
     def _inference(self) -> FileInference:
         """What tells the columns of files; the process of a server reads no files itself."""
         if self.is_served:
-            from sqlstream.client.sessions.served_inference import ServedInference
+            from sqlstream.client.sessions.served_files import ServedInference
 
             return ServedInference(self.cluster, self.config)
         from sqlstream.runtime.inference.file_inference import LocalFileInference

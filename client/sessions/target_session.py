@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from sqlstream import config as options
-from sqlstream.client.sessions.local_session import local_session
+from sqlstream.client.clusters.local_cluster import LocalClusterClient
 from sqlstream.client.sessions.session import Session
 from sqlstream.config_option import Scope
 from sqlstream.errors import ExternalError, UserError
@@ -15,6 +15,22 @@ from sqlstream.errors import ExternalError, UserError
 if TYPE_CHECKING:
     from sqlstream.client.clusters.remote_cluster import RemoteClusterClient
     from sqlstream.runtime.net.results import PrintLines
+
+
+@contextlib.contextmanager
+def local_session(
+    config: Mapping[str, str] | None = None,
+    task_managers: int | None = None,
+    print_lines: PrintLines | None = None,
+) -> Iterator[Session]:
+    """A session whose cluster ends with it; the arguments are those of LocalClusterClient. UserError SS4001 or SS4002 for a
+    wrong setting."""
+    cluster = LocalClusterClient(config, task_managers, print_lines)
+    try:
+        yield Session(cluster, config)
+    finally:
+        cluster.close()
+
 
 TARGET = "execution.target"
 DATA_DIRECTORY = "sqlstream.data-dir"

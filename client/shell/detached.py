@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from sqlstream.client.following.ended_job import end_text
+from sqlstream.client.following.followed_job import end_text
 from sqlstream.client.following.progress import closing_text
 from sqlstream.client.following.remarks import lines_of
 from sqlstream.errors import SqlStreamError, render_error

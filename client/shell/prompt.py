@@ -13,7 +13,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.formatted_text import AnyFormattedText
-from prompt_toolkit.history import History, InMemoryHistory
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.patch_stdout import patch_stdout
@@ -22,13 +22,72 @@ from prompt_toolkit.styles import Style
 from sqlstream.client.shell.commands import COMMAND_NAMES
 from sqlstream.client.shell.help_topics import TOPICS
 from sqlstream.client.shell.highlighting import STYLES, SqlLexer
-from sqlstream.client.shell.history import ShellHistory, history_file
 from sqlstream.client.shell.input_text import is_command, is_complete
 from sqlstream.client.shell.terminal_io import terminal_input, terminal_output
+from sqlstream.secrets import without_secrets
 from sqlstream.terminal_text import shown
 
 if TYPE_CHECKING:
     from sqlstream.client.connection import Connection
+
+
+FILE_BYTES_MAX = 2 * 1024 * 1024
+"""A file beyond this size is cut to its newer half when a shell starts."""
+
+
+def history_file() -> Path:
+    """The file's path, below the user's XDG state directory; the directory is made, for this user alone.
+
+    OSError when that cannot be done.
+    """
+    state = os.environ.get("XDG_STATE_HOME", "")
+    home = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
+    directory = home / "sqlstream"
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return directory / "shell_history"
+
+
+class ShellHistory(FileHistory):
+    """The history of all shells of this user, the newest first, in prompt-toolkit's file format.
+
+    Values of secrets are masked in the file; the shell itself remembers what was typed until it ends. A file that cannot be
+    written costs the history, not the shell. The file has mode 0600.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path))
+        self._open_private(path)
+        if path.stat().st_size > FILE_BYTES_MAX:
+            _halve(path)
+
+    @staticmethod
+    def _open_private(path: Path) -> None:
+        os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
+        os.chmod(path, 0o600)
+
+    def load_history_strings(self) -> Iterable[str]:
+        try:
+            return super().load_history_strings()
+        except OSError:
+            return ()
+
+    def store_string(self, string: str) -> None:
+        try:
+            super().store_string(without_secrets(string))
+        except OSError:
+            return
+
+
+def _halve(path: Path) -> None:
+    """Keep the newer half of the entries; each begins with a blank line."""
+    data = path.read_bytes()
+    start = data.find(b"\n\n", len(data) // 2)
+    kept = data[start + 1 :] if start >= 0 else b""
+    temporary = path.with_suffix(f".{os.getpid()}")
+    with open(os.open(temporary, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
+        file.write(kept)
+    temporary.replace(path)
+
 
 PROMPT = "sqlstream> "
 CONTINUATION = "        -> "

@@ -7,8 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from sqlstream import config
-from sqlstream.client.following.ended_job import ended_error
-from sqlstream.client.following.followed_job import CANCEL_TIMEOUT_S, cancel_and_wait
+from sqlstream.client.following.followed_job import CANCEL_TIMEOUT_S, cancel_and_wait, ended_error
 from sqlstream.client.shell.answers import FRAME_LINES, Answers, schema_of
 from sqlstream.client.shell.detached import DetachedJobs
 from sqlstream.client.shell.display import ShellDisplay

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sqlstream.client.following.ended_job import ended_error
+from sqlstream.client.following.followed_job import ended_error
 from sqlstream.client.statements.short_job import JobEnd, awaited_batches
 from sqlstream.messages.job_state import JobStatus
 

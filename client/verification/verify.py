@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
 from sqlstream import config as options
+from sqlstream.arrow import to_arrow_schema
 from sqlstream.client.statements.batch import compile_in_batch
 from sqlstream.client.verification.contributing import Tracer
-from sqlstream.client.verification.found_rows import FoundRows, found_rows
 from sqlstream.client.verification.outcome import Difference, Reason, Verification, WrittenTable, shown_rows
 from sqlstream.client.verification.reasons import near_reason, plan_reasons, run_reasons
 from sqlstream.client.verification.run import run_to_end
@@ -27,7 +28,7 @@ from sqlstream.planner.relational.nodes import Sink
 from sqlstream.planner.result_key import result_key
 from sqlstream.planner.verification import verifying_job
 from sqlstream.specs import CompareRowsSpec
-from sqlstream.specs.compare_rows import EXPLAINED_BY_FLOATS, ComparisonReport
+from sqlstream.specs.compare_rows import EXPLAINED_BY_FLOATS, ComparisonReport, found_schema
 from sqlstream.specs.sink import COLLECT
 
 if TYPE_CHECKING:
@@ -36,6 +37,41 @@ if TYPE_CHECKING:
     from sqlstream.messages.rpc import JobMetrics
     from sqlstream.planner.bind.context import BindContext
     from sqlstream.runtime.host.files import LocalFiles
+
+
+@dataclasses.dataclass(frozen=True)
+class DifferingRows:
+    """Rows with one key that differ: `stream` and `batch` are row numbers in a batch of rows, each as often as its side has it
+    more than the other."""
+
+    stream: tuple[int, ...]
+    batch: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class FoundRows:
+    """The report, and the first differing rows in the types of the result. `keys` groups them."""
+
+    report: ComparisonReport
+    rows: pa.RecordBatch
+    keys: tuple[DifferingRows, ...]
+
+
+def found_rows(batches: Sequence[pa.RecordBatch], spec: CompareRowsSpec) -> FoundRows:
+    """`batches` are all rows of the job, in the shape of `found_schema`. A row is given as often as keys may be at most."""
+    whole = pa.Table.from_batches(batches, to_arrow_schema(found_schema(spec.schema))).combine_chunks()
+    (found,) = whole.to_batches()
+    report = msgspec.json.decode(found.column(0)[0].as_py(), type=ComparisonReport)
+    rows = found.slice(1)
+    keys: dict[int, tuple[list[int], list[int]]] = {}
+    for place, (key, n) in enumerate(
+        zip(rows.column(1).to_pylist(), rows.column(2).to_pylist(), strict=True)
+    ):
+        stream, batch = keys.setdefault(key, ([], []))
+        (stream if n > 0 else batch).extend([place] * min(abs(n), spec.keys_max))
+    data = pa.RecordBatch.from_arrays(rows.columns[3:], schema=to_arrow_schema(spec.schema))
+    return FoundRows(report, data, tuple(DifferingRows(tuple(s), tuple(b)) for s, b in keys.values()))
+
 
 ENGINE = "execution.batch.engine"
 KEYS_MAX = "sqlstream.verify.keys-max"

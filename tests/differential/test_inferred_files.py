@@ -12,9 +12,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from sqlstream.client.sessions.local_session import local_session
 from sqlstream.client.sessions.outcomes import Job
 from sqlstream.client.sessions.session import Session
+from sqlstream.client.sessions.target_session import local_session
 from sqlstream.planner.dialect.parser import parse_statement
 
 TEXTS = {

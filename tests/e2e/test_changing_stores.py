@@ -8,9 +8,9 @@ import pytest
 from postgres_harness import running_postgres, sql_options
 from s3_harness import running_s3
 
-from sqlstream.client.sessions.local_session import local_session
 from sqlstream.client.sessions.outcomes import Job
 from sqlstream.client.sessions.session import Session
+from sqlstream.client.sessions.target_session import local_session
 from sqlstream.planner.dialect.parser import parse_statement
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

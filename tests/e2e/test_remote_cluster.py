@@ -12,9 +12,9 @@ from pyarrow import flight
 
 from sqlstream.client.clusters import remote_cluster
 from sqlstream.client.clusters.remote_cluster import RemoteClusterClient
-from sqlstream.client.sessions.local_session import local_session
 from sqlstream.client.sessions.outcomes import Job
 from sqlstream.client.sessions.session import Session
+from sqlstream.client.sessions.target_session import local_session
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.messages.client_rpc import ClientAttached
 from sqlstream.messages.job_state import JobStatus

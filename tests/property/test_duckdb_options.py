@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from operator_harness import batch
 
 from sqlstream import types as sql
-from sqlstream.client.sessions.local_session import local_session
 from sqlstream.client.sessions.session import Session
+from sqlstream.client.sessions.target_session import local_session
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.planner.dialect.parser import parse_statement
 from sqlstream.runtime.connectors import connector

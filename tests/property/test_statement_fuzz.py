@@ -28,7 +28,7 @@ from statement_pieces import (
 )
 
 from sqlstream.cancellation import PlanningWatch, given_up_by
-from sqlstream.client.sessions.local_session import local_session
+from sqlstream.client.sessions.target_session import local_session
 from sqlstream.config import OPTIONS
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.graph.job_graph import JobGraph

@@ -16,9 +16,9 @@ from serve import serve
 from sqlstream.arrow import row_kinds, without_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.client.clusters.local_cluster import IN_PROCESS_INPUT
-from sqlstream.client.sessions.local_session import local_session
 from sqlstream.client.sessions.outcomes import Job
 from sqlstream.client.sessions.session import Session
+from sqlstream.client.sessions.target_session import local_session
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.planner.dialect.parser import parse_script
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from sqlstream.client.http_api.errors import error_detail
-from sqlstream.client.sessions.local_session import local_session
 from sqlstream.client.sessions.outcomes import Job, Rows, Text
+from sqlstream.client.sessions.target_session import local_session
 from sqlstream.errors import SqlStreamError, render_error
 from sqlstream.planner.dialect.parser import parse_script
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sqlstream.client.sessions.local_session import local_session
 from sqlstream.client.sessions.outcomes import Job
 from sqlstream.client.sessions.session import Session
+from sqlstream.client.sessions.target_session import local_session
 from sqlstream.planner.dialect.parser import parse_script, parse_statement
 
 TABLE = (

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from work_harness import calls_of
 
-from sqlstream.client.sessions.local_session import local_session
+from sqlstream.client.sessions.target_session import local_session
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, InputRef
 from sqlstream.planner.compile import CompiledPlan, explain

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from sqlstream.client.server.guarded_cluster import check_paths
-from sqlstream.client.sessions.local_session import local_session
 from sqlstream.client.sessions.session import Session
+from sqlstream.client.sessions.target_session import local_session
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph, read_tables
 from sqlstream.planner.dialect.parser import parse_script, parse_statement

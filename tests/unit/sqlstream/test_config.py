@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sqlstream.client.sessions.local_session import local_session
+from sqlstream.client.sessions.target_session import local_session
 from sqlstream.config import OPTIONS, option
 from sqlstream.errors import UserError
 from sqlstream.planner.dialect.parser import parse_script

@@ -8,7 +8,7 @@ import pytest
 
 from sqlstream import config
 from sqlstream.client.configuration import load_configuration
-from sqlstream.client.sessions.local_session import local_session
+from sqlstream.client.sessions.target_session import local_session
 from sqlstream.errors import UserError
 from sqlstream.flink_tuning import TUNING
 from sqlstream.foreign_keys import _PREFIXES, foreign_option

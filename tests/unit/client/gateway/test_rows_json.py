@@ -13,7 +13,7 @@ import pytest
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema, with_row_kinds
 from sqlstream.changelog import RowKind
-from sqlstream.client.gateway.rows_json import RowFormat, rows_json
+from sqlstream.client.gateway.pages_json import RowFormat, rows_json
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 
-from sqlstream.client.server.listeners import listen
+from sqlstream.client.server.http_listener import listen
 from sqlstream.client.server.server_config import Endpoint
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from sqlstream.client.server.warm_up import start_warm_up
+from sqlstream.client.server.server import start_warm_up
 from sqlstream.client.sessions.session import Session
 
 

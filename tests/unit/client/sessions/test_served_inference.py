@@ -12,7 +12,7 @@ import pytest
 from sqlstream.cancellation import given_up_by
 from sqlstream.client.clusters.local_cluster import LocalClusterClient
 from sqlstream.client.sessions.outcomes import Job, Rows
-from sqlstream.client.sessions.served_inference import ServedInference
+from sqlstream.client.sessions.served_files import ServedInference
 from sqlstream.client.sessions.session import Session
 from sqlstream.errors import ExternalError, FailureReason, JobError, UserError
 from sqlstream.messages.job_state import ExecutionState, JobStatus

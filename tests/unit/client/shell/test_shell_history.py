@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from prompt_toolkit.history import InMemoryHistory
 
-from sqlstream.client.shell import history, prompt
-from sqlstream.client.shell.history import ShellHistory, history_file
+from sqlstream.client.shell import prompt
+from sqlstream.client.shell.prompt import ShellHistory, history_file
 
 
 def strings(path: Path) -> list[str]:
@@ -34,7 +34,7 @@ def test_the_newest_entry_comes_first(tmp_path: Path) -> None:
 
 
 def test_a_large_file_is_cut_to_its_newer_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "FILE_BYTES_MAX", 10_000)
+    monkeypatch.setattr(prompt, "FILE_BYTES_MAX", 10_000)
     kept = ShellHistory(tmp_path / "h")
     for number in range(500):
         kept.store_string(f"SELECT {number};")

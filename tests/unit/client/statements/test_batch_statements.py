@@ -15,9 +15,9 @@ from sqlstream.batch_plan import batch_plan
 from sqlstream.cancellation import given_up_by
 from sqlstream.changelog import ChangelogMode
 from sqlstream.client.rendering.render import final_rows
-from sqlstream.client.sessions.local_session import local_session
 from sqlstream.client.sessions.outcomes import Job, Text
 from sqlstream.client.sessions.session import Session
+from sqlstream.client.sessions.target_session import local_session
 from sqlstream.client.statements.batch import explain_batch, is_spark_there
 from sqlstream.errors import JobError, Span, UserError
 from sqlstream.graph.job_graph import decode_job_graph, encode_job_graph

@@ -11,9 +11,9 @@ import duckdb
 import pytest
 
 from sqlstream.client.sessions import submission
-from sqlstream.client.sessions.local_session import local_session
 from sqlstream.client.sessions.outcomes import Job
 from sqlstream.client.sessions.session import Session
+from sqlstream.client.sessions.target_session import local_session
 from sqlstream.errors import UserError
 from sqlstream.planner.dialect.parser import parse_script, parse_statement
 

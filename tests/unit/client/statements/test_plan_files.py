@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from sqlstream.client.sessions.local_session import local_session
 from sqlstream.client.sessions.outcomes import Job, Text
 from sqlstream.client.sessions.session import Session
+from sqlstream.client.sessions.target_session import local_session
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.plan_file import decode_plan, encode_plan

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
+from sqlstream import config as options
 from sqlstream.catalog import InferredTable
 from sqlstream.client.statements.short_job import answer_of
 from sqlstream.errors import ExternalError
+from sqlstream.function_ref import InspectedFunction
 from sqlstream.planner.file_inference import inferring_job
+from sqlstream.planner.function_inspection import inspecting_job
+from sqlstream.runtime.python.packing import pack, split_paths
 from sqlstream.specs.infer_table import InferenceAnswer
+from sqlstream.specs.inspect_function import InspectionAnswer
 
 if TYPE_CHECKING:
     from sqlstream.client.clusters.cluster_client import ClusterClient
+
 
 TIMEOUT_S = 60.0
 """Bound on reading the samples of the files at one path."""
@@ -58,3 +64,37 @@ class ServedInference:
             hint="declare the table with CREATE TABLE and its columns",
         )
         return answer_of(graph, self._cluster, self._timeout_s, InferenceAnswer, late)
+
+
+class ServedInspector:
+    """Asks a task for the declaration of a function. Implements `FunctionInspector`. `check` raises where Python functions
+    are not allowed."""
+
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        config: Mapping[str, str],
+        files: Any,
+        check: Callable[[], None],
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self._cluster = cluster
+        self._config = dict(config)
+        self._files = files
+        self._check = check
+        self._timeout_s = timeout_s
+
+    def inspect(self, module: str, attribute: str, files: tuple[str, ...]) -> InspectedFunction:
+        """The errors of LocalFunctionInspector, UserError SS2034 where this is not allowed, ExternalError SS5033 when the
+        import takes too long, JobError when the task fails."""
+        self._check()
+        python = pack((*files, *split_paths(options.get(self._config, "python.files"))), self._files)
+        graph = inspecting_job(module, attribute, python, secrets.token_hex(16), self._config)
+        late = ExternalError(
+            "SS5033",
+            f'importing Python module "{module}" took longer than {self._timeout_s:.0f} s',
+            hint="have the module do its work in its functions",
+        )
+        answer = answer_of(graph, self._cluster, self._timeout_s, InspectionAnswer, late)
+        assert answer.function is not None
+        return answer.function
