@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from expression_harness import call, col, lit
-from split_harness import AssignedReader
 
 from sqlstream import types as sql
 from sqlstream.elements import WATERMARK_MIN
@@ -27,6 +26,7 @@ from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec, SourceWatermark, ValuesSpec
 from sqlstream.specs.watermark import EmitStrategy
 from sqlstream.spi.connector import ConnectorContext, MakesWatermarks, SourceStatus
+from sqlstream.testing.assigned_reader import AssignedReader
 
 Row = tuple[Any, ...]
 SEEDS = range(4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlstream import AggregateFunction, udaf, udf
 
 
-@udf(result_type="BIGINT", input_types=["DECIMAL(18, 2)"])
+@udf(result_type="BIGINT", input_types=["DECIMAL(18, 2) NOT NULL"])
 def cents(amount: object) -> int:
     """An amount as a whole number of its hundredth parts."""
     return int(amount * 100)  # type: ignore[operator]

@@ -10,7 +10,6 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 from expression_harness import call, col, lit
-from split_harness import AssignedReader
 
 from sqlstream import types as sql
 from sqlstream.elements import WATERMARK_MIN
@@ -22,6 +21,7 @@ from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec, SourceWatermark
 from sqlstream.spi.connector import ConnectorContext, SourceStatus
 from sqlstream.spi.files import FileStatus
+from sqlstream.testing.assigned_reader import AssignedReader
 
 SCHEMA = Schema.of(("v", sql.INT))
 INTERVAL_MS = 10_000

@@ -16,7 +16,6 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from split_harness import AssignedReader
 
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
@@ -28,6 +27,7 @@ from sqlstream.schema import Field, Schema
 from sqlstream.specs import SinkSpec, SourceSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.connector import ConnectorContext, SinkWriter, SourceReader, SourceStatus
+from sqlstream.testing.assigned_reader import AssignedReader
 
 CONNECTOR = Filesystem()
 SCHEMA = Schema.of(("k", sql.STRING), ("v", sql.INT))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from kept_checkpoints import KeptCheckpoints
-from split_harness import NoEnumerators
+from no_enumerators import NoEnumerators
 
 from sqlstream.errors import ErrorInfo, ExternalError
 from sqlstream.graph.job_graph import JobGraph

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from committable_harness import file_of
 from kept_checkpoints import KeptCheckpoints
-from split_harness import NoEnumerators
+from no_enumerators import NoEnumerators
 
 from sqlstream.errors import ErrorInfo, ExternalError, FailureReason, InternalError, UserError
 from sqlstream.graph.job_graph import JobGraph, encode_job_graph

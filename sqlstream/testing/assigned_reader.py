@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from sqlstream.runtime.jobmanager.events import GiveBackSplits, StartEnumerator
 from sqlstream.runtime.jobmanager.split_assignment import SplitAssignment
 from sqlstream.runtime.taskmanager.split_requests import SplitsRequested
 from sqlstream.runtime.taskmanager.split_source import SplitSource
@@ -17,22 +16,6 @@ from sqlstream.spi.connector import (
     EnumeratorContext,
     TakesSplits,
 )
-
-
-class NoEnumerators:
-    """For jobs whose sources are assigned nothing."""
-
-    def start(self, source: StartEnumerator, report: Any) -> None:
-        raise AssertionError(f"{source.spec.table} has no enumerator")
-
-    def give_back(self, returned: GiveBackSplits) -> None:
-        raise AssertionError(f"{returned} was not assigned")
-
-    def stop_job(self, job_id: str) -> None:
-        raise AssertionError(f"{job_id} has no enumerator")
-
-    def close(self) -> None:
-        return None
 
 
 class AssignedReader:

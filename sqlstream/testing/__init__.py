@@ -1,0 +1,19 @@
+"""Checks for what other packages bring: one case a connector, format or function, and the engine's own promises for each.
+
+    from sqlstream.testing import ConnectorCase, checks
+
+    CASE = ConnectorCase("ledger", {"n": "BIGINT"}, lambda place: {"path": str(place / "book")}, values=("n",))
+
+    @pytest.mark.parametrize("check", checks(CASE), ids=str)
+    def test_the_ledger(check, tmp_path):
+        check(tmp_path)
+
+The connectors and formats that come with sqlstream pass the same checks.
+"""
+
+from sqlstream.testing.check import Check, checks
+from sqlstream.testing.connector_checks import ConnectorCase
+from sqlstream.testing.format_checks import FormatCase
+from sqlstream.testing.function_checks import FunctionCase
+
+__all__ = ["Check", "ConnectorCase", "FormatCase", "FunctionCase", "checks"]

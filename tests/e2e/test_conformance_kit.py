@@ -1,0 +1,114 @@
+"""The conformance kit on connectors, formats and functions: those of a guest package, and ours."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_harness import TIMEOUT_S
+from installed_packages import GUEST, install
+
+from sqlstream.testing import Check, ConnectorCase, FormatCase, checks
+
+COLUMNS = {"n": "BIGINT", "name": "STRING"}
+VALUES = ("NULLIF(n, 3)", "'row ' || CAST(n AS STRING)")
+ROWS = ((1, "a"), (None, "b"), (-5, None), (2**40, "ö"), (7, "x y"))
+
+
+def _numbers(place: Path) -> dict[str, str]:
+    return {"number-of-rows": "23", "fields.n.kind": "sequence", "fields.n.start": "0", "fields.n.end": "22"}
+
+
+OURS = checks(
+    ConnectorCase("datagen", {"n": "BIGINT"}, _numbers, rows=tuple((n,) for n in range(23))),
+    ConnectorCase(
+        "filesystem",
+        COLUMNS,
+        lambda place: {"path": str(place / "files"), "format": "json"},
+        VALUES,
+        refused=(({"format": "nonsense"}, "SS4004"),),
+    ),
+    ConnectorCase(
+        "duckdb", COLUMNS, lambda place: {"path": str(place / "data.db"), "table-name": "t"}, VALUES
+    ),
+    FormatCase("csv", COLUMNS, ROWS[:1] + ROWS[3:], refused_columns=("MAP<STRING, INT>",)),
+    FormatCase("json", COLUMNS, ROWS),
+    FormatCase("parquet", COLUMNS, ROWS),
+)
+
+
+@pytest.mark.parametrize("check", [check for check in OURS if not check.is_slow], ids=str)
+def test_ours(check: Check, tmp_path: Path) -> None:
+    check(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", [check for check in OURS if check.is_slow], ids=str)
+def test_ours_with_processes_that_are_killed(check: Check, tmp_path: Path) -> None:
+    check(tmp_path)
+
+
+GUESTS = """
+import sys, tempfile
+from pathlib import Path
+from sqlstream.testing import ConnectorCase, FormatCase, FunctionCase, checks
+
+for check in checks(
+    ConnectorCase(
+        "ledger",
+        {"n": "BIGINT", "name": "STRING"},
+        lambda place: {"path": str(place / "book"), "pages": "5"},
+        ("NULLIF(n, 3)", "'row ' || CAST(n AS STRING)"),
+        refused=(({"pages": "0"}, "SS4002"), ({"path": ""}, "SS4002")),
+    ),
+    FormatCase(
+        "pipes",
+        {"n": "BIGINT", "name": "STRING"},
+        ((1, "a"), (None, "b"), (-5, None), (7, "x y")),
+        refused_columns=("DOUBLE", "ARRAY<INT>"),
+        broken=((b"1|a\\nx|b\\n2\\n3|c\\n", (2, 3), ((1, "a"), (3, "c"))),),
+    ),
+    FunctionCase("cents", "n, d", ("1, CAST(1.25 AS DECIMAL(18, 2))", "2, NULL"), (("cents(d)", [125, None]),)),
+    FunctionCase("spread", "n", ("1", "9", "NULL"), (("spread(n)", 8),), is_aggregate=True),
+):
+    if str(check) in sys.argv[1:] or not check.is_slow and not sys.argv[1:]:
+        with tempfile.TemporaryDirectory() as place:
+            check(Path(place))
+        print(check)
+"""
+
+
+def _check_guests(packages: Path, *words: str) -> list[str]:
+    import os
+
+    from command_harness import ROOT, environment
+
+    done = subprocess.run(
+        [sys.executable, "-c", GUESTS, *words],
+        env=environment(PYTHONPATH=os.pathsep.join([str(ROOT), str(packages)])),
+        cwd=packages,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_guest_package_passes(tmp_path: Path) -> None:
+    passed = _check_guests(install(GUEST, tmp_path))
+    ledger = ("options", "types", "split", "restore", "rescale", "commit", "abort", "died commit")
+    pipes = ("round trip", "columns", "restore", "types", "options", "errors", "tables")
+    assert passed == [
+        *(f"ledger: {name}" for name in ledger),
+        *(f"pipes: {name}" for name in pipes),
+        *(f"{function}: {name}" for function in ("cents", "spread") for name in ("examples", "errors")),
+    ]
+
+
+@pytest.mark.slow
+def test_a_guest_sink_survives_the_kill_of_a_task_manager(tmp_path: Path) -> None:
+    assert _check_guests(install(GUEST, tmp_path), "ledger: kill") == ["ledger: kill"]
