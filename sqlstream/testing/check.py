@@ -65,7 +65,7 @@ def rows_of(statements: list[str], config: Mapping[str, str] | None = None) -> l
 
 def expect_refused(statement: str, code: str, what: str) -> None:
     """The statement must be refused with this code, and no other exception."""
-    from sqlstream.client.sessions.local_session import local_session
+    from sqlstream.client.sessions.target_session import local_session
     from sqlstream.planner.dialect.parser import parse_statements
 
     with local_session() as session:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
-from sqlstream.client.sessions.local_session import local_session
+from sqlstream.client.sessions.target_session import local_session
 from sqlstream.errors import SqlStreamError
 from sqlstream.graph.job_graph import read_tables, written_tables
 from sqlstream.planner.dialect.parser import parse_statements
