@@ -42,7 +42,7 @@ def running_job_ids(parsed_args: argparse.Namespace, **ignored: Any) -> dict[str
 
 
 def _jobs(arguments: argparse.Namespace, is_wanted: Any) -> dict[str, str]:
-    from sqlstream.client.commands.server_arguments import server_address
+    from sqlstream.client.commands.remote.server_arguments import server_address
     from sqlstream.client.connection.cluster_rest import ClusterRest
     from sqlstream.errors import SqlStreamError
 

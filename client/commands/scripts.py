@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -124,13 +123,17 @@ class SubmitAnswers(ScriptAnswers):
         return None
 
     def _print_json(self, result: StatementResult, **members: Any) -> None:
-        said = {"line": self._line, "kind": result.kind.value, **members}
-        print(json.dumps(said, ensure_ascii=False), flush=True)
+        print(self._json(result, **members), flush=True)
 
     def _print_rows(self, result: StatementResult, objects: list[str]) -> None:
         """The rows as the renderer wrote them: to read them again would lose digits of DECIMAL and BIGINT."""
-        said = json.dumps({"line": self._line, "kind": result.kind.value}, ensure_ascii=False)
-        print(f'{said[:-1]}, "rows": [{", ".join(filter(None, objects))}]}}', flush=True)
+        print(f'{self._json(result)[:-1]}, "rows": [{", ".join(filter(None, objects))}]}}', flush=True)
+
+    def _json(self, result: StatementResult, **members: Any) -> str:
+        import json
+
+        said = {"line": self._line, "kind": result.kind.value, **members}
+        return json.dumps(said, ensure_ascii=False)
 
     def _show_query(self, result: StatementResult, mode: str) -> None:
         self._require_end(result)

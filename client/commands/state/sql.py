@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sqlstream.client.commands.state_checkpoint import (
+from sqlstream.client.commands.state.checkpoint import (
     add_checkpoint_arguments,
     open_checkpoint,
     settings_of,

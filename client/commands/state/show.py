@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from sqlstream.client.arguments import count
-from sqlstream.client.commands.state_checkpoint import (
+from sqlstream.client.commands.state.checkpoint import (
     add_checkpoint_arguments,
     open_checkpoint,
     settings_of,
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from sqlstream.client.commands.listing import print_json
+    from sqlstream.client.commands.remote.listing import print_json
 
     saved = open_checkpoint(arguments.checkpoint, settings_of(arguments))
     if arguments.table is not None:
@@ -101,7 +101,7 @@ def describe(stored: StoredCheckpoint) -> dict[str, Any]:
 
 
 def _print(facts: dict[str, Any]) -> None:
-    from sqlstream.client.commands.listing import duration_text, moment_text, print_table
+    from sqlstream.client.commands.remote.listing import duration_text, moment_text, print_table
     from sqlstream.client.following.progress import size_text
     from sqlstream.terminal_text import shown
 

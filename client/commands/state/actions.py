@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from types import ModuleType
 
-from sqlstream.client.commands import state_diff, state_ls, state_show, state_sql
+from sqlstream.client.commands.state import diff, ls, show, sql
 
 EPILOG = """\
 examples:
@@ -23,10 +23,10 @@ the newest. No cluster is needed, and nothing is changed.
 """
 
 ACTIONS: dict[str, tuple[ModuleType, str]] = {
-    "ls": (state_ls, "list the tables of a checkpoint"),
-    "show": (state_show, "show what a checkpoint is of, or the rows of one of its tables"),
-    "sql": (state_sql, "answer a query over the tables of a checkpoint"),
-    "diff": (state_diff, "show the rows that two checkpoints do not have in common"),
+    "ls": (ls, "list the tables of a checkpoint"),
+    "show": (show, "show what a checkpoint is of, or the rows of one of its tables"),
+    "sql": (sql, "answer a query over the tables of a checkpoint"),
+    "diff": (diff, "show the rows that two checkpoints do not have in common"),
 }
 
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from sqlstream.client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
+from sqlstream.client.commands.remote.server_arguments import (
+    SERVER_EPILOG,
+    add_server_arguments,
+    server_address,
+)
 
 EPILOG = f"""\
 examples:
@@ -25,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from sqlstream.client.commands.listing import duration_text, moment_text, print_json, print_table
+    from sqlstream.client.commands.remote.listing import duration_text, moment_text, print_json, print_table
     from sqlstream.client.connection.cluster_rest import ClusterRest
     from sqlstream.messages.job_state import JobStatus
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from sqlstream.client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
+from sqlstream.client.commands.remote.server_arguments import (
+    SERVER_EPILOG,
+    add_server_arguments,
+    server_address,
+)
 
 EPILOG = f"""\
 examples:
@@ -29,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from sqlstream.client.commands.listing import print_json
+    from sqlstream.client.commands.remote.listing import print_json
     from sqlstream.client.connection.cluster_rest import ClusterRest
 
     with ClusterRest(server_address(arguments)) as cluster:
@@ -45,7 +49,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _print_job(job: dict[str, Any], totals: dict[str, Any], exceptions: dict[str, Any]) -> None:
-    from sqlstream.client.commands.listing import duration_text, moment_text, print_table
+    from sqlstream.client.commands.remote.listing import duration_text, moment_text, print_table
     from sqlstream.client.connection.job_calls import failure_of
     from sqlstream.client.following.progress import size_text
     from sqlstream.errors import render_error

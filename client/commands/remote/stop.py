@@ -5,7 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from sqlstream.client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
+from sqlstream.client.commands.remote.server_arguments import (
+    SERVER_EPILOG,
+    add_server_arguments,
+    server_address,
+)
 
 EPILOG = f"""\
 examples:
@@ -39,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """0 when the job has ended with the savepoint, 1 when it has not within a minute of it."""
-    from sqlstream.client.commands.listing import print_json
+    from sqlstream.client.commands.remote.listing import print_json
     from sqlstream.client.connection.cluster_rest import ClusterRest
 
     with ClusterRest(server_address(arguments)) as cluster:

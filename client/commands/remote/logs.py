@@ -5,7 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 
-from sqlstream.client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
+from sqlstream.client.commands.remote.server_arguments import (
+    SERVER_EPILOG,
+    add_server_arguments,
+    server_address,
+)
 
 EPILOG = f"""\
 examples:

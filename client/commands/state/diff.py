@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from sqlstream.client.arguments import count
-from sqlstream.client.commands.state_checkpoint import (
+from sqlstream.client.commands.state.checkpoint import (
     add_checkpoint_arguments,
     open_checkpoint,
     settings_of,
@@ -96,7 +96,7 @@ def _found(before: SavedTables, after: SavedTables, name: str) -> tuple[str, str
 
 
 def _print(found: list[TableDifference]) -> None:
-    from sqlstream.client.commands.listing import print_table
+    from sqlstream.client.commands.remote.listing import print_table
 
     print_table(_COLUMNS, [tuple(getattr(d, name) for name in _COLUMNS) for d in found])
     for difference in found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from sqlstream.client.commands.state_checkpoint import add_checkpoint_arguments, open_checkpoint, settings_of
+from sqlstream.client.commands.state.checkpoint import add_checkpoint_arguments, open_checkpoint, settings_of
 
 if TYPE_CHECKING:
     from sqlstream.runtime.checkpoint.saved_tables import SavedTable, SavedTables
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from sqlstream.client.commands.listing import print_json, print_table
+    from sqlstream.client.commands.remote.listing import print_json, print_table
 
     saved = open_checkpoint(arguments.checkpoint, settings_of(arguments))
     tables = (*saved.tables, *saved.in_flight)

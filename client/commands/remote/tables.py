@@ -5,7 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from sqlstream.client.commands.server_arguments import SERVER_EPILOG, add_server_arguments, server_address
+from sqlstream.client.commands.remote.server_arguments import (
+    SERVER_EPILOG,
+    add_server_arguments,
+    server_address,
+)
 
 if TYPE_CHECKING:
     from sqlstream.client.connection import Connection
@@ -30,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from sqlstream.client.commands.listing import print_json, print_table
+    from sqlstream.client.commands.remote.listing import print_json, print_table
     from sqlstream.client.connection.http_connection import HttpConnection
 
     with HttpConnection(server_address(arguments), {}) as connection:

@@ -1,0 +1,1 @@
+"""`sqlstream state`: what a checkpoint or savepoint holds."""
