@@ -12,8 +12,7 @@ from sqlstream.graph.stream_graph import StreamGraph
 from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.depth import refuse_depth
 from sqlstream.planner.estimates import TableSizes, explain_cost
-from sqlstream.planner.physical.changelog import infer_changelog_modes
-from sqlstream.planner.physical.drop_update_before import drop_update_before
+from sqlstream.planner.physical.changelog import drop_update_before, infer_changelog_modes
 from sqlstream.planner.physical.kept_values import without_idle_keeping
 from sqlstream.planner.physical.node import PhysicalNode
 from sqlstream.planner.physical.planner import plan_statements

@@ -37,7 +37,7 @@ OPERATORS: list[OperatorEntry] = [
     OperatorEntry("calc:CalcSpec", "calc:Calc"),
     OperatorEntry("calc:DropUpdateBeforeSpec", "calc:DropUpdateBefore"),
     OperatorEntry("kept_values:KeptValuesSpec", "kept_values:KeptValues"),
-    OperatorEntry("limit:LimitSpec", "order.sort:Limit", "limit:plan_limit"),
+    OperatorEntry("limit:LimitSpec", "order.sort:Limit", "sort:plan_limit"),
     OperatorEntry("changelog_normalize:ChangelogNormalizeSpec", "changelog_normalize:ChangelogNormalize"),
     OperatorEntry(
         "changelog_functions:FromChangelogSpec",

@@ -33,8 +33,7 @@ from sqlstream.messages.rpc import (
 )
 from sqlstream.runtime.checkpoint.checkpoint_files import checkpoint_files
 from sqlstream.runtime.jobmanager.checkpoints.awaited_executions import keeps_state
-from sqlstream.runtime.jobmanager.checkpoints.task_share import share_of
-from sqlstream.runtime.jobmanager.deployment import consumers_of
+from sqlstream.runtime.jobmanager.deployment import consumers_of, share_of
 from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport, CheckpointTaken
 from sqlstream.runtime.taskmanager.checkpoints.task_checkpoints import (
     ALIGNED_TIMEOUT,

@@ -48,7 +48,7 @@ class SessionVocabulary:
         return ()
 
     def columns(self, path: tuple[str, ...]) -> Sequence[Name]:
-        from sqlstream.planner.bind.side_tables import find_side_table
+        from sqlstream.planner.bind.tables import find_side_table
 
         if not 1 <= len(path) <= _PATH_PARTS:
             return ()
@@ -60,7 +60,7 @@ class SessionVocabulary:
         return ()
 
     def files(self, prefix: str) -> Sequence[Name]:
-        from sqlstream.runtime.inference.path_names import paths_after
+        from sqlstream.runtime.inference.file_inference import paths_after
 
         if self._files is not None:
             with contextlib.suppress(SqlStreamError):

@@ -90,7 +90,7 @@ def _statements(text: str, start: int, offset: int) -> Generator[Input, None, in
     """The statements from `start` up to the next command or vertical end; returns where to go on."""
     from sqlglot import TokenType
 
-    from sqlstream.planner.dialect.script import is_open_statement_set
+    from sqlstream.planner.dialect.parser import is_open_statement_set
     from sqlstream.planner.dialect.tokens import tokenize
 
     tokens: list[Token] = []

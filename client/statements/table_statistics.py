@@ -15,7 +15,7 @@ from sqlstream.planner.bind.names import find_table, object_path, suggest
 from sqlstream.planner.dialect.parser import parse_statement
 from sqlstream.planner.dialect.statements import AnalyzeTable, Show
 from sqlstream.planner.estimates import TableStatistics
-from sqlstream.planner.statements.quoting import quoted
+from sqlstream.planner.statements.result import quoted
 from sqlstream.planner.statements.show import filtered_names
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import ListsPartitions

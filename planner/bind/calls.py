@@ -12,10 +12,9 @@ from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
 from sqlstream.functions.comparison import NESTED
 from sqlstream.functions.rewritten import REWRITTEN
 from sqlstream.functions.signature import AggregateFunction, ScalarFunction
-from sqlstream.planner.bind.casts import cast_to, plain, reads_text, try_cast_text_to
-from sqlstream.planner.bind.checked import checked
-from sqlstream.planner.bind.flink_functions import FLINK_FUNCTIONS, GROUP_WINDOW_FUNCTIONS
+from sqlstream.planner.bind.casts import cast_to, checked, plain, reads_text, try_cast_text_to
 from sqlstream.planner.bind.foreign_names import FOREIGN_FUNCTIONS, function_rewrite
+from sqlstream.planner.dialect.tokens import WINDOW_FUNCTIONS
 from sqlstream.time_units import DAY_MS, UNIT_MS
 from sqlstream.types import LogicalType, TypeRoot
 
@@ -311,3 +310,47 @@ def is_operator(name: str) -> bool:
 
 
 _WORD_OPERATORS = frozenset({"AND", "OR", "NOT", "IN", "LIKE", "CASE"})
+
+
+# The functions of Flink SQL by name, so that errors distinguish a function that is not built from one that is
+# unknown.
+
+
+FLINK_FUNCTIONS = frozenset({
+    "ABS", "ACOS", "ARRAY_AGG", "ARRAY_APPEND", "ARRAY_CONCAT", "ARRAY_CONTAINS", "ARRAY_DISTINCT",
+    "ARRAY_EXCEPT", "ARRAY_INTERSECT", "ARRAY_JOIN", "ARRAY_MAX", "ARRAY_MIN", "ARRAY_POSITION",
+    "ARRAY_PREPEND", "ARRAY_REMOVE", "ARRAY_REVERSE", "ARRAY_SLICE", "ARRAY_SORT", "ARRAY_UNION", "ASCII",
+    "ASIN", "ATAN", "ATAN2", "AVG", "BIN", "BITMAP_AND", "BITMAP_ANDNOT", "BITMAP_AND_AGG",
+    "BITMAP_AND_CARDINALITY_AGG", "BITMAP_BUILD", "BITMAP_BUILD_AGG", "BITMAP_BUILD_CARDINALITY_AGG",
+    "BITMAP_CARDINALITY", "BITMAP_FROM_BYTES", "BITMAP_OR", "BITMAP_OR_AGG", "BITMAP_OR_CARDINALITY_AGG",
+    "BITMAP_TO_ARRAY", "BITMAP_TO_BYTES", "BITMAP_TO_STRING", "BITMAP_XOR", "BITMAP_XOR_AGG",
+    "BITMAP_XOR_CARDINALITY_AGG", "BTRIM", "CARDINALITY", "CAST", "CEIL", "CEILING", "CHARACTER_LENGTH",
+    "CHAR_LENGTH", "CHR", "COALESCE", "COLLECT", "CONCAT", "CONCAT_WS", "CONVERT_TZ", "COS", "COSH", "COT",
+    "COUNT", "CUME_DIST", "CURRENT_DATABASE", "CURRENT_DATE", "CURRENT_ROW_TIMESTAMP", "CURRENT_TIME",
+    "CURRENT_TIMESTAMP", "CURRENT_WATERMARK", "DATE_FORMAT", "DAYOFMONTH", "DAYOFWEEK", "DAYOFYEAR",
+    "DECODE", "DEGREES", "DENSE_RANK", "E", "ELEMENT", "ELT", "ENCODE", "ENDSWITH", "EXP", "EXTRACT",
+    "FIRST_VALUE", "FLOOR", "FROM_BASE64", "FROM_UNIXTIME", "GREATEST", "GROUPING", "GROUPING_ID",
+    "GROUP_ID", "HEX", "HOUR", "IF", "IFNULL", "INET_ATON", "INET_NTOA", "INITCAP", "INSTR", "IS_ALPHA",
+    "IS_DECIMAL", "IS_DIGIT", "IS_VALID_UTF8", "JSON", "JSON_ARRAY", "JSON_ARRAYAGG", "JSON_EXISTS",
+    "JSON_LENGTH", "JSON_OBJECT", "JSON_OBJECTAGG", "JSON_QUERY", "JSON_QUOTE", "JSON_STRING", "JSON_TYPE",
+    "JSON_UNQUOTE", "JSON_VALUE", "LAG", "LAST_VALUE", "LEAD", "LEAST", "LEFT", "LISTAGG", "LN",
+    "LOCALTIME", "LOCALTIMESTAMP", "LOCATE", "LOG", "LOG10", "LOG2", "LOWER", "LPAD", "LTRIM",
+    "MAKE_VALID_UTF8", "MAP_ENTRIES", "MAP_FROM_ARRAYS", "MAP_KEYS", "MAP_UNION", "MAP_VALUES", "MAX",
+    "MD5", "MIN", "MINUTE", "MONTH", "NOW", "NTILE", "NULLIF", "OBJECT_OF", "OBJECT_UPDATE", "OVERLAY",
+    "PARSE_JSON", "PARSE_URL", "PERCENTILE", "PERCENT_RANK", "PI", "POSITION", "POWER", "PRINTF",
+    "PROCTIME", "QUARTER", "RADIANS", "RAND", "RAND_INTEGER", "RANK", "REGEXP", "REGEXP_COUNT",
+    "REGEXP_EXTRACT", "REGEXP_EXTRACT_ALL", "REGEXP_INSTR", "REGEXP_REPLACE", "REGEXP_SUBSTR", "REPEAT",
+    "REPLACE", "REVERSE", "RIGHT", "ROUND", "ROW", "ROW_NUMBER", "RPAD", "RTRIM", "SECOND", "SHA1", "SHA2",
+    "SHA224", "SHA256", "SHA384", "SHA512", "SIGN", "SIN", "SINH", "SPLIT", "SPLIT_INDEX", "SQRT",
+    "STARTSWITH", "STDDEV_POP", "STDDEV_SAMP", "STR_TO_MAP", "SUBSTR", "SUBSTRING", "SUM", "TAN", "TANH",
+    "TIMESTAMPADD", "TIMESTAMPDIFF", "TO_BASE64", "TO_DATE", "TO_TIMESTAMP", "TO_TIMESTAMP_LTZ",
+    "TRANSLATE", "TRIM", "TRUNCATE", "TRY_CAST", "TRY_PARSE_JSON", "TYPEOF", "UNHEX", "UNIX_TIMESTAMP",
+    "UPPER", "URL_DECODE", "URL_ENCODE", "UUID", "VARIANCE", "VAR_POP", "VAR_SAMP", "WEEK", "YEAR",
+})  # fmt: skip
+
+GROUP_WINDOW_FUNCTIONS = frozenset(
+    f"{kind}{suffix}"
+    for kind in WINDOW_FUNCTIONS
+    for suffix in ("", "_START", "_END", "_ROWTIME", "_PROCTIME")
+)
+"""Group windows of old Flink versions, written in GROUP BY and SELECT."""

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 
+import msgspec
+
+from sqlstream import config as settings
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, Literal
-from sqlstream.planner.bind.checked import checked
+from sqlstream.functions import SCALAR_FUNCTIONS
+from sqlstream.functions.checks import is_constant
+from sqlstream.functions.comparison import NESTED
 from sqlstream.planner.bind.literals import is_in_range
-from sqlstream.planner.bind.types import can_cast
+from sqlstream.planner.rules.constant_folding import fold
 from sqlstream.time_range import timestamp_bounds_ns
 from sqlstream.time_texts import is_time_text
 from sqlstream.time_units import DAY_S, PER_SECOND
-from sqlstream.types import LogicalType, TypeRoot
+from sqlstream.types import BOOLEAN, INT, LogicalType, TypeRoot
 
 _HINTS: dict[tuple[TypeRoot, TypeRoot], str] = {
     (
@@ -225,3 +231,214 @@ def _retype_decimal(value: Decimal, wanted: LogicalType) -> Literal | None:
     if -exponent > wanted.scale or whole > wanted.precision - wanted.scale:
         return None
     return Literal(f"{value:.{wanted.scale}f}", wanted)
+
+
+# Which types convert to which: implicit casts of an INSERT and explicit casts (Flink: LogicalTypeCasts).
+
+
+_NUMERIC = frozenset((*sql.INTEGER_ROOTS, *sql.APPROXIMATE_ROOTS, TypeRoot.DECIMAL))
+_STRINGS = frozenset(sql.STRING_ROOTS)
+_BINARIES = frozenset(sql.BINARY_ROOTS)
+_INTERVALS = frozenset((TypeRoot.INTERVAL_DAY_TIME, TypeRoot.INTERVAL_YEAR_MONTH))
+_TIMESTAMPS = frozenset(sql.TIMESTAMP_ROOTS)
+
+_IMPLICIT: dict[TypeRoot, frozenset[TypeRoot]] = {
+    TypeRoot.CHAR: frozenset((TypeRoot.CHAR,)),
+    TypeRoot.VARCHAR: _STRINGS,
+    TypeRoot.BINARY: frozenset((TypeRoot.BINARY,)),
+    TypeRoot.VARBINARY: _BINARIES,
+    TypeRoot.DECIMAL: _NUMERIC,
+    TypeRoot.TINYINT: frozenset(sql.INTEGER_ROOTS[:1]),
+    TypeRoot.SMALLINT: frozenset(sql.INTEGER_ROOTS[:2]),
+    TypeRoot.INTEGER: frozenset(sql.INTEGER_ROOTS[:3]),
+    TypeRoot.BIGINT: frozenset(sql.INTEGER_ROOTS),
+    TypeRoot.FLOAT: _NUMERIC - {TypeRoot.DOUBLE},
+    TypeRoot.DOUBLE: _NUMERIC,
+    TypeRoot.DATE: frozenset((TypeRoot.DATE, TypeRoot.TIMESTAMP)),
+    TypeRoot.TIME: frozenset((TypeRoot.TIME, TypeRoot.TIMESTAMP)),
+    TypeRoot.TIMESTAMP: _TIMESTAMPS,
+    TypeRoot.TIMESTAMP_LTZ: _TIMESTAMPS,
+}
+"""Target root → source roots that an INSERT casts implicitly."""
+
+_FROM_STRING = (
+    _NUMERIC | _BINARIES | _TIMESTAMPS | frozenset((TypeRoot.BOOLEAN, TypeRoot.DATE, TypeRoot.TIME))
+)
+_EXPLICIT: dict[TypeRoot, frozenset[TypeRoot]] = {
+    **dict.fromkeys(_NUMERIC, _NUMERIC),
+    **dict.fromkeys(sql.INTEGER_ROOTS, _NUMERIC | {TypeRoot.BOOLEAN}),
+    **dict.fromkeys(_BINARIES, _BINARIES),
+    **dict.fromkeys(_INTERVALS, frozenset(sql.INTEGER_ROOTS)),
+    TypeRoot.BOOLEAN: _NUMERIC,
+    TypeRoot.DATE: _TIMESTAMPS,
+    TypeRoot.TIME: _TIMESTAMPS,
+    TypeRoot.TIMESTAMP: _TIMESTAMPS | {TypeRoot.DATE, TypeRoot.TIME},
+    TypeRoot.TIMESTAMP_LTZ: _TIMESTAMPS | {TypeRoot.DATE, TypeRoot.TIME},
+}
+"""Source root → target roots of CAST, besides the same root and strings."""
+
+
+Agree = Callable[[LogicalType, LogicalType], bool]
+
+
+def can_cast(source: LogicalType, target: LogicalType) -> bool:
+    """Whether CAST(source AS target) is defined; it may still fail for a value."""
+    if source.root is TypeRoot.NULL or target.root in _STRINGS:
+        return True
+    if source.root in _STRINGS:
+        return target.root in _FROM_STRING
+    if source.root is target.root:
+        return _nested_agree(source, target, can_cast)
+    if source.root in _NUMERIC and target.root in _INTERVALS:
+        return source.root in sql.INTEGER_ROOTS
+    return target.root in _EXPLICIT.get(source.root, frozenset())
+
+
+def can_cast_implicitly(source: LogicalType, target: LogicalType) -> bool:
+    """Whether a query's column may go to a sink's column without a CAST in the query."""
+    if source.root is TypeRoot.NULL:
+        return True
+    if source.root is target.root:
+        return _nested_agree(source, target, can_cast_implicitly)
+    return source.root in _IMPLICIT.get(target.root, frozenset())
+
+
+def _nested_agree(source: LogicalType, target: LogicalType, agree: Agree) -> bool:
+    pairs = [(source.element, target.element), (source.key, target.key)]
+    if any(a is not None and b is not None and not agree(a, b) for a, b in pairs):
+        return False
+    return len(source.fields) == len(target.fields) and all(
+        agree(a.type, b.type) for a, b in zip(source.fields, target.fields, strict=True)
+    )
+
+
+# Refuses calls that no row could make work, by their signatures.
+
+
+def checked(call: Call, span: Span | None = None) -> Call:
+    """The call of a built-in function. UserError at `span`, or else at the place of the call, when its signature refuses it."""
+    check = SCALAR_FUNCTIONS[call.function].check
+    if check is not None:
+        try:
+            check(call.with_args(tuple(_computed(a) for a in call.args)))
+        except UserError as error:
+            raise error.at(span or call.span) from error.__cause__
+    return call
+
+
+def _computed(argument: Expression) -> Expression:
+    is_open = not isinstance(argument, Literal) and is_constant(argument)
+    return fold(argument) if is_open else argument
+
+
+# Which types can be compared for equality (keys) and for order (ORDER BY).
+
+
+def require_key(expression: Expression, place: str, span: Span | None) -> Expression:
+    """`expression`, which `place` (GROUP BY, …) compares for equality; UserError SS3090 for an ARRAY, MAP, MULTISET, ROW,
+    VARIANT or BITMAP."""
+    if expression.type.root in NESTED:
+        raise UserError(
+            "SS3090",
+            f"{place} takes no value of type {plain(expression.type)}",
+            span=span,
+            hint="name the fields or elements that identify a row",
+        )
+    return expression
+
+
+def require_group_key(expression: Expression, place: str, span: Span | None) -> Expression:
+    """As `require_key`, for a place that also takes arrays and rows of such types."""
+    is_nested = expression.type.root in (TypeRoot.ARRAY, TypeRoot.ROW) and _has_keys_alone(expression.type)
+    return expression if is_nested else require_key(expression, place, span)
+
+
+def _has_keys_alone(t: LogicalType) -> bool:
+    if t.root in (TypeRoot.ARRAY, TypeRoot.ROW):
+        return all(map(_has_keys_alone, t.parts))
+    return t.root not in NESTED
+
+
+def require_order(expression: Expression, span: Span | None) -> Expression:
+    """`expression`, which ORDER BY sorts by; UserError SS2008 for a collection, a VARIANT or a BITMAP, which have
+    no order, and for a ROW with one."""
+    if not _has_order(expression.type):
+        raise UserError(
+            "SS2008",
+            f"ORDER BY takes no value of type {plain(expression.type)}",
+            span=span,
+            hint="sort by a field of it"
+            if expression.type.root is TypeRoot.ROW
+            else "sort by an element of it",
+        )
+    return expression
+
+
+def _has_order(t: LogicalType) -> bool:
+    if t.root is TypeRoot.ROW:
+        return all(map(_has_order, t.parts))
+    return t.root not in NESTED
+
+
+Ordering = tuple[Expression, bool, bool]
+"""A value to sort by, whether it is descending, and whether NULLs come first."""
+
+
+def field_orders(by: Ordering) -> list[Ordering]:
+    """What to sort by instead of a ROW: whether it is NULL, then its fields, of which NULL is the lowest value."""
+    row, is_descending, is_nulls_first = by
+    if row.type.root is not TypeRoot.ROW:
+        return [by]
+    found: list[Ordering] = []
+    if row.type.nullable:
+        test = "IS NOT NULL" if is_nulls_first else "IS NULL"
+        found.append((Call(test, (row,), BOOLEAN.not_null()), False, False))
+    for place, field in enumerate(row.type.fields):
+        t = field.type.with_nullable(field.type.nullable or row.type.nullable)
+        value = Call("FIELD", (row, Literal(place, INT.not_null())), t)
+        found += field_orders((value, is_descending, not is_descending))
+    return found
+
+
+# A value in the type of the column that it is written into.
+
+
+_NESTED = "table.exec.sink.nested-constraint-enforcer"
+_TYPE_LENGTHS = "table.exec.sink.type-length-enforcer"
+
+
+def stored_value(
+    value: Expression, column: LogicalType, span: Span | None, config: Mapping[str, str]
+) -> Expression:
+    """The implicit cast. Where the sink refuses values that are too long, one that may be stays as long as it is: the cast would
+    cut it off before the sink sees it."""
+    is_text = sql.is_string(column) and sql.is_string(value.type)
+    is_bytes = column.root in sql.BINARY_ROOTS and value.type.root in sql.BINARY_ROOTS
+    is_longer = (is_text or is_bytes) and value.type.length > column.length
+    if settings.get(config, _TYPE_LENGTHS) == "ERROR":
+        if is_longer:
+            column = _unbounded(column)
+        elif (depth := settings.get(config, _NESTED)) != "IGNORE":
+            column = _with_unbounded_parts(column, collections=depth == "ROWS_AND_COLLECTIONS")
+    return cast_to(value, column, span)
+
+
+def _unbounded(t: LogicalType) -> LogicalType:
+    if sql.is_string(t):
+        return sql.STRING.with_nullable(t.nullable)
+    return sql.BYTES.with_nullable(t.nullable) if t.root in sql.BINARY_ROOTS else t
+
+
+def _with_unbounded_parts(t: LogicalType, *, collections: bool) -> LogicalType:
+    """The type whose parts that the sink looks into are as long as they like."""
+
+    def changed(part: LogicalType) -> LogicalType:
+        return _with_unbounded_parts(_unbounded(part), collections=collections)
+
+    if t.root is TypeRoot.ROW:
+        fields = tuple(msgspec.structs.replace(f, type=changed(f.type)) for f in t.fields)
+        return msgspec.structs.replace(t, fields=fields)
+    if not collections or t.root not in (TypeRoot.ARRAY, TypeRoot.MAP):
+        return t
+    key = None if t.key is None else changed(t.key)
+    return msgspec.structs.replace(t, key=key, element=None if t.element is None else changed(t.element))

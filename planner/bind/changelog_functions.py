@@ -11,12 +11,10 @@ from sqlstream import types as sql
 from sqlstream.changelog import RowKind
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import InputRef
-from sqlstream.planner.bind.comparable import require_key
-from sqlstream.planner.bind.from_item import FromItem
+from sqlstream.planner.bind.casts import require_key
 from sqlstream.planner.bind.names import suggest
-from sqlstream.planner.bind.namespace import Namespace
 from sqlstream.planner.bind.scalar import ScalarBinder
-from sqlstream.planner.bind.scope import Scope
+from sqlstream.planner.bind.scope import FromItem, Namespace, Scope
 from sqlstream.planner.dialect import nodes
 from sqlstream.planner.relational.from_changelog import ordered_columns
 from sqlstream.planner.relational.nodes import (

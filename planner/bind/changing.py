@@ -13,12 +13,10 @@ from sqlstream.errors import Span, UserError
 from sqlstream.expressions import TRUE, Expression, InputRef, Literal
 from sqlstream.planner.bind.binder import bind_query
 from sqlstream.planner.bind.calls import bind_call
-from sqlstream.planner.bind.casts import plain
+from sqlstream.planner.bind.casts import can_cast_implicitly, plain, stored_value
 from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.bind.names import find_table, object_path, suggest
-from sqlstream.planner.bind.stored_values import stored_value
 from sqlstream.planner.bind.table_options import check_hints, find_connector, written_format
-from sqlstream.planner.bind.types import can_cast_implicitly
 from sqlstream.planner.depth import refuse_depth
 from sqlstream.planner.dialect.nodes import span_of
 from sqlstream.planner.dialect.statements import Delete, Identifier, Option, Truncate, Update

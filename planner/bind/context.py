@@ -5,15 +5,70 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogFunction, CatalogReader, ObjectPath
+from sqlstream import config
+from sqlstream.catalog import (
+    DEFAULT_CATALOG,
+    DEFAULT_DATABASE,
+    CatalogFunction,
+    CatalogReader,
+    FileDefinition,
+    InferredTable,
+    ObjectPath,
+)
 from sqlstream.effects import ALL, Permit
-from sqlstream.errors import Span
-from sqlstream.planner.bind.file_definitions import FileDefinitions
-from sqlstream.planner.bind.statement_size import StatementSize
+from sqlstream.errors import Span, UserError
 from sqlstream.spi.catalog import CATALOG_TYPES, CatalogDescriptor
 from sqlstream.spi.connector import ConnectorDescriptor
 from sqlstream.spi.format import FormatDescriptor
 from sqlstream.spi.function_inspector import FunctionInspector, InstalledFunctions
+from sqlstream.spi.inference import FileInference
+
+# What a statement knows of the files that it reads by their path.
+
+
+@dataclasses.dataclass
+class FileDefinitions:
+    """State: the definitions so far, one for each path and options beside it. Without `inference` there are no others."""
+
+    inference: FileInference | None = None
+    known: tuple[FileDefinition, ...] = ()
+
+    def find(self, path: str, given: Mapping[str, str]) -> InferredTable | None:
+        return next((f.table for f in self.known if f.path == path and f.given == given), None)
+
+    def add(self, definition: FileDefinition) -> None:
+        self.known += (definition,)
+
+
+# How many expressions one statement may have.
+
+
+EXPRESSIONS_MAX = "sqlstream.statement.max-expressions"
+
+
+class StatementSize:
+    """Counts the columns, operators and calls that are bound for one statement. State: that count, and the limit once read.
+
+    A view counts each time it is read, so that short statements over nested views are bounded too. Literals do not count: they
+    cost little, and VALUES has many.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._count_max: int | None = None
+
+    def add(self, count: int, settings: Mapping[str, str], span: Span | None) -> None:
+        """UserError SS3019 when the statement has more expressions than `settings` allow."""
+        if self._count_max is None:
+            self._count_max = int(config.get(settings, EXPRESSIONS_MAX))
+        self._count += count
+        if self._count > self._count_max:
+            raise UserError(
+                "SS3019",
+                f"the statement has more than {self._count_max} columns, operators and calls",
+                span=span,
+                hint=f"split it, or raise '{EXPRESSIONS_MAX}'",
+            )
 
 
 @dataclasses.dataclass(frozen=True)

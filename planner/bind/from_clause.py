@@ -7,8 +7,6 @@ from sqlglot import exp
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.planner.bind.changelog_functions import bind_changelog_function
-from sqlstream.planner.bind.column_aliases import column_aliases
-from sqlstream.planner.bind.from_item import FromItem
 from sqlstream.planner.bind.joins import apply_lateral, bind_join
 from sqlstream.planner.bind.lookup_join import (
     LookupHint,
@@ -18,18 +16,17 @@ from sqlstream.planner.bind.lookup_join import (
     refuse_system_time,
 )
 from sqlstream.planner.bind.match_recognize import bind_match_recognize
-from sqlstream.planner.bind.namespace import Namespace
-from sqlstream.planner.bind.pivot import bind_pivot
-from sqlstream.planner.bind.scope import Scope
+from sqlstream.planner.bind.pivot import bind_pivot, bind_unpivot
+from sqlstream.planner.bind.scope import FromItem, Namespace, Scope, column_aliases
 from sqlstream.planner.bind.state_ttl import StateTtl
 from sqlstream.planner.bind.table_functions import (
     bind_join_table_function,
+    bind_join_unnest,
     bind_table_function,
+    bind_unnest,
     is_table_function,
 )
 from sqlstream.planner.bind.tables import bind_file, bind_table, rename
-from sqlstream.planner.bind.unnest import bind_join_unnest, bind_unnest
-from sqlstream.planner.bind.unpivot import bind_unpivot
 from sqlstream.planner.bind.windows import bind_window_tvf
 from sqlstream.planner.dialect import nodes
 from sqlstream.planner.relational.nodes import RelationalNode, Values

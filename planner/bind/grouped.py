@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 from sqlglot import exp
 
@@ -12,26 +13,23 @@ from sqlstream.expressions import AggregateCall, Call, Expression, InputRef, Lit
 from sqlstream.function_ref import FunctionRef
 from sqlstream.functions import AGGREGATE_FUNCTIONS
 from sqlstream.functions.user import aggregate_signature
-from sqlstream.planner.bind.aggregate_arguments import check_percentages, skips_null_arguments
 from sqlstream.planner.bind.calls import bind_call, check_argument_count, is_aggregate, resolve_types
-from sqlstream.planner.bind.casts import cast_to
-from sqlstream.planner.bind.comparable import require_key
-from sqlstream.planner.bind.group_windows import GroupWindow, is_group_window
-from sqlstream.planner.bind.grouping_sets import (
+from sqlstream.planner.bind.casts import cast_to, require_key
+from sqlstream.planner.bind.grouping import (
+    GroupWindow,
     check_grouping_call,
     grouping_value,
+    is_group_window,
     is_grouping_call,
     nullable_key,
 )
-from sqlstream.planner.bind.namespace import Namespace
 from sqlstream.planner.bind.scalar import ScalarBinder
-from sqlstream.planner.bind.scope import Scope
+from sqlstream.planner.bind.scope import Namespace, Scope
 from sqlstream.planner.bind.subqueries import Subqueries
 from sqlstream.planner.bind.user_functions import is_user_aggregate, noted_function
-from sqlstream.planner.bind.window_columns import is_window_time
 from sqlstream.planner.dialect import nodes
 from sqlstream.planner.relational.expand import EXPAND_ID, Expand
-from sqlstream.planner.relational.nodes import Aggregate, Project, RelationalNode
+from sqlstream.planner.relational.nodes import Aggregate, Project, RelationalNode, WindowTvf
 from sqlstream.schema import Field, Schema
 from sqlstream.types import CONSTRUCTED_ROOTS, INT, LogicalType
 
@@ -275,3 +273,54 @@ def _is_count_star(node: nodes.FunctionCall) -> bool:
     return (
         str(node.this) == "COUNT" and len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Star)
     )
+
+
+# What single aggregate functions take besides what their signatures say.
+
+
+def skips_null_arguments(node: nodes.FunctionCall, span: Span | None) -> bool:
+    """Whether IGNORE NULLS makes a difference. UserError SS3461 where the function does not take what is written."""
+    written, name = node.args.get("nulls"), str(node.this)
+    if written is None:
+        return False
+    if name == "ARRAY_AGG":
+        return bool(written == "IGNORE")
+    if name in ("FIRST_VALUE", "LAST_VALUE") and written == "IGNORE":
+        # They skip NULLs in any case.
+        return False
+    hint = "leave it out: of aggregates only ARRAY_AGG has a choice"
+    raise UserError("SS3461", f"{name} does not take {written} NULLS", span=span, hint=hint)
+
+
+def check_percentages(node: nodes.FunctionCall, args: tuple[Expression, ...], span: Span | None) -> None:
+    """UserError SS3461 for percentages that are constants outside of 0 to 1, and for DISTINCT with a frequency."""
+    if node.this != "PERCENTILE":
+        return
+    if node.args.get("is_distinct") and len(args) > 2:
+        hint = "leave out DISTINCT or the frequency"
+        raise UserError("SS3461", "PERCENTILE(DISTINCT …) takes no frequency", span=span, hint=hint)
+    for value in _constants(args[1]):
+        if not 0 <= value <= 1:
+            message = f"PERCENTILE takes percentages from 0 to 1, not {value:g}"
+            raise UserError("SS3461", message, span=span, hint="write 0.5 for the median")
+
+
+def _constants(expression: Expression) -> Iterator[float]:
+    if isinstance(expression, Literal) and expression.value is not None:
+        yield float(expression.value)
+    elif isinstance(expression, Call) and expression.function in ("ARRAY", "CAST", "NEGATE"):
+        sign = -1 if expression.function == "NEGATE" else 1
+        yield from (sign * value for arg in expression.args for value in _constants(arg))
+
+
+# Whether a column is the window_time that a window table-valued function appended.
+
+
+def is_window_time(node: RelationalNode, column: int) -> bool:
+    """Whether `column` of `node` is a window_time that all nodes in between pass on unchanged."""
+    while not (isinstance(node, WindowTvf) and column >= len(node.input.schema)):
+        found = node.origin(column)
+        if found is None:
+            return False
+        node, column = found
+    return column == len(node.schema) - 1

@@ -9,11 +9,9 @@ from sqlglot import exp
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import TRUE, Expression, InputRef, conjunction, conjuncts
 from sqlstream.planner.bind.calls import bind_call
-from sqlstream.planner.bind.from_item import FromItem
-from sqlstream.planner.bind.namespace import Namespace
 from sqlstream.planner.bind.over import append_columns
 from sqlstream.planner.bind.scalar import ScalarBinder
-from sqlstream.planner.bind.scope import Scope, ScopeColumn
+from sqlstream.planner.bind.scope import FromItem, Namespace, Scope, ScopeColumn
 from sqlstream.planner.bind.subqueries import Subqueries, has_subquery
 from sqlstream.planner.relational.nodes import Apply, Join, RelationalJoinKind
 from sqlstream.schema import Field, Schema

@@ -12,8 +12,7 @@ from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, Literal
 from sqlstream.functions.json import RETURNING
 from sqlstream.planner.bind.calls import bind_call
-from sqlstream.planner.bind.casts import cast_to, plain
-from sqlstream.planner.bind.checked import checked
+from sqlstream.planner.bind.casts import cast_to, checked, plain
 from sqlstream.planner.dialect import nodes
 from sqlstream.planner.dialect.json_functions import CONSTRUCTORS
 from sqlstream.types import LogicalType, TypeRoot

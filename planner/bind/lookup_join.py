@@ -11,10 +11,9 @@ from sqlstream.config_option import parse_boolean, parse_duration_ms
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.expressions import Expression, InputRef
 from sqlstream.planner.bind.casts import plain
-from sqlstream.planner.bind.from_item import FromItem
 from sqlstream.planner.bind.joins import bind_join
-from sqlstream.planner.bind.namespace import Namespace
 from sqlstream.planner.bind.scalar import ScalarBinder
+from sqlstream.planner.bind.scope import FromItem, Namespace
 from sqlstream.planner.bind.temporal_join import bind_temporal_join
 from sqlstream.planner.dialect.nodes import lookup_hints
 from sqlstream.planner.dialect.statements import Option

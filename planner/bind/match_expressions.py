@@ -13,12 +13,10 @@ from sqlstream.expressions import Expression, InputRef, transform
 from sqlstream.functions import AGGREGATE_FUNCTIONS
 from sqlstream.functions.user import aggregate_signature
 from sqlstream.planner.bind.calls import check_argument_count, resolve_types
-from sqlstream.planner.bind.casts import cast_to, to_boolean
-from sqlstream.planner.bind.comparable import require_key
+from sqlstream.planner.bind.casts import cast_to, require_key, to_boolean
 from sqlstream.planner.bind.names import suggest
-from sqlstream.planner.bind.namespace import Namespace
 from sqlstream.planner.bind.scalar import ScalarBinder, field_of
-from sqlstream.planner.bind.scope import Scope
+from sqlstream.planner.bind.scope import Namespace, Scope
 from sqlstream.planner.bind.user_functions import user_function
 from sqlstream.planner.dialect import nodes
 from sqlstream.specs.match_recognize import (

@@ -9,11 +9,10 @@ from sqlglot import exp
 from sqlstream import config as settings
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef, SortKey
-from sqlstream.planner.bind.comparable import field_orders, require_order
-from sqlstream.planner.bind.namespace import Namespace
+from sqlstream.planner.bind.casts import field_orders, require_order
 from sqlstream.planner.bind.over import append_columns
 from sqlstream.planner.bind.scalar import ScalarBinder
-from sqlstream.planner.bind.scope import Scope
+from sqlstream.planner.bind.scope import Namespace, Scope
 from sqlstream.planner.relational.nodes import Project, RelationalNode, Sort
 from sqlstream.schema import Schema
 

@@ -15,14 +15,16 @@ from sqlstream.function_ref import FunctionKind
 from sqlstream.functions import SCALAR_FUNCTIONS
 from sqlstream.planner.bind.calls import bind_call, called_function, is_aggregate, unknown_function
 from sqlstream.planner.bind.casts import explicit_cast, to_boolean
-from sqlstream.planner.bind.current_watermark import check_current_watermark
 from sqlstream.planner.bind.json_functions import bind_is_json, bind_json, is_json_constructor
 from sqlstream.planner.bind.literals import bind_literal
-from sqlstream.planner.bind.namespace import Namespace
-from sqlstream.planner.bind.ordered_aggregates import bind_ordered
-from sqlstream.planner.bind.quantified_arrays import is_of_array, quantified_array
-from sqlstream.planner.bind.scope import Scope, nested_field
-from sqlstream.planner.bind.structured import STRUCTURED
+from sqlstream.planner.bind.scope import Namespace, Scope, nested_field
+from sqlstream.planner.bind.special_calls import (
+    STRUCTURED,
+    bind_ordered,
+    check_current_watermark,
+    is_of_array,
+    quantified_array,
+)
 from sqlstream.planner.bind.subqueries import Subqueries
 from sqlstream.planner.bind.user_functions import bind_user_call, refuse_kind, user_function
 from sqlstream.planner.dialect import nodes

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from collections.abc import Callable, Mapping
 from typing import NoReturn
 
+from sqlglot import exp
+
+from sqlstream.catalog import CatalogView, ObjectPath
 from sqlstream.errors import Span, UserError
+from sqlstream.planner.bind.context import BindContext, FileDefinitions
 from sqlstream.planner.bind.foreign_names import column_hint
 from sqlstream.planner.bind.names import suggest
+from sqlstream.planner.dialect.nodes import span_of
+from sqlstream.planner.relational.nodes import RelationalNode
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType, TypeRoot
 
@@ -157,3 +165,136 @@ def nested_field(t: LogicalType, name: str, span: Span | None) -> int:
 
 def _matches(column: ScopeColumn, qualifier: tuple[str, ...]) -> bool:
     return bool(qualifier) and column.qualifier[-len(qualifier) :] == qualifier
+
+
+# The tables that a name can mean in one query: WITH queries, and the tables and views of a catalog and database.
+
+
+_NUMBERS = itertools.count()
+
+
+@dataclasses.dataclass(frozen=True)
+class OuterQuery:
+    """One level of nesting of subqueries: the columns of its rows, and the level that it is in itself."""
+
+    scope: Scope
+    depth: int
+    outer: OuterQuery | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Namespace:
+    """Resolves names of tables in one query, as `Scope` resolves names of columns at one place of it.
+
+    `context` belongs to the whole statement. `ctes` are the WITH queries that the query can read, `views` the views being
+    expanded. `bind_subquery` binds a query inside FROM; it is passed as a value because the binder of queries imports the
+    binder of FROM. Nodes of a view or a computed column have positions in another text than the user's script: for these,
+    errors point at `fixed_span`, the place in the script that refers to the view or column.
+    """
+
+    context: BindContext
+    bind_subquery: Callable[[exp.Expr, Namespace], RelationalNode]
+    ctes: Mapping[str, RelationalNode] = dataclasses.field(default_factory=dict)
+    views: tuple[ObjectPath, ...] = ()
+    catalog: str = ""
+    database: str = ""
+    fixed_span: Span | None = None
+    outer: OuterQuery | None = None
+    """The query whose columns a subquery can read."""
+    files: FileDefinitions | None = None
+    """What the view that is being expanded keeps of the files that it reads by their path; None outside of any view."""
+    bound_views: dict[tuple[ObjectPath, Span | None], RelationalNode] = dataclasses.field(
+        default_factory=dict
+    )
+    """Bound views of this statement, by view and place that refers to it: each is bound once."""
+    number: int = dataclasses.field(default_factory=_NUMBERS.__next__)
+    """Another one for each statement, and for each view in it."""
+
+    def span(self, node: exp.Expr | None) -> Span | None:
+        """The position in the user's script that errors about `node` point at."""
+        return self.fixed_span if self.fixed_span is not None else span_of(node)
+
+    def with_cte(self, name: str, query: RelationalNode) -> Namespace:
+        return dataclasses.replace(self, ctes={**self.ctes, name: query})
+
+    @property
+    def depth(self) -> int:
+        """How many queries this one is a subquery of."""
+        return 0 if self.outer is None else self.outer.depth + 1
+
+    def within(self, scope: Scope) -> Namespace:
+        """The same tables, for a subquery in a query with the columns of `scope`."""
+        return dataclasses.replace(self, outer=OuterQuery(scope, self.depth, self.outer))
+
+    def at(self, span: Span | None) -> Namespace:
+        """The same names, for stored text that the script refers to at `span`."""
+        return (
+            self if self.fixed_span is not None else dataclasses.replace(self, fixed_span=span or Span(0, 0))
+        )
+
+    def inside_view(self, view: CatalogView, span: Span | None) -> Namespace:
+        """The namespace of a view's query: the catalog and database of its names, and no WITH query of the outer query."""
+        return dataclasses.replace(
+            self.at(span),
+            number=next(_NUMBERS),
+            ctes={},
+            outer=None,
+            views=(*self.views, view.path),
+            catalog=view.query_catalog or view.path.catalog,
+            database=view.query_database or view.path.database,
+            files=FileDefinitions(None, view.files),
+        )
+
+
+# A bound item of FROM: a relational node and the scope that names its columns.
+
+
+COLUMNS_MAX = 10_000
+"""Bound on the columns of one item: a chain of joins under SELECT * doubles them with every join."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FromItem:
+    """A table, subquery or join. Column i of the scope is column i of the node."""
+
+    node: RelationalNode
+    scope: Scope
+
+    def __post_init__(self) -> None:
+        columns = len(self.node.schema)
+        if columns > COLUMNS_MAX:
+            raise UserError(
+                "SS3019",
+                f"an item of FROM has {columns} columns, and {COLUMNS_MAX} are possible",
+                span=self.node.span,
+                hint="select the columns that are needed instead of *",
+            )
+
+    @property
+    def qualifier(self) -> tuple[str, ...]:
+        """The one name that all columns share; empty for a join."""
+        qualifiers = self.scope.qualifiers
+        return qualifiers[0] if len(qualifiers) == 1 else ()
+
+
+# The column names of `AS t (x, y)`.
+
+
+def column_aliases(
+    alias: exp.TableAlias | None, own: tuple[str, ...], namespace: Namespace
+) -> tuple[str, ...]:
+    """The names that the alias gives to the columns `own`; none where it gives none. UserError SS2012 when their number
+    differs or one is repeated."""
+    given = tuple(str(c.name) for c in alias.args.get("columns") or ()) if alias is not None else ()
+    if not given:
+        return ()
+    if len(given) != len(own):
+        raise UserError(
+            "SS2012",
+            f"{len(given)} column name{'s' * (len(given) != 1)} for {len(own)} column{'s' * (len(own) != 1)}",
+            span=namespace.span(alias),
+            hint=f"name all columns, which are {', '.join(own)}",
+        )
+    if len(set(given)) < len(given):
+        raise UserError("SS2012", "a column name is repeated", span=namespace.span(alias), hint="rename one")
+    return given

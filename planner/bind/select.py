@@ -9,18 +9,15 @@ from sqlglot import exp
 
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression
-from sqlstream.planner.bind.comparable import require_group_key, require_order
+from sqlstream.planner.bind.casts import require_group_key, require_order
 from sqlstream.planner.bind.from_clause import bind_from
-from sqlstream.planner.bind.from_item import FromItem
-from sqlstream.planner.bind.group_windows import bind_group_window, takes_group_window
 from sqlstream.planner.bind.grouped import GroupedBinder, has_aggregate
-from sqlstream.planner.bind.grouping_sets import key_sets
+from sqlstream.planner.bind.grouping import bind_group_window, key_sets, takes_group_window
 from sqlstream.planner.bind.names import suggest
-from sqlstream.planner.bind.namespace import Namespace
 from sqlstream.planner.bind.ordering import bind_limit, ordered_items, ordinal, sort_key
 from sqlstream.planner.bind.over import add_windows, over_calls
 from sqlstream.planner.bind.scalar import ScalarBinder, StarColumn
-from sqlstream.planner.bind.scope import Scope
+from sqlstream.planner.bind.scope import FromItem, Namespace, Scope
 from sqlstream.planner.bind.state_ttl import StateTtl
 from sqlstream.planner.bind.subqueries import Subqueries, has_subquery
 from sqlstream.planner.dialect import nodes

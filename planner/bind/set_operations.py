@@ -13,12 +13,11 @@ from sqlstream.expressions import Expression, InputRef, Literal
 from sqlstream.functions.merging import common_type
 from sqlstream.planner.bind.casts import cast_to, plain
 from sqlstream.planner.bind.from_clause import single_row
-from sqlstream.planner.bind.namespace import Namespace
 from sqlstream.planner.bind.ordering import bind_output_order
-from sqlstream.planner.bind.output_spans import output_spans
 from sqlstream.planner.bind.scalar import ScalarBinder
-from sqlstream.planner.bind.scope import Scope
+from sqlstream.planner.bind.scope import Namespace, Scope
 from sqlstream.planner.bind.select import distinct
+from sqlstream.planner.dialect.nodes import span_of
 from sqlstream.planner.relational.nodes import Project, RelationalNode, Union, Values
 from sqlstream.planner.without_collection import without_collection
 from sqlstream.schema import Field, Schema
@@ -195,3 +194,37 @@ def _rows(rows: list[tuple[Expression, ...]], schema: Schema, span: Span | None)
     if len(projections) == 1:
         return projections[0]
     return Union(branches=projections, schema=schema, span=span)
+
+
+# The position of each output column of a query in the script, for errors about one column.
+
+
+def output_spans(query: exp.Expr, width: int) -> tuple[Span | None, ...]:
+    """One position per column of the query (`width` of them): its SELECT item, its value in the first row of VALUES, or the
+    star that covers it; the whole query where no such place exists."""
+    whole = (span_of(query),) * width
+    items = _items(query)
+    stars = [i for i in items if _is_star(i)]
+    if len(stars) > 1 or (len(items) != width and not stars):
+        return whole
+    spans: list[Span | None] = []
+    for item in items:
+        shown = item.this if isinstance(item, exp.Alias) else item
+        spans += [span_of(shown)] * (width - len(items) + 1 if _is_star(item) else 1)
+    return tuple(spans)
+
+
+def _items(query: exp.Expr) -> list[exp.Expr]:
+    match query:
+        case exp.Subquery() | exp.SetOperation():
+            return _items(query.this)
+        case exp.Select():
+            return list(query.expressions)
+        case exp.Values():
+            row = query.expressions[0]
+            return list(row.expressions) if isinstance(row, exp.Tuple) else [row]
+    return []
+
+
+def _is_star(item: exp.Expr) -> bool:
+    return isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))

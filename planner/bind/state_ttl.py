@@ -8,8 +8,8 @@ from sqlglot import exp
 
 from sqlstream.config_option import parse_duration_ms
 from sqlstream.errors import Span, UserError, did_you_mean
-from sqlstream.planner.bind.from_item import FromItem
 from sqlstream.planner.bind.lookup_join import within_64_bits
+from sqlstream.planner.bind.scope import FromItem
 from sqlstream.planner.dialect.nodes import state_ttl_hints
 from sqlstream.planner.relational.nodes import Aggregate, Filter, Join, Project, RelationalNode, Window
 

@@ -11,22 +11,30 @@ import msgspec
 from sqlglot import exp
 
 from sqlstream import config
-from sqlstream.catalog import CatalogTable, CatalogView, Column, ColumnKind
+from sqlstream import types as sql
+from sqlstream.catalog import (
+    CatalogTable,
+    CatalogView,
+    Column,
+    ColumnKind,
+    FileDefinition,
+    InferredTable,
+    ObjectPath,
+)
 from sqlstream.changelog import ChangelogMode
 from sqlstream.config_option import parse_duration_ms
+from sqlstream.effects import Effects
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef, substitute
 from sqlstream.planner.bind.casts import cast_to
-from sqlstream.planner.bind.file_tables import anonymous_table, define_files
-from sqlstream.planner.bind.from_item import FromItem
+from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.bind.names import find_object, find_table, resolve_path
-from sqlstream.planner.bind.namespace import Namespace
 from sqlstream.planner.bind.scalar import ScalarBinder
-from sqlstream.planner.bind.scope import Scope
-from sqlstream.planner.bind.side_tables import LATE, find_side_table, split_name
+from sqlstream.planner.bind.scope import FromItem, Namespace, Scope
 from sqlstream.planner.bind.table_options import (
     check_hints,
     check_table_changes,
+    check_table_options,
     find_connector,
     is_bounded,
     metadata_of,
@@ -34,10 +42,13 @@ from sqlstream.planner.bind.table_options import (
 )
 from sqlstream.planner.dialect import nodes
 from sqlstream.planner.dialect.parser import parse_expression, parse_query, table_options
+from sqlstream.planner.dialect.statements import Option
+from sqlstream.planner.relational.late_rows import WATERMARK_COLUMN, watermark_type
 from sqlstream.planner.relational.nodes import LateRows, Project, RelationalNode, TableScan, Watermark
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.watermark import EmitStrategy
 from sqlstream.spi.changelog_options import source_mode_of
+from sqlstream.spi.inference import FileInference
 from sqlstream.types import LogicalType, as_rowtime
 
 T = TypeVar("T")
@@ -270,3 +281,148 @@ def _blaming(where: str, span: Span | None, bind: Callable[[], T]) -> T:
     except UserError as error:
         detail = f"{error.detail}; {where}" if error.detail else where
         raise UserError(error.code, error.message, span=span, detail=detail, hint=error.hint) from error
+
+
+# Files that a statement reads by their path: `FROM 'path'` and CREATE TABLE … LIKE 'path'.
+
+
+CONNECTOR = "filesystem"
+
+
+def define_files(
+    path: str, written: tuple[Option, ...], context: BindContext, span: Span | None
+) -> InferredTable:
+    """The table of the files at a path, inferred once per statement. UserError with a position for options that do not fit, and
+    where nothing can be inferred."""
+    given = written_options(written)
+    known = context.files.find(path, given)
+    if known is None:
+        known = _infer(path, written, context, span)
+        context.files.add(FileDefinition(path, given, known))
+    return known
+
+
+def _infer(path: str, written: tuple[Option, ...], context: BindContext, span: Span | None) -> InferredTable:
+    inference = context.files.inference
+    if inference is None:
+        raise UserError("SS3001", "files cannot be read by their path here", span=span)
+    context.permit.require(Effects(files=frozenset({path})), span)
+    try:
+        given = _completed(path, written, inference, span)
+        check_table_options(given, (), context, span)
+        return inference.table({o.key: o.value for o in given})
+    except UserError as error:
+        raise error.at(span) from None
+
+
+def _completed(
+    path: str, written: tuple[Option, ...], inference: FileInference, span: Span | None
+) -> tuple[Option, ...]:
+    """All options of a table at the path, as if they had been written."""
+    place = span or Span(0, 0)
+    for option in written:
+        if option.key == "path":
+            hint = "write the path in place of the one in quotes"
+            raise UserError(
+                "SS4003", "the path is that of the files in quotes", span=option.key_span, hint=hint
+            )
+        if option.key == "connector" and option.value != CONNECTOR:
+            raise UserError(
+                "SS4003",
+                f'a path in quotes is read by connector "{CONNECTOR}", not "{option.value}"',
+                span=option.value_span,
+                hint="leave the option out",
+            )
+    keys = {o.key for o in written}
+    added = [Option("connector", CONNECTOR, place, place)] if "connector" not in keys else []
+    added.append(Option("path", path, place, place))
+    if "format" not in keys:
+        added.append(Option("format", inference.format(path), place, place))
+    return (*added, *written)
+
+
+def anonymous_table(path: str, table: InferredTable) -> CatalogTable:
+    """The table of a path in FROM, which is in no catalog."""
+    return CatalogTable(
+        ObjectPath("", "", path),
+        table.columns,
+        table.options,
+        partition_keys=table.partition_keys,
+        is_anonymous=True,
+    )
+
+
+# The tables beside a table: `t$late`, its rows behind the watermark, and `t$errors`, those that could not be decoded.
+
+
+LATE, ERRORS = "late", "errors"
+
+_ERROR_COLUMNS = (
+    Column("job", sql.STRING, comment="the job that read the row"),
+    Column("rejected_at", sql.timestamp_ltz(3), comment="when it did"),
+    Column("file", sql.STRING, comment="the file that holds the row"),
+    Column("line", sql.BIGINT, comment="its line there, the first is 1"),
+    Column("reason", sql.STRING, comment="why it could not be decoded"),
+    Column("text", sql.STRING, comment="what stands there"),
+)
+_PLACE_OPTIONS = ("connector", "path", "source.rejected-rows.path")
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """("t", "late") of "t$late"; ("", "") of any other name."""
+    table, _, kind = name.rpartition("$")
+    return (table, kind) if table and kind in (LATE, ERRORS) else ("", "")
+
+
+def find_side_table(path: ObjectPath, context: BindContext, span: Span | None) -> CatalogTable | None:
+    """What a name beside that of a table reads; None when it is no such name, or there is no such table. Of `t$late` the
+    options are those of the table. UserError SS3003 where the table has nothing of the kind."""
+    name, kind = split_name(path.name)
+    base = context.catalog.get(msgspec.structs.replace(path, name=name)) if name else None
+    if not isinstance(base, CatalogTable):
+        return None
+    return _late_table(path, base, span) if kind == LATE else _errors_table(path, base, context, span)
+
+
+def _late_table(path: ObjectPath, base: CatalogTable, span: Span | None) -> CatalogTable:
+    if base.watermark is None:
+        raise UserError(
+            "SS3003",
+            f'table "{path.name}" cannot be read: no row of table "{base.path.name}" is late',
+            span=span,
+            detail="it declares no WATERMARK",
+            hint=f"declare one: ALTER TABLE {base.path.name} ADD WATERMARK FOR …",
+        )
+    columns = tuple(
+        msgspec.structs.replace(c, kind=ColumnKind.PHYSICAL, type=c.type.without_time_attribute())
+        if c.name == base.watermark.column
+        else c
+        for c in base.columns
+    )
+    time = next(c for c in base.columns if c.name == base.watermark.column)
+    own = Column(WATERMARK_COLUMN, watermark_type(time.type), comment="the watermark that the row is behind")
+    return msgspec.structs.replace(
+        base, path=path, columns=(*columns, own), watermark=None, primary_key=(), partition_keys=()
+    )
+
+
+def _errors_table(
+    path: ObjectPath, base: CatalogTable, context: BindContext, span: Span | None
+) -> CatalogTable:
+    descriptor = context.connectors.get(base.options.get("connector", ""))
+    if descriptor is None or not descriptor.reading.keeps_rejected_rows:
+        raise UserError(
+            "SS3003",
+            f'table "{path.name}" cannot be read: connector "{base.options.get("connector")}" keeps no rejected rows',
+            span=span,
+            hint=f'the rows of "{base.path.name}" are read or the job fails',
+        )
+    place = {key: base.options[key] for key in _PLACE_OPTIONS if key in base.options}
+    # A row that is being written is read the next time.
+    options = {
+        **place,
+        "source.reads": "rejected-rows",
+        "format": "json",
+        "json.ignore-parse-errors": "true",
+    }
+    return CatalogTable(path=path, columns=_ERROR_COLUMNS, options=options)

@@ -6,18 +6,36 @@ import dataclasses
 
 from sqlglot import exp
 
+from sqlstream.changelog import RowKind
 from sqlstream.errors import Span, UserError
-from sqlstream.expressions import Call, Expression, InputRef, Literal, conjunction, conjuncts, substitute
-from sqlstream.planner.bind.from_item import FromItem
+from sqlstream.expressions import (
+    Call,
+    Expression,
+    InputRef,
+    Literal,
+    conjunction,
+    conjuncts,
+    remap,
+    substitute,
+)
 from sqlstream.planner.bind.joins import bind_join
-from sqlstream.planner.bind.namespace import Namespace
-from sqlstream.planner.bind.scope import Scope, ScopeColumn
-from sqlstream.planner.bind.versions import Versions, versions_of
-from sqlstream.planner.bind.versions_of_changes import reads_changes, versions_of_changes
-from sqlstream.planner.relational.nodes import Join, Project, RelationalNode, TemporalJoin
+from sqlstream.planner.bind.scope import FromItem, Namespace, Scope, ScopeColumn
+from sqlstream.planner.relational.nodes import (
+    Filter,
+    Join,
+    Project,
+    RelationalNode,
+    TableScan,
+    TemporalJoin,
+    ToChangelog,
+    Watermark,
+    Window,
+)
 from sqlstream.planner.rules.join_keys import equality_sides, with_projected_keys
+from sqlstream.planner.rules.row_number_to_rank import rank_bounds
 from sqlstream.schema import Field, Schema
-from sqlstream.types import BOOLEAN, are_stored_alike, is_integer
+from sqlstream.spi.changelog_options import OP_COLUMN, has_tombstones
+from sqlstream.types import BIGINT, BOOLEAN, STRING, are_stored_alike, is_integer, is_rowtime
 
 _VERSION_TIME, _IS_VALID = "$version_time", "$is_valid"
 _HINT = (
@@ -149,3 +167,159 @@ def _key(right: RelationalNode, column: int, versions: Versions, width: int) -> 
     if isinstance(expression, InputRef) and expression.index in versions.keys:
         return expression.index
     return None
+
+
+# What a table or view was at each moment: the rows whose times say when they became valid.
+
+
+@dataclasses.dataclass(frozen=True)
+class Versions:
+    """Each row of `node` is a version of the row with its `keys`, valid from `time` on.
+
+    A table or view has the columns `expressions` of the versions that fulfil `conditions`: a version that does not leaves its
+    key without a row until the next one. `is_numbered`: the columns of `node` are followed by a row number, which is not yet
+    known to be 1. `is_table`: they are rows of a table, each as it came, and not of a query.
+    """
+
+    node: RelationalNode
+    keys: tuple[int, ...]
+    time: int
+    expressions: tuple[Expression, ...]
+    conditions: tuple[Expression, ...] = ()
+    is_numbered: bool = False
+    is_table: bool = False
+
+
+def versions_of(node: RelationalNode) -> Versions | None:
+    """The versions of a table with a primary key and a watermark, or of a query that keeps the last row of each key by row time
+    (ROW_NUMBER() … ORDER BY rowtime DESC = 1), with projections and filters above; None for any other query."""
+    found = _versions(node)
+    return None if found is None or found.is_numbered else found
+
+
+def _versions(node: RelationalNode) -> Versions | None:
+    match node:
+        case Project():
+            below = _versions(node.input)
+            if below is None:
+                return None
+            expressions = tuple(substitute(e, below.expressions) for e in node.expressions)
+            return dataclasses.replace(below, expressions=expressions)
+        case Filter():
+            below = _versions(node.input)
+            if below is None:
+                return None
+            own = tuple(substitute(p, below.expressions) for p in conjuncts(node.condition))
+            return _filtered(below, own)
+        case Window(order=(key,), calls=(call,)) if (
+            call.function == "ROW_NUMBER"
+            and key.is_descending
+            and is_rowtime(node.input.schema.types[key.column])
+        ):
+            return Versions(node.input, node.partition_keys, key.column, _columns(node), is_numbered=True)
+        case Watermark():
+            return _of_table(node)
+    return None
+
+
+def _of_table(node: Watermark) -> Versions | None:
+    scan = node.input.input if isinstance(node.input, Project) else node.input
+    if not isinstance(scan, TableScan) or not scan.table.primary_key:
+        return None
+    names = node.schema.names
+    keys = tuple(names.index(name) for name in scan.table.primary_key)
+    return Versions(node, keys, node.column, _columns(node), is_table=True)
+
+
+def _columns(node: RelationalNode) -> tuple[Expression, ...]:
+    return tuple(InputRef(i, t) for i, t in enumerate(node.schema.types))
+
+
+def _filtered(below: Versions, parts: tuple[Expression, ...]) -> Versions:
+    """With conditions. One that asks for row number 1 is true of every version, and each version has that number."""
+    number = len(below.node.schema)
+    rest = tuple(p for p in parts if not below.is_numbered or not _asks_for_first(p, number))
+    if len(rest) == len(parts):
+        return dataclasses.replace(below, conditions=below.conditions + parts)
+    columns = (*_columns(below.node), Literal(1, BIGINT.not_null()))
+    return dataclasses.replace(
+        below,
+        expressions=tuple(substitute(e, columns) for e in below.expressions),
+        conditions=tuple(substitute(e, columns) for e in (*below.conditions, *rest)),
+        is_numbered=False,
+    )
+
+
+def _asks_for_first(part: Expression, number: int) -> bool:
+    bounds = rank_bounds(part, number)
+    return bounds is not None and bounds[0] <= 1 and bounds[1] == 1
+
+
+# The versions of a table that is read as changes: its changes as rows, of which a deletion ends the version before.
+
+
+_OP, _IS_THERE = "$op", "$is_there"
+# A -U says nothing that the +U behind it does not.
+_CODES = tuple(None if kind is RowKind.UPDATE_BEFORE else kind.symbol for kind in RowKind)
+
+
+def reads_changes(node: RelationalNode) -> bool:
+    """Whether rows of a table below are replaced or deleted by later ones."""
+    is_changing = isinstance(node, TableScan) and not node.mode.is_insert_only
+    return is_changing or any(map(reads_changes, node.inputs))
+
+
+def versions_of_changes(versions: Versions, name: str, span: Span | None) -> Versions:
+    """Each +I and +U is a version, and each -D one that no row matches, from the row time that it carries. UserError SS3411 for a
+    query over changes, and for a table whose deletions have nothing but the key."""
+    watermark = versions.node
+    if not versions.is_table:
+        raise UserError(
+            "SS3411",
+            f'"{name}" keeps the last row of each key of a table of changes, which may take back any of its rows',
+            span=span,
+            hint="join the table of changes itself: by its primary key and watermark each of its changes is a version",
+        )
+    assert isinstance(watermark, Watermark)
+    project = watermark.input if isinstance(watermark.input, Project) else None
+    scan = watermark.input if project is None else project.input
+    assert isinstance(scan, TableScan)
+    if has_tombstones(dict(scan.options)):
+        raise UserError(
+            "SS3411",
+            f'a row of "{name}" with nothing but its key is a deletion, and has no row time from which on there is no version',
+            span=span,
+            hint=f"name the column that says what a row does in '{OP_COLUMN}', or declare a table of the same rows that only"
+            " inserts: by primary key and watermark each of its rows is a version",
+        )
+    return _over_events(versions, watermark, project, scan)
+
+
+def _over_events(
+    versions: Versions, watermark: Watermark, project: Project | None, scan: TableScan
+) -> Versions:
+    """The columns of the table, and behind them whether the row is there."""
+    events = dataclasses.replace(scan, keeps_events=True)
+    operation = Field(_OP, STRING.not_null())
+    told = ToChangelog(
+        input=events,
+        codes=_CODES,
+        keys=(),
+        schema=Schema((operation, *scan.schema.fields)),
+        span=scan.span,
+    )
+    deletion = Literal(RowKind.DELETE.symbol, STRING.not_null())
+    is_there = Call("<>", (InputRef(0, operation.type), deletion), BOOLEAN.not_null())
+    columns: tuple[Expression, ...] = tuple(InputRef(i, t) for i, t in enumerate(scan.schema.types))
+    columns = columns if project is None else project.expressions
+    behind = {i: i + 1 for i in range(len(scan.schema))}
+    extra = Field(_IS_THERE, is_there.type)
+    rows = Project(
+        input=told,
+        expressions=(*(remap(e, behind) for e in columns), is_there),
+        schema=Schema((*watermark.input.schema.fields, extra)),
+        span=scan.span,
+    )
+    node = dataclasses.replace(watermark, input=rows, schema=Schema((*watermark.schema.fields, extra)))
+    condition = InputRef(len(watermark.schema), extra.type)
+    return dataclasses.replace(versions, node=node, conditions=(*versions.conditions, condition))

@@ -14,7 +14,7 @@ from sqlstream.planner.bind.calls import check_argument_count, is_builtin, resol
 from sqlstream.planner.bind.casts import cast_to
 from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.bind.names import resolve_path
-from sqlstream.planner.bind.namespace import Namespace
+from sqlstream.planner.bind.scope import Namespace
 from sqlstream.planner.dialect import nodes
 from sqlstream.spi.function_inspector import InstalledFunctions
 

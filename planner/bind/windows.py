@@ -10,14 +10,11 @@ from sqlstream import config
 from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef, Literal
-from sqlstream.planner.bind.casts import cast_to
-from sqlstream.planner.bind.comparable import require_key
-from sqlstream.planner.bind.from_item import FromItem
+from sqlstream.planner.bind.casts import cast_to, require_key
 from sqlstream.planner.bind.literals import bind_literal
 from sqlstream.planner.bind.names import suggest
-from sqlstream.planner.bind.namespace import Namespace
 from sqlstream.planner.bind.scalar import ScalarBinder
-from sqlstream.planner.bind.scope import Scope
+from sqlstream.planner.bind.scope import FromItem, Namespace, Scope
 from sqlstream.planner.dialect import nodes
 from sqlstream.planner.relational.nodes import Project, Watermark, WindowTvf
 from sqlstream.schema import Field, Schema

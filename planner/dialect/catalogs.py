@@ -5,9 +5,8 @@ from __future__ import annotations
 from sqlglot import Token
 
 from sqlstream.errors import UserError
-from sqlstream.planner.dialect.extent import extent, read_comment
-from sqlstream.planner.dialect.options import option_keys, option_list
-from sqlstream.planner.dialect.queries import QueryParser
+from sqlstream.planner.dialect.queries import QueryParser, extent, read_comment
+from sqlstream.planner.dialect.reading import option_keys, option_list
 from sqlstream.planner.dialect.statements import (
     AlterCatalog,
     AlterDatabase,

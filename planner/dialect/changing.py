@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from sqlstream.errors import UserError
-from sqlstream.planner.dialect.extent import extent
-from sqlstream.planner.dialect.queries import QueryParser
+from sqlstream.planner.dialect.queries import QueryParser, extent
 from sqlstream.planner.dialect.statements import Assignment, Delete, Identifier, Truncate, Update
 from sqlstream.planner.dialect.tokens import word
 

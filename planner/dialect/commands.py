@@ -9,15 +9,18 @@ from collections.abc import Callable
 from sqlglot import Token, TokenType, exp
 
 from sqlstream.errors import Span, UserError, did_you_mean
-from sqlstream.planner.dialect import alter, catalogs, changing, ddl, jobs, plans, procedures, show
+from sqlstream.planner.dialect import alter, catalogs, changing, ddl, show
 from sqlstream.planner.dialect.create_table import column_names
 from sqlstream.planner.dialect.ddl import unsupported
-from sqlstream.planner.dialect.extent import extent
 from sqlstream.planner.dialect.habits import statement_hint
-from sqlstream.planner.dialect.options import read_option
-from sqlstream.planner.dialect.queries import QueryParser
+from sqlstream.planner.dialect.queries import QueryParser, extent
+from sqlstream.planner.dialect.reading import read_option
 from sqlstream.planner.dialect.statements import (
+    AnalyzeTable,
+    Argument,
     BeginStatementSet,
+    CallProcedure,
+    ChangeModules,
     CompilePlan,
     CreateTable,
     EndStatementSet,
@@ -25,6 +28,7 @@ from sqlstream.planner.dialect.statements import (
     Explain,
     Identifier,
     Insert,
+    ModuleAction,
     Option,
     Query,
     ResetOption,
@@ -35,9 +39,94 @@ from sqlstream.planner.dialect.statements import (
     VerifyJob,
     WritingStatement,
 )
-from sqlstream.planner.dialect.tokens import is_word, word
+from sqlstream.planner.dialect.tokens import is_word, span, word
 from sqlstream.planner.dialect.tokens import span as token_span
 from sqlstream.specs.on_conflict import OnConflict
+
+# The grammar of EXECUTE PLAN.
+
+
+def execute_plan(parser: QueryParser, first: Token) -> ExecutePlan:
+    """Read the path behind PLAN."""
+    path = parser.string("the path of a compiled plan in single quotes")
+    return ExecutePlan(*extent(parser, first), path=path.text, path_span=span(path))
+
+
+# The grammar of CALL, ANALYZE TABLE, and LOAD, UNLOAD and USE of modules.
+
+
+def call(parser: QueryParser) -> CallProcedure:
+    """Read CALL name(argument, …)."""
+    first = parser.expect("CALL")
+    name = parser.qualified_name("the name of a procedure")
+    parser.expect("(", hint="write CALL sys.name('argument'); SHOW PROCEDURES lists the names")
+    arguments: list[Argument] = []
+    while not parser.at(")") and (not arguments or parser.accept(",")):
+        token = parser.token
+        if token.token_type is TokenType.STRING:
+            arguments.append(Argument(parser.advance().text, span(token)))
+        elif token.token_type is TokenType.NUMBER:
+            arguments.append(Argument(parser.unsigned_integer(), span(token)))
+        else:
+            raise parser.unexpected("a text in single quotes or a whole number", "a procedure takes literals")
+    parser.expect(")")
+    return CallProcedure(*extent(parser, first), name=name, arguments=tuple(arguments))
+
+
+def analyze(parser: QueryParser) -> AnalyzeTable:
+    """Read ANALYZE TABLE name COMPUTE STATISTICS [FOR COLUMNS a, b | FOR ALL COLUMNS]."""
+    first = parser.expect("ANALYZE")
+    parser.expect("TABLE", hint="write ANALYZE TABLE t COMPUTE STATISTICS, or EXPLAIN ANALYZE query")
+    name = parser.qualified_name("a table name")
+    if parser.at("PARTITION"):
+        token = parser.advance()
+        hint = "leave PARTITION out: the statistics are those of the whole table"
+        raise parser.refusal("statistics of single partitions are not kept", token, hint)
+    parser.expect("COMPUTE", "STATISTICS")
+    columns: tuple[Identifier, ...] | None = ()
+    if parser.accept("FOR", "ALL"):
+        parser.expect("COLUMNS")
+        columns = None
+    elif parser.accept("FOR"):
+        parser.expect("COLUMNS", hint="write FOR COLUMNS a, b or FOR ALL COLUMNS")
+        if parser.at("("):
+            columns = column_names(parser)
+        else:
+            listed: list[Identifier] = []
+            while not listed or parser.accept(","):
+                listed.append(parser.simple_name("a column name"))
+            columns = tuple(listed)
+    return AnalyzeTable(*extent(parser, first), name=name, columns=columns)
+
+
+def load_module(parser: QueryParser) -> ChangeModules:
+    """Read LOAD MODULE name; options of a module are refused with the module."""
+    first = parser.expect("LOAD")
+    parser.expect("MODULE")
+    name = parser.simple_name("the name of a module")
+    if parser.at("WITH"):
+        while not parser.at_end():
+            parser.advance()
+    return ChangeModules(*extent(parser, first), action=ModuleAction.LOAD, names=(name,))
+
+
+def unload_module(parser: QueryParser) -> ChangeModules:
+    """Read UNLOAD MODULE name."""
+    first = parser.expect("UNLOAD")
+    parser.expect("MODULE")
+    name = parser.simple_name("the name of a module")
+    return ChangeModules(*extent(parser, first), action=ModuleAction.UNLOAD, names=(name,))
+
+
+def use_modules(parser: QueryParser) -> ChangeModules:
+    """Read USE MODULES name, …."""
+    first = parser.expect("USE")
+    parser.expect("MODULES")
+    names: list[Identifier] = []
+    while not names or parser.accept(","):
+        names.append(parser.simple_name("the name of a module"))
+    return ChangeModules(*extent(parser, first), action=ModuleAction.USE, names=tuple(names))
+
 
 _DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")
 _UNBUILT = ("ADD", "MERGE", "REMOVE", "UPSERT")
@@ -67,7 +156,7 @@ def statement(parser: QueryParser) -> Statement:
 def _use(parser: QueryParser) -> Statement:
     # A database may be named modules: then nothing follows it.
     is_of_modules = parser.at("USE", "MODULES") and bool(parser.peek(2))
-    return procedures.use_modules(parser) if is_of_modules else catalogs.use(parser)
+    return use_modules(parser) if is_of_modules else catalogs.use(parser)
 
 
 def _query(parser: QueryParser) -> Query:
@@ -161,7 +250,7 @@ def _partition(parser: QueryParser) -> tuple[tuple[Identifier, exp.Expression], 
 def _execute(parser: QueryParser) -> Statement:
     first = parser.expect("EXECUTE")
     if parser.accept("PLAN"):
-        return plans.execute_plan(parser, first)
+        return execute_plan(parser, first)
     if parser.at("STATEMENT"):
         return _statement_set(parser, first)
     if parser.at("INSERT"):
@@ -235,7 +324,7 @@ def _explain(parser: QueryParser) -> Explain | ExecutePlan:
     first = parser.expect("EXPLAIN")
     if parser.at("PLAN", "FOR") and parser.peek(2).token_type is TokenType.STRING:
         parser.expect("PLAN", "FOR")
-        return dataclasses.replace(plans.execute_plan(parser, first), is_explained=True)
+        return dataclasses.replace(execute_plan(parser, first), is_explained=True)
     details: list[str] = []
     is_of_state, is_run = parser.accept("STATE"), parser.accept("ANALYZE")
     if not is_of_state and not is_run and not parser.accept("PLAN", "FOR"):
@@ -282,7 +371,7 @@ def _explained(parser: QueryParser, hint: str = "") -> WritingStatement:
 def _verify(parser: QueryParser) -> Verify | VerifyJob:
     first = parser.expect("VERIFY")
     if parser.accept("JOB"):
-        job = jobs.job_id(parser)
+        job = show.job_id(parser)
         engine = _using(parser)
         return VerifyJob(*extent(parser, first), job_id=job.text, id_span=token_span(job), engine=engine)
     target = _explained(parser, "a query or an INSERT whose query is verified, or JOB 'id'")
@@ -372,11 +461,11 @@ _READERS: dict[str, Callable[[QueryParser], Statement]] = {
     "DESCRIBE": show.describe,
     "DESC": show.describe,
     "USE": _use,
-    "ANALYZE": procedures.analyze,
-    "CALL": procedures.call,
-    "LOAD": procedures.load_module,
-    "UNLOAD": procedures.unload_module,
+    "ANALYZE": analyze,
+    "CALL": call,
+    "LOAD": load_module,
+    "UNLOAD": unload_module,
     "EXPLAIN": _explain,
-    "STOP": jobs.stop_job,
+    "STOP": show.stop_job,
     "VERIFY": _verify,
 }

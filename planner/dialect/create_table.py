@@ -8,9 +8,8 @@ from sqlglot import Token, exp
 
 from sqlstream.errors import Span, UserError
 from sqlstream.planner.dialect.data_types import data_type
-from sqlstream.planner.dialect.extent import extent, read_comment
-from sqlstream.planner.dialect.options import option_list
-from sqlstream.planner.dialect.queries import QueryParser
+from sqlstream.planner.dialect.queries import QueryParser, extent, read_comment
+from sqlstream.planner.dialect.reading import option_list
 from sqlstream.planner.dialect.statements import (
     ColumnDef,
     ColumnKind,

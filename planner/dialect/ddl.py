@@ -7,12 +7,10 @@ from sqlglot import Token
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.planner.dialect.catalogs import create_catalog, create_database, drop_catalog, drop_database
 from sqlstream.planner.dialect.create_table import column_names, create_table
-from sqlstream.planner.dialect.extent import extent, read_comment
-from sqlstream.planner.dialect.functions_ddl import create_function, drop_function
 from sqlstream.planner.dialect.habits import object_hint, statement_hint
-from sqlstream.planner.dialect.queries import QueryParser
-from sqlstream.planner.dialect.refused import reason_of
+from sqlstream.planner.dialect.queries import QueryParser, extent, read_comment
 from sqlstream.planner.dialect.statements import (
+    AlterFunction,
     CreateCatalog,
     CreateDatabase,
     CreateFunction,
@@ -22,6 +20,8 @@ from sqlstream.planner.dialect.statements import (
     DropDatabase,
     DropFunction,
     DropObject,
+    FileName,
+    FunctionBody,
 )
 from sqlstream.planner.dialect.tokens import span, word
 
@@ -156,3 +156,133 @@ def drop(parser: QueryParser) -> DropObject | DropDatabase | DropCatalog | DropF
     return DropObject(
         *extent(parser, first), name=name, is_view=is_view, is_temporary=is_temporary, if_exists=if_exists
     )
+
+
+# The grammar of CREATE, ALTER and DROP FUNCTION.
+
+
+_LANGUAGES = ("PYTHON", "JAVA", "SCALA")
+
+
+def create_function(parser: QueryParser, first: Token, is_temporary: bool, is_system: bool) -> CreateFunction:
+    """Read from behind FUNCTION on."""
+    if_not_exists = parser.accept("IF", "NOT", "EXISTS")
+    name = parser.qualified_name("a function name")
+    body = _body(parser)
+    return CreateFunction(
+        *extent(parser, first),
+        name=name,
+        body=body,
+        is_temporary=is_temporary,
+        is_system=is_system,
+        if_not_exists=if_not_exists,
+    )
+
+
+def alter_function(parser: QueryParser, first: Token, is_temporary: bool, is_system: bool) -> AlterFunction:
+    """Read from behind FUNCTION on."""
+    if_exists = parser.accept("IF", "EXISTS")
+    name = parser.qualified_name("a function name")
+    body = _body(parser)
+    return AlterFunction(
+        *extent(parser, first),
+        name=name,
+        body=body,
+        is_temporary=is_temporary,
+        is_system=is_system,
+        if_exists=if_exists,
+    )
+
+
+def drop_function(parser: QueryParser, first: Token, is_temporary: bool, is_system: bool) -> DropFunction:
+    """Read from behind FUNCTION on."""
+    if_exists = parser.accept("IF", "EXISTS")
+    name = parser.qualified_name("a function name")
+    return DropFunction(
+        *extent(parser, first), name=name, is_temporary=is_temporary, is_system=is_system, if_exists=if_exists
+    )
+
+
+def _body(parser: QueryParser) -> FunctionBody:
+    """Read `AS 'module.name' [LANGUAGE PYTHON] [USING FILE 'path', …]`."""
+    parser.expect("AS")
+    token = parser.string("the Python object, as 'module.name'")
+    language = parser.token
+    if parser.accept("LANGUAGE"):
+        language = parser.token
+        written = parser.accept_any(*_LANGUAGES)
+        if written is None:
+            raise parser.unexpected("PYTHON", "the language of functions is PYTHON")
+    else:
+        written = "JAVA"
+    if written != "PYTHON":
+        hint = f"write LANGUAGE PYTHON behind '{token.text}', and name an object of a Python module"
+        raise parser.refusal(
+            f"functions are written in Python; {written} is not supported",
+            language if language else token,
+            hint,
+        )
+    return FunctionBody(token.text, span(token), _files(parser))
+
+
+def _files(parser: QueryParser) -> tuple[FileName, ...]:
+    files: list[FileName] = []
+    if not parser.accept("USING"):
+        return ()
+    while not files or parser.accept(","):
+        if parser.at_any("JAR"):
+            hint = "write USING FILE 'functions.py', or a .zip with a package"
+            raise parser.refusal("a Python function has no JAR", parser.advance(), hint)
+        if not parser.at_any("FILE", "ARCHIVE"):
+            raise parser.unexpected("FILE and a path")
+        word(parser.advance())
+        path = parser.string("the path of a .py or .zip file, or of a directory")
+        files.append(FileName(path.text, span(path)))
+    return tuple(files)
+
+
+# Why statements that Flink's grammar has are not there, and what to write instead.
+
+
+_MATERIALIZED = (
+    "no scheduler refreshes tables",
+    "keep a table up to date with a job: CREATE TABLE … AS query, or INSERT INTO table query",
+)
+_MODEL = (
+    "no provider of models is built in",
+    "keep the answers of a model in a table, and join it: JOIN t FOR SYSTEM_TIME AS OF …",
+)
+_CONNECTION = (
+    "the options of a table name its connection",
+    "write them in WITH (…), or take those of another table: CREATE TABLE … LIKE",
+)
+_JAR = (
+    "connectors, formats and functions are Python modules, and no JVM runs them",
+    "SHOW CONNECTORS, SHOW FORMATS and SHOW FUNCTIONS list what there is",
+)
+_FOREIGN = (
+    "Flink SQL has no such statement",
+    "write INSERT INTO a table with a primary key, UPDATE or DELETE",
+)
+_REASONS = {
+    "MATERIALIZED": _MATERIALIZED,
+    "MODEL": _MODEL,
+    "MODELS": _MODEL,
+    "CONNECTION": _CONNECTION,
+    "CONNECTIONS": _CONNECTION,
+    "JAR": _JAR,
+    "JARS": _JAR,
+    "MERGE": _FOREIGN,
+    "UPSERT": _FOREIGN,
+}
+_WORDS_MAX = 4
+
+
+def reason_of(parser: QueryParser, begin: tuple[str, ...]) -> tuple[str, str] | None:
+    """Why the statement that begins with these words and goes on at the parser's place is refused, and a hint."""
+    words = [*begin, *(word(parser.peek(i)) for i in range(_WORDS_MAX - len(begin)))]
+    # A name comes behind the word that says of what kind the object is.
+    for position, found in enumerate(words[:3]):
+        if found in _REASONS and (position == 0 or words[position - 1] not in ("TABLE", "VIEW", "FUNCTION")):
+            return _REASONS[found]
+    return None

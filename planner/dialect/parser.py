@@ -8,7 +8,7 @@
     parse_type(text, offset)        one data type → LogicalType
     split_script(text)              the pieces between semicolons, unparsed
 
-sqlglot parses, by the dialect `sqlstream.planner.dialect.flink.Flink`: a Tokenizer with Flink's words and literals, and
+sqlglot parses, by the dialect `sqlstream.planner.dialect.parser.Flink`: a Tokenizer with Flink's words and literals, and
 a Parser made of layers, each over the one before:
 
     reading.py      positions, names, and errors that say what was expected
@@ -159,21 +159,21 @@ QUALIFY, WITH RECURSIVE, query hints, other dialects' operators, and every state
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from sqlglot import Token, exp
+from sqlglot import Token, TokenType, exp
+from sqlglot.dialects.dialect import Dialect
 
 from sqlstream.errors import Span, UserError
 from sqlstream.planner.dialect import commands, data_types
-from sqlstream.planner.dialect.flink import Flink
 from sqlstream.planner.dialect.literals import datetime_value, interval_value
 from sqlstream.planner.dialect.nodes import cast_type, span_of
 from sqlstream.planner.dialect.queries import QueryParser
 from sqlstream.planner.dialect.reading import nested_too_deeply
-from sqlstream.planner.dialect.script import Piece, iterate_script, split_script
 from sqlstream.planner.dialect.statements import Option, Statement
-from sqlstream.planner.dialect.tokens import check_size, tokenize
+from sqlstream.planner.dialect.tokens import FlinkTokenizer, check_size, tokenize, word
 from sqlstream.planner.without_collection import without_collection
 from sqlstream.types import LogicalType
 
@@ -259,3 +259,74 @@ def _read(read: Callable[[QueryParser], Result], text: str, tokens: list[Token],
         raise nested_too_deeply(parser.token) from None
     parser.expect_end()
     return result
+
+
+# Flink SQL as a dialect of sqlglot.
+
+
+class Flink(Dialect):
+    """Flink's SQL: names keep their case, NULL is the lowest value, and other dialects' syntax is refused."""
+
+    NULL_ORDERING = "nulls_are_small"
+    INTERSECT_BINDS_TIGHTER_THAN_UNION_AND_EXCEPT = True
+    DPIPE_IS_STRING_CONCAT = False
+
+    Tokenizer = FlinkTokenizer
+    Parser = QueryParser
+
+
+class SqlStream(Flink):
+    """Flink's dialect under the name that sqlglot registers: `parse_one(query, read="sqlstream")`."""
+
+
+# A script's text → the pieces between its semicolons.
+
+
+@dataclasses.dataclass(frozen=True)
+class Piece:
+    """One statement's text, first to last token; `is_terminated`: a semicolon follows."""
+
+    text: str
+    span: Span
+    is_terminated: bool
+    tokens: tuple[Token, ...] = dataclasses.field(repr=False)
+
+
+def iterate_script(text: str, offset: int = 0) -> Iterator[Piece]:
+    """The pieces in order; text that is not SQL raises SS1001 when the iterator reaches it, and no earlier.
+
+    Semicolons in strings, quoted identifiers, comments and statement sets do not end a piece.
+    """
+    tokens: list[Token] = []
+    for token in tokenize(text, offset=offset):
+        if token.token_type is not TokenType.SEMICOLON or is_open_statement_set(tokens):
+            tokens.append(token)
+        elif tokens:
+            yield _piece(text, offset, tokens, True)
+            tokens = []
+    if tokens:
+        yield _piece(text, offset, tokens, False)
+
+
+def split_script(text: str) -> list[Piece]:
+    """All pieces of a script."""
+    return list(iterate_script(text))
+
+
+def _piece(text: str, offset: int, tokens: list[Token], is_terminated: bool) -> Piece:
+    start, end = tokens[0].start, tokens[-1].end + 1
+    return Piece(text[start - offset : end - offset], Span(start, end), is_terminated, tuple(tokens))
+
+
+def is_open_statement_set(tokens: list[Token]) -> bool:
+    """Whether `tokens` begin a statement set without its END."""
+    first = word(tokens[0]) if tokens else ""
+    if first not in ("BEGIN", "COMPILE", "EXECUTE", "EXPLAIN", "STATEMENT", "VERIFY"):
+        return False
+    words = [word(t) for t in tokens[:16]]
+    is_set = words[:3] == ["BEGIN", "STATEMENT", "SET"] or any(
+        words[i : i + 3] == ["STATEMENT", "SET", "BEGIN"] for i in range(len(words) - 2)
+    )
+    # END closes the set only where a statement could begin: the END of a CASE never follows a semicolon.
+    is_closed = word(tokens[-1]) == "END" and word(tokens[-2]) in (";", "BEGIN")
+    return is_set and not is_closed

@@ -9,7 +9,7 @@ from sqlglot import Token, TokenType, exp
 from sqlstream.errors import Span, UserError
 from sqlstream.planner.dialect.habits import SHARE
 from sqlstream.planner.dialect.nodes import FunctionCall, OverClause, QueryHints, span_of
-from sqlstream.planner.dialect.options import option_list
+from sqlstream.planner.dialect.reading import option_list
 from sqlstream.planner.dialect.relations import JOIN_WORDS, RelationParser
 from sqlstream.planner.dialect.statements import Identifier, Option
 from sqlstream.planner.dialect.strictness import checked
@@ -482,3 +482,17 @@ def _extend(clause: OverClause, windows: dict[str, OverClause]) -> None:
     for key in ("partition_by", "order_by"):
         if found := base.args.get(key):
             clause.set(key, [part.copy() for part in found])
+
+
+# What the readers of all DDL statements share: a statement's text with its place, and COMMENT.
+
+
+def extent(parser: QueryParser, first: Token) -> tuple[str, Span]:
+    """The text and span of a statement from `first` to the last token read."""
+    end = parser.previous_end
+    return parser.source(first.start, end), Span(first.start, end)
+
+
+def read_comment(parser: QueryParser) -> str:
+    """Read `COMMENT 'text'` if it comes next."""
+    return parser.string("the comment in single quotes").text if parser.accept("COMMENT") else ""

@@ -13,9 +13,15 @@ from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, InputRef, conjunction, conjuncts, substitute, walk
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.planner.physical.description import describe, describe_columns, describe_expression
-from sqlstream.planner.physical.exchanges import hash_or_singleton, hashable, shortest_key
 from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, walk_plan
-from sqlstream.planner.physical.planning import Planning, digest, over
+from sqlstream.planner.physical.planning import (
+    Planning,
+    digest,
+    hash_or_singleton,
+    hashable,
+    over,
+    shortest_key,
+)
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import CalcSpec
 from sqlstream.specs.kept_values import KeptValuesSpec

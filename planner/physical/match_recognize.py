@@ -9,9 +9,8 @@ from sqlstream.planner.physical.description import (
     describe_expression,
     describe_order,
 )
-from sqlstream.planner.physical.exchanges import hash_or_singleton
 from sqlstream.planner.physical.node import PhysicalNode
-from sqlstream.planner.physical.planning import Planning, over
+from sqlstream.planner.physical.planning import Planning, hash_or_singleton, over
 from sqlstream.planner.physical.refusals import require_insert_only, require_time
 from sqlstream.planner.physical.traits import Traits
 from sqlstream.planner.relational.nodes import MatchRecognize, RelationalNode

@@ -11,7 +11,6 @@ from sqlstream.operators import OPERATORS
 from sqlstream.planner.physical.calc import identity, plan_calc
 from sqlstream.planner.physical.group_aggregate import plan_group_aggregate
 from sqlstream.planner.physical.join import plan_join
-from sqlstream.planner.physical.late_rows import plan_late_rows
 from sqlstream.planner.physical.lookup_join import plan_lookup_join
 from sqlstream.planner.physical.node import PhysicalNode
 from sqlstream.planner.physical.planning import Planning
@@ -20,14 +19,14 @@ from sqlstream.planner.physical.sink import plan_sink
 from sqlstream.planner.physical.sort import plan_sort
 from sqlstream.planner.physical.source import plan_source, plan_values
 from sqlstream.planner.physical.union import plan_union
-from sqlstream.planner.physical.watermark import plan_watermark
+from sqlstream.planner.physical.watermark import plan_late_rows, plan_watermark
 from sqlstream.planner.physical.window_aggregate import (
     absorbs_tvf,
     attached_window,
     plan_absorbing_aggregate,
     plan_attached_aggregate,
+    plan_window_tvf,
 )
-from sqlstream.planner.physical.window_tvf import plan_window_tvf
 from sqlstream.planner.relational.nodes import (
     Aggregate,
     Filter,

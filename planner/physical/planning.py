@@ -11,14 +11,14 @@ import msgspec
 from sqlstream import config
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span, UserError
-from sqlstream.graph.stream_graph import FORWARD, Exchange
-from sqlstream.planner.physical.keys import check_keys
+from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
 from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode
 from sqlstream.planner.physical.traits import Traits
 from sqlstream.planner.relational.nodes import RelationalNode
 from sqlstream.schema import Schema
-from sqlstream.specs import Spec
+from sqlstream.specs import LookupJoinSpec, Spec
 from sqlstream.spi.connector import ConnectorDescriptor
+from sqlstream.types import CONSTRUCTED_ROOTS, LogicalType
 
 OPERATORS_MAX = 10_000
 
@@ -138,3 +138,53 @@ def without_spans(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [without_spans(v) if isinstance(v, dict | list | tuple) else v for v in data]
     return data
+
+
+# What an operator's keys cannot be: an ARRAY, a MAP or a ROW.
+
+
+_SIMPLE = "group, join or distribute by columns of simple types"
+
+
+def check_keys(spec: Spec | None, inputs: tuple[PhysicalInput, ...], span: Span | None) -> None:
+    """UserError SS3090 for a key that the operator cannot keep."""
+    for physical_input in inputs:
+        if physical_input.exchange.kind is ExchangeKind.HASH:
+            _check(physical_input.node.schema, physical_input.exchange.keys, "a key", span)
+    if isinstance(spec, LookupJoinSpec):
+        _check(inputs[0].node.schema, spec.left_keys, "a lookup key", span)
+
+
+def _check(schema: Schema, columns: tuple[int, ...], what: str, span: Span | None) -> None:
+    for column in columns:
+        field = schema.fields[column]
+        if field.type.root in CONSTRUCTED_ROOTS:
+            message = f"a value of type {shown(field.type)} cannot be {what}"
+            raise UserError("SS3090", message, span=span, hint=_SIMPLE)
+
+
+def shown(t: LogicalType) -> str:
+    return str(t.without_time_attribute().with_nullable(True))
+
+
+# The exchanges that bring rows of one key together.
+
+
+SINGLETON = Exchange(ExchangeKind.SINGLETON)
+
+
+def hash_or_singleton(keys: tuple[int, ...]) -> Exchange:
+    """Rows with equal keys go to one subtask; without keys all rows do."""
+    return Exchange(ExchangeKind.HASH, keys) if keys else SINGLETON
+
+
+def shortest_key(source: PhysicalNode) -> tuple[int, ...]:
+    """The columns of the shortest key whose rows come from one subtask, or all."""
+    keys = sorted(sorted(key) for key in source.traits.keys if key)
+    shortest: list[int] = min(keys, key=len) if keys else [*range(len(source.schema))]
+    return tuple(shortest)
+
+
+def hashable(schema: Schema, columns: tuple[int, ...]) -> tuple[int, ...]:
+    """Those of the columns by which rows can be distributed."""
+    return tuple(c for c in columns if schema.types[c].root not in CONSTRUCTED_ROOTS)

@@ -8,9 +8,8 @@ import msgspec
 
 from sqlstream.errors import UserError
 from sqlstream.planner.physical.description import describe, describe_columns, describe_order
-from sqlstream.planner.physical.exchanges import hash_or_singleton
 from sqlstream.planner.physical.node import PhysicalNode
-from sqlstream.planner.physical.planning import Planning, over
+from sqlstream.planner.physical.planning import Planning, hash_or_singleton, over
 from sqlstream.planner.physical.refusals import refuse_ttl
 from sqlstream.planner.physical.traits import Columns, Traits, WindowTrait
 from sqlstream.planner.relational.nodes import Rank

@@ -10,20 +10,27 @@ from sqlstream.catalog import ColumnKind
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
-from sqlstream.planner.physical.changing_rows import changing_rows
 from sqlstream.planner.physical.connectors import find_connector, parallelism_option
 from sqlstream.planner.physical.description import describe, describe_columns
-from sqlstream.planner.physical.exchanges import hash_or_singleton
 from sqlstream.planner.physical.node import PhysicalNode
-from sqlstream.planner.physical.planning import Planning, over
+from sqlstream.planner.physical.planning import Planning, hash_or_singleton, over
 from sqlstream.planner.physical.refusals import producer
+from sqlstream.planner.physical.sort import plan_final_rows
 from sqlstream.planner.physical.traits import Traits
 from sqlstream.planner.relational.nodes import Sink
 from sqlstream.schema import Field, Schema
-from sqlstream.specs import ChangingSinkSpec, ConflictCheckSpec, DeduplicateSpec, Keep, RankSpec, SinkSpec
+from sqlstream.specs import (
+    ChangingSinkSpec,
+    ConflictCheckSpec,
+    DeduplicateSpec,
+    Keep,
+    MarkChangesSpec,
+    RankSpec,
+    SinkSpec,
+)
 from sqlstream.specs.on_conflict import OnConflict
 from sqlstream.specs.rank import Ties
-from sqlstream.specs.sink import COLLECT
+from sqlstream.specs.sink import COLLECT, SinkAction
 from sqlstream.spi.changelog_options import COMPACTED, ChangelogOptions, sink_mode_of, writes_events
 from sqlstream.spi.connector import ConnectorDescriptor
 
@@ -256,3 +263,37 @@ def _exchange(source: PhysicalNode, node: Sink, spec: SinkSpec, parallelism: int
     key = min(source.traits.keys, key=sorted, default=frozenset())
     columns = spec.primary_key or tuple(sorted(key)) or tuple(range(len(source.schema)))
     return Exchange(ExchangeKind.HASH, columns)
+
+
+# The rows that a sink gets which changes those of its table.
+
+
+def changing_rows(
+    planning: Planning, source: PhysicalNode, node: Sink, spec: ChangingSinkSpec
+) -> PhysicalNode:
+    """Of UPDATE and DELETE, the rows with the kinds that their last column says. UserError SS3493 for input without an end: old
+    and new rows change places when there are no more."""
+    if not source.traits.is_bounded:
+        what = "INSERT OVERWRITE" if spec.action is SinkAction.OVERWRITE else spec.action.value
+        raise UserError(
+            "SS3493",
+            f'{what} of table "{spec.table}" would never be done: what it reads has no end',
+            span=node.span,
+            hint="read bounded tables, or write INSERT INTO",
+        )
+    if not spec.action.changes_rows:
+        return source
+    if not source.traits.is_insert_only:
+        # Which rows change is known when all rows have been read.
+        source = plan_final_rows(planning, source)
+    mark = MarkChangesSpec(spec.action is SinkAction.DELETE)
+    keys = frozenset({frozenset(spec.primary_key)}) if spec.primary_key else frozenset()
+    return planning.node(
+        "MarkChanges",
+        mark,
+        over(source),
+        spec.schema,
+        Traits(is_insert_only=False, is_bounded=True, keys=keys),
+        describe("MarkChanges", kind="DELETE" if mark.is_deleting else "UPDATE"),
+        node.span,
+    )

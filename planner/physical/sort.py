@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from sqlstream.errors import UserError
 from sqlstream.planner.physical.description import describe, describe_order
-from sqlstream.planner.physical.exchanges import SINGLETON
 from sqlstream.planner.physical.node import PhysicalNode
-from sqlstream.planner.physical.planning import Planning, over
+from sqlstream.planner.physical.planning import SINGLETON, Planning, over
 from sqlstream.planner.physical.rank import plan_rank
 from sqlstream.planner.physical.refusals import require_insert_only, require_time
 from sqlstream.planner.physical.traits import Traits
-from sqlstream.planner.relational.nodes import Rank, Sort
+from sqlstream.planner.relational.nodes import Rank, RelationalNode, Sort
 from sqlstream.specs import SortSpec, TemporalSortSpec
+from sqlstream.specs.limit import LimitSpec
 from sqlstream.types import TimeAttribute, is_rowtime
 
 
@@ -111,3 +113,26 @@ def _top_n(planning: Planning, source: PhysicalNode, node: Sort) -> PhysicalNode
         outputs_rank=False,
     )
     return plan_rank(planning, source, rank)
+
+
+# LIMIT and OFFSET without ORDER BY.
+
+
+def plan_limit(
+    planning: Planning, inputs: tuple[PhysicalNode, ...], node: RelationalNode
+) -> PhysicalNode | None:
+    """One subtask counts the rows of an insert-only input; the traits of the input stay true."""
+    if not isinstance(node, Sort) or node.order or not inputs[0].traits.is_insert_only:
+        return None
+    offset = str(node.offset) if node.offset else ""
+    fetch = str(node.fetch) if node.fetch >= 0 else ""
+    return planning.node(
+        "Limit",
+        LimitSpec(fetch=node.fetch, offset=node.offset),
+        over(inputs[0], SINGLETON),
+        node.schema,
+        dataclasses.replace(inputs[0].traits, row_watermark_column=-1),
+        describe("Limit", offset=offset, fetch=fetch),
+        node.span,
+        parallelism=1,
+    )

@@ -9,7 +9,7 @@ import msgspec
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.expressions import conjunction
-from sqlstream.planner.physical.changelog_normalize import (
+from sqlstream.planner.physical.changelog_functions import (
     filtered_by_key,
     normalizes,
     plan_changelog_normalize,

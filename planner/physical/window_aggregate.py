@@ -6,24 +6,26 @@ import dataclasses
 
 import msgspec
 
+from sqlstream.errors import Span, UserError
 from sqlstream.expressions import InputRef
+from sqlstream.graph.stream_graph import FORWARD
 from sqlstream.planner.physical.calc import narrow, plan_calc
 from sqlstream.planner.physical.description import describe, describe_calls, describe_columns
-from sqlstream.planner.physical.emission import emit_strategy
-from sqlstream.planner.physical.exchanges import hash_or_singleton
 from sqlstream.planner.physical.group_aggregate import moved_calls, read_columns, split_calls
 from sqlstream.planner.physical.node import PhysicalNode
-from sqlstream.planner.physical.planning import Planning, over
-from sqlstream.planner.physical.refusals import (
-    refuse_ttl,
-    require_prompt_rows,
-    require_retractable,
-)
+from sqlstream.planner.physical.planning import Planning, hash_or_singleton, over
+from sqlstream.planner.physical.refusals import producer, refuse_ttl, require_prompt_rows, require_retractable
 from sqlstream.planner.physical.traits import Traits, WindowTrait
-from sqlstream.planner.physical.window_tvf import plan_window_tvf, require_common_watermark
 from sqlstream.planner.relational.nodes import Aggregate, WindowTvf
 from sqlstream.schema import Field, Schema
-from sqlstream.specs import AggregatePhase, WindowAggregateSpec, WindowKind, WindowSpec
+from sqlstream.specs import (
+    AggregatePhase,
+    EmitSpec,
+    WindowAggregateSpec,
+    WindowKind,
+    WindowSpec,
+    WindowTvfSpec,
+)
 from sqlstream.specs.aggregate import SLICE_END_COLUMN, WINDOW_START_COLUMN
 from sqlstream.types import BIGINT, LogicalType, timestamp
 
@@ -279,3 +281,126 @@ def _describe(name: str, windowed: _Windowed) -> str:
         emit=str(spec.emit) if spec.emit is not None else "",
         select=describe_calls(spec.aggregates, schema),
     )
+
+
+# Early and late firing of windows, as the settings of the session ask for it.
+
+
+def emit_strategy(planning: Planning, spec: WindowAggregateSpec, span: Span | None) -> EmitSpec | None:
+    """When the windows of an aggregation emit; None when each emits its final result once. UserError SS4002 for late firing
+    without a lateness, SS3011 for sessions that an operator below has found, once they had closed."""
+    window = spec.window
+    is_early = bool(planning.setting("table.exec.emit.early-fire.enabled"))
+    lateness_ms = _lateness_ms(planning, span) if window.is_event_time else 0
+    if not is_early and not lateness_ms:
+        return None
+    if window.kind is WindowKind.SESSION and spec.time_column < 0:
+        raise UserError(
+            "SS3011",
+            "a SESSION whose rows are used one by one cannot fire early or late: its rows come when it closes",
+            span=span,
+            detail="'table.exec.emit.*' is set, and the aggregation does not group by just the window and its partition keys, or"
+            " it reads the rows from another operator, such as a Top-N",
+            hint="GROUP BY window_start, window_end and the keys of PARTITION BY, or RESET 'table.exec.emit.early-fire.enabled'"
+            " and 'table.exec.emit.allow-lateness' for this query",
+        )
+    gathers_late = bool(planning.setting("table.exec.emit.late-fire.enabled"))
+    return EmitSpec(
+        early_ms=int(planning.setting("table.exec.emit.early-fire.delay")) if is_early else -1,
+        late_ms=int(planning.setting("table.exec.emit.late-fire.delay")) if gathers_late else 0,
+        lateness_ms=lateness_ms,
+    )
+
+
+def _lateness_ms(planning: Planning, span: Span | None) -> int:
+    allowed = int(planning.setting("table.exec.emit.allow-lateness"))
+    if allowed or not planning.setting("table.exec.emit.late-fire.enabled"):
+        return allowed
+    if not planning.state_ttl_ms:
+        raise UserError(
+            "SS4002",
+            "'table.exec.emit.late-fire.enabled' needs to know how late a row may be",
+            span=span,
+            hint="SET 'table.exec.emit.allow-lateness' = '1 h', or 'table.exec.state.ttl'",
+        )
+    return planning.state_ttl_ms
+
+
+# Window functions that no aggregation absorbs, because other nodes read their columns.
+
+
+def plan_window_tvf(planning: Planning, source: PhysicalNode, node: WindowTvf) -> PhysicalNode:
+    """The operator that appends window columns. The bounds of a SESSION are fixed only when it closes; rows are emitted then.
+    UserError SS3018 for a SESSION whose rows have watermarks of their own."""
+    is_session = node.window.kind is WindowKind.SESSION
+    if is_session:
+        require_common_watermark(source, node.span)
+    if node.window.is_event_time:
+        require_prompt_rows(source, node.time_column, "a window", node.span)
+    if is_session and not source.traits.is_insert_only:
+        _require_row_time(source, node)
+    # Behind the columns of the plan's node may be the watermark of each row.
+    own = len(source.schema)
+    schema = Schema(source.schema.fields + node.schema.fields[len(node.input.schema) :])
+    window = WindowTrait(
+        node.window,
+        starts=frozenset({own}),
+        ends=frozenset({own + 1}),
+        times=frozenset({own + 2}),
+        is_closed=is_session,
+        row_times=frozenset({node.time_column}),
+    )
+    # A row is emitted once per window that contains it, so no key of the input identifies it.
+    times = frozenset({own + 2}) if node.window.is_event_time else frozenset()
+    if not is_session:
+        # Those of a session's rows are behind the watermark when it closes.
+        times |= source.traits.times
+    traits = dataclasses.replace(
+        source.traits,
+        is_insert_only=is_session or source.traits.is_insert_only,
+        keys=frozenset(),
+        moving_keys=frozenset(),
+        windows=(*source.traits.windows, window),
+        times=times,
+        is_single_row_per_window=False,
+    )
+    description = describe(
+        "WindowTableFunction", window=f"[{node.window}, time={node.input.schema.names[node.time_column]}]"
+    )
+    spec = WindowTvfSpec(window=node.window, time_column=node.time_column, keys=node.partition_keys)
+    exchange = hash_or_singleton(node.partition_keys) if is_session else FORWARD
+    return planning.node(
+        "WindowTableFunction",
+        spec,
+        over(source, exchange),
+        schema,
+        traits,
+        description,
+        node.span,
+        parallelism=1 if is_session and not node.partition_keys else 0,
+    )
+
+
+def _require_row_time(source: PhysicalNode, node: WindowTvf) -> None:
+    """UserError SS3011 for sessions by processing time over updating rows: a retraction comes at another time than its row."""
+    if node.window.is_event_time:
+        return
+    raise UserError(
+        "SS3011",
+        "SESSION window by processing time doesn't support consuming update and delete changes, which"
+        f" {producer(source).name} produces",
+        span=node.span,
+        hint="use a row time: declare WATERMARK FOR a TIMESTAMP(3) column of the table, and name that in DESCRIPTOR",
+    )
+
+
+def require_common_watermark(source: PhysicalNode, span: Span | None) -> None:
+    """UserError SS3018 for a session of rows that have watermarks of their own."""
+    if source.traits.row_watermark_column >= 0:
+        raise UserError(
+            "SS3018",
+            "a SESSION of a table whose watermark is emitted on-event is refused",
+            span=span,
+            detail="which session a late row extends would depend on how the input is cut into batches",
+            hint="write t /*+ OPTIONS('scan.watermark.emit.strategy' = 'on-periodic') */",
+        )

@@ -6,25 +6,33 @@ from collections.abc import Callable, Mapping
 
 from sqlstream.planner.relational.nodes import RelationalNode, Sink, rewrite
 from sqlstream.planner.relational.window import merge_windows
-from sqlstream.planner.rules.aggregate_project_merge import merge_project_into_aggregate
 from sqlstream.planner.rules.column_pruning import prune_columns
-from sqlstream.planner.rules.condition_forms import simplify_conditions
 from sqlstream.planner.rules.constant_folding import fold_constants
 from sqlstream.planner.rules.decorrelation import decorrelate
-from sqlstream.planner.rules.filter_merge import merge_filters
-from sqlstream.planner.rules.filter_push_down import push_filters_down
-from sqlstream.planner.rules.join_condition import simplify_join_condition
-from sqlstream.planner.rules.join_keys import project_join_keys
-from sqlstream.planner.rules.join_order import join_equated_first
-from sqlstream.planner.rules.join_right_to_left import turn_right_join
-from sqlstream.planner.rules.limit_push_down import push_limit_down
-from sqlstream.planner.rules.nested_keys import encode_nested_keys
-from sqlstream.planner.rules.project_merge import merge_projects
-from sqlstream.planner.rules.project_window_tvf import push_project_below_window_tvf
+from sqlstream.planner.rules.filter_push_down import (
+    merge_filters,
+    push_filters_down,
+    push_into_scan,
+    simplify_conditions,
+    simplify_join_condition,
+)
+from sqlstream.planner.rules.join_keys import (
+    encode_nested_keys,
+    join_equated_first,
+    project_join_keys,
+    turn_right_join,
+)
+from sqlstream.planner.rules.project_merge import (
+    merge_project_into_aggregate,
+    merge_projects,
+    push_project_below_window_tvf,
+)
 from sqlstream.planner.rules.row_number_to_rank import turn_row_number_into_rank
-from sqlstream.planner.rules.scan_push_down import push_into_scan
-from sqlstream.planner.rules.watermark_push_down import push_watermark_into_scan
-from sqlstream.planner.rules.window_filter_pull_up import pull_window_filter_up
+from sqlstream.planner.rules.watermark_push_down import (
+    pull_window_filter_up,
+    push_limit_down,
+    push_watermark_into_scan,
+)
 from sqlstream.spi.connector import ConnectorDescriptor
 
 Rule = Callable[[RelationalNode], RelationalNode]

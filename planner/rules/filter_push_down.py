@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
-from sqlstream.expressions import Expression, InputRef, conjunction, conjuncts, inputs_of, remap, substitute
-from sqlstream.functions.determinism import is_deterministic
+from sqlstream.expressions import (
+    TRUE,
+    Call,
+    Expression,
+    InputRef,
+    Literal,
+    conjunction,
+    conjuncts,
+    inputs_of,
+    remap,
+    substitute,
+)
+from sqlstream.functions.determinism import is_deterministic, without_repetitions
 from sqlstream.planner.relational.nodes import (
     Aggregate,
     Expand,
@@ -16,13 +28,17 @@ from sqlstream.planner.relational.nodes import (
     RelationalJoinKind,
     RelationalNode,
     Sort,
+    TableScan,
     TemporalJoin,
     Union,
     Unnest,
+    Values,
     Window,
     WindowTvf,
 )
 from sqlstream.specs.window import WindowKind
+from sqlstream.spi.connector import ConnectorDescriptor
+from sqlstream.types import BOOLEAN
 
 Parts = tuple[Expression, ...]
 
@@ -159,3 +175,210 @@ def split_by_side(parts: Parts, left_count: int) -> tuple[Parts, Parts, Parts]:
         else:
             both.append(part)
     return tuple(left), tuple(right), tuple(both)
+
+
+# Merge filters over filters; drop those that are TRUE and empty those that are never TRUE.
+
+
+def merge_filters(node: RelationalNode) -> RelationalNode:
+    """Filter(Filter(x)) becomes one Filter without repeated conjuncts; FALSE and NULL become Values without
+    rows."""
+    if not isinstance(node, Filter):
+        return node
+    inner = node.input
+    below = conjuncts(inner.condition) if isinstance(inner, Filter) else ()
+    parts = unique(below + conjuncts(node.condition))
+    if any(isinstance(p, Literal) and p.value is not True for p in parts):
+        return Values(schema=node.schema, span=node.span, rows=())
+    source = inner.input if isinstance(inner, Filter) else inner
+    condition = conjunction(parts)
+    if condition is None:
+        return source
+    if condition == node.condition and source is inner:
+        return node
+    return dataclasses.replace(node, input=source, condition=condition)
+
+
+def unique(parts: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    """The conjuncts without TRUE and repetitions, in order."""
+    return without_repetitions(p for p in parts if not (isinstance(p, Literal) and p.value is True))
+
+
+# Move the conjuncts of a join's condition that read one side alone below the join, drop those that are TRUE, and drop
+# the join where one is never TRUE.
+
+
+def simplify_join_condition(node: RelationalNode) -> RelationalNode:
+    """INNER and SEMI: conjuncts over one side become filters below it. LEFT and ANTI: only those over the right side,
+    since a left row that fails the condition is still emitted. FALSE and NULL leave no match: INNER and SEMI have no rows then,
+    LEFT and ANTI those of the left side."""
+    if not isinstance(node, Join) or node.condition is None:
+        return node
+    parts = unique(conjuncts(node.condition))
+    if any(isinstance(p, Literal) for p in parts):
+        return _without_matches(node)
+    if not is_deterministic(*parts):
+        return node
+    left_count = len(node.left.schema)
+    left_parts, right_parts, both = split_by_side(parts, left_count)
+    if node.kind in (RelationalJoinKind.LEFT, RelationalJoinKind.ANTI):
+        both = tuple(p for p in parts if p not in right_parts)
+        left_parts = ()
+    elif node.kind not in (RelationalJoinKind.INNER, RelationalJoinKind.SEMI):
+        return node
+    condition = conjunction(both)
+    if condition == node.condition:
+        return node
+    shift = {left_count + i: i for i in range(len(node.right.schema))}
+    return dataclasses.replace(
+        node,
+        left=make_filter(node.left, left_parts, node),
+        right=make_filter(node.right, tuple(remap(p, shift) for p in right_parts), node),
+        condition=condition,
+    )
+
+
+def _without_matches(node: Join) -> RelationalNode:
+    left_count = len(node.left.schema)
+    match node.kind:
+        case RelationalJoinKind.INNER | RelationalJoinKind.SEMI:
+            return Values(schema=node.schema, span=node.span, rows=())
+        case RelationalJoinKind.ANTI:
+            return node.left
+        case RelationalJoinKind.LEFT:
+            fields = node.schema.fields
+            own = tuple(InputRef(i, f.type) for i, f in enumerate(fields[:left_count]))
+            missing = tuple(Literal(None, f.type) for f in fields[left_count:])
+            return Project(schema=node.schema, span=node.span, input=node.left, expressions=own + missing)
+    return node
+
+
+# Copy filters and limits into scans whose connector can use them.
+
+
+def push_into_scan(node: RelationalNode, connectors: Mapping[str, ConnectorDescriptor]) -> RelationalNode:
+    """The scan below a Filter or a Limit receives its conjuncts or count. A Filter stays above the scan unless the
+    connector filters exactly.
+
+    A limit is a hint for each subtask of the source, so the Limit itself always stays.
+    """
+    scan = node.inputs[0] if node.inputs else None
+    if not isinstance(scan, TableScan):
+        return node
+    descriptor = connectors.get(dict(scan.options).get("connector", ""))
+    if descriptor is None:
+        return node
+    if not scan.mode.is_insert_only:
+        return _by_key(node, scan) if isinstance(node, Filter) else node
+    if isinstance(node, Filter) and descriptor.reading.filters and is_deterministic(node.condition):
+        filters = unique(scan.filters + conjuncts(node.condition))
+        filtered = dataclasses.replace(scan, filters=filters)
+        if descriptor.reading.filters_exactly:
+            return filtered
+        return node if filters == scan.filters else dataclasses.replace(node, input=filtered)
+    if (
+        isinstance(node, Sort)
+        and not node.order
+        and node.fetch >= 0
+        and descriptor.reading.limits
+        and not scan.filters
+    ):
+        limit = node.offset + node.fetch
+        return (
+            node
+            if scan.limit == limit
+            else dataclasses.replace(node, input=dataclasses.replace(scan, limit=limit))
+        )
+    return node
+
+
+def _by_key(node: Filter, scan: TableScan) -> RelationalNode:
+    """Over changes of rows: the conjuncts by the primary key, which the scan applies itself."""
+    names = scan.columns
+    keys = {i for i, name in enumerate(names) if name in scan.table.primary_key}
+    parts = conjuncts(node.condition)
+    moved = tuple(p for p in parts if inputs_of(p) and inputs_of(p) <= keys and is_deterministic(p))
+    if not moved:
+        return node
+    filtered = dataclasses.replace(scan, filters=unique(scan.filters + moved))
+    return make_filter(filtered, tuple(p for p in parts if p not in moved), node)
+
+
+# Conditions as plain conjuncts where they say the same in other words: other rules find equalities and filters in
+# these.
+
+
+def simplify_conditions(node: RelationalNode) -> RelationalNode:
+    """The condition of a Filter or a Join, TRUE for the same rows:
+
+    * `(a AND b) OR (a AND c)` is `a AND (b OR c)`
+    * `x = y OR (x IS NULL AND y IS NULL)` is `x IS NOT DISTINCT FROM y`
+    * `(x = y) IS TRUE` and `(x = y) = TRUE` are `x = y`, and so is `x IN (y)`
+    """
+    if not isinstance(node, Filter | Join) or node.condition is None:
+        return node
+    before = conjuncts(node.condition)
+    parts = tuple(part for old in before for part in _plain(old))
+    if parts == before:
+        return node
+    condition = conjunction(unique(parts))
+    if isinstance(node, Filter):
+        return dataclasses.replace(node, condition=condition or TRUE)
+    return dataclasses.replace(node, condition=condition)
+
+
+def _plain(part: Expression) -> tuple[Expression, ...]:
+    """The conjuncts that are all TRUE where `part` is."""
+    if not isinstance(part, Call):
+        return (part,)
+    args = part.args
+    match part.function:
+        case "IS TRUE":
+            return _of(args[0])
+        case "=" if TRUE in args and args[0].type.root is BOOLEAN.root:
+            return _of(args[1] if args[0] == TRUE else args[0])
+        case "IN" if len(args) == 2:
+            return (Call("=", args, part.type, part.span),)
+        case "OR":
+            return _of_any(part)
+    return (part,)
+
+
+def _of(condition: Expression) -> tuple[Expression, ...]:
+    return tuple(plain for part in conjuncts(condition) for plain in _plain(part))
+
+
+def _of_any(disjunction: Call) -> tuple[Expression, ...]:
+    alternatives = [_of(a) for a in _alternatives(disjunction)]
+    if len(alternatives) == 2 and (same := _null_safe(alternatives, disjunction)) is not None:
+        return (same,)
+    common = tuple(p for p in alternatives[0] if all(p in other for other in alternatives[1:]))
+    if not common or not is_deterministic(*common):
+        return (disjunction,)
+    others = [conjunction([p for p in parts if p not in common]) for parts in alternatives]
+    rest = tuple(other for other in others if other is not None)
+    if len(rest) < len(others):
+        # One alternative is what all have in common.
+        return common
+    is_nullable = any(other.type.nullable for other in rest)
+    return (*common, Call("OR", rest, BOOLEAN.with_nullable(is_nullable), disjunction.span))
+
+
+def _alternatives(condition: Expression) -> tuple[Expression, ...]:
+    if isinstance(condition, Call) and condition.function == "OR":
+        return tuple(one for arg in condition.args for one in _alternatives(arg))
+    return (condition,)
+
+
+def _null_safe(alternatives: list[tuple[Expression, ...]], origin: Call) -> Expression | None:
+    """`x IS NOT DISTINCT FROM y`, of which one alternative is `x = y` and the other that both are NULL."""
+    equal, nulls = sorted(alternatives, key=len)
+    if len(equal) != 1 or len(nulls) != 2:
+        return None
+    (part,) = equal
+    if not isinstance(part, Call) or part.function != "=" or not is_deterministic(*part.args):
+        return None
+    are_null = {p.args[0] for p in nulls if isinstance(p, Call) and p.function == "IS NULL"}
+    if are_null != set(part.args):
+        return None
+    return Call("IS NOT DISTINCT FROM", part.args, BOOLEAN.not_null(), origin.span or part.span)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
+from sqlstream import types as sql
 from sqlstream.expressions import (
+    AggregateCall,
     Call,
     Expression,
     InputRef,
@@ -12,12 +15,24 @@ from sqlstream.expressions import (
     conjuncts,
     inputs_of,
     remap,
+    substitute,
     walk,
 )
 from sqlstream.functions.determinism import is_deterministic
-from sqlstream.planner.relational.nodes import Join, LookupJoin, Project, RelationalJoinKind, RelationalNode
+from sqlstream.planner.relational.nodes import (
+    Aggregate,
+    Filter,
+    Join,
+    LookupJoin,
+    Project,
+    Rank,
+    RelationalJoinKind,
+    RelationalNode,
+    Window,
+)
+from sqlstream.planner.rules.correlated_conditions import selected
 from sqlstream.schema import Field, Schema
-from sqlstream.types import is_interval, is_timestamp
+from sqlstream.types import BOOLEAN, LogicalType, is_interval, is_timestamp
 
 
 def project_join_keys(node: RelationalNode) -> RelationalNode:
@@ -138,3 +153,217 @@ def _append(node: RelationalNode, keys: tuple[Expression, ...], offset: int) -> 
     return Project(
         schema=schema, span=node.span, input=node, expressions=own + tuple(remap(k, shift) for k in keys)
     )
+
+
+# RIGHT JOIN is LEFT JOIN with the sides swapped.
+
+
+def turn_right_join(node: RelationalNode) -> RelationalNode:
+    """A RIGHT b becomes b LEFT a under a Project that restores the order of the columns."""
+    if not isinstance(node, Join) or node.kind is not RelationalJoinKind.RIGHT:
+        return node
+    left_count, right_count = len(node.left.schema), len(node.right.schema)
+    moved = {i: right_count + i for i in range(left_count)}
+    moved |= {left_count + i: i for i in range(right_count)}
+    fields = node.schema.fields
+    swapped = dataclasses.replace(
+        node,
+        left=node.right,
+        right=node.left,
+        kind=RelationalJoinKind.LEFT,
+        ttls_ms=(node.ttls_ms[1], node.ttls_ms[0]),
+        condition=None if node.condition is None else remap(node.condition, moved),
+        schema=Schema(fields[left_count:] + fields[:left_count]),
+    )
+    back = tuple(InputRef(moved[i], fields[i].type) for i in range(left_count + right_count))
+    return Project(schema=node.schema, span=node.span, input=swapped, expressions=back)
+
+
+# Join tables that are equated before those that are not: FROM a, b, c joins a with b first, whatever WHERE says of
+# them.
+
+
+def join_equated_first(node: RelationalNode) -> RelationalNode:
+    """`(a CROSS JOIN b) JOIN c ON a.x = c.x AND …` becomes `(a JOIN c ON a.x = c.x) JOIN b ON …`; the same with b in the place of
+    a. All pairs of a and b would be kept otherwise. A join with any condition stays, which may be by time."""
+    if not _is_plain_inner(node):
+        return node
+    assert isinstance(node, Join)
+    inner, columns = _renamed(node.left)
+    if not _is_plain_inner(inner):
+        return node
+    assert isinstance(inner, Join)
+    a, b, c = inner.left, inner.right, node.right
+    width_a, width_b, width_c = (len(side.schema) for side in (a, b, c))
+    # The conditions over the columns of a, b and c, in this order.
+    of_c = tuple(InputRef(width_a + width_b + i, f.type) for i, f in enumerate(c.schema.fields))
+    parts = tuple(substitute(p, (*columns, *of_c)) for p in conjuncts(node.condition))
+    if conjuncts(inner.condition) or not is_deterministic(*parts):
+        return node
+    ranges = {"a": range(width_a), "b": range(width_a, width_a + width_b)}
+    behind = frozenset(range(width_a + width_b, width_a + width_b + width_c))
+    first = next(
+        (n for n, r in ranges.items() if any(_equates(p, frozenset(r), behind) for p in parts)), None
+    )
+    if first is None:
+        return node
+    early, late = (a, b) if first == "a" else (b, a)
+    order = [*ranges[first], *sorted(behind), *ranges["b" if first == "a" else "a"]]
+    places = {old: new for new, old in enumerate(order)}
+    width = len(early.schema) + width_c
+    moved = [remap(p, places) for p in parts]
+    below = [p for p in moved if max(inputs_of(p), default=0) < width]
+    fields = (*early.schema.fields, *c.schema.fields)
+    joined = Join(
+        left=early,
+        right=c,
+        kind=RelationalJoinKind.INNER,
+        condition=conjunction(below),
+        schema=Schema(fields),
+        span=inner.span,
+    )
+    whole = dataclasses.replace(
+        node,
+        left=joined,
+        right=late,
+        condition=conjunction([p for p in moved if p not in below]),
+        schema=Schema((*fields, *late.schema.fields)),
+    )
+    shown: list[Expression] = [*columns, *of_c]
+    back = tuple(remap(e, places) for e in shown)
+    return Project(schema=node.schema, span=node.span, input=whole, expressions=back)
+
+
+def _is_plain_inner(node: RelationalNode) -> bool:
+    return type(node) is Join and node.kind is RelationalJoinKind.INNER and node.ttls_ms == (None, None)
+
+
+def _renamed(node: RelationalNode) -> tuple[RelationalNode, tuple[Expression, ...]]:
+    """What is below a projection that computes nothing, and the columns of `node` as columns of that."""
+    if isinstance(node, Project) and all(isinstance(e, InputRef) for e in node.expressions):
+        return node.input, node.expressions
+    return node, tuple(InputRef(i, f.type) for i, f in enumerate(node.schema.fields))
+
+
+def _equates(part: Expression, one: frozenset[int], other: frozenset[int]) -> bool:
+    """Whether the condition is an equality of an expression over the columns `one` and an expression over `other`."""
+    if not inputs_of(part) <= one | other:
+        return False
+    # Numbered with `one` first.
+    places = {column: i for i, column in enumerate([*sorted(one), *sorted(other)])}
+    return equality_sides(remap(part, places), len(one)) is not None
+
+
+# Arrays, maps and rows as keys of a stream: it groups, partitions and joins by encodings, which are equal where the
+# values are.
+#
+# A batch engine compares the values themselves.
+
+
+ENCODED = "KEY_BYTES"
+_EQUALITIES = ("=", "IS NOT DISTINCT FROM")
+
+
+def encode_nested_keys(node: RelationalNode) -> RelationalNode:
+    """The node with encodings in place of its nested keys, and with the columns that it has."""
+    match node:
+        case Aggregate():
+            return _aggregate(node)
+        case Rank() | Window():
+            return _partitioned(node)
+        case Filter():
+            condition = _encoded_equalities(node.condition)
+            return node if condition is node.condition else dataclasses.replace(node, condition=condition)
+        case Join() if type(node) is Join and node.condition is not None:
+            condition = _encoded_equalities(node.condition)
+            return node if condition is node.condition else dataclasses.replace(node, condition=condition)
+        case _:
+            return node
+
+
+def _aggregate(node: Aggregate) -> RelationalNode:
+    """One value of each nested key is kept beside the group, whose rows all have it."""
+    nested = _nested(node.input, node.keys)
+    if not nested:
+        return node
+    source, places = _with_encodings(node.input, nested)
+    count, fields = len(node.keys), node.schema.fields
+    keys = tuple(places.get(k, k) for k in node.keys)
+    firsts = {k: count + len(node.calls) + i for i, k in enumerate(nested)}
+    types = {k: node.schema.types[node.keys.index(k)] for k in nested}
+    calls = tuple(AggregateCall("FIRST_VALUE", (k,), types[k]) for k in nested)
+    made = dataclasses.replace(
+        node,
+        input=source,
+        keys=keys,
+        calls=(*node.calls, *calls),
+        schema=Schema(
+            (
+                *(
+                    source.schema.fields[new] if new != old else fields[i]
+                    for i, (old, new) in enumerate(zip(node.keys, keys, strict=True))
+                ),
+                *fields[count:],
+                *(Field(f"$value{i}", types[k]) for i, k in enumerate(nested)),
+            )
+        ),
+    )
+    columns = [*(firsts.get(k, i) for i, k in enumerate(node.keys)), *range(count, len(fields))]
+    values = tuple(InputRef(c, made.schema.types[c]) for c in columns)
+    return Project(input=made, expressions=values, schema=node.schema, span=node.span)
+
+
+def _partitioned(node: Rank | Window) -> RelationalNode:
+    nested = _nested(node.input, node.partition_keys)
+    if not nested:
+        return node
+    source, places = _with_encodings(node.input, nested)
+    width, behind = len(node.input.schema), len(source.schema)
+    schema = Schema((*source.schema.fields, *node.schema.fields[width:]))
+    keys = tuple(places.get(k, k) for k in node.partition_keys)
+    made = dataclasses.replace(node, input=source, partition_keys=keys, schema=schema)
+    return selected(made, [*range(width), *range(behind, len(schema))])
+
+
+def _encoded_equalities(condition: Expression) -> Expression:
+    """A condition that is TRUE for the same rows."""
+    before = conjuncts(condition)
+    parts = [part for c in before for part in _encoded_equality(c)]
+    # TRUE has no parts.
+    return condition if tuple(parts) == before else conjunction(parts) or condition
+
+
+def _encoded_equality(part: Expression) -> list[Expression]:
+    if not isinstance(part, Call) or part.function not in _EQUALITIES or not _is_nested(part.args[0].type):
+        return [part]
+    equal = Call("=", tuple(_encoding(a) for a in part.args), BOOLEAN.not_null(), part.span)
+    if part.function != "=" or not all(a.type.nullable for a in part.args):
+        return [equal]
+    # Equal values are both NULL, or none is.
+    return [equal, Call("IS NOT NULL", (part.args[1],), BOOLEAN.not_null(), part.span)]
+
+
+def _encoding(value: Expression) -> Expression:
+    return Call(ENCODED, (value,), sql.BYTES.not_null())
+
+
+def _with_encodings(node: RelationalNode, columns: Sequence[int]) -> tuple[RelationalNode, dict[int, int]]:
+    """The columns of `node`, then the encodings of these, and where that of each is."""
+    width, types = len(node.schema), node.schema.types
+    own = tuple(InputRef(i, t) for i, t in enumerate(types))
+    fields = tuple(Field(f"$key{i}", sql.BYTES.not_null()) for i in range(len(columns)))
+    made = Project(
+        input=node,
+        expressions=(*own, *(_encoding(own[c]) for c in columns)),
+        schema=Schema((*node.schema.fields, *fields)),
+        span=node.span,
+    )
+    return made, {c: width + i for i, c in enumerate(columns)}
+
+
+def _nested(node: RelationalNode, columns: Sequence[int]) -> list[int]:
+    return [c for c in dict.fromkeys(columns) if _is_nested(node.schema.types[c])]
+
+
+def _is_nested(t: LogicalType) -> bool:
+    return t.root in sql.CONSTRUCTED_ROOTS

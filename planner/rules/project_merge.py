@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from sqlstream.expressions import InputRef, substitute
-from sqlstream.planner.relational.nodes import Project, RelationalNode
-from sqlstream.planner.rules.substitution import can_substitute
+import msgspec
+
+from sqlstream.expressions import Expression, InputRef, Literal, inputs_of, remap, substitute, walk
+from sqlstream.functions.determinism import is_deterministic
+from sqlstream.planner.relational.nodes import Aggregate, Project, RelationalNode, WindowTvf
+from sqlstream.schema import Field, Schema
 
 
 def merge_projects(node: RelationalNode) -> RelationalNode:
@@ -28,3 +31,109 @@ def is_identity(node: Project) -> bool:
     if len(node.expressions) != len(node.input.schema):
         return False
     return all(isinstance(e, InputRef) and e.index == i for i, e in enumerate(node.expressions))
+
+
+# Which expressions may be computed over another input without being computed twice.
+
+
+def can_substitute(expressions: tuple[Expression, ...], projections: tuple[Expression, ...]) -> bool:
+    """Whether `expressions` may be computed directly over the input of `projections`.
+
+    A computed column that is read more than once would be computed more than once, so only references,
+    literals and columns read once are substituted.
+    """
+    uses: dict[int, int] = {}
+    for expression in expressions:
+        for node in walk(expression):
+            if isinstance(node, InputRef):
+                uses[node.index] = uses.get(node.index, 0) + 1
+    computed = [i for i in uses if not isinstance(projections[i], InputRef | Literal)]
+    return all(uses[i] == 1 for i in computed)
+
+
+# Merge a projection of references into the aggregation above it, with the keys in canonical order.
+
+
+def merge_project_into_aggregate(node: RelationalNode) -> RelationalNode:
+    """Aggregate(Project of references(x)) becomes Aggregate(x) with ascending keys and without repeated keys and calls.
+
+    Equal aggregations that were written with other column orders or aliases become equal nodes, which run once.
+    """
+    if not isinstance(node, Aggregate):
+        return node
+    through = node
+    inner = node.input
+    if isinstance(inner, Project) and all(isinstance(e, InputRef) for e in inner.expressions):
+        through = _renumber(
+            node, [e.index for e in inner.expressions if isinstance(e, InputRef)], inner.input
+        )
+    return _canonical(through)
+
+
+def _renumber(node: Aggregate, columns: list[int], source: RelationalNode) -> Aggregate:
+    calls = tuple(
+        msgspec.structs.replace(
+            c, args=tuple(columns[a] for a in c.args), filter=columns[c.filter] if c.filter >= 0 else -1
+        )
+        for c in node.calls
+    )
+    return dataclasses.replace(node, input=source, keys=tuple(columns[k] for k in node.keys), calls=calls)
+
+
+def _canonical(node: Aggregate) -> RelationalNode:
+    keys = tuple(sorted(set(node.keys)))
+    calls = tuple(dict.fromkeys(node.calls))
+    if keys == node.keys and calls == node.calls:
+        return node
+    key_fields = tuple(node.schema.fields[node.keys.index(k)] for k in keys)
+    call_fields = tuple(node.schema.fields[len(node.keys) + node.calls.index(c)] for c in calls)
+    aggregate = dataclasses.replace(node, keys=keys, calls=calls, schema=Schema(key_fields + call_fields))
+    places = [keys.index(k) for k in node.keys] + [len(keys) + calls.index(c) for c in node.calls]
+    expressions = tuple(InputRef(p, aggregate.schema.fields[p].type) for p in places)
+    return Project(schema=node.schema, span=node.span, input=aggregate, expressions=expressions)
+
+
+# Compute expressions below a window function, so that an aggregation right above it can absorb it.
+
+
+def push_project_below_window_tvf(node: RelationalNode) -> RelationalNode:
+    """Project(WindowTvf(x)) with computed columns becomes Project of references(WindowTvf(Project(x))).
+
+    Expressions that read window columns stay above. Each row is then computed once instead of once per window.
+    """
+    if not isinstance(node, Project) or not isinstance(node.input, WindowTvf):
+        return node
+    tvf = node.input
+    own = len(tvf.input.schema)
+    computed = tuple(
+        dict.fromkeys(e for e in node.expressions if not isinstance(e, InputRef) and _belongs_below(e, own))
+    )
+    if not computed:
+        return node
+    widened = _widen(tvf.input, computed)
+    extra = len(computed)
+    fields = widened.schema.fields + tvf.schema.fields[own:]
+    new_tvf = dataclasses.replace(tvf, input=widened, schema=Schema(fields))
+
+    def lift(expression: Expression) -> Expression:
+        if expression in computed:
+            return InputRef(own + computed.index(expression), expression.type)
+        return remap(expression, {i: i if i < own else i + extra for i in inputs_of(expression)})
+
+    return dataclasses.replace(node, input=new_tvf, expressions=tuple(lift(e) for e in node.expressions))
+
+
+def _belongs_below(expression: Expression, own: int) -> bool:
+    """Whether the expression moves below. Constants do too: the 1 of COUNT(1) must not separate aggregation and window.
+
+    One with RAND() is drawn for each window of a row, and stays above.
+    """
+    return is_deterministic(expression) and max(inputs_of(expression), default=-1) < own
+
+
+def _widen(node: RelationalNode, computed: tuple[Expression, ...]) -> Project:
+    own = tuple(InputRef(i, f.type) for i, f in enumerate(node.schema.fields))
+    fields = tuple(Field(f"$f{i}", e.type) for i, e in enumerate(computed))
+    return Project(
+        schema=Schema(node.schema.fields + fields), span=node.span, input=node, expressions=own + computed
+    )

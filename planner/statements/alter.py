@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from msgspec.structs import replace
+from sqlglot import exp
 
 from sqlstream import catalog
 from sqlstream.catalog import CatalogObject, CatalogTable, CatalogView, PutObject
-from sqlstream.errors import UserError
+from sqlstream.errors import Span, UserError
 from sqlstream.planner.bind.context import BindContext
-from sqlstream.planner.bind.names import find_object, object_path
+from sqlstream.planner.bind.names import find_object, object_path, suggest
 from sqlstream.planner.bind.table_options import check_altered_options
 from sqlstream.planner.dialect.statements import (
     AlterTable,
     AlterTableOptions,
     AlterView,
+    ColumnKind,
+    CreateTable,
+    DropColumn,
+    DropPrimaryKey,
+    DropWatermark,
     Identifier,
+    PutColumn,
+    PutPrimaryKey,
+    PutWatermark,
+    RenameColumn,
     RenameObject,
+    TableChange,
 )
-from sqlstream.planner.statements.alter_columns import alter_columns
+from sqlstream.planner.statements.create_table import apply_create_table
 from sqlstream.planner.statements.create_view import bind_view
 from sqlstream.planner.statements.result import DdlResult
+from sqlstream.planner.statements.show_create import constraint_name
+from sqlstream.planner.statements.table_like import declared
 
 
 def rename(statement: RenameObject, context: BindContext) -> DdlResult:
@@ -101,3 +116,154 @@ def _find(name: Identifier, context: BindContext, is_view: bool, if_exists: bool
 
 def _absent(name: Identifier, kind: str) -> DdlResult:
     return DdlResult.ok(done=f'{kind} "{name.parts[-1]}" does not exist: nothing changed')
+
+
+# ALTER TABLE: columns, primary key and watermark of a table, which is declared anew with them.
+
+
+def alter_columns(statement: AlterTable, table: CatalogTable, context: BindContext) -> DdlResult:
+    """The table with the changes made one after the other. UserError with a position for one that contradicts the table."""
+    written = declared(table, statement.name, statement.text, statement.span)
+    for change in statement.changes:
+        written = _changed(written, change)
+    altered = replace(apply_create_table(written, context), path=table.path, is_temporary=table.is_temporary)
+    return DdlResult.ok(PutObject(altered, table), done=f'table "{table.path.name}" altered')
+
+
+def _changed(table: CreateTable, change: TableChange) -> CreateTable:
+    match change:
+        case PutColumn():
+            return _with_column(table, change)
+        case DropColumn(name):
+            return _without_column(table, name)
+        case RenameColumn():
+            return _renamed(table, change)
+        case PutWatermark(watermark, is_new):
+            _check_put("watermark", table.watermark is not None, is_new, watermark.span)
+            return dataclasses.replace(table, watermark=watermark)
+        case DropWatermark(span):
+            _check_put("watermark", table.watermark is not None, False, span)
+            return dataclasses.replace(table, watermark=None)
+        case PutPrimaryKey(columns, is_new, name):
+            _check_put("primary key", bool(table.primary_key), is_new, columns[0].span)
+            return dataclasses.replace(table, primary_key=columns, key_name=name)
+        case DropPrimaryKey(span, name):
+            _check_put("primary key", bool(table.primary_key), False, span)
+            actual = constraint_name(table.key_name, tuple(k.parts[0] for k in table.primary_key))
+            if name and name != actual:
+                hint = f'its only constraint is "{actual}"'
+                raise UserError("SS2011", f'the table has no constraint "{name}"', span=span, hint=hint)
+            return dataclasses.replace(table, primary_key=(), key_name="")
+
+
+def _check_put(what: str, is_there: bool, is_new: bool, span: Span) -> None:
+    if is_new and is_there:
+        raise UserError(
+            "SS2012", f"the table has a {what} already", span=span, hint="change it with ALTER TABLE … MODIFY"
+        )
+    if not is_new and not is_there:
+        raise UserError(
+            "SS2003", f"the table has no {what}", span=span, hint="add one with ALTER TABLE … ADD"
+        )
+
+
+def _with_column(table: CreateTable, change: PutColumn) -> CreateTable:
+    # Its key, if it has one, is a change of its own.
+    column = dataclasses.replace(change.column, is_primary_key=False)
+    if column.expression is not None and not column.stored_text:
+        start = table.span.start
+        place = change.column.expression.meta["span"] if change.column.expression is not None else column.span
+        column = dataclasses.replace(column, stored_text=table.text[place.start - start : place.end - start])
+    names = [c.name for c in table.columns]
+    if change.is_new == (column.name in names):
+        if change.is_new:
+            raise UserError(
+                "SS2012",
+                f'the table has column "{column.name}" already',
+                span=column.span,
+                hint="change it with ALTER TABLE … MODIFY",
+            )
+        raise _no_column(Identifier((column.name,), column.span), names)
+    kept = [c for c in table.columns if c.name != column.name]
+    place_at = len(kept) if change.is_new else names.index(column.name)
+    if change.is_first:
+        place_at = 0
+    if change.after is not None:
+        others = [c.name for c in kept]
+        if change.after.parts[0] not in others:
+            raise _no_column(change.after, others)
+        place_at = others.index(change.after.parts[0]) + 1
+    return dataclasses.replace(table, columns=(*kept[:place_at], column, *kept[place_at:]))
+
+
+def _without_column(table: CreateTable, name: Identifier) -> CreateTable:
+    names = [c.name for c in table.columns]
+    if name.parts[0] not in names:
+        raise _no_column(name, names)
+    _check_unused(table, name)
+    return dataclasses.replace(table, columns=tuple(c for c in table.columns if c.name != name.parts[0]))
+
+
+def _renamed(table: CreateTable, change: RenameColumn) -> CreateTable:
+    names = [c.name for c in table.columns]
+    old, new = change.name.parts[0], change.target.parts[0]
+    if old not in names:
+        raise _no_column(change.name, names)
+    if new in names:
+        raise UserError(
+            "SS2012",
+            f'the table has column "{new}" already',
+            span=change.target.span,
+            hint="choose another name",
+        )
+    _check_unused(table, change.name, has_keys=False)
+    columns = tuple(dataclasses.replace(c, name=new) if c.name == old else c for c in table.columns)
+
+    def renamed(keys: tuple[Identifier, ...]) -> tuple[Identifier, ...]:
+        return tuple(change.target if k.parts[0] == old else k for k in keys)
+
+    return dataclasses.replace(
+        table,
+        columns=columns,
+        primary_key=renamed(table.primary_key),
+        partition_keys=renamed(table.partition_keys),
+    )
+
+
+def _check_unused(table: CreateTable, name: Identifier, has_keys: bool = True) -> None:
+    """UserError SS2011 for a column that another part of the table is made of."""
+    wanted = name.parts[0]
+    users = [
+        f'computed column "{c.name}"'
+        for c in table.columns
+        if c.kind is ColumnKind.COMPUTED and c.name != wanted and _reads(c.expression, wanted)
+    ]
+    if table.watermark is not None and (
+        table.watermark.column.parts[0] == wanted or _reads(table.watermark.expression, wanted)
+    ):
+        users.append("the watermark")
+    if has_keys:
+        users += ["the primary key"] if wanted in [k.parts[0] for k in table.primary_key] else []
+        users += ["PARTITIONED BY"] if wanted in [k.parts[0] for k in table.partition_keys] else []
+    if users:
+        raise UserError(
+            "SS2011",
+            f'column "{wanted}" is used by {users[0]}',
+            span=name.span,
+            hint="drop or change that first",
+        )
+
+
+def _reads(expression: exp.Expression | None, name: str) -> bool:
+    if expression is None:
+        return False
+    return any(str(column.parts[0].name) == name for column in expression.find_all(exp.Column))
+
+
+def _no_column(name: Identifier, names: list[str]) -> UserError:
+    return UserError(
+        "SS2003",
+        f'column "{name.parts[0]}" does not exist',
+        span=name.span,
+        hint=suggest(name.parts[0], names, "columns"),
+    )

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from sqlstream.errors import InternalError
+from sqlstream import config
+from sqlstream import types as sql
+from sqlstream.catalog import CatalogView, RemoveDamaged, RemoveObject
+from sqlstream.deprecated_keys import current_key
+from sqlstream.errors import InternalError, UserError
 from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.names import check_database, object_path, suggest
 from sqlstream.planner.depth import refuse_depth
 from sqlstream.planner.dialect.statements import (
     AlterCatalog,
@@ -32,16 +37,15 @@ from sqlstream.planner.dialect.statements import (
     Statement,
     Use,
 )
-from sqlstream.planner.statements import alter, catalogs, databases, functions
+from sqlstream.planner.statements import alter, catalogs, functions
 from sqlstream.planner.statements.create_table import create_table
 from sqlstream.planner.statements.create_view import create_view
-from sqlstream.planner.statements.describe import describe
-from sqlstream.planner.statements.describe_extension import describe_extension
-from sqlstream.planner.statements.drop import drop
-from sqlstream.planner.statements.modules import change_modules
-from sqlstream.planner.statements.result import DdlResult
-from sqlstream.planner.statements.set import reset_option, set_option
+from sqlstream.planner.statements.describe import describe, describe_extension
+from sqlstream.planner.statements.functions import change_modules
+from sqlstream.planner.statements.result import DdlResult, ResetConfig, SetConfig
 from sqlstream.planner.statements.show import show
+from sqlstream.schema import Schema
+from sqlstream.secrets import masked
 
 
 @refuse_depth
@@ -80,7 +84,7 @@ def execute_ddl(statement: Statement, context: BindContext) -> DdlResult:
             return catalogs.drop_catalog(statement, context)
         case DescribeNamespace():
             is_catalog = statement.is_catalog
-            describe_it = catalogs.describe_catalog if is_catalog else databases.describe_database
+            describe_it = catalogs.describe_catalog if is_catalog else catalogs.describe_database
             return describe_it(statement, context)
         case SetOption():
             return set_option(statement, context)
@@ -100,10 +104,76 @@ def _execute_database(
 ) -> DdlResult:
     match statement:
         case CreateDatabase():
-            return databases.create_database(statement, context)
+            return catalogs.create_database(statement, context)
         case AlterDatabase():
-            return databases.alter_database(statement, context)
+            return catalogs.alter_database(statement, context)
         case DropDatabase():
-            return databases.drop_database(statement, context)
+            return catalogs.drop_database(statement, context)
         case Use():
-            return databases.use(statement, context)
+            return catalogs.use(statement, context)
+
+
+# DROP TABLE and DROP VIEW.
+
+
+def drop(statement: DropObject, context: BindContext) -> DdlResult:
+    """Remove the object from the catalog; a missing one is an error unless IF EXISTS."""
+    path = object_path(statement.name.parts, context, statement.name.span)
+    kind = "VIEW" if statement.is_view else "TABLE"
+    wanted = f"temporary {kind.lower()}" if statement.is_temporary else kind.lower()
+    if not statement.is_temporary and context.catalog.is_damaged(path):
+        # Which of the two it was cannot be told; both statements drop it.
+        return DdlResult.ok(
+            RemoveDamaged(path), done=f'"{path.name}", whose definition could not be read, dropped'
+        )
+    found = context.catalog.get_kind(path, statement.is_temporary)
+    visible = context.catalog.get(path)
+    if visible is not None and visible.is_temporary and not statement.is_temporary:
+        raise UserError(
+            "SS2002",
+            f'"{path.name}" is a temporary {kind.lower()}',
+            span=statement.name.span,
+            hint=f"write DROP TEMPORARY {kind} {path.name}",
+        )
+    if found is None:
+        if statement.if_exists:
+            return DdlResult.ok(done=f'{wanted} "{path.name}" does not exist: nothing to drop')
+        check_database(path.catalog, path.database, context, statement.name.span)
+        names = [e.path.name for e in context.catalog.list(path.catalog, path.database)]
+        hint = suggest(path.name, names)
+        raise UserError(
+            "SS2001", f'{wanted} "{path.name}" does not exist', span=statement.name.span, hint=hint
+        )
+    if isinstance(found, CatalogView) != statement.is_view:
+        other = "VIEW" if isinstance(found, CatalogView) else "TABLE"
+        raise UserError(
+            "SS2002",
+            f'"{path.name}" is a {other.lower()}, not a {kind.lower()}',
+            span=statement.name.span,
+            hint=f"write DROP {other} {path.name}",
+        )
+    return DdlResult.ok(RemoveObject(found), done=f'{wanted} "{path.name}" dropped')
+
+
+# SET and RESET.
+
+
+def set_option(statement: SetOption, context: BindContext) -> DdlResult:
+    """Check and set one option; without one, list those that are set."""
+    written = statement.option
+    if written is None:
+        rows = tuple((key, masked(key, value)) for key, value in sorted(context.config.items()))
+        return DdlResult(Schema.of(("key", sql.STRING), ("value", sql.STRING)), rows)
+    key, value, note = config.settle(written.key, written.value, written.key_span, written.value_span)
+    if value is None:
+        return DdlResult.ok(note=note)
+    return DdlResult.ok(SetConfig(key, value), done=f"'{key}' is '{masked(key, value)}'", note=note)
+
+
+def reset_option(statement: ResetOption) -> DdlResult:
+    """Reset one option, or all, to the default."""
+    if statement.key is None:
+        return DdlResult.ok(ResetConfig(None), done="all settings have their defaults")
+    config.option(statement.key, statement.span)
+    key = current_key(statement.key)
+    return DdlResult.ok(ResetConfig(key), done=f"'{key}' has its default")

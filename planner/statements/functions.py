@@ -6,6 +6,7 @@ import re
 
 from msgspec.structs import replace
 
+from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.catalog import (
     CatalogFunction,
@@ -26,13 +27,15 @@ from sqlstream.planner.bind.user_functions import function_path
 from sqlstream.planner.dialect.parser import parse_type
 from sqlstream.planner.dialect.statements import (
     AlterFunction,
+    ChangeModules,
     CreateFunction,
     DropFunction,
     FunctionBody,
     Identifier,
+    ModuleAction,
 )
-from sqlstream.planner.statements.quoting import literal, quoted
-from sqlstream.planner.statements.result import DdlResult
+from sqlstream.planner.statements.result import DdlResult, literal, quoted
+from sqlstream.schema import Schema
 from sqlstream.types import LogicalType, TypeRoot
 
 _CLASS_NAME = re.compile(r"([^\W\d]\w*\.)+[^\W\d]\w*")
@@ -274,3 +277,44 @@ def _create_text(found: CatalogFunction) -> str:
     if found.files:
         text += f"\nUSING {', '.join(f'FILE {literal(f)}' for f in found.files)}"
     return text + "\n"
+
+
+# Modules: there is one, `core`, with all built-in functions.
+
+
+CORE = "core"
+
+
+def change_modules(statement: ChangeModules) -> DdlResult:
+    """UserError SS3524 for another module than `core`, and where `core` could not stay as it is."""
+    seen: set[str] = set()
+    for name in statement.names:
+        module = name.parts[-1]
+        if module != CORE:
+            raise UserError(
+                "SS3524",
+                f'there is no module "{module}"',
+                span=name.span,
+                hint=f'the functions of Flink are all in "{CORE}", which is loaded; those of Hive are not there',
+            )
+        if module in seen:
+            raise UserError(
+                "SS2012", f'module "{module}" is named twice', span=name.span, hint="name it once"
+            )
+        seen.add(module)
+    if statement.action is ModuleAction.USE:
+        return DdlResult.ok(done=f'modules in use: "{CORE}"')
+    is_loading = statement.action is ModuleAction.LOAD
+    raise UserError(
+        "SS3524",
+        f'module "{CORE}" is loaded already' if is_loading else f'module "{CORE}" cannot be unloaded',
+        span=statement.names[0].span,
+        hint="use its functions" if is_loading else "it has all functions that there are",
+    )
+
+
+def show_modules(is_full: bool) -> DdlResult:
+    """Flink's columns."""
+    if is_full:
+        return DdlResult(Schema.of(("module name", sql.STRING), ("used", sql.BOOLEAN)), ((CORE, True),))
+    return DdlResult.column("module name", [CORE])

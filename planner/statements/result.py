@@ -50,3 +50,14 @@ class DdlResult:
     @staticmethod
     def column(name: str, values: list[str]) -> DdlResult:
         return DdlResult(Schema.of((name, sql.STRING)), tuple((v,) for v in values))
+
+
+# Names and texts as SQL writes them.
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -17,10 +17,8 @@ from sqlstream.planner.bind.names import (
 )
 from sqlstream.planner.dialect.statements import Show, ShowKind
 from sqlstream.planner.statements.catalogs import show_create_catalog
-from sqlstream.planner.statements.describe import describe_object
-from sqlstream.planner.statements.describe_extension import connector_rows
-from sqlstream.planner.statements.functions import show_create_function
-from sqlstream.planner.statements.modules import show_modules
+from sqlstream.planner.statements.describe import connector_rows, describe_object
+from sqlstream.planner.statements.functions import show_create_function, show_modules
 from sqlstream.planner.statements.result import DdlResult
 from sqlstream.planner.statements.show_create import show_create_table, show_create_view
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from sqlstream.expressions import AggregateCall
 from sqlstream.runtime.aggregates.accumulator import Accumulator, present
 from sqlstream.runtime.aggregates.value_counts import ValueCounts
-from sqlstream.runtime.evaluate.bitmap_columns import Bitmaps
+from sqlstream.runtime.evaluate.bitmap import Bitmaps
 from sqlstream.runtime.kernels.accumulate import add_into, count_into
 from sqlstream.runtime.kernels.buffers import to_array, view_values
 from sqlstream.runtime.kernels.growing import GrowingArray

@@ -138,7 +138,7 @@ class DatagenReader:
         import numpy as np
         import pyarrow as pa
 
-        from sqlstream.runtime.formats.row_count import empty_columns
+        from sqlstream.runtime.formats.file_rows import empty_columns
 
         if not self._names:
             return empty_columns(stop - start)

@@ -17,7 +17,7 @@ from sqlstream.runtime.connectors.file_split import FileSplit
 from sqlstream.runtime.connectors.rejected_rows import RejectedRows, read_path, rejected_rows_directory
 from sqlstream.runtime.connectors.row_watermarks import Milliseconds, RowWatermarks
 from sqlstream.runtime.connectors.table_files import TableFiles
-from sqlstream.runtime.formats.row_count import empty_columns
+from sqlstream.runtime.formats.file_rows import empty_columns
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import AssignedSplits, ConnectorContext, SourceStatus
 from sqlstream.spi.format import FileReader

@@ -14,8 +14,8 @@ from sqlstream.runtime.connectors.file_constants import FileConstants
 from sqlstream.runtime.connectors.first_bytes import FirstBytes
 from sqlstream.runtime.connectors.rejected_rows import RejectedRows
 from sqlstream.runtime.formats import format_of, format_options
+from sqlstream.runtime.formats.file_rows import empty_columns
 from sqlstream.runtime.formats.op_column import OpColumnReader
-from sqlstream.runtime.formats.row_count import empty_columns
 from sqlstream.runtime.update_pairs import whole_updates
 from sqlstream.schema import Schema
 from sqlstream.specs import EventSourceSpec, SourceSpec

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sqlstream.runtime.evaluate.compiled import compile_condition, compile_expression, compile_projections
     from sqlstream.runtime.evaluate.context import EvaluationContext
-    from sqlstream.runtime.evaluate.literal import evaluate_literal
+    from sqlstream.runtime.evaluate.values import evaluate_literal
 
 __all__ = [
     "EvaluationContext",

@@ -14,7 +14,7 @@ from sqlstream.runtime.evaluate import decimals
 from sqlstream.runtime.evaluate.duckdb_function import evaluate_in_duckdb
 from sqlstream.runtime.evaluate.kernel import Values, numbers
 from sqlstream.runtime.evaluate.local_time import from_local
-from sqlstream.runtime.evaluate.second_digits import cut_off
+from sqlstream.runtime.evaluate.time_parts import cut_off
 from sqlstream.runtime.evaluate.time_range import null_beyond_range
 from sqlstream.runtime.evaluate.timestamp_parser import Parsed, TimestampParser
 from sqlstream.types import LogicalType, TypeRoot

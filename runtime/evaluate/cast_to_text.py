@@ -116,7 +116,7 @@ def _write_year_month(values: pa.Array) -> pa.Array:
 
 
 def _write_bitmaps(values: pa.Array) -> pa.Array:
-    from sqlstream.runtime.evaluate.bitmap_columns import Bitmaps
+    from sqlstream.runtime.evaluate.bitmap import Bitmaps
 
     return Bitmaps.of(values).texts()
 

@@ -17,9 +17,10 @@ from sqlstream.functions.determinism import is_deterministic
 from sqlstream.runtime.evaluate.context import EvaluationContext
 from sqlstream.runtime.evaluate.fallible import can_fail, fails_rarely
 from sqlstream.runtime.evaluate.growth import check_growth
-from sqlstream.runtime.evaluate.kernel import Builder, Datum, Kernel, as_array, rows_of, too_large
-from sqlstream.runtime.evaluate.literal import evaluate_literal
+from sqlstream.runtime.evaluate.kernel import Builder, Datum, Kernel, as_array, literal_of, rows_of, too_large
 from sqlstream.runtime.evaluate.split import split_families, split_family
+from sqlstream.runtime.evaluate.values import evaluate_literal
+from sqlstream.runtime.kernels.text_scan import char_lengths
 from sqlstream.runtime.overflow import raises_overflow
 from sqlstream.types import BOOLEAN
 
@@ -128,7 +129,6 @@ class Program:
         return self._call_step(expression)
 
     def _call_step(self, call: Call) -> _Step:
-        from sqlstream.runtime.evaluate.fused import FUSED, fused
         from sqlstream.runtime.evaluate.registry import BUILDERS
 
         call = fused(call)
@@ -336,3 +336,46 @@ def _lazy_connective(call: Call, context: EvaluationContext) -> _Step:
         return result
 
     return step
+
+
+# Calls of which one kernel computes two: no text is made whose length alone is wanted.
+
+
+LENGTH_REPLACED = "CHAR_LENGTH OF REPLACE"
+_LENGTHS = ("CHAR_LENGTH", "CHARACTER_LENGTH")
+
+
+def fused(call: Call) -> Call:
+    """The call that computes this one and its argument, or the same."""
+    match call:
+        case Call(
+            function=length,
+            ref=None,
+            args=(
+                Call(
+                    function="REPLACE",
+                    ref=None,
+                    args=(text, Literal(value=str() as s) as search, Literal(value=str()) as by),
+                ),
+            ),
+        ) if length in _LENGTHS and s:
+            return Call(LENGTH_REPLACED, (text, search, by), call.type, call.span)
+    return call
+
+
+def _length_replaced(call: Call, context: EvaluationContext) -> Kernel:
+    """The number of characters after a REPLACE: each time that the text is found adds the difference of two lengths."""
+    search, replacement = literal_of(call, 1), literal_of(call, 2)
+    growth = len(replacement) - len(search)
+    if len(search.encode()) == 1:
+        return lambda text, *_: char_lengths(text, ord(search), growth)
+
+    def kernel(text: pa.Array, *_: Datum) -> pa.Array:
+        found = pc.multiply(pc.count_substring(text, search), pa.scalar(growth, pa.int32()))
+        return pc.add(char_lengths(text), found)
+
+    return kernel
+
+
+FUSED: dict[str, Builder] = {LENGTH_REPLACED: _length_replaced}
+"""The builders of calls that only `fused` makes."""

@@ -7,6 +7,7 @@ from sqlstream.runtime.evaluate import (
     arrays,
     bitmap,
     cast,
+    characters,
     collection,
     comparison,
     conditional,
@@ -19,7 +20,6 @@ from sqlstream.runtime.evaluate import (
     printf,
     string,
     temporal,
-    text_tests,
     url,
 )
 from sqlstream.runtime.evaluate.kernel import Builder
@@ -41,6 +41,6 @@ BUILDERS: dict[str, Builder] = {
     **encoding.BUILDERS,
     **printf.BUILDERS,
     **url.BUILDERS,
-    **text_tests.BUILDERS,
+    **characters.BUILDERS,
     **bitmap.BUILDERS,
 }

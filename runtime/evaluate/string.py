@@ -13,6 +13,7 @@ from sqlstream.errors import UserError
 from sqlstream.expressions import Call
 from sqlstream.functions.checks import word_among
 from sqlstream.functions.string import INSTR_HINT, TRIM_SIDES
+from sqlstream.runtime.evaluate.characters import initcap, lower, upper
 from sqlstream.runtime.evaluate.context import EvaluationContext
 from sqlstream.runtime.evaluate.duckdb_function import evaluate_in_duckdb
 from sqlstream.runtime.evaluate.kernel import (
@@ -29,7 +30,6 @@ from sqlstream.runtime.evaluate.kernel import (
     rows_of,
     with_int_parameters,
 )
-from sqlstream.runtime.evaluate.letter_case import initcap, lower, upper
 from sqlstream.runtime.evaluate.split import split_index
 from sqlstream.types import TypeRoot
 

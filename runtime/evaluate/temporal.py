@@ -39,12 +39,10 @@ from sqlstream.runtime.evaluate.kernel import (
     rows_of,
 )
 from sqlstream.runtime.evaluate.local_time import from_local, to_local
-from sqlstream.runtime.evaluate.second_digits import cut_off
-from sqlstream.runtime.evaluate.time_parts import second_parts, year_periods
+from sqlstream.runtime.evaluate.time_parts import cut_off, dates_in_unit, in_unit, second_parts, year_periods
 from sqlstream.runtime.evaluate.time_range import null_beyond_range
 from sqlstream.runtime.evaluate.timestamp_format import TimestampFormat
 from sqlstream.runtime.evaluate.timestamp_parser import Parsed, TimestampParser
-from sqlstream.runtime.evaluate.timestamp_unit import dates_in_unit, in_unit
 from sqlstream.time_range import timestamp_bounds
 from sqlstream.time_units import DAY_MS, UNIT_MONTHS, UNIT_MS, UNIT_NS
 from sqlstream.time_zones import time_zone_of

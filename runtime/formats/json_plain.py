@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 
 from sqlstream.arrow import to_arrow_type
 from sqlstream.runtime.formats.blocks import Block
+from sqlstream.runtime.formats.file_rows import empty_columns
 from sqlstream.runtime.formats.json_objects import Structure, has_shape_of, holds, shows_digits, take_apart
 from sqlstream.runtime.formats.json_strict import keep_last_members
 from sqlstream.runtime.formats.json_values import parse_values, text_type_of
-from sqlstream.runtime.formats.row_count import empty_columns
 from sqlstream.types import NESTED_ROOTS, LogicalType, TypeRoot, is_integer
 
 _KERNEL = "sqlstream.runtime.kernels.json_rows"

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sqlstream.runtime.formats.blocks import Block, cut_at_newline, read_blocks
-from sqlstream.runtime.formats.file_rows import FileRows
+from sqlstream.runtime.formats.file_rows import VALUE_CHARACTERS_MAX, FileRows, empty_columns, undecodable
 from sqlstream.runtime.formats.json_objects import (
     Structure,
     has_fields_of,
@@ -35,8 +35,6 @@ from sqlstream.runtime.formats.json_strict import (
     may_repeat_members,
 )
 from sqlstream.runtime.formats.json_values import parse_values, text_type_of
-from sqlstream.runtime.formats.rejection import VALUE_CHARACTERS_MAX, undecodable
-from sqlstream.runtime.formats.row_count import empty_columns
 from sqlstream.runtime.formats.text_values import find_unparsable
 from sqlstream.spi.format import ReadRequest, Rejected
 from sqlstream.spi.table_options import parse_options

@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 from sqlstream.arrow import is_accumulate, row_kinds, with_row_kinds, without_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.errors import UserError
-from sqlstream.runtime.formats.file_rows import FileRows
-from sqlstream.runtime.formats.rejection import quoted
+from sqlstream.runtime.formats.file_rows import FileRows, quoted
 from sqlstream.schema import Schema
 from sqlstream.spi.format import FileReader, FileWriter, ReadRequest, Rejected
 
@@ -80,7 +79,7 @@ class OpColumnReader(FileRows):
 def _filtered(batch: pa.RecordBatch, is_kept: pa.Array) -> pa.RecordBatch:
     if batch.num_columns:
         return batch.filter(is_kept)
-    from sqlstream.runtime.formats.row_count import empty_columns
+    from sqlstream.runtime.formats.file_rows import empty_columns
 
     return empty_columns(pc.sum(is_kept).as_py() or 0)
 

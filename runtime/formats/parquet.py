@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from sqlstream.errors import SqlStreamError, UserError
-from sqlstream.runtime.formats.file_rows import FileRows
+from sqlstream.runtime.formats.file_rows import FileRows, absent_column
 from sqlstream.runtime.formats.flat_types import refuse_types
-from sqlstream.runtime.formats.rejection import absent_column
 from sqlstream.runtime.host.files import file_error
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import OptionType
@@ -91,7 +90,7 @@ class ParquetReader(FileRows):
     def _stored(self) -> Iterator[pa.RecordBatch]:
         import pyarrow.parquet as pq
 
-        from sqlstream.runtime.formats.row_count import empty_columns
+        from sqlstream.runtime.formats.file_rows import empty_columns
 
         # Spark's old INT96 holds years outside the range of nanoseconds, which would silently become other years.
         unit = "ns" if any("timestamp[ns" in str(t) for t in self._targets.values()) else "us"
@@ -160,7 +159,7 @@ class ParquetReader(FileRows):
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        from sqlstream.runtime.evaluate.timestamp_unit import in_unit
+        from sqlstream.runtime.evaluate.time_parts import in_unit
 
         if column.type == target:
             return self._held(column, name)

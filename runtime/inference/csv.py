@@ -13,8 +13,7 @@ from sqlstream.errors import UserError
 from sqlstream.runtime.formats.compression import is_compressed
 from sqlstream.runtime.formats.csv_dialect import CsvDialect
 from sqlstream.runtime.inference.duckdb_sniffer import DATE_FORMAT, scalar_type, sniffing
-from sqlstream.runtime.inference.refusal import cannot_infer, do_not_fit
-from sqlstream.runtime.inference.samples import read_samples
+from sqlstream.runtime.inference.samples import cannot_infer, do_not_fit, read_samples
 from sqlstream.schema import Field, Schema
 from sqlstream.spi.files import FileStatus
 from sqlstream.types import LogicalType
@@ -172,7 +171,7 @@ def _reads(column: pa.Array, t: LogicalType) -> bool:
     import pyarrow as pa
 
     from sqlstream.runtime.formats.csv import parse_fields
-    from sqlstream.runtime.inference.fractions import are_cut
+    from sqlstream.runtime.inference.samples import are_cut
 
     if t == sql.STRING:
         return True

@@ -6,6 +6,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+import pyarrow as pa
+
+from sqlstream import types as sql
 from sqlstream.catalog import Column, InferredTable
 from sqlstream.runtime.connectors import connector
 from sqlstream.runtime.connectors.file_paths import (
@@ -13,13 +16,16 @@ from sqlstream.runtime.connectors.file_paths import (
     find_files,
     is_pattern,
     local_path,
+    partition_values,
     root_of,
 )
 from sqlstream.runtime.formats import format_options
 from sqlstream.runtime.formats.compression import is_compressed
-from sqlstream.runtime.inference.refusal import cannot_infer, do_not_fit
+from sqlstream.runtime.formats.text_values import parse_text
+from sqlstream.runtime.inference.samples import cannot_infer, do_not_fit
 from sqlstream.schema import Field, Schema
 from sqlstream.spi.files import FileStatus
+from sqlstream.types import LogicalType
 
 SUFFIXES = {
     ".csv": "csv",
@@ -60,8 +66,6 @@ class LocalFileInference:
         return formats[0][1]
 
     def table(self, options: Mapping[str, str]) -> InferredTable:
-        from sqlstream.runtime.inference.partitions import default_name
-
         path, form = options["path"], options["format"]
         found = self._list(path)
         schema, chosen = self._infer(found, form, dict(options))
@@ -114,8 +118,6 @@ def infer_partitions_of(found: list[FileStatus], path: str, null_name: str) -> t
     """The columns in directories below a path that is a directory or a pattern."""
     if not is_pattern(path) and len(found) == 1 and os.path.normpath(found[0].path) == os.path.normpath(path):
         return ()
-    from sqlstream.runtime.inference.partitions import infer_partitions
-
     return infer_partitions(found, root_of(path), null_name)
 
 
@@ -130,3 +132,63 @@ def format_of_name(path: str) -> str:
         form = SUFFIXES.get(os.path.splitext(os.path.splitext(name)[0])[1], "")
         return "" if form == "parquet" else form
     return SUFFIXES.get(os.path.splitext(name)[1], "")
+
+
+# Columns that stand in the names of directories.
+
+
+HIVE_DEFAULT_NAME = "__HIVE_DEFAULT_PARTITION__"
+"""What Hive, Spark and DuckDB write for NULL."""
+
+
+def default_name(found: list[FileStatus], root: str) -> str:
+    """How the directories below the root name the partition of NULL."""
+    values = (partition_values(f.path, root).values() for f in found)
+    return HIVE_DEFAULT_NAME if any(HIVE_DEFAULT_NAME in each for each in values) else DEFAULT_PARTITION_NAME
+
+
+def infer_partitions(found: list[FileStatus], root: str, null_name: str) -> tuple[Field, ...]:
+    """The columns of the directories `key=value` between the root and the files, which must be the same for all files.
+    `null_name` stands for NULL."""
+    values = [(f.path, partition_values(f.path, root)) for f in found]
+    first, wanted = values[0]
+    for path, keys in values:
+        if list(keys) != list(wanted):
+            said = (", ".join(names) or "none" for names in (wanted, keys))
+            raise do_not_fit(first, path, "its directories name other columns", " and ".join(said))
+    return tuple(Field(key, _type([keys[key] for _, keys in values], null_name)) for key in wanted)
+
+
+def _type(texts: list[str], null_name: str) -> LogicalType:
+    """As DuckDB chooses: the first of BIGINT and DATE that all values have, else STRING."""
+    column = pa.array([None if text == null_name else text for text in texts], pa.string())
+    if column.null_count == len(column):
+        return sql.STRING
+    return next((t for t in (sql.BIGINT, sql.DATE) if _reads(column, t)), sql.STRING)
+
+
+def _reads(column: pa.Array, t: LogicalType) -> bool:
+    try:
+        parse_text(column, t)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+# Paths of files that can be read by their path, for completion.
+
+
+_NAMES_MAX = 2000
+"""Bound on the names of a directory that are looked at: a user waits."""
+
+
+def paths_after(prefix: str, files: Any) -> list[tuple[str, str]]:
+    """The directories, with a slash behind them, and the files of a known format whose paths begin with `prefix`; each with its
+    format or "directory". UserError and ExternalError for a directory that may not or cannot be listed."""
+    directory, begun = os.path.split(prefix)
+    found = []
+    for name, is_directory in files.list_names(directory or ".", _NAMES_MAX):
+        form = "directory" if is_directory else format_of_name(name)
+        if form and name.startswith(begun):
+            found.append((os.path.join(directory, name) + ("/" if is_directory else ""), form))
+    return found

@@ -16,9 +16,7 @@ from sqlstream.runtime.formats.json_objects import Structure, has_shape_of, hold
 from sqlstream.runtime.formats.json_options import JsonOptions
 from sqlstream.runtime.formats.json_values import parse_values
 from sqlstream.runtime.inference.duckdb_sniffer import DATE_FORMAT, first_line, nested_type, sniffing
-from sqlstream.runtime.inference.fractions import are_cut
-from sqlstream.runtime.inference.refusal import cannot_infer
-from sqlstream.runtime.inference.samples import read_samples
+from sqlstream.runtime.inference.samples import are_cut, cannot_infer, read_samples
 from sqlstream.schema import Field, Schema
 from sqlstream.spi.files import FileStatus
 from sqlstream.spi.table_options import parse_options

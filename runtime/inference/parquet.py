@@ -13,8 +13,7 @@ from sqlstream.errors import UserError
 from sqlstream.functions.merging import common_type
 from sqlstream.runtime.formats.parquet_types import sql_type
 from sqlstream.runtime.host.files import file_error
-from sqlstream.runtime.inference.refusal import cannot_infer, do_not_fit
-from sqlstream.runtime.inference.samples import FILES_MAX
+from sqlstream.runtime.inference.samples import FILES_MAX, cannot_infer, do_not_fit
 from sqlstream.schema import Field, Schema
 from sqlstream.spi.files import FileStatus
 from sqlstream.types import TIMESTAMP_ROOTS, LogicalType, TypeRoot, is_integer

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from sqlstream.cancellation import check_not_given_up
+from sqlstream.errors import UserError
 from sqlstream.runtime.formats.blocks import UTF_16_HINT, UTF_16_MARKS
 from sqlstream.runtime.formats.compression import decompressed, refuse_compressed, undecompressible
 from sqlstream.runtime.host.files import file_error
-from sqlstream.runtime.inference.refusal import cannot_infer
 from sqlstream.spi.files import FileStatus
+from sqlstream.types import LogicalType, TypeRoot
 
 SAMPLE_LINES = 20_480
 """As many as DuckDB samples, of all files together."""
@@ -81,3 +85,39 @@ def _whole_lines(text: bytes) -> bytes:
     if text.count(b'"', 0, end) % 2:
         end = text.rfind(b"\n", 0, text.rfind(b'"', 0, end)) + 1 or end
     return text[:end]
+
+
+# The two errors of inference.
+
+
+DECLARE = "declare the table with CREATE TABLE and its columns"
+
+
+def cannot_infer(path: str, reason: str, hint: str = DECLARE, detail: str = "") -> UserError:
+    return UserError("SS5024", f'no table can be inferred from "{path}": {reason}', hint=hint, detail=detail)
+
+
+def do_not_fit(first: str, other: str, reason: str, detail: str = "") -> UserError:
+    """Two files of which no one table can be made."""
+    return UserError(
+        "SS5025",
+        f'"{other}" does not fit to "{first}": {reason}',
+        detail=detail,
+        hint="name files of one kind with a pattern, or declare the table with CREATE TABLE and its columns",
+    )
+
+
+# Texts with more digits of a second than a type keeps.
+
+
+_KEPT = {TypeRoot.TIME: 3, TypeRoot.TIMESTAMP: 6, TypeRoot.TIMESTAMP_LTZ: 6}
+
+
+def are_cut(texts: pa.Array, t: LogicalType) -> bool:
+    """Whether a text would lose a digit other than 0 as a value of a scalar type."""
+    kept = _KEPT.get(t.root)
+    if kept is None:
+        return False
+    return bool(
+        pc.any(pc.match_substring_regex(texts, rf"[.]\d{{{max(kept, t.precision)}}}\d*[1-9]")).as_py()
+    )

@@ -50,8 +50,7 @@ from sqlstream.runtime.jobmanager.job_invariants import broken_rule, broken_rule
 from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
 from sqlstream.runtime.jobmanager.job_output import JobOutput
 from sqlstream.runtime.jobmanager.job_parts import JobParts
-from sqlstream.runtime.jobmanager.job_phase import ACTIVE, JobPhase
-from sqlstream.runtime.jobmanager.job_progress import JobProgress
+from sqlstream.runtime.jobmanager.job_phase import ACTIVE, JobPhase, JobProgress
 from sqlstream.runtime.jobmanager.job_regions import JobRegions
 from sqlstream.runtime.jobmanager.job_sources import JobSources
 from sqlstream.runtime.jobmanager.job_tasks import JobTasks

@@ -11,7 +11,7 @@ from sqlstream.runtime.jobmanager.events import JobMasterInstruction
 from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph
 from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
 from sqlstream.runtime.jobmanager.job_output import JobOutput
-from sqlstream.runtime.jobmanager.job_progress import JobProgress
+from sqlstream.runtime.jobmanager.job_phase import JobProgress
 from sqlstream.runtime.jobmanager.job_sources import JobSources
 from sqlstream.runtime.jobmanager.job_tasks import JobTasks
 from sqlstream.runtime.story import Story

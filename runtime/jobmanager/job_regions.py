@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from sqlstream.errors import ErrorInfo, FailureReason
 from sqlstream.messages.job_state import ExecutionState
+from sqlstream.messages.rpc import RESTARTS_REMEMBERED_MAX, RestartRecord
 from sqlstream.runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
-from sqlstream.runtime.jobmanager.checkpoints.counted_before import counted_before
 from sqlstream.runtime.jobmanager.checkpoints.pending_checkpoint import task_name
 from sqlstream.runtime.jobmanager.checkpoints.restored_state import sources_of
 from sqlstream.runtime.jobmanager.deployment import Deployment
@@ -17,8 +17,8 @@ from sqlstream.runtime.jobmanager.events import Noted
 from sqlstream.runtime.jobmanager.execution_graph import Execution, ExecutionVertex
 from sqlstream.runtime.jobmanager.job_parts import JobParts
 from sqlstream.runtime.jobmanager.job_phase import ACTIVE, JobPhase
+from sqlstream.runtime.jobmanager.metrics import counted_before
 from sqlstream.runtime.jobmanager.pipelined_region import PipelinedRegion, RegionPhase, regions_of
-from sqlstream.runtime.jobmanager.restart_history import RestartHistory
 
 _STARTING = (
     ExecutionState.CREATED,
@@ -307,3 +307,24 @@ def _with_what_stays(error: ErrorInfo, older: CompletedCheckpoint | None, direct
     else:
         return error
     return replace(error, hint=hint)
+
+
+# The failures after which a job went on.
+
+
+class RestartHistory:
+    """State: how many there were, and the last RESTARTS_REMEMBERED_MAX, newest first."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.records: tuple[RestartRecord, ...] = ()
+
+    def add(self, error: ErrorInfo, task: str, now_ms: int) -> None:
+        self.count += 1
+        self.records = (RestartRecord(now_ms, error, task), *self.records)[:RESTARTS_REMEMBERED_MAX]
+
+    def went_on(self, checkpoint_id: int) -> None:
+        """The tasks of all failures that are not decided go on from this checkpoint; 0 is the beginning."""
+        self.records = tuple(
+            replace(r, checkpoint_id=checkpoint_id) if r.checkpoint_id < 0 else r for r in self.records
+        )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sqlstream.graph.job_graph import JobGraph
+from sqlstream.messages.manifest import CheckpointManifest
 from sqlstream.messages.rpc import COUNTER, Metrics, TaskMetrics
+from sqlstream.runtime.jobmanager.execution_graph import ExecutionVertex
 from sqlstream.specs import SinkSpec, SourceSpec, ValuesSpec
 
 
@@ -100,3 +102,20 @@ def job_totals(job_graph: JobGraph, operators: dict[int, Metrics]) -> Metrics:
     if watermarks:
         total["currentOutputWatermark"] = min(watermarks)
     return total
+
+
+# What a job had counted at the checkpoint that a subtask goes on from.
+
+
+def counted_before(manifest: CheckpointManifest, subtask: ExecutionVertex) -> dict[int, Metrics]:
+    """The counters by operator, as far as they go on with this subtask. Where its vertex had another parallelism, or other
+    operators, they all go on with its first subtask."""
+    vertex, ids = subtask.vertex, {o.id for o in subtask.vertex.operators}
+    for saved in manifest.vertices:
+        has_same_subtasks = saved.parallelism == vertex.parallelism
+        if saved.vertex_id == vertex.id and has_same_subtasks and {o.id for o in saved.operators} == ids:
+            return saved.subtasks[subtask.subtask].counted
+    if subtask.subtask:
+        return {}
+    everything = combine_all(state.counted for saved in manifest.vertices for state in saved.subtasks)
+    return {id: counters for id, counters in everything.items() if id in ids}

@@ -25,8 +25,13 @@ from sqlstream.messages.rpc import (
     UnknownTaskManager,
 )
 from sqlstream.runtime.jobmanager.events import ResourceManagerInstruction, Send, TaskManagerLost
-from sqlstream.runtime.jobmanager.provisioning import Provisioning, ProvisioningConfig
-from sqlstream.runtime.jobmanager.registered_task_manager import RegisteredTaskManager, Slot, SlotState
+from sqlstream.runtime.jobmanager.provisioning import (
+    Provisioning,
+    ProvisioningConfig,
+    RegisteredTaskManager,
+    Slot,
+    SlotState,
+)
 from sqlstream.runtime.story import Story
 
 OWNER_SLOTS_AUTO, OWNER_SLOTS_ANY = 0, -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from sqlstream.messages.rpc import InputChannelDescriptor
+from sqlstream.messages.rpc import ControlMessage, InputChannelDescriptor
 from sqlstream.runtime.net.channels import Channel
 from sqlstream.runtime.net.partition_table import PartitionTable, SubpartitionId
 from sqlstream.runtime.net.results import ClientStream, DirectClientStream, ResultReceiver
@@ -52,3 +52,27 @@ class LocalExchange:
 
     def release_job(self, job_id: str) -> None:
         self.table.release_job(job_id)
+
+
+# Control messages within one process: the receiver's entry point is called.
+
+
+Receive = Callable[[ControlMessage], None]
+
+
+class LocalTransport:
+    """Addresses are names within this process. Receivers only queue a message, so a send never waits.
+
+    Implements `Transport`. State: the receivers by address; a message to an address without one is dropped.
+    """
+
+    def __init__(self) -> None:
+        self._receivers: dict[str, Receive] = {}
+
+    def listen(self, address: str, receive: Receive) -> None:
+        self._receivers[address] = receive
+
+    def send(self, address: str, message: ControlMessage) -> None:
+        receive = self._receivers.get(address)
+        if receive is not None:
+            receive(message)

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from sqlstream.arrow import row_kinds, to_arrow_schema, with_row_kinds, without_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.errors import UserError
-from sqlstream.runtime.formats.rejection import quoted
+from sqlstream.runtime.formats.file_rows import quoted
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.update_pairs import moved_kinds, portion_kinds
 from sqlstream.specs.changelog_functions import FromChangelogSpec, ToChangelogSpec

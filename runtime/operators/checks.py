@@ -14,7 +14,7 @@ from sqlstream.checkpointing_options import is_at_least_once
 from sqlstream.errors import InternalError, UserError
 from sqlstream.runtime.evaluate import EvaluationContext
 from sqlstream.runtime.evaluate.program import Program
-from sqlstream.runtime.formats.rejection import quoted
+from sqlstream.runtime.formats.file_rows import quoted
 from sqlstream.runtime.kernels.buffers import to_array
 from sqlstream.runtime.operators.batch_groups import batch_groups
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output

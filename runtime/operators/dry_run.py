@@ -117,7 +117,7 @@ class _Nowhere:
 
 def _bitmaps(first: int) -> pa.Array:
     """ROWS bitmaps of one value."""
-    from sqlstream.runtime.evaluate.bitmap_columns import Bitmaps
+    from sqlstream.runtime.evaluate.bitmap import Bitmaps
 
     return Bitmaps.of_elements(np.arange(ROWS), np.arange(first, first + ROWS), ROWS, None).column()
 

@@ -322,7 +322,7 @@ class TaskOpening:
 
             return InferenceReader(spec, self._surroundings.files)
         if isinstance(spec, InspectFunctionSpec):
-            from sqlstream.runtime.python.inspection_reader import InspectionReader
+            from sqlstream.runtime.python.inspector import InspectionReader
 
             return InspectionReader(spec)
         assert isinstance(spec, SourceSpec)

@@ -96,7 +96,7 @@ def _measure(call: str, columns: dict[str, pa.Array], seconds: float) -> int:
 
 def _columns() -> dict[str, pa.Array]:
     """Random values without NULL, the same in every run."""
-    from sqlstream.runtime.evaluate.bitmap_columns import Bitmaps
+    from sqlstream.runtime.evaluate.bitmap import Bitmaps
 
     pick, rows = np.random.default_rng(1), BATCH_ROWS
     i, j = (pick.integers(1, 1000, rows).astype(np.int32) for _ in range(2))

@@ -6,10 +6,16 @@ import dataclasses
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
+from dataclasses import dataclass
+from typing import Any, BinaryIO, ClassVar
 
+import numpy as np
+import pyarrow as pa
+
+from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, without_row_kinds
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
+from sqlstream.runtime.formats.change_events.events import ChangeEventFormat
 from sqlstream.runtime.formats.change_events.metadata import (
     CANAL_METADATA,
     DEBEZIUM_METADATA,
@@ -17,19 +23,81 @@ from sqlstream.runtime.formats.change_events.metadata import (
     OGG_METADATA,
     EventMetadata,
 )
-from sqlstream.runtime.formats.change_events.options import (
-    CanalOptions,
-    ChangeEventOptions,
-    DebeziumOptions,
-    json_options,
-)
 from sqlstream.runtime.formats.json import Json
+from sqlstream.runtime.formats.json_options import JsonOptions, JsonTextOptions
+from sqlstream.runtime.formats.json_writer import JsonWriter
+from sqlstream.runtime.formats.text_values import joined_lines
 from sqlstream.schema import Schema
+from sqlstream.spi.connector import OptionType
 from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, ReadRequest
-from sqlstream.spi.table_options import descriptors_of, parse_options
+from sqlstream.spi.table_options import descriptors_of, option, parse_options
 
-if TYPE_CHECKING:
-    from sqlstream.runtime.formats.change_events.events import ChangeEventFormat
+# The options of the formats of change events; those that they share with format `json` mean the same there.
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeEventOptions(JsonTextOptions):
+    """What every one of the formats takes."""
+
+    ignores_errors: bool = option(
+        "ignore-parse-errors",
+        OptionType.BOOLEAN,
+        "Whether undecodable events are counted and written to a separate file instead of failing the job.",
+        "false",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DebeziumOptions(ChangeEventOptions):
+    """The options of `debezium-json`."""
+
+    placeholder: str = option(
+        "unavailable-value-placeholder",
+        OptionType.STRING,
+        "What stands for a value that the log does not have, as `unavailable.value.placeholder` of the connector.",
+        "__debezium_unavailable_value",
+    )
+    decimals: str = option(
+        "decimal-handling-mode",
+        OptionType.ENUM,
+        "What a DECIMAL in quotes is, as `decimal.handling.mode` of the connector: bytes in base64 (`precise`) or digits"
+        " (`string`, `double`). With `auto` the schema of the event says it, or the values do.",
+        "auto",
+        choices=("auto", "precise", "string", "double"),
+    )
+    time_unit: str = option(
+        "time-unit",
+        OptionType.ENUM,
+        "The unit of a number for a TIMESTAMP or TIME whose event has no schema. With `auto` that of the column's precision,"
+        " as with `time.precision.mode` = `adaptive` of the connector: milliseconds up to 3, microseconds up to 6, nanoseconds"
+        " up to 9.",
+        "auto",
+        choices=("auto", "milliseconds", "microseconds", "nanoseconds"),
+    )
+    has_schema: bool = option(
+        "schema-include",
+        OptionType.BOOLEAN,
+        "Whether each event is the payload beside its schema, as Kafka Connect's JSON converter writes it.",
+        "false",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CanalOptions(ChangeEventOptions):
+    """The options of `canal-json`."""
+
+    databases: str | None = option(
+        "database.include", OptionType.STRING, "A regular expression: only events of such databases are read."
+    )
+    tables: str | None = option(
+        "table.include", OptionType.STRING, "A regular expression: only events of such tables are read."
+    )
+
+
+def json_options(options: dict[str, str]) -> dict[str, str]:
+    """Those of the options that the rows within an event are read and written by."""
+    shared = {d.key for d in descriptors_of(JsonOptions)}
+    return {key: value for key, value in options.items() if key in shared}
 
 
 _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
@@ -59,8 +127,6 @@ class _ChangeEvents(ABC):
         return ChangeEventReader
 
     def writer(self, stream: BinaryIO, schema: Schema, options: dict[str, str]) -> FileWriter:
-        from sqlstream.runtime.formats.change_events.writer import ChangeEventWriter
-
         return ChangeEventWriter(stream, schema, json_options(options), self.events(options))
 
     def validate(self, schema: Schema, options: dict[str, str]) -> None:
@@ -159,3 +225,27 @@ class MaxwellJson(_ChangeEvents):
         from sqlstream.runtime.formats.change_events.differences import Maxwell
 
         return Maxwell()
+
+
+# A changelog as lines of change events: a row that goes is a deletion, one that comes an insertion, as Flink writes
+# them.
+
+
+class ChangeEventWriter(JsonWriter):
+    """Writes one event for each row. No state but the stream."""
+
+    def __init__(
+        self, stream: BinaryIO, schema: Schema, options: dict[str, str], format_: ChangeEventFormat
+    ) -> None:
+        super().__init__(stream, schema, options)
+        self._format = format_
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        is_insert = np.ones(batch.num_rows, dtype=bool)
+        if is_changelog(batch):
+            is_insert = np.asarray(is_accumulate(row_kinds(batch)), dtype=bool)
+            batch = without_row_kinds(batch)
+        texts = self.object_texts(batch.columns, self._schema.names, self._schema.types)
+        self._stream.write(joined_lines(self._format.event_texts(texts, is_insert), b"\n"))

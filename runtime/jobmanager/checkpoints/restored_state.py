@@ -21,10 +21,10 @@ from sqlstream.runtime.jobmanager.checkpoints.completed_checkpoints import (
     RestorableVertex,
 )
 from sqlstream.runtime.jobmanager.checkpoints.lineage import Claim
-from sqlstream.runtime.jobmanager.checkpoints.saved_secrets import check_secrets, with_secrets
 from sqlstream.runtime.jobmanager.checkpoints.state_claims import begun_empty, claims_of, left_out
 from sqlstream.runtime.jobmanager.events import LoadedCheckpoint
-from sqlstream.specs import SourceSpec, ValuesSpec
+from sqlstream.secrets import MASK, masked
+from sqlstream.specs import SinkSpec, SourceSpec, ValuesSpec
 
 NAMES_SHOWN_MAX = 10
 
@@ -209,3 +209,52 @@ def rescaled_checkpoint(kept: CompletedCheckpoint, job: JobGraph) -> CompletedCh
 def _unusable(loaded: LoadedCheckpoint, is_owned: bool) -> CompletedCheckpoint:
     """Kept until a later one is complete, as its files may belong to that, too."""
     return CompletedCheckpoint(loaded.manifest, loaded.directory, loaded.path, {}, is_owned, is_usable=False)
+
+
+# The passwords of sinks, which no manifest on a disk holds: who goes on from it brings them.
+
+
+def with_secrets(commit: SavedCommit, manifest: CheckpointManifest, job: JobGraph) -> SavedCommit:
+    """The commit with the options as the job's own sink has them where they differ by what is masked alone: the other options say
+    where the rows are that it has to commit."""
+    present = _present_sink(commit, manifest, job)
+    if present is None:
+        return commit
+    options = {
+        key: present.options[key] if _is_of(key, value, present) else value
+        for key, value in commit.spec.options.items()
+    }
+    return replace(commit, spec=replace(commit.spec, options=options))
+
+
+def check_secrets(manifest: CheckpointManifest, job: JobGraph, path: str) -> None:
+    """UserError SS6271 when a commit needs a password that no sink of the job has."""
+    for commit in manifest.commits:
+        options = with_secrets(commit, manifest, job).spec.options
+        lacking = next((key for key, value in options.items() if MASK in value), "")
+        if lacking:
+            raise UserError(
+                "SS6271",
+                f'"{path}" has rows to commit to table "{commit.spec.table}", whose "{lacking}" it does not hold',
+                hint="go on with a statement that writes into this table",
+            )
+
+
+def _is_of(key: str, value: str, present: SinkSpec) -> bool:
+    return MASK in value and key in present.options and masked(key, present.options[key]) == value
+
+
+def _present_sink(commit: SavedCommit, manifest: CheckpointManifest, job: JobGraph) -> SinkSpec | None:
+    """The operator of the same meaning, or else one that writes into a table of that name."""
+    uids = {(v.vertex_id, o.id): o.uid for v in manifest.vertices for o in v.operators}
+    uid = uids.get((commit.vertex_id, commit.operator_id))
+    sinks = [(o.uid, o.spec) for v in job.vertices for o in v.operators]
+    of_table = None
+    for present_uid, spec in sinks:
+        if not isinstance(spec, SinkSpec) or spec.connector != commit.spec.connector:
+            continue
+        if present_uid == uid:
+            return spec
+        if spec.table == commit.spec.table:
+            of_table = spec
+    return of_table

@@ -8,12 +8,11 @@ import threading
 
 from sqlstream.messages.rpc import InputChannelDescriptor
 from sqlstream.runtime.net.channels import Channel, ChannelClosed
-from sqlstream.runtime.net.credits import CreditWindow
+from sqlstream.runtime.net.credits import CreditWindow, NetworkMemory
 from sqlstream.runtime.net.endpoint import Endpoint
 from sqlstream.runtime.net.exchange import OnLost
 from sqlstream.runtime.net.flight import FlightConnections, ResultStreamId
 from sqlstream.runtime.net.flight_client_stream import FlightClientStream
-from sqlstream.runtime.net.memory import NetworkMemory
 from sqlstream.runtime.net.partition_table import PartitionTable, SubpartitionId
 from sqlstream.runtime.net.results import ClientStream
 from sqlstream.runtime.net.socket_directory import is_unix

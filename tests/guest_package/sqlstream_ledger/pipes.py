@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
-from sqlstream.runtime.formats.file_rows import FileRows
-from sqlstream.runtime.formats.row_count import empty_columns
+from sqlstream.runtime.formats.file_rows import FileRows, empty_columns
 from sqlstream.schema import Schema
 from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, ReadRequest, Rejected
 from sqlstream.types import BIGINT, STRING

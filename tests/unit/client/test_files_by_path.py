@@ -17,7 +17,7 @@ from sqlstream.client.completion.session_vocabulary import SessionVocabulary
 from sqlstream.client.sessions.outcomes import Rows, Text
 from sqlstream.client.sessions.session import Session
 from sqlstream.errors import UserError
-from sqlstream.planner.bind.file_definitions import FileDefinitions
+from sqlstream.planner.bind.context import FileDefinitions
 from sqlstream.planner.dialect.parser import parse_script, parse_statement
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.host.rooted_files import FilePlaces

@@ -13,8 +13,7 @@ from sqlstream.client.sessions.target_session import local_session
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, InputRef
 from sqlstream.planner.compile import CompiledPlan, explain
-from sqlstream.planner.dialect.parser import parse_script, parse_statement
-from sqlstream.planner.dialect.script import iterate_script
+from sqlstream.planner.dialect.parser import iterate_script, parse_script, parse_statement
 from sqlstream.planner.dialect.statements import Query
 from sqlstream.planner.dialect.tokens import tokenize
 from sqlstream.planner.physical import planning

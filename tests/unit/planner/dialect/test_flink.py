@@ -6,8 +6,7 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from sqlstream.planner.dialect.flink import Flink
-from sqlstream.planner.dialect.parser import parse_query
+from sqlstream.planner.dialect.parser import Flink, parse_query
 
 QUERY = "SELECT a, count(*) FROM t JOIN u ON t.x = u.x WHERE (a + 1) * 2 > 3 GROUP BY a ORDER BY a LIMIT 5"
 

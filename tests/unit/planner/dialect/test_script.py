@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sqlstream.errors import Span, UserError
-from sqlstream.planner.dialect.script import iterate_script, split_script
+from sqlstream.planner.dialect.parser import iterate_script, split_script
 
 
 def pieces(text: str) -> list[str]:

@@ -9,9 +9,7 @@ from rule_harness import after
 from sqlstream import types as sql
 from sqlstream.expressions import TRUE, Call, InputRef, Literal
 from sqlstream.planner.relational.nodes import Filter, Join, RelationalJoinKind, Values
-from sqlstream.planner.rules.filter_merge import merge_filters
-from sqlstream.planner.rules.filter_push_down import push_filters_down
-from sqlstream.planner.rules.join_condition import simplify_join_condition
+from sqlstream.planner.rules.filter_push_down import merge_filters, push_filters_down, simplify_join_condition
 from sqlstream.schema import Schema
 
 RULES = (merge_filters, push_filters_down, simplify_join_condition)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from planner_harness import Planner
 from rule_harness import after
 
-from sqlstream.planner.rules.aggregate_project_merge import merge_project_into_aggregate
-from sqlstream.planner.rules.join_keys import project_join_keys
-from sqlstream.planner.rules.join_right_to_left import turn_right_join
-from sqlstream.planner.rules.limit_push_down import push_limit_down
-from sqlstream.planner.rules.project_merge import merge_projects
-from sqlstream.planner.rules.project_window_tvf import push_project_below_window_tvf
+from sqlstream.planner.rules.join_keys import project_join_keys, turn_right_join
+from sqlstream.planner.rules.project_merge import (
+    merge_project_into_aggregate,
+    merge_projects,
+    push_project_below_window_tvf,
+)
+from sqlstream.planner.rules.watermark_push_down import push_limit_down
 
 
 def lines(plan: str) -> list[str]:

@@ -13,7 +13,7 @@ from rule_harness import printed
 from sqlstream.changelog import ChangelogMode
 from sqlstream.planner.explain import explain_physical
 from sqlstream.planner.relational.nodes import Filter, TableScan
-from sqlstream.planner.rules.scan_push_down import push_into_scan
+from sqlstream.planner.rules.filter_push_down import push_into_scan
 from sqlstream.spi.connector import OptionDescriptor, OptionType, Reading
 
 OPTIONS = (OptionDescriptor("path", OptionType.STRING, "Where."),)

@@ -7,7 +7,7 @@ from planner_harness import Planner
 
 from sqlstream.catalog import CatalogView, ObjectPath
 from sqlstream.errors import UserError
-from sqlstream.planner.statements.qualified import qualified
+from sqlstream.planner.statements.show_create import qualified
 
 TABLE = "(x INT) WITH ('connector' = 'datagen')"
 

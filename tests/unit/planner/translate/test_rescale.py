@@ -9,7 +9,7 @@ from plan_harness import compile_script
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph, decode_job_graph, encode_job_graph
 from sqlstream.planner.translate.rescale import rescaled_job_graph
-from sqlstream.runtime.jobmanager.rescale_check import is_one_job
+from sqlstream.runtime.jobmanager.dispatcher import is_one_job
 
 DDL = """
 CREATE TABLE s (k BIGINT, v BIGINT) WITH ('connector' = 'stream');

@@ -15,7 +15,7 @@ from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.expressions import AggregateCall
 from sqlstream.runtime.aggregates import make_accumulator
-from sqlstream.runtime.evaluate.bitmap_columns import Bitmaps, cardinalities
+from sqlstream.runtime.evaluate.bitmap import Bitmaps, cardinalities
 from sqlstream.runtime.state.storage.arrays import first_slots
 from sqlstream.types import BITMAP, INT
 

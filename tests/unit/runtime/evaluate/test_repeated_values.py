@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from sqlstream.runtime.evaluate.context import EvaluationContext
-from sqlstream.runtime.evaluate.pattern import _extracted
-from sqlstream.runtime.evaluate.repeated_values import SAMPLE_ROWS, once_per_text
+from sqlstream.runtime.evaluate.pattern import SAMPLE_ROWS, _extracted, once_per_text
 
 
 @pytest.mark.parametrize("distinct", [3, 10 * SAMPLE_ROWS])

@@ -18,7 +18,7 @@ from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
 from sqlstream.runtime.formats import format_of
-from sqlstream.runtime.formats.risky_decimals import RiskyDecimals
+from sqlstream.runtime.formats.csv import RiskyDecimals
 from sqlstream.schema import Schema
 from sqlstream.spi.format import ReadRequest, Rejected
 

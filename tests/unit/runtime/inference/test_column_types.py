@@ -13,9 +13,8 @@ from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.file_paths import DEFAULT_PARTITION_NAME
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.inference.duckdb_sniffer import first_line, nested_type, scalar_type
-from sqlstream.runtime.inference.fractions import are_cut
-from sqlstream.runtime.inference.partitions import infer_partitions
-from sqlstream.runtime.inference.path_names import paths_after
+from sqlstream.runtime.inference.file_inference import infer_partitions, paths_after
+from sqlstream.runtime.inference.samples import are_cut
 from sqlstream.spi.files import FileStatus
 
 

@@ -16,9 +16,8 @@ from sqlstream.errors import UserError
 from sqlstream.runtime.formats import format_of
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.host.rooted_files import FilePlaces, RootedFiles
-from sqlstream.runtime.inference.file_inference import LocalFileInference
+from sqlstream.runtime.inference.file_inference import LocalFileInference, paths_after
 from sqlstream.runtime.inference.parquet import FOOTER_BYTES_MAX
-from sqlstream.runtime.inference.path_names import paths_after
 from sqlstream.schema import Schema
 from sqlstream.spi.format import ReadRequest
 

@@ -8,7 +8,7 @@ import pytest
 
 from sqlstream.errors import InternalError
 from sqlstream.messages.job_state import ExecutionState
-from sqlstream.runtime.jobmanager.execution_state import (
+from sqlstream.runtime.jobmanager.execution_graph import (
     EXECUTION_TRANSITIONS,
     check_execution_transition,
     steps_to,

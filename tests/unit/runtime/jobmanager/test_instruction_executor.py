@@ -42,7 +42,7 @@ from sqlstream.runtime.jobmanager.events import (
 )
 from sqlstream.runtime.jobmanager.instruction_executor import InstructionExecutor
 from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
-from sqlstream.runtime.net.local_transport import LocalTransport
+from sqlstream.runtime.net.exchange import LocalTransport
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 

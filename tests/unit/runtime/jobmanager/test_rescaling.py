@@ -17,6 +17,7 @@ from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rescale import RescaleStep
 from sqlstream.messages.rpc import DeployTask, SlotOffer, TaskMetrics, TriggerCheckpoint
+from sqlstream.runtime.jobmanager.dispatcher import check_can_be_rescaled
 from sqlstream.runtime.jobmanager.events import (
     AbortSinks,
     CancelRequested,
@@ -41,7 +42,6 @@ from sqlstream.runtime.jobmanager.events import (
 )
 from sqlstream.runtime.jobmanager.job_details import measure_job
 from sqlstream.runtime.jobmanager.job_phase import JobPhase
-from sqlstream.runtime.jobmanager.rescale_check import check_can_be_rescaled
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
 MakeJob = Callable[..., JobGraph]

@@ -25,7 +25,7 @@ from sqlstream.messages.rpc import (
     UnknownTaskManager,
 )
 from sqlstream.runtime.jobmanager.events import Send, TaskManagerLost
-from sqlstream.runtime.jobmanager.registered_task_manager import SlotState
+from sqlstream.runtime.jobmanager.provisioning import SlotState
 from sqlstream.runtime.jobmanager.resource_manager import (
     OWNER_SLOTS_ANY,
     ResourceManager,

@@ -11,8 +11,7 @@ from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph, JobVertex
 from sqlstream.messages.manifest import CheckpointManifest
 from sqlstream.runtime.checkpoint.manifest_file import decode_manifest, encode_manifest
-from sqlstream.runtime.jobmanager.checkpoints.restored_state import commits_by_checkpoint
-from sqlstream.runtime.jobmanager.checkpoints.saved_secrets import check_secrets
+from sqlstream.runtime.jobmanager.checkpoints.restored_state import check_secrets, commits_by_checkpoint
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
 from sqlstream.types import BIGINT

@@ -49,7 +49,7 @@ from sqlstream.runtime.jobmanager.job_manager import JobManagerConfig
 from sqlstream.runtime.jobmanager.provisioning import ProvisioningConfig
 from sqlstream.runtime.jobmanager.resource_manager import ResourceManagerConfig
 from sqlstream.runtime.jobmanager.shell import JobManagerShell
-from sqlstream.runtime.net.local_transport import LocalTransport
+from sqlstream.runtime.net.exchange import LocalTransport
 from sqlstream.runtime.taskmanager.events import TaskStateChanged
 from sqlstream.runtime.taskmanager.registration import TaskExecutorConfig
 from sqlstream.runtime.taskmanager.shell import TaskExecutorShell

@@ -17,7 +17,7 @@ from sqlstream.messages.checkpoint import (
     TableState,
     TaskRestore,
 )
-from sqlstream.runtime.jobmanager.checkpoints.task_share import share_of
+from sqlstream.runtime.jobmanager.deployment import share_of
 from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph, ExecutionVertex
 from sqlstream.runtime.story import Story
 from sqlstream.specs import ValuesSpec

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sqlstream.runtime.net.credits import CreditBalance, CreditWindow
-from sqlstream.runtime.net.memory import NetworkMemory
+from sqlstream.runtime.net.credits import CreditBalance, CreditWindow, NetworkMemory
 
 
 def test_a_sender_may_overdraw_by_one_batch_and_no_more():

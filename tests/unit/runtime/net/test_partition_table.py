@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sqlstream.runtime.net.memory import NetworkMemory
+from sqlstream.runtime.net.credits import NetworkMemory
 from sqlstream.runtime.net.partition_table import PartitionTable, SubpartitionId
 
 

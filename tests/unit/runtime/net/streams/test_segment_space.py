@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sqlstream.runtime.net.streams.segment_space import SegmentSpace, aligned
+from sqlstream.runtime.net.streams.shared_segment import SegmentSpace, aligned
 
 SIZE = 64 * 20
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sqlstream.runtime.net.memory import NetworkMemory
+from sqlstream.runtime.net.credits import NetworkMemory
 from sqlstream.runtime.net.streams.frames import BadFrame, SharedPlace
 from sqlstream.runtime.net.streams.shared_segment import SLOTS, SegmentReader, SegmentWriter
 

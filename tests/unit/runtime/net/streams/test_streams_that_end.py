@@ -13,9 +13,8 @@ import pytest
 
 from sqlstream.messages.rpc import InputChannelDescriptor
 from sqlstream.runtime.net.channels import ChannelClosed
-from sqlstream.runtime.net.credits import CreditWindow
+from sqlstream.runtime.net.credits import CreditWindow, NetworkMemory
 from sqlstream.runtime.net.flight import FlightConnections
-from sqlstream.runtime.net.memory import NetworkMemory
 from sqlstream.runtime.net.partition_table import PartitionTable, SubpartitionId
 from sqlstream.runtime.net.socket_directory import socket_path
 from sqlstream.runtime.net.streams.byte_stream import ByteStream
