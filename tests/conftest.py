@@ -68,6 +68,10 @@ def pytest_configure(config: pytest.Config) -> None:
         "steady", settings.get_profile(settings.get_current_profile_name()), **steady, **share
     )
     settings.load_profile("steady")
+    # It looks at the environment, which is what it shall be only here.
+    from forked_process import fork_task_managers
+
+    fork_task_managers()
     # The order of the collection, see `_sort_slow_files_first`, is that in which files are shared out.
     config.option.loadscopereorder = False
     if not hasattr(config, "workerinput"):

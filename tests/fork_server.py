@@ -20,9 +20,18 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
-from forked_process import FORK_SERVER, ForkServer, Request, receive, send_process_id, use_fork_server
+from forked_process import (
+    CHILDREN,
+    FORK_SERVER,
+    ForkServer,
+    Request,
+    fork_task_managers,
+    receive,
+    send_process_id,
+    use_fork_server,
+)
 
 STREAMS = 3
 DESCRIPTORS_MAX = 1 << 16
@@ -147,12 +156,7 @@ def _with_fork_server(request: Request) -> Request:
         return _serve(asked)
     asked.close()
     use_fork_server(ForkServer(asking, request.environment))
-    process = importlib.import_module("sqlstream.runtime.host.process")
-    import subprocess
-
-    from forked_process import Process
-
-    process.subprocess = SimpleNamespace(Popen=Process, PIPE=subprocess.PIPE, STDOUT=subprocess.STDOUT)
+    fork_task_managers()
     return request
 
 
@@ -177,6 +181,9 @@ def _be(request: Request) -> None:
     _show_command_line([sys.executable, "-m", *request.words])
     importlib.invalidate_caches()
     sys.modules.pop(START)
+    if CHILDREN in request.environment.get("PYTHONPATH", "").split(os.pathsep):
+        sys.path.insert(0, CHILDREN)
+        importlib.import_module("sitecustomize")
     sys.modules["__main__"] = ModuleType("__main__")
     gc.unfreeze()
 

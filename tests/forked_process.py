@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import importlib
 import inspect
 import os
 import pickle
@@ -15,6 +16,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -32,6 +34,9 @@ READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "NUMBA_", "OMP_", "ARROW_")
 fork keeps its parent's."""
 
 FORK_SERVER = "fork_server.py"
+
+CHILDREN = str(ROOT / "tests" / "children")
+"""The directory of a `sitecustomize` module that takes nothing away from what is loaded: a fork loads it."""
 
 _AT_START = dict(os.environ)
 _COMMAND_LINE_ROOM = "-" * 8_000
@@ -184,6 +189,12 @@ class Process(subprocess.Popen[Any]):
         self._closed_child_pipe_fds = True
 
 
+def fork_task_managers() -> None:
+    """Have the product fork its TaskManagers in this process, too."""
+    started = importlib.import_module("sqlstream.runtime.host.process")
+    started.subprocess = SimpleNamespace(Popen=Process, PIPE=subprocess.PIPE, STDOUT=subprocess.STDOUT)
+
+
 def _request(options: dict[str, Any]) -> Request | None:
     """None when a process is not to be forked: it is not one of ours, its options ask for more than a fork can do, or what is
     read while modules load is not what the fork server has read."""
@@ -217,9 +228,11 @@ def _request(options: dict[str, Any]) -> Request | None:
 
 def _read_at_start(variables: Mapping[str, str]) -> dict[str, str]:
     found = {name: value for name, value in variables.items() if name.startswith(READ_AT_START)}
-    if "PYTHONPATH" in found:
-        found["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(found["PYTHONPATH"].split(os.pathsep)))
-    return found
+    path = dict.fromkeys(found.get("PYTHONPATH", "").split(os.pathsep))
+    return {
+        **found,
+        "PYTHONPATH": os.pathsep.join(part for part in path if part not in ("", CHILDREN, str(ROOT))),
+    }
 
 
 def _umask() -> int:
