@@ -4,6 +4,7 @@ share of the examples of all properties, the same ones each time. Test files tha
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import sys
@@ -21,14 +22,28 @@ _TESTS = Path(__file__).parent
 _SETTINGS = "_hypothesis_internal_use_settings"
 TEST_MS = {
     "chaos": 60_000,
-    "e2e": 1_500,
-    "property": 300,
-    "differential": 200,
-    "simulation": 150,
+    "conformance": 20_000,
+    "differential/test_random_queries": 5_000,
+    "differential/test_interrupted": 2_000,
+    "differential/test_spark": 5_000,
+    "differential/test_verify": 800,
+    "differential": 150,
+    "e2e/test_native_spark": 8_000,
+    "e2e/test_spark": 5_000,
+    "e2e/test_start_up": 1_700,
+    "e2e": 500,
     "golden": 30,
+    "property/test_moved_state": 350,
+    "property": 250,
+    "simulation/test_disks": 20,
+    "simulation/test_reliability": 250,
+    "simulation": 120,
+    "unit/runtime/native/test_cache": 2_000,
+    "unit/test_adding_an_operator": 7_000,
 }
-"""About what a test in this folder takes; one in another takes `UNIT_TEST_MS`."""
+"""About what a test of a file takes whose path begins so, the first that does; another takes `UNIT_TEST_MS`."""
 UNIT_TEST_MS = 20
+SPARK = re.compile(r"e2e/test_\w*spark|differential/test_spark|batch/spark/test_session")
 
 # Output that a command does not flush must be missed, also where the surroundings turn buffers off.
 os.environ.pop("PYTHONUNBUFFERED", None)
@@ -113,10 +128,31 @@ def _draw_fewer_examples(items: list[pytest.Item], percent: int) -> None:
 
 def _sort_slow_files_first(items: list[pytest.Item]) -> None:
     """A long file that begins last keeps one process busy while the others have ended."""
-    file_ms: Counter[Path] = Counter()
+    scope_ms: Counter[str] = Counter()
     for item in items:
-        file_ms[item.path] += TEST_MS.get(item.path.relative_to(_TESTS).parts[0], UNIT_TEST_MS)
-    items.sort(key=lambda item: (-file_ms[item.path], str(item.path)))
+        scope_ms[_scope(item.nodeid)] += _test_ms(item.nodeid)
+    items.sort(key=lambda item: (-scope_ms[_scope(item.nodeid)], _scope(item.nodeid), str(item.path)))
+
+
+def _test_ms(nodeid: str) -> int:
+    return next((ms for begin, ms in TEST_MS.items() if nodeid.startswith(f"tests/{begin}")), UNIT_TEST_MS)
+
+
+def _scope(nodeid: str) -> str:
+    """What one process runs: a file, or all files that start Spark, whose JVM serves them all."""
+    file = nodeid.partition("::")[0]
+    return "spark" if SPARK.search(file) else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _scope(nodeid)
+
+    return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture

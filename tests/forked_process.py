@@ -39,7 +39,7 @@ CHILDREN = str(ROOT / "tests" / "children")
 """The directory of a `sitecustomize` module that takes nothing away from what is loaded: a fork loads it."""
 
 _AT_START = dict(os.environ)
-_COMMAND_LINE_ROOM = "-" * 8_000
+_COMMAND_LINE_ROOM = "-" * 2_000
 _LENGTH = struct.Struct("<I")
 _PR_SET_CHILD_SUBREAPER = 36
 _POPEN_OPTIONS = list(inspect.signature(subprocess.Popen._execute_child).parameters)[1:]  # type: ignore[attr-defined]

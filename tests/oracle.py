@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import functools
 import itertools
 import math
 import secrets
@@ -279,12 +280,19 @@ def _value(value: Any, t: pa.DataType) -> Any:
     return Decimal(value)
 
 
+@functools.cache
+def _database() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
+
+
 def duckdb_answer(
     sql: str, schema: Schema, tables: dict[str, pa.Table], functions: tuple[HostedFunction, ...] = ()
 ) -> list[Row]:
     """The rows of a lowered query over Arrow tables, in the engine's types; `functions` are the stream's, which it calls."""
     hosted = HostedCalls(functions, {})
-    with contextlib.closing(hosted), duckdb.connect() as connection:
+    # Functions are made in a database, tables in a connection: only with functions a database of its own is opened, in 20 ms.
+    connects = duckdb.connect if functions else _database().cursor
+    with contextlib.closing(hosted), connects() as connection:
         hosted.register(connection)
         for name, table in tables.items():
             connection.register(name, table)

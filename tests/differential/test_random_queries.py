@@ -17,7 +17,7 @@ from sqlstream.planner.lower.duckdb import lower_duckdb
 from sqlstream.planner.lower.hosting import HostedFunctions
 
 SEEDS_A_TEST = 10
-SEEDS = 60
+SEEDS = 30
 STRATEGIES = ("AUTO", "ONE_PHASE", "TWO_PHASE")
 
 

@@ -119,8 +119,13 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDB
 
 
 UPSERT = "'json', 'changelog.mode' = 'upsert', 'changelog.op-column' = 'op'"
-FORMATS = {"rows": "'json'", "events": "'debezium-json'", "upserts": UPSERT}
-HOLDS = {"emp": "upserts", "dept": "events", "t": "events", "orders": "events", "visits": "upserts"}
+FORMATS = {
+    "rows": "'json'",
+    "events": "'debezium-json'",
+    "retractions": UPSERT.replace("upsert", "retract"),
+    "upserts": UPSERT,
+}
+HOLDS = {"emp": "upserts", "dept": "events", "t": "retractions", "orders": "retractions", "visits": "upserts"}
 """How the changes of each table are told."""
 
 
@@ -144,6 +149,20 @@ def upserts(table: str, draw: random.Random) -> list[dict[str, Any]]:
     return changes
 
 
+def retractions(table: str, draw: random.Random) -> list[dict[str, Any]]:
+    """The changes of `events`, each a row of its own."""
+    kinds = {"c": ("", "+I"), "u": ("-U", "+U"), "d": ("-D", "")}
+    return [
+        {"op": kind, **row}
+        for event in events(table, draw)
+        for kind, row in zip(kinds[event["op"]], (event["before"], event["after"]), strict=True)
+        if kind
+    ]
+
+
+TOLD = {"events": events, "retractions": retractions, "upserts": upserts}
+
+
 def _create(table: str, declared: str, holds: str, directory: Path) -> str:
     stored = f"WITH ('connector' = 'filesystem', 'path' = '{directory}/{table}.json', 'format' = {FORMATS[holds]});"
     if holds != "upserts":
@@ -162,7 +181,7 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         holds = HOLDS[table] if request.param == "changes" else "rows"
         objects = [dict(zip(columns, row, strict=True)) for row in TABLES[table]]
         if holds != "rows":
-            objects = (events if holds == "events" else upserts)(table, random.Random(table))
+            objects = TOLD[holds](table, random.Random(table))
         (directory / f"{table}.json").write_text("".join(json.dumps(o) + "\n" for o in objects))
         declared = ", ".join(f"{name} {kind}" for name, kind in columns.items())
         made.run(_create(table, declared, holds, directory))

@@ -1,6 +1,6 @@
 """VERIFY finds no difference: golden scripts, Nexmark queries and random queries, as streams over two processes with Flight
 between them, and in batch. A share with fixed seeds runs in `make test`; 200 random queries and a million events run in
-`make test-all`, on DuckDB and on Spark."""
+`make test-all`; `test_spark_verify.py` does the same on Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from differential.nexmark_batch import BATCH_SQL
 from differential.random_query import RandomQuery, function_statements
 from differential.test_nexmark import create_tables
 from golden.test_results import RESULTS, SCRIPTS, printed
-from spark_harness.engine import SMALL
 from verify_harness import TOLERANCE, Verifier, assert_equal
 
 from sqlstream.client.verification.outcome import Verification, verification_text
@@ -230,38 +229,9 @@ def test_random_queries_have_the_same_rows_as_streams_and_in_batch(first: int, v
         check_seed(verifier, seed, "duckdb")
 
 
-@pytest.mark.timeout(600)
-def test_a_share_of_all_has_the_same_rows_on_spark(verifier: Verifier) -> None:
-    settings = {**TOLERANCE, **SMALL}
-    check_nexmark(verifier, "q5", EVENTS, "spark", settings)
-    check_seed(verifier, 5000, "spark", settings)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("first", range(6000, 6200, SEEDS_A_TEST))
 def test_more_random_queries_have_the_same_rows(first: int, verifier: Verifier) -> None:
     for seed in range(first, first + SEEDS_A_TEST):
         check_seed(verifier, seed, "duckdb")
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("first", range(6000, 6200, SEEDS_A_TEST))
-def test_random_queries_have_the_same_rows_on_spark(first: int, verifier: Verifier) -> None:
-    for seed in range(first, first + SEEDS_A_TEST):
-        check_seed(verifier, seed, "spark")
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("query", QUERIES)
-def test_a_nexmark_query_has_the_same_rows_on_spark(query: str, verifier: Verifier) -> None:
-    check_nexmark(verifier, query, MANY_EVENTS, "spark")
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("script", SCRIPTS, ids=[s.stem for s in SCRIPTS])
-def test_a_golden_script_has_the_same_rows_on_spark(script: Path, verifier: Verifier) -> None:
-    check_script(verifier, script, "spark")
