@@ -41,7 +41,7 @@ DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 START = "sqlstream.client.start"
 """It sets up its process when it is imported: each child imports it anew."""
 
-LEFT_OUT = re.compile(r"spark|bench|sqlalchemy|__main__")
+LEFT_OUT = re.compile(r"spark|bench|sqlalchemy|testing|__main__")
 """Modules of sqlstream whose commands are rare, or that are not there to be imported."""
 
 LIBRARIES = (
