@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -86,13 +86,13 @@ class AsyncConnection:
         await asyncio.to_thread(self._connection.close)
         self._threads.shutdown(wait=False)
 
-    def start(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[R]:
-        """A call on a thread."""
-        return asyncio.get_running_loop().run_in_executor(self._threads, lambda: function(*args, **kwargs))
+    def start(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        """A call on a thread, which outlives a coroutine that is cancelled while it awaits it."""
+        return self._threads.submit(function, *args, **kwargs)
 
     async def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """`start`, awaited."""
-        return await self.start(function, *args, **kwargs)
+        return await asyncio.wrap_future(self.start(function, *args, **kwargs))
 
     def __del__(self) -> None:
         forget(self)
@@ -119,7 +119,7 @@ class AsyncCursor(CursorState):
         self.connection = connection
         self._result: StatementResult | None = None
         self._batches: Iterator[pa.RecordBatch] = iter(())
-        self._pending: asyncio.Future[pa.RecordBatch | None] | None = None
+        self._pending: Future[pa.RecordBatch | None] | None = None
 
     # -- statements --------------------------------------------------------------------------------
 
@@ -177,9 +177,9 @@ class AsyncCursor(CursorState):
         if result is not None:
             with contextlib.suppress(SqlStreamError):
                 await asyncio.to_thread(result.close)
-        if pending is not None:
+        if pending is not None and not pending.cancelled():
             with contextlib.suppress(SqlStreamError):
-                await pending
+                await asyncio.wrap_future(pending)
 
     # -- rows --------------------------------------------------------------------------------------
 
@@ -286,11 +286,11 @@ class AsyncCursor(CursorState):
         if self._result is None:
             return None
         # A call on a thread outlives a cancelled fetch, and its batch goes to the next one: no row is lost.
-        if self._pending is None:
+        if self._pending is None or self._pending.cancelled():
             self._pending = self.connection.start(next, self._batches, None)
         with translating(self._statement):
             try:
-                batch = await asyncio.shield(self._pending)
+                batch = await asyncio.wrap_future(self._pending)
             except asyncio.CancelledError:
                 raise
             except BaseException:

@@ -32,3 +32,25 @@ def test_a_connection_that_is_dropped_ends_its_cluster() -> None:
     )
     done = run_to_end([SQLSTREAM[0], "-c", script])
     assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
+
+
+WAITING = """
+import asyncio, sys, sqlstream
+
+async def main():
+    connection = await sqlstream.connect_async(sys.argv[1])
+    await connection.cursor().execute(
+        "CREATE TEMPORARY TABLE ticks (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000')"
+    )
+    cursor = await connection.cursor().execute("SELECT n FROM ticks WHERE n IS NULL")
+    asyncio.ensure_future(cursor.fetchone())
+    await asyncio.sleep(0.2)
+    print("waits")
+
+asyncio.run(main())
+"""
+
+
+def test_a_script_that_awaits_rows_ends_all_the_same(url: str) -> None:
+    done = run_to_end([SQLSTREAM[0], "-c", WAITING, url])
+    assert (done.returncode, done.stdout, done.stderr) == (0, "waits\n", "")
