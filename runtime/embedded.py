@@ -27,10 +27,8 @@ from sqlstream.messages.rpc import (
 )
 from sqlstream.messages.stacks import RequestStacks, StacksReply
 from sqlstream.runtime.absolute_paths import is_of_spark, with_absolute_paths
-from sqlstream.runtime.checkpoint.checkpoint_store import CheckpointStore
-from sqlstream.runtime.checkpoint.local_copies import LocalCopies
-from sqlstream.runtime.checkpoint.local_copy_settings import local_copy_directories
-from sqlstream.runtime.checkpoint.recovered_checkpoints import recovered_checkpoints
+from sqlstream.runtime.checkpoint.checkpoint_store import CheckpointStore, recovered_checkpoints
+from sqlstream.runtime.checkpoint.local_copies import LocalCopies, local_copy_directories
 from sqlstream.runtime.client_messages import ClientMessages
 from sqlstream.runtime.cluster_surroundings import ClusterSurroundings, TaskManagers, print_to_terminal
 from sqlstream.runtime.host.clock import now_ms, steady_ms, steady_s

@@ -31,7 +31,7 @@ from sqlstream.messages.rpc import (
     TaskDeploymentDescriptor,
     TriggerCheckpoint,
 )
-from sqlstream.runtime.checkpoint.checkpoint_files import checkpoint_files
+from sqlstream.runtime.checkpoint.checkpoint_store import checkpoint_files
 from sqlstream.runtime.jobmanager.checkpoints.awaited_executions import keeps_state
 from sqlstream.runtime.jobmanager.deployment import consumers_of, share_of
 from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport, CheckpointTaken

@@ -27,7 +27,7 @@ from sqlstream.runtime.operators import make_operator
 from sqlstream.runtime.operators.deferred_rows import DeferredRows, RowsOfBatch
 from sqlstream.runtime.operators.operator import Operator, OperatorContext
 from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
-from sqlstream.runtime.taskmanager.timers import next_due_ms
+from sqlstream.runtime.taskmanager.mailbox import next_due_ms
 from sqlstream.schema import Schema
 from sqlstream.specs.spec import OperatorSpec
 

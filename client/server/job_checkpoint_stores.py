@@ -14,7 +14,7 @@ from sqlstream.runtime.checkpoint.checkpoint_directory import (
     RetainedCheckpoints,
     is_away,
 )
-from sqlstream.runtime.checkpoint.checkpoint_files import checkpoint_files
+from sqlstream.runtime.checkpoint.checkpoint_store import checkpoint_files
 from sqlstream.runtime.host.private_files import PrivateFiles
 from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
 

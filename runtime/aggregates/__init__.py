@@ -8,18 +8,13 @@ from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import InternalError
 from sqlstream.expressions import AggregateCall
 from sqlstream.runtime.aggregates.accumulator import Accumulator
-from sqlstream.runtime.aggregates.array_aggregate import ArrayAggregate
 from sqlstream.runtime.aggregates.bitmap_aggregate import BITMAP_FUNCTIONS, BitmapAggregate
-from sqlstream.runtime.aggregates.count import Count
 from sqlstream.runtime.aggregates.distinct import Distinct
 from sqlstream.runtime.aggregates.extreme import Extreme, RetractableExtreme
-from sqlstream.runtime.aggregates.kept_list import KeptCounts, KeptTexts
-from sqlstream.runtime.aggregates.kept_order import KeptOrder
-from sqlstream.runtime.aggregates.list_aggregate import ListAggregate
+from sqlstream.runtime.aggregates.lists import ArrayAggregate, KeptCounts, KeptTexts, ListAggregate
 from sqlstream.runtime.aggregates.multiset import Collect, Percentile
-from sqlstream.runtime.aggregates.ordered import OrderedValue
-from sqlstream.runtime.aggregates.sum import Average, Sum
-from sqlstream.runtime.aggregates.variance import Variance
+from sqlstream.runtime.aggregates.ordered import KeptOrder, OrderedValue
+from sqlstream.runtime.aggregates.sums import Average, Count, Sum, Variance
 from sqlstream.types import LogicalType
 
 _SIMPLE: dict[str, type[Accumulator]] = {

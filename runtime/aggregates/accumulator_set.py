@@ -13,7 +13,7 @@ from sqlstream.functions import signature_of
 from sqlstream.runtime.aggregates import make_accumulator
 from sqlstream.runtime.aggregates.accumulator import NO_WEIGHTS, Accumulator
 from sqlstream.runtime.aggregates.distinct import Distinct
-from sqlstream.runtime.aggregates.sum import Sum
+from sqlstream.runtime.aggregates.sums import Sum
 from sqlstream.runtime.aggregates.value_counts import ValueCounts
 from sqlstream.runtime.kernels.buffers import unpack_bits, view_bitmap, view_buffer
 from sqlstream.runtime.state.storage.arrays import Array

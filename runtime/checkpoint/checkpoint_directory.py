@@ -13,8 +13,12 @@ from dataclasses import dataclass
 from sqlstream.errors import ExternalError, SqlStreamError, UserError
 from sqlstream.messages.checkpoint import STATE_DIRECTORY, checkpoint_of_path
 from sqlstream.messages.manifest import CheckpointManifest
-from sqlstream.runtime.checkpoint.corrupt import corrupt_checkpoint, files_not_shared
-from sqlstream.runtime.checkpoint.manifest_file import decode_manifest, encode_manifest
+from sqlstream.runtime.checkpoint.manifest_file import (
+    corrupt_checkpoint,
+    decode_manifest,
+    encode_manifest,
+    files_not_shared,
+)
 from sqlstream.runtime.host.files import file_error
 from sqlstream.spi.files import Files
 

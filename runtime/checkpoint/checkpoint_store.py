@@ -5,14 +5,40 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from sqlstream.errors import SqlStreamError
+from sqlstream import config as options
+from sqlstream.errors import SqlStreamError, UserError
+from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.manifest import CheckpointManifest
 from sqlstream.runtime.checkpoint.checkpoint_directory import (
     CheckpointDirectory,
     StoredCheckpoint,
     load_checkpoint,
 )
-from sqlstream.runtime.checkpoint.checkpoint_files import checkpoint_files
+from sqlstream.runtime.connectors.file_paths import is_in_store
+from sqlstream.runtime.connectors.s3 import S3Options, s3_files
+from sqlstream.runtime.host.private_files import PrivateFiles
+from sqlstream.spi.files import Files
+
+
+def checkpoint_files(directory: str, config: Mapping[str, str]) -> Files:
+    """The files of a directory or of a path s3://…, for which the job's settings `s3.endpoint`, `s3.access-key` and so on say
+    where the store is and who asks. UserError SS4005 when one of the two keys is missing."""
+    if not is_in_store(directory):
+        return PrivateFiles()
+    store = S3Options(
+        endpoint=options.get(config, "s3.endpoint"),
+        region=options.get(config, "s3.endpoint.region"),
+        access_key=options.get(config, "s3.access-key"),
+        secret_key=options.get(config, "s3.secret-key"),
+    )
+    if bool(store.access_key) is not bool(store.secret_key):
+        raise UserError(
+            "SS4005",
+            f'setting "s3.{"secret" if store.access_key else "access"}-key" for "{directory}" is missing',
+            hint="give both keys, or none to ask the store anonymously",
+        )
+    return s3_files(store)
+
 
 logger = logging.getLogger(__name__)
 
@@ -73,3 +99,26 @@ class CheckpointStore:
 
 def _directory(directory: str, config: Mapping[str, str]) -> CheckpointDirectory:
     return CheckpointDirectory(checkpoint_files(directory, config), directory)
+
+
+def recovered_checkpoints(
+    store: CheckpointStore, graph: JobGraph, directory: str
+) -> tuple[StoredCheckpoint, ...]:
+    """Its own in `directory`, newest first, after what crashes have left behind was removed; then what it has claimed and not
+    removed yet, which it goes back to, or removes with its next checkpoints. Empty when it has none of its own."""
+    store.sweep(directory, graph.config)
+    own = tuple(store.latest(directory, graph.config))
+    return own + _claimed(store, graph) if own else ()
+
+
+def _claimed(store: CheckpointStore, graph: JobGraph) -> tuple[StoredCheckpoint, ...]:
+    path: str = options.get(graph.config, "execution.state-recovery.path")
+    if not path or options.get(graph.config, "execution.state-recovery.claim-mode") != "CLAIM":
+        return ()
+    try:
+        return (store.load(path, graph.config),)
+    except SqlStreamError as error:
+        # SS6212: the job has removed it.
+        if error.code != "SS6212":
+            logger.warning("what the job has claimed is left over: %s", error.message)
+        return ()

@@ -7,10 +7,40 @@ import re
 
 import msgspec
 
-from sqlstream.errors import UserError
+from sqlstream.errors import ExternalError, FailureReason, Retry, UserError
 from sqlstream.messages.manifest import MANIFEST_VERSION, CheckpointManifest, SavedCommit, SavedSplits
-from sqlstream.runtime.checkpoint.corrupt import corrupt_checkpoint
 from sqlstream.secrets import is_secret, masked
+
+
+def corrupt_checkpoint(path: str, problem: str) -> ExternalError:
+    """SS6210, whose reason lets a restart go on from an older checkpoint."""
+    return ExternalError(
+        "SS6210",
+        f'could not use the file "{path}" of a checkpoint: {problem}',
+        reason=FailureReason.CHECKPOINT_CORRUPT,
+        hint="start from another checkpoint or savepoint, and look after the disk",
+    )
+
+
+def checkpoints_away(directory: str) -> ExternalError:
+    """SS5001: a store that may answer later. A restart goes on trying, as its strategy says, and counts no file as damaged."""
+    return ExternalError(
+        "SS5001",
+        f'could not read checkpoints in "{directory}": no complete one is there',
+        retry=Retry.BACKOFF,
+        hint="check that its volume is mounted, or bring the directory back: the job goes on from there",
+    )
+
+
+def files_not_shared(path: str) -> ExternalError:
+    """SS5001: a task has written the file, and whoever completes the checkpoint does not find it."""
+    return ExternalError(
+        "SS5001",
+        f'could not find "{path}", which a task has just written',
+        retry=Retry.BACKOFF,
+        hint="name a directory in 'execution.checkpointing.dir' that all machines of the cluster share",
+    )
+
 
 _FORMAT = "sqlstream-checkpoint"
 _STATE_PATH = re.compile(r"shared/[^/\0]+-\d{1,18}\.arrow")

@@ -28,7 +28,7 @@ KEEP_FREED_MEMORY = {
 """Environment of a child: glibc and (for 60 s) Arrow's allocator keep the memory of one batch for the next instead of
 returning it to the system and faulting it in again, page by page (measured: 0 to 60 % of the CPU time of windows with
 millions of keys). glibc uses one arena, because only the main arena grows contiguously and has room for large arrays. An
-idle TaskManager returns the memory to the system (sqlstream.runtime.taskmanager.idle_memory)."""
+idle TaskManager returns the memory to the system (sqlstream.runtime.taskmanager.task_manager)."""
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from sqlstream.runtime.memory.managed_memory import ManagedMemory
 from sqlstream.runtime.net.exchange import LocalExchange, LocalTransport
 from sqlstream.runtime.net.partition_table import PartitionTable
 from sqlstream.runtime.net.results import ResultReceiver
-from sqlstream.runtime.taskmanager.executor_config import executor_config
 from sqlstream.runtime.taskmanager.shell import TaskExecutorShell
+from sqlstream.runtime.taskmanager.task_manager_options import executor_config
 from sqlstream.runtime.taskmanager.task_runner import ThreadTaskRunner
 
 JOB_MANAGER = "job-manager"

@@ -22,9 +22,9 @@ from sqlstream.runtime.host.clock import thread_cpu_ns
 from sqlstream.runtime.memory.array_memory import in_force, memory_in_force
 from sqlstream.runtime.operators.operator import Operator
 from sqlstream.runtime.state.snapshots.snapshot import OperatorSnapshot
+from sqlstream.runtime.taskmanager.mailbox import ProcessingTimers
 from sqlstream.runtime.taskmanager.metrics import OperatorCounters
 from sqlstream.runtime.taskmanager.result_partition import ResultPartition
-from sqlstream.runtime.taskmanager.timers import ProcessingTimers
 
 if TYPE_CHECKING:
     from sqlstream.runtime.operators.deferred_rows import DeferredRows

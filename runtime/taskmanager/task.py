@@ -16,8 +16,12 @@ from sqlstream import config
 from sqlstream.errors import ErrorInfo, FailureReason, JobError, SqlStreamError, UserError
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import SinkCommittables, TaskDeploymentDescriptor, TaskMetrics
-from sqlstream.runtime.checkpoint.local_copies import LocalCopies, SubtaskCopies
-from sqlstream.runtime.checkpoint.local_copy_settings import reads_local_copies, writes_local_copies
+from sqlstream.runtime.checkpoint.local_copies import (
+    LocalCopies,
+    SubtaskCopies,
+    reads_local_copies,
+    writes_local_copies,
+)
 from sqlstream.runtime.checkpoint.state_figures import StateFigures
 from sqlstream.runtime.host.clock import steady_s
 from sqlstream.runtime.logs import TaskLabels, label_thread
@@ -28,11 +32,10 @@ from sqlstream.runtime.overflow import OVERFLOWS, on_overflow
 from sqlstream.runtime.taskmanager.cancellation import TaskCancellation
 from sqlstream.runtime.taskmanager.events import CheckpointMessage, TaskReport, TaskStateChanged
 from sqlstream.runtime.taskmanager.inputs.task_input import NO_PAUSE, UNTIL_ROOM, Pause
-from sqlstream.runtime.taskmanager.mailbox import Mailbox
+from sqlstream.runtime.taskmanager.mailbox import Mailbox, Turns
 from sqlstream.runtime.taskmanager.metrics import TaskTimes
 from sqlstream.runtime.taskmanager.task_figures import TaskFigures
 from sqlstream.runtime.taskmanager.task_opening import OpenedTask, TaskOpening, TaskSurroundings
-from sqlstream.runtime.taskmanager.turns import Turns
 from sqlstream.spi.connector import AssignedSplits
 
 logger = logging.getLogger(__name__)

@@ -59,11 +59,10 @@ from sqlstream.runtime.taskmanager.events import (
     Terminate,
     Tick,
 )
-from sqlstream.runtime.taskmanager.metrics_schedule import METRICS_INTERVAL_MS, MetricsSchedule
+from sqlstream.runtime.taskmanager.metrics import METRICS_INTERVAL_MS, MetricsSchedule
 from sqlstream.runtime.taskmanager.registration import Registration, TaskExecutorConfig
-from sqlstream.runtime.taskmanager.slot_table import SlotTable
+from sqlstream.runtime.taskmanager.slot_table import EndedExecutions, SlotTable, TaskEntry
 from sqlstream.runtime.taskmanager.split_requests import SplitRequests, SplitsRequested
-from sqlstream.runtime.taskmanager.task_entries import EndedExecutions, TaskEntry
 
 TICK_MS = 50
 """Interval between ticks while something has to be sent again, ended or measured."""

@@ -1,13 +1,35 @@
-"""The options of a TaskManager process: one line of JSON on its standard input, so that no secret is in its
-arguments."""
+"""What a TaskManager process and its executor are told when they start."""
 
 from __future__ import annotations
 
+import os
+
 import msgspec
 
+from sqlstream.runtime.host.process import memory_bytes
 from sqlstream.runtime.host.rooted_files import FilePlaces
 from sqlstream.runtime.logs import QUIET_LEVEL
 from sqlstream.runtime.net.tls import TlsFiles
+from sqlstream.runtime.taskmanager.registration import TaskExecutorConfig
+
+
+def executor_config(
+    resource_id: str,
+    address: str,
+    slots: int,
+    cancellation_timeout_ms: int,
+    registration_timeout_ms: int | None = None,
+) -> TaskExecutorConfig:
+    return TaskExecutorConfig(
+        resource_id,
+        address,
+        slots,
+        cancellation_timeout_ms=cancellation_timeout_ms,
+        registration_timeout_ms=registration_timeout_ms,
+        process_id=os.getpid(),
+        cores=os.cpu_count() or 1,
+        memory_bytes=memory_bytes(),
+    )
 
 
 class TaskManagerOptions(msgspec.Struct, frozen=True):

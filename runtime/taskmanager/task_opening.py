@@ -21,7 +21,7 @@ from sqlstream.messages.rpc import (
     SinkCommittables,
     TaskDeploymentDescriptor,
 )
-from sqlstream.runtime.checkpoint.local_copy_settings import reads_local_copies
+from sqlstream.runtime.checkpoint.local_copies import reads_local_copies
 from sqlstream.runtime.checkpoint.state_figures import StateFigures
 from sqlstream.runtime.host.clock import steady_ms
 from sqlstream.runtime.memory.array_memory import in_force
@@ -37,16 +37,14 @@ from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import Checkpo
 from sqlstream.runtime.taskmanager.checkpoints.task_checkpoints import CheckpointSurroundings, TaskCheckpoints
 from sqlstream.runtime.taskmanager.checkpoints.unaligned_capture import UnalignedCapture
 from sqlstream.runtime.taskmanager.input_gate import InputGate
-from sqlstream.runtime.taskmanager.inputs.finished_input import FinishedInput
 from sqlstream.runtime.taskmanager.inputs.network_input import NetworkInput
-from sqlstream.runtime.taskmanager.inputs.source_input import SourceInput
-from sqlstream.runtime.taskmanager.inputs.task_input import TaskInput
+from sqlstream.runtime.taskmanager.inputs.source_input import SourceInput, SplitSource
+from sqlstream.runtime.taskmanager.inputs.task_input import FinishedInput, TaskInput
 from sqlstream.runtime.taskmanager.mailbox import Mailbox
 from sqlstream.runtime.taskmanager.metrics import OperatorCounters, TaskTimes
 from sqlstream.runtime.taskmanager.operator_chain import ChainPosition, OperatorChain, TimedPosition
 from sqlstream.runtime.taskmanager.result_partition import ResultPartition, splitter
 from sqlstream.runtime.taskmanager.split_requests import SplitsRequested
-from sqlstream.runtime.taskmanager.split_source import SplitSource
 from sqlstream.runtime.taskmanager.task_loop import TaskLoop
 from sqlstream.specs import (
     BatchQuerySpec,
@@ -69,7 +67,7 @@ if TYPE_CHECKING:
 
 def _state_files(directory: str, config: Mapping[str, str]) -> Files:
     # The clients of stores are many modules, which a job without checkpoints does not use.
-    from sqlstream.runtime.checkpoint.checkpoint_files import checkpoint_files
+    from sqlstream.runtime.checkpoint.checkpoint_store import checkpoint_files
 
     return checkpoint_files(directory, config)
 
@@ -236,7 +234,7 @@ class TaskOpening:
         """Go on from what the subtasks of this vertex have saved. ExternalError SS6210 when that is damaged."""
         import pyarrow as pa
 
-        from sqlstream.runtime.checkpoint.corrupt import corrupt_checkpoint
+        from sqlstream.runtime.checkpoint.manifest_file import corrupt_checkpoint
         from sqlstream.runtime.checkpoint.state_reader import StateReader
 
         task, vertex = self._descriptor, self._descriptor.vertex

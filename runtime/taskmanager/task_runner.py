@@ -11,7 +11,7 @@ from sqlstream.messages.rpc import TaskDeploymentDescriptor, TaskMetrics
 from sqlstream.runtime.checkpoint.local_copies import LocalCopies
 from sqlstream.runtime.memory.managed_memory import ManagedMemory
 from sqlstream.runtime.net.exchange import DataExchange
-from sqlstream.runtime.taskmanager.checkpoints.writing_threads import WritingThreads
+from sqlstream.runtime.taskmanager.checkpoints.state_write import WritingThreads
 from sqlstream.runtime.taskmanager.events import CheckpointMessage, TaskReport, TaskStateChanged
 from sqlstream.runtime.taskmanager.task import Task, TaskEnvironment
 from sqlstream.spi.connector import AssignedSplits

@@ -6,8 +6,8 @@ import dataclasses
 from typing import Any
 
 from sqlstream.runtime.jobmanager.split_assignment import SplitAssignment
+from sqlstream.runtime.taskmanager.inputs.source_input import SplitSource
 from sqlstream.runtime.taskmanager.split_requests import SplitsRequested
-from sqlstream.runtime.taskmanager.split_source import SplitSource
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import (
     AssignedSplits,

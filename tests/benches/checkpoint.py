@@ -19,7 +19,7 @@ from sqlstream.client.benches.script import EVENT_TIME_SPAN_S, nexmark_options, 
 from sqlstream.errors import ErrorInfo, FailureReason, JobError
 from sqlstream.messages.checkpoint_statistics import CheckpointRecord, CheckpointStatus, RestoredCheckpoint
 from sqlstream.messages.job_state import ExecutionState, JobStatus
-from sqlstream.runtime.checkpoint.local_copy_settings import local_copy_directories
+from sqlstream.runtime.checkpoint.local_copies import local_copy_directories
 
 if TYPE_CHECKING:
     from sqlstream.client.sessions.outcomes import Job

@@ -16,8 +16,7 @@ from s3_harness import S3, running_s3
 
 from sqlstream.errors import ExternalError, FailureReason, UserError
 from sqlstream.messages.checkpoint import SubtaskState, TaskRestore
-from sqlstream.runtime.checkpoint.checkpoint_files import checkpoint_files
-from sqlstream.runtime.checkpoint.checkpoint_store import CheckpointStore
+from sqlstream.runtime.checkpoint.checkpoint_store import CheckpointStore, checkpoint_files
 from sqlstream.runtime.checkpoint.state_reader import StateReader
 from sqlstream.runtime.checkpoint.state_writer import StateWriter, state_name
 from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot

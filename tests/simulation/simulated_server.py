@@ -14,8 +14,7 @@ from sqlstream.client.server.job_checkpoint_stores import JobCheckpointStores
 from sqlstream.client.server.job_store import FileJobStore, KeptCommitter
 from sqlstream.client.server.recovery import recover, submit_again
 from sqlstream.graph.job_graph import JobGraph, encode_job_graph
-from sqlstream.runtime.checkpoint.checkpoint_store import CheckpointStore
-from sqlstream.runtime.checkpoint.recovered_checkpoints import recovered_checkpoints
+from sqlstream.runtime.checkpoint.checkpoint_store import CheckpointStore, recovered_checkpoints
 from sqlstream.runtime.connectors import CONNECTORS
 from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import checkpoint_settings
 from sqlstream.runtime.jobmanager.collaborators import Committer

@@ -40,7 +40,7 @@ def open_checkpoint(path: str, settings: Mapping[str, str]) -> SavedTables:
     """Of a job's directory the newest one, which a job that runs replaces all the time: standard error says which, and what is
     newer and torn. UserError SS6212 for a path without a checkpoint, ExternalError SS6210 for a torn one."""
     from sqlstream.runtime.checkpoint.checkpoint_directory import CheckpointDirectory, load_checkpoint
-    from sqlstream.runtime.checkpoint.checkpoint_files import checkpoint_files
+    from sqlstream.runtime.checkpoint.checkpoint_store import checkpoint_files
     from sqlstream.runtime.checkpoint.saved_tables import SavedTables
     from sqlstream.runtime.connectors.file_paths import table_path
 

@@ -13,7 +13,7 @@ from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph, JobVertex
 from sqlstream.messages.checkpoint import SavedOperator, SubtaskState
 from sqlstream.messages.manifest import CheckpointManifest, OperatorIdentity, SavedCommit, VertexState
-from sqlstream.runtime.checkpoint.corrupt import corrupt_checkpoint
+from sqlstream.runtime.checkpoint.manifest_file import corrupt_checkpoint
 from sqlstream.runtime.jobmanager.checkpoints.build_manifest import positions_of
 from sqlstream.runtime.jobmanager.checkpoints.completed_checkpoints import (
     CompletedCheckpoint,

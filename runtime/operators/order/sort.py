@@ -20,10 +20,8 @@ from sqlstream.runtime.state.logs.chunk_changes import ChunkChanges, ChunkCopy, 
 from sqlstream.runtime.state.logs.row_log import RowLog, concat_batches
 from sqlstream.runtime.state.operator_state import NeverExpires
 from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS
-from sqlstream.runtime.state.snapshots.key_group_column import key_group_column
-from sqlstream.runtime.state.snapshots.snapshot import SavedTables
-from sqlstream.runtime.state.storage.arrays import Array
-from sqlstream.runtime.state.storage.held_memory import held_bytes, self_contained
+from sqlstream.runtime.state.snapshots.snapshot import SavedTables, key_group_column
+from sqlstream.runtime.state.storage.arrays import Array, held_bytes, self_contained
 from sqlstream.runtime.state.tables.row_multiset import RowMultiset
 from sqlstream.specs.limit import LimitSpec
 from sqlstream.specs.rank import SortSpec, TemporalSortSpec

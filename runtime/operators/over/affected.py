@@ -10,7 +10,7 @@ from sqlstream.expressions import SortKey
 from sqlstream.runtime.operators.over.frames import VARIANCES
 from sqlstream.runtime.operators.over.sorted import order_values
 from sqlstream.runtime.state.storage.arrays import Array
-from sqlstream.runtime.state.tables.ordered_multiset import OrderedMultiset
+from sqlstream.runtime.state.tables.keyed_multiset import OrderedMultiset
 from sqlstream.schema import Schema
 from sqlstream.specs.over import RANKING, WHOLE_PARTITION_RANKING, OverCall, OverSpec
 from sqlstream.types import TypeRoot

@@ -20,7 +20,7 @@ from sqlstream.runtime.aggregates.numbers import (
     number_class,
     present_rows,
 )
-from sqlstream.runtime.aggregates.sum import tell_narrowed
+from sqlstream.runtime.aggregates.sums import tell_narrowed
 from sqlstream.runtime.aggregates.user_aggregate import UserAggregate
 from sqlstream.runtime.kernels.buffers import to_array, valid_mask, view_values
 from sqlstream.runtime.kernels.frames import framed_least, framed_moments, framed_sums, running_sums

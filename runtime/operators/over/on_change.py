@@ -27,7 +27,7 @@ from sqlstream.runtime.operators.over.frames import FramedCalls, Prior, carried_
 from sqlstream.runtime.operators.over.sorted import SortedRows
 from sqlstream.runtime.state.storage.arrays import Array, first_slots
 from sqlstream.runtime.state.storage.id_lists import NO_ROW
-from sqlstream.runtime.state.tables.ordered_multiset import OrderedMultiset
+from sqlstream.runtime.state.tables.keyed_multiset import OrderedMultiset
 from sqlstream.schema import Schema
 from sqlstream.specs.over import OverSpec
 

@@ -14,7 +14,7 @@ from sqlstream.runtime.operators.order.ordering import sort_indices
 from sqlstream.runtime.operators.rank.top_lists import RankChanges
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.storage.id_lists import NO_ROW
-from sqlstream.runtime.state.tables.ordered_multiset import OrderedMultiset
+from sqlstream.runtime.state.tables.keyed_multiset import OrderedMultiset
 from sqlstream.runtime.state.tables.row_multiset import Arrival
 from sqlstream.specs.rank import RankSpec, Ties
 

@@ -17,8 +17,7 @@ from sqlstream.runtime.operators.operator import Operator, OperatorContext, Outp
 from sqlstream.runtime.operators.window.windowing import WindowClock, window_batch
 from sqlstream.runtime.state.broadcast import Broadcast
 from sqlstream.runtime.state.operator_state import NeverExpires, SavedWhole
-from sqlstream.runtime.state.snapshots.key_group_column import key_group_column
-from sqlstream.runtime.state.snapshots.snapshot import SavedTables
+from sqlstream.runtime.state.snapshots.snapshot import SavedTables, key_group_column
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.specs.aggregate import WindowAggregateSpec
 

@@ -6,17 +6,36 @@ import dataclasses
 import itertools
 import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from sqlstream.runtime.kernels.buffers import to_array, view_values
 from sqlstream.runtime.state.operator_state import PendingTables
+from sqlstream.runtime.state.snapshots.changes import Link, SnapshotChain
 from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS, SLOT_COLUMN, VERSION_COLUMN
 from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, SavedTables, SnapshotAborted
-from sqlstream.runtime.state.snapshots.snapshot_chain import Link, SnapshotChain
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.storage.slot_columns import unique_names
+
+Chunk = TypeVar("Chunk")
+
+
+def runs_of_small(
+    chunks: Iterable[Chunk], rows_of: Callable[[Chunk], int], rows_max: int
+) -> list[list[Chunk]]:
+    """The chunks in order, as runs to merge: the small neighbours in one run have at most `rows_max` rows in total."""
+    runs: list[list[Chunk]] = []
+    rows = 0
+    for chunk in chunks:
+        if not runs or rows + rows_of(chunk) > rows_max:
+            runs.append([])
+            rows = 0
+        runs[-1].append(chunk)
+        rows += rows_of(chunk)
+    return runs
+
 
 ChunkStates = dict[int, Hashable]
 """By number of the chunk what is equal as long as its rows are."""

@@ -15,14 +15,17 @@ import pyarrow.compute as pc
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.runtime.kernels.buffers import to_array, view_values
 from sqlstream.runtime.memory.array_memory import memory_in_force
-from sqlstream.runtime.state.logs.chunk_changes import ChunkChanges, ChunkCopy, SavedByChunks, in_order
-from sqlstream.runtime.state.logs.chunk_runs import runs_of_small
+from sqlstream.runtime.state.logs.chunk_changes import (
+    ChunkChanges,
+    ChunkCopy,
+    SavedByChunks,
+    in_order,
+    runs_of_small,
+)
 from sqlstream.runtime.state.operator_state import LaterTables, NeverExpires, PendingTables, StateScope
 from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS
-from sqlstream.runtime.state.snapshots.key_group_column import key_group_column
-from sqlstream.runtime.state.snapshots.snapshot import SavedTables
-from sqlstream.runtime.state.storage.arrays import Array
-from sqlstream.runtime.state.storage.held_memory import held_bytes, self_contained
+from sqlstream.runtime.state.snapshots.snapshot import SavedTables, key_group_column
+from sqlstream.runtime.state.storage.arrays import Array, held_bytes, self_contained
 from sqlstream.runtime.state.storage.slot_columns import unique_names
 
 _SMALL_CHUNKS_MAX = 32

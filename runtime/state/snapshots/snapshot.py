@@ -6,9 +6,13 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
 
+from sqlstream.runtime.kernels.hashing import hash_columns, key_groups
+from sqlstream.runtime.kernels.index import KeyIndex
 from sqlstream.runtime.state.snapshots.current_rows import current_rows, whole_rows
+from sqlstream.runtime.state.storage.arrays import Array
 
 Value = TypeVar("Value")
 
@@ -65,3 +69,17 @@ class OperatorSnapshot(SavedTables):
 
 def _named(tables: dict[str, Value], name: str) -> dict[str, Value]:
     return {key: table for key, table in tables.items() if key == name or key.startswith(f"{name}.")}
+
+
+def key_group_column(keys: list[pa.Array], rows: int, max_parallelism: int) -> pa.Array:
+    """Key group of each row, int32; 0 without keys, where the operator runs in one subtask."""
+    if not keys:
+        return pa.array(np.zeros(rows, dtype=np.int32))
+    return pa.array(key_groups(hash_columns(keys), max_parallelism))
+
+
+def slot_key_groups(index: KeyIndex | None, slots: Array, max_parallelism: int) -> Array:
+    """int32[n]: the key group of each live slot, of which the index has the hash; 0 without an index."""
+    if index is None:
+        return np.zeros(len(slots), dtype=np.int32)
+    return key_groups(index.hashes(slots), max_parallelism)

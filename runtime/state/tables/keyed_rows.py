@@ -16,9 +16,8 @@ from sqlstream.runtime.kernels.index import KeyIndex
 from sqlstream.runtime.state.operator_state import StateScope
 from sqlstream.runtime.state.snapshots.changes import Changes
 from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS
-from sqlstream.runtime.state.snapshots.key_group_column import slot_key_groups
 from sqlstream.runtime.state.snapshots.saved_changes import SavedByChanges
-from sqlstream.runtime.state.snapshots.snapshot import SavedTables
+from sqlstream.runtime.state.snapshots.snapshot import SavedTables, slot_key_groups
 from sqlstream.runtime.state.state_ttl import TOUCHED_COLUMN, StateTtl
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.storage.columns import RowStore

@@ -1,12 +1,54 @@
-"""The time from the first barrier of a checkpoint to the last, at a task that reads channels."""
+"""The barriers of one checkpoint at a task: those that arrive, those that come late, and the one that leaves."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from sqlstream.elements import CheckpointBarrier
+from sqlstream.messages.rpc import LATE_CHANNELS_MAX, LateChannel, TaskDeploymentDescriptor
+from sqlstream.runtime.net.channels import StreamItem
+from sqlstream.runtime.taskmanager.checkpoints.in_flight import Place
 from sqlstream.runtime.taskmanager.input_gate import InputChannel
+from sqlstream.runtime.taskmanager.result_partition import ResultPartition
+
+
+def late_channels(task: TaskDeploymentDescriptor, arrivals: Arrivals) -> tuple[LateChannel, ...]:
+    """Those whose barrier came a millisecond or more behind the first, the latest first."""
+    if not any(arrivals.values()):
+        return ()
+    producers = [(gate.edge.source, channel.subtask) for gate in task.inputs for channel in gate.channels]
+    latest = sorted(arrivals, key=lambda number: (-arrivals[number], number))[:LATE_CHANNELS_MAX]
+    return tuple(LateChannel(*producers[number], arrivals[number]) for number in latest if arrivals[number])
+
+
+LOOK_INTERVAL_MS = 10
+"""How often a task looks whether the barrier has left its outputs."""
+
+
+class DepartingBarrier:
+    """Has the barrier pass the rows that it waits behind, when it has waited for too long: they become part of its checkpoint,
+    which is therefore not written before the barrier has left. State: that of the outputs."""
+
+    def __init__(self, barrier: CheckpointBarrier, partitions: Sequence[ResultPartition]) -> None:
+        self._barrier = barrier
+        self._partitions = partitions
+
+    def next_look_ms(self, now_ms: int) -> int:
+        return min(max(self._barrier.overtakes_at_ms, now_ms), now_ms + LOOK_INTERVAL_MS)
+
+    def passed(self, now_ms: int) -> dict[Place, list[StreamItem]] | None:
+        """What the barrier has passed in the outputs, once it has left them all; None while it waits."""
+        checkpoint_id = self._barrier.checkpoint_id
+        is_due = now_ms >= self._barrier.overtakes_at_ms
+        if not is_due and any(partition.holds(checkpoint_id) for partition in self._partitions):
+            return None
+        return {
+            (True, edge, consumer): [item for item in items if not isinstance(item, CheckpointBarrier)]
+            for edge, partition in enumerate(self._partitions)
+            for consumer, items in enumerate(partition.overtake(checkpoint_id))
+        }
+
 
 Arrivals = dict[int, int]
 """The milliseconds from the first barrier of a checkpoint to that of each channel, or to its end, by its number among all of the

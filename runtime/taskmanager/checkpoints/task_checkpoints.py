@@ -20,21 +20,18 @@ from sqlstream.messages.rpc import (
     TriggerCheckpoint,
 )
 from sqlstream.runtime.checkpoint.copying_files import CopyingFiles, StateFiles
-from sqlstream.runtime.checkpoint.local_copies import SubtaskCopies
-from sqlstream.runtime.checkpoint.local_copy_settings import writes_local_copies
+from sqlstream.runtime.checkpoint.local_copies import SubtaskCopies, writes_local_copies
 from sqlstream.runtime.checkpoint.state_writer import StateWriter
 from sqlstream.runtime.host.clock import steady_ms
 from sqlstream.runtime.net.channels import StreamItem
 from sqlstream.runtime.state.operator_state import PendingSnapshot
-from sqlstream.runtime.taskmanager.checkpoints.barrier_round import Arrivals
+from sqlstream.runtime.taskmanager.checkpoints.barrier_round import Arrivals, DepartingBarrier, late_channels
 from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import (
     CheckpointRefused,
     CheckpointReport,
     CheckpointTaken,
 )
-from sqlstream.runtime.taskmanager.checkpoints.departing_barrier import DepartingBarrier
 from sqlstream.runtime.taskmanager.checkpoints.in_flight import Place
-from sqlstream.runtime.taskmanager.checkpoints.late_channels import late_channels
 from sqlstream.runtime.taskmanager.checkpoints.segment_chains import Chains, SegmentChains
 from sqlstream.runtime.taskmanager.checkpoints.state_write import StateWrite, TakenState
 from sqlstream.runtime.taskmanager.checkpoints.unaligned_capture import Recorded

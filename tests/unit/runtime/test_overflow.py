@@ -13,7 +13,7 @@ import sqlstream
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.expressions import AggregateCall
-from sqlstream.runtime.aggregates.sum import Sum
+from sqlstream.runtime.aggregates.sums import Sum
 from sqlstream.runtime.overflow import on_overflow, overflowed, raises_overflow
 
 LONG_MAX = 2**63 - 1

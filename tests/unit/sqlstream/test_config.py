@@ -11,12 +11,12 @@ from sqlstream.client.sessions.target_session import local_session
 from sqlstream.config import OPTIONS, option
 from sqlstream.errors import UserError
 from sqlstream.planner.dialect.parser import parse_script
-from sqlstream.runtime.taskmanager.executor_config import executor_config
 from sqlstream.runtime.taskmanager.registration import TaskExecutorConfig
 from sqlstream.runtime.taskmanager.task_manager_options import (
     TaskManagerOptions,
     decode_options,
     encode_options,
+    executor_config,
 )
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sqlstream.runtime.checkpoint.local_copy_settings import (
+from sqlstream.runtime.checkpoint.local_copies import (
     local_copy_directories,
     reads_local_copies,
     writes_local_copies,

@@ -8,8 +8,7 @@ import pytest
 from checkpoint_harness import manifest
 
 from sqlstream.graph.job_graph import JobGraph
-from sqlstream.runtime.checkpoint.checkpoint_store import CheckpointStore
-from sqlstream.runtime.checkpoint.recovered_checkpoints import recovered_checkpoints
+from sqlstream.runtime.checkpoint.checkpoint_store import CheckpointStore, recovered_checkpoints
 
 STORE = CheckpointStore()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sqlstream.runtime.state.logs.chunk_runs import runs_of_small
+from sqlstream.runtime.state.logs.chunk_changes import runs_of_small
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from sqlstream.expressions import AggregateCall
 from sqlstream.graph.key_groups import key_groups_of
 from sqlstream.runtime.operators import make_operator
 from sqlstream.runtime.operators.window.closing import LATE, drop_late
-from sqlstream.runtime.state.snapshots.key_group_column import key_group_column
+from sqlstream.runtime.state.snapshots.snapshot import key_group_column
 from sqlstream.schema import Schema
 from sqlstream.specs import WindowAggregateSpec
 from sqlstream.specs.window import WindowKind, WindowSpec

@@ -18,7 +18,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.elements import EndOfInput
 from sqlstream.expressions import Call, Expression, InputRef
 from sqlstream.runtime.operators import make_operator
-from sqlstream.runtime.taskmanager.timers import next_due_ms
+from sqlstream.runtime.taskmanager.mailbox import next_due_ms
 from sqlstream.schema import Schema
 from sqlstream.specs import JoinKind, JoinSpec
 

@@ -14,7 +14,7 @@ from sqlstream.runtime.operators.operator import Operator
 from sqlstream.runtime.state.broadcast import Broadcast
 from sqlstream.runtime.state.operator_state import EXPIRED, OperatorState, SavedWhole, StateScope
 from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, SavedTables
-from sqlstream.runtime.taskmanager.timers import ProcessingTimers
+from sqlstream.runtime.taskmanager.mailbox import ProcessingTimers
 from sqlstream.schema import Schema
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlstream.runtime.taskmanager.idle_memory import IdleMemory
+from sqlstream.runtime.taskmanager.task_manager import IdleMemory
 
 
 def test_memory_is_given_back_once_after_a_whole_interval_without_a_task() -> None:

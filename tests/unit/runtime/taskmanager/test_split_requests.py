@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sqlstream.messages.rpc import AssignSplits
+from sqlstream.runtime.taskmanager.inputs.source_input import SplitSource
 from sqlstream.runtime.taskmanager.split_requests import LONGEST_PAUSE_MS, SplitRequests, SplitsRequested
-from sqlstream.runtime.taskmanager.split_source import SplitSource
 from sqlstream.spi.connector import AssignedSplits
 
 NOTHING = AssignedSplits((), is_last=False)

@@ -57,7 +57,7 @@ from sqlstream.runtime.taskmanager.events import (
     Terminate,
     Tick,
 )
-from sqlstream.runtime.taskmanager.metrics_schedule import (
+from sqlstream.runtime.taskmanager.metrics import (
     METRICS_INTERVAL_MS,
     METRICS_WATCHED_MS,
     UNWATCHED_METRICS_INTERVAL_MS,

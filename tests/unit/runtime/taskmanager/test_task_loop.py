@@ -24,16 +24,20 @@ from sqlstream.runtime.net.channels import Channel
 from sqlstream.runtime.taskmanager.checkpoints.barrier_aligner import BarrierAligner
 from sqlstream.runtime.taskmanager.checkpoints.unaligned_capture import UnalignedCapture
 from sqlstream.runtime.taskmanager.input_gate import InputGate
-from sqlstream.runtime.taskmanager.inputs.finished_input import FinishedInput
 from sqlstream.runtime.taskmanager.inputs.network_input import NetworkInput
 from sqlstream.runtime.taskmanager.inputs.source_input import SourceInput, poll_pause_s
-from sqlstream.runtime.taskmanager.inputs.task_input import NO_PAUSE, UNTIL_DECIDED, UNTIL_INPUT, UNTIL_ROOM
-from sqlstream.runtime.taskmanager.mailbox import Mailbox
+from sqlstream.runtime.taskmanager.inputs.task_input import (
+    NO_PAUSE,
+    UNTIL_DECIDED,
+    UNTIL_INPUT,
+    UNTIL_ROOM,
+    FinishedInput,
+)
+from sqlstream.runtime.taskmanager.mailbox import Mailbox, ProcessingTimers
 from sqlstream.runtime.taskmanager.metrics import TaskTimes
 from sqlstream.runtime.taskmanager.operator_chain import ChainPosition
 from sqlstream.runtime.taskmanager.result_partition import ResultPartition, splitter
 from sqlstream.runtime.taskmanager.task_loop import TaskLoop
-from sqlstream.runtime.taskmanager.timers import ProcessingTimers
 from sqlstream.spi.connector import SourceStatus
 
 ROWS = pa.record_batch({"v": [1, 2, 3]})

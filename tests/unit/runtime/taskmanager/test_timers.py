@@ -8,7 +8,7 @@ import pytest
 from operator_harness import ManualClock, operator_context
 
 from sqlstream.runtime.operators.operator import Operator, Output
-from sqlstream.runtime.taskmanager.timers import ProcessingTimers
+from sqlstream.runtime.taskmanager.mailbox import ProcessingTimers
 from sqlstream.schema import Schema
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from sqlstream.runtime.taskmanager.turns import TURN_MAX_S, Turns
+from sqlstream.runtime.taskmanager.mailbox import TURN_MAX_S, Turns
 
 TIMEOUT_S = 60
 

@@ -1,7 +1,7 @@
 """Event time over several channels and inputs."""
 
 from sqlstream.elements import WATERMARK_MAX
-from sqlstream.runtime.taskmanager.watermarks import TaskWatermarks
+from sqlstream.runtime.taskmanager.inputs.network_input import TaskWatermarks
 
 
 def test_the_watermark_is_the_least_over_all_channels_of_all_inputs():

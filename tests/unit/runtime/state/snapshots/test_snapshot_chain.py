@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from sqlstream.runtime.state.snapshots.snapshot_chain import Link, SnapshotChain
+from sqlstream.runtime.state.snapshots.changes import Link, SnapshotChain
 
 LARGE, SMALL = 20_000, 100
 

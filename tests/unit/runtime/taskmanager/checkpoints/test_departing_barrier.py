@@ -7,7 +7,7 @@ import pyarrow as pa
 from sqlstream.elements import CheckpointBarrier, Watermark
 from sqlstream.graph.stream_graph import Exchange, ExchangeKind
 from sqlstream.runtime.net.channels import Channel
-from sqlstream.runtime.taskmanager.checkpoints.departing_barrier import DepartingBarrier
+from sqlstream.runtime.taskmanager.checkpoints.barrier_round import DepartingBarrier
 from sqlstream.runtime.taskmanager.metrics import TaskTimes
 from sqlstream.runtime.taskmanager.result_partition import ResultPartition, splitter
 

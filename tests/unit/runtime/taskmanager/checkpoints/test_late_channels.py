@@ -13,7 +13,7 @@ from sqlstream.messages.rpc import (
     LateChannel,
     TaskDeploymentDescriptor,
 )
-from sqlstream.runtime.taskmanager.checkpoints.late_channels import late_channels
+from sqlstream.runtime.taskmanager.checkpoints.barrier_round import late_channels
 from sqlstream.schema import Schema
 
 
