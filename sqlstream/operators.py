@@ -11,7 +11,8 @@ from typing import Any
 class OperatorEntry:
     """One operator, by `module:name` within `sqlstream.specs`, `sqlstream.runtime.operators` and `sqlstream.planner.physical`.
 
-    `operator` is empty for what the task runs by itself: sources, sinks and batch queries. `planner` is a function
+    `operator` is empty for what the task runs by itself: sources, sinks and batch queries. `reader` is a function of a module
+    of `sqlstream.runtime.operators` that opens what the head of a task reads, for those that are one. `planner` is a function
     (planning, inputs, relational node) that returns the physical node, or None for a node that it does not plan; it is empty
     for an operator that a function of another module plans.
     """
@@ -19,6 +20,7 @@ class OperatorEntry:
     spec: str
     operator: str = ""
     planner: str = ""
+    reader: str = ""
 
     def load_spec(self) -> Any:
         return _load("sqlstream.specs", self.spec)
@@ -28,12 +30,12 @@ class OperatorEntry:
 
 
 OPERATORS: list[OperatorEntry] = [
-    OperatorEntry("source:SourceSpec"),
-    OperatorEntry("source:EventSourceSpec"),
-    OperatorEntry("source:ValuesSpec"),
+    OperatorEntry("source:SourceSpec", reader="source_readers:open_source"),
+    OperatorEntry("source:EventSourceSpec", reader="source_readers:open_source"),
+    OperatorEntry("source:ValuesSpec", reader="source_readers:open_values"),
     OperatorEntry("batch_query:BatchQuerySpec"),
-    OperatorEntry("infer_table:InferTableSpec"),
-    OperatorEntry("inspect_function:InspectFunctionSpec"),
+    OperatorEntry("infer_table:InferTableSpec", reader="source_readers:open_inference"),
+    OperatorEntry("inspect_function:InspectFunctionSpec", reader="source_readers:open_inspection"),
     OperatorEntry("calc:CalcSpec", "calc:Calc"),
     OperatorEntry("calc:DropUpdateBeforeSpec", "calc:DropUpdateBefore"),
     OperatorEntry("kept_values:KeptValuesSpec", "kept_values:KeptValues"),

@@ -26,14 +26,14 @@ from sqlstream.messages.rpc import InputChannelDescriptor, SinkCommittables, Tas
 from sqlstream.runtime.memory.managed_memory import ManagedMemory
 from sqlstream.runtime.net.channels import ChannelClosed, QueuedItem
 from sqlstream.runtime.state.snapshots.snapshot import OperatorSnapshot
-from sqlstream.runtime.taskmanager.cancellation import TaskCancellation, TaskCancelled
 from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport
-from sqlstream.runtime.taskmanager.events import CheckpointMessage, TaskStateChanged
+from sqlstream.runtime.taskmanager.events import CheckpointMessage, TaskReport, TaskStateChanged
 from sqlstream.runtime.taskmanager.mailbox import Mailbox
 from sqlstream.runtime.taskmanager.metrics import TaskTimes
 from sqlstream.runtime.taskmanager.operator_chain import OperatorChain
 from sqlstream.runtime.taskmanager.split_requests import SplitsRequested
-from sqlstream.runtime.taskmanager.task_opening import OpenedTask, TaskOpening, TaskSurroundings
+from sqlstream.runtime.taskmanager.task_context import TaskCancellation, TaskCancelled, TaskContext
+from sqlstream.runtime.taskmanager.task_opening import OpenedTask, TaskOpening
 from sqlstream.schema import Schema
 from sqlstream.specs import CalcSpec, GroupAggregateSpec, SinkSpec, SourceSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
@@ -548,7 +548,7 @@ class SimulatedTask:
         self._left: tuple[SinkCommittables, ...] = ()
         self._mailbox = Mailbox()
         self._cancellation = TaskCancellation()
-        self._surroundings = TaskSurroundings(
+        self._context = TaskContext(
             now_ms=self.now_ms,
             files=self.disk,
             exchange=self.exchange,  # type: ignore[arg-type]
@@ -557,16 +557,23 @@ class SimulatedTask:
             times=TaskTimes(),
             pause_ms=lambda ms: self._cancellation.check(),
             on_lost=lambda cause: self.after(2000, lambda: self._mailbox.post(_lost)),
-            request_splits=self.request_splits or _refuse,
+            report=self._report,
             write=self.write or (lambda call: self.after(0, call)),
-            report_checkpoint=self.report_checkpoint or _refuse,
             memory=ManagedMemory().open(
                 self.descriptor.allocation_id, self.descriptor.execution_id, self.descriptor.config
             ),
         )
         if self.state_files is not None:
-            self._surroundings = dataclasses.replace(self._surroundings, state_files=self.state_files)
-        self._opened = OpenedTask(self.descriptor, self._surroundings)
+            self._context = dataclasses.replace(self._context, state_files=self.state_files)
+        self._opened = OpenedTask(self.descriptor, self._context)
+
+    def _report(self, report: TaskReport) -> None:
+        """What the parts of the task report; its states the simulation reports itself."""
+        if isinstance(report, SplitsRequested):
+            (self.request_splits or _refuse)(report)
+        else:
+            assert not isinstance(report, TaskStateChanged)
+            (self.report_checkpoint or _refuse)(report)
 
     def tell_of_checkpoint(self, message: CheckpointMessage) -> None:
         self._mailbox.post(lambda: self._opened.checkpoints.on_message(message))
@@ -613,7 +620,7 @@ class SimulatedTask:
         while (mail := self._mailbox.take_mail()) is not None:
             mail()
         if not self._is_open:
-            TaskOpening(self.descriptor, self._surroundings, self._opened).open()
+            TaskOpening(self.descriptor, self._context, self._opened).open()
             self.chain.restore(self.states)
             loop.open()
             self._is_open = True

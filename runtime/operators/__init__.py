@@ -1,4 +1,4 @@
-"""Operators execute specs; `make_operator` creates the operator of a spec, and loads its module on first use."""
+"""Operators execute specs, and readers those at the head of a task that read; their modules are loaded on first use."""
 
 from __future__ import annotations
 
@@ -17,6 +17,13 @@ OPERATORS: dict[type[OperatorSpec], str] = {
     if entry.operator
 }
 """Spec → "module:class or function". Sources, VALUES and sinks are run by the task and are no operators."""
+
+READERS: dict[type[OperatorSpec], str] = {
+    entry.load_spec(): f"sqlstream.runtime.operators.{entry.reader}"
+    for entry in operators.OPERATORS
+    if entry.reader
+}
+"""Spec → "module:function" that takes a HeadOpening."""
 
 
 def make_operator(spec: OperatorSpec, context: OperatorContext) -> Operator[Any]:

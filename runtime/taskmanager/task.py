@@ -7,8 +7,6 @@ import logging
 import os
 import threading
 import traceback
-from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
@@ -17,25 +15,20 @@ from sqlstream.errors import ErrorInfo, FailureReason, JobError, SqlStreamError,
 from sqlstream.messages.job_state import ExecutionState
 from sqlstream.messages.rpc import SinkCommittables, TaskDeploymentDescriptor, TaskMetrics
 from sqlstream.runtime.checkpoint.local_copies import (
-    LocalCopies,
     SubtaskCopies,
     reads_local_copies,
     writes_local_copies,
 )
-from sqlstream.runtime.checkpoint.state_figures import StateFigures
 from sqlstream.runtime.host.clock import steady_s
 from sqlstream.runtime.logs import TaskLabels, label_thread
-from sqlstream.runtime.memory.managed_memory import TaskMemory, unmanaged_memory
+from sqlstream.runtime.memory.managed_memory import TaskMemory
 from sqlstream.runtime.net.channels import ChannelClosed
-from sqlstream.runtime.net.exchange import DataExchange
 from sqlstream.runtime.overflow import OVERFLOWS, on_overflow
-from sqlstream.runtime.taskmanager.cancellation import TaskCancellation
-from sqlstream.runtime.taskmanager.events import CheckpointMessage, TaskReport, TaskStateChanged
+from sqlstream.runtime.taskmanager.events import CheckpointMessage, TaskStateChanged
 from sqlstream.runtime.taskmanager.inputs.task_input import NO_PAUSE, UNTIL_ROOM, Pause
-from sqlstream.runtime.taskmanager.mailbox import Mailbox, Turns
-from sqlstream.runtime.taskmanager.metrics import TaskTimes
+from sqlstream.runtime.taskmanager.task_context import TaskContext
 from sqlstream.runtime.taskmanager.task_figures import TaskFigures
-from sqlstream.runtime.taskmanager.task_opening import OpenedTask, TaskOpening, TaskSurroundings
+from sqlstream.runtime.taskmanager.task_opening import OpenedTask, TaskOpening
 from sqlstream.spi.connector import AssignedSplits
 
 logger = logging.getLogger(__name__)
@@ -51,21 +44,6 @@ PARTITION_LOST_GRACE_S = 2.0
 cause."""
 
 
-@dataclasses.dataclass(frozen=True)
-class TaskEnvironment:
-    """What a task needs of its surroundings. The task's thread calls `report` with each state that it enters, and when its
-    source takes further splits; any thread, with a checkpoint that it has taken or refused. `write` has another thread make a
-    call. `copies` are the local copies of state that this TaskManager keeps, if it does."""
-
-    now_ms: Callable[[], int]
-    files: Any
-    exchange: DataExchange
-    report: Callable[[TaskReport], None]
-    write: Callable[[Callable[[], None]], None]
-    copies: LocalCopies | None = None
-    turns: Turns = dataclasses.field(default_factory=Turns)
-
-
 class Task:
     """One attempt of one subtask, on a thread of its own. Everything from outside comes through the mailbox, so that operators
     see one thread.
@@ -77,36 +55,16 @@ class Task:
     def __init__(
         self,
         descriptor: TaskDeploymentDescriptor,
-        environment: TaskEnvironment,
+        context: TaskContext,
         memory: TaskMemory | None = None,
     ) -> None:
         """`memory` is closed at the task's end; None: without a limit."""
-        memory = memory or unmanaged_memory()
         self.descriptor = descriptor
-        self._environment = environment
-        self._mailbox = Mailbox()
-        self._times = TaskTimes()
-        self._cancellation = TaskCancellation()
+        context = context.of_task(memory, self._pause_ms, self._on_partition_lost)
+        self._context = dataclasses.replace(context, copies=_copies_of(descriptor, context))
+        self._mailbox, self._cancellation, self._times = context.mailbox, context.cancellation, context.times
         self._cancellation.add_interrupt(lambda: self._mailbox.post(self._cancellation.check))
-        figures = StateFigures()
-        self._surroundings = TaskSurroundings(
-            now_ms=environment.now_ms,
-            files=environment.files,
-            exchange=environment.exchange,
-            mailbox=self._mailbox,
-            cancellation=self._cancellation,
-            times=self._times,
-            pause_ms=self._pause_ms,
-            on_lost=self._on_partition_lost,
-            request_splits=environment.report,
-            write=environment.write,
-            report_checkpoint=environment.report,
-            state_figures=figures,
-            copies=_copies_of(descriptor, environment.copies, figures),
-            memory=memory,
-        )
-        self._memory = memory
-        self._opened = OpenedTask(descriptor, self._surroundings)
+        self._opened = OpenedTask(descriptor, self._context)
         self._figures = TaskFigures(descriptor, self._opened, self._times, self._mailbox)
         self._state_measured_s = 0.0
         self._turn: threading.Lock | None = None
@@ -147,10 +105,10 @@ class Task:
         label_thread(TaskLabels(self.descriptor.job_id, name, subtask, self.descriptor.attempt))
         with on_overflow(self._on_overflow):
             end = self._attempt()
-        self._memory.close()
+        self._context.memory.close()
         self._end_turn()
         _log_end(end)
-        self._environment.report(dataclasses.replace(end, metrics=self._figures.read_last()))
+        self._context.report(dataclasses.replace(end, metrics=self._figures.read_last()))
 
     def _on_overflow(self, count: int, error: UserError) -> None:
         """Whole numbers have left the range of their type."""
@@ -164,9 +122,9 @@ class Task:
         committables: tuple[SinkCommittables, ...] = ()
         try:
             try:
-                TaskOpening(self.descriptor, self._surroundings, self._opened).open()
+                TaskOpening(self.descriptor, self._context, self._opened).open()
                 logger.info("the task is RUNNING")
-                self._environment.report(TaskStateChanged(execution_id, ExecutionState.RUNNING))
+                self._context.report(TaskStateChanged(execution_id, ExecutionState.RUNNING))
                 self._process()
                 committables = self._finish()
             except BaseException:
@@ -204,7 +162,7 @@ class Task:
             if pause is not NO_PAUSE:
                 self._wait(pause)
             loop.fire_timers()
-            if steady_s() - self._state_measured_s >= self._memory.measure_interval_s:
+            if steady_s() - self._state_measured_s >= self._context.memory.measure_interval_s:
                 self._measure_state()
 
     def _wait(self, pause: Pause) -> None:
@@ -221,7 +179,7 @@ class Task:
             with self._times.idle():
                 self._mailbox.wait(loop.wait_s(pause))
         if steady_s() - since_s >= IDLE_MIN_S:
-            self._turn = self._environment.turns.begin()
+            self._turn = self._context.turns.begin()
 
     def _end_turn(self) -> None:
         turn, self._turn = self._turn, None
@@ -246,7 +204,7 @@ class Task:
             self._mailbox.wait_for_room(lambda: False, WRITE_POLL_S)
 
     def _measure_state(self) -> None:
-        self._memory.measured(self._opened.chain.update_state_bytes())
+        self._context.memory.measured(self._opened.chain.update_state_bytes())
         self._state_measured_s = steady_s()
 
     # --- the end
@@ -306,13 +264,12 @@ class Task:
         timer.start()
 
 
-def _copies_of(
-    task: TaskDeploymentDescriptor, copies: LocalCopies | None, figures: StateFigures
-) -> SubtaskCopies | None:
+def _copies_of(task: TaskDeploymentDescriptor, context: TaskContext) -> SubtaskCopies | None:
     is_kept = writes_local_copies(task.config) or reads_local_copies(task.config)
+    copies = context.local_copies
     if copies is None or not is_kept or not task.checkpoint_directory:
         return None
-    return copies.of_subtask(task.job_id, task.vertex.id, task.subtask, figures)
+    return copies.of_subtask(task.job_id, task.vertex.id, task.subtask, context.state_figures)
 
 
 def _log_end(end: TaskStateChanged) -> None:

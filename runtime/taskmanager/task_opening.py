@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from sqlstream import config
@@ -22,79 +22,39 @@ from sqlstream.messages.rpc import (
     TaskDeploymentDescriptor,
 )
 from sqlstream.runtime.checkpoint.local_copies import reads_local_copies
-from sqlstream.runtime.checkpoint.state_figures import StateFigures
 from sqlstream.runtime.host.clock import steady_ms
 from sqlstream.runtime.memory.array_memory import in_force
-from sqlstream.runtime.memory.managed_memory import TaskMemory, unmanaged_memory
 from sqlstream.runtime.net.channels import Channel, StreamItem
-from sqlstream.runtime.net.exchange import DataExchange
 from sqlstream.runtime.net.results import ClientStream
 from sqlstream.runtime.operators.operator import Operator, OperatorContext
 from sqlstream.runtime.operators.sink import SinkOperator
-from sqlstream.runtime.taskmanager.cancellation import TaskCancellation
+from sqlstream.runtime.operators.source_readers import HeadOpening
 from sqlstream.runtime.taskmanager.checkpoints.barrier_aligner import BarrierAligner
-from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import CheckpointReport
-from sqlstream.runtime.taskmanager.checkpoints.task_checkpoints import CheckpointSurroundings, TaskCheckpoints
+from sqlstream.runtime.taskmanager.checkpoints.task_checkpoints import TaskCheckpoints
 from sqlstream.runtime.taskmanager.checkpoints.unaligned_capture import UnalignedCapture
 from sqlstream.runtime.taskmanager.input_gate import InputGate
 from sqlstream.runtime.taskmanager.inputs.network_input import NetworkInput
 from sqlstream.runtime.taskmanager.inputs.source_input import SourceInput, SplitSource
 from sqlstream.runtime.taskmanager.inputs.task_input import FinishedInput, TaskInput
-from sqlstream.runtime.taskmanager.mailbox import Mailbox
-from sqlstream.runtime.taskmanager.metrics import OperatorCounters, TaskTimes
+from sqlstream.runtime.taskmanager.metrics import OperatorCounters
 from sqlstream.runtime.taskmanager.operator_chain import ChainPosition, OperatorChain, TimedPosition
 from sqlstream.runtime.taskmanager.result_partition import ResultPartition, splitter
-from sqlstream.runtime.taskmanager.split_requests import SplitsRequested
+from sqlstream.runtime.taskmanager.task_context import TaskContext
 from sqlstream.runtime.taskmanager.task_loop import TaskLoop
 from sqlstream.specs import (
     BatchQuerySpec,
-    InferTableSpec,
-    InspectFunctionSpec,
     LookupJoinSpec,
     SinkSpec,
     SourceSpec,
-    ValuesSpec,
 )
 from sqlstream.spi.committable import writer_name
 from sqlstream.spi.connector import ConnectorContext, LooksUp, SourceReader, TakesSplits
-from sqlstream.spi.files import Files
+from sqlstream.spi.imported_by_need import imported
 
 if TYPE_CHECKING:
     from sqlstream.runtime.batch.query_reader import BatchQueryReader
     from sqlstream.runtime.checkpoint.local_copies import SubtaskCopies
     from sqlstream.runtime.checkpoint.state_reader import SegmentReader
-
-
-def _state_files(directory: str, config: Mapping[str, str]) -> Files:
-    # The clients of stores are many modules, which a job without checkpoints does not use.
-    from sqlstream.runtime.checkpoint.checkpoint_store import checkpoint_files
-
-    return checkpoint_files(directory, config)
-
-
-@dataclasses.dataclass(frozen=True)
-class TaskSurroundings:
-    """What is handed in to a task: clock, files, network, and how it waits. `on_lost` is called by any thread with the cause when
-    the connection to a producer is lost; `pause_ms` waits, and raises when the task is to end; `request_splits` asks for further
-    splits of the source, which come to `SourceInput.on_assigned`. `write` has another thread make a call, `report_checkpoint` may
-    be called by any thread, and `state_files` opens the store of a directory of checkpoints. `copies` are those of the subtask's
-    state on the local disk, where it keeps any, `state_figures` what it counts of its state, and `memory` is what state takes."""
-
-    now_ms: Callable[[], int]
-    files: Any
-    exchange: DataExchange
-    mailbox: Mailbox
-    cancellation: TaskCancellation
-    times: TaskTimes
-    pause_ms: Callable[[int], None]
-    on_lost: Callable[[str], None]
-    request_splits: Callable[[SplitsRequested], None]
-    write: Callable[[Callable[[], None]], None]
-    report_checkpoint: Callable[[CheckpointReport], None]
-    state_files: Callable[[str, Mapping[str, str]], Files] = _state_files
-    copies: SubtaskCopies | None = None
-    state_figures: StateFigures = dataclasses.field(default_factory=StateFigures)
-    memory: TaskMemory = dataclasses.field(default_factory=unmanaged_memory)
 
 
 OPERATOR_CPU = "sqlstream.metrics.operator-cpu"
@@ -106,32 +66,26 @@ class OpenedTask:
 
     State: the operators, the channels, the streams to the client."""
 
-    def __init__(self, descriptor: TaskDeploymentDescriptor, surroundings: TaskSurroundings) -> None:
+    def __init__(self, descriptor: TaskDeploymentDescriptor, context: TaskContext) -> None:
         is_timed = bool(config.get(descriptor.config, OPERATOR_CPU))
         self.position = TimedPosition() if is_timed else ChainPosition()
         # What runs in batch mode counts every row, whatever its time: none is late before the end.
         is_batch = config.get(descriptor.config, "execution.runtime-mode") == "BATCH"
         self.chain = OperatorChain(
             self.position,
-            surroundings.now_ms,
-            surroundings.cancellation.check,
+            context.now_ms,
+            context.cancellation.check,
             has_time_at_end=is_batch,
         )
         self.partitions: list[ResultPartition] = []
-        no_input = FinishedInput(InputGate((), (), surroundings.mailbox), lambda: None, self.partitions)
+        no_input = FinishedInput(InputGate((), (), context.mailbox), lambda: None, self.partitions)
         self.checkpoints = TaskCheckpoints(
             descriptor,
             self,
-            CheckpointSurroundings(
-                surroundings.state_files,
-                surroundings.write,
-                surroundings.report_checkpoint,
-                surroundings.now_ms,
-                surroundings.copies,
-            ),
+            context,
         )
-        self.loop = TaskLoop(no_input, self.chain, self.partitions, surroundings.now_ms)
-        self.state_figures = surroundings.state_figures
+        self.loop = TaskLoop(no_input, self.chain, self.partitions, context.now_ms)
+        self.state_figures = context.state_figures
         self.client_streams: list[ClientStream] = []
         self.batch_query: BatchQueryReader | None = None
 
@@ -176,10 +130,10 @@ class TaskOpening:
     the checkpoint which the task goes on from."""
 
     def __init__(
-        self, descriptor: TaskDeploymentDescriptor, surroundings: TaskSurroundings, opened: OpenedTask
+        self, descriptor: TaskDeploymentDescriptor, context: TaskContext, opened: OpenedTask
     ) -> None:
         self._descriptor = descriptor
-        self._surroundings = surroundings
+        self._context = context
         self._opened = opened
         self._chain = opened.chain
         self._in_flight: list[tuple[InFlightItems, list[StreamItem]]] = []
@@ -189,7 +143,7 @@ class TaskOpening:
         if self._descriptor.restore is not None and self._descriptor.restore.is_finished:
             for output in self._descriptor.outputs:
                 self._open_partition(output)
-            take_readable = self._surroundings.mailbox.take_readable
+            take_readable = self._context.mailbox.take_readable
             self._set_input(FinishedInput(self._open_gate(), take_readable, self._opened.partitions))
             return
         self._use_python_files()
@@ -197,7 +151,7 @@ class TaskOpening:
         if self._descriptor.restore is not None:
             since_ms = steady_ms()
             self._restore(self._descriptor.restore)
-            self._surroundings.state_figures.restored_ms = steady_ms() - since_ms
+            self._context.state_figures.restored_ms = steady_ms() - since_ms
         for output in self._descriptor.outputs:
             self._chain.connect(output.edge.source_operator, self._open_partition(output))
         for stored, items in self._in_flight:
@@ -214,19 +168,22 @@ class TaskOpening:
             use_files(self._descriptor.python)
 
     def _open_operators(self) -> None:
+        from sqlstream.runtime.operators import READERS
+
         head, *behind = self._descriptor.vertex.operators
-        if isinstance(head.spec, SourceSpec | ValuesSpec | InferTableSpec | InspectFunctionSpec):
+        is_batch_query = isinstance(head.spec, BatchQuerySpec)
+        if (place := READERS.get(type(head.spec))) is not None:
             self._opened.position.current = head
             self._chain.add_source(head)
-            self._set_source(head, self._open_reader(head))
-        elif isinstance(head.spec, BatchQuerySpec):
+            self._set_source(head, imported(place)(self._head_opening(head)))
+        elif is_batch_query:
             behind = self._open_batch_tables()
         else:
             behind = [head, *behind]
         for chained in behind:
-            with in_force(self._surroundings.memory.of_operator(chained.name)):
+            with in_force(self._context.memory.of_operator(chained.name)):
                 self._chain.add(chained, functools.partial(self._open_operator, chained))
-        if isinstance(head.spec, BatchQuerySpec):
+        if is_batch_query:
             self._open_batch_query(head)
         self._opened.position.current = None
 
@@ -238,8 +195,8 @@ class TaskOpening:
         from sqlstream.runtime.checkpoint.state_reader import StateReader
 
         task, vertex = self._descriptor, self._descriptor.vertex
-        files = self._surroundings.state_files(restore.directory, task.config)
-        reader = StateReader(files, restore, self._copies_read(), self._surroundings.state_figures)
+        files = self._context.state_files(restore.directory, task.config)
+        reader = StateReader(files, restore, self._copies_read(), self._context.state_figures)
         # Rows that may be in any subtask are saved under key groups of all of them.
         parallelism, subtask = (1, 0) if restore.is_own else (vertex.parallelism, task.subtask)
         key_groups = key_groups_of(subtask, parallelism, vertex.max_parallelism)
@@ -256,7 +213,7 @@ class TaskOpening:
             self._read_in_flight(restore, reader.segments)
 
     def _copies_read(self) -> SubtaskCopies | None:
-        return self._surroundings.copies if reads_local_copies(self._descriptor.config) else None
+        return self._context.copies if reads_local_copies(self._descriptor.config) else None
 
     def _read_in_flight(self, restore: TaskRestore, segments: SegmentReader) -> None:
         """What was under way to and from this subtask, which is one of as many as there were."""
@@ -281,7 +238,7 @@ class TaskOpening:
                 self._chain.output(head.id),
                 counters.add_records_in,
                 self._opened.position,
-                self._surroundings.now_ms,
+                self._context.now_ms,
                 self._split_source(reader),
                 0 if self._descriptor.splits is not None else -1,
                 self._opened.checkpoints.take,
@@ -297,38 +254,17 @@ class TaskOpening:
                 raise InternalError(f"task {task.task_name} cannot take further splits")
             return None
         reader.add_splits(dataclasses.replace(first, positions=()))
-        return (
-            None
-            if first.is_last
-            else SplitSource(task.execution_id, reader, self._surroundings.request_splits)
-        )
+        return None if first.is_last else SplitSource(task.execution_id, reader, self._context.report)
 
     def _set_input(self, task_input: TaskInput) -> None:
         self._opened.loop.input = task_input
 
-    def _open_reader(self, chained: ChainedOperator) -> SourceReader:
-        spec = chained.spec
-        if isinstance(spec, ValuesSpec):
-            from sqlstream.runtime.operators.values_reader import ValuesReader
-
-            subtask, restore = self._descriptor.subtask, self._descriptor.restore
-            states = restore.states if restore is not None else ()
-            read = [position for state in states for position in state.splits or ()]
-            return ValuesReader(spec, chained.output_schema, subtask, self._batch_rows(), read)
-        if isinstance(spec, InferTableSpec):
-            from sqlstream.runtime.inference.inference_reader import InferenceReader
-
-            return InferenceReader(spec, self._surroundings.files)
-        if isinstance(spec, InspectFunctionSpec):
-            from sqlstream.runtime.python.inspector import InspectionReader
-
-            return InspectionReader(spec)
-        assert isinstance(spec, SourceSpec)
-        from sqlstream.runtime.connectors import connector
-
-        first = self._descriptor.splits
-        splits = list(first.positions) if first is not None else None
-        return connector(spec.connector).source(spec, self._connector_context(chained), splits)
+    def _head_opening(self, head: ChainedOperator) -> HeadOpening:
+        task = self._descriptor
+        splits = task.splits.positions if task.splits is not None else None
+        states = task.restore.states if task.restore is not None else ()
+        positions = [position for state in states for position in state.splits or ()]
+        return HeadOpening(head, self._connector_context(head), splits, positions)
 
     def _open_inputs(self) -> None:
         gate, checkpoints = self._open_gate(), self._opened.checkpoints
@@ -355,7 +291,7 @@ class TaskOpening:
             if not stored.is_output
             for item in items
         ]
-        take_readable = self._surroundings.mailbox.take_readable
+        take_readable = self._context.mailbox.take_readable
         self._set_input(NetworkInput(gate, take_readable, self._chain, aligner, capture, restored))
 
     def _marks(self) -> Iterator[tuple[StreamItem, ...]]:
@@ -369,13 +305,13 @@ class TaskOpening:
 
     def _open_gate(self) -> InputGate:
         inputs, job_id = self._descriptor.inputs, self._descriptor.job_id
-        exchange, on_lost = self._surroundings.exchange, self._surroundings.on_lost
+        exchange, on_lost = self._context.exchange, self._context.on_lost
         channels: list[tuple[Channel, ...]] = []
         for gate in inputs:
             opened = [exchange.open_input(job_id, c, self._capacity_bytes(), on_lost) for c in gate.channels]
             channels.append(tuple(opened))
         ordinals = tuple(gate.edge.ordinal for gate in inputs)
-        return InputGate(ordinals, tuple(channels), self._surroundings.mailbox)
+        return InputGate(ordinals, tuple(channels), self._context.mailbox)
 
     # --- batch queries
 
@@ -412,10 +348,10 @@ class TaskOpening:
             parallelism=task.vertex.parallelism,
             max_parallelism=task.vertex.max_parallelism,
             config=task.config,
-            now_ms=self._surroundings.now_ms,
+            now_ms=self._context.now_ms,
             count=counters.count,
-            pause_ms=self._surroundings.pause_ms,
-            on_cancel=self._surroundings.cancellation.add_interrupt,
+            pause_ms=self._context.pause_ms,
+            on_cancel=self._context.cancellation.add_interrupt,
         )
         match chained.spec:
             case LookupJoinSpec():
@@ -454,13 +390,13 @@ class TaskOpening:
             attempt=task.attempt,
             batch_rows=self._batch_rows(),
             config=task.config,
-            now_ms=self._surroundings.now_ms,
+            now_ms=self._context.now_ms,
             count=self._chain.counters[chained.id].count,
-            files=self._surroundings.files,
+            files=self._context.files,
             emit_result=lambda batch: stream.get().put_rows(batch),
             print_lines=lambda lines, is_error: stream.get().put_lines(lines, is_error),
             writer_name=writer_name(task.allocation_id, task.execution_id, chained.id),
-            on_cancel=self._surroundings.cancellation.add_interrupt,
+            on_cancel=self._context.cancellation.add_interrupt,
         )
 
     # --- outputs
@@ -468,7 +404,7 @@ class TaskOpening:
     def _open_partition(self, descriptor: ResultPartitionDescriptor) -> ResultPartition:
         task = self._descriptor
         channels = tuple(
-            self._surroundings.exchange.open_output(
+            self._context.exchange.open_output(
                 task.job_id, descriptor.partition_id, i, self._capacity_bytes()
             )
             for i in range(descriptor.subpartitions)
@@ -476,19 +412,19 @@ class TaskOpening:
         split = splitter(
             descriptor.edge.exchange, descriptor.subpartitions, task.subtask, task.vertex.max_parallelism
         )
-        partition = ResultPartition(channels, split, self._surroundings.times)
-        partition.when_room(self._surroundings.mailbox.announce_room)
+        partition = ResultPartition(channels, split, self._context.times)
+        partition.when_room(self._context.mailbox.announce_room)
         self._opened.partitions.append(partition)
-        self._surroundings.cancellation.add_output(partition.close)
+        self._context.cancellation.add_output(partition.close)
         return partition
 
     def _open_client_stream(self, operator_id: int) -> ClientStream:
         task = self._descriptor
-        exchange = self._surroundings.exchange
+        exchange = self._context.exchange
         stream = exchange.open_client_stream(task.result_address, task.job_id, operator_id)
         self._opened.client_streams.append(stream)
-        self._surroundings.cancellation.add_output(stream.abort)
-        self._surroundings.cancellation.check()
+        self._context.cancellation.add_output(stream.abort)
+        self._context.cancellation.check()
         return stream
 
     def _batch_rows(self) -> int:

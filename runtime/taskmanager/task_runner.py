@@ -13,7 +13,8 @@ from sqlstream.runtime.memory.managed_memory import ManagedMemory
 from sqlstream.runtime.net.exchange import DataExchange
 from sqlstream.runtime.taskmanager.checkpoints.state_write import WritingThreads
 from sqlstream.runtime.taskmanager.events import CheckpointMessage, TaskReport, TaskStateChanged
-from sqlstream.runtime.taskmanager.task import Task, TaskEnvironment
+from sqlstream.runtime.taskmanager.task import Task
+from sqlstream.runtime.taskmanager.task_context import TaskContext
 from sqlstream.spi.connector import AssignedSplits
 
 
@@ -37,9 +38,7 @@ class ThreadTaskRunner:
         self._memory = memory or ManagedMemory()
         self._writing = WritingThreads()
         self._copies = copies
-        self._environment = TaskEnvironment(
-            now_ms, files, exchange, self._on_change, self._writing.submit, copies
-        )
+        self._context = TaskContext(now_ms, files, exchange, self._on_change, self._writing.submit, copies)
         self._tasks: dict[str, Task] = {}
         self._ending: list[Task] = []
         self._broken_off: set[str] = set()
@@ -48,7 +47,7 @@ class ThreadTaskRunner:
 
     def start(self, descriptor: TaskDeploymentDescriptor) -> None:
         memory = self._memory.open(descriptor.allocation_id, descriptor.execution_id, descriptor.config)
-        task = Task(descriptor, self._environment, memory)
+        task = Task(descriptor, self._context, memory)
         with self._lock:
             self._tasks[descriptor.execution_id] = task
             self._started += 1
@@ -130,4 +129,4 @@ class ThreadTaskRunner:
             if is_last:
                 self._broken_off.discard(job_id)
         if is_released:
-            self._environment.exchange.release_job(job_id)
+            self._context.exchange.release_job(job_id)

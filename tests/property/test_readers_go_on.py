@@ -21,7 +21,7 @@ from sqlstream import types as sql
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.runtime.connectors import connector
 from sqlstream.runtime.host.files import LocalFiles
-from sqlstream.runtime.operators.values_reader import ValuesReader
+from sqlstream.runtime.operators.source_readers import ValuesReader
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec, SourceWatermark, ValuesSpec
 from sqlstream.specs.watermark import EmitStrategy

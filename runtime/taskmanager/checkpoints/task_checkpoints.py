@@ -20,7 +20,7 @@ from sqlstream.messages.rpc import (
     TriggerCheckpoint,
 )
 from sqlstream.runtime.checkpoint.copying_files import CopyingFiles, StateFiles
-from sqlstream.runtime.checkpoint.local_copies import SubtaskCopies, writes_local_copies
+from sqlstream.runtime.checkpoint.local_copies import writes_local_copies
 from sqlstream.runtime.checkpoint.state_writer import StateWriter
 from sqlstream.runtime.host.clock import steady_ms
 from sqlstream.runtime.net.channels import StreamItem
@@ -28,14 +28,13 @@ from sqlstream.runtime.state.operator_state import PendingSnapshot
 from sqlstream.runtime.taskmanager.checkpoints.barrier_round import Arrivals, DepartingBarrier, late_channels
 from sqlstream.runtime.taskmanager.checkpoints.checkpoint_reports import (
     CheckpointRefused,
-    CheckpointReport,
     CheckpointTaken,
 )
 from sqlstream.runtime.taskmanager.checkpoints.in_flight import Place
 from sqlstream.runtime.taskmanager.checkpoints.segment_chains import Chains, SegmentChains
 from sqlstream.runtime.taskmanager.checkpoints.state_write import StateWrite, TakenState
 from sqlstream.runtime.taskmanager.checkpoints.unaligned_capture import Recorded
-from sqlstream.spi.files import Files
+from sqlstream.runtime.taskmanager.task_context import TaskContext
 
 if TYPE_CHECKING:
     from sqlstream.runtime.taskmanager.task_opening import OpenedTask
@@ -47,18 +46,6 @@ UNALIGNED = "execution.checkpointing.unaligned.enabled"
 WRITES_MIN = 2
 """How many checkpoints of one task may be written or wait for it, at least: one, and one before it that is given up. Behind as
 many as may be in progress at once, and one more, the next one is refused."""
-
-
-@dataclasses.dataclass(frozen=True)
-class CheckpointSurroundings:
-    """`files` opens the store of a directory; `write` has another thread make a call; `report` may be called by any thread;
-    `now_ms` is the wall clock. `copies` are those of the state on the local disk, where the task keeps any."""
-
-    files: Callable[[str, Mapping[str, str]], Files]
-    write: Callable[[Callable[[], None]], None]
-    report: Callable[[CheckpointReport], None]
-    now_ms: Callable[[], int]
-    copies: SubtaskCopies | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,12 +88,12 @@ class TaskCheckpoints:
     ended, and the segments that further increments follow."""
 
     def __init__(
-        self, descriptor: TaskDeploymentDescriptor, opened: OpenedTask, surroundings: CheckpointSurroundings
+        self, descriptor: TaskDeploymentDescriptor, opened: OpenedTask, context: TaskContext
     ) -> None:
         self._descriptor = descriptor
         self._opened = opened
-        self._surroundings = surroundings
-        self._copies = surroundings.copies
+        self._context = context
+        self._copies = context.copies
         self._chains = SegmentChains()
         self._writes: list[StateWrite] = []
         self._unaligned: _Begun | None = None
@@ -148,12 +135,12 @@ class TaskCheckpoints:
             completed_id=message.completed_id,
             is_unaligned=is_unaligned and not is_timed,
             is_last=message.is_last,
-            overtakes_at_ms=self._surroundings.now_ms() + self._timeout_ms if is_timed else 0,
+            overtakes_at_ms=self._context.now_ms() + self._timeout_ms if is_timed else 0,
         )
 
     def take(self, barrier: CheckpointBarrier, arrivals: Arrivals) -> None:
         """The barrier has come from all inputs, or from the JobMaster to a source."""
-        now_ms = self._surroundings.now_ms()
+        now_ms = self._context.now_ms()
         if 0 < barrier.overtakes_at_ms <= now_ms:
             barrier = msgspec.structs.replace(barrier, is_unaligned=True)
         begun = self._begin(barrier)
@@ -198,7 +185,7 @@ class TaskCheckpoints:
     @property
     def are_written(self) -> bool:
         """Whether all that was taken is reported, or given up. To be asked again and again by a task that has finished."""
-        self._look_at_departing(self._surroundings.now_ms())
+        self._look_at_departing(self._context.now_ms())
         return self._departing is None and all(write.is_settled for write in self._writes)
 
     def close(self) -> None:
@@ -266,7 +253,7 @@ class TaskCheckpoints:
         def opened() -> StateWriter:
             """On the writing thread: a store is opened with its library, which takes time."""
             is_compressed = options.get(config, "execution.checkpointing.snapshot-compression")
-            files: StateFiles = self._surroundings.files(directory, config)
+            files: StateFiles = self._context.state_files(directory, config)
             if copies is not None:
                 files = CopyingFiles(files, copies)
             return StateWriter(files, directory, is_compressed=is_compressed)
@@ -302,14 +289,14 @@ class TaskCheckpoints:
             begun.base,
             None if is_savepoint else self._chains,
         )
-        write = StateWrite(taken, begun.open_writer, self._surroundings.report, self._describe)
+        write = StateWrite(taken, begun.open_writer, self._context.report, self._describe)
         self._writes.append(write)
-        self._surroundings.write(write.run)
+        self._context.write(write.run)
 
     def _refuse(self, checkpoint_id: int, error: ErrorInfo) -> None:
         for node in self._opened.chain.nodes:
             node.operator.context.state.on_checkpoint_aborted(checkpoint_id)
-        self._surroundings.report(CheckpointRefused(self._descriptor.execution_id, checkpoint_id, error))
+        self._context.report(CheckpointRefused(self._descriptor.execution_id, checkpoint_id, error))
 
     def _describe(self, error: Exception) -> ErrorInfo:
         task = self._descriptor
@@ -332,7 +319,7 @@ class TaskCheckpoints:
         copies, named = self._copies, self._chains.paths(checkpoint_id)
         # An attempt that has not written it goes on from it, and may have to again.
         if copies is not None and named is not None:
-            self._surroundings.write(lambda: copies.completed(checkpoint_id, named))
+            self._context.write(lambda: copies.completed(checkpoint_id, named))
         for node in self._opened.chain.nodes:
             node.operator.context.state.on_checkpoint_completed(checkpoint_id)
 
@@ -348,7 +335,7 @@ class TaskCheckpoints:
         # After that: a write that is not given up in time has added what it wrote.
         self._chains.aborted(checkpoint_id)
         if (copies := self._copies) is not None:
-            self._surroundings.write(lambda: copies.aborted(checkpoint_id))
+            self._context.write(lambda: copies.aborted(checkpoint_id))
         for node in self._opened.chain.nodes:
             node.operator.context.state.on_checkpoint_aborted(checkpoint_id)
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from sqlstream.runtime.taskmanager.cancellation import TaskCancellation, TaskCancelled
+from sqlstream.runtime.taskmanager.task_context import TaskCancellation, TaskCancelled
 
 
 def test_a_request_closes_outputs_then_interrupts_and_is_seen() -> None:
