@@ -26,6 +26,7 @@ from sqlstream.runtime.aggregates.value_counts import ValueCounts
 from sqlstream.runtime.kernels.buffers import view_values
 from sqlstream.runtime.kernels.growing import GrowingArray
 from sqlstream.runtime.operators.order.sort import RowList
+from sqlstream.runtime.operators.rank.top_lists import RowLists
 from sqlstream.runtime.state.logs.row_log import RowLog, Spread
 from sqlstream.runtime.state.logs.slice_log import SliceColumns, SliceLog
 from sqlstream.runtime.state.operator_state import PendingTables, StateScope
@@ -36,7 +37,6 @@ from sqlstream.runtime.state.storage.slot_columns import NumberColumn, RowColumn
 from sqlstream.runtime.state.tables.keyed_multiset import KeyedMultiset
 from sqlstream.runtime.state.tables.keyed_rows import KeyedRows
 from sqlstream.runtime.state.tables.keyed_table import KeyedTable
-from sqlstream.runtime.state.tables.row_lists import RowLists
 from sqlstream.runtime.state.tables.row_multiset import RowMultiset
 
 SEEDS = 4

@@ -12,10 +12,9 @@ from sqlstream.runtime.operators.batch_groups import batch_groups
 from sqlstream.runtime.operators.deferred_rows import DeferredRows
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.operators.rank.retractable_rank import RetractableRank
-from sqlstream.runtime.operators.rank.top_lists import RankChanges, TopLists, key_width
+from sqlstream.runtime.operators.rank.top_lists import RankChanges, RowLists, TopLists, key_width
 from sqlstream.runtime.state.storage.arrays import Array, grown
 from sqlstream.runtime.state.storage.id_lists import NO_ROW, IdLists
-from sqlstream.runtime.state.tables.row_lists import RowLists
 from sqlstream.specs.rank import RankPhase, RankSpec
 
 
