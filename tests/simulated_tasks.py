@@ -33,7 +33,8 @@ from sqlstream.runtime.taskmanager.metrics import TaskTimes
 from sqlstream.runtime.taskmanager.operator_chain import OperatorChain
 from sqlstream.runtime.taskmanager.split_requests import SplitsRequested
 from sqlstream.runtime.taskmanager.task_context import TaskCancellation, TaskCancelled, TaskContext
-from sqlstream.runtime.taskmanager.task_opening import OpenedTask, TaskOpening
+from sqlstream.runtime.taskmanager.task_loop import OpenedTask
+from sqlstream.runtime.taskmanager.task_opening import TaskOpening
 from sqlstream.schema import Schema
 from sqlstream.specs import CalcSpec, GroupAggregateSpec, SinkSpec, SourceSpec
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable

@@ -1,16 +1,35 @@
-"""What a task does between its opening and its end, step by step.
-
-No thread, clock or waiting in here: the shell around it (task.py, or a simulation) decides when to call, and what to do with a
-pause.
-"""
+"""What a task consists of once it is open, and the loop over its input."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from sqlstream.runtime.taskmanager.inputs.task_input import UNTIL_DECIDED, UNTIL_ROOM, Pause, TaskInput
-from sqlstream.runtime.taskmanager.operator_chain import OperatorChain
+from sqlstream import config
+from sqlstream.messages.rpc import (
+    COUNTER,
+    Metrics,
+    SinkCommittables,
+    TaskDeploymentDescriptor,
+)
+from sqlstream.runtime.net.results import ClientStream
+from sqlstream.runtime.operators.sink import SinkOperator
+from sqlstream.runtime.taskmanager.checkpoints.task_checkpoints import TaskCheckpoints
+from sqlstream.runtime.taskmanager.input_gate import InputGate
+from sqlstream.runtime.taskmanager.inputs.source_input import SourceInput
+from sqlstream.runtime.taskmanager.inputs.task_input import (
+    UNTIL_DECIDED,
+    UNTIL_ROOM,
+    FinishedInput,
+    Pause,
+    TaskInput,
+)
+from sqlstream.runtime.taskmanager.operator_chain import ChainPosition, OperatorChain, TimedPosition
 from sqlstream.runtime.taskmanager.result_partition import ResultPartition
+from sqlstream.runtime.taskmanager.task_context import TaskContext
+
+if TYPE_CHECKING:
+    from sqlstream.runtime.batch.query_reader import BatchQueryReader
 
 WAKE_INTERVAL_MS = 20
 """How long rows may be queued for a consumer that waits, while the task has other work and the rows are few."""
@@ -96,3 +115,71 @@ class TaskLoop:
             self.input.close()
         finally:
             self.chain.close()
+
+
+OPERATOR_CPU = "sqlstream.metrics.operator-cpu"
+
+
+class OpenedTask:
+    """The parts of a task. They are there from the start, and grow while `TaskOpening.open` works: what was opened before a
+    failure has to be closed, and figures are read at any time.
+
+    State: the operators, the channels, the streams to the client."""
+
+    def __init__(self, descriptor: TaskDeploymentDescriptor, context: TaskContext) -> None:
+        is_timed = bool(config.get(descriptor.config, OPERATOR_CPU))
+        self.position = TimedPosition() if is_timed else ChainPosition()
+        # What runs in batch mode counts every row, whatever its time: none is late before the end.
+        is_batch = config.get(descriptor.config, "execution.runtime-mode") == "BATCH"
+        self.chain = OperatorChain(
+            self.position,
+            context.now_ms,
+            context.cancellation.check,
+            has_time_at_end=is_batch,
+        )
+        self.partitions: list[ResultPartition] = []
+        no_input = FinishedInput(InputGate((), (), context.mailbox), lambda: None, self.partitions)
+        self.checkpoints = TaskCheckpoints(
+            descriptor,
+            self,
+            context,
+        )
+        self.loop = TaskLoop(no_input, self.chain, self.partitions, context.now_ms)
+        self.state_figures = context.state_figures
+        self.client_streams: list[ClientStream] = []
+        self.batch_query: BatchQueryReader | None = None
+
+    def source(self) -> SourceInput:
+        """The input of a task that has requested splits."""
+        source = self.loop.input
+        assert isinstance(source, SourceInput)
+        return source
+
+    def committables(self) -> tuple[SinkCommittables, ...]:
+        """What the sinks have prepared and no completed checkpoint has covered."""
+        written = tuple(self.batch_query.committables) if self.batch_query is not None else ()
+        return tuple(
+            SinkCommittables(id, sink.committables + written)
+            for id, sink in self._sinks()
+            if sink.committables + written
+        )
+
+    def prepare_commit(self, checkpoint_id: int) -> tuple[SinkCommittables, ...]:
+        """All rows so far belong to this checkpoint; returns `committables`."""
+        for _, sink in self._sinks():
+            sink.prepare_commit(checkpoint_id)
+        return self.committables()
+
+    def counted(self) -> dict[int, Metrics]:
+        """The counters of the operators so far, by id."""
+        counters = self.chain.counters.items()
+        return {id: {n: v for n, v in c.read().items() if n.startswith(COUNTER)} for id, c in counters}
+
+    def on_checkpoint_completed(self, checkpoint_id: int) -> None:
+        for _, sink in self._sinks():
+            sink.on_checkpoint_completed(checkpoint_id)
+
+    def _sinks(self) -> Iterator[tuple[int, SinkOperator]]:
+        for node in self.chain.nodes:
+            if isinstance(node.operator, SinkOperator):
+                yield node.chained.id, node.operator

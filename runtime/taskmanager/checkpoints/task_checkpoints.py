@@ -37,7 +37,7 @@ from sqlstream.runtime.taskmanager.checkpoints.unaligned_capture import Recorded
 from sqlstream.runtime.taskmanager.task_context import TaskContext
 
 if TYPE_CHECKING:
-    from sqlstream.runtime.taskmanager.task_opening import OpenedTask
+    from sqlstream.runtime.taskmanager.task_loop import OpenedTask
 
 CONCURRENT_MAX = "execution.checkpointing.max-concurrent-checkpoints"
 ALIGNED_TIMEOUT = "execution.checkpointing.aligned-checkpoint-timeout"
