@@ -15,10 +15,10 @@ import pytest
 import uvicorn
 
 from sqlstream.client.catalog.catalogs import memory_catalogs
-from sqlstream.client.gateway.app import gateway_app
 from sqlstream.client.gateway.asker import StatementListener
 from sqlstream.client.gateway.operations import Operation
 from sqlstream.client.gateway.options import GatewayOptions
+from sqlstream.client.gateway.routes import gateway_app
 from sqlstream.client.gateway.service import GatewayService
 from sqlstream.client.rest.app import ServerInfo, rest_routes
 from sqlstream.client.sessions.session import Session

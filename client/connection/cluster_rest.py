@@ -11,8 +11,7 @@ from typing import Any
 
 from sqlstream.client.connection.address import Address
 from sqlstream.client.connection.http import HttpClient
-from sqlstream.client.connection.job_calls import CLUSTER, OVERVIEW, job_path, poll_intervals_s
-from sqlstream.client.connection.wire import rendered_error
+from sqlstream.client.connection.wire import CLUSTER, OVERVIEW, job_path, poll_intervals_s, rendered_error
 from sqlstream.errors import UserError
 from sqlstream.messages.job_state import JobStatus
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from sqlstream.client.connection.address import Address
 from sqlstream.client.connection.http import HttpClient
 from sqlstream.client.connection.http_result import HttpResult
-from sqlstream.client.connection.job_calls import OVERVIEW, job_path, overview_of
-from sqlstream.client.connection.wire import closed_error, session_path
+from sqlstream.client.connection.wire import OVERVIEW, closed_error, job_path, overview_of, session_path
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.messages.rpc import JobOverviewEntry
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from sqlstream.client.connection.http import HttpClient, naming_url
 from sqlstream.client.connection.interface import StatementResult
-from sqlstream.client.connection.job_calls import (
+from sqlstream.client.connection.result_stream import ResultStream
+from sqlstream.client.connection.wire import (
     job_path,
     metrics_of,
     no_metrics,
+    operation_path,
     poll_intervals_s,
     status_of,
 )
-from sqlstream.client.connection.result_stream import ResultStream
-from sqlstream.client.connection.wire import operation_path
 from sqlstream.client.following.remarks import Remark, read_remarks
 from sqlstream.client.sessions.outcomes import ResultFacts, ResultKind
 from sqlstream.errors import SqlStreamError

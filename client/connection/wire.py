@@ -1,9 +1,9 @@
-"""The words of HTTP between this client and a server: paths, the head and the end of a result, errors. Nothing is sent here."""
+"""The words of HTTP between this client and a server: paths, the head and end of a result, jobs, errors. Nothing is sent here."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -12,6 +12,7 @@ from sqlstream.client.following.remarks import Remark, read_remarks
 from sqlstream.client.http_api.media import METADATA_KEY
 from sqlstream.client.sessions.outcomes import ResultFacts, ResultKind
 from sqlstream.errors import (
+    ErrorInfo,
     ExternalError,
     FailureReason,
     InternalError,
@@ -21,9 +22,13 @@ from sqlstream.errors import (
     SqlStreamError,
     UserError,
 )
+from sqlstream.messages.job_state import JobStatus
+from sqlstream.messages.rpc import JobMetrics, JobOverviewEntry, JobStatusReply
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
 _Choice = TypeVar("_Choice", bound=enum.Enum)
 
 API = "/v4"
@@ -158,3 +163,71 @@ def _unexpected(status: int, text: str, url: str) -> SqlStreamError:
 def _span(error: Mapping[str, Any]) -> Span | None:
     span = error.get("span")
     return Span(*span) if isinstance(span, list | tuple) and len(span) == 2 else None
+
+
+OVERVIEW = "/jobs/overview"
+CLUSTER = "/overview"
+
+_FIRST_POLL_S = 0.005
+_POLL_S_MAX = 0.25
+
+
+def job_path(job_id: str, rest: str = "") -> str:
+    return f"/jobs/{job_id}{rest}"
+
+
+def poll_intervals_s() -> Iterator[float]:
+    """How long to wait between two looks at a job: short at first, since many jobs are."""
+    interval_s = _FIRST_POLL_S
+    while True:
+        yield interval_s
+        interval_s = min(interval_s * 1.5, _POLL_S_MAX)
+
+
+def overview_of(answer: Mapping[str, Any]) -> tuple[JobOverviewEntry, ...]:
+    """The jobs of /jobs/overview, the latest first."""
+    jobs = [
+        JobOverviewEntry(
+            job["jid"],
+            job["name"],
+            JobStatus(job["state"]),
+            job["start-time"],
+            job["end-time"],
+            {state.upper(): count for state, count in job["tasks"].items() if state != "total"},
+            job.get("jobType") == "BATCH",
+        )
+        for job in answer["jobs"]
+    ]
+    return tuple(sorted(jobs, key=lambda job: job.start_ms, reverse=True))
+
+
+def status_of(job_id: str, answer: Mapping[str, Any], exceptions: Mapping[str, Any] | None) -> JobStatusReply:
+    """The status of /jobs/ID/status, with the cause of a failure from /jobs/ID/exceptions."""
+    status = JobStatus(answer["status"])
+    error = failure_of(exceptions) if exceptions is not None else None
+    return JobStatusReply(job_id, status, error)
+
+
+def failure_of(exceptions: Mapping[str, Any]) -> ErrorInfo | None:
+    """The cause of a job's failure, None when there is none."""
+    entries = exceptions.get("exceptionHistory", {}).get("entries", [])
+    if not entries:
+        return None
+    text = str(entries[0].get("stacktrace", ""))
+    error = rendered_error(text)
+    if error is None:
+        return ErrorInfo(str(entries[0].get("exceptionName", "SS9001")), text)
+    return ErrorInfo(error.code, error.message, detail=error.detail, hint=error.hint)
+
+
+def no_metrics() -> JobMetrics:
+    """The figures where no job runs."""
+    return JobMetrics("", JobStatus.FINISHED, {}, {})
+
+
+def metrics_of(job_id: str, answer: Mapping[str, Any]) -> JobMetrics:
+    """The figures of /jobs/ID/totals."""
+    operators = {int(id): figures for id, figures in answer["operators"].items()}
+    failure = rendered_error(answer["failure"])
+    cause = ErrorInfo.of(failure) if failure is not None else None
+    return JobMetrics(job_id, JobStatus(answer["status"]), answer["total"], operators, cause)

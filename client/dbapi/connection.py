@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlstream.client.dbapi import errors
 from sqlstream.client.dbapi.cursor import Cursor
-from sqlstream.client.dbapi.errors import InterfaceError, NotSupportedError
-from sqlstream.client.dbapi.translate import translating
+from sqlstream.client.dbapi.errors import InterfaceError, NotSupportedError, translating
 
 if TYPE_CHECKING:
     from sqlstream.client.connection import Connection as SessionConnection

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from sqlstream.changelog import RowKind
 from sqlstream.client.connection.interface import StatementResult
 from sqlstream.client.dbapi.cursor_state import CursorState, job_end
-from sqlstream.client.dbapi.errors import ProgrammingError
+from sqlstream.client.dbapi.errors import ProgrammingError, translating
 from sqlstream.client.dbapi.parameters import bulk_inserts, with_parameters
 from sqlstream.client.dbapi.python_values import Row, python_rows
-from sqlstream.client.dbapi.translate import translating
 from sqlstream.client.following.remarks import lines_of
 from sqlstream.client.sessions.outcomes import ResultKind
 from sqlstream.errors import SqlStreamError

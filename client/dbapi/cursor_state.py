@@ -15,9 +15,9 @@ from sqlstream.client.dbapi.errors import (
     OperationalError,
     ProgrammingError,
     Warning,
+    translated,
 )
 from sqlstream.client.dbapi.python_values import Row, python_rows
-from sqlstream.client.dbapi.translate import translated
 from sqlstream.client.dbapi.type_objects import Description, description
 from sqlstream.client.following.remarks import Remark, lines_of
 from sqlstream.client.sessions.outcomes import ResultFacts, ResultKind

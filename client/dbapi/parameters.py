@@ -7,9 +7,8 @@ from typing import Any
 
 from sqlglot import Token, TokenType
 
-from sqlstream.client.dbapi.errors import ProgrammingError
+from sqlstream.client.dbapi.errors import ProgrammingError, translating
 from sqlstream.client.dbapi.literals import sql_literal
-from sqlstream.client.dbapi.translate import translating
 from sqlstream.planner.dialect.tokens import tokenize, word
 
 ROWS_PER_INSERT = 1_000

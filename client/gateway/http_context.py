@@ -1,8 +1,9 @@
-"""What all routes of a gateway share: the service, and threads for calls that may wait."""
+"""What all routes of a gateway share: the service, threads for calls that may wait, and waits on the event loop."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -10,10 +11,34 @@ from typing import TypeVar
 from sqlstream.client.gateway.operations import Operation, OperationResult
 from sqlstream.client.gateway.results import Page
 from sqlstream.client.gateway.service import GatewayService
-from sqlstream.client.gateway.waiting import called_within
 from sqlstream.client.http_api.errors import FORBIDDEN, INTERNAL, RestError
 from sqlstream.effects import NOT_PERMITTED
 from sqlstream.errors import SqlStreamError
+
+Unsubscribe = Callable[[], None]
+Subscribe = Callable[[Callable[[], None]], Unsubscribe]
+
+
+async def called_within(subscribe: Subscribe, timeout_s: float) -> bool:
+    """Subscribe, and wait until the callback is called; False after `timeout_s`. No thread waits."""
+    loop = asyncio.get_running_loop()
+    called = asyncio.Event()
+
+    def callback() -> None:
+        # The loop may be closed when the last jobs end.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(called.set)
+
+    unsubscribe = subscribe(callback)
+    try:
+        async with asyncio.timeout(timeout_s):
+            await called.wait()
+    except TimeoutError:
+        return False
+    finally:
+        unsubscribe()
+    return True
+
 
 Result = TypeVar("Result")
 

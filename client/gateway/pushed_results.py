@@ -14,11 +14,10 @@ from starlette.responses import StreamingResponse
 
 from sqlstream.client.following.remarks import lines_of
 from sqlstream.client.gateway.arrow_stream import ArrowStream
-from sqlstream.client.gateway.http_context import HttpContext, operation_failed
+from sqlstream.client.gateway.http_context import HttpContext, called_within, operation_failed
 from sqlstream.client.gateway.operations import Operation, OperationResult
 from sqlstream.client.gateway.pages_json import RowFormat, head_json, rows_json
 from sqlstream.client.gateway.results import Page
-from sqlstream.client.gateway.waiting import called_within
 from sqlstream.client.http_api.media import ARROW_STREAM
 from sqlstream.client.http_api.types_json import columns_json
 from sqlstream.errors import InternalError, SqlStreamError

@@ -10,13 +10,12 @@ from starlette.responses import Response
 
 from sqlstream.client.gateway.arrow_stream import not_ready_arrow, page_arrow
 from sqlstream.client.gateway.bodies import ErrorResponseBody, Extra, FetchResultsResponseBody, json_response
-from sqlstream.client.gateway.http_context import HttpContext, operation_failed
+from sqlstream.client.gateway.http_context import HttpContext, called_within, operation_failed
 from sqlstream.client.gateway.operations import Operation, OperationResult
 from sqlstream.client.gateway.pages_json import RowFormat, not_ready_json, page_json
 from sqlstream.client.gateway.pushed_results import FAILURE, PushedResults
 from sqlstream.client.gateway.reading import read_handle, read_row_format, read_token
 from sqlstream.client.gateway.results import Page
-from sqlstream.client.gateway.waiting import called_within
 from sqlstream.client.http_api.media import ARROW_STREAM
 from sqlstream.errors import SqlStreamError
 from sqlstream.runtime.host.clock import steady_s

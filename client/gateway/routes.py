@@ -7,19 +7,28 @@ from importlib import metadata
 from typing import Any, TypeVar
 
 import msgspec
-from fastapi import APIRouter
+from fastapi import APIRouter, FastAPI
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from sqlstream.client.gateway import bodies
 from sqlstream.client.gateway.asker import asker_of
 from sqlstream.client.gateway.bodies import Extra, json_body, json_response
-from sqlstream.client.gateway.http_context import HttpContext
+from sqlstream.client.gateway.http_context import HttpContext, called_within
 from sqlstream.client.gateway.reading import read_handle, read_json, read_request_body
 from sqlstream.client.gateway.result_routes import add_result_routes
 from sqlstream.client.gateway.service import GatewayService
-from sqlstream.client.gateway.waiting import called_within
-from sqlstream.client.http_api.errors import BAD_REQUEST, INTERNAL, RestError, is_detailed
+from sqlstream.client.http_api.errors import (
+    BAD_REQUEST,
+    INTERNAL,
+    RestError,
+    answer_bug,
+    answer_http_error,
+    answer_rest_error,
+    is_detailed,
+)
+from sqlstream.client.http_api.head_requests import HeadRequests
 
 VERSIONS = (1, 2, 3, 4)
 DEFAULT_VERSION = 4
@@ -267,3 +276,19 @@ def _require_no_timeout(timeout_ms: int | None) -> None:
     if timeout_ms:
         said = "SqlGatewayService doesn't support timeout mechanism now."
         raise RestError(INTERNAL, said, is_handled=False)
+
+
+def install_errors(app: FastAPI) -> None:
+    """Answer the errors of all routes of an application as Flink does: `{"errors": […]}`; and HEAD as GET."""
+    app.add_middleware(HeadRequests)
+    app.add_exception_handler(RestError, answer_rest_error)
+    app.add_exception_handler(HTTPException, answer_http_error)
+    app.add_exception_handler(Exception, answer_bug)
+
+
+def gateway_app(service: GatewayService) -> FastAPI:
+    """An application of the gateway alone, without access control."""
+    app = FastAPI(title="sqlstream", docs_url=None, redoc_url=None, redirect_slashes=False)
+    install_errors(app)
+    app.include_router(gateway_routes(service))
+    return app

@@ -1,19 +1,77 @@
-"""The server's HTTP application: gateway, JobManager REST, console and job logs."""
+"""The server's HTTP application: gateway, JobManager REST, console, job logs, and what those ask who watch a server."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
-from fastapi import FastAPI
+import msgspec
+from fastapi import APIRouter, FastAPI, Response
+from fastapi.concurrency import run_in_threadpool
 
 from sqlstream.client.console.app import console_routes
-from sqlstream.client.gateway.app import gateway_routes, install_errors
+from sqlstream.client.gateway.routes import gateway_routes, install_errors
 from sqlstream.client.gateway.service import GatewayService
+from sqlstream.client.http_api.answers import json_answer
+from sqlstream.client.http_api.errors import RestError
 from sqlstream.client.rest.app import ServerInfo, rest_routes
+from sqlstream.client.rest.route import RestRoute
 from sqlstream.client.server.guarded_cluster import GuardedCluster
-from sqlstream.client.server.health import health_routes
-from sqlstream.client.server.job_logs import job_log_routes
-from sqlstream.client.server.log_files import LogFiles
+from sqlstream.client.server.log_files import Cursor, LogFiles
+from sqlstream.errors import SqlStreamError
+
+HEALTH_PATHS = ("/health", "/ready")
+
+
+def health_routes(ask_job_manager: Callable[[], object], is_stopping: Callable[[], bool]) -> APIRouter:
+    """`/health` is answered while requests are; `/ready` with 200 while the JobManager answers too, else with 503. Neither says
+    more than that."""
+    router = APIRouter(tags=["health"])
+
+    @router.get("/health")
+    async def health() -> Response:
+        return json_answer({"status": "OK"})
+
+    @router.get("/ready")
+    def ready() -> Response:
+        if is_stopping():
+            return json_answer({"status": "STOPPING"}, 503)
+        try:
+            ask_job_manager()
+        except SqlStreamError:
+            return json_answer({"status": "NOT_READY"}, 503)
+        return json_answer({"status": "READY"})
+
+    return router
+
+
+_JOB_ID = re.compile(r"[0-9a-f]{32}")
+
+
+class JobRecords(msgspec.Struct, frozen=True):
+    """Records as they are in the log, oldest first; `next` continues behind them."""
+
+    records: tuple[str, ...]
+    next: str
+
+
+def job_log_routes(files: LogFiles) -> APIRouter:
+    """`GET /jobs/{id}/logs?after=…`, with and without `/v1`: repeated with the last answer's `next` it follows the log."""
+    router = APIRouter(route_class=RestRoute, tags=["rest"])
+
+    @router.get("/jobs/{job_id}/logs")
+    @router.get("/v1/jobs/{job_id}/logs", include_in_schema=False)
+    async def logs(job_id: str, after: str | None = None) -> JobRecords:
+        if _JOB_ID.fullmatch(job_id.lower()) is None:
+            raise RestError(400, f"Cannot resolve path parameter (jobid) from value '{job_id[:100]}'.")
+        try:
+            cursor = Cursor.parse(after) if after else None
+        except ValueError as error:
+            raise RestError(400, f"Cannot resolve query parameter (after) from value '{after}'.") from error
+        records, place = await run_in_threadpool(files.read, job_id.lower(), cursor)
+        return JobRecords(records, str(place))
+
+    return router
 
 
 def server_app(

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from sqlstream.client.server.app import HEALTH_PATHS
 from sqlstream.client.server.audit import AuditLog
-from sqlstream.client.server.health import HEALTH_PATHS
 from sqlstream.client.server.places import Places
 from sqlstream.client.server.roles import LOCAL, PAGE_READER, Principal, request_effects, session_of
 from sqlstream.client.server.tokens import Tokens

@@ -19,7 +19,6 @@ from sqlstream.client.gateway.service import GatewayService
 from sqlstream.client.rest.cluster_view import ServerInfo
 from sqlstream.client.server.app import server_app
 from sqlstream.client.server.audit import AuditLog
-from sqlstream.client.server.cluster_size import cluster_size
 from sqlstream.client.server.data_directory import DataDirectory
 from sqlstream.client.server.guarded_cluster import GuardedCluster
 from sqlstream.client.server.http_listener import HttpListener, listen, port_of, url_of
@@ -29,7 +28,7 @@ from sqlstream.client.server.log_files import LogFiles, LogFilesHandler, is_of_p
 from sqlstream.client.server.places import Places
 from sqlstream.client.server.recovery import recover, submit_again
 from sqlstream.client.server.security import AccessRules, Security
-from sqlstream.client.server.server_config import ServerConfig, server_config
+from sqlstream.client.server.server_config import ServerConfig, cluster_size, server_config
 from sqlstream.client.server.statement_rules import StatementRules
 from sqlstream.client.server.tokens import Tokens
 from sqlstream.client.sessions.session import Session

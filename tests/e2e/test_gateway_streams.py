@@ -25,8 +25,8 @@ from gateway_harness import (
     with_whole_bodies,
 )
 
-from sqlstream.client.gateway.app import gateway_app
 from sqlstream.client.gateway.options import GatewayOptions
+from sqlstream.client.gateway.routes import gateway_app
 from sqlstream.client.server.http_listener import HttpListener
 
 OPTIONS = GatewayOptions(heartbeat_ms=200, check_interval_ms=0)

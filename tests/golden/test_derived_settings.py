@@ -12,8 +12,7 @@ from sqlstream.client.configuration import Configuration, Origin, Setting
 from sqlstream.client.gateway.settings import statement_settings
 from sqlstream.client.rest.checkpoints import checkpoint_config
 from sqlstream.client.rest.job_view import restart_strategy_text
-from sqlstream.client.server.cluster_size import cluster_size
-from sqlstream.client.server.server_config import server_config
+from sqlstream.client.server.server_config import cluster_size, server_config
 from sqlstream.config import OPTIONS
 from sqlstream.config_option import ConfigOption, ConfigType
 from sqlstream.errors import UserError

@@ -50,7 +50,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _print_job(job: dict[str, Any], totals: dict[str, Any], exceptions: dict[str, Any]) -> None:
     from sqlstream.client.commands.remote.listing import duration_text, moment_text, print_table
-    from sqlstream.client.connection.job_calls import failure_of
+    from sqlstream.client.connection.wire import failure_of
     from sqlstream.client.following.progress import size_text
     from sqlstream.errors import render_error
     from sqlstream.messages.job_state import JobStatus

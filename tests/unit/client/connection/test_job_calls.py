@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from sqlstream.client.connection.job_calls import (
+from sqlstream.client.connection.wire import (
     failure_of,
     job_path,
     metrics_of,

@@ -6,7 +6,7 @@ import re
 
 from gateway_harness import Running
 
-from sqlstream.client.gateway.app import gateway_app
+from sqlstream.client.gateway.routes import gateway_app
 
 FIRST = {
     "GET /info", "GET /api_versions", "POST /sessions", "GET /sessions/{}", "DELETE /sessions/{}",

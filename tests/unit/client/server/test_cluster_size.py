@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sqlstream.client.configuration import load_configuration
-from sqlstream.client.server.cluster_size import ClusterSize, cluster_size
+from sqlstream.client.server.server_config import ClusterSize, cluster_size
 
 SLOTS = "taskmanager.numberOfTaskSlots"
 
