@@ -7,7 +7,6 @@ import functools
 from sqlstream.catalog import CatalogFunction, system_path
 from sqlstream.errors import UserError
 from sqlstream.planner.statements.functions import function_ref
-from sqlstream.python_functions import UserFunction
 from sqlstream.spi.packages import Guest, Kind, find_guest, guest_names, load_guest
 
 
@@ -25,6 +24,8 @@ class PackageFunctions:
 
 @functools.cache
 def _declared(guest: Guest) -> CatalogFunction:
+    from sqlstream.python_functions import UserFunction
+
     found = load_guest(guest)
     if not isinstance(found, UserFunction):
         raise UserError(

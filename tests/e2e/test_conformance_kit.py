@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +23,12 @@ def _numbers(place: Path) -> dict[str, str]:
     return {"number-of-rows": "23", "fields.n.kind": "sequence", "fields.n.start": "0", "fields.n.end": "22"}
 
 
+def _in_sqlite(place: Path) -> dict[str, str]:
+    with contextlib.closing(sqlite3.connect(place / "data.sqlite")) as database:
+        database.execute("CREATE TABLE IF NOT EXISTS t (n BIGINT, name TEXT)")
+    return {"url": f"jdbc:sqlite:{place / 'data.sqlite'}", "table-name": "t"}
+
+
 OURS = checks(
     ConnectorCase("datagen", {"n": "BIGINT"}, _numbers, rows=tuple((n,) for n in range(23))),
     ConnectorCase(
@@ -33,9 +41,24 @@ OURS = checks(
     ConnectorCase(
         "duckdb", COLUMNS, lambda place: {"path": str(place / "data.db"), "table-name": "t"}, VALUES
     ),
+    ConnectorCase(
+        "jdbc",
+        COLUMNS,
+        _in_sqlite,
+        VALUES,
+    ),
+    ConnectorCase("blackhole", COLUMNS, lambda place: {}),
+    ConnectorCase("print", COLUMNS, lambda place: {}, refused=(({"sink.parallelism": "0"}, "SS4002"),)),
+    ConnectorCase(
+        "nexmark",
+        {"auction": "BIGINT", "extra": "STRING"},
+        lambda place: {"nexmark.table": "bid", "nexmark.events": "0"},
+        refused=(({"nexmark.table": "bids"}, "SS4002"),),
+    ),
     FormatCase("csv", COLUMNS, ROWS[:1] + ROWS[3:], refused_columns=("MAP<STRING, INT>",)),
     FormatCase("json", COLUMNS, ROWS),
     FormatCase("parquet", COLUMNS, ROWS),
+    FormatCase("raw", {"line": "STRING"}, (("a",), ("ö b",), ("c",)), refused_columns=("INT",)),
 )
 
 
