@@ -216,3 +216,28 @@ def test_a_users_function_of_the_name_goes_first(packages: Path) -> None:
         SELECT cents(5) AS c;
     """
     assert rows(run(script, packages, "--format", "json", "--quiet")) == [{"c": -5}]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_code_reaches_executors_of_a_spark_cluster(packages: Path) -> None:
+    """A batch query reads a table of the package, and a streaming job calls its function as well."""
+    settings = [
+        *("--set", "spark.master=local-cluster[2,1,1024]", "--set", "spark.executor.memory=1g"),
+        *("--set", "execution.batch.spark-files-are-shared=true"),
+    ]
+    table = LEDGER.replace("'book'", f"'{packages.parent}/book'").format(more="")
+    written = table + "INSERT INTO book VALUES (1, 'a'), (2, 'b'), (40, 'c');\n"
+    batch = (
+        written
+        + """
+        SET 'execution.runtime-mode' = 'BATCH';
+        SET 'execution.batch.engine' = 'spark';
+        SELECT SUM(n) AS total FROM book;
+    """
+    )
+    found = run(batch, packages, "--format", "json", "--quiet", *settings)
+    assert rows(found) == [{"total": 43}]
+    stream = table + "SELECT SUM(cents(CAST(n AS DECIMAL(18, 2)))) AS total FROM book;"
+    found = run(stream, packages, "--format", "json", "--quiet", "--set", "execution.target=spark", *settings)
+    assert rows(found) == [{"total": 4300}]
