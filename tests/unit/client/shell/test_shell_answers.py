@@ -9,7 +9,7 @@ import pytest
 
 from sqlstream.client.following.remarks import Remark, Severity
 from sqlstream.client.shell.detached import DetachedJobs
-from sqlstream.client.shell.display import ShellDisplay
+from sqlstream.client.shell.display import Display, ShellDisplay
 from sqlstream.client.shell.shell_answers import ShellAnswers
 from sqlstream.errors import ExternalError
 from sqlstream.messages.job_state import JobStatus
@@ -69,3 +69,11 @@ def test_a_cancelled_job_is_told_of_after_what_it_warns_of(
     out, err = capsys.readouterr()
     assert (out, err) == ("", said)
     assert result.cancelled == (0 if result.job_id is None else 1)
+
+
+def test_quiet_leaves_out_notes_with_their_hints_and_no_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    remarks = [Remark(Severity.WARNING, "a", ("hint: b",)), Remark(Severity.NOTE, "c", ("hint: d",))]
+    Display(is_quiet=True).warn(remarks)
+    assert capsys.readouterr() == ("", "warning: a\nhint: b\n")
+    Display().warn(remarks)
+    assert capsys.readouterr() == ("", "warning: a\nhint: b\nnote: c\nhint: d\n")
