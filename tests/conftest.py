@@ -3,6 +3,7 @@ share of the examples of all properties, the same ones each time. Test files tha
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
@@ -110,6 +111,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _draw_fewer_examples(items, percent)
     if hasattr(config, "workerinput"):
         _sort_slow_files_first(items)
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    # Nearly all that is made is kept.
+    gc.disable()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    # Each collection in a test would look at the millions of objects of all other tests.
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def _draw_fewer_examples(items: list[pytest.Item], percent: int) -> None:
