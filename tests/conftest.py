@@ -125,6 +125,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.enable()
 
 
+def pytest_unconfigure(config: pytest.Config) -> None:
+    # Libraries count what is left when the process ends.
+    gc.unfreeze()
+
+
 def _draw_fewer_examples(items: list[pytest.Item], percent: int) -> None:
     from hypothesis import settings
 

@@ -6,17 +6,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
 import pyarrow.parquet as pq
 import pytest
+from command_harness import sqlstream
 from oracle import Row, assert_same_rows, rows_of
 
 ROOT = Path(__file__).parents[2]
@@ -100,16 +98,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, delay: str) -> Run:
     script.write_text(
         script.read_text().replace(f"departure - INTERVAL {DELAY}", f"departure - INTERVAL {delay}")
     )
-    command = [sys.executable, "-m", "sqlstream", "run", "--format", "json", "queries/getting_started.sql"]
-    done = subprocess.run(
-        command,
-        cwd=directory,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = sqlstream("run", "--format", "json", "queries/getting_started.sql", cwd=directory)
     assert done.returncode == 0, done.stderr
     return Run(directory, [json.loads(line) for line in done.stdout.splitlines()], done.stderr)
 

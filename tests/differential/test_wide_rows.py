@@ -64,8 +64,17 @@ QUERIES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("batch_rows", [1, 7])
-@pytest.mark.parametrize("name", QUERIES)
+ALONE = ("distinct", "left join of updated rows", "best of updated rows")
+"""Queries that get each row in a batch of its own in make test, as all do in make test-all."""
+
+
+@pytest.mark.parametrize(
+    ("name", "batch_rows"),
+    [
+        *((name, 7) for name in QUERIES),
+        *((name, 1) if name in ALONE else pytest.param(name, 1, marks=pytest.mark.slow) for name in QUERIES),
+    ],
+)
 def test_rows_of_many_columns_are_those_of_duckdb(
     name: str, batch_rows: int, differential: Differential
 ) -> None:

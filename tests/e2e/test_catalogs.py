@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from command_harness import sqlstream
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sqlstream", "run", "--quiet", "--format", "csv", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return sqlstream("run", "--quiet", "--format", "csv", *arguments)
 
 
 @pytest.mark.timeout(300)
