@@ -35,7 +35,7 @@ from sqlstream.planner.relational.nodes import (
 from sqlstream.planner.rules import optimise
 from sqlstream.schema import Schema
 from sqlstream.specs import BatchQuerySpec, SinkSpec, SourceSpec
-from sqlstream.specs.on_conflict import OnConflict
+from sqlstream.specs.sink import OnConflict
 from sqlstream.types import STRING
 
 Lower = Callable[[RelationalNode, Mapping[str, str], str, HostedFunctions], str]

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from sqlstream import config
+from sqlstream.changelog import ChangelogMode
 from sqlstream.graph.job_graph import JobGraph
-from sqlstream.graph.stream_graph import StreamGraph
+from sqlstream.graph.stream_graph import ExchangeKind, StreamGraph
 from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.depth import refuse_depth
 from sqlstream.planner.estimates import TableSizes, explain_cost
 from sqlstream.planner.physical.changelog import drop_update_before, infer_changelog_modes
 from sqlstream.planner.physical.kept_values import without_idle_keeping
-from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.node import PhysicalNode, walk_plan
 from sqlstream.planner.physical.planner import plan_statements
 from sqlstream.planner.physical.state_identity import identify_states
 from sqlstream.planner.relational.nodes import Sink
 from sqlstream.planner.rules import optimise
 from sqlstream.planner.translate.job_graph import translate_job_graph
-from sqlstream.planner.translate.scaling import plan_scaling
+from sqlstream.planner.translate.scaling import default_parallelism, plan_scaling
 from sqlstream.planner.translate.stream_graph import translate_stream_graph
 from sqlstream.secrets import without_secrets
+from sqlstream.specs import GroupAggregateSpec, SinkSpec, SortSpec, SourceSpec
 from sqlstream.specs.sink import COLLECT
 from sqlstream.terminal_text import shortened
 
@@ -75,7 +77,6 @@ def explain(plan: CompiledPlan, details: tuple[str, ...] = (), sizes: TableSizes
 
     CHANGELOG_MODE is always printed. JSON_EXECUTION_PLAN adds the operators as JSON, ESTIMATED_COST the rows that each relational
     node is expected to give, by the `sizes` of the tables, and PLAN_ADVICE what the plan would gain from settings."""
-    from sqlstream.planner.advice import plan_advice
     from sqlstream.planner.explain import explain_json, explain_plan
 
     text = explain_plan(plan.relational, plan.optimised, plan.physical, plan.stream_graph, plan.job_graph)
@@ -113,3 +114,49 @@ def _query_name(text: str) -> str:
 
 def _digest(graph: StreamGraph) -> str:
     return hashlib.sha256("".join(n.uid for n in graph.nodes).encode()).hexdigest()[:32]
+
+
+# PLAN_ADVICE: what a plan would gain from other settings.
+
+
+def plan_advice(sinks: tuple[PhysicalNode, ...], settings: Mapping[str, str]) -> str:
+    """One line for each piece of advice, with the operator that it is about."""
+    found = [line for node in walk_plan(sinks) for line in _advice(node, settings)]
+    if not found:
+        return "no advice: nothing in the settings holds this plan back"
+    return "\n".join(f"advice[{number}]: {line}" for number, line in enumerate(dict.fromkeys(found), 1))
+
+
+def _advice(node: PhysicalNode, settings: Mapping[str, str]) -> Iterator[str]:
+    spec = node.spec
+    if spec is None:
+        return
+    is_endless = not all(i.node.traits.is_bounded for i in node.inputs)
+    bound = spec.state_bound()
+    if (
+        spec.kept_state()
+        and is_endless
+        and not bound.is_finite
+        and not isinstance(spec, SourceSpec | SinkSpec)
+    ):
+        yield (
+            f"[WARNING] the state of {node.description} grows with {bound.by}: SET 'table.exec.state.ttl' = '1 d' drops what has"
+            " not changed for a day, or group by windows"
+        )
+    is_two_phase = config.get(settings, "table.optimizer.agg-phase-strategy") != "ONE_PHASE"
+    if isinstance(spec, GroupAggregateSpec) and not is_two_phase and node.inputs[0].exchange.keys:
+        yield (
+            f"[ADVICE] {node.description} gets every row over the network: RESET 'table.optimizer.agg-phase-strategy' reduces"
+            " each batch to a row per key before"
+        )
+    if not config.get(settings, "table.optimizer.reuse-sub-plan-enabled"):
+        yield "[ADVICE] equal parts of the plan run twice: RESET 'table.optimizer.reuse-sub-plan-enabled'"
+    is_alone = any(i.exchange.kind is ExchangeKind.SINGLETON for i in node.inputs)
+    if is_alone and default_parallelism(settings) > 1 and not isinstance(spec, SinkSpec):
+        why = "sorts all rows" if isinstance(spec, SortSpec) else "has no keys"
+        yield f"[NOTE] {node.description} {why}, so that it runs in one subtask whatever the parallelism is"
+    if isinstance(spec, SinkSpec) and node.changelog_mode is ChangelogMode.RETRACT and spec.primary_key:
+        yield (
+            f"[ADVICE] {node.description} gets each update as two rows: a query whose key is the primary key"
+            f" ({', '.join(spec.schema.names[k] for k in spec.primary_key)}) needs one"
+        )

@@ -12,13 +12,30 @@ from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.client_rpc import (
     AwaitJobEnd,
     CancelJob,
+    CheckpointStatisticsReply,
     ClientDetached,
     ClientReply,
     ClientRequest,
+    ClusterOverviewReply,
     DetachClient,
     DisposeSavepoint,
+    JobDetailsReply,
+    JobExceptionsReply,
+    JobGraphReply,
+    JobManagerRequest,
+    JobMetricsReply,
+    JobOverviewReply,
     JobSubmitted,
+    RequestCheckpointStatistics,
+    RequestClusterOverview,
     RequestFailed,
+    RequestJobDetails,
+    RequestJobExceptions,
+    RequestJobGraph,
+    RequestJobMetrics,
+    RequestJobOverview,
+    RequestJobStatus,
+    RequestSavepointStatus,
     SavepointDisposed,
     SavepointStatusReply,
     StopWithSavepoint,
@@ -29,7 +46,6 @@ from sqlstream.messages.client_rpc import (
     decode_client_request,
 )
 from sqlstream.messages.rpc import JobStatusReply, encode_message
-from sqlstream.runtime.jobmanager.client_requests import answer_request
 from sqlstream.runtime.jobmanager.shell import JobManagerShell
 from sqlstream.runtime.net.attached_clients import AttachedClients
 
@@ -139,3 +155,53 @@ def _refusal(error: Exception) -> ErrorInfo:
         return ErrorInfo.of(error)
     reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
     return ErrorInfo("SS6014", f"the request cannot be read: {reason}", reason=FailureReason.USER_DATA)
+
+
+# Answers the messages of clients.
+
+
+def answer_request(shell: JobManagerShell, request: JobManagerRequest) -> ClientReply:
+    """Answer a client's request message; an error becomes RequestFailed."""
+    try:
+        return _answer(shell, request)
+    except SqlStreamError as error:
+        return RequestFailed(ErrorInfo.of(error))
+
+
+def _answer(shell: JobManagerShell, request: JobManagerRequest) -> ClientReply:
+    match request:
+        case SubmitJob(job_graph):
+            return JobSubmitted(shell.submit(job_graph))
+        case CancelJob(job_id):
+            shell.cancel(job_id)
+            return shell.status(job_id)
+        case RequestJobStatus(job_id):
+            return shell.status(job_id)
+        case RequestJobDetails(job_id):
+            return JobDetailsReply(shell.details(job_id))
+        case RequestJobMetrics(job_id):
+            return JobMetricsReply(shell.metrics(job_id))
+        case RequestJobExceptions(job_id):
+            return JobExceptionsReply(shell.exceptions(job_id))
+        case RequestJobGraph(job_id):
+            return JobGraphReply(shell.job_graph(job_id))
+        case RequestJobOverview():
+            return JobOverviewReply(shell.overview())
+        case RequestClusterOverview():
+            return ClusterOverviewReply(shell.cluster())
+        case RequestCheckpointStatistics(job_id):
+            return CheckpointStatisticsReply(shell.checkpoints(job_id))
+        case TakeCheckpoint(job_id, trigger_id):
+            shell.take_checkpoint(job_id, trigger_id)
+            return SavepointStatusReply(job_id, trigger_id, is_done=False)
+        case TriggerSavepoint(job_id, trigger_id, directory):
+            shell.trigger_savepoint(job_id, trigger_id, directory)
+            return SavepointStatusReply(job_id, trigger_id, is_done=False)
+        case StopWithSavepoint(job_id, trigger_id, directory, is_drain):
+            shell.stop_with_savepoint(job_id, trigger_id, directory, is_drain)
+            return SavepointStatusReply(job_id, trigger_id, is_done=False)
+        case RequestSavepointStatus(job_id, trigger_id):
+            return shell.savepoint_status(job_id, trigger_id)
+        case DisposeSavepoint(path):
+            shell.dispose_savepoint(path)
+            return SavepointDisposed(path)

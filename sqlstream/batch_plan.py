@@ -7,7 +7,7 @@ import msgspec
 from sqlstream.graph.job_graph import JobVertex
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import BatchQuerySpec, EventSourceSpec, SinkSpec, SourceSpec
-from sqlstream.specs.hosted_function import HostedFunction
+from sqlstream.specs.batch_query import HostedFunction
 from sqlstream.specs.sink import COLLECT
 from sqlstream.types import BIGINT, STRING, TINYINT
 

@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 from sqlstream.checkpointing_options import CHECKPOINTING_OPTIONS
 from sqlstream.config_option import ConfigOption, ConfigType, Scope
-from sqlstream.deprecated_keys import current_key
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.flink_tuning import TUNING
-from sqlstream.foreign_keys import WHOLE, foreign_option
+from sqlstream.foreign_keys import WHOLE, current_key, foreign_option
 from sqlstream.network_options import NETWORK_OPTIONS
 from sqlstream.server_options import SERVER_OPTIONS
-from sqlstream.spark_keys import is_spark_key
+from sqlstream.spark import is_spark_key
 from sqlstream.state_options import STATE_OPTIONS
 from sqlstream.store_options import STORE_OPTIONS
 

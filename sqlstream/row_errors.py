@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from sqlstream.errors import UserError
-from sqlstream.time_texts import is_time_text
+from sqlstream.times import is_time_text
 from sqlstream.types import timestamp
 
 SHOWN_CHARACTERS = 100

@@ -46,7 +46,7 @@ from sqlstream.planner.lower.hosting import HostedFunctions
 from sqlstream.planner.relational.nodes import Sort
 from sqlstream.runtime.batch.hosted_functions import HostedCalls
 from sqlstream.schema import Schema
-from sqlstream.specs.hosted_function import HostedFunction
+from sqlstream.specs.batch_query import HostedFunction
 
 Row = tuple[Any, ...]
 Tables = dict[str, tuple[str, list[Row]]]

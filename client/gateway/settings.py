@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sqlstream.config import OPTIONS, settle
-from sqlstream.deprecated_keys import current_key
 from sqlstream.errors import UserError
+from sqlstream.foreign_keys import current_key
 from sqlstream.secrets import masked
-from sqlstream.spark_keys import is_spark_key, refuse_launch_key
+from sqlstream.spark import is_spark_key, refuse_launch_key
 
 PROPERTY_BYTES = 100
 """What a property takes beside its key and value."""

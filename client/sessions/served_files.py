@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sqlstream import config as options
 from sqlstream.catalog import InferredTable
+from sqlstream.changelog import ChangelogMode
 from sqlstream.client.statements.short_job import answer_of
 from sqlstream.errors import ExternalError
 from sqlstream.function_ref import InspectedFunction
-from sqlstream.planner.file_inference import inferring_job
-from sqlstream.planner.function_inspection import inspecting_job
+from sqlstream.graph.job_graph import NETWORK_INPUT, ChainedOperator, JobGraph
+from sqlstream.graph.python_files import PythonFiles
+from sqlstream.planner.collecting import collecting_vertex
 from sqlstream.runtime.python.packing import pack, split_paths
-from sqlstream.specs.infer_table import InferenceAnswer
-from sqlstream.specs.inspect_function import InspectionAnswer
+from sqlstream.specs import InferTableSpec, InspectFunctionSpec
+from sqlstream.specs.source import ANSWER, InferenceAnswer, InspectionAnswer
 
 if TYPE_CHECKING:
     from sqlstream.client.clusters.cluster_client import ClusterClient
@@ -98,3 +101,35 @@ class ServedInspector:
         answer = answer_of(graph, self._cluster, self._timeout_s, InspectionAnswer, late)
         assert answer.function is not None
         return answer.function
+
+
+# The job that infers a table from files.
+
+
+FILES_NAME = "infer"
+
+
+def inferring_job(options: dict[str, str], job_id: str, config: Mapping[str, str]) -> JobGraph:
+    """One vertex, whose only row is the answer to an InferTableSpec; `config` holds the settings of the session."""
+    spec, mode = InferTableSpec(options), ChangelogMode.INSERT_ONLY
+    uid = hashlib.sha256(repr(spec).encode()).hexdigest()[:32]
+    name = "InferTable"
+    head = ChainedOperator(0, f"{uid}-infer", name, spec, NETWORK_INPUT, (), (), ANSWER, mode, name)
+    return JobGraph(job_id, FILES_NAME, (collecting_vertex(uid, head),), (), dict(config))
+
+
+# The job that imports a Python function for its declaration.
+
+
+FUNCTIONS_NAME = "inspect"
+
+
+def inspecting_job(
+    module: str, attribute: str, python: PythonFiles | None, job_id: str, config: Mapping[str, str]
+) -> JobGraph:
+    """One vertex, whose only row is the answer to an InspectFunctionSpec."""
+    spec, mode = InspectFunctionSpec(module, attribute), ChangelogMode.INSERT_ONLY
+    uid = hashlib.sha256(repr(spec).encode()).hexdigest()[:32]
+    name = "InspectFunction"
+    head = ChainedOperator(0, f"{uid}-inspect", name, spec, NETWORK_INPUT, (), (), ANSWER, mode, name)
+    return JobGraph(job_id, FUNCTIONS_NAME, (collecting_vertex(uid, head),), (), dict(config), python=python)

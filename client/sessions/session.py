@@ -10,7 +10,7 @@ from sqlstream.client.sessions.effects import changes_effects, job_effects
 from sqlstream.client.sessions.outcomes import Job, Outcome, Rows, literal_batches
 from sqlstream.client.sessions.planning import PlanningSession
 from sqlstream.errors import ExternalError, UserError
-from sqlstream.spark_keys import refuse_launch_key
+from sqlstream.spark import refuse_launch_key
 
 if TYPE_CHECKING:
     from sqlstream.planner.batch import CompiledBatch

@@ -24,8 +24,8 @@ from sqlstream.errors import UserError
 from sqlstream.planner.batch import CompiledBatch, is_bounded, scans_of
 from sqlstream.planner.bind.sink import collecting_sink
 from sqlstream.planner.compile import CompiledPlan, compile_statements
+from sqlstream.planner.relational.node import Key, RelationalNode
 from sqlstream.planner.relational.nodes import Sink
-from sqlstream.planner.result_key import result_key
 from sqlstream.planner.verification import verifying_job
 from sqlstream.specs import CompareRowsSpec
 from sqlstream.specs.compare_rows import EXPLAINED_BY_FLOATS, ComparisonReport, found_schema
@@ -251,3 +251,15 @@ def _reasons(
     if report.explained:
         reasons.append(near_reason(report.explained, EXPLAINED_BY_FLOATS))
     return tuple(reasons)
+
+
+# The columns by which the rows of a result are told apart.
+
+
+def result_key(node: RelationalNode) -> Key | None:
+    """Columns whose values occur in one row of a finished result at most; None when no such columns are known, and () when
+    the result has one row at most.
+
+    Grouping keys, of which one bound of a window is enough, the partition and rank of a Top-N, and the keys of both sides of
+    a join."""
+    return next(iter(node.result_keys()), None)

@@ -15,7 +15,7 @@ from sqlstream.functions.signature import AggregateFunction, ScalarFunction
 from sqlstream.planner.bind.casts import cast_to, checked, plain, reads_text, try_cast_text_to
 from sqlstream.planner.bind.foreign_names import FOREIGN_FUNCTIONS, function_rewrite
 from sqlstream.planner.dialect.tokens import WINDOW_FUNCTIONS
-from sqlstream.time_units import DAY_MS, UNIT_MS
+from sqlstream.times import DAY_MS, UNIT_MS
 from sqlstream.types import LogicalType, TypeRoot
 
 

@@ -16,9 +16,7 @@ from sqlstream.functions.checks import is_constant
 from sqlstream.functions.comparison import NESTED
 from sqlstream.planner.bind.literals import is_in_range
 from sqlstream.planner.rules.constant_folding import fold
-from sqlstream.time_range import timestamp_bounds_ns
-from sqlstream.time_texts import is_time_text
-from sqlstream.time_units import DAY_S, PER_SECOND
+from sqlstream.times import DAY_S, PER_SECOND, is_time_text, timestamp_bounds_ns
 from sqlstream.types import BOOLEAN, INT, LogicalType, TypeRoot
 
 _HINTS: dict[tuple[TypeRoot, TypeRoot], str] = {

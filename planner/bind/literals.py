@@ -12,7 +12,7 @@ from sqlstream.errors import Span, UserError
 from sqlstream.expressions import FALSE, TRUE, Literal
 from sqlstream.planner.dialect import nodes
 from sqlstream.planner.dialect.literals import datetime_value, interval_value
-from sqlstream.time_range import timestamp_bounds_ns
+from sqlstream.times import timestamp_bounds_ns
 from sqlstream.types import LogicalType
 
 

@@ -19,7 +19,7 @@ from sqlstream.planner.dialect.nodes import lookup_hints
 from sqlstream.planner.dialect.statements import Option
 from sqlstream.planner.relational.nodes import Join, LookupJoin, Project, RelationalNode
 from sqlstream.schema import Field, Schema
-from sqlstream.specs.lookup_join import RetryOnMiss
+from sqlstream.specs.join import RetryOnMiss
 from sqlstream.types import is_proctime, is_rowtime
 
 _KINDS = ("INNER", "LEFT")

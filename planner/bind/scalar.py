@@ -29,7 +29,7 @@ from sqlstream.planner.bind.subqueries import Subqueries
 from sqlstream.planner.bind.user_functions import bind_user_call, refuse_kind, user_function
 from sqlstream.planner.dialect import nodes
 from sqlstream.planner.relational.correlation import outer_reference
-from sqlstream.time_units import UNIT_MONTHS, UNIT_MS
+from sqlstream.times import UNIT_MONTHS, UNIT_MS
 from sqlstream.types import LogicalType, TypeRoot
 
 INTERVAL_UNITS = {"MONTH": 1, "YEAR": UNIT_MONTHS["YEAR"], **UNIT_MS}

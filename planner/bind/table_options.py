@@ -11,9 +11,9 @@ import msgspec
 
 from sqlstream import config
 from sqlstream.catalog import CatalogTable
-from sqlstream.deprecated_keys import table_hint
 from sqlstream.effects import Effects
 from sqlstream.errors import Span, UserError, did_you_mean
+from sqlstream.foreign_keys import table_hint
 from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.dialect.statements import Option
 from sqlstream.secrets import masked

@@ -41,7 +41,7 @@ from sqlstream.planner.dialect.statements import (
 )
 from sqlstream.planner.dialect.tokens import is_word, span, word
 from sqlstream.planner.dialect.tokens import span as token_span
-from sqlstream.specs.on_conflict import OnConflict
+from sqlstream.specs.sink import OnConflict
 
 # The grammar of EXECUTE PLAN.
 

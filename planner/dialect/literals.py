@@ -9,7 +9,7 @@ import re
 from sqlstream import types
 from sqlstream.errors import UserError
 from sqlstream.planner.dialect.nodes import DateTimeLiteral, IntervalLiteral, span_of
-from sqlstream.time_units import DAY_S, PER_SECOND, UNIT_MONTHS, UNIT_MS
+from sqlstream.times import DAY_S, PER_SECOND, UNIT_MONTHS, UNIT_MS
 from sqlstream.types import LogicalType
 
 UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")

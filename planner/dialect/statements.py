@@ -12,7 +12,7 @@ import enum
 from sqlglot import exp
 
 from sqlstream.errors import Span
-from sqlstream.specs.on_conflict import OnConflict
+from sqlstream.specs.sink import OnConflict
 from sqlstream.types import LogicalType
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from sqlstream.expressions import Call, Expression, InputRef, Literal
 from sqlstream.functions.determinism import is_deterministic
 from sqlstream.planner.relational.correlation import OUTER
-from sqlstream.specs.hosted_function import HostedFunction
+from sqlstream.specs.batch_query import HostedFunction
 from sqlstream.types import INT, LogicalType
 
 

@@ -28,7 +28,7 @@ from sqlstream.planner.relational.injective import cast_column
 from sqlstream.planner.rules.project_merge import can_substitute
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import AggregatePhase, CalcSpec, GroupAggregateSpec, JoinKind, JoinSpec
-from sqlstream.specs.single_row_check import SingleRowCheckSpec
+from sqlstream.specs.calc import SingleRowCheckSpec
 from sqlstream.specs.watermark import ROW_WATERMARK_COLUMN
 from sqlstream.types import BIGINT, BOOLEAN
 

@@ -16,8 +16,7 @@ from sqlstream.planner.physical.refusals import require_insert_only
 from sqlstream.planner.physical.traits import Traits
 from sqlstream.planner.relational.nodes import FromChangelog, RelationalNode, TableScan, ToChangelog
 from sqlstream.schema import Schema
-from sqlstream.specs.changelog_functions import FromChangelogSpec, ToChangelogSpec
-from sqlstream.specs.changelog_normalize import ChangelogNormalizeSpec
+from sqlstream.specs.changelog_functions import ChangelogNormalizeSpec, FromChangelogSpec, ToChangelogSpec
 
 
 def plan_from_changelog(

@@ -9,7 +9,7 @@ from sqlstream.planner.physical.node import PhysicalNode
 from sqlstream.planner.physical.planning import Planning, over
 from sqlstream.planner.physical.traits import Traits
 from sqlstream.planner.relational.nodes import Expand, RelationalNode
-from sqlstream.specs.expand import ExpandSpec
+from sqlstream.specs.calc import ExpandSpec
 
 
 def plan_expand(

@@ -24,7 +24,7 @@ from sqlstream.planner.physical.planning import (
 )
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import CalcSpec
-from sqlstream.specs.kept_values import KeptValuesSpec
+from sqlstream.specs.calc import KeptValuesSpec
 
 STRATEGY = "table.optimizer.non-deterministic-update.strategy"
 

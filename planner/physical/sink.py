@@ -28,9 +28,8 @@ from sqlstream.specs import (
     RankSpec,
     SinkSpec,
 )
-from sqlstream.specs.on_conflict import OnConflict
 from sqlstream.specs.rank import Ties
-from sqlstream.specs.sink import COLLECT, SinkAction
+from sqlstream.specs.sink import COLLECT, OnConflict, SinkAction
 from sqlstream.spi.changelog_options import COMPACTED, ChangelogOptions, sink_mode_of, writes_events
 from sqlstream.spi.connector import ConnectorDescriptor
 

@@ -13,7 +13,7 @@ from sqlstream.planner.physical.refusals import require_insert_only, require_tim
 from sqlstream.planner.physical.traits import Traits
 from sqlstream.planner.relational.nodes import Rank, RelationalNode, Sort
 from sqlstream.specs import SortSpec, TemporalSortSpec
-from sqlstream.specs.limit import LimitSpec
+from sqlstream.specs.calc import LimitSpec
 from sqlstream.types import TimeAttribute, is_rowtime
 
 

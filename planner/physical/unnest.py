@@ -9,7 +9,7 @@ from sqlstream.planner.physical.node import PhysicalNode
 from sqlstream.planner.physical.planning import Planning, over
 from sqlstream.planner.physical.traits import Traits
 from sqlstream.planner.relational.nodes import RelationalNode, Unnest
-from sqlstream.specs.unnest import UnnestSpec
+from sqlstream.specs.calc import UnnestSpec
 
 
 def plan_unnest(

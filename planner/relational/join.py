@@ -15,7 +15,7 @@ from sqlstream.planner.lower.lowering import numbered
 from sqlstream.planner.relational.node import Key, RelationalNode, TwoInputNode
 from sqlstream.planner.relational.tracing import Condition, accepts_null, of_columns
 from sqlstream.planner.relational.trimming import Columns, Pruning, one_column, places_of, reads_time
-from sqlstream.specs.lookup_join import RetryOnMiss
+from sqlstream.specs.join import RetryOnMiss
 
 if TYPE_CHECKING:
     from sqlstream.planner.lower.lowering import Lowering

@@ -10,8 +10,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.expressions import LiteralValue
 from sqlstream.planner.relational.node import SameColumnsNode
 from sqlstream.planner.relational.trimming import Columns, Pruning, places_of
-from sqlstream.specs.on_conflict import OnConflict
-from sqlstream.specs.sink import SinkAction
+from sqlstream.specs.sink import OnConflict, SinkAction
 
 if TYPE_CHECKING:
     from sqlstream.planner.relational.trimming import Trimmed

@@ -1,4 +1,4 @@
-"""Conditions on the rows of a result, as nodes hand them down to their inputs (see sqlstream.planner.contributing_rows)."""
+"""Conditions on the rows of a result, as nodes hand them down to their inputs (client/verification/contributing.py)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Any
 from sqlstream.expressions import Call, Expression, Literal, LiteralValue, transform
 from sqlstream.functions.determinism import without_repetitions
 from sqlstream.planner.relational.nodes import Filter, Join, Project, RelationalNode
-from sqlstream.time_range import timestamp_bounds_ns
+from sqlstream.times import timestamp_bounds_ns
 from sqlstream.types import (
     INTEGER_ROOTS,
     TIMESTAMP_ROOTS,

@@ -12,8 +12,7 @@ from sqlstream.catalog import (
     RemoveDatabase,
     UseDatabase,
 )
-from sqlstream.errors import UserError, did_you_mean
-from sqlstream.excerpt import Span
+from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.bind.names import check_catalog, database_path, suggest
 from sqlstream.planner.bind.table_options import written_options

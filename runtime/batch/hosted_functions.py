@@ -17,7 +17,7 @@ from sqlstream.runtime.evaluate.compiled import compile_expression
 from sqlstream.runtime.evaluate.context import EvaluationContext
 from sqlstream.runtime.host.clock import now_ms
 from sqlstream.schema import Field, Schema
-from sqlstream.specs.hosted_function import HostedFunction
+from sqlstream.specs.batch_query import HostedFunction
 
 if TYPE_CHECKING:
     import duckdb

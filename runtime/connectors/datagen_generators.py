@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sqlstream.arrow import to_arrow_type
 from sqlstream.runtime.connectors.nexmark_draws import STEP, mix
-from sqlstream.time_units import DAY_MS
+from sqlstream.times import DAY_MS
 from sqlstream.types import BINARY_ROOTS, LogicalType, TypeRoot
 
 Numbers = np.ndarray[Any, Any]

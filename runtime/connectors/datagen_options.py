@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sqlstream.errors import UserError
 from sqlstream.schema import Schema
 from sqlstream.spi.connector import OptionDescriptor, OptionType
-from sqlstream.time_units import DAY_MS
+from sqlstream.times import DAY_MS
 from sqlstream.types import (
     BINARY_ROOTS,
     STRING_ROOTS,

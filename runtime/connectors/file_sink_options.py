@@ -3,17 +3,24 @@ joined."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from sqlstream.errors import UserError
 from sqlstream.runtime.connectors.file_paths import is_in_store
+from sqlstream.runtime.evaluate.local_time import from_local
+from sqlstream.runtime.evaluate.timestamp_parser import TimestampParser
 from sqlstream.spi.connector import OptionType
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
+from sqlstream.times import check_time_zone
 
 if TYPE_CHECKING:
     from sqlstream.schema import Schema
+
 
 POLICY = "sink.partition-commit.policy.kind"
 PATTERN = "partition.time-extractor.timestamp-pattern"
@@ -182,8 +189,6 @@ def _check_policy(table: str, parsed: FileSinkOptions) -> None:
 def _check_time(
     table: str, options: Mapping[str, str], parsed: FileSinkOptions, partition_keys: tuple[str, ...]
 ) -> None:
-    from sqlstream.runtime.connectors.partition_time import PartitionTime
-
     unknown = PartitionTime(parsed, partition_keys).unknown_columns()
     if unknown:
         raise UserError(
@@ -199,3 +204,40 @@ def _without(table: str, key: str, other: str, value: str) -> UserError:
         f'option "{key}" of table "{table}" has no use without "{other}"',
         hint=f"add '{other}' = '{value}', or leave it out",
     )
+
+
+# The time that the values of a partition stand for.
+
+
+_COLUMN = re.compile(r"\$(\w+)")
+
+
+class PartitionTime:
+    """Reads it as Flink's `partition.time-extractor.kind` = 'default' does. UserError for a pattern or a time zone that is none.
+    No state."""
+
+    def __init__(self, options: FileSinkOptions, partition_keys: tuple[str, ...]) -> None:
+        self._keys = partition_keys
+        self._pattern = options.time_pattern or f"${partition_keys[0]}"
+        self._zone = check_time_zone(options.time_zone)
+        self._parsers = [TimestampParser.of_pattern(options.time_format)]
+        # Flink reads a date alone too.
+        self._parsers.append(TimestampParser.of_sql_timestamp())
+
+    def unknown_columns(self) -> list[str]:
+        """Names after `$` that begin with no column of the partitions."""
+        return [name for name in _COLUMN.findall(self._pattern) if not any(map(name.startswith, self._keys))]
+
+    def of_ms(self, values: dict[str, str]) -> int | None:
+        """Milliseconds since the epoch; None for values that are no time."""
+        text = self._pattern
+        # Longer names first: $day_of_year is not $day.
+        for key in sorted(self._keys, key=len, reverse=True):
+            text = text.replace(f"${key}", values.get(key, ""))
+        for parser in self._parsers:
+            local = parser.parse(pa.array([text], pa.string())).timestamps("ms")
+            if local.null_count == 0:
+                return int(
+                    from_local(local, pa.timestamp("ms", tz="UTC"), self._zone).cast(pa.int64())[0].as_py()
+                )
+        return None

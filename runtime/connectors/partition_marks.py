@@ -10,8 +10,7 @@ import msgspec
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.runtime.connectors.committed_notes import make_room, replace_whole, write_whole
 from sqlstream.runtime.connectors.file_paths import partition_values
-from sqlstream.runtime.connectors.file_sink_options import PARTITION_TIME, FileSinkOptions
-from sqlstream.runtime.connectors.partition_time import PartitionTime
+from sqlstream.runtime.connectors.file_sink_options import PARTITION_TIME, FileSinkOptions, PartitionTime
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 from sqlstream.spi.files import Files
 

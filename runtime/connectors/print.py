@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlstream.changelog import ChangelogMode
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sqlstream.arrow import row_kinds, without_row_kinds
+from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.runtime.connectors.sink_only import SinkOnlyConnector
-from sqlstream.spi.connector import (
-    ConnectorContext,
-    ConnectorDescriptor,
-    OptionType,
-    SinkWriter,
-    Writing,
-)
+from sqlstream.runtime.formats.text_values import format_text
+from sqlstream.schema import Schema
+from sqlstream.spi.connector import ConnectorContext, ConnectorDescriptor, OptionType, SinkWriter, Writing
 from sqlstream.spi.table_options import descriptors_of, option, parse_options
+from sqlstream.types import BINARY_ROOTS, TIMESTAMP_ROOTS, LogicalType, TypeRoot
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from sqlstream.specs import SinkSpec
     from sqlstream.spi.committable import Committable
 
@@ -74,8 +75,6 @@ class PrintWriter:
         self._prefix = line_prefix(options.identifier or "", context.subtask, context.parallelism)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        from sqlstream.runtime.connectors.print_lines import row_lines
-
         if batch.num_rows:
             self._print_lines(row_lines(batch, self._schema, self._prefix), self._is_error)
 
@@ -84,3 +83,85 @@ class PrintWriter:
 
     def abort(self) -> None:
         """Nothing to do: printed lines cannot be removed."""
+
+
+# Rows as Flink's `Row.toString` writes them, whole columns at a time.
+
+
+_SYMBOLS = pa.array([f"{kind.symbol}[" for kind in RowKind])
+_NULL = "null"
+
+
+def row_lines(batch: pa.RecordBatch, schema: Schema, prefix: str) -> list[str]:
+    """One line per row, such as `late:2> +I[1, abc, null]`."""
+    data = without_row_kinds(batch)
+    kinds = _SYMBOLS.take(pa.array(row_kinds(batch).astype(np.int32)))
+    fields = _joined(data.columns, schema.types)
+    lines: list[str] = pc.binary_join_element_wise(
+        pa.scalar(prefix), kinds, fields, pa.scalar("]"), ""
+    ).to_pylist()
+    return lines
+
+
+def _joined(columns: Sequence[pa.Array], types: Sequence[LogicalType]) -> pa.Array:
+    texts = [pc.fill_null(_text(column, t), _NULL) for column, t in zip(columns, types, strict=True)]
+    return pc.binary_join_element_wise(*texts, pa.scalar(", "))
+
+
+def _text(column: pa.Array, t: LogicalType) -> pa.Array:
+    """Each value as text; NULL stays NULL."""
+    match t.root:
+        case TypeRoot.ROW:
+            joined = _joined(column.flatten(), [f.type for f in t.fields])
+            texts = pc.binary_join_element_wise(pa.scalar("+I["), joined, pa.scalar("]"), "")
+            return pc.if_else(column.is_valid(), texts, pa.scalar(None, pa.string()))
+        case TypeRoot.ARRAY:
+            assert t.element is not None
+            return _wrap(column, pc.fill_null(_text(column.values, t.element), _NULL), "[", "]")
+        case TypeRoot.MAP | TypeRoot.MULTISET:
+            return _map_text(column, t)
+        case _ if t.root in BINARY_ROOTS:
+            return _bytes_text(column)
+        case _ if t.root in TIMESTAMP_ROOTS:
+            return format_text(column, t, "T")
+        case TypeRoot.FLOAT | TypeRoot.DOUBLE:
+            return _float_text(column, t)
+        case _:
+            return format_text(column, t)
+
+
+def _map_text(column: pa.MapArray, t: LogicalType) -> pa.Array:
+    key, value = (t.key, t.element) if t.key is not None else (t.element, LogicalType(TypeRoot.INTEGER))
+    assert key is not None
+    assert value is not None
+    keys = pc.fill_null(_text(column.keys, key), _NULL)
+    items = pc.fill_null(_text(column.items, value), _NULL)
+    return _wrap(column, pc.binary_join_element_wise(keys, items, pa.scalar("=")), "{", "}")
+
+
+def _wrap(column: pa.Array, items: pa.Array, opening: str, closing: str) -> pa.Array:
+    """Lists of texts, laid out as `column` is, each joined by commas within brackets."""
+    lists = pa.ListArray.from_buffers(
+        pa.list_(pa.string()), len(column), column.buffers()[:2], column.null_count, column.offset, [items]
+    )
+    return pc.binary_join_element_wise(opening, pc.binary_join(lists, ", "), closing, "")
+
+
+def _bytes_text(column: pa.Array) -> pa.Array:
+    """Java prints bytes as signed numbers: [1, -1]."""
+    lengths = pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False)
+    offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
+    present = column.drop_null()
+    joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(present)], pa.int32()), present), b"")
+    numbers = pa.Array.from_buffers(pa.int8(), int(lengths.sum()), [None, joined.buffers()[2]]).cast(
+        pa.string()
+    )
+    return _wrap(pa.ListArray.from_arrays(offsets, numbers, mask=column.is_null()), numbers, "[", "]")
+
+
+def _float_text(column: pa.Array, t: LogicalType) -> pa.Array:
+    """Java's way: 1 is 1.0, and 1e+20 is 1.0E20."""
+    texts = format_text(column, t)
+    texts = pc.replace_substring_regex(texts, r"^(-?\d+)$", r"\1.0")
+    texts = pc.replace_substring_regex(texts, r"^(-?\d+)e", r"\1.0e")
+    return pc.replace_substring_regex(texts, r"e\+?", "E")

@@ -11,7 +11,6 @@ import pyarrow as pa
 from sqlstream.arrow import is_changelog
 from sqlstream.changelog import ROW_KIND_COLUMN
 from sqlstream.runtime.connectors.file_constants import FileConstants
-from sqlstream.runtime.connectors.first_bytes import FirstBytes
 from sqlstream.runtime.connectors.rejected_rows import RejectedRows
 from sqlstream.runtime.formats import format_of, format_options
 from sqlstream.runtime.formats.file_rows import empty_columns
@@ -175,3 +174,36 @@ class TableFiles:
         if name is None:
             return None
         return pa.repeat(constants[name], batch.num_rows) if name in constants else batch.column(name)
+
+
+# The beginning of a text file that may be growing.
+
+
+class FirstBytes:
+    """Ends after `size` bytes, however much has been added to the file since it was found complete. It has the methods that
+    readers of text call; no state but the stream's and how many bytes are left."""
+
+    def __init__(self, stream: BinaryIO, size: int) -> None:
+        self._stream = stream
+        self._left = size
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(self._left if size < 0 else min(size, self._left))
+        self._left -= len(data)
+        return data
+
+    def tell(self) -> int:
+        return self._stream.tell()
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    @property
+    def closed(self) -> bool:
+        return self._stream.closed
+
+    def close(self) -> None:
+        self._stream.close()

@@ -26,7 +26,7 @@ from sqlstream.runtime.evaluate.local_time import from_local, to_local
 from sqlstream.runtime.evaluate.time_parts import cut_off, in_unit
 from sqlstream.runtime.evaluate.time_range import null_beyond_range, require_range
 from sqlstream.runtime.overflow import overflowed
-from sqlstream.time_units import DAY_MS
+from sqlstream.times import DAY_MS
 from sqlstream.types import LogicalType, TypeRoot
 
 

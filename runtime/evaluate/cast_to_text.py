@@ -12,7 +12,7 @@ from sqlstream import types as sql
 from sqlstream.runtime.evaluate.kernel import null_mask, numbers, zero
 from sqlstream.runtime.evaluate.local_time import to_local
 from sqlstream.runtime.evaluate.timestamp_format import TimestampFormat
-from sqlstream.time_units import DAY_MS
+from sqlstream.times import DAY_MS
 from sqlstream.types import LogicalType, TypeRoot
 
 Writer = Callable[[pa.Array], pa.Array]

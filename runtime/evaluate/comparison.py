@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -99,4 +100,28 @@ BUILDERS: dict[str, Builder] = {
     "IS NULL": plain(lambda value: pc.is_null(value)),
     "IS NOT NULL": plain(lambda value: pc.is_valid(value)),
     "IN": _compare(_in),
+}
+
+
+# Three-valued logic.
+
+
+def _and(*operands: Datum) -> Datum:
+    return reduce(pc.and_kleene, operands)
+
+
+def _or(*operands: Datum) -> Datum:
+    return reduce(pc.or_kleene, operands)
+
+
+LOGICAL_BUILDERS: dict[str, Builder] = {
+    "AND": plain(_and),
+    "OR": plain(_or),
+    "NOT": plain(lambda value: pc.invert(value)),
+    "IS TRUE": plain(lambda value: pc.fill_null(value, False)),
+    "IS NOT TRUE": plain(lambda value: pc.invert(pc.fill_null(value, False))),
+    "IS FALSE": plain(lambda value: pc.invert(pc.fill_null(value, True))),
+    "IS NOT FALSE": plain(lambda value: pc.fill_null(value, True)),
+    "IS UNKNOWN": plain(lambda value: pc.is_null(value)),
+    "IS NOT UNKNOWN": plain(lambda value: pc.is_valid(value)),
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from sqlstream.time_zones import check_time_zone
+from sqlstream.times import check_time_zone
 
 TIME_ZONE_OPTION = "table.local-time-zone"
 

@@ -30,7 +30,7 @@ from sqlstream.runtime.evaluate.local_time import from_local, to_local
 from sqlstream.runtime.evaluate.time_parts import PERIODS, period_start
 from sqlstream.runtime.evaluate.time_range import require_range
 from sqlstream.runtime.kernels.buffers import valid_mask, view_buffer
-from sqlstream.time_units import DAY_MS, UNIT_MS, UNIT_NS
+from sqlstream.times import DAY_MS, UNIT_MS, UNIT_NS
 from sqlstream.types import TypeRoot
 
 _INT64_DIGITS = 18

@@ -6,7 +6,7 @@ from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import Call, Expression, Literal, walk
 from sqlstream.regular_expressions import MalformedRegex, java_regex
-from sqlstream.time_units import UNIT_NS
+from sqlstream.times import UNIT_NS
 from sqlstream.types import LogicalType, TypeRoot
 
 _DIVISIONS = frozenset({"/", "%", "MOD"})

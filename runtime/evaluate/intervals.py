@@ -14,7 +14,7 @@ from sqlstream.errors import UserError
 from sqlstream.expressions import Call
 from sqlstream.runtime.evaluate.kernel import Datum, Kernel, as_arrays, null_mask, numbers
 from sqlstream.runtime.evaluate.time_range import PER_DAY, bounds_of, extremes, out_of_range, require_between
-from sqlstream.time_units import DAY_MS, PER_SECOND
+from sqlstream.times import DAY_MS, PER_SECOND
 from sqlstream.types import TypeRoot
 
 _PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sqlstream.time_zones import is_utc
+from sqlstream.times import is_utc
 
 Datum = Any
 """A `pa.Array` or a `pa.Scalar`."""

@@ -12,9 +12,7 @@ from sqlstream.runtime.evaluate import (
     comparison,
     conditional,
     encoding,
-    hash,
     json,
-    logical,
     maps,
     pattern,
     printf,
@@ -26,7 +24,7 @@ from sqlstream.runtime.evaluate.kernel import Builder
 
 BUILDERS: dict[str, Builder] = {
     **comparison.BUILDERS,
-    **logical.BUILDERS,
+    **comparison.LOGICAL_BUILDERS,
     **arithmetic.BUILDERS,
     **string.BUILDERS,
     **pattern.BUILDERS,
@@ -36,7 +34,7 @@ BUILDERS: dict[str, Builder] = {
     **collection.BUILDERS,
     **arrays.BUILDERS,
     **maps.BUILDERS,
-    **hash.BUILDERS,
+    **encoding.HASH_BUILDERS,
     **json.BUILDERS,
     **encoding.BUILDERS,
     **printf.BUILDERS,

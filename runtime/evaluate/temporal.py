@@ -43,9 +43,7 @@ from sqlstream.runtime.evaluate.time_parts import cut_off, dates_in_unit, in_uni
 from sqlstream.runtime.evaluate.time_range import null_beyond_range
 from sqlstream.runtime.evaluate.timestamp_format import TimestampFormat
 from sqlstream.runtime.evaluate.timestamp_parser import Parsed, TimestampParser
-from sqlstream.time_range import timestamp_bounds
-from sqlstream.time_units import DAY_MS, UNIT_MONTHS, UNIT_MS, UNIT_NS
-from sqlstream.time_zones import time_zone_of
+from sqlstream.times import DAY_MS, UNIT_MONTHS, UNIT_MS, UNIT_NS, time_zone_of, timestamp_bounds
 from sqlstream.types import TypeRoot
 
 _EXTRACT: dict[str, Callable[[Any], Any]] = {

@@ -1,4 +1,4 @@
-"""Checks points in time against the range of their type (sqlstream.time_range): beyond it is an error or NULL."""
+"""Checks points in time against the range of their type (sqlstream.times): beyond it is an error or NULL."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import pyarrow.compute as pc
 
 from sqlstream.errors import UserError
 from sqlstream.runtime.evaluate.kernel import Datum, Values
-from sqlstream.time_range import DATE_MAX, DATE_MIN, timestamp_bounds, timestamp_years
-from sqlstream.time_units import DAY_S, PER_SECOND
+from sqlstream.times import DATE_MAX, DATE_MIN, DAY_S, PER_SECOND, timestamp_bounds, timestamp_years
 
 PER_DAY = {unit: DAY_S * per_second for unit, per_second in PER_SECOND.items()}
 """Units of a timestamp in a day."""

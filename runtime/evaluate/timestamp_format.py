@@ -17,8 +17,7 @@ from sqlstream.runtime.evaluate.local_time import to_local
 from sqlstream.runtime.evaluate.time_operations import FIELDS
 from sqlstream.runtime.evaluate.time_programs import writing_program
 from sqlstream.runtime.kernels.buffers import validity_buffer, view_values
-from sqlstream.time_range import timestamp_bounds
-from sqlstream.time_units import DAY_S, PER_SECOND
+from sqlstream.times import DAY_S, PER_SECOND, timestamp_bounds
 
 _STEP_S = {"H": 3_600, "h": 3_600, "k": 3_600, "K": 3_600, "a": 43_200, "m": 60, "s": 1}
 _QUARTERS = ("1st quarter", "2nd quarter", "3rd quarter", "4th quarter")

@@ -18,10 +18,18 @@ from sqlstream.runtime.evaluate.local_time import from_local
 from sqlstream.runtime.evaluate.time_operations import FIELDS
 from sqlstream.runtime.evaluate.time_programs import reading_program
 from sqlstream.runtime.kernels.buffers import view_buffer, view_offsets
-from sqlstream.time_range import DATE_MAX, DATE_MIN, timestamp_bounds
-from sqlstream.time_texts import DATE_TEXT, FALLBACK_TEXT, TIME_TEXT, TIMESTAMP_TEXT
-from sqlstream.time_units import DAY_S, PER_SECOND
-from sqlstream.time_zones import time_zone_of
+from sqlstream.times import (
+    DATE_MAX,
+    DATE_MIN,
+    DATE_TEXT,
+    DAY_S,
+    FALLBACK_TEXT,
+    PER_SECOND,
+    TIME_TEXT,
+    TIMESTAMP_TEXT,
+    time_zone_of,
+    timestamp_bounds,
+)
 
 _NANOSECONDS = 1_000_000_000
 

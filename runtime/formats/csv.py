@@ -18,7 +18,7 @@ from sqlstream.runtime.formats.flat_types import refuse_types
 from sqlstream.schema import Schema
 from sqlstream.spi.format import FileReader, FileWriter, FormatDescriptor, ReadRequest, Rejected
 from sqlstream.spi.table_options import descriptors_of
-from sqlstream.time_texts import what_it_is_not
+from sqlstream.times import what_it_is_not
 from sqlstream.types import BINARY_ROOTS, STRING_ROOTS, LogicalType, TypeRoot, is_integer
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ from sqlstream.runtime.formats.text_values import find_unparsable
 from sqlstream.spi.format import ReadRequest, Rejected
 from sqlstream.spi.table_options import parse_options
 from sqlstream.terminal_text import shortened
-from sqlstream.time_texts import what_it_is_not
+from sqlstream.times import what_it_is_not
 from sqlstream.types import LogicalType
 
 KERNEL_BLOCK_BYTES = 1 << 20

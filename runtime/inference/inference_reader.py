@@ -14,7 +14,7 @@ from sqlstream.errors import ErrorInfo, SqlStreamError
 from sqlstream.runtime.host.clock import steady_s
 from sqlstream.runtime.inference.duckdb_sniffer import interrupt_sniffing
 from sqlstream.runtime.inference.file_inference import LocalFileInference
-from sqlstream.specs.infer_table import ANSWER, InferenceAnswer, InferTableSpec
+from sqlstream.specs.source import ANSWER, InferenceAnswer, InferTableSpec
 from sqlstream.spi.connector import SourceStatus
 
 POLL_WAIT_S = 0.02

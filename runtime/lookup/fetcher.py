@@ -17,7 +17,7 @@ from sqlstream.runtime.kernels.buffers import to_array
 from sqlstream.runtime.kernels.index import KeyIndex
 from sqlstream.runtime.operators.operator import OperatorContext
 from sqlstream.schema import Field, Schema
-from sqlstream.specs.lookup_join import LookupJoinSpec
+from sqlstream.specs.join import LookupJoinSpec
 from sqlstream.spi.connector import LookupSource
 
 logger = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.storage.slot_columns import RowColumn
 from sqlstream.runtime.state.tables.keyed_table import KeyedTable
 from sqlstream.runtime.update_pairs import moved_kinds, portion_kinds
-from sqlstream.specs.changelog_normalize import ChangelogNormalizeSpec
+from sqlstream.specs.changelog_functions import ChangelogNormalizeSpec
 
 UNKNOWN_VALUES_COUNT = "numUnknownValues"
 

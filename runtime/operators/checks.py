@@ -24,8 +24,8 @@ from sqlstream.runtime.state.tables.keyed_multiset import KeyedMultiset
 from sqlstream.runtime.state.tables.keyed_table import KeyedTable
 from sqlstream.runtime.state.tables.row_multiset import Arrival
 from sqlstream.runtime.update_pairs import filtered_kinds
-from sqlstream.specs.conflict_check import ConflictCheckSpec
-from sqlstream.specs.single_row_check import SingleRowCheckSpec
+from sqlstream.specs.calc import SingleRowCheckSpec
+from sqlstream.specs.sink import ConflictCheckSpec
 
 LOOK_MS = 1_000
 LOOKS = 10

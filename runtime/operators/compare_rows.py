@@ -14,6 +14,7 @@ from sqlstream.arrow import to_arrow_schema, with_row_kinds
 from sqlstream.changelog import RowKind
 from sqlstream.runtime.batch.comparison import Comparison, Differences, comparison
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
+from sqlstream.specs.calc import MarkChangesSpec
 from sqlstream.specs.compare_rows import (
     EXPLAINED_BY_FLOATS,
     STREAM_INPUT,
@@ -21,7 +22,6 @@ from sqlstream.specs.compare_rows import (
     ComparisonReport,
     found_schema,
 )
-from sqlstream.specs.mark_changes import MarkChangesSpec
 
 INTERRUPT_AGAIN_S = 0.1
 

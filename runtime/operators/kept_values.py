@@ -14,7 +14,7 @@ from sqlstream.runtime.operators.batch_groups import batch_groups
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.tables.keyed_rows import KeyedRows
-from sqlstream.specs.kept_values import KeptValuesSpec
+from sqlstream.specs.calc import KeptValuesSpec
 
 _NONE = -1
 _IS_OWED = "$is_owed"

@@ -10,8 +10,7 @@ import pyarrow as pa
 from sqlstream.arrow import is_changelog, row_kinds, to_arrow_schema
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.update_pairs import derived_kinds, portion_kinds
-from sqlstream.specs.expand import ExpandSpec
-from sqlstream.specs.unnest import UnnestSpec
+from sqlstream.specs.calc import ExpandSpec, UnnestSpec
 
 Indices = np.ndarray[Any, Any]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from sqlstream import config as options
 from sqlstream.runtime.net.endpoint import Endpoint, job_manager_endpoint
 from sqlstream.runtime.providers.provider import MakeProvider
-from sqlstream.spark_keys import MASTER
+from sqlstream.spark import MASTER
 
 TARGET = "execution.target"
 SPARK = "spark"

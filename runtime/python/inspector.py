@@ -13,8 +13,7 @@ from sqlstream.function_ref import InspectedFunction
 from sqlstream.runtime.python.environment import use_files
 from sqlstream.runtime.python.loading import load_function
 from sqlstream.runtime.python.packing import pack, split_paths
-from sqlstream.specs.infer_table import ANSWER
-from sqlstream.specs.inspect_function import InspectFunctionSpec, InspectionAnswer
+from sqlstream.specs.source import ANSWER, InspectFunctionSpec, InspectionAnswer
 from sqlstream.spi.connector import SourceStatus
 
 

@@ -16,15 +16,14 @@ from sqlstream.catalog.changes import (
     RenameObject,
     UseDatabase,
 )
-from sqlstream.catalog.contents import CatalogContents, DatabaseContents
-from sqlstream.catalog.functions import CatalogFunction, system_path
+from sqlstream.catalog.contents import CatalogContents, DatabaseContents, MemoryCatalog
 from sqlstream.catalog.manager import Catalog, CatalogFactory, CatalogManager, CatalogStore
-from sqlstream.catalog.memory import MemoryCatalog
 from sqlstream.catalog.objects import (
     DEFAULT_CATALOG,
     DEFAULT_DATABASE,
     CatalogDatabase,
     CatalogDefinition,
+    CatalogFunction,
     CatalogObject,
     CatalogTable,
     CatalogView,
@@ -34,6 +33,7 @@ from sqlstream.catalog.objects import (
     InferredTable,
     ObjectPath,
     WatermarkDefinition,
+    system_path,
 )
 from sqlstream.catalog.session_catalog import SessionCatalog
 from sqlstream.catalog.snapshot import CatalogReader, CatalogSnapshot

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from sqlstream.catalog.functions import CatalogFunction
-from sqlstream.catalog.objects import CatalogDatabase, CatalogDefinition, CatalogObject, ObjectPath
+from sqlstream.catalog.objects import (
+    CatalogDatabase,
+    CatalogDefinition,
+    CatalogFunction,
+    CatalogObject,
+    ObjectPath,
+)
 
 
 class CatalogConflict(Exception):

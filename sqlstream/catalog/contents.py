@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Mapping
 
 from msgspec.structs import replace
@@ -21,8 +22,14 @@ from sqlstream.catalog.changes import (
     RemoveObject,
     RenameObject,
 )
-from sqlstream.catalog.functions import CatalogFunction
-from sqlstream.catalog.objects import CatalogDatabase, CatalogObject, ObjectPath
+from sqlstream.catalog.objects import (
+    DEFAULT_DATABASE,
+    CatalogDatabase,
+    CatalogDefinition,
+    CatalogFunction,
+    CatalogObject,
+    ObjectPath,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,3 +159,35 @@ def _without_database(contents: CatalogContents, name: str, is_cascade: bool) ->
         raise CatalogConflict
     rest = {other: database for other, database in contents.databases.items() if other != name}
     return dataclasses.replace(contents, databases=rest)
+
+
+# A catalog in memory (Flink: GenericInMemoryCatalog).
+
+
+TYPE = "generic_in_memory"
+
+
+class MemoryCatalog:
+    """Databases, tables and views, forgotten with the process. Thread-safe: one value holds all of them and is replaced at
+    once."""
+
+    def __init__(self, definition: CatalogDefinition | None = None) -> None:
+        self.definition = definition or CatalogDefinition(
+            {"type": TYPE, "default-database": DEFAULT_DATABASE}
+        )
+        self._contents = CatalogContents({self.definition.default_database: DatabaseContents()})
+        self._lock = threading.Lock()
+
+    def contents(self) -> CatalogContents:
+        return self._contents
+
+    def apply(self, change: ContentsChange) -> None:
+        with self._lock:
+            self._contents = changed(self._contents, change)
+
+    def redefine(self, definition: CatalogDefinition) -> bool:
+        self.definition = definition
+        return True
+
+    def close(self) -> None:
+        """Nothing is open."""

@@ -16,9 +16,8 @@ from sqlstream.catalog.changes import (
     RemoveCatalog,
     changed_catalog,
 )
-from sqlstream.catalog.contents import CatalogContents
-from sqlstream.catalog.memory import TYPE as IN_MEMORY
-from sqlstream.catalog.memory import MemoryCatalog
+from sqlstream.catalog.contents import TYPE as IN_MEMORY
+from sqlstream.catalog.contents import CatalogContents, MemoryCatalog
 from sqlstream.catalog.objects import DEFAULT_CATALOG, CatalogDatabase, CatalogDefinition
 from sqlstream.errors import SqlStreamError, UserError
 

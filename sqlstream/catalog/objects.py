@@ -6,6 +6,7 @@ import enum
 
 import msgspec
 
+from sqlstream.function_ref import FunctionRef
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType
 
@@ -137,3 +138,31 @@ class CatalogDefinition(msgspec.Struct, frozen=True):
     def default_database(self) -> str:
         """The database that USE CATALOG makes the current one."""
         return self.options.get("default-database", "default")
+
+
+# Functions that users have written in Python, as a catalog holds them.
+
+
+class CatalogFunction(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A function as CREATE FUNCTION resolved it. Its name is in small letters.
+
+    `class_name` is `module.name` of the Python object, `files` what USING names: they go with each job that calls the function.
+    A temporary system function has a path without catalog and database, and so has one that a `package` brings, which no catalog
+    holds."""
+
+    path: ObjectPath
+    class_name: str
+    ref: FunctionRef
+    files: tuple[str, ...] = ()
+    comment: str = ""
+    is_temporary: bool = False
+    package: str = ""
+
+    @property
+    def is_system(self) -> bool:
+        return not self.path.catalog
+
+
+def system_path(name: str) -> ObjectPath:
+    """The path of a temporary system function, or of a package's."""
+    return ObjectPath("", "", name)

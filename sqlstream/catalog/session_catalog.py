@@ -17,12 +17,12 @@ from sqlstream.catalog.changes import (
     UseDatabase,
 )
 from sqlstream.catalog.contents import CatalogContents, DatabaseContents, changed
-from sqlstream.catalog.functions import CatalogFunction
 from sqlstream.catalog.manager import CatalogManager
 from sqlstream.catalog.objects import (
     DEFAULT_CATALOG,
     CatalogDatabase,
     CatalogDefinition,
+    CatalogFunction,
     CatalogObject,
     Column,
     ObjectPath,

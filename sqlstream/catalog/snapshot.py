@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from sqlstream.catalog.contents import CatalogContents, DatabaseContents
-from sqlstream.catalog.functions import CatalogFunction
 from sqlstream.catalog.manager import Catalog
 from sqlstream.catalog.objects import (
     CatalogDatabase,
     CatalogDefinition,
+    CatalogFunction,
     CatalogObject,
     CatalogTable,
     Column,

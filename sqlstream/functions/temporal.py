@@ -25,8 +25,7 @@ from sqlstream.functions.arguments import (
 )
 from sqlstream.functions.checks import one_of, parameters, unsupported
 from sqlstream.functions.signature import ScalarFunction
-from sqlstream.time_units import UNIT_MONTHS, UNIT_MS, UNIT_NS
-from sqlstream.time_zones import time_zone_of
+from sqlstream.times import UNIT_MONTHS, UNIT_MS, UNIT_NS, time_zone_of
 from sqlstream.types import BIGINT, DATE, INT, STRING, LogicalType, TypeRoot, timestamp, timestamp_ltz
 
 Types = tuple[LogicalType, ...]

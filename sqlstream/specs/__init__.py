@@ -7,19 +7,27 @@ from typing import TYPE_CHECKING, Union
 from sqlstream.operators import OPERATORS
 from sqlstream.specs.aggregate import AggregatePhase, EmitSpec, GroupAggregateSpec, WindowAggregateSpec
 from sqlstream.specs.batch_query import BatchQuerySpec
-from sqlstream.specs.calc import CalcSpec, DropUpdateBeforeSpec
-from sqlstream.specs.changelog_functions import FromChangelogSpec, ToChangelogSpec
-from sqlstream.specs.changelog_normalize import ChangelogNormalizeSpec
+from sqlstream.specs.calc import (
+    CalcSpec,
+    DropUpdateBeforeSpec,
+    ExpandSpec,
+    KeptValuesSpec,
+    LimitSpec,
+    MarkChangesSpec,
+    SingleRowCheckSpec,
+    UnnestSpec,
+)
+from sqlstream.specs.changelog_functions import ChangelogNormalizeSpec, FromChangelogSpec, ToChangelogSpec
 from sqlstream.specs.compare_rows import CompareRowsSpec
-from sqlstream.specs.conflict_check import ConflictCheckSpec
-from sqlstream.specs.expand import ExpandSpec
-from sqlstream.specs.infer_table import InferTableSpec
-from sqlstream.specs.inspect_function import InspectFunctionSpec
-from sqlstream.specs.join import IntervalJoinSpec, JoinKind, JoinSpec, WindowJoinSpec
-from sqlstream.specs.kept_values import KeptValuesSpec
-from sqlstream.specs.limit import LimitSpec
-from sqlstream.specs.lookup_join import LookupJoinSpec, RetryOnMiss
-from sqlstream.specs.mark_changes import MarkChangesSpec
+from sqlstream.specs.join import (
+    IntervalJoinSpec,
+    JoinKind,
+    JoinSpec,
+    LookupJoinSpec,
+    RetryOnMiss,
+    TemporalJoinSpec,
+    WindowJoinSpec,
+)
 from sqlstream.specs.over import Frame, OverCall, OverSpec, OverTiming
 from sqlstream.specs.rank import (
     DeduplicateSpec,
@@ -30,12 +38,16 @@ from sqlstream.specs.rank import (
     TemporalSortSpec,
     WindowRankSpec,
 )
-from sqlstream.specs.single_row_check import SingleRowCheckSpec
-from sqlstream.specs.sink import ChangingSinkSpec, SinkSpec
-from sqlstream.specs.source import EventSourceSpec, SourceSpec, SourceWatermark, ValuesSpec
+from sqlstream.specs.sink import ChangingSinkSpec, ConflictCheckSpec, SinkSpec
+from sqlstream.specs.source import (
+    EventSourceSpec,
+    InferTableSpec,
+    InspectFunctionSpec,
+    SourceSpec,
+    SourceWatermark,
+    ValuesSpec,
+)
 from sqlstream.specs.spec import OperatorSpec
-from sqlstream.specs.temporal_join import TemporalJoinSpec
-from sqlstream.specs.unnest import UnnestSpec
 from sqlstream.specs.watermark import EmitStrategy, WatermarkAssignerSpec
 from sqlstream.specs.window import WindowKind, WindowSpec, WindowTvfSpec
 

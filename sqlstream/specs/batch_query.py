@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from sqlstream.specs.hosted_function import HostedFunction
+import msgspec
+
+from sqlstream.expressions import Call
 from sqlstream.specs.spec import OperatorSpec
+from sqlstream.types import LogicalType
+
+# A scalar expression that a batch engine has the stream's own code compute.
+
+
+class HostedFunction(msgspec.Struct, frozen=True):
+    """`name` is what the engine's SQL calls it; `call` reads its arguments as columns 0, 1, … of the types `arguments`, of which
+    there is at least one."""
+
+    name: str
+    call: Call
+    arguments: tuple[LogicalType, ...]
 
 
 class BatchQuerySpec(OperatorSpec, frozen=True, tag="batch_query"):

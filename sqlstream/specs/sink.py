@@ -6,7 +6,7 @@ import enum
 
 from sqlstream.expressions import LiteralValue
 from sqlstream.schema import Schema
-from sqlstream.specs.spec import OperatorSpec
+from sqlstream.specs.spec import OperatorSpec, StateBound, keys_or_ttl, until_ttl
 
 COLLECT = "collect"
 """The connector of a sink whose rows go to the client that waits for them."""
@@ -53,3 +53,38 @@ class ChangingSinkSpec(SinkSpec, frozen=True, tag="changing_sink"):
     action: SinkAction = SinkAction.OVERWRITE
     partition: tuple[tuple[int, LiteralValue], ...] = ()
     version: str = ""
+
+
+# ON CONFLICT of INSERT INTO.
+
+
+class OnConflict(enum.Enum):
+    """Which of several rows with one primary key stays: the one that was added last, or the one that was there before; ERROR:
+    there must not be several."""
+
+    DEDUPLICATE = "DEDUPLICATE"
+    NOTHING = "NOTHING"
+    ERROR = "ERROR"
+
+
+# Spec of the operator that fails a job for rows with one primary key.
+
+
+class ConflictCheckSpec(OperatorSpec, frozen=True, tag="conflict_check"):
+    """Passes on all rows, and fails the job (SS5081) when several of them have the same `keys` at a time (ON CONFLICT DO ERROR).
+
+    A row may come before the one that it replaces is retracted, from another subtask: it is looked at with each watermark, at the
+    end of the input, and at each checkpoint whose barriers wait for the rows before them. `table` is the table that they go to.
+    """
+
+    keys: tuple[int, ...]
+    table: str
+    state_ttl_ms: int = 0
+
+    def kept_state(self) -> str:
+        return (
+            f"the number of rows of each key; dropped: with the last row, or {until_ttl(self.state_ttl_ms)}"
+        )
+
+    def state_bound(self) -> StateBound:
+        return keys_or_ttl(bool(self.keys), self.state_ttl_ms)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
+from sqlstream.catalog.objects import InferredTable
+from sqlstream.errors import ErrorInfo
 from sqlstream.expressions import Expression, LiteralValue
+from sqlstream.function_ref import InspectedFunction
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.spec import OperatorSpec
 from sqlstream.specs.watermark import EmitStrategy
+from sqlstream.types import STRING
 
 
 class SourceWatermark(msgspec.Struct, frozen=True):
@@ -63,3 +67,42 @@ class ValuesSpec(OperatorSpec, frozen=True, tag="values"):
     """Literal rows, in the encoding of `Literal.value`, columns as in the node's output schema."""
 
     rows: tuple[tuple[LiteralValue, ...], ...]
+
+
+# Spec of a source that infers a table from files, and the shape of its answer.
+
+
+ANSWER = Schema.of(("answer", STRING))
+
+
+class InferTableSpec(OperatorSpec, frozen=True, tag="infer_table"):
+    """Output: one row of `ANSWER`, an `InferenceAnswer` as JSON. `options` are those of the table, with its `path`. Without
+    `format` it is found by the suffix of the files."""
+
+    options: dict[str, str]
+
+
+class InferenceAnswer(msgspec.Struct, frozen=True):
+    """The format and the table, or the error that says why there is none. A table that cannot be inferred is no error where only
+    the format was asked for."""
+
+    format: str = ""
+    table: InferredTable | None = None
+    error: ErrorInfo | None = None
+
+
+# Spec of a source that imports a Python function, and the shape of its answer.
+
+
+class InspectFunctionSpec(OperatorSpec, frozen=True, tag="inspect_function"):
+    """Output: one row of `sqlstream.specs.source.ANSWER`, an `InspectionAnswer` as JSON."""
+
+    module: str
+    attribute: str
+
+
+class InspectionAnswer(msgspec.Struct, frozen=True):
+    """The declaration, or the error that says why there is none."""
+
+    function: InspectedFunction | None = None
+    error: ErrorInfo | None = None

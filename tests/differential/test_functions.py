@@ -25,7 +25,7 @@ from sqlstream.planner.lower.relation import lower, to_sql
 from sqlstream.planner.relational.nodes import Project, RelationalNode
 from sqlstream.runtime.evaluate import EvaluationContext, compile_expression
 from sqlstream.schema import Field, Schema
-from sqlstream.time_zones import check_time_zone
+from sqlstream.times import check_time_zone
 
 KNOWN_FAILURES = ("Overflow in ", "Overflow on ", "has no exact counterpart in DuckDB")
 CLOCK = {

@@ -26,7 +26,7 @@ from sqlstream.planner.lower.spark.dialect import SparkDialect
 from sqlstream.planner.relational.nodes import Project
 from sqlstream.runtime.evaluate import EvaluationContext, compile_expression
 from sqlstream.schema import Schema
-from sqlstream.time_zones import check_time_zone
+from sqlstream.times import check_time_zone
 
 CLOCK = {
     "CURRENT_TIMESTAMP", "CURRENT_ROW_TIMESTAMP", "NOW", "LOCALTIMESTAMP", "CURRENT_DATE", "CURRENT_TIME",

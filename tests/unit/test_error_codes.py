@@ -31,7 +31,6 @@ MEANINGS = {
     "SS3102": "a value of a type that a function does not take",
     "SS3301": "what a batch engine has no exact counterpart for",
     "SS3452": "a clause or argument of a JSON function that has no meaning there",
-    "SS3521": "a file that is no compiled plan",
     "SS4001": "no such option or nothing to run",
     "SS4002": "a value that an option does not take",
     "SS4003": "an option that has no use there",

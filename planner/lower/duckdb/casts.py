@@ -28,7 +28,7 @@ from sqlstream.planner.lower.duckdb.wrapping import BITS, wrapped
 from sqlstream.planner.lower.failed_cast import failed_cast
 from sqlstream.planner.lower.java_pattern import SQL_DATE, SQL_TIME, SQL_TIMESTAMP
 from sqlstream.planner.lower.wider import is_wider
-from sqlstream.time_units import DAY_MS
+from sqlstream.times import DAY_MS
 from sqlstream.types import LogicalType, TypeRoot
 
 _NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"

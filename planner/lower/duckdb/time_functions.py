@@ -14,8 +14,7 @@ from sqlstream.planner.lower.duckdb.second_digits import cut_off
 from sqlstream.planner.lower.duckdb.time_text import form_of, read_timestamp, write_timestamp
 from sqlstream.planner.lower.duckdb.types import BIGINT, DATE, TIMESTAMP
 from sqlstream.planner.lower.java_pattern import SQL_DATE, SQL_FALLBACK, SQL_TIMESTAMP, TimeForm
-from sqlstream.time_range import timestamp_bounds
-from sqlstream.time_zones import time_zone_of
+from sqlstream.times import time_zone_of, timestamp_bounds
 from sqlstream.types import TypeRoot
 
 _USUAL = "yyyy-MM-dd HH:mm:ss"

@@ -14,8 +14,7 @@ from sqlstream.planner.lower.duckdb.refusals import refuse
 from sqlstream.planner.lower.duckdb.time_functions import read_ltz
 from sqlstream.planner.lower.duckdb.types import BIGINT, DATE, INTEGER, TIME, TIMESTAMP, failure
 from sqlstream.planner.lower.duckdb.wrapping import wrapped
-from sqlstream.time_range import timestamp_bounds
-from sqlstream.time_units import DAY_MS, UNIT_MONTHS, UNIT_MS
+from sqlstream.times import DAY_MS, UNIT_MONTHS, UNIT_MS, timestamp_bounds
 from sqlstream.types import LogicalType, TypeRoot
 
 _PARTS: dict[str, str] = {

@@ -1,4 +1,4 @@
-"""The relational plan as Spark SQL, for a session with `sqlstream.spark_settings`."""
+"""The relational plan as Spark SQL, for a session with `sqlstream.spark`."""
 
 from __future__ import annotations
 

@@ -11,8 +11,7 @@ from sqlstream.planner.lower.spark import points
 from sqlstream.planner.lower.spark.date_patterns import parsed, sql_dates, sql_times, sql_timestamps
 from sqlstream.planner.lower.spark.scope import fail, let, refuse
 from sqlstream.planner.lower.spark.types import BOOLEAN, DATE, INT, spark_type, text, whole
-from sqlstream.time_units import DAY_MS
-from sqlstream.time_zones import is_utc
+from sqlstream.times import DAY_MS, is_utc
 from sqlstream.types import LogicalType, TypeRoot
 
 _SPACES = " \t\r\n"

@@ -10,7 +10,7 @@ from sqlstream.planner.lower.spark import points
 from sqlstream.planner.lower.spark.date_patterns import formatted
 from sqlstream.planner.lower.spark.scope import fail, let, refuse
 from sqlstream.planner.lower.spark.types import BIGINT, STRING, decimal_type, text, whole, zero
-from sqlstream.time_units import DAY_MS
+from sqlstream.times import DAY_MS
 from sqlstream.types import LogicalType, TypeRoot
 
 _PLAIN_SCALE_MAX = 6

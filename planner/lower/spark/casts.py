@@ -13,8 +13,7 @@ from sqlstream.planner.lower.spark.cast_to_text import to_text
 from sqlstream.planner.lower.spark.scope import fail, let, refuse
 from sqlstream.planner.lower.spark.types import BIGINT, BINARY, DATE, INT, STRING, spark_type, whole, zero
 from sqlstream.planner.lower.wider import is_wider
-from sqlstream.time_units import DAY_MS
-from sqlstream.time_zones import is_utc
+from sqlstream.times import DAY_MS, is_utc
 from sqlstream.types import LogicalType, TypeRoot
 
 _NUMBERS = (TypeRoot.BOOLEAN, TypeRoot.DECIMAL, *sql.INTEGER_ROOTS, *sql.APPROXIMATE_ROOTS)

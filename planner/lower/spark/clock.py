@@ -10,7 +10,7 @@ from sqlstream.planner.lower import tree
 from sqlstream.planner.lower.spark import points
 from sqlstream.planner.lower.spark.scope import Builder
 from sqlstream.planner.lower.spark.types import DATE, INT, TIMESTAMP, whole
-from sqlstream.time_units import DAY_MS
+from sqlstream.times import DAY_MS
 from sqlstream.types import TypeRoot
 
 

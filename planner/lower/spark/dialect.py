@@ -29,7 +29,7 @@ from sqlstream.planner.lower.windows import WindowTerms, lower_window_tvf
 from sqlstream.planner.relational.nodes import WindowTvf
 from sqlstream.schema import Schema
 from sqlstream.specs.window import WindowKind
-from sqlstream.time_zones import is_utc
+from sqlstream.times import is_utc
 from sqlstream.types import LogicalType, TypeRoot
 
 _LISTED_STEPS_MAX = 256

@@ -12,9 +12,7 @@ from sqlstream.planner.lower import tree
 from sqlstream.planner.lower.constants import unit_word
 from sqlstream.planner.lower.spark.scope import ENGINE, fail, let, let_all, refuse
 from sqlstream.planner.lower.spark.types import BIGINT, DATE, INT, STRING, TIMESTAMP, spark_type, text, whole
-from sqlstream.time_range import DATE_MAX, DATE_MIN, timestamp_bounds
-from sqlstream.time_units import DAY_MS, UNIT_MONTHS, UNIT_MS
-from sqlstream.time_zones import is_utc
+from sqlstream.times import DATE_MAX, DATE_MIN, DAY_MS, UNIT_MONTHS, UNIT_MS, is_utc, timestamp_bounds
 from sqlstream.types import LogicalType, TypeRoot
 
 _SPAN_MS = 20_000 * 366 * DAY_MS

@@ -20,8 +20,7 @@ from sqlstream.planner.lower.spark.date_patterns import (
 )
 from sqlstream.planner.lower.spark.scope import ENGINE, Builder, let, refuse
 from sqlstream.planner.lower.spark.types import BIGINT, DATE, TIMESTAMP, spark_type, whole
-from sqlstream.time_range import timestamp_bounds
-from sqlstream.time_zones import is_utc, time_zone_of
+from sqlstream.times import is_utc, time_zone_of, timestamp_bounds
 
 _USUAL = "yyyy-MM-dd HH:mm:ss"
 

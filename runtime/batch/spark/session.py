@@ -30,8 +30,7 @@ from sqlstream.runtime.host.clock import steady_s
 from sqlstream.runtime.host.process import memory_bytes
 from sqlstream.runtime.host.spill_directory import spill_directory
 from sqlstream.runtime.net.socket_directory import SOCKET_PATH_BYTES_MAX
-from sqlstream.spark_keys import MASTER, is_launch_key
-from sqlstream.spark_settings import SPARK_SQL_SETTINGS
+from sqlstream.spark import MASTER, SPARK_SQL_SETTINGS, is_launch_key
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

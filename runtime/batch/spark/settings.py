@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 from sqlstream.errors import UserError
 from sqlstream.runtime.batch.spark.connect.address import API_MODE, REMOTE, connect_address, is_connect
 from sqlstream.secrets import masked
-from sqlstream.spark_keys import MASTER, SECRET, is_launch_key, is_spark_key
-from sqlstream.spark_settings import SPARK_SQL_SETTINGS, is_of_meaning
+from sqlstream.spark import MASTER, SECRET, SPARK_SQL_SETTINGS, is_launch_key, is_of_meaning, is_spark_key
 
 LOOPBACK = "127.0.0.1"
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import SqlStreamError, UserError
+from sqlstream.errors import ExternalError, SqlStreamError, UserError
 from sqlstream.runtime.connectors.file_paths import absolute_path
 from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
+from sqlstream.runtime.connectors.jdbc.connecting import Connecting
 from sqlstream.runtime.connectors.jdbc.database import DatabaseKind
-from sqlstream.runtime.connectors.jdbc.options import OPTIONS, read_options
+from sqlstream.runtime.connectors.jdbc.dialect import dialect
+from sqlstream.runtime.connectors.jdbc.driver import Connection
+from sqlstream.runtime.connectors.jdbc.options import OPTIONS, JdbcOptions, read_options
+from sqlstream.runtime.connectors.jdbc.stored_table import Selection, StoredTable, check_columns
+from sqlstream.runtime.connectors.sql_filters import where
 from sqlstream.schema import Schema
+from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import (
     ConnectorContext,
     ConnectorDescriptor,
@@ -24,12 +33,13 @@ from sqlstream.spi.connector import (
     Writing,
 )
 from sqlstream.spi.files import Files
-from sqlstream.spi.lookup import LookupOptions
+from sqlstream.spi.lookup import LookupOptions, too_many_rows
 from sqlstream.types import LogicalType, TypeRoot
 
 if TYPE_CHECKING:
-    from sqlstream.specs import SinkSpec, SourceSpec
+    from sqlstream.specs import SinkSpec
     from sqlstream.spi.committable import Committable
+
 
 _FACTOR = 4
 """How much larger rows are than the table or file that they are in, at most in most cases."""
@@ -94,8 +104,6 @@ class Jdbc:
     def lookup_source(
         self, spec: SourceSpec, keys: tuple[str, ...], context: ConnectorContext
     ) -> LookupSource:
-        from sqlstream.runtime.connectors.jdbc.lookup import JdbcLookup
-
         return JdbcLookup(spec, read_options(spec.options), keys, context)
 
     def sink(self, spec: SinkSpec, mode: ChangelogMode, context: ConnectorContext) -> SinkWriter:
@@ -199,3 +207,121 @@ def _is_carried(kind: DatabaseKind, t: LogicalType) -> bool:
     if t.root in _CLOCKS and kind is DatabaseKind.POSTGRES:
         return t.precision <= _DIGITS_MAX
     return t.root not in _NEVER
+
+
+# A table of a connection whose columns were checked, as a reader or a lookup selects them.
+
+
+@dataclass(frozen=True)
+class OpenedTable:
+    """`condition` are the pushed filters in SQL, empty without one."""
+
+    stored: StoredTable
+    selection: Selection
+    condition: str
+
+    def where(self, added: str = "") -> str:
+        """` WHERE …` of the filters and one more condition, which may be empty; empty without any."""
+        parts = [part for part in (self.condition, added) if part]
+        return f" WHERE {' AND '.join(parts)}" if parts else ""
+
+    def without_rows_ahead(self, batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
+        """The batches of the selection's query, without the rows that are none of the table."""
+        ahead = self.selection.rows_ahead
+        for batch in batches:
+            dropped = min(ahead, batch.num_rows)
+            ahead -= dropped
+            if batch.num_rows > dropped:
+                yield batch.slice(dropped)
+
+
+def open_table(connection: Connection, options: JdbcOptions, spec: SourceSpec) -> OpenedTable:
+    """UserError SS5062 for a table or column that is not there, or has another type."""
+    speaking = dialect(options.database.kind)
+    stored = speaking.find_table(connection, options.table)
+    types = dict(zip(spec.schema.names, spec.schema.types, strict=True))
+    wanted = tuple((name, types[name]) for name in spec.columns)
+    check_columns(stored, spec.table, wanted, speaking.can_read)
+    filters = spec.filters if options.is_filtering else ()
+    condition = where(filters, speaking.filtered(stored, wanted), speaking.day)
+    selection = speaking.selection(stored, wanted, spec.table)
+    return OpenedTable(stored, selection, condition.removeprefix(" WHERE "))
+
+
+# Reads rows of a database's table by key: one query for all keys of a batch.
+
+
+class JdbcLookup:
+    """Asks the database for the wanted keys alone. A lookup that fails closes the connection, so that the next one connects
+    again.
+
+    State: the connection to a server with its table, whose columns are checked once for each; a file is opened for each query."""
+
+    def __init__(
+        self, spec: SourceSpec, options: JdbcOptions, keys: tuple[str, ...], context: ConnectorContext
+    ) -> None:
+        self._spec = spec
+        self._options = options
+        self._keys = keys
+        self._context = context
+        self._opened: OpenedTable | None = None
+        self._connecting = Connecting(options.database, context.files)
+        context.on_cancel(self._connecting.cancel)
+
+    def lookup(self, keys: pa.RecordBatch) -> pa.RecordBatch:
+        try:
+            connection, opened = self._open()
+            self._check_keys(opened)
+            source = dialect(self._options.database.kind).matching(connection, opened.stored, keys)
+            condition = f" AND {opened.condition}" if opened.condition else ""
+            return self._rows(f"{source}{condition}")
+        except ExternalError:
+            self.close()
+            raise
+        finally:
+            self._close_file()
+
+    def load(self, rows_max: int) -> pa.RecordBatch:
+        try:
+            _, opened = self._open()
+            rows = self._rows(f"{opened.stored.item}{opened.where()} LIMIT {rows_max + 1}")
+        except ExternalError:
+            self.close()
+            raise
+        finally:
+            self._close_file()
+        if rows.num_rows > rows_max:
+            raise too_many_rows(self._spec.table, rows_max)
+        return rows
+
+    def _rows(self, source: str) -> pa.RecordBatch:
+        connection, opened = self._open()
+        rows = connection.rows(opened.selection.query(source))
+        return opened.selection.declared(rows.slice(opened.selection.rows_ahead))
+
+    def _open(self) -> tuple[Connection, OpenedTable]:
+        connection = self._connecting.connection or self._connecting.connect()
+        if self._opened is None:
+            self._opened = open_table(connection, self._options, self._spec)
+        return connection, self._opened
+
+    def _check_keys(self, opened: OpenedTable) -> None:
+        speaking = dialect(self._options.database.kind)
+        types = dict(opened.selection.columns)
+        for key in self._keys:
+            if not speaking.can_look_up(opened.stored.columns[key], types[key]):
+                title = self._options.database.kind.title
+                raise UserError(
+                    "SS3030",
+                    f'column "{key}" of table "{self._spec.table}" cannot be looked up by: {title} has no equality for'
+                    f" {types[key].with_nullable(True)}",
+                    hint="look up by a column of another type, or set 'lookup.cache' = 'FULL'",
+                )
+
+    def _close_file(self) -> None:
+        if not self._options.database.is_server:
+            self.close()
+
+    def close(self) -> None:
+        self._connecting.close()
+        self._opened = None

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from sqlstream.errors import ExternalError, Retry, UserError
 from sqlstream.runtime.connectors.jdbc.connecting import Connecting
+from sqlstream.runtime.connectors.jdbc.connector import OpenedTable, open_table
 from sqlstream.runtime.connectors.jdbc.dialect import dialect
-from sqlstream.runtime.connectors.jdbc.opened_table import OpenedTable, open_table
 from sqlstream.runtime.connectors.jdbc.options import JdbcOptions
 from sqlstream.runtime.connectors.sql_filters import quote
 from sqlstream.specs import SourceSpec

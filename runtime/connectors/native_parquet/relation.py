@@ -11,25 +11,25 @@ from typing import Any
 
 import pyarrow as pa
 
+from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import ExternalError, Retry
+from sqlstream.runtime.connectors.duckdb.arrow_types import duckdb_type
 from sqlstream.runtime.connectors.duckdb.database import connect
 from sqlstream.runtime.connectors.file_constants import FileConstants
 from sqlstream.runtime.connectors.file_options import FileOptions
 from sqlstream.runtime.connectors.file_paths import find_files, is_pattern, local_path, table_root
-from sqlstream.runtime.connectors.native_parquet.constants import constant
-from sqlstream.runtime.connectors.native_parquet.expressions import (
-    duckdb_expression,
-    is_carried,
-    spark_expression,
-    spark_stored_type,
+from sqlstream.runtime.connectors.native_parquet.footers import (
+    Footer,
+    NotNative,
+    Reading,
+    read_footer,
+    stored_bytes,
 )
-from sqlstream.runtime.connectors.native_parquet.footers import Footer, read_footer
-from sqlstream.runtime.connectors.native_parquet.refusal import NotNative
-from sqlstream.runtime.connectors.native_parquet.statistics import Reading, stored_bytes
 from sqlstream.runtime.connectors.path_pattern import PathPattern
-from sqlstream.runtime.connectors.sql_filters import text
+from sqlstream.runtime.connectors.sql_filters import quote, text
 from sqlstream.runtime.host.rooted_files import RootedFiles
 from sqlstream.spark_types import quote as spark_name
+from sqlstream.spark_types import spark_type
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.batch_relation import (
     BatchRelation,
@@ -39,7 +39,7 @@ from sqlstream.spi.batch_relation import (
     ThroughReader,
 )
 from sqlstream.spi.files import Files, FileStatus
-from sqlstream.types import LogicalType
+from sqlstream.types import BINARY_ROOTS, INTEGER_ROOTS, STRING_ROOTS, LogicalType, TypeRoot
 
 SCANS_MAX = {"duckdb": 256, "spark": 8}
 """Scans of one table: files whose constants or layouts differ are scanned apart, and an engine plans each scan by itself.
@@ -246,3 +246,143 @@ def _require_unchanged(spec: SourceSpec, before: Iterable[FileStatus], files: Fi
                 retry=Retry.NOW,
                 hint="run the statement again when nobody writes the file",
             )
+
+
+# Values that all rows of a file have in common, as constants of an engine's SQL.
+
+
+def constant(engine: str, name: str, value: pa.Scalar, declared: LogicalType) -> str:
+    """NotNative for a type whose values have no plain constant."""
+    t = value.type
+    is_text, is_whole = pa.types.is_string(t), pa.types.is_integer(t) or pa.types.is_boolean(t)
+    is_moment = pa.types.is_timestamp(t) and t.unit in ("ms", "us")
+    if not (is_text or is_whole or is_moment or pa.types.is_date32(t)):
+        raise NotNative(
+            f'column "{name}" stands in the names of directories and is {declared.with_nullable(True)}'
+        )
+    return _duckdb(value) if engine == "duckdb" else _spark(value, spark_type(declared))
+
+
+def _duckdb(value: pa.Scalar) -> str:
+    t = value.type
+    if not value.is_valid:
+        return f"CAST(NULL AS {duckdb_type(t)})"
+    if pa.types.is_string(t):
+        return text(_utf8(value))
+    if pa.types.is_date32(t):
+        return f"(DATE '1970-01-01' + CAST({value.value} AS INTEGER))"
+    if pa.types.is_timestamp(t):
+        make = "make_timestamp" if t.tz is None else "make_timestamptz"
+        return f"CAST({make}(CAST({_microseconds(value)} AS BIGINT)) AS {duckdb_type(t)})"
+    return f"CAST({value.as_py()} AS {duckdb_type(t)})"
+
+
+def _spark(value: pa.Scalar, wanted: str) -> str:
+    t = value.type
+    if not value.is_valid:
+        return f"CAST(NULL AS {wanted})"
+    if pa.types.is_string(t):
+        return "'" + _utf8(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if pa.types.is_date32(t):
+        return f"date_from_unix_date({value.value})"
+    if pa.types.is_timestamp(t):
+        return f"CAST(timestamp_micros({_microseconds(value)}) AS TIMESTAMP_NTZ)"
+    return f"CAST({value.as_py()} AS {wanted})"
+
+
+def _microseconds(value: pa.Scalar) -> int:
+    return int(value.value) * (1000 if value.type.unit == "ms" else 1)
+
+
+def _utf8(value: pa.Scalar) -> str:
+    return str(value.as_py())
+
+
+# Expressions of an engine that make the values of our reader of the values that a Parquet file stores.
+#
+# NaN: an engine passes over row groups whose greatest value is too small, and DuckDB answers MAX from there, but the
+# statistics of Parquet leave NaN out. So columns of floats are wrapped, and conditions on them are checked row by
+# row.
+
+
+_CARRIED = (
+    *INTEGER_ROOTS,
+    *STRING_ROOTS,
+    *BINARY_ROOTS,
+    TypeRoot.BOOLEAN,
+    TypeRoot.FLOAT,
+    TypeRoot.DOUBLE,
+    TypeRoot.DECIMAL,
+    TypeRoot.DATE,
+    TypeRoot.TIMESTAMP,
+    TypeRoot.TIMESTAMP_LTZ,
+)
+
+
+def is_carried(stored: pa.DataType, declared: LogicalType) -> bool:
+    """Whether each value of the stored type is one of the declared type, to engines as to our reader."""
+    if declared.root not in _CARRIED:
+        return False
+    target = to_arrow_type(declared)
+    if pa.types.is_integer(stored) and pa.types.is_integer(target):
+        return bool(stored.bit_width <= target.bit_width)
+    if pa.types.is_floating(stored) and pa.types.is_floating(target):
+        return bool(stored.bit_width <= target.bit_width)
+    if pa.types.is_decimal(stored) and pa.types.is_decimal(target):
+        return bool(stored.scale == target.scale and stored.precision <= target.precision)
+    if pa.types.is_timestamp(stored) and pa.types.is_timestamp(target):
+        return (stored.tz is None) == (target.tz is None) and target.unit in ("ms", "us")
+    return bool(stored == target)
+
+
+def duckdb_expression(name: str, stored: pa.DataType, declared: LogicalType) -> str:
+    """The column in the type that DuckDB has for the Arrow type of the declared one."""
+    column, target = quote(name), to_arrow_type(declared)
+    if pa.types.is_floating(target):
+        # DuckDB takes the statistics of a column for those of all expressions over it but TRY.
+        return f"TRY(CAST({column} AS {duckdb_type(target)}))"
+    if pa.types.is_timestamp(target):
+        cut = f"date_trunc('milliseconds', {column})" if _is_cut(stored, target) else column
+        return f"CAST({cut} AS {duckdb_type(target)})"
+    return column if stored == target else f"CAST({column} AS {duckdb_type(target)})"
+
+
+def spark_expression(name: str, stored: pa.DataType, declared: LogicalType) -> str:
+    """The column in the type of `sqlstream.spark_types`."""
+    column, target, wanted = spark_name(name), to_arrow_type(declared), spark_type(declared)
+    if pa.types.is_floating(target):
+        return f"IF(isnan({column}), CAST('NaN' AS {wanted}), CAST({column} AS {wanted}))"
+    if pa.types.is_string(target):
+        # Our reader fails for bytes that are no text; Spark would hand them on.
+        return f"validate_utf8({column})"
+    if pa.types.is_timestamp(target):
+        cut = f"date_trunc('MILLISECOND', {column})" if _is_cut(stored, target) else column
+        return f"CAST({cut} AS TIMESTAMP_NTZ)"
+    return column if stored == target else f"CAST({column} AS {wanted})"
+
+
+def spark_stored_type(t: pa.DataType) -> str:
+    """The type as which Spark reads a column."""
+    if pa.types.is_decimal(t):
+        return f"DECIMAL({t.precision},{t.scale})"
+    if pa.types.is_timestamp(t):
+        return "TIMESTAMP_NTZ" if t.tz is None else "TIMESTAMP_LTZ"
+    return _SPARK_TYPES[t]
+
+
+_SPARK_TYPES: dict[pa.DataType, str] = {
+    pa.bool_(): "BOOLEAN",
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "STRING",
+    pa.binary(): "BINARY",
+    pa.date32(): "DATE",
+}
+
+
+def _is_cut(stored: pa.DataType, target: pa.DataType) -> bool:
+    return bool(stored.unit == "us" and target.unit == "ms")

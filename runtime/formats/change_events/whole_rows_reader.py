@@ -39,7 +39,7 @@ from sqlstream.runtime.formats.json_values import parse_values
 from sqlstream.runtime.formats.text_values import find_unparsable
 from sqlstream.schema import Schema
 from sqlstream.spi.format import ReadRequest, Rejected
-from sqlstream.time_texts import is_time_text
+from sqlstream.times import is_time_text
 from sqlstream.types import BINARY_ROOTS, NESTED_ROOTS, STRING_ROOTS, LogicalType, TypeRoot
 
 _OWN_FILE = re.compile(r"(?:^|/)part-[0-9a-f]{20}-(?:joined-)?\d+-\d{8}[.-][^/]*$")

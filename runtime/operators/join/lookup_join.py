@@ -15,8 +15,7 @@ from sqlstream.runtime.operators.join.joined import JoinedRows, portions
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.update_pairs import derived_kinds, portion_kinds
-from sqlstream.specs.join import JoinKind
-from sqlstream.specs.lookup_join import LookupJoinSpec
+from sqlstream.specs.join import JoinKind, LookupJoinSpec
 from sqlstream.spi.connector import LookupSource
 from sqlstream.spi.lookup import LookupOptions
 

@@ -15,7 +15,7 @@ from sqlstream.runtime.operators.window.windowing import times_ms
 from sqlstream.runtime.state.logs.row_log import RowLog
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.runtime.state.tables.keyed_rows import KeyedRows
-from sqlstream.specs.temporal_join import TemporalJoinSpec
+from sqlstream.specs.join import TemporalJoinSpec
 
 _LEFT, _RIGHT = 0, 1
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

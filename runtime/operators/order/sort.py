@@ -23,7 +23,7 @@ from sqlstream.runtime.state.snapshots.current_rows import FIXED_COLUMNS
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables, key_group_column
 from sqlstream.runtime.state.storage.arrays import Array, held_bytes, self_contained
 from sqlstream.runtime.state.tables.row_multiset import RowMultiset
-from sqlstream.specs.limit import LimitSpec
+from sqlstream.specs.calc import LimitSpec
 from sqlstream.specs.rank import SortSpec, TemporalSortSpec
 
 

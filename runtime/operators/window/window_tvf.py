@@ -31,7 +31,7 @@ from sqlstream.runtime.update_pairs import derived_kinds
 from sqlstream.schema import Schema
 from sqlstream.specs.aggregate import WindowAggregateSpec
 from sqlstream.specs.window import WindowKind, WindowTvfSpec
-from sqlstream.time_zones import check_time_zone
+from sqlstream.times import check_time_zone
 
 
 def make_window_tvf(spec: WindowTvfSpec, context: OperatorContext) -> Operator[Any]:

@@ -15,7 +15,7 @@ from sqlstream.runtime.kernels.buffers import to_array, view_values
 from sqlstream.runtime.kernels.windows import slice_ends_into
 from sqlstream.runtime.state.storage.arrays import Array
 from sqlstream.specs.window import WindowKind, WindowSpec
-from sqlstream.time_zones import check_time_zone, is_utc
+from sqlstream.times import check_time_zone, is_utc
 
 _AHEAD_MS = 26 * 3_600_000
 """A clock that is set back is set back by less."""

@@ -22,7 +22,7 @@ from sqlstream.runtime.host.clock import steady_s
 from sqlstream.runtime.providers.spark.launched import end_of, needed_packages, task_manager_failure
 from sqlstream.runtime.providers.spark.launcher import OnEnd
 from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions, encode_options
-from sqlstream.spark_keys import MASTER
+from sqlstream.spark import MASTER
 
 _LOOK_S = 0.3
 _ASK_AGAIN_S = 3.0

@@ -9,7 +9,7 @@ from sqlstream.runtime.batch.spark.session import RunningSpark, SparkStart, chec
 from sqlstream.runtime.providers.spark.launched import LaunchedTaskManager
 from sqlstream.runtime.providers.spark.launcher import OnEnd
 from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions
-from sqlstream.spark_keys import MASTER
+from sqlstream.spark import MASTER
 
 
 class ContextLauncher:

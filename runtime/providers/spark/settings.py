@@ -8,7 +8,7 @@ from sqlstream import config as options
 from sqlstream.errors import UserError
 from sqlstream.runtime.batch.spark.connect.address import REMOTE, ConnectAddress, connect_address
 from sqlstream.runtime.batch.spark.settings import is_of_this_machine, launch_keys, spark_keys
-from sqlstream.spark_keys import MASTER, SECRET
+from sqlstream.spark import MASTER, SECRET
 
 _SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 

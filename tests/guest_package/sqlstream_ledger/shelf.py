@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sqlstream.catalog import CatalogDatabase, CatalogDefinition, PutDatabase
+from sqlstream.catalog.contents import MemoryCatalog
 from sqlstream.catalog.manager import Catalog
-from sqlstream.catalog.memory import MemoryCatalog
 from sqlstream.spi.catalog import CatalogDescriptor
 
 

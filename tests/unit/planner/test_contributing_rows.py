@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from planner_harness import Planner
 
+from sqlstream.client.verification.contributing import contributing_rows, key_conditions
 from sqlstream.expressions import Literal
 from sqlstream.planner.bind.sink import collecting_sink
-from sqlstream.planner.contributing_rows import contributing_rows, key_conditions
 from sqlstream.planner.rules import optimise
 
 TABLES = """

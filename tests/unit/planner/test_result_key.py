@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from planner_harness import Planner
 
+from sqlstream.client.verification.verify import result_key
 from sqlstream.planner.bind.sink import collecting_sink
-from sqlstream.planner.result_key import result_key
 from sqlstream.planner.rules import optimise
 
 TABLES = """

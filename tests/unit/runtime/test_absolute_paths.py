@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from sqlstream.client.server.guarded_cluster import check_paths
+from sqlstream.client.sessions.served_files import inferring_job
 from sqlstream.client.sessions.session import Session
 from sqlstream.client.sessions.target_session import local_session
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph, read_tables
 from sqlstream.planner.dialect.parser import parse_script, parse_statement
-from sqlstream.planner.file_inference import inferring_job
 from sqlstream.runtime.absolute_paths import is_of_spark, with_absolute_paths
 from sqlstream.runtime.host.rooted_files import FilePlaces, RootedFiles
 

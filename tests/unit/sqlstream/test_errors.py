@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from sqlstream.errors import ErrorInfo, FailureReason, JobError, Span, UserError, render_error
-from sqlstream.excerpt import EXCERPT_COLUMNS, line_and_column
+from sqlstream.errors import (
+    EXCERPT_COLUMNS,
+    ErrorInfo,
+    FailureReason,
+    JobError,
+    Span,
+    UserError,
+    line_and_column,
+    render_error,
+)
 from sqlstream.terminal_text import display_width
 
 

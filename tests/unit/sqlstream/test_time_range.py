@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sqlstream.time_range import timestamp_bounds, timestamp_bounds_ns, timestamp_years
+from sqlstream.times import timestamp_bounds, timestamp_bounds_ns, timestamp_years
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from sqlstream.errors import UserError
-from sqlstream.spark_keys import MASTER, is_launch_key
+from sqlstream.spark import MASTER, is_launch_key
 
 REMOTE = "spark.remote"
 TOKEN = "spark.connect.authenticate.token"

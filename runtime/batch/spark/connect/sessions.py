@@ -21,8 +21,7 @@ from sqlstream.runtime.batch.spark.connect.errors import LOST, described_at
 from sqlstream.runtime.batch.spark.settings import is_of_this_machine
 from sqlstream.runtime.batch.spark.threaded_call import ThreadedCall
 from sqlstream.runtime.host.clock import steady_s
-from sqlstream.spark_keys import MASTER
-from sqlstream.spark_settings import SPARK_SQL_SETTINGS, is_of_meaning
+from sqlstream.spark import MASTER, SPARK_SQL_SETTINGS, is_of_meaning
 
 if TYPE_CHECKING:
     from pyspark.sql.connect.session import SparkSession

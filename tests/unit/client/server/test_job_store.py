@@ -16,10 +16,10 @@ from committable_harness import file_of
 
 from sqlstream.client.server.job_store import FileJobStore, KeptCommitter
 from sqlstream.client.server.kept_file import sealed
+from sqlstream.client.sessions.served_files import inferring_job
 from sqlstream.errors import ErrorInfo, ExternalError, InternalError
 from sqlstream.graph.job_graph import JobGraph, encode_job_graph
 from sqlstream.messages.job_state import JobStatus
-from sqlstream.planner.file_inference import inferring_job
 from sqlstream.runtime.jobmanager.events import EndedJob, SinkCommit
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec

@@ -13,9 +13,9 @@ import pytest
 from sqlstream.client.sessions.outcomes import Job, Text
 from sqlstream.client.sessions.session import Session
 from sqlstream.client.sessions.target_session import local_session
+from sqlstream.client.statements.plan_files import decode_plan, encode_plan
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph
-from sqlstream.graph.plan_file import decode_plan, encode_plan
 from sqlstream.planner.dialect.parser import parse_script, parse_statement
 from sqlstream.planner.dialect.statements import Insert, StatementSet
 

@@ -17,9 +17,8 @@ from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.connectors import committed_notes, partition_marks
-from sqlstream.runtime.connectors.file_sink_options import FileSinkOptions
+from sqlstream.runtime.connectors.file_sink_options import FileSinkOptions, PartitionTime
 from sqlstream.runtime.connectors.filesystem import Filesystem
-from sqlstream.runtime.connectors.partition_time import PartitionTime
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec

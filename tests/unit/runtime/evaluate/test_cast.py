@@ -17,7 +17,7 @@ from sqlstream.errors import UserError
 from sqlstream.expressions import Literal
 from sqlstream.runtime.evaluate import EvaluationContext, evaluate_literal
 from sqlstream.runtime.evaluate.cast import cast_kernel
-from sqlstream.time_texts import is_time_text
+from sqlstream.times import is_time_text
 from sqlstream.types import BIGINT, BOOLEAN, BYTES, DATE, DOUBLE, FLOAT, INT, STRING, TINYINT, LogicalType
 
 D = Decimal

@@ -24,7 +24,7 @@ from sqlstream.runtime.evaluate.time_programs import reading_program
 from sqlstream.runtime.evaluate.timestamp_format import TimestampFormat
 from sqlstream.runtime.evaluate.timestamp_parser import TimestampParser
 from sqlstream.runtime.kernels import time_texts
-from sqlstream.time_texts import DATE_TEXT, FALLBACK_TEXT, TIME_TEXT, TIMESTAMP_TEXT
+from sqlstream.times import DATE_TEXT, FALLBACK_TEXT, TIME_TEXT, TIMESTAMP_TEXT
 from sqlstream.types import BIGINT, DATE, DOUBLE, INT, STRING
 
 EPOCH = datetime.datetime(1970, 1, 1)

@@ -12,7 +12,7 @@ from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.expressions import Literal
 from sqlstream.runtime.evaluate import EvaluationContext, evaluate_literal
-from sqlstream.time_range import DATE_MAX, DATE_MIN, timestamp_bounds
+from sqlstream.times import DATE_MAX, DATE_MIN, timestamp_bounds
 from sqlstream.types import BIGINT, DATE, INT, STRING
 
 EPOCH = datetime.date(1970, 1, 1)

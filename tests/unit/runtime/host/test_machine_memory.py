@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sqlstream.runtime.host.machine_memory import MachineMemory, read_machine_memory
+from sqlstream.runtime.memory.managed_memory import MachineMemory, read_machine_memory
 
 GB = 1 << 30
 MEMINFO = (

@@ -13,7 +13,7 @@ import pyarrow as pa
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.inference.inference_reader import InferenceReader
 from sqlstream.specs import InferTableSpec
-from sqlstream.specs.infer_table import InferenceAnswer
+from sqlstream.specs.source import InferenceAnswer
 from sqlstream.spi.connector import SourceStatus
 
 TIMEOUT_S = 60

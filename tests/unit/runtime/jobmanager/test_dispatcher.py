@@ -7,12 +7,12 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from sqlstream.client.sessions.served_files import inferring_job
 from sqlstream.errors import ErrorInfo, FailureReason, JobError, UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.scaling import Scaling
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.job_state import JobStatus
-from sqlstream.planner.file_inference import inferring_job
 from sqlstream.runtime.jobmanager.dispatcher import PLANNING_JOBS_MAX, check_job_graph
 from sqlstream.runtime.jobmanager.events import (
     CancelRequested,

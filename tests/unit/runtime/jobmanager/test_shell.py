@@ -42,7 +42,7 @@ from sqlstream.messages.rpc import (
     TaskDeploymentDescriptor,
     TaskMetrics,
 )
-from sqlstream.runtime.jobmanager.client_requests import answer_request
+from sqlstream.runtime.client_messages import answer_request
 from sqlstream.runtime.jobmanager.collaborators import JobStore, KeepNothing
 from sqlstream.runtime.jobmanager.events import SinkCommit
 from sqlstream.runtime.jobmanager.job_manager import JobManagerConfig

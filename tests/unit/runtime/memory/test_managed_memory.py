@@ -12,10 +12,9 @@ import pyarrow as pa
 import pytest
 
 from sqlstream.errors import ExternalError, UserError
-from sqlstream.runtime.host.machine_memory import MachineMemory
 from sqlstream.runtime.kernels.index import KeyIndex
 from sqlstream.runtime.memory.array_memory import in_force
-from sqlstream.runtime.memory.managed_memory import ManagedMemory, ManagedMemoryOptions
+from sqlstream.runtime.memory.managed_memory import MachineMemory, ManagedMemory, ManagedMemoryOptions
 
 MB = 1 << 20
 GB = 1 << 30

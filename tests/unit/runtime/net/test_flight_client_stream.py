@@ -10,8 +10,8 @@ from pyarrow import flight
 
 from sqlstream.runtime.net.channels import ChannelClosed
 from sqlstream.runtime.net.flight import FlightConnections, FlightServer, ResultStreamId
-from sqlstream.runtime.net.flight_client_stream import FlightClientStream
 from sqlstream.runtime.net.results import ResultStore
+from sqlstream.runtime.net.streams.stream_exchange import FlightClientStream
 
 
 class Peers:

@@ -8,7 +8,7 @@ from operator_harness import batch, operator_context, run_operator
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.schema import Schema
-from sqlstream.specs.expand import ExpandSpec
+from sqlstream.specs.calc import ExpandSpec
 from sqlstream.types import INT, STRING, array
 
 SCHEMA = Schema.of(("a", STRING), ("b", INT), ("c", array(INT)))

@@ -15,7 +15,7 @@ from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.expressions import Call
 from sqlstream.schema import Schema
-from sqlstream.specs.kept_values import KeptValuesSpec
+from sqlstream.specs.calc import KeptValuesSpec
 
 INPUT = Schema.of(("k", sql.INT), ("a", sql.array(sql.INT)))
 OUTPUT = Schema.of(("k", sql.INT), ("a", sql.array(sql.INT)), ("r", sql.DOUBLE), ("u", sql.STRING))

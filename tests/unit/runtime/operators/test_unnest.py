@@ -13,7 +13,7 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.runtime.operators import make_operator
 from sqlstream.runtime.operators.unnest import ROWS_MAX
 from sqlstream.schema import Schema
-from sqlstream.specs.unnest import UnnestSpec
+from sqlstream.specs.calc import UnnestSpec
 from sqlstream.types import INT, STRING, array, multiset, row
 
 ELEMENTS = st.lists(st.integers(0, 9) | st.none(), max_size=4)

@@ -15,7 +15,7 @@ from sqlstream.errors import UserError
 from sqlstream.runtime.operators.window.windowing import WindowClock, window_batch
 from sqlstream.schema import Schema
 from sqlstream.specs import WindowKind, WindowSpec, WindowTvfSpec
-from sqlstream.time_range import timestamp_bounds
+from sqlstream.times import timestamp_bounds
 from sqlstream.types import INT
 
 TS = sql.timestamp(3)

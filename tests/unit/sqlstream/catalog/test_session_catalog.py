@@ -25,7 +25,7 @@ from sqlstream.catalog import (
     SessionCatalog,
     UseDatabase,
 )
-from sqlstream.catalog.memory import MemoryCatalog
+from sqlstream.catalog.contents import MemoryCatalog
 from sqlstream.catalog.objects import CatalogDatabase, CatalogDefinition
 from sqlstream.client.clusters.local_cluster import LocalClusterClient
 from sqlstream.client.sessions.outcomes import Rows
