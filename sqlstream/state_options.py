@@ -14,7 +14,7 @@ BACKENDS: tuple[tuple[str, str], ...] = (
     (f"{_FACTORIES}contrib.streaming.state.EmbeddedRocksDBStateBackendFactory", "mapped"),
     (f"{_FACTORIES}contrib.streaming.state.RocksDBStateBackendFactory", "mapped"),
     (f"{_FACTORIES}state.forst.ForStStateBackendFactory", "mapped"),
-    (f"{_FACTORIES}sqlstream.runtime.state.hashmap.HashMapStateBackendFactory", "hashmap"),
+    (f"{_FACTORIES}runtime.state.hashmap.HashMapStateBackendFactory", "hashmap"),
     ("filesystem", "hashmap"),
     ("jobmanager", "hashmap"),
 )

@@ -60,6 +60,17 @@ metrics.reporters: prom
 """
 
 
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [
+        ("org.apache.flink.runtime.state.hashmap.HashMapStateBackendFactory", "hashmap"),
+        ("org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackendFactory", "mapped"),
+    ],
+)
+def test_a_backend_of_state_may_be_called_by_the_class_of_flink(name: str, backend: str) -> None:
+    assert config.get({"state.backend.type": name}, "state.backend.type") == backend
+
+
 def test_a_script_of_flink_1_runs_with_a_note_for_what_it_says_otherwise() -> None:
     notes = {}
     with local_session() as session:
