@@ -18,7 +18,7 @@ from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.collecting import collecting
 from sqlstream.planner.compile import job_name
 from sqlstream.planner.depth import refuse_depth
-from sqlstream.planner.lower.hosting import HostedFunctions
+from sqlstream.planner.lower.expression import HostedFunctions
 from sqlstream.planner.physical.changelog_functions import EVENTS_DUPLICATE, changes_are_doubled
 from sqlstream.planner.physical.connectors import find_connector
 from sqlstream.planner.physical.lookup_join import looked_up_table

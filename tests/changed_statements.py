@@ -32,7 +32,6 @@ from sqlstream.messages.checkpoint_statistics import CheckpointKind
 from sqlstream.messages.manifest import CheckpointManifest, OperatorIdentity, VertexState
 from sqlstream.messages.rpc import SinkCommittables
 from sqlstream.planner.compile import CompiledPlan
-from sqlstream.planner.lower.duckdb import lower_duckdb
 from sqlstream.runtime.jobmanager.checkpoints.completed_checkpoints import CompletedCheckpoint
 from sqlstream.runtime.jobmanager.checkpoints.restored_state import restorable_checkpoint
 from sqlstream.spi.connector import OptionDescriptor, OptionType
@@ -96,8 +95,7 @@ class Planned:
     def answer(self, table: str, rows: Mapping[str, pa.Table]) -> Counter[Row]:
         """What a statement that writes the table has of these rows, by DuckDB."""
         (sink,) = (s for s in self.plan.relational if s.table.path.name == table)
-        lowered = lower_duckdb(sink, {name: name for name in rows})
-        found = duckdb_answer(lowered, sink.schema, dict(rows))
+        found = duckdb_answer(sink, sink.schema, dict(rows))
         return Counter(tuple(_plain(value) for value in row) for row in found)
 
 

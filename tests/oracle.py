@@ -42,11 +42,10 @@ from sqlstream.planner.compile import CompiledPlan
 from sqlstream.planner.dialect.parser import parse_statements
 from sqlstream.planner.dialect.statements import Insert, Query, Statement, StatementSet
 from sqlstream.planner.lower.duckdb import lower_duckdb
-from sqlstream.planner.lower.hosting import HostedFunctions
-from sqlstream.planner.relational.nodes import Sort
+from sqlstream.planner.lower.expression import HostedFunctions
+from sqlstream.planner.relational.nodes import RelationalNode, Sort
 from sqlstream.runtime.batch.hosted_functions import HostedCalls
 from sqlstream.schema import Schema
-from sqlstream.specs.batch_query import HostedFunction
 
 Row = tuple[Any, ...]
 Tables = dict[str, tuple[str, list[Row]]]
@@ -246,16 +245,13 @@ class Differential:
             (statement,) = parse_statements(batch_sql)
             batch = self._engine.compile(statement)
         for plan in (batch.relational[0], batch.optimised[0]):
-            hosted = HostedFunctions()
-            tables_of_engine = {name: name for name in arrow}
             try:
-                lowered = lower_duckdb(plan, tables_of_engine, self._engine.time_zone, hosted)
+                expected = duckdb_answer(plan, found.schema, arrow, self._engine.time_zone)
             except UserError as error:
                 # The plan of a stream has encodings in place of nested keys, which no engine has.
                 if plan is batch.relational[0] or not error.message.startswith(ENCODINGS):
                     raise
                 continue
-            expected = duckdb_answer(lowered, found.schema, arrow, hosted.found)
             assert_same_rows(actual, expected, is_ordered=found.is_ordered)
         assert found.metrics.get(LATE, 0) == 0, "rows were late: the batch answer counts them"
         return actual
@@ -286,17 +282,22 @@ def _database() -> duckdb.DuckDBPyConnection:
 
 
 def duckdb_answer(
-    sql: str, schema: Schema, tables: dict[str, pa.Table], functions: tuple[HostedFunction, ...] = ()
+    node: RelationalNode, schema: Schema, tables: dict[str, pa.Table], time_zone: str = "UTC"
 ) -> list[Row]:
-    """The rows of a lowered query over Arrow tables, in the engine's types; `functions` are the stream's, which it calls."""
-    hosted = HostedCalls(functions, {})
+    """The rows that DuckDB has for a plan over Arrow tables, in the types of `schema`. UserError SS3301, and what rows raise."""
+    functions = HostedFunctions()
+    sql = lower_duckdb(node, {name: name for name in tables}, time_zone, functions)
+    hosted = HostedCalls(functions.found, {"table.local-time-zone": time_zone})
     # Functions are made in a database, tables in a connection: only with functions a database of its own is opened, in 20 ms.
-    connects = duckdb.connect if functions else _database().cursor
+    connects = duckdb.connect if functions.found else _database().cursor
     with contextlib.closing(hosted), connects() as connection:
         hosted.register(connection)
         for name, table in tables.items():
             connection.register(name, table)
-        answer = connection.sql(sql).to_arrow_table()
+        try:
+            answer = connection.sql(sql).to_arrow_table()
+        except duckdb.Error as error:
+            raise hosted.error or error from error
     wanted = to_arrow_schema(schema)
     columns = [_as(c, f.type) for c, f in zip(answer.columns, wanted, strict=True)]
     return rows_of(pa.Table.from_arrays(columns, schema=wanted))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import time
 from collections.abc import Iterator
@@ -12,10 +13,11 @@ import pyarrow as pa
 
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.client.benches.script import checksum_text, is_same_answer
-from sqlstream.planner.lower.duckdb import lower_duckdb
-from sqlstream.planner.lower.duckdb.types import quote, type_name
+from sqlstream.planner.lower.duckdb import lower_duckdb, quote, type_name
+from sqlstream.planner.lower.expression import HostedFunctions
 from sqlstream.planner.relational.nodes import RelationalNode, Sink, TableScan
 from sqlstream.planner.rules.column_pruning import prune_columns
+from sqlstream.runtime.batch.hosted_functions import HostedCalls
 from sqlstream.runtime.connectors.checksum import row_checksum
 from sqlstream.runtime.connectors.nexmark_config import NexmarkConfig
 from sqlstream.runtime.connectors.nexmark_generator import NexmarkGenerator
@@ -54,9 +56,13 @@ def answer_in_duckdb(sink: Sink, events: int, config: NexmarkConfig, runs: int) 
 
     (pruned,) = prune_columns((sink,))
     scans = list(_scans(pruned))
-    text = lower_duckdb(pruned, {scan.table.path.name: quote(scan.table.path.name) for scan in scans})
-    with duckdb.connect() as connection:
+    functions = HostedFunctions()
+    relations = {scan.table.path.name: quote(scan.table.path.name) for scan in scans}
+    text = lower_duckdb(pruned, relations, functions=functions)
+    hosted = HostedCalls(functions.found, {})
+    with contextlib.closing(hosted), duckdb.connect() as connection:
         connection.execute("SET threads = 1")
+        hosted.register(connection)
         for scan in {scan.table.path.name: scan for scan in scans}.values():
             columns = list(dict.fromkeys(c for s in scans if s.table == scan.table for c in s.columns))
             _load(connection, scan, columns, events, config)

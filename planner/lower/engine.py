@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import exp
 
+from sqlstream.errors import Span, UserError
 from sqlstream.expressions import AggregateCall, Call, Literal
-from sqlstream.planner.lower.hosting import Hosted
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType
 
 if TYPE_CHECKING:
-    from sqlstream.planner.relational.window_tvf import WindowTvf
+    from sqlstream.planner.lower.expression import HostedFunctions
 
 
 class EngineDialect(Protocol):
@@ -20,7 +20,7 @@ class EngineDialect(Protocol):
 
     Each method returns a tree whose rows are exactly those of the stream, or raises UserError SS3301. Functions are
     `tree.call`, so that sqlglot renames nothing; the text is made once, by `relation.to_sql`. A tree may be given away several
-    times: `sqlstream.planner.lower.tree` copies it. No method holds state.
+    times: `sqlstream.planner.lower.tree` copies it. No method holds state but `functions`.
     """
 
     @property
@@ -31,8 +31,23 @@ class EngineDialect(Protocol):
     def sqlglot_name(self) -> str:
         """The dialect of sqlglot that writes the text."""
 
+    @property
+    def functions(self) -> HostedFunctions:
+        """Collects what the stream's own evaluator computes."""
+
+    @property
+    def calls_python(self) -> bool:
+        """Whether the engine runs functions of users."""
+
+    @property
+    def joins_by_functions(self) -> bool:
+        """Whether the condition of an outer join may call a hosted function of both sides."""
+
     def type_(self, t: LogicalType) -> exp.DataType:
         """The type that holds all values of `t` within a query, and in its result."""
+
+    def has_type(self, t: LogicalType) -> bool:
+        """Whether the engine has a type for `t`."""
 
     def scanned(self, column: exp.Expr, t: LogicalType) -> exp.Expr:
         """A column as the engine's reader provides it (Arrow's type of `t`), as `type_(t)`."""
@@ -40,14 +55,8 @@ class EngineDialect(Protocol):
     def literal(self, literal: Literal) -> exp.Expr:
         """A constant with its type."""
 
-    def call(self, call: Call, args: list[exp.Expr]) -> exp.Expr:
-        """A scalar function, operator or cast of `args`, the trees of `call.args`. `type_(call.type)` is the result's type."""
-
-    def has_type(self, t: LogicalType) -> bool:
-        """Whether the engine has a type for `t`."""
-
-    def hosted(self, call: Call) -> Hosted | None:
-        """A call that the engine has the stream's own function compute; None where it cannot."""
+    def native(self, call: Call, args: list[exp.Expr]) -> exp.Expr | None:
+        """A call of `args`, the trees of `call.args`, as the engine's own; None where it is no part of the whitelist."""
 
     def failure(self, message: str, t: LogicalType) -> exp.Expr:
         """A value of `type_(t)` that stops the query with an error when it is computed, as the message says."""
@@ -65,6 +74,19 @@ class EngineDialect(Protocol):
     def last_known(self, value: exp.Expr, place: exp.Expr, keys: list[exp.Expr]) -> exp.Expr:
         """The value, of the rows that have the same keys, at the highest place; rows where `place` is NULL do not count."""
 
-    def window_tvf(self, node: WindowTvf, source: exp.Expr) -> exp.Expr:
-        """The columns c0, c1, … of the query `source`, then window_start, window_end and window_time under the next
-        numbers."""
+    def milliseconds(self, timestamp: exp.Expr) -> exp.Expr:
+        """A TIMESTAMP(3) as milliseconds since 1970."""
+
+    def timestamp(self, milliseconds: exp.Expr) -> exp.Expr:
+        """The inverse."""
+
+    def steps(self, count: int) -> exp.Expr:
+        """An item of FROM with the alias STEPS: the numbers 0 … `count` - 1."""
+
+
+STEPS = exp.TableAlias(this=exp.to_identifier("n"), columns=[exp.to_identifier("step")])
+
+
+def refuse(engine: str, what: str, *, hint: str = "", span: Span | None = None) -> UserError:
+    """SS3301, to be raised: `engine` cannot answer `what` exactly as the stream does."""
+    return UserError("SS3301", f"{what} has no exact counterpart in {engine}", span=span, hint=hint)

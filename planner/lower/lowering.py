@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import exp
@@ -27,8 +27,18 @@ class Lowering(Protocol):
     def expression(self, expression: Expression, relation: str = "i") -> exp.Expr:
         """The expression over the columns of a relation. UserError SS3301."""
 
-    def over_columns(self, expression: Expression, columns: Callable[[int], exp.Expr]) -> exp.Expr:
-        """The expression over the columns that `columns` names. UserError SS3301."""
+    def condition(self, parts: Sequence[Expression]) -> exp.Expr:
+        """The conjunction of conditions over the columns of the relation `i`. UserError SS3301."""
+
+    def join_condition(
+        self,
+        condition: Expression | None,
+        columns: Callable[[int], exp.Expr],
+        split: int,
+        *,
+        is_inner: bool,
+    ) -> exp.Expr:
+        """A condition over the columns that `columns` names, those from `split` on of a join's right side. UserError SS3301."""
 
     def aggregate(self, node: Aggregate, call: AggregateCall) -> exp.Expr:
         """A call of a node over the columns of its input. UserError SS3301."""

@@ -8,9 +8,9 @@ from sqlglot import exp
 
 from sqlstream.expressions import AggregateCall
 from sqlstream.planner.lower import tree
-from sqlstream.planner.lower.ansi import AGGREGATES
+from sqlstream.planner.lower.aggregates import AGGREGATES
+from sqlstream.planner.lower.engine import refuse
 from sqlstream.planner.lower.lowering import ordered
-from sqlstream.planner.lower.refusals import refuse
 from sqlstream.specs.over import NEIGHBOURS, RANKING, WHOLE_PARTITION_RANKING, Frame, OverCall
 from sqlstream.types import INTEGER_ROOTS, TIMESTAMP_ROOTS, TypeRoot, is_proctime
 

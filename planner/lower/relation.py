@@ -8,17 +8,17 @@ and not with its tree.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from sqlglot import exp
 
 from sqlstream.errors import UserError
-from sqlstream.expressions import AggregateCall, Expression
+from sqlstream.expressions import AggregateCall, Expression, conjuncts
 from sqlstream.planner.depth import refuse_depth
 from sqlstream.planner.lower import tree
 from sqlstream.planner.lower.collected_rows import collected_calls
 from sqlstream.planner.lower.engine import EngineDialect
-from sqlstream.planner.lower.expression import lower_expression
+from sqlstream.planner.lower.expression import lower_condition, lower_expression, lower_join_condition
 from sqlstream.planner.lower.lowering import ordered
 from sqlstream.planner.relational import nodes as plan
 from sqlstream.planner.relational.correlation import is_correlated
@@ -152,11 +152,22 @@ class _Lowering:
 
     def expression(self, expression: Expression, relation: str = "i") -> exp.Expr:
         """The expression over the columns of a relation. UserError SS3301."""
-        return self.over_columns(expression, lambda i: tree.input_column(i, relation))
+        return lower_expression(expression, self.engine, lambda i: tree.input_column(i, relation))
 
-    def over_columns(self, expression: Expression, columns: Callable[[int], exp.Expr]) -> exp.Expr:
-        """The expression over the columns that `columns` names. UserError SS3301."""
-        return lower_expression(expression, self.engine, columns)
+    def condition(self, parts: Sequence[Expression]) -> exp.Expr:
+        """The conjunction of conditions over the columns of the relation `i`. UserError SS3301."""
+        return lower_condition(parts, self.engine, tree.input_column)
+
+    def join_condition(
+        self,
+        condition: Expression | None,
+        columns: Callable[[int], exp.Expr],
+        split: int,
+        *,
+        is_inner: bool,
+    ) -> exp.Expr:
+        """A condition over the columns that `columns` names, those from `split` on of a join's right side. UserError SS3301."""
+        return lower_join_condition(conjuncts(condition), self.engine, columns, split, is_inner=is_inner)
 
     def aggregate(self, node: plan.Aggregate, call: AggregateCall) -> exp.Expr:
         """A call of a node over the columns of its input. UserError SS3301."""

@@ -40,7 +40,7 @@ class Filter(SameColumnsNode):
             parts = tuple(part for part in parts if part not in self.input.filters)
         if not parts:
             return inputs[0]
-        return tree.select_all(inputs[0], where=tree.all_of([lowering.expression(part) for part in parts]))
+        return tree.select_all(inputs[0], where=lowering.condition(parts))
 
     def passed(self, conditions: tuple[Condition, ...]) -> list[list[Condition]]:
         own = [Condition(part, False) for part in conjuncts(self.condition) if is_deterministic(part)]

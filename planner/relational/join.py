@@ -87,9 +87,9 @@ class Join(TwoInputNode):
             return tree.input_column(index if is_left else index - left_width, "l" if is_left else "r")
 
         left, right = inputs
-        condition = tree.boolean(True)
-        if self.condition is not None:
-            condition = lowering.over_columns(self.condition, column)
+        condition = lowering.join_condition(
+            self.condition, column, left_width, is_inner=self.kind is RelationalJoinKind.INNER
+        )
         if self.kind.outputs_left_alone:
             matches = tree.select([tree.number(1)], tree.subquery(right, "r"), where=condition)
             exists: exp.Expr = exp.Exists(this=matches)

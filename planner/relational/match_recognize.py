@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from sqlstream.expressions import SortKey, inputs_of, remap
-from sqlstream.planner.lower.refusals import refuse
+from sqlstream.planner.lower.engine import refuse
 from sqlstream.planner.relational.node import RelationalNode, SingleInputNode
 from sqlstream.planner.relational.trimming import Columns, Pruning, over_input
 from sqlstream.planner.relational.wording import columns_text, join_parts, order_text

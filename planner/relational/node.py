@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span
 from sqlstream.expressions import Expression
-from sqlstream.planner.lower.refusals import refuse
+from sqlstream.planner.lower.engine import refuse
 from sqlstream.planner.relational.tracing import Condition
 from sqlstream.planner.relational.trimming import Columns, Pruning, places_of
 from sqlstream.schema import Schema

@@ -13,8 +13,8 @@ from sqlstream.catalog import CatalogTable
 from sqlstream.changelog import ChangelogMode, RowKind
 from sqlstream.expressions import Expression, inputs_of, remap
 from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.engine import refuse
 from sqlstream.planner.lower.lowering import numbered
-from sqlstream.planner.lower.refusals import refuse
 from sqlstream.planner.relational.node import RelationalNode
 from sqlstream.planner.relational.trimming import Columns, Pruning, one_column, places_of
 from sqlstream.planner.relational.wording import join_parts
@@ -129,8 +129,7 @@ class TableScan(RelationalNode):
             rowtime = tree.alias(lowering.expression(self.watermark.rowtime), f"c{len(columns)}")
             made = tree.select([tree.star(), rowtime], tree.subquery(made, "i"))
         if self.filters:
-            condition = tree.all_of([lowering.expression(f) for f in self.filters])
-            made = tree.select_all(made, where=condition)
+            made = tree.select_all(made, where=lowering.condition(self.filters))
         return made
 
     def _folded(self, changes: exp.Expr, engine: EngineDialect) -> exp.Expr:

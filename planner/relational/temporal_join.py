@@ -88,7 +88,8 @@ class TemporalJoin(TwoInputNode):
         parts.append(tree.operate(exp.GTE, as_of, tree.input_column(self.right_time, "r")))
         parts.append(tree.any_of([tree.is_null(until), tree.operate(exp.LT, as_of.copy(), until.copy())]))
         if self.condition is not None:
-            parts.append(lowering.over_columns(self.condition, column))
+            is_inner = self.kind is RelationalJoinKind.INNER
+            parts.append(lowering.join_condition(self.condition, column, split, is_inner=is_inner))
         side = "LEFT" if self.kind is RelationalJoinKind.LEFT else None
         join = exp.Join(this=tree.subquery(versions, "r"), side=side, on=tree.all_of(parts))
         columns = numbered(column(i) for i in range(len(self.schema)))

@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from sqlstream.changelog import RowKind
-from sqlstream.planner.lower.refusals import refuse
+from sqlstream.planner.lower.engine import refuse
 from sqlstream.planner.relational.node import SingleInputNode
 from sqlstream.planner.relational.scan import TableScan
 from sqlstream.planner.relational.trimming import Columns, Pruning, one_column, over_input, places_of

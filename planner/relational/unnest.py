@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from sqlstream.expressions import Call, Expression, InputRef, Literal, substitute
 from sqlstream.planner.lower import tree
+from sqlstream.planner.lower.engine import refuse
 from sqlstream.planner.lower.lowering import numbered
-from sqlstream.planner.lower.refusals import refuse
 from sqlstream.planner.relational.node import RelationalNode, SingleInputNode
 from sqlstream.planner.relational.tracing import Condition, of_columns
 from sqlstream.planner.relational.trimming import Columns, Pruning, over_input

@@ -6,7 +6,8 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from sqlstream.expressions import Call, Expression, InputRef, Literal
-from sqlstream.planner.lower.refusals import refuse
+from sqlstream.planner.lower.engine import refuse
+from sqlstream.planner.lower.windows import lower_window_tvf
 from sqlstream.planner.relational.node import RelationalNode, SingleInputNode
 from sqlstream.planner.relational.tracing import EQUAL, Condition, of_columns
 from sqlstream.planner.relational.trimming import Columns, Pruning, over_input
@@ -58,7 +59,7 @@ class WindowTvf(SingleInputNode):
         if not self.window.is_event_time:
             hint = "use a column with a watermark"
             raise refuse(engine.title, "a window of processing time", hint=hint, span=self.span)
-        return engine.window_tvf(self, inputs[0])
+        return lower_window_tvf(self, inputs[0], engine)
 
     def passed(self, conditions: tuple[Condition, ...]) -> list[list[Condition]]:
         """The bounds of a window as bounds of the time column."""

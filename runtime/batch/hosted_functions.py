@@ -30,7 +30,9 @@ class HostedCalls:
 
     def __init__(self, functions: tuple[HostedFunction, ...], config: Mapping[str, str]) -> None:
         self._functions = functions
-        self._context = EvaluationContext.of(now_ms, config) if functions else EvaluationContext()
+        moment_ms = now_ms()
+        # The clock is read once for a query.
+        self._context = EvaluationContext.of(lambda: moment_ms, config) if functions else EvaluationContext()
         self._threads = ThreadPoolExecutor(threads(config), "hosted functions")
         self.error: BaseException | None = None
 
@@ -69,6 +71,7 @@ class HostedCalls:
                 result,
                 type="arrow",
                 null_handling="special",
+                side_effects=function.is_volatile,
             )
 
     def _called(self, function: HostedFunction, result: pa.DataType) -> Callable[..., pa.Array]:

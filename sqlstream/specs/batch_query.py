@@ -13,11 +13,12 @@ from sqlstream.types import LogicalType
 
 class HostedFunction(msgspec.Struct, frozen=True):
     """`name` is what the engine's SQL calls it; `call` reads its arguments as columns 0, 1, … of the types `arguments`, of which
-    there is at least one."""
+    there is at least one. `is_volatile`: it may have another value each time."""
 
     name: str
     call: Call
     arguments: tuple[LogicalType, ...]
+    is_volatile: bool = False
 
 
 class BatchQuerySpec(OperatorSpec, frozen=True, tag="batch_query"):

@@ -8,18 +8,19 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from example_values import Guarded
 from expression_fuzzer import EDGES, ExpressionFuzzer, plain_values, run
 from planner_harness import Planner
-from spark_harness.sql import Guarded, evaluate_in_spark, is_same, plain
+from spark_harness.sql import evaluate_in_spark, is_same, plain
 
+from sqlstream import spark_types
 from sqlstream import types as sql
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal, walk
 from sqlstream.functions import SCALAR_FUNCTIONS
 from sqlstream.planner.lower import tree
-from sqlstream.planner.lower.expression import lower_expression
-from sqlstream.planner.lower.spark.dialect import SparkDialect
-from sqlstream.planner.lower.spark.types import spark_type
+from sqlstream.planner.lower.expression import HostedFunctions, lower_expression
+from sqlstream.planner.lower.spark import SparkDialect
 from sqlstream.planner.relational.nodes import Project, Sink
 from sqlstream.runtime.batch.spark.errors import described
 from sqlstream.runtime.evaluate import EvaluationContext, compile_expression
@@ -79,7 +80,7 @@ EXPRESSIONS_A_JOB = 60
 
 def is_known_to_spark(t: LogicalType) -> bool:
     try:
-        spark_type(t)
+        spark_types.spark_type(t)
     except UserError:
         return False
     return True
@@ -111,7 +112,7 @@ def is_lowered(expression: Expression, time_zone: str) -> bool:
         if isinstance(node, Call) and not SCALAR_FUNCTIONS[node.function].is_deterministic:
             return False
     try:
-        lower_expression(expression, SparkDialect(time_zone), tree.input_column)
+        lower_expression(expression, SparkDialect(HostedFunctions(), time_zone), tree.input_column)
     except UserError as error:
         if error.code != "SS3301":
             raise

@@ -1,69 +1,35 @@
-"""Every scalar function gives in Spark what it gives in a stream, row by row, in several time zones.
-
-A row may fail in Spark instead, with an error that says why; it may not have another value.
-"""
+"""Every scalar function gives in Spark what it gives in a stream, row by row, in several time zones."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from example_values import Guarded, bound, table
 from expression_fuzzer import plain_values
-from function_examples import COLUMNS, EXAMPLES, rows
-from planner_harness import Planner
-from spark_harness.sql import Guarded, evaluate_in_spark, is_same, plain
+from function_examples import EXAMPLES
+from spark_harness.sql import evaluate_in_spark, is_same, plain
 
-from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
 from sqlstream.expressions import Expression
 from sqlstream.planner.lower import tree
-from sqlstream.planner.lower.expression import lower_expression
-from sqlstream.planner.lower.spark.dialect import REFUSED as REFUSED_FUNCTIONS
-from sqlstream.planner.lower.spark.dialect import SparkDialect
-from sqlstream.planner.relational.nodes import Project
+from sqlstream.planner.lower.expression import REFUSED, HostedFunctions, lower_expression
+from sqlstream.planner.lower.spark import SparkDialect
 from sqlstream.runtime.evaluate import EvaluationContext, compile_expression
-from sqlstream.schema import Schema
 from sqlstream.times import check_time_zone
 
 CLOCK = {
     "CURRENT_TIMESTAMP", "CURRENT_ROW_TIMESTAMP", "NOW", "LOCALTIMESTAMP", "CURRENT_DATE", "CURRENT_TIME",
     "LOCALTIME",
 }  # fmt: skip
-REFUSED = {
-    "s SIMILAR TO r", "REGEXP(s, r)", "REGEXP_EXTRACT(s, r)", "REGEXP_REPLACE(s, r, 'Q')", "REGEXP_COUNT(s, r)",
-    "REGEXP_COUNT(s, '')", "REGEXP_REPLACE(s, '', '.')", "REGEXP_REPLACE(s, 'x*', '-')", "TO_TIMESTAMP_LTZ(x, 0)",
-    "TO_TIMESTAMP_LTZ(d, 3)", "CAST(ts AS TIMESTAMP(9))", "TRUNCATE(x, 1)", "TRUNCATE(x)", "TRUNCATE(f, 1)",
-    "SPLIT(s, r)", "SPLIT(s, '')",
-}  # fmt: skip
-"""Examples of lowered functions that are refused."""
+BY_CHANCE = {"RAND", "RAND_INTEGER", "UUID"}
+UNHELD = {"CAST(ts AS TIMESTAMP(9))", *EXAMPLES["PARSE_JSON"], *EXAMPLES["TRY_PARSE_JSON"]}
+"""Examples some of which have values of types that Spark does not have."""
 
-FUNCTIONS = sorted(EXAMPLES.keys() - REFUSED_FUNCTIONS.keys() - CLOCK)
+FUNCTIONS = sorted(EXAMPLES.keys() - CLOCK - BY_CHANCE - REFUSED.keys())
 EXAMPLES_A_JOB = 60
-
-
-@functools.cache
-def planner_in(zone: str) -> Planner:
-    made = Planner()
-    made.set("table.local-time-zone", zone)
-    made.run(f"CREATE TABLE t ({COLUMNS}) WITH ('connector' = 'datagen')")
-    return made
-
-
-@functools.cache
-def table() -> tuple[pa.RecordBatch, Schema]:
-    schema = planner_in("UTC").bind("SELECT * FROM t").schema
-    (batch,) = pa.Table.from_pylist(rows(), to_arrow_schema(schema)).combine_chunks().to_batches()
-    return batch, schema
-
-
-def bound(example: str, zone: str) -> Expression:
-    node = planner_in(zone).bind(f"SELECT {example} AS v FROM t")
-    assert isinstance(node, Project)
-    assert node.input.schema.names == table()[1].names
-    return node.expressions[0]
 
 
 def in_stream(expression: Expression, batch: pa.RecordBatch, zone: str) -> list[Any] | None:
@@ -92,38 +58,14 @@ def expected(expression: Expression, zone: str) -> dict[int, Any]:
     return of(0, batch.num_rows)
 
 
-def found(spark: Any, given: Sequence[Guarded], zone: str) -> list[dict[int, Any]]:
-    """The value of each guarded row, without those for which Spark says that it has no exact counterpart."""
-    if not given:
-        return []
-    batch, schema = table()
-    try:
-        values = evaluate_in_spark(spark, given, batch, schema.types, zone)
-        return [dict(zip(g.rows, v, strict=True)) for g, v in zip(given, values, strict=True)]
-    except Exception as error:
-        if "no exact counterpart" not in str(error):
-            if len(given) == 1:
-                error.add_note(f"{given[0].expression} of rows {given[0].rows}")
-                raise
-        elif len(given) == 1 and len(given[0].rows) == 1:
-            return [{}]
-    if len(given) > 1:
-        middle = len(given) // 2
-        return found(spark, given[:middle], zone) + found(spark, given[middle:], zone)
-    (guarded,) = given
-    middle = len(guarded.rows) // 2
-    halves = (Guarded(guarded.expression, part) for part in (guarded.rows[:middle], guarded.rows[middle:]))
-    return [dict(item for half in halves for item in found(spark, [half], zone)[0].items())]
-
-
 def differences(spark: Any, examples: Sequence[str], zone: str) -> list[str]:
     wrong, given, answers = [], [], []
     for example in examples:
         expression = bound(example, zone)
         try:
-            lower_expression(expression, SparkDialect(zone), tree.input_column)
+            lower_expression(expression, SparkDialect(HostedFunctions(), zone), tree.input_column)
         except UserError as error:
-            if example not in REFUSED or error.code != "SS3301":
+            if example not in UNHELD or error.code != "SS3301":
                 wrong.append(f"{example}: {error.message}")
             continue
         answer = expected(expression, zone)
@@ -133,10 +75,11 @@ def differences(spark: Any, examples: Sequence[str], zone: str) -> list[str]:
     batch, _ = table()
     for start in range(0, len(given), EXAMPLES_A_JOB):
         part = slice(start, start + EXAMPLES_A_JOB)
-        for (example, answer), values in zip(answers[part], found(spark, given[part], zone), strict=True):
+        found = evaluate_in_spark(spark, given[part], batch, table()[1].types, zone)
+        for (example, answer), values in zip(answers[part], found, strict=True):
             wrong += [
                 f"{example}: {batch.slice(row, 1).to_pylist()[0]}: Spark {value!r}, stream {answer[row]!r}"
-                for row, value in values.items()
+                for row, value in zip(answer, values, strict=True)
                 if not is_same(value, answer[row])
             ][:3]
     return wrong

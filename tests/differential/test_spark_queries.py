@@ -14,7 +14,6 @@ from sqlstream.batch_plan import CHANGE_COLUMNS
 from sqlstream.errors import UserError
 from sqlstream.planner.dialect.parser import parse_statements
 from sqlstream.planner.dialect.statements import Query
-from sqlstream.planner.lower.duckdb import lower_duckdb
 from sqlstream.planner.relational.nodes import Sink, Sort
 from sqlstream.schema import Schema
 
@@ -32,7 +31,7 @@ def answers_alike(engine: Engine, spark: Any, script: str, tables: Tables) -> li
         engine.execute(statement)
     assert isinstance(query, Query)
     (node,) = engine.compile(query).relational
-    expected = duckdb_answer(lower_duckdb(node, {name: name for name in arrow}), node.schema, arrow)
+    expected = duckdb_answer(node, node.schema, arrow)
     found = spark_answer(spark, node)
     is_ordered = isinstance(node, Sink) and isinstance(node.input, Sort) and bool(node.input.order)
     assert_same_rows(found, expected, is_ordered=is_ordered)

@@ -17,12 +17,14 @@ from spark_harness.processes import wait_until
 from sqlstream import types as sql
 from sqlstream.batch_plan import BatchTable
 from sqlstream.errors import ExternalError, InternalError, JobError, UserError
+from sqlstream.expressions import Call, InputRef
 from sqlstream.runtime.batch.engine import BatchCancelled
 from sqlstream.runtime.batch.spark.connect.address import REMOTE, TOKEN
 from sqlstream.runtime.batch.spark.engine import SparkEngine
 from sqlstream.runtime.connectors import connector
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
+from sqlstream.specs.batch_query import HostedFunction
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 
 pytestmark = pytest.mark.timeout(500)
@@ -108,6 +110,19 @@ def test_rows_come_in_order_and_figures_come_back_though_the_workers_have_no_cod
     assert run.counts["t0", "numRecordsRejected"] == 1
     assert len(run.lines) == 1
     assert "line 3" in run.lines[0]
+
+
+def test_workers_compute_functions_of_the_stream(on: Statements, people: str) -> None:
+    table = file_table("t0", people, PEOPLE, **IGNORING_ERRORS)
+    upper = HostedFunction("ours0", Call("UPPER", (InputRef(0, sql.STRING),), sql.STRING), (sql.STRING,))
+    query = "SELECT c0, ours0(c1) FROM t0 ORDER BY c0"
+    run = on.run(query, table, schema=PEOPLE, functions=(upper,))
+    assert run.rows() == [(1, "ANN"), (2, ""), (4, "DAN")]
+    # The next statement of the session has another function of this name.
+    read = HostedFunction("ours0", Call("CAST", (InputRef(0, sql.STRING),), sql.INT), (sql.STRING,))
+    with pytest.raises(UserError, match='cannot cast "Ann" to INT') as caught:
+        on.run("SELECT CAST(ours0(c1) AS BIGINT) AS n FROM t0 WHERE c0 = 1", table, functions=(read,))
+    assert caught.value.code == "SS5102"
 
 
 def test_a_table_that_is_scanned_twice_is_counted_once(on: Statements, people: str) -> None:

@@ -19,6 +19,7 @@ from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.host.random import random_id
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
+from sqlstream.specs.batch_query import HostedFunction
 from sqlstream.spi.committable import Committable
 
 SMALL = {
@@ -127,8 +128,7 @@ def plan_of(
     schema: Schema | None = None,
     sink: SinkSpec | None = None,
     config: dict[str, str] | None = None,
+    functions: tuple[HostedFunction, ...] = (),
 ) -> BatchPlan:
-    columns = schema or Schema.of(("n", sql.BIGINT))
-    return BatchPlan(
-        random_id(), "test", "spark", tables, (BatchOutput(query, columns, sink),), config or SMALL
-    )
+    output = BatchOutput(query, schema or Schema.of(("n", sql.BIGINT)), sink)
+    return BatchPlan(random_id(), "test", "spark", tables, (output,), config or SMALL, functions)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from example_values import Guarded, guarded_columns
 from expression_fuzzer import plain_values
 from oracle import Row, rows_of
 from sqlglot import exp
@@ -17,12 +17,14 @@ from sqlglot import exp
 from spark_harness.engine import SMALL, spark_engine
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema, to_arrow_type
-from sqlstream.expressions import Expression
+from sqlstream.batch_plan import BatchPlan
 from sqlstream.planner.lower import tree
-from sqlstream.planner.lower.expression import lower_expression
+from sqlstream.planner.lower.expression import HostedFunctions
 from sqlstream.planner.lower.relation import lower, to_sql
-from sqlstream.planner.lower.spark.dialect import SparkDialect
+from sqlstream.planner.lower.spark import SparkDialect
 from sqlstream.planner.relational.nodes import RelationalNode
+from sqlstream.runtime.batch.spark import shipped
+from sqlstream.runtime.batch.spark.hosted_functions import register_functions
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType, TypeRoot
 
@@ -38,7 +40,7 @@ def spark_session() -> Iterator[Any]:
 
 
 def spark_column(column: pa.Array, t: LogicalType) -> pa.Array:
-    """A column as Spark's reader must provide it (see sqlstream.planner.lower.spark.types)."""
+    """A column as Spark's reader must provide it (see sqlstream.spark_types)."""
     if t.root is TypeRoot.TIME:
         return column.cast(pa.int32())
     if t.root is TypeRoot.INTERVAL_DAY_TIME:
@@ -55,10 +57,27 @@ def create_view(spark: Any, name: str, table: pa.Table, schema: Schema) -> None:
     spark.createDataFrame(arrow).createOrReplaceTempView(f"`{name}`")
 
 
+def host(spark: Any, dialect: SparkDialect) -> None:
+    """Make what was hosted known to the session."""
+    from pyspark.cloudpickle import register_pickle_by_value
+    from pyspark.sql.udf import _create_udf
+    from pyspark.util import PythonEvalType
+
+    register_pickle_by_value(shipped)
+
+    def register(name: str, arguments: str, ddl: str, is_volatile: bool) -> None:
+        function = shipped.make_function(arguments, None)
+        spark.udf.register(name, _create_udf(function, ddl, PythonEvalType.SQL_SCALAR_ARROW_UDF))
+
+    config = {"table.local-time-zone": dialect.time_zone}
+    register_functions(BatchPlan("job", "test", "spark", (), (), config, dialect.functions.found), register)
+
+
 def spark_answer(spark: Any, node: RelationalNode, time_zone: str = "UTC") -> list[Row]:
     """The rows of a bound plan over the views that have its tables' names, in the engine's types."""
-    dialect = SparkDialect(time_zone)
+    dialect = SparkDialect(HostedFunctions(), time_zone)
     text = to_sql(lower(node, dialect, lambda scan: f"`{scan.table.path.name}`"), dialect)
+    host(spark, dialect)
     answer = spark.sql(text).toArrow()
     wanted = to_arrow_schema(node.schema)
     columns = [_as(c, f.type) for c, f in zip(answer.columns, wanted, strict=True)]
@@ -71,14 +90,6 @@ def _as(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
     return column.cast(wanted)
 
 
-@dataclasses.dataclass(frozen=True)
-class Guarded:
-    """An expression that is computed for these rows of a batch only."""
-
-    expression: Expression
-    rows: Sequence[int]
-
-
 def evaluate_in_spark(
     spark: Any,
     given: Sequence[Guarded],
@@ -87,17 +98,14 @@ def evaluate_in_spark(
     time_zone: str = "UTC",
 ) -> list[list[Any]]:
     """Plain values (see `plain`) of each expression's rows, all in one job."""
-    dialect = SparkDialect(time_zone)
+    dialect = SparkDialect(HostedFunctions(), time_zone)
     columns: list[exp.Expr] = [tree.column(ROW_NUMBER, "i")]
-    for number, guarded in enumerate(given):
-        lowered = lower_expression(guarded.expression, dialect, tree.input_column)
-        rows = [tree.number(r) for r in guarded.rows]
-        guard = tree.case([(tree.is_in(tree.column(ROW_NUMBER, "i"), rows), lowered)])
-        columns.append(tree.alias(guard, f"v{number}"))
+    columns += guarded_columns(given, dialect, len(types), tree.column(ROW_NUMBER, "i"))
     schema = Schema.of(*((f"c{i}", t) for i, t in enumerate(types)), (ROW_NUMBER, sql.INT))
     numbered = [*batch.columns, pa.array(range(batch.num_rows), pa.int32())]
     create_view(spark, "batch", pa.Table.from_arrays(numbered, names=list(schema.names)), schema)
     query = tree.select(columns, tree.alias(tree.raw("batch"), "i"))
+    host(spark, dialect)
     answer = spark.sql(query.sql(dialect="spark", normalize_functions=False)).toArrow()
     answer = answer.take(pc.sort_indices(answer.column(0))).combine_chunks()
     found = []

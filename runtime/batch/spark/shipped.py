@@ -34,12 +34,28 @@ def make_task(
     package among the files of a Spark job, None where workers inherit the import path."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if archive is not None:
-            place = os.path.join(SparkFiles.getRootDirectory(), archive)
-            if place not in sys.path:
-                sys.path.insert(0, place)
+        find_our_code(archive)
         from sqlstream.runtime.batch.spark.tasks import run_task
 
         return run_task(name, arguments, figures.add, batches)
 
     return task
+
+
+def make_function(arguments: str, archive: str | None) -> Callable[..., pa.Array]:
+    """A function of columns that runs a hosted function of sqlstream.runtime.batch.spark.hosted_functions."""
+
+    def function(*columns):  # type: ignore[no-untyped-def]  # PySpark reads a meaning into annotations
+        find_our_code(archive)
+        from sqlstream.runtime.batch.spark.hosted_functions import run_hosted
+
+        return run_hosted(arguments, columns)
+
+    return function
+
+
+def find_our_code(archive: str | None) -> None:
+    if archive is not None:
+        place = os.path.join(SparkFiles.getRootDirectory(), archive)
+        if place not in sys.path:
+            sys.path.insert(0, place)

@@ -18,6 +18,7 @@ from sqlstream.runtime.batch.spark.arrow_map import map_in_arrow
 from sqlstream.runtime.batch.spark.arrow_types import spark_ddl
 from sqlstream.runtime.batch.spark.code_archive import ARCHIVE
 from sqlstream.runtime.batch.spark.errors import described
+from sqlstream.runtime.batch.spark.hosted_functions import register_functions
 from sqlstream.runtime.batch.spark.native_tables import NativeTables
 from sqlstream.runtime.batch.spark.partition_receiver import PartitionReceiver
 from sqlstream.runtime.batch.spark.settings import RESULTS_PORT, results_address
@@ -220,6 +221,7 @@ class Tables:
                 frame = frame.persist()
                 self._cached.append(frame)
             frame.createOrReplaceTempView(table.name)
+        self._register_functions()
         self._has_views = True
 
     def task(self, name: str, arguments: str) -> Any:
@@ -227,6 +229,20 @@ class Tables:
 
         register_pickle_by_value(shipped)
         return shipped.make_task(name, arguments, self._figures, self._archive)
+
+    def _register_functions(self) -> None:
+        from pyspark.cloudpickle import register_pickle_by_value
+        from pyspark.sql.udf import _create_udf
+        from pyspark.util import PythonEvalType
+
+        register_pickle_by_value(shipped)
+
+        def register(name: str, arguments: str, ddl: str, is_volatile: bool) -> None:
+            function = shipped.make_function(arguments, self._archive)
+            made = _create_udf(function, ddl, PythonEvalType.SQL_SCALAR_ARROW_UDF)
+            self._session.udf.register(name, made.asNondeterministic() if is_volatile else made)
+
+        register_functions(self._plan, register)
 
     def new_figures(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """The figures of subtasks that have ended since the last call."""

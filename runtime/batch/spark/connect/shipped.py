@@ -23,11 +23,27 @@ def make_task(
     our package among the files of the session."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        place = os.path.join(SparkFiles.getRootDirectory(), archive)
-        if place not in sys.path:
-            sys.path.insert(0, place)
+        find_our_code(archive)
         from sqlstream.runtime.batch.spark.connect.tasks import run_task_with_figures
 
         return run_task_with_figures(name, arguments, batches)
 
     return task
+
+
+def make_function(arguments: str, archive: str) -> Callable[..., pa.Array]:
+    """A function of columns that runs a hosted function of sqlstream.runtime.batch.spark.hosted_functions."""
+
+    def function(*columns):  # type: ignore[no-untyped-def]  # PySpark reads a meaning into annotations
+        find_our_code(archive)
+        from sqlstream.runtime.batch.spark.hosted_functions import run_hosted
+
+        return run_hosted(arguments, columns)
+
+    return function
+
+
+def find_our_code(archive: str) -> None:
+    place = os.path.join(SparkFiles.getRootDirectory(), archive)
+    if place not in sys.path:
+        sys.path.insert(0, place)

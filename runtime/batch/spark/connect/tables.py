@@ -15,6 +15,7 @@ from sqlstream.runtime.batch.spark.connect import shipped
 from sqlstream.runtime.batch.spark.connect.errors import described_at
 from sqlstream.runtime.batch.spark.connect.figures import FIGURES, FIGURES_DDL, decode_figures
 from sqlstream.runtime.batch.spark.connect.sessions import ConnectSession
+from sqlstream.runtime.batch.spark.hosted_functions import register_functions
 from sqlstream.runtime.batch.spark.shared_files import refuse_local_files
 from sqlstream.runtime.batch.spark.task_arguments import ReadArguments, encode_arguments
 from sqlstream.runtime.batch.spark.tasks import Figures
@@ -107,8 +108,22 @@ class ConnectTables:
                 frame = frame.persist()
                 self._cached.append(frame)
             frames[table.name] = frame
+        self._register_functions()
         self._frames = frames
         return frames
+
+    def _register_functions(self) -> None:
+        from pyspark.cloudpickle import register_pickle_by_value
+        from pyspark.util import PythonEvalType
+
+        register_pickle_by_value(shipped)
+
+        def register(name: str, arguments: str, ddl: str, is_volatile: bool) -> None:
+            # The session's own method reads the type by a session of the process, which there is none of.
+            function, kind = shipped.make_function(arguments, ARCHIVE), PythonEvalType.SQL_SCALAR_ARROW_UDF
+            self._spark.client.register_udf(function, ddl, name, kind, not is_volatile)
+
+        register_functions(self._plan, register)
 
     def _frame(self, table: BatchTable, readers: int) -> DataFrame:
         """The rows of a table. Its readers' figures are rows too, which the server puts aside for us."""
