@@ -12,8 +12,8 @@ from sqlstream import config
 from sqlstream.client.config_file import DIRECTORY_VARIABLE, FILE_VARIABLE, find_config_file, read_config_file
 from sqlstream.config_option import Scope
 from sqlstream.errors import UserError, did_you_mean
-from sqlstream.flink_tuning import TUNING
-from sqlstream.network_options import network_note
+from sqlstream.options.flink_tuning import TUNING
+from sqlstream.options.network_options import network_note
 
 VARIABLE_PREFIX = "SQLSTREAM_"
 

@@ -20,10 +20,9 @@ from sqlstream.planner.compile import job_name
 from sqlstream.planner.depth import refuse_depth
 from sqlstream.planner.lower.expression import HostedFunctions
 from sqlstream.planner.physical.changelog_functions import EVENTS_DUPLICATE, changes_are_doubled
-from sqlstream.planner.physical.connectors import find_connector
 from sqlstream.planner.physical.lookup_join import looked_up_table
 from sqlstream.planner.physical.sink import sink_spec
-from sqlstream.planner.physical.source import source_spec
+from sqlstream.planner.physical.source import find_connector, source_spec
 from sqlstream.planner.relational.nodes import (
     LookupJoin,
     RelationalNode,

@@ -9,8 +9,8 @@ from sqlstream.graph.job_graph import JobGraph
 from sqlstream.graph.stream_graph import FORWARD, StreamGraph
 from sqlstream.planner.physical.description import watermark_columns
 from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode
-from sqlstream.planner.relational.explain import explain_relation
 from sqlstream.planner.relational.nodes import RelationalNode, Sink, TableScan
+from sqlstream.planner.relational.wording import explain_relation
 from sqlstream.planner.statements.show_create import show_create_table
 from sqlstream.specs import (
     WatermarkAssignerSpec,

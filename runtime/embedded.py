@@ -26,6 +26,7 @@ from sqlstream.messages.rpc import (
     ToJobManager,
 )
 from sqlstream.messages.stacks import RequestStacks, StacksReply
+from sqlstream.options.state_options import directories_of
 from sqlstream.runtime.absolute_paths import is_of_spark, with_absolute_paths
 from sqlstream.runtime.checkpoint.checkpoint_store import CheckpointStore, recovered_checkpoints
 from sqlstream.runtime.checkpoint.local_copies import LocalCopies, local_copy_directories
@@ -39,8 +40,8 @@ from sqlstream.runtime.jobmanager.checkpoints.checkpoint_settings import checkpo
 from sqlstream.runtime.jobmanager.events import CancelRequested, LoadedCheckpoint, SavepointRequested
 from sqlstream.runtime.jobmanager.job_manager import JobManagerConfig
 from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
-from sqlstream.runtime.jobmanager.provisioning import ProvisioningConfig
-from sqlstream.runtime.jobmanager.resource_manager import ResourceManagerConfig
+from sqlstream.runtime.jobmanager.resources.provisioning import ProvisioningConfig
+from sqlstream.runtime.jobmanager.resources.resource_manager import ResourceManagerConfig
 from sqlstream.runtime.jobmanager.shell import JobManagerShell
 from sqlstream.runtime.logs import QUIET_LEVEL
 from sqlstream.runtime.metrics import ProcessUsage
@@ -53,7 +54,6 @@ from sqlstream.runtime.split_enumerators import ConnectorEnumerators, enumerates
 from sqlstream.runtime.staging_claims import ClaimingStore
 from sqlstream.runtime.taskmanager.task_manager_options import TaskManagerOptions
 from sqlstream.specs import InferTableSpec, SinkSpec, SourceSpec
-from sqlstream.state_options import directories_of
 
 RESULT_BUFFER_BYTES = 16 * 1024 * 1024
 """Result rows of one job that may wait for the client."""

@@ -1,7 +1,7 @@
 """The settings with type, default, bounds and scope; keys and defaults are Flink's where Flink has them.
 
-Unknown keys are refused. Keys that only tune Flink's own machinery (sqlstream/flink_tuning.py) or belong to parts that are not
-here (sqlstream/foreign_keys.py) are accepted with a note.
+Unknown keys are refused. Keys that only tune Flink's own machinery (options/flink_tuning.py) or belong to parts that are not here
+(options/foreign_keys.py) are accepted with a note.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from sqlstream.checkpointing_options import CHECKPOINTING_OPTIONS
 from sqlstream.config_option import ConfigOption, ConfigType, Scope
 from sqlstream.errors import Span, UserError, did_you_mean
-from sqlstream.flink_tuning import TUNING
-from sqlstream.foreign_keys import WHOLE, current_key, foreign_option
-from sqlstream.network_options import NETWORK_OPTIONS
-from sqlstream.server_options import SERVER_OPTIONS
+from sqlstream.options.checkpointing_options import CHECKPOINTING_OPTIONS
+from sqlstream.options.flink_tuning import TUNING
+from sqlstream.options.foreign_keys import WHOLE, current_key, foreign_option
+from sqlstream.options.network_options import NETWORK_OPTIONS
+from sqlstream.options.server_options import SERVER_OPTIONS
+from sqlstream.options.state_options import STATE_OPTIONS
+from sqlstream.options.store_options import STORE_OPTIONS
 from sqlstream.spark import is_spark_key
-from sqlstream.state_options import STATE_OPTIONS
-from sqlstream.store_options import STORE_OPTIONS
 
 _B, _I, _D, _M, _S, _E, _Z = (
     ConfigType.BOOLEAN, ConfigType.INTEGER, ConfigType.DURATION, ConfigType.MEMORY_SIZE,

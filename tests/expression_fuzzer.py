@@ -22,11 +22,11 @@ from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import InternalError, UserError
 from sqlstream.expressions import Call, Expression, InputRef, Literal, transform, walk
 from sqlstream.functions import SCALAR_FUNCTIONS
-from sqlstream.planner.bind.calls import bind_call
-from sqlstream.planner.bind.casts import explicit_cast
+from sqlstream.planner.bind.expressions.calls import bind_call
+from sqlstream.planner.bind.expressions.casts import explicit_cast
 from sqlstream.planner.rules.constant_folding import fold
 from sqlstream.runtime.evaluate import EvaluationContext, compile_expression
-from sqlstream.runtime.evaluate.time_range import bounds_of
+from sqlstream.runtime.evaluate.time.time_range import bounds_of
 from sqlstream.schema import Schema
 from sqlstream.types import LogicalType, TypeRoot
 

@@ -18,7 +18,6 @@ import pyarrow as pa
 from moved_jobs import Deployment, Script, States, Tape, at_backend, at_parallelism, registered, tape_of
 from simulated_tasks import SimulatedExchange, SimulatedTask
 
-from sqlstream.checkpointing_options import CHECKPOINTING_MODE
 from sqlstream.errors import FailureReason
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.checkpoint import SubtaskState, TaskRestore, checkpoint_of_path
@@ -31,6 +30,7 @@ from sqlstream.messages.rpc import (
     TaskDeploymentDescriptor,
     TriggerCheckpoint,
 )
+from sqlstream.options.checkpointing_options import CHECKPOINTING_MODE
 from sqlstream.runtime.checkpoint.checkpoint_store import checkpoint_files
 from sqlstream.runtime.jobmanager.checkpoints.awaited_executions import keeps_state
 from sqlstream.runtime.jobmanager.deployment import consumers_of, share_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
-from sqlstream.runtime.connectors.filesystem import Filesystem
+from sqlstream.runtime.connectors.files.filesystem import Filesystem
 from sqlstream.spi.connector import ConnectorContext, SourceReader, SourceStatus
 
 if TYPE_CHECKING:

@@ -64,10 +64,14 @@ from sqlstream.runtime.jobmanager.events import (
 )
 from sqlstream.runtime.jobmanager.job_manager import JobManager, JobManagerConfig
 from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
-from sqlstream.runtime.jobmanager.provisioning import REPLACEMENTS_MAX, ProvisioningConfig, SlotState
-from sqlstream.runtime.jobmanager.resource_manager import ResourceManagerConfig
+from sqlstream.runtime.jobmanager.resources.provisioning import (
+    REPLACEMENTS_MAX,
+    ProvisioningConfig,
+    SlotState,
+)
+from sqlstream.runtime.jobmanager.resources.resource_manager import ResourceManagerConfig
+from sqlstream.runtime.jobmanager.resources.slot_pool import slots_needed
 from sqlstream.runtime.jobmanager.restart_strategy import NoRestart
-from sqlstream.runtime.jobmanager.slot_pool import slots_needed
 from sqlstream.runtime.net.simulated import NetworkFaults, SimulatedNetwork
 from sqlstream.runtime.taskmanager import events as task_executor_events
 from sqlstream.runtime.taskmanager.events import (

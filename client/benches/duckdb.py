@@ -19,8 +19,8 @@ from sqlstream.planner.relational.nodes import RelationalNode, Sink, TableScan
 from sqlstream.planner.rules.column_pruning import prune_columns
 from sqlstream.runtime.batch.hosted_functions import HostedCalls
 from sqlstream.runtime.connectors.checksum import row_checksum
-from sqlstream.runtime.connectors.nexmark_config import NexmarkConfig
-from sqlstream.runtime.connectors.nexmark_generator import NexmarkGenerator
+from sqlstream.runtime.connectors.generators.nexmark_config import NexmarkConfig
+from sqlstream.runtime.connectors.generators.nexmark_generator import NexmarkGenerator
 from sqlstream.schema import Schema
 
 if TYPE_CHECKING:

@@ -104,7 +104,7 @@ class NexmarkBench:
         """
         from sqlstream.client.benches.duckdb import answer_in_duckdb
         from sqlstream.client.sessions.target_session import local_session
-        from sqlstream.runtime.connectors.nexmark_config import NexmarkConfig
+        from sqlstream.runtime.connectors.generators.nexmark_config import NexmarkConfig
 
         with local_session(self._settings) as session:
             sink, sources = self.bound(session, query)
@@ -187,8 +187,8 @@ class NexmarkBench:
         """The figures of generating and dropping all columns of all events."""
         import resource
 
-        from sqlstream.runtime.connectors.nexmark_config import NexmarkConfig
-        from sqlstream.runtime.connectors.nexmark_generator import NexmarkGenerator
+        from sqlstream.runtime.connectors.generators.nexmark_config import NexmarkConfig
+        from sqlstream.runtime.connectors.generators.nexmark_generator import NexmarkGenerator
 
         generator = NexmarkGenerator(NexmarkConfig(rate=self._rate))
         measured = []

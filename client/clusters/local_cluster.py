@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
 from sqlstream import config as options
-from sqlstream.checkpointing_options import takes_checkpoints
 from sqlstream.errors import ErrorInfo, UserError
 from sqlstream.graph.job_graph import JobGraph, read_tables
+from sqlstream.options.checkpointing_options import takes_checkpoints
 from sqlstream.runtime.host.process_directory import ABANDONED_S
 
 if TYPE_CHECKING:

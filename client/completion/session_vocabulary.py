@@ -48,7 +48,7 @@ class SessionVocabulary:
         return ()
 
     def columns(self, path: tuple[str, ...]) -> Sequence[Name]:
-        from sqlstream.planner.bind.tables import find_side_table
+        from sqlstream.planner.bind.relations.tables import find_side_table
 
         if not 1 <= len(path) <= _PATH_PARTS:
             return ()
@@ -68,7 +68,7 @@ class SessionVocabulary:
         return ()
 
     def functions(self) -> Sequence[Name]:
-        from sqlstream.planner.bind.user_functions import FunctionCatalog
+        from sqlstream.planner.bind.expressions.user_functions import FunctionCatalog
 
         context = self._context
         own: Sequence[Name] = ()
@@ -90,7 +90,7 @@ class SessionVocabulary:
         return sorted(self._context.formats)
 
     def table_options(self, connector: str, format_: str) -> Sequence[OptionName]:
-        from sqlstream.planner.bind.table_options import own_options
+        from sqlstream.planner.bind.relations.table_options import own_options
 
         found = [OptionName("connector", "the connector of the table")]
         connectors, formats = self._context.connectors, self._context.formats
@@ -112,7 +112,7 @@ class SessionVocabulary:
 def _functions() -> tuple[Name, ...]:
     from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
     from sqlstream.functions.rewritten import REWRITTEN
-    from sqlstream.planner.bind.calls import callable_names
+    from sqlstream.planner.bind.expressions.calls import callable_names
 
     usages = (
         REWRITTEN

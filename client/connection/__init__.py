@@ -34,7 +34,7 @@ def connect(url: str, *, token: str = "", config: Mapping[str, str] | None = Non
 
 def _warn_of_network(settings: Mapping[str, str]) -> None:
     """A Python warning for settings of the network that have no effect."""
-    from sqlstream.network_options import network_note
+    from sqlstream.options.network_options import network_note
 
     if note := network_note(settings):
         warnings.warn(note, stacklevel=3)

@@ -11,7 +11,6 @@ from typing import Any, TypedDict
 from msgspec.structs import asdict
 
 from sqlstream import config as options
-from sqlstream.checkpointing_options import takes_checkpoints
 from sqlstream.client.rest.cluster_view import endpoint_of
 from sqlstream.client.rest.messages import (
     ExceptionInfo,
@@ -30,6 +29,7 @@ from sqlstream.graph.job_graph import JobGraph, JobVertex
 from sqlstream.graph.stream_graph import ExchangeKind
 from sqlstream.messages.job_state import ExecutionState, JobStatus
 from sqlstream.messages.rpc import JobDetails, JobOverviewEntry, RestartRecord, SubtaskDetails, VertexDetails
+from sqlstream.options.checkpointing_options import takes_checkpoints
 
 SCHEDULER_TYPE = "Default"
 

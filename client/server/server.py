@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from sqlstream import __version__
-from sqlstream.checkpointing_options import takes_checkpoints
 from sqlstream.client.catalog.catalogs import kept_catalogs
 from sqlstream.client.clusters.server_file import ServerFile
 from sqlstream.client.configuration import Configuration
@@ -33,6 +32,7 @@ from sqlstream.client.server.statement_rules import StatementRules
 from sqlstream.client.server.tokens import Tokens
 from sqlstream.client.sessions.session import Session
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.options.checkpointing_options import takes_checkpoints
 from sqlstream.runtime.cluster_surroundings import ClusterSurroundings
 from sqlstream.runtime.host.clock import now_ms
 from sqlstream.runtime.host.rooted_files import FilePlaces, files_at

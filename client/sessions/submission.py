@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from sqlstream import config as options
-from sqlstream.checkpointing_options import is_at_least_once, takes_checkpoints
 from sqlstream.client.clusters.cluster_client import ClusterClient
 from sqlstream.client.following.lost_rows import RejectedRowsPlace
 from sqlstream.client.sessions.outcomes import Job, LiteralJob, literal_batches
 from sqlstream.errors import SqlStreamError
 from sqlstream.expressions import Literal, LiteralValue
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph, written_tables
+from sqlstream.options.checkpointing_options import is_at_least_once, takes_checkpoints
 from sqlstream.schema import Schema
 from sqlstream.secrets import masked
 from sqlstream.specs import CalcSpec, ChangingSinkSpec, SinkSpec, SourceSpec, ValuesSpec
@@ -100,7 +100,7 @@ def without_rejected_files(graph: JobGraph) -> JobGraph:
 def rejected_rows_places(graph: JobGraph) -> dict[int, RejectedRowsPlace]:
     """Where each source keeps the rows that it cannot decode, by operator id."""
     from sqlstream.runtime.connectors import connector
-    from sqlstream.runtime.connectors.rejected_rows import rejected_rows_name
+    from sqlstream.runtime.connectors.files.rejected_rows import rejected_rows_name
 
     places = {}
     for operator in (o for v in graph.vertices for o in v.operators):

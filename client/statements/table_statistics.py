@@ -92,7 +92,7 @@ def show_partitions(statement: Show, session: PlanningSession) -> Rows:
     """The partitions that are there, as `key=value/…`. UserError SS2011 for a table without."""
     from sqlstream.client.sessions.outcomes import Rows, literal_batches
     from sqlstream.runtime.connectors import connector
-    from sqlstream.runtime.connectors.file_paths import partition_directory
+    from sqlstream.runtime.connectors.files.file_paths import partition_directory
 
     assert statement.name is not None
     context = session.bind_context()

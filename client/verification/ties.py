@@ -20,8 +20,8 @@ from sqlstream.client.verification.written_table import reading
 from sqlstream.errors import UserError
 from sqlstream.expressions import Expression, InputRef, SortKey, inputs_of, substitute
 from sqlstream.functions.determinism import is_deterministic
+from sqlstream.planner.bind.relations.table_options import find_connector, written_format
 from sqlstream.planner.bind.sink import collecting_sink
-from sqlstream.planner.bind.table_options import find_connector, written_format
 from sqlstream.planner.compile import compile_statements
 from sqlstream.planner.relational import nodes as plan
 from sqlstream.runtime.checkpoint.places import check_place

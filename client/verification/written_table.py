@@ -19,8 +19,8 @@ from sqlstream.effects import Right
 from sqlstream.errors import UserError
 from sqlstream.expressions import InputRef
 from sqlstream.planner.bind.binder import root_namespace
+from sqlstream.planner.bind.relations.tables import bind_table_source
 from sqlstream.planner.bind.sink import collecting_sink
-from sqlstream.planner.bind.tables import bind_table_source
 from sqlstream.planner.compile import compile_statements
 from sqlstream.planner.relational.nodes import Project, Sink
 from sqlstream.runtime.checkpoint.places import check_place

@@ -6,15 +6,15 @@ from sqlglot import exp
 
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import FALSE, TRUE, AggregateCall, Call, Expression, InputRef, Literal
-from sqlstream.planner.bind.calls import bind_call
-from sqlstream.planner.bind.casts import require_group_key
 from sqlstream.planner.bind.context import BindContext
-from sqlstream.planner.bind.from_clause import rename_columns
+from sqlstream.planner.bind.expressions.calls import bind_call
+from sqlstream.planner.bind.expressions.casts import require_group_key
+from sqlstream.planner.bind.expressions.user_functions import resolve_functions
 from sqlstream.planner.bind.ordering import bind_output_order
+from sqlstream.planner.bind.relations.from_clause import rename_columns
 from sqlstream.planner.bind.scope import Namespace
 from sqlstream.planner.bind.select import bind_select
 from sqlstream.planner.bind.set_operations import bind_branches, bind_union, bind_values
-from sqlstream.planner.bind.user_functions import resolve_functions
 from sqlstream.planner.relational.nodes import Aggregate, Filter, Project, RelationalNode, Union, Unnest
 from sqlstream.schema import Field, Schema
 from sqlstream.types import BIGINT, BOOLEAN, INT, STRING

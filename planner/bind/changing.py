@@ -12,11 +12,11 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import TRUE, Expression, InputRef, Literal
 from sqlstream.planner.bind.binder import bind_query
-from sqlstream.planner.bind.calls import bind_call
-from sqlstream.planner.bind.casts import can_cast_implicitly, plain, stored_value
 from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.expressions.calls import bind_call
+from sqlstream.planner.bind.expressions.casts import can_cast_implicitly, plain, stored_value
 from sqlstream.planner.bind.names import find_table, object_path, suggest
-from sqlstream.planner.bind.table_options import check_hints, find_connector, written_format
+from sqlstream.planner.bind.relations.table_options import check_hints, find_connector, written_format
 from sqlstream.planner.depth import refuse_depth
 from sqlstream.planner.dialect.nodes import span_of
 from sqlstream.planner.dialect.statements import Delete, Identifier, Option, Truncate, Update

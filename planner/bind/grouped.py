@@ -13,8 +13,16 @@ from sqlstream.expressions import AggregateCall, Call, Expression, InputRef, Lit
 from sqlstream.function_ref import FunctionRef
 from sqlstream.functions import AGGREGATE_FUNCTIONS
 from sqlstream.functions.user import aggregate_signature
-from sqlstream.planner.bind.calls import bind_call, check_argument_count, is_aggregate, resolve_types
-from sqlstream.planner.bind.casts import cast_to, require_key
+from sqlstream.planner.bind.expressions.calls import (
+    bind_call,
+    check_argument_count,
+    is_aggregate,
+    resolve_types,
+)
+from sqlstream.planner.bind.expressions.casts import cast_to, require_key
+from sqlstream.planner.bind.expressions.scalar import ScalarBinder
+from sqlstream.planner.bind.expressions.subqueries import Subqueries
+from sqlstream.planner.bind.expressions.user_functions import is_user_aggregate, noted_function
 from sqlstream.planner.bind.grouping import (
     GroupWindow,
     check_grouping_call,
@@ -23,10 +31,7 @@ from sqlstream.planner.bind.grouping import (
     is_grouping_call,
     nullable_key,
 )
-from sqlstream.planner.bind.scalar import ScalarBinder
 from sqlstream.planner.bind.scope import Namespace, Scope
-from sqlstream.planner.bind.subqueries import Subqueries
-from sqlstream.planner.bind.user_functions import is_user_aggregate, noted_function
 from sqlstream.planner.dialect import nodes
 from sqlstream.planner.relational.expand import EXPAND_ID, Expand
 from sqlstream.planner.relational.nodes import Aggregate, Project, RelationalNode, WindowTvf

@@ -12,12 +12,12 @@ from sqlglot import exp
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import UserError
 from sqlstream.expressions import Expression, InputRef, Literal
-from sqlstream.planner.bind.calls import bind_call
-from sqlstream.planner.bind.literals import bind_literal
-from sqlstream.planner.bind.over import append_columns
-from sqlstream.planner.bind.scalar import ScalarBinder
+from sqlstream.planner.bind.expressions.calls import bind_call
+from sqlstream.planner.bind.expressions.literals import bind_literal
+from sqlstream.planner.bind.expressions.over import append_columns
+from sqlstream.planner.bind.expressions.scalar import ScalarBinder
+from sqlstream.planner.bind.relations.windows import window_fields, window_spec
 from sqlstream.planner.bind.scope import Namespace, Scope
-from sqlstream.planner.bind.windows import window_fields, window_spec
 from sqlstream.planner.dialect import nodes
 from sqlstream.planner.relational.nodes import RelationalNode, WindowTvf
 from sqlstream.schema import Schema

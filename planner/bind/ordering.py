@@ -9,9 +9,9 @@ from sqlglot import exp
 from sqlstream import config as settings
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef, SortKey
-from sqlstream.planner.bind.casts import field_orders, require_order
-from sqlstream.planner.bind.over import append_columns
-from sqlstream.planner.bind.scalar import ScalarBinder
+from sqlstream.planner.bind.expressions.casts import field_orders, require_order
+from sqlstream.planner.bind.expressions.over import append_columns
+from sqlstream.planner.bind.expressions.scalar import ScalarBinder
 from sqlstream.planner.bind.scope import Namespace, Scope
 from sqlstream.planner.relational.nodes import Project, RelationalNode, Sort
 from sqlstream.schema import Schema

@@ -11,10 +11,10 @@ from sqlstream import types as sql
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef, Literal
 from sqlstream.functions.merging import common_type
-from sqlstream.planner.bind.casts import cast_to, plain
-from sqlstream.planner.bind.from_clause import single_row
+from sqlstream.planner.bind.expressions.casts import cast_to, plain
+from sqlstream.planner.bind.expressions.scalar import ScalarBinder
 from sqlstream.planner.bind.ordering import bind_output_order
-from sqlstream.planner.bind.scalar import ScalarBinder
+from sqlstream.planner.bind.relations.from_clause import single_row
 from sqlstream.planner.bind.scope import Namespace, Scope
 from sqlstream.planner.bind.select import distinct
 from sqlstream.planner.dialect.nodes import span_of

@@ -11,18 +11,18 @@ from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Expression, InputRef, Literal, LiteralValue
 from sqlstream.planner.bind.binder import bind_query, root_namespace
-from sqlstream.planner.bind.casts import can_cast_implicitly, cast_to, plain, stored_value
 from sqlstream.planner.bind.changing import bind_delete, bind_truncate, bind_update, check_can_change
 from sqlstream.planner.bind.context import BindContext
-from sqlstream.planner.bind.literals import bind_literal
+from sqlstream.planner.bind.expressions.casts import can_cast_implicitly, cast_to, plain, stored_value
+from sqlstream.planner.bind.expressions.literals import bind_literal
 from sqlstream.planner.bind.names import find_table, object_path, suggest
-from sqlstream.planner.bind.set_operations import output_spans
-from sqlstream.planner.bind.table_options import (
+from sqlstream.planner.bind.relations.table_options import (
     check_hints,
     check_table_changes,
     find_connector,
     written_format,
 )
+from sqlstream.planner.bind.set_operations import output_spans
 from sqlstream.planner.depth import refuse_depth
 from sqlstream.planner.dialect.nodes import span_of
 from sqlstream.planner.dialect.statements import (

@@ -10,10 +10,9 @@ from sqlstream.expressions import conjunction
 from sqlstream.graph.stream_graph import FORWARD
 from sqlstream.planner.physical.calc import identity, plan_calc
 from sqlstream.planner.physical.description import describe, describe_columns
-from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.node import PhysicalNode, Traits
 from sqlstream.planner.physical.planning import Planning, hash_or_singleton, over
 from sqlstream.planner.physical.refusals import require_insert_only
-from sqlstream.planner.physical.traits import Traits
 from sqlstream.planner.relational.nodes import FromChangelog, RelationalNode, TableScan, ToChangelog
 from sqlstream.schema import Schema
 from sqlstream.specs.changelog_functions import ChangelogNormalizeSpec, FromChangelogSpec, ToChangelogSpec

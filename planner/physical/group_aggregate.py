@@ -8,10 +8,9 @@ from sqlstream.expressions import AggregateCall
 from sqlstream.functions.aggregates import accumulator_fields
 from sqlstream.planner.physical.calc import narrow
 from sqlstream.planner.physical.description import describe, describe_calls, describe_columns
-from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.node import PhysicalNode, Traits
 from sqlstream.planner.physical.planning import Planning, hash_or_singleton, over
 from sqlstream.planner.physical.refusals import require_retractable
-from sqlstream.planner.physical.traits import Traits
 from sqlstream.planner.relational.nodes import Aggregate
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import AggregatePhase, GroupAggregateSpec

@@ -19,10 +19,9 @@ from sqlstream.planner.physical.calc import plan_calc
 from sqlstream.planner.physical.computed_keys import with_computed_keys
 from sqlstream.planner.physical.description import describe, describe_columns, describe_expression
 from sqlstream.planner.physical.kept_values import refuse_changing_condition
-from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode
+from sqlstream.planner.physical.node import Columns, PhysicalInput, PhysicalNode, Traits, WindowTrait
 from sqlstream.planner.physical.planning import Planning, hash_or_singleton
 from sqlstream.planner.physical.refusals import refuse_ttl
-from sqlstream.planner.physical.traits import Columns, Traits, WindowTrait
 from sqlstream.planner.relational.nodes import Join
 from sqlstream.specs import IntervalJoinSpec, JoinKind, JoinSpec, WindowJoinSpec, WindowKind
 from sqlstream.types import LogicalType, TypeRoot, are_stored_alike, is_proctime, is_timestamp

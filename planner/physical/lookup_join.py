@@ -13,15 +13,13 @@ from sqlstream.errors import Span, UserError
 from sqlstream.expressions import Call, Expression, InputRef, conjunction, conjuncts, inputs_of, substitute
 from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
 from sqlstream.planner.physical.calc import identity
-from sqlstream.planner.physical.connectors import find_connector
 from sqlstream.planner.physical.description import describe, describe_columns, describe_expression
 from sqlstream.planner.physical.join import equal_columns
 from sqlstream.planner.physical.kept_values import refuse_changing_condition
-from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode
+from sqlstream.planner.physical.node import Columns, PhysicalInput, PhysicalNode, Traits
 from sqlstream.planner.physical.planning import Planning
 from sqlstream.planner.physical.refusals import producer
-from sqlstream.planner.physical.source import scan_spec
-from sqlstream.planner.physical.traits import Columns, Traits
+from sqlstream.planner.physical.source import find_connector, scan_spec
 from sqlstream.planner.relational.nodes import (
     Filter,
     LookupJoin,

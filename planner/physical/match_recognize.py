@@ -9,10 +9,9 @@ from sqlstream.planner.physical.description import (
     describe_expression,
     describe_order,
 )
-from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.node import PhysicalNode, Traits
 from sqlstream.planner.physical.planning import Planning, hash_or_singleton, over
 from sqlstream.planner.physical.refusals import require_insert_only, require_time
-from sqlstream.planner.physical.traits import Traits
 from sqlstream.planner.relational.nodes import MatchRecognize, RelationalNode
 from sqlstream.schema import Field, Schema
 from sqlstream.specs.match_recognize import (

@@ -12,9 +12,8 @@ from sqlstream.errors import UserError
 from sqlstream.expressions import InputRef
 from sqlstream.planner.physical.calc import plan_calc
 from sqlstream.planner.physical.description import describe, describe_columns, describe_order
-from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.node import PhysicalNode, Traits, WindowTrait
 from sqlstream.planner.physical.planning import Planning, hash_or_singleton, over
-from sqlstream.planner.physical.traits import Traits, WindowTrait
 from sqlstream.planner.relational.nodes import RelationalNode, Window
 from sqlstream.schema import Schema
 from sqlstream.specs.over import NEIGHBOURS, RANKING, WHOLE_PARTITION_RANKING, OverCall, OverSpec, OverTiming

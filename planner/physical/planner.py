@@ -14,11 +14,10 @@ from sqlstream.planner.physical.join import plan_join
 from sqlstream.planner.physical.lookup_join import plan_lookup_join
 from sqlstream.planner.physical.node import PhysicalNode
 from sqlstream.planner.physical.planning import Planning
-from sqlstream.planner.physical.rank import plan_rank
+from sqlstream.planner.physical.rank import plan_rank, plan_sort
+from sqlstream.planner.physical.row_shapes import plan_union
 from sqlstream.planner.physical.sink import plan_sink
-from sqlstream.planner.physical.sort import plan_sort
 from sqlstream.planner.physical.source import plan_source, plan_values
-from sqlstream.planner.physical.union import plan_union
 from sqlstream.planner.physical.watermark import plan_late_rows, plan_watermark
 from sqlstream.planner.physical.window_aggregate import (
     absorbs_tvf,

@@ -12,8 +12,7 @@ from sqlstream import config
 from sqlstream.cancellation import check_not_given_up
 from sqlstream.errors import Span, UserError
 from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
-from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode
-from sqlstream.planner.physical.traits import Traits
+from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, Traits
 from sqlstream.planner.relational.nodes import RelationalNode
 from sqlstream.schema import Schema
 from sqlstream.specs import LookupJoinSpec, Spec

@@ -10,13 +10,12 @@ from sqlstream.catalog import ColumnKind
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import UserError
 from sqlstream.graph.stream_graph import FORWARD, Exchange, ExchangeKind
-from sqlstream.planner.physical.connectors import find_connector, parallelism_option
 from sqlstream.planner.physical.description import describe, describe_columns
-from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.node import PhysicalNode, Traits
 from sqlstream.planner.physical.planning import Planning, hash_or_singleton, over
+from sqlstream.planner.physical.rank import plan_final_rows
 from sqlstream.planner.physical.refusals import producer
-from sqlstream.planner.physical.sort import plan_final_rows
-from sqlstream.planner.physical.traits import Traits
+from sqlstream.planner.physical.source import find_connector, parallelism_option
 from sqlstream.planner.relational.nodes import Sink
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import (

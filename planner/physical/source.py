@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 import msgspec
 
+from sqlstream.catalog import CatalogTable
 from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import UserError
+from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.expressions import conjunction
 from sqlstream.planner.physical.changelog_functions import (
     filtered_by_key,
     normalizes,
     plan_changelog_normalize,
 )
-from sqlstream.planner.physical.connectors import find_connector, parallelism_option
 from sqlstream.planner.physical.description import describe, describe_expression
-from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.node import Columns, PhysicalNode, Traits
 from sqlstream.planner.physical.planning import Planning
-from sqlstream.planner.physical.traits import Columns, Traits
 from sqlstream.planner.relational.nodes import TableScan, Values
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import EventSourceSpec, SourceSpec, ValuesSpec
@@ -146,3 +146,39 @@ def plan_values(planning: Planning, node: Values) -> PhysicalNode:
         node.span,
         parallelism=1,
     )
+
+
+# A table's connector, as planning reads it: descriptor and parallelism.
+
+
+def find_connector(
+    connectors: Mapping[str, ConnectorDescriptor],
+    table: CatalogTable,
+    options: dict[str, str],
+    span: Span | None,
+) -> ConnectorDescriptor:
+    """The descriptor of the table's connector. UserError SS4004 when there is no connector of that name."""
+    name = options.get("connector", "")
+    descriptor = connectors.get(name)
+    if descriptor is None:
+        raise UserError(
+            "SS4004",
+            f'table "{table.path.name}" has the unknown connector "{name}"',
+            span=span,
+            hint=did_you_mean(name, list(connectors)) or f"choose one of {', '.join(sorted(connectors))}",
+        )
+    return descriptor
+
+
+def parallelism_option(
+    descriptor: ConnectorDescriptor, options: dict[str, str], key: str, span: Span | None
+) -> int:
+    """The parallelism in the table's options, 0 without one. UserError SS4002 when it is no positive number."""
+    if key not in options or key not in {o.key for o in descriptor.options}:
+        return 0
+    text = options[key].strip()
+    if not text.isdecimal() or int(text) < 1:
+        raise UserError(
+            "SS4002", f'option "{key}" takes a positive number, not "{text}"', span=span, hint="write '2'"
+        )
+    return int(text)

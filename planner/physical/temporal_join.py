@@ -9,10 +9,9 @@ from __future__ import annotations
 import dataclasses
 
 from sqlstream.planner.physical.description import describe, describe_columns, describe_expression
-from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode
+from sqlstream.planner.physical.node import PhysicalInput, PhysicalNode, Traits, WindowTrait
 from sqlstream.planner.physical.planning import Planning, hash_or_singleton
 from sqlstream.planner.physical.refusals import require_insert_only, require_time
-from sqlstream.planner.physical.traits import Traits, WindowTrait
 from sqlstream.planner.relational.nodes import RelationalNode, TemporalJoin
 from sqlstream.specs import JoinKind, TemporalJoinSpec
 

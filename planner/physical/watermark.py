@@ -12,8 +12,8 @@ from sqlstream.planner.physical.changelog_functions import normalized
 from sqlstream.planner.physical.description import describe, describe_expression
 from sqlstream.planner.physical.node import PhysicalNode
 from sqlstream.planner.physical.planning import Planning, over
-from sqlstream.planner.relational.late_rows import watermark_type
 from sqlstream.planner.relational.nodes import LateRows, Project, TableScan, Watermark
+from sqlstream.planner.relational.watermark import watermark_type
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import CalcSpec, ChangelogNormalizeSpec
 from sqlstream.specs.watermark import ROW_WATERMARK_COLUMN, EmitStrategy, WatermarkAssignerSpec

@@ -12,10 +12,9 @@ from sqlstream.graph.stream_graph import FORWARD
 from sqlstream.planner.physical.calc import narrow, plan_calc
 from sqlstream.planner.physical.description import describe, describe_calls, describe_columns
 from sqlstream.planner.physical.group_aggregate import moved_calls, read_columns, split_calls
-from sqlstream.planner.physical.node import PhysicalNode
+from sqlstream.planner.physical.node import PhysicalNode, Traits, WindowTrait
 from sqlstream.planner.physical.planning import Planning, hash_or_singleton, over
 from sqlstream.planner.physical.refusals import producer, refuse_ttl, require_prompt_rows, require_retractable
-from sqlstream.planner.physical.traits import Traits, WindowTrait
 from sqlstream.planner.relational.nodes import Aggregate, WindowTvf
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import (

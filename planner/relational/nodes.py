@@ -11,10 +11,9 @@ from __future__ import annotations
 from sqlstream.planner.relational.aggregate import Aggregate
 from sqlstream.planner.relational.apply import Apply
 from sqlstream.planner.relational.calc import Filter, Project
+from sqlstream.planner.relational.changelog_functions import FromChangelog, ToChangelog
 from sqlstream.planner.relational.expand import Expand
-from sqlstream.planner.relational.from_changelog import FromChangelog
 from sqlstream.planner.relational.join import Join, LookupJoin, RelationalJoinKind
-from sqlstream.planner.relational.late_rows import LateRows
 from sqlstream.planner.relational.match_recognize import MatchRecognize
 from sqlstream.planner.relational.node import (
     RelationalNode,
@@ -29,11 +28,10 @@ from sqlstream.planner.relational.scan import TableScan
 from sqlstream.planner.relational.sink import Sink
 from sqlstream.planner.relational.sort import Sort
 from sqlstream.planner.relational.temporal_join import TemporalJoin
-from sqlstream.planner.relational.to_changelog import ToChangelog
 from sqlstream.planner.relational.union import Union
 from sqlstream.planner.relational.unnest import Unnest
 from sqlstream.planner.relational.values import Values
-from sqlstream.planner.relational.watermark import Watermark
+from sqlstream.planner.relational.watermark import LateRows, Watermark
 from sqlstream.planner.relational.window import Window
 from sqlstream.planner.relational.window_tvf import WindowTvf
 

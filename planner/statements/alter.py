@@ -12,7 +12,7 @@ from sqlstream.catalog import CatalogObject, CatalogTable, CatalogView, PutObjec
 from sqlstream.errors import Span, UserError
 from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.bind.names import find_object, object_path, suggest
-from sqlstream.planner.bind.table_options import check_altered_options
+from sqlstream.planner.bind.relations.table_options import check_altered_options
 from sqlstream.planner.dialect.statements import (
     AlterTable,
     AlterTableOptions,

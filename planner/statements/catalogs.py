@@ -15,7 +15,7 @@ from sqlstream.catalog import (
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.bind.names import check_catalog, database_path, suggest
-from sqlstream.planner.bind.table_options import written_options
+from sqlstream.planner.bind.relations.table_options import written_options
 from sqlstream.planner.dialect.statements import (
     AlterCatalog,
     AlterDatabase,

@@ -13,19 +13,19 @@ from sqlstream.catalog import CatalogTable, Column, ColumnKind, PutObject, Water
 from sqlstream.errors import InternalError, Span, UserError
 from sqlstream.expressions import Expression
 from sqlstream.planner.bind.binder import root_namespace
-from sqlstream.planner.bind.casts import can_cast, plain
 from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.expressions.casts import can_cast, plain
+from sqlstream.planner.bind.expressions.scalar import ScalarBinder
 from sqlstream.planner.bind.names import created_path, object_path, suggest
-from sqlstream.planner.bind.scalar import ScalarBinder
-from sqlstream.planner.bind.scope import Scope
-from sqlstream.planner.bind.table_options import (
+from sqlstream.planner.bind.relations.table_options import (
     check_table_changes,
     check_table_options,
     find_connector,
     metadata_of,
     written_options,
 )
-from sqlstream.planner.bind.tables import define_files
+from sqlstream.planner.bind.relations.tables import define_files
+from sqlstream.planner.bind.scope import Scope
 from sqlstream.planner.dialect import statements
 from sqlstream.planner.dialect.nodes import span_of
 from sqlstream.planner.dialect.statements import ColumnDef, CreateTable, Identifier, LikeFiles, LikeTable

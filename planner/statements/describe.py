@@ -10,11 +10,11 @@ from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
 from sqlstream.functions.descriptions import DESCRIPTIONS
 from sqlstream.functions.rewritten import REWRITTEN, REWRITTEN_SCALARS
 from sqlstream.planner.bind.binder import bind_query
-from sqlstream.planner.bind.calls import callable_names, unknown_function
 from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.expressions.calls import callable_names, unknown_function
 from sqlstream.planner.bind.names import find_object, object_path
-from sqlstream.planner.bind.table_options import own_options
-from sqlstream.planner.bind.tables import find_side_table
+from sqlstream.planner.bind.relations.table_options import own_options
+from sqlstream.planner.bind.relations.tables import find_side_table
 from sqlstream.planner.dialect.statements import Describe, DescribedKind, DescribeExtension, Identifier
 from sqlstream.planner.statements.functions import describe_user_function
 from sqlstream.planner.statements.result import DdlResult

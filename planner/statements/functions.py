@@ -20,10 +20,10 @@ from sqlstream.effects import Effects
 from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.function_ref import FunctionKind, FunctionRef, InspectedFunction
 from sqlstream.functions.user import skips_null
-from sqlstream.planner.bind.calls import is_builtin
 from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.expressions.calls import is_builtin
+from sqlstream.planner.bind.expressions.user_functions import function_path
 from sqlstream.planner.bind.names import check_database, suggest
-from sqlstream.planner.bind.user_functions import function_path
 from sqlstream.planner.dialect.parser import parse_type
 from sqlstream.planner.dialect.statements import (
     AlterFunction,
@@ -106,7 +106,7 @@ def show_create_function(name: Identifier, context: BindContext) -> str:
 
 def describe_user_function(name: Identifier, is_extended: bool, context: BindContext) -> DdlResult | None:
     """Signature, types and origin of a user's function; None for a name that means a built-in one, or none."""
-    from sqlstream.planner.bind.user_functions import FunctionCatalog
+    from sqlstream.planner.bind.expressions.user_functions import FunctionCatalog
 
     found = FunctionCatalog(context.catalog, context.installed).find(
         name.parts, context.current_catalog, context.current_database

@@ -6,8 +6,8 @@ import re
 
 from sqlstream.catalog import CatalogFunction, CatalogView
 from sqlstream.errors import UserError
-from sqlstream.planner.bind.calls import callable_names
 from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.bind.expressions.calls import callable_names
 from sqlstream.planner.bind.names import (
     check_catalog,
     check_database,

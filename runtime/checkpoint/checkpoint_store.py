@@ -14,8 +14,8 @@ from sqlstream.runtime.checkpoint.checkpoint_directory import (
     StoredCheckpoint,
     load_checkpoint,
 )
-from sqlstream.runtime.connectors.file_paths import is_in_store
-from sqlstream.runtime.connectors.s3 import S3Options, s3_files
+from sqlstream.runtime.connectors.files.file_paths import is_in_store
+from sqlstream.runtime.connectors.files.s3 import S3Options, s3_files
 from sqlstream.runtime.host.private_files import PrivateFiles
 from sqlstream.spi.files import Files
 

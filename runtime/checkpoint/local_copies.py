@@ -16,9 +16,9 @@ from contextlib import contextmanager, suppress
 from sqlstream import config as options
 from sqlstream.errors import InternalError
 from sqlstream.messages.checkpoint import checkpoint_of_path
+from sqlstream.options.state_options import directories_of
 from sqlstream.runtime.checkpoint.state_figures import StateFigures
 from sqlstream.runtime.host.process_directory import ProcessDirectory
-from sqlstream.state_options import directories_of
 
 LOCAL_BACKUP = "execution.checkpointing.local-backup.enabled"
 FROM_LOCAL = "execution.state-recovery.from-local"

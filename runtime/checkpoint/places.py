@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from sqlstream.errors import UserError
-from sqlstream.runtime.connectors.file_paths import is_in_store, table_path
+from sqlstream.runtime.connectors.files.file_paths import is_in_store, table_path
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.host.rooted_files import RootedFiles
 

@@ -16,11 +16,11 @@ CONNECTORS: dict[str, str] = {
     "blackhole": "sqlstream.runtime.connectors.blackhole:Blackhole",
     "checksum": "sqlstream.runtime.connectors.checksum:Checksum",
     "collect": "sqlstream.runtime.connectors.collect:Collect",
-    "datagen": "sqlstream.runtime.connectors.datagen:Datagen",
+    "datagen": "sqlstream.runtime.connectors.generators.datagen:Datagen",
     "duckdb": "sqlstream.runtime.connectors.duckdb.connector:DuckDb",
-    "filesystem": "sqlstream.runtime.connectors.filesystem:Filesystem",
+    "filesystem": "sqlstream.runtime.connectors.files.filesystem:Filesystem",
     "jdbc": "sqlstream.runtime.connectors.jdbc.connector:Jdbc",
-    "nexmark": "sqlstream.runtime.connectors.nexmark:Nexmark",
+    "nexmark": "sqlstream.runtime.connectors.generators.nexmark:Nexmark",
     "print": "sqlstream.runtime.connectors.print:Print",
 }
 """Identifier, as in `'connector' = '…'`, to `module:Class`."""

@@ -15,7 +15,7 @@ from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call, InputRef, Literal
 from sqlstream.row_errors import division_by_zero
-from sqlstream.runtime.evaluate import decimals, intervals
+from sqlstream.runtime.evaluate import decimals
 from sqlstream.runtime.evaluate.by_parameter import by_parameter
 from sqlstream.runtime.evaluate.context import EvaluationContext
 from sqlstream.runtime.evaluate.decimals import floor_or_ceil
@@ -35,6 +35,7 @@ from sqlstream.runtime.evaluate.kernel import (
     with_int_parameters,
     zero,
 )
+from sqlstream.runtime.evaluate.time import intervals
 from sqlstream.runtime.kernels.buffers import view_values
 from sqlstream.runtime.overflow import overflowed
 from sqlstream.types import TypeRoot

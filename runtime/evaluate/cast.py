@@ -19,12 +19,12 @@ from sqlstream.runtime.evaluate.cast_from_text import DECIMAL_TEXT, SPACES, text
 from sqlstream.runtime.evaluate.cast_to_text import text_writer
 from sqlstream.runtime.evaluate.context import EvaluationContext
 from sqlstream.runtime.evaluate.fallible import is_narrower
-from sqlstream.runtime.evaluate.intervals import checked_interval, milliseconds_of
 from sqlstream.runtime.evaluate.kernel import Builder, Kernel, Values, null_mask, numbers, zero
 from sqlstream.runtime.evaluate.lists import Lists, last_kept, list_column
-from sqlstream.runtime.evaluate.local_time import from_local, to_local
-from sqlstream.runtime.evaluate.time_parts import cut_off, in_unit
-from sqlstream.runtime.evaluate.time_range import null_beyond_range, require_range
+from sqlstream.runtime.evaluate.time.intervals import checked_interval, milliseconds_of
+from sqlstream.runtime.evaluate.time.local_time import from_local, to_local
+from sqlstream.runtime.evaluate.time.time_parts import cut_off, in_unit
+from sqlstream.runtime.evaluate.time.time_range import null_beyond_range, require_range
 from sqlstream.runtime.overflow import overflowed
 from sqlstream.times import DAY_MS
 from sqlstream.types import LogicalType, TypeRoot

@@ -13,10 +13,10 @@ from sqlstream.arrow import to_arrow_type
 from sqlstream.runtime.evaluate import decimals
 from sqlstream.runtime.evaluate.duckdb_function import evaluate_in_duckdb
 from sqlstream.runtime.evaluate.kernel import Values, numbers
-from sqlstream.runtime.evaluate.local_time import from_local
-from sqlstream.runtime.evaluate.time_parts import cut_off
-from sqlstream.runtime.evaluate.time_range import null_beyond_range
-from sqlstream.runtime.evaluate.timestamp_parser import Parsed, TimestampParser
+from sqlstream.runtime.evaluate.time.local_time import from_local
+from sqlstream.runtime.evaluate.time.time_parts import cut_off
+from sqlstream.runtime.evaluate.time.time_range import null_beyond_range
+from sqlstream.runtime.evaluate.time.timestamp_parser import Parsed, TimestampParser
 from sqlstream.types import LogicalType, TypeRoot
 
 Reader = Callable[[pa.Array], pa.Array]

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from sqlstream import types as sql
 from sqlstream.runtime.evaluate.kernel import null_mask, numbers, zero
-from sqlstream.runtime.evaluate.local_time import to_local
-from sqlstream.runtime.evaluate.timestamp_format import TimestampFormat
+from sqlstream.runtime.evaluate.time.local_time import to_local
+from sqlstream.runtime.evaluate.time.timestamp_format import TimestampFormat
 from sqlstream.times import DAY_MS
 from sqlstream.types import LogicalType, TypeRoot
 

@@ -26,9 +26,9 @@ from sqlstream.runtime.evaluate.kernel import (
     numbers,
     rows_of,
 )
-from sqlstream.runtime.evaluate.local_time import from_local, to_local
-from sqlstream.runtime.evaluate.time_parts import PERIODS, period_start
-from sqlstream.runtime.evaluate.time_range import require_range
+from sqlstream.runtime.evaluate.time.local_time import from_local, to_local
+from sqlstream.runtime.evaluate.time.time_parts import PERIODS, period_start
+from sqlstream.runtime.evaluate.time.time_range import require_range
 from sqlstream.runtime.kernels.buffers import valid_mask, view_buffer
 from sqlstream.times import DAY_MS, UNIT_MS, UNIT_NS
 from sqlstream.types import TypeRoot

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.expressions import Call, Expression, Literal, walk
-from sqlstream.regular_expressions import MalformedRegex, java_regex
+from sqlstream.text.regular_expressions import MalformedRegex, java_regex
 from sqlstream.times import UNIT_NS
 from sqlstream.types import LogicalType, TypeRoot
 

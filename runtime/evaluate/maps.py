@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call
-from sqlstream.regular_expressions import linear_regex
 from sqlstream.runtime.evaluate.by_parameter import by_parameter
 from sqlstream.runtime.evaluate.context import EvaluationContext
 from sqlstream.runtime.evaluate.kernel import Builder, Kernel, is_literal, literal_of, with_target
@@ -24,7 +23,8 @@ from sqlstream.runtime.evaluate.lists import (
     one_after_another,
     taken,
 )
-from sqlstream.runtime.evaluate.pattern import escape_regex
+from sqlstream.runtime.evaluate.text.pattern import escape_regex
+from sqlstream.text.regular_expressions import linear_regex
 
 
 def _keys(target: pa.DataType, column: pa.Array) -> pa.Array:

@@ -7,20 +7,15 @@ from sqlstream.runtime.evaluate import (
     arrays,
     bitmap,
     cast,
-    characters,
     collection,
     comparison,
     conditional,
-    encoding,
     json,
     maps,
-    pattern,
-    printf,
-    string,
-    temporal,
-    url,
 )
 from sqlstream.runtime.evaluate.kernel import Builder
+from sqlstream.runtime.evaluate.text import characters, encoding, pattern, printf, string, url
+from sqlstream.runtime.evaluate.time import temporal
 
 BUILDERS: dict[str, Builder] = {
     **comparison.BUILDERS,

@@ -64,7 +64,7 @@ def evaluate_literal(literal: Literal) -> pa.Scalar:
         return pa.scalar(decimal.Decimal(str(value)), target)
     if is_timestamp(logical):
         # Here, because it loads Arrow's functions, which a literal does not need otherwise.
-        from sqlstream.runtime.evaluate.time_range import bounds_of, out_of_range
+        from sqlstream.runtime.evaluate.time.time_range import bounds_of, out_of_range
 
         ticks = int(value) // _NANOSECONDS[target.unit]
         low, high = bounds_of(target)

@@ -159,7 +159,7 @@ class ParquetReader(FileRows):
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        from sqlstream.runtime.evaluate.time_parts import in_unit
+        from sqlstream.runtime.evaluate.time.time_parts import in_unit
 
         if column.type == target:
             return self._held(column, name)
@@ -188,7 +188,7 @@ class ParquetReader(FileRows):
         """The column, whose dates and timestamps lie in the range of their type (and of `unit`)."""
         import pyarrow as pa
 
-        from sqlstream.runtime.evaluate.time_range import are_within_range, out_of_range
+        from sqlstream.runtime.evaluate.time.time_range import are_within_range, out_of_range
 
         is_time = pa.types.is_timestamp(column.type) or pa.types.is_date32(column.type)
         if is_time and not are_within_range(column, unit):

@@ -45,7 +45,7 @@ def require_times(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedAr
     values are not looked at."""
     if not pa.types.is_date32(values.type) and not pa.types.is_timestamp(values.type):
         return values
-    from sqlstream.runtime.evaluate.time_range import are_within_range
+    from sqlstream.runtime.evaluate.time.time_range import are_within_range
 
     if not are_within_range(values):
         raise pa.ArrowInvalid(f"a time is beyond the range of {values.type}")

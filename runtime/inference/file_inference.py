@@ -11,7 +11,7 @@ import pyarrow as pa
 from sqlstream import types as sql
 from sqlstream.catalog import Column, InferredTable
 from sqlstream.runtime.connectors import connector
-from sqlstream.runtime.connectors.file_paths import (
+from sqlstream.runtime.connectors.files.file_paths import (
     DEFAULT_PARTITION_NAME,
     find_files,
     is_pattern,

@@ -24,8 +24,8 @@ from sqlstream.runtime.jobmanager.job_details import describe_job, measure_job, 
 from sqlstream.runtime.jobmanager.job_master import JobMaster
 from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
 from sqlstream.runtime.jobmanager.job_phase import ACTIVE, JobPhase
+from sqlstream.runtime.jobmanager.resources.slot_pool import slots_needed
 from sqlstream.runtime.jobmanager.restart_strategy import restart_strategy_of
-from sqlstream.runtime.jobmanager.slot_pool import slots_needed
 
 PLANNING_JOBS_MAX = 8
 """How many ended jobs of statements' planning are remembered: enough for those whose clients are about to ask for the end."""

@@ -72,7 +72,7 @@ from sqlstream.runtime.jobmanager.events import (
 )
 from sqlstream.runtime.jobmanager.job_master import JobMaster
 from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
-from sqlstream.runtime.jobmanager.resource_manager import ResourceManager, ResourceManagerConfig
+from sqlstream.runtime.jobmanager.resources.resource_manager import ResourceManager, ResourceManagerConfig
 
 TICK_MS = 50
 """Interval between ticks while something has to be sent again, started or ended."""

@@ -52,10 +52,10 @@ from sqlstream.runtime.jobmanager.job_output import JobOutput
 from sqlstream.runtime.jobmanager.job_parts import JobParts
 from sqlstream.runtime.jobmanager.job_phase import ACTIVE, JobPhase, JobProgress
 from sqlstream.runtime.jobmanager.job_regions import JobRegions
-from sqlstream.runtime.jobmanager.job_sources import JobSources
 from sqlstream.runtime.jobmanager.job_tasks import JobTasks
 from sqlstream.runtime.jobmanager.rescaling import JobRescaling
-from sqlstream.runtime.jobmanager.slot_pool import SlotPool
+from sqlstream.runtime.jobmanager.resources.slot_pool import SlotPool
+from sqlstream.runtime.jobmanager.sources.job_sources import JobSources
 from sqlstream.runtime.jobmanager.task_reports import TaskReports
 from sqlstream.runtime.story import Story
 

@@ -12,8 +12,8 @@ from sqlstream.runtime.jobmanager.execution_graph import ExecutionGraph
 from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
 from sqlstream.runtime.jobmanager.job_output import JobOutput
 from sqlstream.runtime.jobmanager.job_phase import JobProgress
-from sqlstream.runtime.jobmanager.job_sources import JobSources
 from sqlstream.runtime.jobmanager.job_tasks import JobTasks
+from sqlstream.runtime.jobmanager.sources.job_sources import JobSources
 from sqlstream.runtime.story import Story
 
 

@@ -26,7 +26,7 @@ from sqlstream.runtime.jobmanager.events import (
 )
 from sqlstream.runtime.jobmanager.execution_graph import Execution, ExecutionGraph, ExecutionVertex
 from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
-from sqlstream.runtime.jobmanager.slot_pool import SlotPool, assign_slots, slots_needed
+from sqlstream.runtime.jobmanager.resources.slot_pool import SlotPool, assign_slots, slots_needed
 from sqlstream.runtime.story import Story
 
 _NOT_YET_DEPLOYED = (ExecutionState.CREATED, ExecutionState.SCHEDULED)

@@ -21,7 +21,7 @@ from sqlstream.runtime.jobmanager.events import (
 from sqlstream.runtime.jobmanager.job_parts import JobParts
 from sqlstream.runtime.jobmanager.job_phase import ACTIVE, JobPhase
 from sqlstream.runtime.jobmanager.job_regions import JobRegions
-from sqlstream.runtime.jobmanager.slot_pool import slots_needed
+from sqlstream.runtime.jobmanager.resources.slot_pool import slots_needed
 
 REMEMBERED_MAX = 100
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sqlstream import config as options
-from sqlstream.checkpointing_options import ATTEMPTS_UNBOUNDED, takes_checkpoints
 from sqlstream.errors import ErrorInfo, FailureReason, UserError
+from sqlstream.options.checkpointing_options import ATTEMPTS_UNBOUNDED, takes_checkpoints
 
 
 class RestartStrategy(Protocol):

@@ -23,7 +23,7 @@ from sqlstream.runtime.native.kernel import READ_BYTES, always_inlined, instruct
 _HALF = np.uint64(32)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 
-# As in runtime/connectors/nexmark_draws.py, which kernels do not import.
+# As in runtime/connectors/generators/nexmark_draws.py, which kernels do not import.
 SHUFFLE_FACTOR = 953
 # Hot ids are the first of their block of a hundred, in the public suite whatever the hot ratio is.
 HOT_BLOCK = 100

@@ -7,7 +7,7 @@ import numpy as np
 
 from sqlstream.runtime.native.kernel import READ_BYTES, inlined, kernel
 
-# Operations and fields, as constants of machine code: those of sqlstream.runtime.evaluate.time_operations.
+# Operations and fields, as constants of machine code: those of sqlstream.runtime.evaluate.time.time_operations.
 _BYTE, _FIELD, _BLANKS, _SPACES, _DIGITS, _OPTION, _END, _NUMBER = range(8)
 _YEAR, _MONTH, _DAY, _HOUR, _MINUTE, _SECOND, _FRACTION = range(7)
 _DAY_OF_YEAR, _SHORT_YEAR, _HOUR_OF_12, _HOUR_FROM_1, _HOUR_OF_12_FROM_1 = range(7, 12)

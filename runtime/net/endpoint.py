@@ -11,7 +11,7 @@ import msgspec
 
 from sqlstream import config as options
 from sqlstream.errors import ExternalError, UserError
-from sqlstream.network_options import NEED_AN_ADDRESS
+from sqlstream.options.network_options import NEED_AN_ADDRESS
 from sqlstream.runtime.net.tls import TlsFiles, TlsIdentity, read_identity
 
 PLAIN = "grpc://"

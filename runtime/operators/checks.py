@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from sqlstream import config
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema, with_row_kinds
-from sqlstream.checkpointing_options import is_at_least_once
 from sqlstream.errors import InternalError, UserError
+from sqlstream.options.checkpointing_options import is_at_least_once
 from sqlstream.runtime.evaluate import EvaluationContext
 from sqlstream.runtime.evaluate.program import Program
 from sqlstream.runtime.formats.file_rows import quoted

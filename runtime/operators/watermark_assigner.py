@@ -13,7 +13,7 @@ from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_sch
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.errors import UserError
 from sqlstream.runtime.evaluate import EvaluationContext, compile_expression
-from sqlstream.runtime.evaluate.intervals import milliseconds_of
+from sqlstream.runtime.evaluate.time.intervals import milliseconds_of
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.state.operator_state import NeverExpires, SavedWhole
 from sqlstream.runtime.state.snapshots.snapshot import SavedTables

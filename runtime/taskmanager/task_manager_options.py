@@ -34,7 +34,7 @@ def executor_config(
 
 class TaskManagerOptions(msgspec.Struct, frozen=True):
     """It listens in the directory of `job_manager_address` if that is a Unix socket, else on `bind_host`, and others reach it by
-    `host`; both may be empty (see sqlstream.network_options). `resource_id` names the process; files of tables lie at `places`,
+    `host`; both may be empty (see options/network_options.py). `resource_id` names the process; files of tables lie at `places`,
     or anywhere. Local copies of state lie below `local_directories`, or below the directory for temporary files. Tasks keep
     state in `managed_memory_bytes` (0: no limit), and below `temporary_directories` (none: the system's)."""
 

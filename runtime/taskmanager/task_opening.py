@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from sqlstream import config
-from sqlstream.checkpointing_options import is_at_least_once
 from sqlstream.elements import WATERMARK_MIN, Watermark, WatermarkStatus
 from sqlstream.errors import InternalError
 from sqlstream.graph.job_graph import ChainedOperator
@@ -18,6 +17,7 @@ from sqlstream.messages.rpc import (
     ResultPartitionDescriptor,
     TaskDeploymentDescriptor,
 )
+from sqlstream.options.checkpointing_options import is_at_least_once
 from sqlstream.runtime.checkpoint.local_copies import reads_local_copies
 from sqlstream.runtime.host.clock import steady_ms
 from sqlstream.runtime.memory.array_memory import in_force

@@ -9,7 +9,7 @@ from __future__ import annotations
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call, Expression, Literal, LiteralValue, walk
 from sqlstream.functions.signature import Check
-from sqlstream.regular_expressions import java_regex
+from sqlstream.text.regular_expressions import java_regex
 
 
 def unsupported(call: Call, reason: str, hint: str = "") -> UserError:

@@ -16,8 +16,8 @@ from sqlstream.functions.arguments import (
 )
 from sqlstream.functions.checks import literals
 from sqlstream.functions.signature import Coercion, ResultType, ScalarFunction
-from sqlstream.like_pattern import like_parts, similar_regex
-from sqlstream.regular_expressions import checked_re2, java_regex
+from sqlstream.text.like_pattern import like_parts, similar_regex
+from sqlstream.text.regular_expressions import checked_re2, java_regex
 from sqlstream.types import BOOLEAN, LogicalType, TypeRoot
 
 _FROM_TEXT = frozenset((TypeRoot.DATE, TypeRoot.TIME, *sql.TIMESTAMP_ROOTS))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 
 from sqlstream import types as sql
-from sqlstream.charsets import codec_of
 from sqlstream.expressions import Call
 from sqlstream.functions.arguments import (
     ANY,
@@ -22,8 +21,9 @@ from sqlstream.functions.arguments import (
 from sqlstream.functions.checks import constant_at, literals, regex_at
 from sqlstream.functions.merging import common_type
 from sqlstream.functions.signature import ScalarFunction
-from sqlstream.printf_format import read_format
-from sqlstream.regular_expressions import MalformedRegex, linear_regex
+from sqlstream.text.charsets import codec_of
+from sqlstream.text.printf_format import read_format
+from sqlstream.text.regular_expressions import MalformedRegex, linear_regex
 from sqlstream.types import BIGINT, BOOLEAN, INT, STRING, LogicalType
 
 Types = tuple[LogicalType, ...]

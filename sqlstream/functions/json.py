@@ -1,4 +1,4 @@
-"""Functions of JSON. The binder makes those with clauses (planner/bind/json_functions.py), which follow the arguments here."""
+"""Functions of JSON. The binder makes those with clauses (bind/expressions/json_functions.py), after the arguments here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sqlstream.functions.arguments import (
 )
 from sqlstream.functions.checks import constant, constant_at, unsupported
 from sqlstream.functions.signature import ScalarFunction
-from sqlstream.json_path import MalformedPath, Path, has_mode, parse_path
+from sqlstream.text.json_path import MalformedPath, Path, has_mode, parse_path
 from sqlstream.types import LogicalType, TypeRoot
 
 _MANY = 100_000

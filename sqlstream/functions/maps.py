@@ -17,7 +17,7 @@ from sqlstream.functions.arrays import has_equality
 from sqlstream.functions.checks import literals
 from sqlstream.functions.merging import common_type
 from sqlstream.functions.signature import ScalarFunction
-from sqlstream.regular_expressions import linear_regex
+from sqlstream.text.regular_expressions import linear_regex
 from sqlstream.types import STRING, LogicalType, TypeRoot
 
 Types = tuple[LogicalType, ...]

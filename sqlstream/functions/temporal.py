@@ -7,7 +7,6 @@ import re
 import msgspec
 
 from sqlstream import types as sql
-from sqlstream.date_pattern import format_tokens, parse_tokens
 from sqlstream.expressions import Call, Expression, Literal
 from sqlstream.functions.arguments import (
     AS_BIGINT,
@@ -25,6 +24,7 @@ from sqlstream.functions.arguments import (
 )
 from sqlstream.functions.checks import one_of, parameters, unsupported
 from sqlstream.functions.signature import ScalarFunction
+from sqlstream.text.date_pattern import format_tokens, parse_tokens
 from sqlstream.times import UNIT_MONTHS, UNIT_MS, UNIT_NS, time_zone_of
 from sqlstream.types import BIGINT, DATE, INT, STRING, LogicalType, TypeRoot, timestamp, timestamp_ltz
 

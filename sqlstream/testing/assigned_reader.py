@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from sqlstream.runtime.jobmanager.split_assignment import SplitAssignment
+from sqlstream.runtime.jobmanager.sources.split_assignment import SplitAssignment
 from sqlstream.runtime.taskmanager.inputs.source_input import SplitSource
 from sqlstream.runtime.taskmanager.split_requests import SplitsRequested
 from sqlstream.specs import SourceSpec

@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sqlstream.runtime.connectors.commit_journal import uncommitted_files
+from sqlstream.runtime.connectors.files.commit_journal import uncommitted_files
 from sqlstream.runtime.host.files import LocalFiles
 
 Rows = Counter[tuple[Any, ...]]

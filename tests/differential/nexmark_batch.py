@@ -13,8 +13,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.runtime.connectors.nexmark_config import NexmarkConfig
-from sqlstream.runtime.connectors.nexmark_generator import NexmarkGenerator
+from sqlstream.runtime.connectors.generators.nexmark_config import NexmarkConfig
+from sqlstream.runtime.connectors.generators.nexmark_generator import NexmarkGenerator
 
 _TUMBLE = "(epoch_ms({column}) // 10000) * 10000"
 _HOP_COUNTS = """

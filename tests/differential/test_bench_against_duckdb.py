@@ -10,7 +10,7 @@ from sqlstream.client.benches.duckdb import BatchAnswer, answer_in_duckdb
 from sqlstream.client.benches.nexmark import NexmarkBench, available_queries
 from sqlstream.client.sessions.target_session import local_session
 from sqlstream.runtime.connectors.checksum import row_checksum
-from sqlstream.runtime.connectors.nexmark_config import NexmarkConfig
+from sqlstream.runtime.connectors.generators.nexmark_config import NexmarkConfig
 
 EVENTS = 30_000
 RATE = 1_000

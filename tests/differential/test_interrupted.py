@@ -19,7 +19,7 @@ from interrupted_engine import HASHMAP, MAPPED, InterruptedEngine, Lives
 from oracle import Differential, Engine, Finished, assert_same_rows, rows_of
 
 from sqlstream.runtime.connectors import CONNECTORS, connector
-from sqlstream.runtime.connectors.nexmark_config import NexmarkConfig
+from sqlstream.runtime.connectors.generators.nexmark_config import NexmarkConfig
 
 SEED = 7
 CHILDREN = Path(__file__).parents[1] / "children"

@@ -15,7 +15,7 @@ from oracle import Engine, assert_same_rows, rows_of
 from sqlstream.catalog import DEFAULT_CATALOG, DEFAULT_DATABASE, CatalogTable
 from sqlstream.planner.dialect.parser import parse_script
 from sqlstream.planner.dialect.statements import Insert
-from sqlstream.runtime.connectors.nexmark_config import NexmarkConfig
+from sqlstream.runtime.connectors.generators.nexmark_config import NexmarkConfig
 
 QUERIES = Path(__file__).parents[2] / "queries" / "nexmark"
 EVENTS = 100_000

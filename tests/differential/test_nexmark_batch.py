@@ -9,7 +9,7 @@ import pytest
 from differential.nexmark_batch import BATCH_SQL, COMPARED_COLUMNS, batch_answer, nexmark_tables
 
 from sqlstream.planner.dialect.parser import parse_script
-from sqlstream.runtime.connectors.nexmark_config import NexmarkConfig
+from sqlstream.runtime.connectors.generators.nexmark_config import NexmarkConfig
 
 QUERIES = Path(__file__).parents[2] / "queries" / "nexmark"
 

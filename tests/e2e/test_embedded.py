@@ -305,7 +305,7 @@ def test_a_task_manager_that_hangs_fails_its_job_and_is_killed_and_replaced():
 
 
 def test_children_are_replaced_for_each_job_that_comes(monkeypatch):
-    monkeypatch.setattr("sqlstream.runtime.jobmanager.provisioning.REPLACEMENTS_MAX", 1)
+    monkeypatch.setattr("sqlstream.runtime.jobmanager.resources.provisioning.REPLACEMENTS_MAX", 1)
     with EmbeddedCluster(task_managers=1) as running:
         for _ in range(3):
             job_id = submitted(

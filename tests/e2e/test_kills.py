@@ -15,7 +15,7 @@ import pytest
 from command_harness import ROOT, SQLSTREAM, TIMEOUT_S, Process, children_of, environment
 
 from sqlstream import types as sql
-from sqlstream.runtime.connectors.filesystem import Filesystem
+from sqlstream.runtime.connectors.files.filesystem import Filesystem
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec

@@ -12,7 +12,8 @@ from commit_harness import CheckpointedJob, Process
 from s3_harness import S3, running_s3
 
 from sqlstream import types as sql
-from sqlstream.runtime.connectors import connector, filesystem, s3
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.connectors.files import filesystem, s3
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.host.store_files import StoreFiles
 from sqlstream.schema import Schema

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import sqlstream
-from sqlstream.runtime.connectors.rejected_rows import RejectedRows
+from sqlstream.runtime.connectors.files.rejected_rows import RejectedRows
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.format import Rejected

@@ -65,8 +65,8 @@ def test_a_literal_is_answered_without_a_cluster() -> None:
         "sqlstream.runtime.operators.calc",
     }
     assert not modules & {
-        "sqlstream.runtime.connectors.filesystem",
-        "sqlstream.runtime.connectors.nexmark",
+        "sqlstream.runtime.connectors.files.filesystem",
+        "sqlstream.runtime.connectors.generators.nexmark",
         "sqlstream.runtime.formats.csv",
     }
 
@@ -119,7 +119,7 @@ def test_a_small_aggregate_loads_neither_compiler_nor_network_nor_other_formats(
         "psutil",
     }
     assert not modules & {
-        "sqlstream.runtime.connectors.nexmark",
+        "sqlstream.runtime.connectors.generators.nexmark",
         "sqlstream.runtime.formats.json",
         "sqlstream.runtime.providers.local",
     }

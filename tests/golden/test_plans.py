@@ -15,8 +15,8 @@ from sqlstream.graph.job_graph import JobGraph
 from sqlstream.planner.compile import explain
 from sqlstream.planner.translate.rescale import rescaled_job_graph
 from sqlstream.runtime.connectors.duckdb.connector import DuckDb
-from sqlstream.runtime.connectors.filesystem import Filesystem
-from sqlstream.runtime.connectors.nexmark import Nexmark
+from sqlstream.runtime.connectors.files.filesystem import Filesystem
+from sqlstream.runtime.connectors.generators.nexmark import Nexmark
 from sqlstream.runtime.formats.csv import Csv
 
 PLANS = Path(__file__).parent / "plans"

@@ -70,8 +70,8 @@ def _bids(count: int) -> tuple[object, Iterator[object]]:
     import numpy as np
     import pyarrow as pa
 
-    from sqlstream.runtime.connectors.nexmark_config import NexmarkConfig
-    from sqlstream.runtime.connectors.nexmark_generator import BID_SCHEMA, NexmarkGenerator
+    from sqlstream.runtime.connectors.generators.nexmark_config import NexmarkConfig
+    from sqlstream.runtime.connectors.generators.nexmark_generator import BID_SCHEMA, NexmarkGenerator
 
     defaults = NexmarkConfig()
     events = -(-count * defaults.epoch_size // defaults.bid_proportion) + defaults.epoch_size

@@ -11,7 +11,7 @@ from planner_harness import TABLES, Planner
 
 from sqlstream.errors import UserError
 from sqlstream.expressions import Expression, InputRef, walk
-from sqlstream.planner.bind.calls import callable_names
+from sqlstream.planner.bind.expressions.calls import callable_names
 from sqlstream.planner.bind.sink import bind_select_sink
 from sqlstream.planner.dialect.parser import parse_query
 from sqlstream.planner.relational.nodes import Filter, Project, RelationalNode

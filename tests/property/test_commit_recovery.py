@@ -25,7 +25,7 @@ from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.connectors import connector
-from sqlstream.runtime.connectors.filesystem import Filesystem
+from sqlstream.runtime.connectors.files.filesystem import Filesystem
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
@@ -148,7 +148,7 @@ def test_any_journal_is_undone_or_set_aside_and_nothing_else_is_touched(journals
 
 
 def test_a_journal_of_any_size_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sqlstream.runtime.connectors.commit_journal.JOURNAL_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr("sqlstream.runtime.connectors.files.commit_journal.JOURNAL_BYTES_MAX", 1 << 20)
     table = Table(str(tmp_path))
     with open(table.path / ".commit-x", "wb") as giant:
         giant.truncate(1 << 40)

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from object_store import store_in
 
 from sqlstream import types as sql
-from sqlstream.runtime.connectors import connector, filesystem
+from sqlstream.runtime.connectors import connector
+from sqlstream.runtime.connectors.files import filesystem
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sqlstream.errors import UserError
-from sqlstream.json_path import parse_path
 from sqlstream.runtime.evaluate.json.documents import read_documents
 from sqlstream.runtime.evaluate.json.follow import follow
+from sqlstream.text.json_path import parse_path
 
 NAMES = ["a", "b", "a b", "é", '"', "\\", "", "\n", "\u20ac", "\U0001f600"]
 TEXTS = [*NAMES, "x/y", "\x1f", "null", "12"]

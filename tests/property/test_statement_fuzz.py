@@ -34,7 +34,7 @@ from sqlstream.errors import SqlStreamError, UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.client_rpc import SubmitJob
 from sqlstream.messages.rpc import encode_message
-from sqlstream.planner.bind.calls import callable_names
+from sqlstream.planner.bind.expressions.calls import callable_names
 from sqlstream.planner.compile import explain
 from sqlstream.planner.dialect.parser import parse_statements
 from sqlstream.planner.dialect.statements import Insert, Query, StatementSet

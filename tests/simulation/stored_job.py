@@ -18,8 +18,8 @@ from sqlstream.messages.manifest import CheckpointManifest, OperatorIdentity, Sa
 from sqlstream.runtime.checkpoint.checkpoint_directory import CheckpointDirectory, StoredCheckpoint
 from sqlstream.runtime.checkpoint.state_reader import StateReader
 from sqlstream.runtime.checkpoint.state_writer import StateWriter, state_name
-from sqlstream.runtime.connectors.commit_journal import uncommitted_files
-from sqlstream.runtime.connectors.filesystem import Filesystem
+from sqlstream.runtime.connectors.files.commit_journal import uncommitted_files
+from sqlstream.runtime.connectors.files.filesystem import Filesystem
 from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec

@@ -42,7 +42,7 @@ def open_checkpoint(path: str, settings: Mapping[str, str]) -> SavedTables:
     from sqlstream.runtime.checkpoint.checkpoint_directory import CheckpointDirectory, load_checkpoint
     from sqlstream.runtime.checkpoint.checkpoint_store import checkpoint_files
     from sqlstream.runtime.checkpoint.saved_tables import SavedTables
-    from sqlstream.runtime.connectors.file_paths import table_path
+    from sqlstream.runtime.connectors.files.file_paths import table_path
 
     place = table_path(path)
     files = checkpoint_files(place, settings)

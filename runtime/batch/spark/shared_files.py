@@ -8,7 +8,7 @@ from sqlstream import config as options
 from sqlstream.errors import UserError
 from sqlstream.runtime.checkpoint.places import PLACE_KEYS
 from sqlstream.runtime.connectors import connector
-from sqlstream.runtime.connectors.file_paths import is_in_store
+from sqlstream.runtime.connectors.files.file_paths import is_in_store
 from sqlstream.specs import InferTableSpec, SinkSpec, SourceSpec
 from sqlstream.spi.connector import NamesPaths
 

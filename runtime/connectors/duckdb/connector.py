@@ -20,7 +20,7 @@ from sqlstream.runtime.connectors.duckdb.place_kind import PlaceKind
 from sqlstream.runtime.connectors.duckdb.relation import check_columns, check_table, described, is_table
 from sqlstream.runtime.connectors.duckdb.shared_connection import SharedConnection
 from sqlstream.runtime.connectors.duckdb.types import can_read, is_carried
-from sqlstream.runtime.connectors.file_paths import absolute_path, is_pattern, root_of
+from sqlstream.runtime.connectors.files.file_paths import absolute_path, is_pattern, root_of
 from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
 from sqlstream.runtime.connectors.sql_filters import quote, text
 from sqlstream.schema import Schema

@@ -17,7 +17,7 @@ from sqlstream.runtime.connectors.duckdb.errors import first_line, no_file, tran
 from sqlstream.runtime.connectors.duckdb.options import EXTENSIONS, Place
 from sqlstream.runtime.connectors.duckdb.place_kind import PlaceKind
 from sqlstream.runtime.connectors.duckdb.shared_connection import SharedConnection
-from sqlstream.runtime.connectors.file_paths import is_pattern
+from sqlstream.runtime.connectors.files.file_paths import is_pattern
 from sqlstream.runtime.connectors.server_address import connection_value
 from sqlstream.runtime.connectors.sql_filters import quote, text
 from sqlstream.runtime.host.spill_directory import make_spill_directory

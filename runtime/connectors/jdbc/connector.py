@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError, SqlStreamError, UserError
-from sqlstream.runtime.connectors.file_paths import absolute_path
+from sqlstream.runtime.connectors.files.file_paths import absolute_path
 from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
 from sqlstream.runtime.connectors.jdbc.connecting import Connecting
 from sqlstream.runtime.connectors.jdbc.database import DatabaseKind

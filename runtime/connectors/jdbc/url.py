@@ -6,7 +6,7 @@ import urllib.parse
 from typing import NamedTuple
 
 from sqlstream.errors import UserError
-from sqlstream.runtime.connectors.file_paths import local_path
+from sqlstream.runtime.connectors.files.file_paths import local_path
 from sqlstream.runtime.connectors.jdbc.database import DatabaseKind
 from sqlstream.runtime.connectors.server_address import check_address, connection_value
 

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sqlstream.json_path import Condition, Connective, Operand, Test, Value
-from sqlstream.regular_expressions import linear_regex
 from sqlstream.runtime.evaluate.json.documents import Documents, as_values
 from sqlstream.runtime.evaluate.json.single_values import steps_of
 from sqlstream.runtime.kernels import json_tape
+from sqlstream.text.json_path import Condition, Connective, Operand, Test, Value
+from sqlstream.text.regular_expressions import linear_regex
 
 Numbers = np.ndarray[Any, Any]
 _ORDERS = {

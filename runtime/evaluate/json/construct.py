@@ -17,8 +17,8 @@ from sqlstream.runtime.evaluate.context import EvaluationContext
 from sqlstream.runtime.evaluate.json.documents import Documents, NumberForm, read_documents
 from sqlstream.runtime.evaluate.json.quoting import quoted
 from sqlstream.runtime.evaluate.kernel import Datum, Kernel, as_array, as_arrays, literal_of, null_mask
-from sqlstream.runtime.evaluate.local_time import to_local
-from sqlstream.runtime.evaluate.timestamp_format import TimestampFormat
+from sqlstream.runtime.evaluate.time.local_time import to_local
+from sqlstream.runtime.evaluate.time.timestamp_format import TimestampFormat
 from sqlstream.runtime.kernels import json_tape
 from sqlstream.types import LogicalType, TypeRoot
 

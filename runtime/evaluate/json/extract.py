@@ -14,12 +14,12 @@ from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_type
 from sqlstream.errors import UserError
 from sqlstream.expressions import Call, Expression, InputRef
-from sqlstream.json_path import Path, parse_path
 from sqlstream.runtime.evaluate.context import EvaluationContext
 from sqlstream.runtime.evaluate.json.documents import read_documents
 from sqlstream.runtime.evaluate.json.follow import Found, follow
 from sqlstream.runtime.evaluate.kernel import Datum, Kernel, as_arrays, literal_of
 from sqlstream.runtime.kernels import json_tape
+from sqlstream.text.json_path import Path, parse_path
 from sqlstream.types import LogicalType, TypeRoot
 
 Numbers = np.ndarray[Any, Any]

@@ -11,7 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sqlstream.json_path import (
+from sqlstream.runtime.evaluate.cast_to_text import write_floats
+from sqlstream.runtime.evaluate.json.conditions import holds
+from sqlstream.runtime.evaluate.json.documents import Documents, as_values
+from sqlstream.runtime.evaluate.json.single_values import count_of, element_of, member_of
+from sqlstream.runtime.kernels import json_nodes, json_tape
+from sqlstream.text.json_path import (
     Elements,
     Filter,
     Function,
@@ -23,11 +28,6 @@ from sqlstream.json_path import (
     Wildcard,
     is_definite,
 )
-from sqlstream.runtime.evaluate.cast_to_text import write_floats
-from sqlstream.runtime.evaluate.json.conditions import holds
-from sqlstream.runtime.evaluate.json.documents import Documents, as_values
-from sqlstream.runtime.evaluate.json.single_values import count_of, element_of, member_of
-from sqlstream.runtime.kernels import json_nodes, json_tape
 
 Numbers = np.ndarray[Any, Any]
 

@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from sqlstream.expressions import Call
 from sqlstream.functions.json import plain_path
-from sqlstream.json_path import Path
 from sqlstream.runtime.evaluate.context import EvaluationContext
 from sqlstream.runtime.evaluate.json.documents import Documents, read_documents
 from sqlstream.runtime.evaluate.json.follow import follow
 from sqlstream.runtime.evaluate.kernel import Datum, Kernel, as_arrays, literal_of
 from sqlstream.runtime.kernels import json_tape
+from sqlstream.text.json_path import Path
 
 Numbers = np.ndarray[Any, Any]
 _NAMES = pa.array(["string", "number", "boolean", "boolean", "null", "array", "object"])

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sqlstream.json_path import Elements, Function, Members
 from sqlstream.runtime.evaluate.json.documents import Documents, as_values
 from sqlstream.runtime.evaluate.json.quoting import escaped_name
 from sqlstream.runtime.kernels import json_nodes, json_tape
+from sqlstream.text.json_path import Elements, Function, Members
 
 Numbers = np.ndarray[Any, Any]
 

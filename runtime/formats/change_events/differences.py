@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sqlstream.regular_expressions import linear_regex
 from sqlstream.runtime.evaluate.duckdb_function import evaluate_in_duckdb
 from sqlstream.runtime.formats.change_events.events import (
     DELETES,
@@ -30,6 +29,7 @@ from sqlstream.runtime.formats.change_events.events import (
     patched,
 )
 from sqlstream.schema import Field, Schema
+from sqlstream.text.regular_expressions import linear_regex
 from sqlstream.types import STRING, LogicalType, array
 
 _CANAL = {

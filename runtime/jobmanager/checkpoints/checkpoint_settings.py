@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlstream import config as options
-from sqlstream.checkpointing_options import INTERVAL_MS_MIN
 from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import JobGraph
 from sqlstream.messages.job_state import JobStatus
+from sqlstream.options.checkpointing_options import INTERVAL_MS_MIN
 from sqlstream.specs import BatchQuerySpec
 
 

@@ -50,8 +50,8 @@ from sqlstream.runtime.jobmanager.events import (
     StoreCheckpoint,
 )
 from sqlstream.runtime.jobmanager.execution_graph import Execution, ExecutionGraph, ExecutionVertex
-from sqlstream.runtime.jobmanager.job_sources import JobSources
 from sqlstream.runtime.jobmanager.sink_commits import SinkCommits, sink_commits
+from sqlstream.runtime.jobmanager.sources.job_sources import JobSources
 from sqlstream.runtime.story import Story
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID
 

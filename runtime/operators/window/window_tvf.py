@@ -11,9 +11,9 @@ from sqlstream.arrow import is_accumulate, is_changelog, row_kinds, to_arrow_sch
 from sqlstream.elements import WATERMARK_MAX, WATERMARK_MIN
 from sqlstream.errors import UserError
 from sqlstream.runtime.aggregates.partials import Partials, WholeRows
-from sqlstream.runtime.evaluate.intervals import milliseconds_of
-from sqlstream.runtime.evaluate.local_time import from_local, to_local
-from sqlstream.runtime.evaluate.time_range import require_range
+from sqlstream.runtime.evaluate.time.intervals import milliseconds_of
+from sqlstream.runtime.evaluate.time.local_time import from_local, to_local
+from sqlstream.runtime.evaluate.time.time_range import require_range
 from sqlstream.runtime.kernels.buffers import to_array, view_values
 from sqlstream.runtime.operators.operator import Operator, OperatorContext, Output
 from sqlstream.runtime.operators.window.closing import LATE, ClosingOperator

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sqlstream.runtime.evaluate.local_time import from_local, to_local
-from sqlstream.runtime.evaluate.time_range import require_range
+from sqlstream.runtime.evaluate.time.local_time import from_local, to_local
+from sqlstream.runtime.evaluate.time.time_range import require_range
 from sqlstream.runtime.kernels.buffers import to_array, view_values
 from sqlstream.runtime.kernels.windows import slice_ends_into
 from sqlstream.runtime.state.storage.arrays import Array

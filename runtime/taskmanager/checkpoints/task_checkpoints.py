@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from sqlstream import config as options
-from sqlstream.checkpointing_options import is_at_least_once
 from sqlstream.elements import CheckpointBarrier
 from sqlstream.errors import ErrorInfo, FailureReason, InternalError, JobError
 from sqlstream.messages.rpc import (
@@ -19,6 +18,7 @@ from sqlstream.messages.rpc import (
     TaskDeploymentDescriptor,
     TriggerCheckpoint,
 )
+from sqlstream.options.checkpointing_options import is_at_least_once
 from sqlstream.runtime.checkpoint.copying_files import CopyingFiles, StateFiles
 from sqlstream.runtime.checkpoint.local_copies import writes_local_copies
 from sqlstream.runtime.checkpoint.state_writer import StateWriter

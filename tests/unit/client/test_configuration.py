@@ -15,7 +15,7 @@ from sqlstream.client.main import main
 from sqlstream.config import OPTIONS
 from sqlstream.config_option import Scope
 from sqlstream.errors import UserError
-from sqlstream.flink_tuning import TUNING
+from sqlstream.options.flink_tuning import TUNING
 
 
 @pytest.fixture(autouse=True)

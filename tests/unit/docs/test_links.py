@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from sqlstream.config import OPTIONS
-from sqlstream.flink_tuning import TUNING
 from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
 from sqlstream.functions.rewritten import REWRITTEN
-from sqlstream.planner.bind.calls import callable_names
-from sqlstream.planner.bind.table_options import _WATERMARK_OPTIONS
+from sqlstream.options.flink_tuning import TUNING
+from sqlstream.planner.bind.expressions.calls import callable_names
+from sqlstream.planner.bind.relations.table_options import _WATERMARK_OPTIONS
 from sqlstream.planner.dialect.parser import parse_script
 from sqlstream.runtime.connectors import CONNECTORS, connector
 from sqlstream.runtime.formats import FORMATS, format_of

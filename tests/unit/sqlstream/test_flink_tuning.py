@@ -6,7 +6,7 @@ import pytest
 
 from sqlstream import config
 from sqlstream.errors import UserError
-from sqlstream.flink_tuning import TUNING
+from sqlstream.options.flink_tuning import TUNING
 
 
 def test_no_setting_has_an_effect_and_has_none() -> None:

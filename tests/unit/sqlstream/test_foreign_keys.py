@@ -10,8 +10,8 @@ from sqlstream import config
 from sqlstream.client.configuration import load_configuration
 from sqlstream.client.sessions.target_session import local_session
 from sqlstream.errors import UserError
-from sqlstream.flink_tuning import TUNING
-from sqlstream.foreign_keys import _PREFIXES, foreign_option
+from sqlstream.options.flink_tuning import TUNING
+from sqlstream.options.foreign_keys import _PREFIXES, foreign_option
 from sqlstream.planner.dialect.parser import parse_script
 
 FLINK_1 = """

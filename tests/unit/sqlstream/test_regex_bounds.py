@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sqlstream.regular_expressions import MalformedRegex, java_regex
+from sqlstream.text.regular_expressions import MalformedRegex, java_regex
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from sqlstream.errors import UserError
 from sqlstream.graph.job_graph import ChainedOperator, JobGraph
 from sqlstream.planner.dialect.parser import parse_statement
 from sqlstream.runtime.connectors.duckdb.connector import DuckDb
-from sqlstream.runtime.connectors.nexmark import Nexmark
+from sqlstream.runtime.connectors.generators.nexmark import Nexmark
 from sqlstream.runtime.operators import make_operator
 from sqlstream.runtime.operators.dry_run import kept_state
 from sqlstream.runtime.operators.operator import OperatorContext

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sqlstream import types as sql
-from sqlstream.planner.bind.casts import can_cast, can_cast_implicitly
+from sqlstream.planner.bind.expressions.casts import can_cast, can_cast_implicitly
 from sqlstream.types import LogicalType
 
 

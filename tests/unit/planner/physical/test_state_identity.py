@@ -13,8 +13,8 @@ from sqlstream.errors import Span
 from sqlstream.graph.state_identity import StateIdentity
 from sqlstream.planner.bind.context import BindContext
 from sqlstream.runtime.connectors.duckdb.connector import DuckDb
-from sqlstream.runtime.connectors.filesystem import Filesystem
-from sqlstream.runtime.connectors.nexmark import Nexmark
+from sqlstream.runtime.connectors.files.filesystem import Filesystem
+from sqlstream.runtime.connectors.generators.nexmark import Nexmark
 from sqlstream.runtime.formats.csv import Csv
 from sqlstream.spi.connector import (
     Boundedness,

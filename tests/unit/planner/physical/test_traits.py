@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlstream.planner.physical.traits import Traits, WindowTrait
+from sqlstream.planner.physical.node import Traits, WindowTrait
 from sqlstream.specs.window import WindowKind, WindowSpec
 
 WINDOW = WindowSpec(WindowKind.TUMBLE, 1_000)

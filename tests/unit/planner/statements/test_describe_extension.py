@@ -7,7 +7,7 @@ from planner_harness import Planner
 
 from sqlstream.errors import UserError
 from sqlstream.functions.descriptions import DESCRIPTIONS
-from sqlstream.planner.bind.calls import callable_names
+from sqlstream.planner.bind.expressions.calls import callable_names
 
 
 def test_connectors_and_formats_are_listed_and_filtered(bare: Planner) -> None:

@@ -17,7 +17,7 @@ from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError
-from sqlstream.runtime.connectors.filesystem import Filesystem
+from sqlstream.runtime.connectors.files.filesystem import Filesystem
 from sqlstream.runtime.host.files import LocalFiles, file_error
 from sqlstream.runtime.jobmanager.events import SinkCommit
 from sqlstream.runtime.sink_committer import ConnectorCommitter
@@ -35,7 +35,7 @@ PARTITIONS = 5
 COMMIT_AND_DIE = """
 import os, signal, sys
 import msgspec
-from sqlstream.runtime.connectors.filesystem import Filesystem
+from sqlstream.runtime.connectors.files.filesystem import Filesystem
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
-from sqlstream.runtime.connectors.datagen import Datagen
+from sqlstream.runtime.connectors.generators.datagen import Datagen
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext, SourceReader, SourceStatus

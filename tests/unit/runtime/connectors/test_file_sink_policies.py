@@ -16,9 +16,9 @@ from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError, UserError
-from sqlstream.runtime.connectors import committed_notes, partition_marks
-from sqlstream.runtime.connectors.file_sink_options import FileSinkOptions, PartitionTime
-from sqlstream.runtime.connectors.filesystem import Filesystem
+from sqlstream.runtime.connectors.files import committed_notes, partition_marks
+from sqlstream.runtime.connectors.files.file_sink_options import FileSinkOptions, PartitionTime
+from sqlstream.runtime.connectors.files.filesystem import Filesystem
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec, SourceSpec
@@ -47,7 +47,7 @@ class Table:
         self.now_ms = 0
         self.files = LocalFiles()
         if monkeypatch is not None:
-            monkeypatch.setattr("sqlstream.runtime.connectors.filesystem.now_ms", lambda: self.now_ms)
+            monkeypatch.setattr("sqlstream.runtime.connectors.files.filesystem.now_ms", lambda: self.now_ms)
         self.writer = self.new_writer()
 
     def new_writer(self, subtask: int = 0, job_id: str = "job", name: str = "") -> Any:

@@ -13,9 +13,9 @@ from expression_harness import call, col, lit
 
 from sqlstream import types as sql
 from sqlstream.elements import WATERMARK_MIN
-from sqlstream.runtime.connectors.file_watch import FileWatch
-from sqlstream.runtime.connectors.filesystem import Filesystem
-from sqlstream.runtime.connectors.filesystem_source import FileSourceReader
+from sqlstream.runtime.connectors.files.file_watch import FileWatch
+from sqlstream.runtime.connectors.files.filesystem import Filesystem
+from sqlstream.runtime.connectors.files.filesystem_source import FileSourceReader
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec, SourceWatermark

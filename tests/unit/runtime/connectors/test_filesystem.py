@@ -21,7 +21,7 @@ from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError, UserError
-from sqlstream.runtime.connectors.filesystem import Filesystem
+from sqlstream.runtime.connectors.files.filesystem import Filesystem
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Field, Schema
 from sqlstream.specs import SinkSpec, SourceSpec

@@ -21,8 +21,8 @@ from sqlstream import types as sql
 from sqlstream.changelog import ROW_KIND_COLUMN
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.errors import UserError
-from sqlstream.runtime.connectors.filesystem import Filesystem
-from sqlstream.runtime.connectors.filesystem_source import FileSourceReader
+from sqlstream.runtime.connectors.files.filesystem import Filesystem
+from sqlstream.runtime.connectors.files.filesystem_source import FileSourceReader
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.schema import Schema
 from sqlstream.specs import EmitStrategy, SourceSpec, SourceWatermark

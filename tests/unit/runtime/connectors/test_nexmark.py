@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.errors import UserError
-from sqlstream.runtime.connectors.nexmark import Nexmark
-from sqlstream.runtime.connectors.nexmark_config import FIGURES, NexmarkConfig, NexmarkOptions
-from sqlstream.runtime.connectors.nexmark_generator import NexmarkGenerator
+from sqlstream.runtime.connectors.generators.nexmark import Nexmark
+from sqlstream.runtime.connectors.generators.nexmark_config import FIGURES, NexmarkConfig, NexmarkOptions
+from sqlstream.runtime.connectors.generators.nexmark_generator import NexmarkGenerator
 from sqlstream.schema import Schema
 from sqlstream.specs import SourceSpec
 from sqlstream.spi.connector import ConnectorContext, SourceReader, SourceStatus
@@ -312,7 +312,7 @@ def test_an_option_out_of_bounds_is_refused(options: dict[str, str], message: st
 
 
 def test_the_connector_loads_without_its_heavy_libraries() -> None:
-    code = "import sys, sqlstream.runtime.connectors.nexmark; print({'numba', 'numpy', 'pyarrow'} & set(sys.modules))"
+    code = "import sys, sqlstream.runtime.connectors.generators.nexmark; print({'numba', 'numpy', 'pyarrow'} & set(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sqlstream.errors import UserError
-from sqlstream.runtime.connectors import nexmark_pools as pools
-from sqlstream.runtime.connectors.nexmark_config import NexmarkConfig
-from sqlstream.runtime.connectors.nexmark_draws import STEP, Draw, below, draw, draw_key
-from sqlstream.runtime.connectors.nexmark_generator import (
+from sqlstream.runtime.connectors.generators import nexmark_pools as pools
+from sqlstream.runtime.connectors.generators.nexmark_config import NexmarkConfig
+from sqlstream.runtime.connectors.generators.nexmark_draws import STEP, Draw, below, draw, draw_key
+from sqlstream.runtime.connectors.generators.nexmark_generator import (
     AUCTION_SCHEMA,
     BID_SCHEMA,
     EVENT_SCHEMA,

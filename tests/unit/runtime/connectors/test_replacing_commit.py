@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from commit_harness import Died, MortalFiles, Process
 
-from sqlstream.runtime.connectors.commit_journal import Move, staging_directory, undo_broken_commits
-from sqlstream.runtime.connectors.file_paths import find_files
-from sqlstream.runtime.connectors.replacing_commit import commit_replacing, complete_broken_replacements
+from sqlstream.runtime.connectors.files.commit_journal import Move, staging_directory, undo_broken_commits
+from sqlstream.runtime.connectors.files.file_paths import find_files
+from sqlstream.runtime.connectors.files.replacing_commit import commit_replacing, complete_broken_replacements
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
 

@@ -6,9 +6,9 @@ import pytest
 
 from sqlstream import types as sql
 from sqlstream.errors import UserError
-from sqlstream.runtime.connectors.filesystem import Filesystem
-from sqlstream.runtime.connectors.rejected_rows import rejected_rows_directory
-from sqlstream.runtime.connectors.s3 import files_of
+from sqlstream.runtime.connectors.files.filesystem import Filesystem
+from sqlstream.runtime.connectors.files.rejected_rows import rejected_rows_directory
+from sqlstream.runtime.connectors.files.s3 import files_of
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.host.rooted_files import FilePlaces, RootedFiles
 from sqlstream.schema import Schema

@@ -8,10 +8,9 @@ import pyarrow as pa
 import pytest
 
 from sqlstream.errors import UserError
-from sqlstream.regular_expressions import MalformedRegex, java_regex, linear_regex
-from sqlstream.runtime.evaluate.backtracking import TIMEOUT_OPTION
 from sqlstream.runtime.evaluate.context import EvaluationContext
-from sqlstream.runtime.evaluate.pattern import (
+from sqlstream.runtime.evaluate.text.backtracking import TIMEOUT_OPTION
+from sqlstream.runtime.evaluate.text.pattern import (
     _all_extracted,
     _counted,
     _extracted,
@@ -19,6 +18,7 @@ from sqlstream.runtime.evaluate.pattern import (
     _found_at,
     _replaced,
 )
+from sqlstream.text.regular_expressions import MalformedRegex, java_regex, linear_regex
 
 CONTEXT = EvaluationContext()
 

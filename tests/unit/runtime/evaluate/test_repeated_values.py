@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from sqlstream.runtime.evaluate.context import EvaluationContext
-from sqlstream.runtime.evaluate.pattern import SAMPLE_ROWS, _extracted, once_per_text
+from sqlstream.runtime.evaluate.text.pattern import SAMPLE_ROWS, _extracted, once_per_text
 
 
 @pytest.mark.parametrize("distinct", [3, 10 * SAMPLE_ROWS])

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sqlstream.runtime.evaluate.pattern import name_groups
-from sqlstream.runtime.evaluate.scanned_pattern import scanned_pattern
+from sqlstream.runtime.evaluate.text.pattern import name_groups
+from sqlstream.runtime.evaluate.text.scanned_pattern import scanned_pattern
 
 SCANNED = [
     ("(&|^)channel_id=([^&]*)", 2),

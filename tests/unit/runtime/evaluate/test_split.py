@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sqlstream.runtime.evaluate.split import split_parts
+from sqlstream.runtime.evaluate.text.split import split_parts
 
 # The first byte of a delimiter also stands alone, and texts are longer than the kernel's step.
 TEXTS = st.lists(

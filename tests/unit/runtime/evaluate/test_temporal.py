@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 
 from sqlstream import types as sql
 from sqlstream.errors import UserError
-from sqlstream.runtime.evaluate import EvaluationContext, time_operations
+from sqlstream.runtime.evaluate import EvaluationContext
 from sqlstream.runtime.evaluate.registry import BUILDERS
-from sqlstream.runtime.evaluate.time_programs import reading_program
-from sqlstream.runtime.evaluate.timestamp_format import TimestampFormat
-from sqlstream.runtime.evaluate.timestamp_parser import TimestampParser
+from sqlstream.runtime.evaluate.time import time_operations
+from sqlstream.runtime.evaluate.time.time_programs import reading_program
+from sqlstream.runtime.evaluate.time.timestamp_format import TimestampFormat
+from sqlstream.runtime.evaluate.time.timestamp_parser import TimestampParser
 from sqlstream.runtime.kernels import time_texts
 from sqlstream.times import DATE_TEXT, FALLBACK_TEXT, TIME_TEXT, TIMESTAMP_TEXT
 from sqlstream.types import BIGINT, DATE, DOUBLE, INT, STRING

@@ -7,8 +7,8 @@ import datetime
 import pyarrow as pa
 import pytest
 
-from sqlstream.runtime.evaluate.timestamp_format import TimestampFormat
-from sqlstream.runtime.evaluate.timestamp_parser import TimestampParser
+from sqlstream.runtime.evaluate.time.timestamp_format import TimestampFormat
+from sqlstream.runtime.evaluate.time.timestamp_parser import TimestampParser
 
 WRITTEN = [
     ("UTC", "2021-01-03T10:05:09.123Z", "YYYY-'W'ww-e", "2020-W53-7"),

@@ -10,7 +10,7 @@ import pytest
 
 from sqlstream import types as sql
 from sqlstream.errors import UserError
-from sqlstream.runtime.connectors.file_paths import DEFAULT_PARTITION_NAME
+from sqlstream.runtime.connectors.files.file_paths import DEFAULT_PARTITION_NAME
 from sqlstream.runtime.host.files import LocalFiles
 from sqlstream.runtime.inference.duckdb_sniffer import first_line, nested_type, scalar_type
 from sqlstream.runtime.inference.file_inference import infer_partitions, paths_after

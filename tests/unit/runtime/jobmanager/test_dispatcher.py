@@ -26,8 +26,8 @@ from sqlstream.runtime.jobmanager.events import (
     Tick,
 )
 from sqlstream.runtime.jobmanager.job_manager import JobManager, JobManagerConfig
-from sqlstream.runtime.jobmanager.provisioning import ProvisioningConfig
-from sqlstream.runtime.jobmanager.resource_manager import ResourceManagerConfig
+from sqlstream.runtime.jobmanager.resources.provisioning import ProvisioningConfig
+from sqlstream.runtime.jobmanager.resources.resource_manager import ResourceManagerConfig
 from sqlstream.specs import SinkSpec
 from sqlstream.specs.sink import COLLECT
 

@@ -40,7 +40,7 @@ from sqlstream.runtime.jobmanager.events import (
 )
 from sqlstream.runtime.jobmanager.job_manager import SETTLED_TICK_MS, TICK_MS, JobManager, JobManagerConfig
 from sqlstream.runtime.jobmanager.job_master_config import JobMasterConfig
-from sqlstream.runtime.jobmanager.resource_manager import ResourceManagerConfig
+from sqlstream.runtime.jobmanager.resources.resource_manager import ResourceManagerConfig
 
 MakeJob = Callable[..., JobGraph]
 TM = "a#0"

@@ -20,8 +20,12 @@ from sqlstream.runtime.jobmanager.events import (
     RequestTaskManagers,
     Send,
 )
-from sqlstream.runtime.jobmanager.provisioning import REPLACEMENTS_MAX, Provisioning, ProvisioningConfig
-from sqlstream.runtime.jobmanager.resource_manager import ResourceManager, ResourceManagerConfig
+from sqlstream.runtime.jobmanager.resources.provisioning import (
+    REPLACEMENTS_MAX,
+    Provisioning,
+    ProvisioningConfig,
+)
+from sqlstream.runtime.jobmanager.resources.resource_manager import ResourceManager, ResourceManagerConfig
 
 GONE = ErrorInfo(code="SS6006", message="killed", reason=FailureReason.TASK_MANAGER_LOST)
 

@@ -25,8 +25,8 @@ from sqlstream.messages.rpc import (
     UnknownTaskManager,
 )
 from sqlstream.runtime.jobmanager.events import Send, TaskManagerLost
-from sqlstream.runtime.jobmanager.provisioning import SlotState
-from sqlstream.runtime.jobmanager.resource_manager import (
+from sqlstream.runtime.jobmanager.resources.provisioning import SlotState
+from sqlstream.runtime.jobmanager.resources.resource_manager import (
     OWNER_SLOTS_ANY,
     ResourceManager,
     ResourceManagerConfig,
@@ -292,7 +292,7 @@ def test_slots_that_come_together_go_to_all_jobs_that_wait() -> None:
 
 
 def test_the_latest_of_the_lost_registrations_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sqlstream.runtime.jobmanager.resource_manager.GONE_MAX", 2)
+    monkeypatch.setattr("sqlstream.runtime.jobmanager.resources.resource_manager.GONE_MAX", 2)
     manager = ResourceManager(CONFIG)
     for resource in "abc":
         manager.on_register(register(resource=resource), 0)

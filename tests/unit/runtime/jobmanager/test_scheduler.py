@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from sqlstream.graph.job_graph import JobGraph
-from sqlstream.runtime.jobmanager.slot_pool import AllocatedSlot, assign_slots, slots_needed
+from sqlstream.runtime.jobmanager.resources.slot_pool import AllocatedSlot, assign_slots, slots_needed
 
 MakeJob = Callable[..., JobGraph]
 

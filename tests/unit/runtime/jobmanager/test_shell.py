@@ -46,8 +46,8 @@ from sqlstream.runtime.client_messages import answer_request
 from sqlstream.runtime.jobmanager.collaborators import JobStore, KeepNothing
 from sqlstream.runtime.jobmanager.events import SinkCommit
 from sqlstream.runtime.jobmanager.job_manager import JobManagerConfig
-from sqlstream.runtime.jobmanager.provisioning import ProvisioningConfig
-from sqlstream.runtime.jobmanager.resource_manager import ResourceManagerConfig
+from sqlstream.runtime.jobmanager.resources.provisioning import ProvisioningConfig
+from sqlstream.runtime.jobmanager.resources.resource_manager import ResourceManagerConfig
 from sqlstream.runtime.jobmanager.shell import JobManagerShell
 from sqlstream.runtime.net.exchange import LocalTransport
 from sqlstream.runtime.taskmanager.events import TaskStateChanged

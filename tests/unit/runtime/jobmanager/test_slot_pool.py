@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sqlstream.messages.rpc import SlotOffer
-from sqlstream.runtime.jobmanager.slot_pool import SlotPool
+from sqlstream.runtime.jobmanager.resources.slot_pool import SlotPool
 
 
 def offered(pool: SlotPool, task_manager_id: str, address: str, *slots: int) -> list[bool]:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from sqlstream.runtime.jobmanager.split_assignment import SPLITS_A_MESSAGE_MAX, SplitAssignment
+from sqlstream.runtime.jobmanager.sources.split_assignment import SPLITS_A_MESSAGE_MAX, SplitAssignment
 from sqlstream.spi.connector import AssignedSplits, Discovery, SourceSplit
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from sqlstream.errors import InternalError
 from sqlstream.messages.checkpoint import SubtaskState
-from sqlstream.runtime.jobmanager import split_assignment
-from sqlstream.runtime.jobmanager.split_assignment import SPLITS_A_MESSAGE_MAX, SplitAssignment
+from sqlstream.runtime.jobmanager.sources import split_assignment
+from sqlstream.runtime.jobmanager.sources.split_assignment import SPLITS_A_MESSAGE_MAX, SplitAssignment
 from sqlstream.spi.connector import FOR_EVERY_READER, AssignedSplits, Discovery, SourceSplit
 
 

@@ -1,0 +1,484 @@
+"""The options of a table, checked against the descriptors of its connector and format."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import NoReturn
+
+import msgspec
+
+from sqlstream import config
+from sqlstream.catalog import CatalogTable
+from sqlstream.effects import Effects
+from sqlstream.errors import Span, UserError, did_you_mean
+from sqlstream.options.foreign_keys import table_hint
+from sqlstream.planner.bind.context import BindContext
+from sqlstream.planner.dialect.statements import Option
+from sqlstream.secrets import masked
+from sqlstream.spi.changelog_options import (
+    APPEND,
+    COMPACTED,
+    MODE,
+    OP_COLUMN,
+    RETRACT,
+    UPSERT,
+    ChangelogOptions,
+)
+from sqlstream.spi.connector import INTEGERS_MAX, ConnectorDescriptor, OptionDescriptor, OptionType
+from sqlstream.spi.format import VALUE_PREFIX, FormatDescriptor
+from sqlstream.types import STRING_ROOTS, LogicalType
+
+_WATERMARK_OPTIONS = (
+    OptionDescriptor(
+        "scan.watermark.emit.strategy",
+        OptionType.ENUM,
+        "When a watermark takes effect.",
+        default="on-periodic",
+        choices=("on-periodic", "on-event"),
+    ),
+    OptionDescriptor(
+        "scan.watermark.idle-timeout", OptionType.DURATION, "Turn idle after this long without rows."
+    ),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Spans:
+    """The positions of option keys and values in the script; a table from the catalog has none."""
+
+    keys: Mapping[str, Span]
+    values: Mapping[str, Span]
+    all: Span | None
+
+
+def written_options(options: tuple[Option, ...]) -> dict[str, str]:
+    """Option list → dict. UserError SS4003 for a repeated key."""
+    result: dict[str, str] = {}
+    for written in options:
+        if written.key in result:
+            raise UserError("SS4003", f'option "{written.key}" is given twice', span=written.key_span)
+        result[written.key] = written.value
+    return result
+
+
+def find_connector(
+    options: Mapping[str, str], context: BindContext, span: Span | None, value_span: Span | None = None
+) -> ConnectorDescriptor:
+    """The descriptor of the option 'connector'. UserError SS4004 when it is unknown, SS4005 when it is
+    missing."""
+    identifier = options.get("connector")
+    try:
+        found = context.connectors.get(identifier) if identifier is not None else None
+    except UserError as error:  # a package that cannot be used
+        raise error.at(value_span or span) from error.__cause__
+    if found is not None and not found.is_internal:
+        return found
+    named = sorted(i for i, d in context.connectors.items() if not d.is_internal)
+    choice = f"one of {', '.join(named)}"
+    if identifier is None:
+        raise UserError(
+            "SS4005",
+            "the table names no connector",
+            span=span,
+            hint=f"add 'connector' = '…' to WITH (…), {choice}",
+        )
+    hint = did_you_mean(identifier, named) or f"choose {choice}"
+    raise UserError("SS4004", f'unknown connector "{identifier}"', span=value_span or span, hint=hint)
+
+
+def check_table_options(
+    options: tuple[Option, ...], columns: tuple[str, ...], context: BindContext, span: Span | None
+) -> ConnectorDescriptor:
+    """Check the WITH clause of a table with these columns, and return its connector. UserError SS400x."""
+    values = written_options(options)
+    spans = _Spans({o.key: o.key_span for o in options}, {o.key: o.value_span for o in options}, span)
+    if "connector" not in values:
+        hints = {k: table_hint(k, ("connector",)) or did_you_mean(k, ["connector"]) for k in values}
+        misspelled = next((k for k, hint in hints.items() if hint.count("connector")), "")
+        if misspelled:
+            message, place = f'unknown option "{misspelled}"', spans.keys.get(misspelled)
+            raise UserError("SS4003", message, span=place, hint=hints[misspelled])
+    descriptor = find_connector(values, context, span, spans.values.get("connector"))
+    _check(values, descriptor, columns, context, spans)
+    return descriptor
+
+
+def check_hints(
+    table: CatalogTable, hints: tuple[Option, ...], context: BindContext, *, is_stored: bool = False
+) -> dict[str, str]:
+    """The options of an OPTIONS hint, checked with those of their table. `is_stored`: the hint is that of a view, whose creator
+    was permitted to give it. UserError SS2037 where the context permits none."""
+    if not hints:
+        return {}
+    if not is_stored:
+        # A hint could point the table, with the passwords of its options, to another file or server.
+        context.permit.require(Effects(hinted=frozenset({table.path.name})), hints[0].key_span)
+    if not config.get(context.config, "table.dynamic-table-options.enabled"):
+        hint = "write the options into the table, or SET 'table.dynamic-table-options.enabled' = 'true'"
+        raise UserError("SS4003", "OPTIONS hints are switched off", span=hints[0].key_span, hint=hint)
+    overrides = written_options(hints)
+    spans = _Spans(
+        {o.key: o.key_span for o in hints}, {o.key: o.value_span for o in hints}, hints[0].key_span
+    )
+    if "connector" in overrides:
+        raise UserError("SS4003", "a hint cannot change the connector", span=spans.keys["connector"])
+    merged = {**table.options, **overrides}
+    descriptor = find_connector(merged, context, spans.all)
+    _check(merged, descriptor, table.physical_schema().names, context, spans)
+    return overrides
+
+
+def check_altered_options(
+    table: CatalogTable,
+    written: tuple[Option, ...],
+    reset: Mapping[str, Span],
+    context: BindContext,
+    span: Span | None,
+) -> dict[str, str]:
+    """The options of a table after some are set and others reset, checked as in CREATE TABLE. Its connector stays."""
+    changed = written_options(written)
+    spans = _Spans({o.key: o.key_span for o in written}, {o.key: o.value_span for o in written}, span)
+    connector = spans.keys.get("connector") or reset.get("connector")
+    if connector is not None:
+        raise UserError(
+            "SS4003",
+            "the connector of a table cannot be altered",
+            span=connector,
+            hint="drop the table, and create it with the other connector",
+        )
+    absent = next((key for key in reset if key not in table.options), None)
+    if absent is not None:
+        raise UserError(
+            "SS4003",
+            f'table "{table.path.name}" has no option "{absent}"',
+            span=reset[absent],
+            hint=did_you_mean(absent, list(table.options)),
+        )
+    after = {k: v for k, v in {**table.options, **changed}.items() if k not in reset}
+    descriptor = find_connector(after, context, span)
+    _check(after, descriptor, table.physical_schema().names, context, spans)
+    return after
+
+
+def is_bounded(descriptor: ConnectorDescriptor, options: dict[str, str]) -> bool:
+    return descriptor.reading.boundedness.is_bounded(options)
+
+
+def _check(
+    values: dict[str, str],
+    descriptor: ConnectorDescriptor,
+    columns: tuple[str, ...],
+    context: BindContext,
+    spans: _Spans,
+) -> None:
+    known = _known_options(values, descriptor, context, spans)
+    for key, value in values.items():
+        if key in ("connector", "format"):
+            continue
+        option = _find_option(key, known, columns)
+        if option is None:
+            _fail_unknown(key, known, descriptor, columns, spans)
+        _check_value(key, value, option, spans.values.get(key) or spans.all)
+    for option in known:
+        if option.is_required and "#" not in option.key and option.key not in values:
+            raise UserError(
+                "SS4005",
+                f'connector "{descriptor.identifier}" needs the option "{option.key}"',
+                span=spans.all,
+                hint=f"add '{option.key}' = '…': {_as_clause(option.description)}",
+            )
+
+
+def _as_clause(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:].rstrip(".")
+
+
+def own_options(descriptor: ConnectorDescriptor) -> list[OptionDescriptor]:
+    """The options of a connector's tables, except `connector`, `format` and those of the format."""
+    return [*descriptor.options, *(_WATERMARK_OPTIONS if descriptor.is_source else ())]
+
+
+def _known_options(
+    values: dict[str, str], descriptor: ConnectorDescriptor, context: BindContext, spans: _Spans
+) -> list[OptionDescriptor]:
+    known = own_options(descriptor)
+    form = _find_format(values, descriptor, context, spans)
+    if form is not None:
+        known += [
+            OptionDescriptor(
+                f"{form.identifier}.{o.key}",
+                o.type,
+                o.description,
+                o.default,
+                o.is_required,
+                o.choices,
+                o.minimum,
+            )
+            for o in form.options
+        ]
+    return known
+
+
+def written_format(
+    descriptor: ConnectorDescriptor, options: Mapping[str, str], context: BindContext
+) -> FormatDescriptor | None:
+    """The format of a table whose options have been checked, with the changelogs of the table; None for a connector without
+    formats."""
+    found = context.formats.get(options.get("format", "")) if descriptor.place.has_format else None
+    modes = ChangelogOptions.of(options).modes
+    if found is None or modes is None:
+        return found
+    return msgspec.structs.replace(found, source_mode=modes[0], sink_mode=modes[1])
+
+
+def metadata_of(
+    descriptor: ConnectorDescriptor, options: Mapping[str, str], context: BindContext
+) -> dict[str, LogicalType]:
+    """The metadata keys of a table with these options, and their types: those of the connector and of the format, which may be
+    written with the prefix `value.` (Flink: of a format of a connector's values)."""
+    written = context.formats.get(options.get("format", "")) if descriptor.place.has_format else None
+    if written is None or not written.metadata:
+        return descriptor.reading.metadata
+    prefixed = {f"{VALUE_PREFIX}{key}": t for key, t in written.metadata.items()}
+    return {**descriptor.reading.metadata, **written.metadata, **prefixed}
+
+
+def check_table_changes(
+    table: CatalogTable, options: Mapping[str, str], context: BindContext, span: Span | None
+) -> None:
+    """UserError SS4003, SS4005 for a table whose options of a changelog do not go together (`check_changes`)."""
+    written = context.formats.get(options.get("format", ""))
+    check_changes(table, options, written, span)
+
+
+def _find_format(
+    values: dict[str, str], descriptor: ConnectorDescriptor, context: BindContext, spans: _Spans
+) -> FormatDescriptor | None:
+    identifier = values.get("format")
+    if not descriptor.place.has_format:
+        if identifier is not None:
+            raise UserError(
+                "SS4003",
+                f'connector "{descriptor.identifier}" takes no format',
+                span=spans.keys.get("format") or spans.all,
+                hint="remove the option 'format'",
+            )
+        return None
+    if identifier is None:
+        raise UserError(
+            "SS4005",
+            f'connector "{descriptor.identifier}" needs a format',
+            span=spans.all,
+            hint=f"add 'format' = '…', one of {', '.join(sorted(context.formats))}",
+        )
+    span = spans.values.get("format") or spans.all
+    try:
+        found = context.formats.get(identifier)
+    except UserError as error:  # a package that cannot be used
+        raise error.at(span) from error.__cause__
+    if found is None:
+        available = sorted(context.formats)
+        hint = did_you_mean(identifier, available) or f"choose one of {', '.join(available)}"
+        raise UserError("SS4004", f'unknown format "{identifier}"', span=span, hint=hint)
+    return found
+
+
+def _find_option(
+    key: str, known: list[OptionDescriptor], columns: tuple[str, ...]
+) -> OptionDescriptor | None:
+    for option in known:
+        if option.key == key:
+            return option
+        if "#" in option.key:
+            match = re.fullmatch(re.escape(option.key).replace(r"\#", "(.+)"), key)
+            # A path such as `fields.a.element.min` addresses a part of column `a`.
+            if match and (match.group(1) in columns or match.group(1).split(".")[0] in columns):
+                return option
+    return None
+
+
+def _fail_unknown(
+    key: str,
+    known: list[OptionDescriptor],
+    descriptor: ConnectorDescriptor,
+    columns: tuple[str, ...],
+    spans: _Spans,
+) -> NoReturn:
+    keys = [o.key.replace("#", c) for o in known for c in (columns if "#" in o.key else ("",))]
+    raise UserError(
+        "SS4003",
+        f'unknown option "{key}" of connector "{descriptor.identifier}"',
+        span=spans.keys.get(key) or spans.all,
+        detail=f"the options are {', '.join(sorted(o.key for o in known))}"
+        if known
+        else "it takes no options",
+        hint=table_hint(key, {"connector", "format", *keys}) or did_you_mean(key, keys),
+    )
+
+
+def _check_value(key: str, text: str, option: OptionDescriptor, span: Span | None) -> None:
+    said = masked(key, text)
+    if option.type is OptionType.ENUM and text.lower() not in [c.lower() for c in option.choices]:
+        hint = did_you_mean(text, option.choices) or f"choose one of {', '.join(option.choices)}"
+        raise UserError("SS4002", f'option "{key}" cannot be "{said}"', span=span, hint=hint)
+    try:
+        value = option.parse(text)
+    except ValueError as error:
+        raise UserError(
+            "SS4002",
+            f'option "{key}" takes {_TAKES[option.type]}, not "{said}"',
+            span=span,
+            hint=_EXAMPLES.get(option.type, ""),
+        ) from error
+    largest = INTEGERS_MAX.get(option.type)
+    if largest is not None and not -largest - 1 <= value <= largest:
+        bound = f"at most {largest}" if value > 0 else f"at least {-largest - 1}"
+        raise UserError("SS4002", f'option "{key}" must be {bound}, not {said}', span=span)
+    if option.minimum is not None and value < option.minimum:
+        raise UserError(
+            "SS4002", f'option "{key}" must be at least {option.minimum:g}, not {said}', span=span
+        )
+
+
+_TAKES = {
+    OptionType.STRING: "a text",
+    OptionType.INTEGER: "an integer",
+    OptionType.LONG: "an integer",
+    OptionType.DOUBLE: "a number",
+    OptionType.BOOLEAN: "a boolean",
+    OptionType.DURATION: "a duration",
+    OptionType.MEMORY_SIZE: "a memory size",
+    OptionType.ENUM: "one of its choices",
+}
+_EXAMPLES = {
+    OptionType.INTEGER: "write a whole number such as '4'",
+    OptionType.LONG: "write a whole number such as '1000'",
+    OptionType.DOUBLE: "write a number such as '0.5'",
+    OptionType.BOOLEAN: "write 'true' or 'false'",
+    OptionType.DURATION: "write a number and a unit such as '200 ms', '10 s' or '1 h'",
+    OptionType.MEMORY_SIZE: "write a number and a unit such as '64 mb'",
+}
+
+
+# Tables whose options say that their rows make a changelog: what must go together.
+
+
+_OF_ADDED_FILES = (
+    "sink.rolling-policy.",
+    "sink.partition-commit.",
+    "auto-compaction",
+    "compaction.",
+    "partition.time-extractor.",
+)
+"""Options of files that stay as they are once they are committed."""
+
+
+def check_changes(
+    table: CatalogTable, options: Mapping[str, str], written: FormatDescriptor | None, span: Span | None
+) -> None:
+    """UserError SS4003 for options of a changelog that do not go with each other, the format or the table. `written` is the
+    format as it is without them."""
+    if written is None or (MODE not in options and OP_COLUMN not in options):
+        return
+    given, name = ChangelogOptions.of(options), table.path.name
+    if not written.source_mode.is_insert_only and (given.mode != APPEND or given.op_column is not None):
+        key = MODE if given.mode != APPEND else OP_COLUMN
+        raise UserError(
+            "SS4003",
+            f'option "{key}" of table "{name}" has no use: format "{written.identifier}" says what each row does',
+            span=span,
+            hint="leave the option out, or choose format csv, json or parquet",
+        )
+    if written.identifier == "raw" and given.mode != APPEND:
+        raise UserError(
+            "SS4003",
+            f'format "raw" of table "{name}" has one column, and no room for changes',
+            span=span,
+            hint="choose format csv, json or parquet",
+        )
+    if given.op_column is not None and given.mode in (APPEND, COMPACTED):
+        raise UserError(
+            "SS4003",
+            f'option "{OP_COLUMN}" of table "{name}" has no use with "{MODE}" = "{given.mode}"',
+            span=span,
+            hint=f"add '{MODE}' = 'retract' for changes of whole rows, or 'upsert' for changes by the primary key",
+        )
+    if given.mode == RETRACT and given.op_column is None:
+        raise UserError(
+            "SS4005",
+            f'table "{name}" needs the option "{OP_COLUMN}": its rows are changes',
+            span=span,
+            hint=f"add '{OP_COLUMN}' = 'op', the column of the files that has +I, -U, +U or -D",
+        )
+    if given.op_column is not None and given.op_column in table.physical_schema().names:
+        raise UserError(
+            "SS4003",
+            f'column "{given.op_column}" of table "{name}" is also its "{OP_COLUMN}"',
+            span=span,
+            hint="leave the column out of the table: it says what the row does, and is none of its values",
+        )
+    if given.mode not in (APPEND, RETRACT):
+        _check_key(table, given, span)
+    if given.mode == COMPACTED:
+        _check_replaced(table, options, span)
+    if given.mode == UPSERT and given.op_column is None and written.identifier == "csv":
+        _check_nulls(table, options, span)
+
+
+def _check_key(table: CatalogTable, given: ChangelogOptions, span: Span | None) -> None:
+    name = table.path.name
+    if not table.primary_key:
+        raise UserError(
+            "SS4003",
+            f'"{MODE}" = "{given.mode}" of table "{name}" goes by the primary key, and the table has none',
+            span=span,
+            hint="declare PRIMARY KEY (…) NOT ENFORCED in the table",
+        )
+    outside = [key for key in table.partition_keys if key not in table.primary_key]
+    if outside:
+        raise UserError(
+            "SS4003",
+            f'table "{name}" is partitioned by "{outside[0]}", which is not in its primary key: a row that moves to'
+            " another partition would stay in the one before, too",
+            span=span,
+            hint="add the column to the primary key, or partition by columns of the key",
+        )
+    values = [c for c in table.physical_schema().names if c not in table.primary_key]
+    if given.op_column is None and given.mode != COMPACTED and not values:
+        raise UserError(
+            "SS4005",
+            f'table "{name}" needs the option "{OP_COLUMN}": without other columns than its key a row cannot say that it'
+            " deletes",
+            span=span,
+            hint=f"add '{OP_COLUMN}' = 'op'",
+        )
+
+
+def _check_replaced(table: CatalogTable, options: Mapping[str, str], span: Span | None) -> None:
+    for key in options:
+        if key == "source.monitor-interval" or key.startswith(_OF_ADDED_FILES):
+            raise UserError(
+                "SS4003",
+                f'option "{key}" of table "{table.path.name}" has no use with "{MODE}" = "compacted", whose files are replaced by'
+                " each commit",
+                span=span,
+                hint="leave the option out",
+            )
+
+
+def _check_nulls(table: CatalogTable, options: Mapping[str, str], span: Span | None) -> None:
+    keeps_nulls = (
+        "csv.null-literal" in options or options.get("csv.empty-string-as-null", "").lower() == "true"
+    )
+    schema = table.physical_schema()
+    texts = [f.name for f in schema.fields if f.name not in table.primary_key and f.type.root in STRING_ROOTS]
+    if texts and not keeps_nulls:
+        raise UserError(
+            "SS4005",
+            f'table "{table.path.name}" cannot read a row that deletes: in format csv the empty value of column'
+            f' "{texts[0]}" is a text, not NULL',
+            span=span,
+            hint=f"add '{OP_COLUMN}' = 'op', or 'csv.null-literal' = '…'",
+        )

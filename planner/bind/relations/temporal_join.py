@@ -1,0 +1,325 @@
+"""JOIN … FOR SYSTEM_TIME AS OF a row time: the rows of a table or view that were valid then."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sqlglot import exp
+
+from sqlstream.changelog import RowKind
+from sqlstream.errors import Span, UserError
+from sqlstream.expressions import (
+    Call,
+    Expression,
+    InputRef,
+    Literal,
+    conjunction,
+    conjuncts,
+    remap,
+    substitute,
+)
+from sqlstream.planner.bind.relations.joins import bind_join
+from sqlstream.planner.bind.scope import FromItem, Namespace, Scope, ScopeColumn
+from sqlstream.planner.relational.nodes import (
+    Filter,
+    Join,
+    Project,
+    RelationalNode,
+    TableScan,
+    TemporalJoin,
+    ToChangelog,
+    Watermark,
+    Window,
+)
+from sqlstream.planner.rules.join_keys import equality_sides, with_projected_keys
+from sqlstream.planner.rules.row_number_to_rank import rank_bounds
+from sqlstream.schema import Field, Schema
+from sqlstream.spi.changelog_options import OP_COLUMN, has_tombstones
+from sqlstream.types import BIGINT, BOOLEAN, STRING, are_stored_alike, is_integer, is_rowtime
+
+_VERSION_TIME, _IS_VALID = "$version_time", "$is_valid"
+_HINT = (
+    "it needs a primary key and a watermark, or a view of the last row of each key: SELECT … FROM (SELECT *, ROW_NUMBER()"
+    " OVER (PARTITION BY k ORDER BY rowtime DESC) AS n FROM t) WHERE n = 1"
+)
+
+
+def bind_temporal_join(
+    left: FromItem, right: FromItem, join: exp.Join, as_of: Expression, namespace: Namespace
+) -> FromItem:
+    """`left` joined with the rows of `right` that were valid at `as_of`, a row time of `left`. UserError SS3410 for a condition
+    without the whole key of `right`, SS3411 for a `right` without versions, or one of changes that do not tell them."""
+    span, name = namespace.span(join.this.args["version"]), str(join.this.name)
+    versions = versions_of(right.node)
+    if versions is None:
+        raise UserError(
+            "SS3411", f'"{name}" has no versions to be joined as of a row time', span=span, hint=_HINT
+        )
+    if reads_changes(versions.node):
+        versions = versions_of_changes(versions, name, span)
+    if not isinstance(as_of, InputRef):
+        hint = "name a column with a watermark; to join as of another time, select it in a table with its own watermark"
+        raise UserError("SS3001", "FOR SYSTEM_TIME AS OF takes a column", span=span, hint=hint)
+    time = versions.node.schema.fields[versions.time]
+    if time.type.root is not as_of.type.root:
+        raise UserError(
+            "SS2010",
+            f"FOR SYSTEM_TIME AS OF compares {as_of.type.without_time_attribute()}"
+            f' with "{time.name}" of type {time.type.without_time_attribute()}',
+            span=span,
+            hint="declare both row times with one type, TIMESTAMP or TIMESTAMP_LTZ",
+        )
+    joined = bind_join(left, _with_versions(right, versions), join, namespace)
+    assert isinstance(joined.node, Join)
+    wide = with_projected_keys(joined.node, has_bounds=False)
+    inner = wide.input if isinstance(wide, Project) else wide
+    assert isinstance(inner, Join)
+    temporal = _temporal(inner, as_of.index, versions, len(right.node.schema), name, namespace.span(join))
+    node: RelationalNode = (
+        dataclasses.replace(wide, input=temporal) if isinstance(wide, Project) else temporal
+    )
+    return FromItem(node, joined.scope)
+
+
+def _with_versions(right: FromItem, versions: Versions) -> FromItem:
+    """The versions with the columns of `right`, and behind them their time and whether they are rows of `right`."""
+    source = versions.node
+    is_valid = conjunction(versions.conditions) or Literal(True, BOOLEAN.not_null())
+    time = InputRef(versions.time, source.schema.types[versions.time])
+    fields = tuple(Field(f.name, f.type.without_time_attribute()) for f in right.node.schema.fields)
+    extra = (Field(_VERSION_TIME, time.type), Field(_IS_VALID, is_valid.type))
+    node = Project(
+        input=source,
+        expressions=(*versions.expressions, time, is_valid),
+        schema=Schema((*fields, *extra)),
+        span=right.node.span,
+    )
+    columns = tuple(
+        dataclasses.replace(c, type=f.type) for c, f in zip(right.scope.columns, fields, strict=True)
+    )
+    hidden = tuple(ScopeColumn(f.name, f.type, is_plain=False) for f in extra)
+    return FromItem(node, Scope((*columns, *hidden), right.scope.star))
+
+
+def _temporal(
+    join: Join, time: int, versions: Versions, width: int, name: str, span: Span | None
+) -> TemporalJoin:
+    """`width`: the number of columns of the right table, before its hidden ones."""
+    left_count = len(join.left.schema)
+    pairs: dict[int, tuple[int, int]] = {}
+    rest: list[Expression] = []
+    for part in conjuncts(join.condition):
+        pair = _equal_columns(part, left_count)
+        key = None if pair is None else _key(join.right, pair[1], versions, width)
+        if pair is None or key is None or key in pairs:
+            rest.append(part)
+        else:
+            pairs[key] = pair
+    missing = [versions.node.schema.names[k] for k in versions.keys if k not in pairs]
+    if missing:
+        raise UserError(
+            "SS3410",
+            f'a join as of a row time needs the whole key of "{name}" in its condition, and'
+            f" {', '.join(missing)} is missing",
+            span=span,
+            hint=f"add an equality for {missing[0]} to ON: o.x = {name}.{missing[0]}",
+        )
+    is_valid = InputRef(left_count + width + 1, join.right.schema.types[width + 1])
+    if versions.conditions:
+        rest.append(is_valid)
+    return TemporalJoin(
+        left=join.left,
+        right=join.right,
+        kind=join.kind,
+        left_keys=tuple(pairs[k][0] for k in versions.keys),
+        right_keys=tuple(pairs[k][1] for k in versions.keys),
+        left_time=time,
+        right_time=width,
+        right_valid=width + 1 if versions.conditions else -1,
+        condition=conjunction(tuple(rest)),
+        schema=join.schema,
+        span=span,
+    )
+
+
+def _equal_columns(part: Expression, left_count: int) -> tuple[int, int] | None:
+    """(left column, right column in the right side's numbers) of an equality of columns of one type."""
+    sides = equality_sides(part, left_count)
+    if sides is None:
+        return None
+    left, right = sides
+    if not isinstance(left, InputRef) or not isinstance(right, InputRef):
+        return None
+    is_same = are_stored_alike(left.type, right.type)
+    return (left.index, right.index - left_count) if is_same else None
+
+
+def _key(right: RelationalNode, column: int, versions: Versions, width: int) -> int | None:
+    """The key column of the versions that a right column has the values of, perhaps as a wider integer."""
+    assert isinstance(right, Project)
+    expression = right.expressions[column]
+    if right.input is not versions.node:
+        # A column that the condition computes stands in a projection of its own above the versions'.
+        assert isinstance(right.input, Project)
+        expression = substitute(expression, right.input.expressions)
+    if isinstance(expression, Call) and expression.function == "CAST" and is_integer(expression.type):
+        (expression,) = expression.args if is_integer(expression.args[0].type) else (expression,)
+    if isinstance(expression, InputRef) and expression.index in versions.keys:
+        return expression.index
+    return None
+
+
+# What a table or view was at each moment: the rows whose times say when they became valid.
+
+
+@dataclasses.dataclass(frozen=True)
+class Versions:
+    """Each row of `node` is a version of the row with its `keys`, valid from `time` on.
+
+    A table or view has the columns `expressions` of the versions that fulfil `conditions`: a version that does not leaves its
+    key without a row until the next one. `is_numbered`: the columns of `node` are followed by a row number, which is not yet
+    known to be 1. `is_table`: they are rows of a table, each as it came, and not of a query.
+    """
+
+    node: RelationalNode
+    keys: tuple[int, ...]
+    time: int
+    expressions: tuple[Expression, ...]
+    conditions: tuple[Expression, ...] = ()
+    is_numbered: bool = False
+    is_table: bool = False
+
+
+def versions_of(node: RelationalNode) -> Versions | None:
+    """The versions of a table with a primary key and a watermark, or of a query that keeps the last row of each key by row time
+    (ROW_NUMBER() … ORDER BY rowtime DESC = 1), with projections and filters above; None for any other query."""
+    found = _versions(node)
+    return None if found is None or found.is_numbered else found
+
+
+def _versions(node: RelationalNode) -> Versions | None:
+    match node:
+        case Project():
+            below = _versions(node.input)
+            if below is None:
+                return None
+            expressions = tuple(substitute(e, below.expressions) for e in node.expressions)
+            return dataclasses.replace(below, expressions=expressions)
+        case Filter():
+            below = _versions(node.input)
+            if below is None:
+                return None
+            own = tuple(substitute(p, below.expressions) for p in conjuncts(node.condition))
+            return _filtered(below, own)
+        case Window(order=(key,), calls=(call,)) if (
+            call.function == "ROW_NUMBER"
+            and key.is_descending
+            and is_rowtime(node.input.schema.types[key.column])
+        ):
+            return Versions(node.input, node.partition_keys, key.column, _columns(node), is_numbered=True)
+        case Watermark():
+            return _of_table(node)
+    return None
+
+
+def _of_table(node: Watermark) -> Versions | None:
+    scan = node.input.input if isinstance(node.input, Project) else node.input
+    if not isinstance(scan, TableScan) or not scan.table.primary_key:
+        return None
+    names = node.schema.names
+    keys = tuple(names.index(name) for name in scan.table.primary_key)
+    return Versions(node, keys, node.column, _columns(node), is_table=True)
+
+
+def _columns(node: RelationalNode) -> tuple[Expression, ...]:
+    return tuple(InputRef(i, t) for i, t in enumerate(node.schema.types))
+
+
+def _filtered(below: Versions, parts: tuple[Expression, ...]) -> Versions:
+    """With conditions. One that asks for row number 1 is true of every version, and each version has that number."""
+    number = len(below.node.schema)
+    rest = tuple(p for p in parts if not below.is_numbered or not _asks_for_first(p, number))
+    if len(rest) == len(parts):
+        return dataclasses.replace(below, conditions=below.conditions + parts)
+    columns = (*_columns(below.node), Literal(1, BIGINT.not_null()))
+    return dataclasses.replace(
+        below,
+        expressions=tuple(substitute(e, columns) for e in below.expressions),
+        conditions=tuple(substitute(e, columns) for e in (*below.conditions, *rest)),
+        is_numbered=False,
+    )
+
+
+def _asks_for_first(part: Expression, number: int) -> bool:
+    bounds = rank_bounds(part, number)
+    return bounds is not None and bounds[0] <= 1 and bounds[1] == 1
+
+
+# The versions of a table that is read as changes: its changes as rows, of which a deletion ends the version before.
+
+
+_OP, _IS_THERE = "$op", "$is_there"
+# A -U says nothing that the +U behind it does not.
+_CODES = tuple(None if kind is RowKind.UPDATE_BEFORE else kind.symbol for kind in RowKind)
+
+
+def reads_changes(node: RelationalNode) -> bool:
+    """Whether rows of a table below are replaced or deleted by later ones."""
+    is_changing = isinstance(node, TableScan) and not node.mode.is_insert_only
+    return is_changing or any(map(reads_changes, node.inputs))
+
+
+def versions_of_changes(versions: Versions, name: str, span: Span | None) -> Versions:
+    """Each +I and +U is a version, and each -D one that no row matches, from the row time that it carries. UserError SS3411 for a
+    query over changes, and for a table whose deletions have nothing but the key."""
+    watermark = versions.node
+    if not versions.is_table:
+        raise UserError(
+            "SS3411",
+            f'"{name}" keeps the last row of each key of a table of changes, which may take back any of its rows',
+            span=span,
+            hint="join the table of changes itself: by its primary key and watermark each of its changes is a version",
+        )
+    assert isinstance(watermark, Watermark)
+    project = watermark.input if isinstance(watermark.input, Project) else None
+    scan = watermark.input if project is None else project.input
+    assert isinstance(scan, TableScan)
+    if has_tombstones(dict(scan.options)):
+        raise UserError(
+            "SS3411",
+            f'a row of "{name}" with nothing but its key is a deletion, and has no row time from which on there is no version',
+            span=span,
+            hint=f"name the column that says what a row does in '{OP_COLUMN}', or declare a table of the same rows that only"
+            " inserts: by primary key and watermark each of its rows is a version",
+        )
+    return _over_events(versions, watermark, project, scan)
+
+
+def _over_events(
+    versions: Versions, watermark: Watermark, project: Project | None, scan: TableScan
+) -> Versions:
+    """The columns of the table, and behind them whether the row is there."""
+    events = dataclasses.replace(scan, keeps_events=True)
+    operation = Field(_OP, STRING.not_null())
+    told = ToChangelog(
+        input=events,
+        codes=_CODES,
+        keys=(),
+        schema=Schema((operation, *scan.schema.fields)),
+        span=scan.span,
+    )
+    deletion = Literal(RowKind.DELETE.symbol, STRING.not_null())
+    is_there = Call("<>", (InputRef(0, operation.type), deletion), BOOLEAN.not_null())
+    columns: tuple[Expression, ...] = tuple(InputRef(i, t) for i, t in enumerate(scan.schema.types))
+    columns = columns if project is None else project.expressions
+    behind = {i: i + 1 for i in range(len(scan.schema))}
+    extra = Field(_IS_THERE, is_there.type)
+    rows = Project(
+        input=told,
+        expressions=(*(remap(e, behind) for e in columns), is_there),
+        schema=Schema((*watermark.input.schema.fields, extra)),
+        span=scan.span,
+    )
+    node = dataclasses.replace(watermark, input=rows, schema=Schema((*watermark.schema.fields, extra)))
+    condition = InputRef(len(watermark.schema), extra.type)
+    return dataclasses.replace(versions, node=node, conditions=(*versions.conditions, condition))

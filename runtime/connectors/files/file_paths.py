@@ -1,0 +1,202 @@
+"""Which files a table has: paths, patterns, partitions written into directory names."""
+
+from __future__ import annotations
+
+import os
+import re
+import urllib.parse
+
+from sqlstream.errors import ExternalError, Retry, UserError
+from sqlstream.runtime.connectors.files.commit_journal import hidden_files
+from sqlstream.runtime.connectors.files.replacing_commit import replacements
+from sqlstream.spi.files import Files, FileStatus, is_hidden
+
+DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
+
+_LOOKS_MAX = 20
+"""How often the files of a table are listed anew because others have taken their place meanwhile."""
+
+_SCHEME = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]+):/")
+_STORE_SCHEMES = ("s3", "s3a")
+_FLAGS = re.compile(r"(?:\(\?[aiLmsux]+\))+")
+_WILDCARD = re.compile(r"[*?\[]")
+_UNSAFE_IN_NAME = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
+
+
+def local_path(path: str) -> str:
+    """The path as the operating system takes it. UserError SS4002 for a scheme that is not `file`, and for what can be no
+    path."""
+    local = _without_scheme(path)
+    if not local or "\0" in local:
+        raise UserError(
+            "SS4002",
+            'option "path" is empty' if not local else 'option "path" contains a zero byte',
+            hint="write a path of this machine",
+        )
+    return local
+
+
+def is_in_store(path: str) -> bool:
+    """Whether the path of a table is one of an object store."""
+    scheme = _SCHEME.match(path)
+    return scheme is not None and scheme.group(1).lower() in _STORE_SCHEMES
+
+
+def table_path(path: str) -> str:
+    """The path of a table of files: `s3://bucket/key`, or as `local_path` returns it. UserError SS4002 for what is neither."""
+    if not is_in_store(path):
+        return local_path(path)
+    key = path.partition(":")[2].strip("/")
+    if not key or "\0" in key or "//" in key or is_pattern(key.partition("/")[0]):
+        raise UserError(
+            "SS4002",
+            f'option "path" names no bucket of a store: "{path}"',
+            hint="write a path such as s3://bucket/directory",
+        )
+    return f"s3://{key}"
+
+
+def absolute_path(key: str, path: str, directory: str) -> str:
+    """The path of an option, below `directory` when it is relative. UserError SS4002 when the directory would become a part of
+    the pattern."""
+    if is_in_store(path):
+        return path
+    absolute = os.path.join(directory, local_path(path))
+    if is_pattern(directory) and absolute.startswith(directory):
+        raise UserError(
+            "SS4002",
+            f'option "{key}" is a path below "{directory}", which would be read as a pattern',
+            hint="start the command in a directory without *, ? and [ in its name",
+        )
+    return absolute
+
+
+def _without_scheme(path: str) -> str:
+    scheme = _SCHEME.match(path)
+    if scheme is None:
+        return path
+    if scheme.group(1).lower() != "file":
+        raise UserError(
+            "SS4002",
+            f'option "path" names the file system "{scheme.group(1)}", but files must be local: "{path}"',
+            hint="write a path of this machine, with or without file:// in front",
+        )
+    return urllib.parse.unquote("/" + path[scheme.end() :].lstrip("/"))
+
+
+def is_pattern(path: str) -> bool:
+    return _WILDCARD.search(path) is not None
+
+
+def root_of(path: str) -> str:
+    """The directory under which all files of a table are: of a pattern, the part before its first wildcard."""
+    if not is_pattern(path):
+        return path
+    parts = path.split("/")
+    fixed = next(i for i, part in enumerate(parts) if is_pattern(part))
+    return "/".join(parts[:fixed]) or ("/" if path.startswith("/") else ".")
+
+
+def table_root(path: str, files: Files) -> str:
+    """The directory below which names of directories may stand for columns."""
+    status = files.status(root_of(path))
+    is_file = status is not None and not status.is_directory
+    return os.path.dirname(path) or "." if is_file else root_of(path)
+
+
+def rejected_rows_path(path: str) -> str:
+    """Where rows that could not be decoded are kept unless the table says so: beside the root, hidden from readers."""
+    parent, name = os.path.split(os.path.abspath(root_of(path)))
+    return os.path.join(parent, f"_{name}.rejected")
+
+
+def find_files(path: str, files: Files, *, may_be_empty: bool) -> list[FileStatus]:
+    """The files at a table's path in order of their paths, whatever its `PathPattern` says of them. Files of a commit that is
+    under way, or broke off, are left out.
+
+    UserError SS5002 when nothing is at the path, or a wildcard matches nothing and `may_be_empty` is false.
+    """
+    root = root_of(path)
+    for _ in range(_LOOKS_MAX):
+        before, notes = hidden_files(root, files), replacements(root, files)
+        found = _match(path, files) if is_pattern(path) else _list(path, files)
+        after = hidden_files(root, files)
+        # Files that replace others may have changed places with them while the files were listed.
+        if before[1] == after[1] and notes == replacements(root, files):
+            break
+    else:
+        raise ExternalError(
+            "SS5072",
+            f'could not list the files in "{path}": they are replaced again and again',
+            retry=Retry.BACKOFF,
+            hint="run the statement again",
+        )
+    if found is None or (not found and is_pattern(path) and not may_be_empty):
+        raise UserError(
+            "SS5002",
+            f'no file matches "{path}"' if is_pattern(path) else f'there is no file or directory "{path}"',
+            detail="" if os.path.isabs(path) or is_in_store(path) else f"looked in {os.getcwd()}",
+            hint="check the option 'path'; a relative one starts where sqlstream was started",
+        )
+    # A commit may have begun while the files were listed.
+    uncommitted = before[0] | after[0] | after[1]
+    return [f for f in found if os.path.normpath(f.path) not in uncommitted]
+
+
+def pattern_below(directory: str, pattern: str) -> str:
+    """The regular expression for paths below `directory` that `pattern` is for the same paths relative to it.
+
+    >>> pattern_below("/a.b", "(?i)x/.*")
+    '(?i)/a\\\\.b/(?:x/.*)'
+    """
+    flags = _FLAGS.match(pattern)
+    first = flags.group() if flags is not None else ""
+    return f"{first}{re.escape(os.path.join(directory, ''))}(?:{pattern[len(first) :]})"
+
+
+def _list(path: str, files: Files) -> list[FileStatus] | None:
+    status = files.status(path)
+    if status is None:
+        return None
+    return files.list_files(path) if status.is_directory else [status]
+
+
+def _match(path: str, files: Files) -> list[FileStatus]:
+    root = root_of(path)
+    found: dict[str, FileStatus] = {}
+    for match in files.match_glob(path):
+        if any(is_hidden(part) for part in os.path.relpath(match, root).split(os.sep)):
+            continue
+        for status in _list(match, files) or []:
+            found[status.path] = status
+    return [found[name] for name in sorted(found)]
+
+
+def partition_values(path: str, root: str) -> dict[str, str]:
+    """The `key=value` directories between root and file.
+
+    >>> partition_values("/t/day=2020-01-01/city=New%3AYork/part-0.csv", "/t")
+    {'day': '2020-01-01', 'city': 'New:York'}
+    """
+    directories = os.path.relpath(os.path.dirname(path) or ".", root).split(os.sep)
+    pairs = (directory.partition("=") for directory in directories if "=" in directory)
+    return {urllib.parse.unquote(key): urllib.parse.unquote(value) for key, _, value in pairs}
+
+
+def partition_directory(key: str, value: str) -> str:
+    """Hive's name of a partition's directory, with unsafe characters as %XX.
+
+    >>> partition_directory("city", "New:York")
+    'city=New%3AYork'
+
+    A dot that a column's name begins with would hide the directory from readers.
+
+    >>> partition_directory(".city", "..")
+    '%2Ecity=..'
+    """
+    name = _escape(key)
+    return f"{name.replace('.', '%2E', 1) if name.startswith('.') else name}={_escape(value)}"
+
+
+def _escape(text: str) -> str:
+    return _UNSAFE_IN_NAME.sub(lambda m: f"%{ord(m.group()):02X}", text)

@@ -1,0 +1,209 @@
+"""Files of a table as batches in the layout of its source: decoded columns, values of directories, metadata."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from sqlstream.arrow import is_changelog
+from sqlstream.changelog import ROW_KIND_COLUMN
+from sqlstream.runtime.connectors.files.file_constants import FileConstants
+from sqlstream.runtime.connectors.files.rejected_rows import RejectedRows
+from sqlstream.runtime.formats import format_of, format_options
+from sqlstream.runtime.formats.file_rows import empty_columns
+from sqlstream.runtime.formats.op_column import OpColumnReader
+from sqlstream.runtime.update_pairs import whole_updates
+from sqlstream.schema import Schema
+from sqlstream.specs import EventSourceSpec, SourceSpec
+from sqlstream.spi.changelog_options import ChangelogOptions, with_op_column
+from sqlstream.spi.connector import ConnectorContext
+from sqlstream.spi.files import FileStatus
+from sqlstream.spi.format import (
+    UNKNOWN_VALUES,
+    VALUE_PREFIX,
+    CountsEvents,
+    EventDemand,
+    FileReader,
+    ReadRequest,
+    event_column,
+)
+
+FIRST_BYTES = 1 << 16
+"""Bytes of text decoded at once to find a file's first rows: a few hundred rows, at hardly more cost than opening the file."""
+
+SIDE_BY_SIDE_BYTES = 1 << 20
+"""Bytes of text decoded at once when several files are open: the decoded block of each is in memory, and one of 4 MiB takes
+17 MB."""
+
+
+class TableFiles:
+    """Opens files of the table `spec`, whose directories below `root` may stand for columns. No state but the file of
+    rejected rows, which `close` closes."""
+
+    def __init__(
+        self, spec: SourceSpec, context: ConnectorContext, root: str, rejected: RejectedRows
+    ) -> None:
+        self._spec = spec
+        self._context = context
+        self._constants = FileConstants(spec, root)
+        self._rejected = rejected
+        self._format = format_of(spec.options["format"])
+        self._format_options = format_options(spec.options["format"], spec.options)
+        self._changes = ChangelogOptions.of(spec.options)
+        self._marks_unknown = isinstance(spec, EventSourceSpec) and spec.marks_unknown
+        known = self._format.descriptor.metadata
+        self._metadata = tuple(f for f in spec.metadata if f.name.removeprefix(VALUE_PREFIX) in known)
+
+    @property
+    def holds_changes(self) -> bool:
+        """Whether the rows are changes, so that their order counts."""
+        mode = self._format.descriptor.source_mode
+        return not (mode if self._changes.modes is None else self._changes.modes[0]).is_insert_only
+
+    @property
+    def _has_kinds(self) -> bool:
+        """Whether the rows say what they do, and are no changes by their values alone."""
+        return self.holds_changes and (self._changes.modes is None or self._changes.op_column is not None)
+
+    def close(self) -> None:
+        self._rejected.close()
+
+    def open(
+        self, status: FileStatus, skip_rows: int, size_max: int = -1, is_beside_others: bool = False
+    ) -> tuple[FileReader, Iterator[pa.RecordBatch]]:
+        """The rows after the first `skip_rows`; of a text file only the first `size_max` bytes, unless that is negative,
+        and in small blocks when other files are open too."""
+        stream = self._context.files.open_read(status.path)
+        if self._format.descriptor.is_text and size_max >= 0:
+            stream = FirstBytes(stream, size_max)  # type: ignore[assignment]
+        block_bytes = SIDE_BY_SIDE_BYTES if is_beside_others else None
+        constants = self._constants.of(status)
+        columns = tuple(c for c in self._spec.columns if c not in constants)
+        reader = self._reader(stream, status.path, columns, self._context.batch_rows, skip_rows, block_bytes)
+        batches = self._decode(status.path, reader, stream, constants)
+        if self._has_kinds:
+            batches = whole_updates(batches, self._spec.change_key, are_versions=self._spec.are_versions)
+        return reader, batches
+
+    def first_rows(self, status: FileStatus, places: frozenset[int], rows: int) -> tuple[list[Any], int]:
+        """At most `rows` of the file's first, with the columns at `places` of the source's layout and None for the others.
+
+        Rejected rows are skipped without a report: the reader of all rows reports them. It must find the same rows
+        undecodable, so every column is decoded, but for formats that know no undecodable rows.
+        """
+        constants = self._constants.of(status)
+        wanted = [name if i in places else None for i, name in enumerate(self._names())]
+        decoded = self._spec.columns if self._format.descriptor.is_text else wanted
+        columns = tuple(name for name in decoded if name is not None and name not in constants)
+        stream = self._context.files.open_read(status.path)
+        reader = self._reader(stream, status.path, columns, rows, 0, FIRST_BYTES)
+        try:
+            for batch, _ in reader.batches():
+                if batch.num_rows:
+                    batch = batch.slice(0, rows)
+                    return [self._column(name, batch, constants) for name in wanted], batch.num_rows
+        finally:
+            reader.close()
+        return [], 0
+
+    def _reader(
+        self,
+        stream: BinaryIO,
+        path: str,
+        columns: tuple[str, ...],
+        batch_rows: int,
+        skip_rows: int,
+        block_bytes: int | None,
+    ) -> FileReader:
+        in_directories = self._constants.in_directories(path)
+        in_file = Schema(tuple(f for f in self._spec.schema.fields if f.name not in in_directories))
+        op_column = self._changes.op_column
+        keys = self._spec.keys if isinstance(self._spec, EventSourceSpec) else ()
+        demand = EventDemand(keys, self._metadata, self._spec.columns if self._marks_unknown else ())
+        request = ReadRequest(
+            stream, path, in_file, columns, self._format_options, batch_rows, skip_rows, block_bytes, demand
+        )
+        if op_column is None:
+            return self._format.reader(request)
+        # Rows are counted behind the reader of the operations, which may reject some.
+        rows = self._format.reader(
+            dataclasses.replace(
+                request,
+                schema=with_op_column(in_file, op_column),
+                columns=(op_column, *columns),
+                skip_rows=0,
+            )
+        )
+        skips_errors = self._format_options.get("ignore-parse-errors", "").lower() == "true"
+        return OpColumnReader(rows, stream, path, skip_rows, skips_errors)
+
+    def _decode(
+        self, path: str, reader: FileReader, stream: BinaryIO, constants: dict[str, pa.Scalar]
+    ) -> Iterator[pa.RecordBatch]:
+        position = 0
+        for batch, rejected in reader.batches():
+            self._context.count("numBytesIn", max(0, stream.tell() - position))
+            position = max(position, stream.tell())
+            if isinstance(reader, CountsEvents):
+                for metric, number in reader.take_counts().items():
+                    self._context.count(metric, number)
+            self._rejected.keep(path, rejected)
+            yield self._with_constants(batch, constants)
+
+    def _names(self) -> list[str]:
+        of_events = {f.name for f in self._metadata}
+        keys = (f.name for f in self._spec.metadata)
+        return [*self._spec.columns, *(event_column(k) if k in of_events else k for k in keys)]
+
+    def _with_constants(self, batch: pa.RecordBatch, constants: dict[str, pa.Scalar]) -> pa.RecordBatch:
+        names = self._names()
+        if self._marks_unknown:
+            names.append(UNKNOWN_VALUES)
+        if is_changelog(batch):
+            names.append(ROW_KIND_COLUMN)
+        if not names:
+            return empty_columns(batch.num_rows)
+        columns = [self._column(name, batch, constants) for name in names]
+        return pa.RecordBatch.from_arrays(columns, names=names)
+
+    @staticmethod
+    def _column(name: str | None, batch: pa.RecordBatch, constants: dict[str, pa.Scalar]) -> Any:
+        if name is None:
+            return None
+        return pa.repeat(constants[name], batch.num_rows) if name in constants else batch.column(name)
+
+
+# The beginning of a text file that may be growing.
+
+
+class FirstBytes:
+    """Ends after `size` bytes, however much has been added to the file since it was found complete. It has the methods that
+    readers of text call; no state but the stream's and how many bytes are left."""
+
+    def __init__(self, stream: BinaryIO, size: int) -> None:
+        self._stream = stream
+        self._left = size
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(self._left if size < 0 else min(size, self._left))
+        self._left -= len(data)
+        return data
+
+    def tell(self) -> int:
+        return self._stream.tell()
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    @property
+    def closed(self) -> bool:
+        return self._stream.closed
+
+    def close(self) -> None:
+        self._stream.close()

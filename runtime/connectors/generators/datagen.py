@@ -1,0 +1,148 @@
+"""Connector `datagen`: generated rows, each a pure function of its number and the seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlstream.runtime.connectors.fixed_splits import FixedSplits, own_share
+from sqlstream.runtime.connectors.generators.datagen_options import FIELD_OPTIONS, make_generators
+from sqlstream.runtime.connectors.generators.numbered_rows import NumberedRows, Split, paced_block_rows
+from sqlstream.runtime.connectors.source_only import SourceOnlyConnector
+from sqlstream.schema import Schema
+from sqlstream.spi.connector import (
+    Boundedness,
+    ConnectorContext,
+    ConnectorDescriptor,
+    EnumeratorContext,
+    OptionType,
+    Reading,
+    SourceReader,
+    SourceStatus,
+    SplitEnumerator,
+)
+from sqlstream.spi.files import Files
+from sqlstream.spi.table_options import descriptors_of, option, parse_options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sqlstream.specs import SourceSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatagenOptions:
+    """The options of a table, but for those of its fields."""
+
+    rows_per_second: int = option(
+        "rows-per-second",
+        OptionType.LONG,
+        "Rows that all subtasks generate per second, in total.",
+        "10000",
+        minimum=1,
+    )
+    row_count: int | None = option(
+        "number-of-rows",
+        OptionType.LONG,
+        "How many rows the table has; without it, it has no end.",
+        minimum=0,
+    )
+    seed: int = option("seed", OptionType.LONG, "Seed of the random values.", "0")
+    parallelism: int | None = option(
+        "scan.parallelism", OptionType.INTEGER, "How many subtasks make rows.", minimum=1
+    )
+
+
+_CELL_BYTES = 100
+"""An upper estimate of a value's size in bytes: a string of the default length."""
+
+
+class Datagen(SourceOnlyConnector):
+    """A source without format. All readers share one sequence of rows; a table with a sequence field ends when that does."""
+
+    descriptor = ConnectorDescriptor(
+        identifier="datagen",
+        options=(*descriptors_of(DatagenOptions), *FIELD_OPTIONS),
+        reading=Reading(boundedness=Boundedness(False, unless_set="number-of-rows"), limits=True),
+    )
+
+    def validate(
+        self, table: str, schema: Schema, options: dict[str, str], partition_keys: tuple[str, ...] = ()
+    ) -> None:
+        """Check that every field option fits its column's type and has an effect. UserError SS4002, SS4003, SS4005."""
+        make_generators(schema, options, parse_options(DatagenOptions, options).seed)
+
+    def source(
+        self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]] | None
+    ) -> SourceReader:
+        return DatagenReader(spec, context, own_share(self, spec, context) if splits is None else splits)
+
+    def split_enumerator(
+        self, spec: SourceSpec, context: EnumeratorContext, state: dict[str, Any] | None
+    ) -> SplitEnumerator:
+        block_rows = paced_block_rows(_options(spec).rows_per_second, context)
+        return FixedSplits(Split.all(context.parallelism, block_rows), state)
+
+    def input_bytes(self, spec: SourceSpec, files: Files) -> int:
+        return (_options(spec).row_count or 0) * _CELL_BYTES * max(1, len(spec.columns))
+
+
+def _options(spec: SourceSpec) -> DatagenOptions:
+    return parse_options(DatagenOptions, spec.options)
+
+
+class DatagenReader:
+    """Generates each row from its number, once it is due by the clock. State: one position per split."""
+
+    def __init__(self, spec: SourceSpec, context: ConnectorContext, splits: list[dict[str, Any]]) -> None:
+        generators = make_generators(spec.schema, spec.options, _options(spec).seed)
+        self._generators = [generators[spec.schema.index_of(name)] for name in spec.columns]
+        self._names = list(spec.columns)
+        options = _options(spec)
+        rate = options.rows_per_second
+        ends = [g.rows for g in generators if g.rows is not None]
+        if options.row_count is not None:
+            ends.append(options.row_count)
+        self._limit = spec.limit
+        self._now_ms = context.now_ms
+        self._rows = NumberedRows(
+            context,
+            splits,
+            end=min(ends, default=None),
+            rate=rate,
+            # The first rows are due at once: a table of few rows does not wait for its clock.
+            at_once=max(paced_block_rows(rate, context), rate // 100 + 1),
+        )
+
+    def poll(self) -> pa.RecordBatch | SourceStatus:
+        if self._limit == 0:
+            return SourceStatus.END
+        rows = self._rows.take(self._limit) if self._limit > 0 else self._rows.take()
+        if isinstance(rows, SourceStatus):
+            return rows
+        start, stop = rows
+        if self._limit > 0:
+            self._limit -= stop - start
+        return self._make(start, stop)
+
+    def next_poll_ms(self) -> int | None:
+        return self._rows.next_due_ms()
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        return self._rows.snapshot()
+
+    def close(self) -> None:
+        """Nothing to do: the reader holds no resources."""
+
+    def _make(self, start: int, stop: int) -> pa.RecordBatch:
+        import numpy as np
+        import pyarrow as pa
+
+        from sqlstream.runtime.formats.file_rows import empty_columns
+
+        if not self._names:
+            return empty_columns(stop - start)
+        rows = np.arange(start, stop, dtype=np.uint64)
+        now_ms = self._now_ms()
+        columns = [generator.make(rows, now_ms) for generator in self._generators]
+        return pa.RecordBatch.from_arrays(columns, names=self._names)
