@@ -24,5 +24,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from sqlstream.spi.imported_by_need import imported
 
-    module = "literal" if name == "evaluate_literal" else "compiled"
+    module = "values" if name == "evaluate_literal" else "compiled"
     return imported(f"sqlstream.runtime.evaluate.{module}:{name}")
