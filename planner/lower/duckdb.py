@@ -22,7 +22,7 @@ from sqlstream.planner.lower.aggregates import aggregated, lower_aggregate
 from sqlstream.planner.lower.engine import STEPS, EngineDialect, refuse
 from sqlstream.planner.lower.expression import HostedFunctions
 from sqlstream.planner.lower.native import NATIVE, OPERATORS, Handler
-from sqlstream.planner.lower.relation import lower, to_sql
+from sqlstream.planner.lower.relation import lower_to_sql
 from sqlstream.planner.relational.nodes import RelationalNode
 from sqlstream.schema import Schema
 from sqlstream.types import DECIMAL_PRECISION_MAX, TIMESTAMP_ROOTS, LogicalType, TypeRoot
@@ -175,16 +175,6 @@ def _cardinality(call: Call, args: list[exp.Expr], engine: EngineDialect) -> exp
     return None if found is None else tree.cast(tree.call(found, args[0]), INTEGER)
 
 
-_PART_FUNCTIONS = {"DOY": "dayofyear"}
-
-
-def _part(call: Call, args: list[exp.Expr], engine: EngineDialect) -> exp.Expr | None:
-    part = native.date_part(call)
-    if part is None:
-        return None
-    return tree.cast(tree.call(_PART_FUNCTIONS.get(part, part.lower()), args[-1]), BIGINT)
-
-
 FUNCTIONS: dict[str, Handler] = {
     **NATIVE,
     **dict.fromkeys(("+", "-", "*"), _decimals),
@@ -193,7 +183,7 @@ FUNCTIONS: dict[str, Handler] = {
     "FIELD": native.field(lambda row, name: tree.call("struct_extract", row, tree.text(name))),
     "ITEM": _item,
     "CARDINALITY": _cardinality,
-    **dict.fromkeys(native.DATE_PART_FUNCTIONS, _part),
+    **native.date_parts({"DOY": "dayofyear"}),
     "STARTSWITH": native.of_text("starts_with"),
     "ENDSWITH": native.of_text("ends_with"),
 }
@@ -275,7 +265,7 @@ def lower_duckdb(
     """The text of `relation.lower` in DuckDB; `tables` maps a table's name to the DuckDB relation (a name or a FROM item)
     with its rows. `functions` takes what the stream's own evaluator computes."""
     engine = DuckDbDialect(HostedFunctions() if functions is None else functions, time_zone)
-    return to_sql(lower(node, engine, lambda scan: tables.get(scan.table.path.name)), engine)
+    return lower_to_sql(node, engine, tables)
 
 
 def _counted(call: AggregateCall) -> list[exp.Expr]:

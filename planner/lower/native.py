@@ -5,7 +5,7 @@ A handler returns None for arguments of which this does not hold. What an engine
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
@@ -35,7 +35,7 @@ OPERATORS: dict[str, type[exp.Binary]] = {
 }
 DATE_PARTS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "HOUR", "MINUTE", "SECOND")
 _PART_OF = {"DAYOFYEAR": "DOY", "DAYOFMONTH": "DAY"}
-DATE_PART_FUNCTIONS = ("EXTRACT", *DATE_PARTS[:4], *_PART_OF, "HOUR", "MINUTE", "SECOND")
+_DATE_PART_FUNCTIONS = ("EXTRACT", *DATE_PARTS[:4], *_PART_OF, "HOUR", "MINUTE", "SECOND")
 _INTEGER_BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INTEGER: 32, TypeRoot.BIGINT: 64}
 _INTEGER_DIGITS = {TypeRoot.TINYINT: 3, TypeRoot.SMALLINT: 5, TypeRoot.INTEGER: 10, TypeRoot.BIGINT: 19}
 
@@ -161,7 +161,7 @@ def is_wider(source: LogicalType, target: LogicalType) -> bool:
     return source.same_as(target)
 
 
-def date_part(call: Call) -> str | None:
+def _date_part(call: Call) -> str | None:
     """The part of a date or a timestamp that EXTRACT or a function such as YEAR asks for, of those in DATE_PARTS."""
     named = call.function
     if named == "EXTRACT":
@@ -171,6 +171,18 @@ def date_part(call: Call) -> str | None:
     if named not in DATE_PARTS or t.root not in (TypeRoot.DATE, TypeRoot.TIMESTAMP):
         return None
     return None if t.root is TypeRoot.DATE and named in ("HOUR", "MINUTE", "SECOND") else named
+
+
+def date_parts(names: Mapping[str, str]) -> dict[str, Handler]:
+    """EXTRACT, and functions such as YEAR, by the engine's function of a part: `names` has those that are not the part's name."""
+
+    def handler(call: Call, args: list[exp.Expr], engine: EngineDialect) -> exp.Expr | None:
+        part = _date_part(call)
+        if part is None:
+            return None
+        return tree.cast(tree.call(names.get(part, part.lower()), args[-1]), engine.type_(sql.BIGINT))
+
+    return dict.fromkeys(_DATE_PART_FUNCTIONS, handler)
 
 
 def _joined(call: Call, args: list[exp.Expr], engine: EngineDialect) -> exp.Expr | None:

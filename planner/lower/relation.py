@@ -8,7 +8,7 @@ and not with its tree.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -60,6 +60,11 @@ def lower(node: plan.RelationalNode, engine: EngineDialect, relations: Relations
 def to_sql(query: exp.Expr, engine: EngineDialect) -> str:
     """The text of a lowered query."""
     return tree.rendered(query, engine.sqlglot_name).name
+
+
+def lower_to_sql(node: plan.RelationalNode, engine: EngineDialect, tables: Mapping[str, str]) -> str:
+    """The text of `lower`; `tables` has the text of a table's relation by its name."""
+    return to_sql(lower(node, engine, lambda scan: tables.get(scan.table.path.name)), engine)
 
 
 def _nodes(root: plan.RelationalNode) -> Counter[plan.RelationalNode]:

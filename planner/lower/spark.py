@@ -24,7 +24,7 @@ from sqlstream.planner.lower.aggregates import REFUSED_AGGREGATES, lower_aggrega
 from sqlstream.planner.lower.engine import STEPS, EngineDialect, refuse
 from sqlstream.planner.lower.expression import HostedFunctions
 from sqlstream.planner.lower.native import NATIVE, OPERATORS, Handler
-from sqlstream.planner.lower.relation import lower, to_sql
+from sqlstream.planner.lower.relation import lower_to_sql
 from sqlstream.planner.relational.nodes import RelationalNode
 from sqlstream.schema import Schema
 from sqlstream.types import BINARY_ROOTS, TIMESTAMP_ROOTS, LogicalType, TypeRoot
@@ -108,16 +108,6 @@ def _cardinality(call: Call, args: list[exp.Expr], engine: EngineDialect) -> exp
     return tree.call("size", args[0]) if is_counted else None
 
 
-_PART_FUNCTIONS = {"DOY": "dayofyear", "WEEK": "weekofyear"}
-
-
-def _part(call: Call, args: list[exp.Expr], engine: EngineDialect) -> exp.Expr | None:
-    part = native.date_part(call)
-    if part is None:
-        return None
-    return tree.cast(tree.call(_PART_FUNCTIONS.get(part, part.lower()), args[-1]), BIGINT)
-
-
 FUNCTIONS: dict[str, Handler] = {
     **NATIVE,
     **dict.fromkeys(("+", "-", "*"), _decimals),
@@ -126,7 +116,7 @@ FUNCTIONS: dict[str, Handler] = {
     ),
     "ITEM": _item,
     "CARDINALITY": _cardinality,
-    **dict.fromkeys(native.DATE_PART_FUNCTIONS, _part),
+    **native.date_parts({"DOY": "dayofyear", "WEEK": "weekofyear"}),
     "STARTSWITH": native.of_text("startswith"),
     "ENDSWITH": native.of_text("endswith"),
 }
@@ -209,4 +199,4 @@ def lower_spark(
     """The text of `relation.lower` for Spark; `tables` maps a table's name to the relation (a view, or another item of FROM)
     with its rows. `functions` takes what the stream's own evaluator computes."""
     engine = SparkDialect(HostedFunctions() if functions is None else functions, time_zone)
-    return to_sql(lower(node, engine, lambda scan: tables.get(scan.table.path.name)), engine)
+    return lower_to_sql(node, engine, tables)
