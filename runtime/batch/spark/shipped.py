@@ -1,6 +1,7 @@
-"""What Spark ships to its workers by value: it finds our packages there, and calls them.
+"""What Spark, or a Spark Connect server, ships to its workers by value: it finds our package there, and calls it.
 
-Workers on other machines have our packages only as an archive that comes with the job, so this file imports none of them.
+Workers on other machines have it only as an archive, which comes with the job or is an artifact of the session, so this file
+imports none of it.
 """
 
 from __future__ import annotations
@@ -38,6 +39,20 @@ def make_task(
         from sqlstream.runtime.batch.spark.tasks import run_task
 
         return run_task(name, arguments, figures.add, batches)
+
+    return task
+
+
+def make_task_with_figures(
+    name: str, arguments: str, archive: str
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """`make_task` for a session of Spark Connect, where figures travel as rows (sqlstream.runtime.batch.spark.connect.tasks)."""
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        find_our_code(archive)
+        from sqlstream.runtime.batch.spark.connect.tasks import run_task_with_figures
+
+        return run_task_with_figures(name, arguments, batches)
 
     return task
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from sqlstream.batch_plan import BatchOutput, BatchPlan, BatchTable
 from sqlstream.runtime.batch.native_tables import described_relation
+from sqlstream.runtime.batch.spark import shipped
 from sqlstream.runtime.batch.spark.arrow_types import spark_ddl
 from sqlstream.runtime.batch.spark.code_archive import ARCHIVE
-from sqlstream.runtime.batch.spark.connect import shipped
 from sqlstream.runtime.batch.spark.connect.errors import described_at
 from sqlstream.runtime.batch.spark.connect.figures import FIGURES, FIGURES_DDL, decode_figures
 from sqlstream.runtime.batch.spark.connect.sessions import ConnectSession
@@ -72,7 +72,7 @@ class ConnectTables:
         from pyspark.cloudpickle import register_pickle_by_value
 
         register_pickle_by_value(shipped)
-        return shipped.make_task(name, arguments, ARCHIVE)
+        return shipped.make_task_with_figures(name, arguments, ARCHIVE)
 
     def close(self) -> None:
         """Give back what is cached. Harmless when repeated."""
