@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeVar
 
-from sqlstream.errors import UserError, did_you_mean
+from sqlstream.errors import UserError, choose_one_of
 from sqlstream.spi.imported_by_need import imported
 from sqlstream.spi.packages import Kind, find_guest, guest_names, make_guest
 
@@ -68,6 +68,5 @@ def make_named(
     guest = find_guest(kind, identifier)
     if guest is not None:
         return make_guest(guest, descriptor_type)
-    names = sorted({*classes, *guest_names(kind)})
-    hint = did_you_mean(identifier, names) or f"choose one of {', '.join(names)}"
+    hint = choose_one_of(identifier, sorted({*classes, *guest_names(kind)}))
     raise UserError(code, f'unknown {kind.value} "{identifier}"', hint=hint)

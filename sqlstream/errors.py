@@ -361,6 +361,15 @@ def _one_line(words: str, script: str | None) -> str:
     return shown(without_secrets(words, script or ""))
 
 
+def choose_one_of(name: str, candidates: list[str] | tuple[str, ...]) -> str:
+    """A hint naming the closest candidate, or all when none is close.
+
+    >>> choose_one_of("xml", ["csv", "json"])
+    'choose one of csv, json'
+    """
+    return did_you_mean(name, candidates) or f"choose one of {', '.join(candidates)}"
+
+
 def did_you_mean(name: str, candidates: list[str] | tuple[str, ...]) -> str:
     """A hint naming the closest candidate, or the empty string.
 

@@ -9,7 +9,7 @@ import msgspec
 
 from sqlstream.catalog import CatalogTable
 from sqlstream.changelog import ChangelogMode
-from sqlstream.errors import Span, UserError, did_you_mean
+from sqlstream.errors import Span, UserError, choose_one_of
 from sqlstream.expressions import conjunction
 from sqlstream.planner.physical.changelog_functions import (
     filtered_by_key,
@@ -165,7 +165,7 @@ def find_connector(
             "SS4004",
             f'table "{table.path.name}" has the unknown connector "{name}"',
             span=span,
-            hint=did_you_mean(name, list(connectors)) or f"choose one of {', '.join(sorted(connectors))}",
+            hint=choose_one_of(name, sorted(connectors)),
         )
     return descriptor
 

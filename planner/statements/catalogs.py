@@ -12,7 +12,7 @@ from sqlstream.catalog import (
     RemoveDatabase,
     UseDatabase,
 )
-from sqlstream.errors import Span, UserError, did_you_mean
+from sqlstream.errors import Span, UserError, choose_one_of
 from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.bind.names import check_catalog, database_path, suggest
 from sqlstream.planner.bind.relations.table_options import written_options
@@ -120,8 +120,7 @@ def _check_options(options: tuple[Option, ...], name: Identifier, context: BindC
     except UserError as error:  # a package that cannot be used
         raise error.at(kind.value_span) from error.__cause__
     if known is None:
-        types = list(context.catalog_types)
-        hint = did_you_mean(kind.value, types) or f"choose one of {', '.join(types)}"
+        hint = choose_one_of(kind.value, list(context.catalog_types))
         raise UserError("SS4004", f'unknown catalog type "{kind.value}"', span=kind.value_span, hint=hint)
     for option in options:
         if option.key not in ("type", *known.required, *known.optional):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlstream import types as sql
 from sqlstream.catalog import CatalogTable, Column, ColumnKind
-from sqlstream.errors import UserError, did_you_mean
+from sqlstream.errors import UserError, choose_one_of
 from sqlstream.expressions import LiteralValue
 from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
 from sqlstream.functions.descriptions import DESCRIPTIONS
@@ -164,5 +164,5 @@ def _describe_function(statement: DescribeExtension) -> DdlResult:
 
 
 def _unknown(what: str, code: str, name: Identifier, known: list[str]) -> UserError:
-    hint = did_you_mean(name.parts[0], known) or f"choose one of {', '.join(known)}"
+    hint = choose_one_of(name.parts[0], known)
     return UserError(code, f'unknown {what} "{name.parts[0]}"', span=name.span, hint=hint)

@@ -12,7 +12,7 @@ import msgspec
 from sqlstream import config
 from sqlstream.catalog import CatalogTable
 from sqlstream.effects import Effects
-from sqlstream.errors import Span, UserError, did_you_mean
+from sqlstream.errors import Span, UserError, choose_one_of, did_you_mean
 from sqlstream.options.foreign_keys import table_hint
 from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.dialect.statements import Option
@@ -279,8 +279,7 @@ def _find_format(
     except UserError as error:  # a package that cannot be used
         raise error.at(span) from error.__cause__
     if found is None:
-        available = sorted(context.formats)
-        hint = did_you_mean(identifier, available) or f"choose one of {', '.join(available)}"
+        hint = choose_one_of(identifier, sorted(context.formats))
         raise UserError("SS4004", f'unknown format "{identifier}"', span=span, hint=hint)
     return found
 
@@ -321,7 +320,7 @@ def _fail_unknown(
 def _check_value(key: str, text: str, option: OptionDescriptor, span: Span | None) -> None:
     said = masked(key, text)
     if option.type is OptionType.ENUM and text.lower() not in [c.lower() for c in option.choices]:
-        hint = did_you_mean(text, option.choices) or f"choose one of {', '.join(option.choices)}"
+        hint = choose_one_of(text, option.choices)
         raise UserError("SS4002", f'option "{key}" cannot be "{said}"', span=span, hint=hint)
     try:
         value = option.parse(text)
