@@ -79,7 +79,7 @@ def _guest_factory(kind: str, places: FilePlaces | None) -> CatalogFactory | Non
             raise UserError(
                 "SS5030",
                 f"{guest.label} does not say which files it reads, and this server allows some only",
-                hint=f"ask the authors of {guest.package.partition(' ')[0]} for a method `paths`",
+                hint=f"ask the authors of {guest.distribution} for a method `paths`",
             )
         assert places is not None
         for path in made.paths(definition.options):

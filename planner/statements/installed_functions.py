@@ -40,7 +40,7 @@ def _declared(guest: Guest) -> CatalogFunction:
         raise UserError(
             "SS4015",
             f"{guest.label} is declared wrongly: {error.message}",
-            hint=error.hint or f"report it to the authors of {guest.package.partition(' ')[0]}",
+            hint=error.hint or f"report it to the authors of {guest.distribution}",
         ) from None
     return CatalogFunction(
         system_path(guest.name),

@@ -51,6 +51,11 @@ class Guest(msgspec.Struct, frozen=True):
         return f'{self.kind.value} "{self.name}" of package {self.package}'
 
     @property
+    def distribution(self) -> str:
+        """The name of the package alone, as `pip install` takes it."""
+        return self.package.partition(" ")[0]
+
+    @property
     def module(self) -> str:
         return self.place.partition(":")[0]
 
@@ -83,10 +88,9 @@ def load_guest(guest: Guest) -> Any:
     try:
         return imported(guest.place)
     except Exception as error:  # whatever the code of a package raises
-        said = (str(error).splitlines() or [""])[0][:300]
         raise UserError(
             "SS4015",
-            f"{guest.label} cannot be imported: {type(error).__name__}: {said}",
+            f"{guest.label} cannot be imported: {_said(error)}",
             hint=_import_hint(guest, error),
         ) from error
 
@@ -102,16 +106,15 @@ def make_guest(guest: Guest, descriptor_type: type) -> Any:
         raise UserError(
             "SS4016",
             f"{guest.label} {said} of sqlstream's protocols; this is version {API_VERSION}",
-            hint=f"upgrade {'sqlstream' if is_newer else guest.package.partition(' ')[0]}, or install versions that fit",
+            hint=f"upgrade {'sqlstream' if is_newer else guest.distribution}, or install versions that fit",
         )
     try:
         made = found()
     except Exception as error:
-        said = (str(error).splitlines() or [""])[0][:300]
         raise UserError(
             "SS4015",
-            f"{guest.label} cannot be made: {type(error).__name__}: {said}",
-            hint=f"report it to the authors of {guest.package.partition(' ')[0]}",
+            f"{guest.label} cannot be made: {_said(error)}",
+            hint=f"report it to the authors of {guest.distribution}",
         ) from error
     descriptor = getattr(made, "descriptor", None)
     if not isinstance(descriptor, descriptor_type) or descriptor.identifier != guest.name:  # type: ignore[attr-defined]
@@ -123,8 +126,13 @@ def make_guest(guest: Guest, descriptor_type: type) -> Any:
     return made
 
 
+def _said(error: Exception) -> str:
+    """The first line of what a package's code has raised."""
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:300]}"
+
+
 def _import_hint(guest: Guest, error: Exception) -> str:
-    package = guest.package.partition(" ")[0]
+    package = guest.distribution
     if isinstance(error, ModuleNotFoundError) and error.name is not None:
         if guest.module == error.name or guest.module.startswith(f"{error.name}."):
             return f"install {package} in each environment that runs tasks"
