@@ -88,6 +88,17 @@ def _equal_nested(left: Datum, right: Datum) -> pa.Array:
     return pc.if_else(is_null, pa.scalar(None, pa.bool_()), pc.equal(encoded(a), encoded(b)))
 
 
+# Three-valued logic.
+
+
+def _and(*operands: Datum) -> Datum:
+    return reduce(pc.and_kleene, operands)
+
+
+def _or(*operands: Datum) -> Datum:
+    return reduce(pc.or_kleene, operands)
+
+
 BUILDERS: dict[str, Builder] = {
     "=": _compare(_equal),
     "<>": _compare(_not_equal),
@@ -100,21 +111,6 @@ BUILDERS: dict[str, Builder] = {
     "IS NULL": plain(lambda value: pc.is_null(value)),
     "IS NOT NULL": plain(lambda value: pc.is_valid(value)),
     "IN": _compare(_in),
-}
-
-
-# Three-valued logic.
-
-
-def _and(*operands: Datum) -> Datum:
-    return reduce(pc.and_kleene, operands)
-
-
-def _or(*operands: Datum) -> Datum:
-    return reduce(pc.or_kleene, operands)
-
-
-LOGICAL_BUILDERS: dict[str, Builder] = {
     "AND": plain(_and),
     "OR": plain(_or),
     "NOT": plain(lambda value: pc.invert(value)),

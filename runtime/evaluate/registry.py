@@ -19,7 +19,6 @@ from sqlstream.runtime.evaluate.time import temporal
 
 BUILDERS: dict[str, Builder] = {
     **comparison.BUILDERS,
-    **comparison.LOGICAL_BUILDERS,
     **arithmetic.BUILDERS,
     **string.BUILDERS,
     **pattern.BUILDERS,
@@ -29,7 +28,6 @@ BUILDERS: dict[str, Builder] = {
     **collection.BUILDERS,
     **arrays.BUILDERS,
     **maps.BUILDERS,
-    **encoding.HASH_BUILDERS,
     **json.BUILDERS,
     **encoding.BUILDERS,
     **printf.BUILDERS,

@@ -167,15 +167,6 @@ def _is_valid(data: Any) -> pa.Array:
     return pc.if_else(pc.is_valid(column), True, pa.scalar(None, pa.bool_()))
 
 
-BUILDERS: dict[str, Builder] = {
-    "ENCODE": _by_charset(_encoder),
-    "DECODE": _by_charset(_decoder),
-    "UNHEX": in_duckdb(UNHEX),
-    "IS_VALID_UTF8": plain(_is_valid),
-    "MAKE_VALID_UTF8": plain(lambda data: valid_text(as_array(data, rows_of(data)))),
-}
-
-
 # Hash functions.
 
 
@@ -227,7 +218,12 @@ def _sha2(call: Call, context: EvaluationContext) -> Kernel:
     return made(literal_of(call, 1)) if is_literal(call, 1) else by_parameter(made, pa.string())
 
 
-HASH_BUILDERS: dict[str, Builder] = {
+BUILDERS: dict[str, Builder] = {
+    "ENCODE": _by_charset(_encoder),
+    "DECODE": _by_charset(_decoder),
+    "UNHEX": in_duckdb(UNHEX),
+    "IS_VALID_UTF8": plain(_is_valid),
+    "MAKE_VALID_UTF8": plain(lambda data: valid_text(as_array(data, rows_of(data)))),
     "MD5": in_duckdb("md5(a0)"),
     "SHA1": in_duckdb("sha1(a0)"),
     "SHA224": _of_bits(224),
