@@ -11,9 +11,6 @@ from sqlstream.types import timestamp
 SHOWN_CHARACTERS = 100
 """Of a text that cannot be cast."""
 
-RAISED_CHARACTERS = SHOWN_CHARACTERS + 1
-"""What SQL raises of it, so that a text which is cut off is known."""
-
 _FINE_TIMESTAMP = re.compile(r"(TIMESTAMP(?:_LTZ)?)\([789]\)")
 RAISED_DIVISION = "SS5101: division by zero"
 _RAISED_ROWS = re.compile(r"SS5102: a subquery that is used as a value has (\d+|several) rows")
@@ -39,23 +36,9 @@ def too_many_rows(count: str) -> UserError:
     """SS5102, to be raised."""
     return UserError(
         "SS5102",
-        _too_many_rows_text(count),
+        f"a subquery that is used as a value has {count} rows",
         hint="make it return one row, by an aggregate or LIMIT 1, or use IN (SELECT …)",
     )
-
-
-def raised_rows(count: str) -> str:
-    """What SQL raises for `too_many_rows`."""
-    return f"SS5102: {_too_many_rows_text(count)}"
-
-
-def _too_many_rows_text(count: str) -> str:
-    return f"a subquery that is used as a value has {count} rows"
-
-
-def raised_cast(type_name: str) -> tuple[str, str]:
-    """What SQL raises before and behind the text that cannot be cast."""
-    return 'SS5102: cannot cast "', f'" to {type_name}'
 
 
 def raised_error(text: str) -> UserError | None:
