@@ -21,7 +21,7 @@ from sqlstream.client.connection.wire import (
     status_of,
 )
 from sqlstream.client.following.remarks import Remark, read_remarks
-from sqlstream.client.sessions.outcomes import ResultFacts, ResultKind
+from sqlstream.client.sessions.outcomes import ResultFacts, ResultKind, text_of
 from sqlstream.errors import SqlStreamError
 from sqlstream.messages.job_state import JobStatus
 from sqlstream.messages.rpc import JobMetrics, JobStatusReply
@@ -59,8 +59,7 @@ class HttpResult(StatementResult):
             # Read at once, so that its socket is free for others.
             batches = list(self._all())
             if self.kind is ResultKind.TEXT:
-                text = "\n".join(value for batch in batches for value in batch.column(0).to_pylist())
-                self._facts = dataclasses.replace(self._facts, text=text)
+                self._facts = dataclasses.replace(self._facts, text=text_of(batches))
 
     @property
     def facts(self) -> ResultFacts:

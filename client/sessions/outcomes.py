@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from sqlstream.client.following.lost_rows import RejectedRowsPlace, job_remarks
@@ -27,6 +27,11 @@ TEXT = Schema.of(("result", STRING))
 
 
 JOB_ID = Schema.of(("job id", STRING))
+
+
+def text_of(batches: Iterable[pa.RecordBatch]) -> str:
+    """The text that rows of the schema TEXT are, of which there are few."""
+    return "\n".join(value for batch in batches for value in batch.column(0).to_pylist())
 
 
 class ResultKind(enum.Enum):
@@ -90,8 +95,9 @@ class Rows:
             return ResultFacts(ResultKind.CONFIRMATION, self.schema, text=self.done, note=self.note)
         if self.schema.names != TEXT.names:
             return ResultFacts(ResultKind.ROWS, self.schema, note=self.note)
-        text = "\n".join(value for batch in self.batches for value in batch.column(0).to_pylist())
-        return ResultFacts(ResultKind.TEXT, self.schema, text=text, note=self.note, is_value=True)
+        return ResultFacts(
+            ResultKind.TEXT, self.schema, text=text_of(self.batches), note=self.note, is_value=True
+        )
 
 
 @dataclasses.dataclass(frozen=True)

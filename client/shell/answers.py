@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _MAX_WIDTH = "table.display.max-column-width"
 
 
-class Answers:
+class Answers(abc.ABC):
     """Shows one result at a time. JobError when the job of a query fails; KeyboardInterrupt is the caller's."""
 
     def __init__(self, connection: Connection, display: Display) -> None:
@@ -65,8 +66,8 @@ class Answers:
     def _show_job(self, result: StatementResult) -> JobEnd | None:
         return self._followed(result)
 
-    def _show_query(self, result: StatementResult, mode: str) -> JobEnd | None:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def _show_query(self, result: StatementResult, mode: str) -> JobEnd | None: ...
 
     # -- parts -----------------------------------------------------------------------------------------
 
