@@ -12,7 +12,7 @@ from sqlstream import config
 from sqlstream.client.config_file import DIRECTORY_VARIABLE, FILE_VARIABLE, find_config_file, read_config_file
 from sqlstream.config_option import Scope
 from sqlstream.errors import UserError, did_you_mean
-from sqlstream.options.flink_tuning import TUNING
+from sqlstream.options.flink_keys import flink_keys
 from sqlstream.options.network_options import network_note
 
 VARIABLE_PREFIX = "SQLSTREAM_"
@@ -130,11 +130,22 @@ def variable_of(key: str) -> str:
 def unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
     """A note for each variable with our prefix that stands for nothing. It is no error: others make such names too
     (Kubernetes does for a service called sqlstream)."""
-    variables = {variable_of(key): key for key in (*config.OPTIONS, *TUNING)}
-    for name in sorted(environment):
-        if name.startswith(VARIABLE_PREFIX) and name not in variables and name not in OTHER_VARIABLES:
+    variables = _variables(environment)
+    for name in sorted(_ours(environment)):
+        if name not in variables:
             hint = did_you_mean(name, list(variables))
             yield f"note: the environment variable {name} is no option{f': {hint}' if hint else ''}"
+
+
+def _variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """The option of each variable; empty where the environment has none with our prefix, as in most starts."""
+    if not any(_ours(environment)):
+        return {}
+    return {variable_of(key): key for key in (*config.OPTIONS, *flink_keys().tuning)}
+
+
+def _ours(environment: Mapping[str, str]) -> Iterator[str]:
+    return (n for n in environment if n.startswith(VARIABLE_PREFIX) and n not in OTHER_VARIABLES)
 
 
 def _of_file(path: str | None) -> Iterator[Setting]:
@@ -145,8 +156,7 @@ def _of_file(path: str | None) -> Iterator[Setting]:
 
 
 def _of_environment(environment: Mapping[str, str]) -> Iterator[Setting]:
-    for key in (*config.OPTIONS, *TUNING):
-        name = variable_of(key)
+    for name, key in _variables(environment).items():
         if name in environment:
             yield Setting(key, environment[name], Origin.ENVIRONMENT, name)
 

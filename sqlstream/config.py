@@ -1,7 +1,7 @@
 """The settings with type, default, bounds and scope; keys and defaults are Flink's where Flink has them.
 
-Unknown keys are refused. Keys that only tune Flink's own machinery (options/flink_tuning.py) or belong to parts that are not here
-(options/foreign_keys.py) are accepted with a note.
+Unknown keys are refused. Keys that only tune Flink's own machinery, or belong to parts that are not here, are accepted with a
+note (options/flink_keys.txt).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from sqlstream.config_option import ConfigOption, ConfigType, Scope
 from sqlstream.errors import Span, UserError, did_you_mean
 from sqlstream.options.checkpointing_options import CHECKPOINTING_OPTIONS
-from sqlstream.options.flink_tuning import TUNING
-from sqlstream.options.foreign_keys import WHOLE, current_key, foreign_option
+from sqlstream.options.flink_keys import flink_keys, foreign_option
 from sqlstream.options.network_options import NETWORK_OPTIONS
+from sqlstream.options.renamed_keys import current_key
 from sqlstream.options.server_options import SERVER_OPTIONS
 from sqlstream.options.state_options import STATE_OPTIONS
 from sqlstream.options.store_options import STORE_OPTIONS
@@ -176,8 +176,9 @@ OPTIONS: dict[str, ConfigOption] = {
                      scope=Scope.CLUSTER),
         ConfigOption("slot.request.timeout", _D, "5 min", "How long a job waits for slots before it fails.", minimum=1),
         ConfigOption("sqlstream.in-process.max-input-size", _M, "4 mb",
-                     "A job over bounded tables of at most this many bytes runs in the process of the command, which is over "
-                     "before child processes are up; 0 starts them for every job that reads a table.", minimum=0),
+                     "A job over bounded tables of at most this many bytes (compressed files and Parquet count tenfold) and at "
+                     "most four subtasks per vertex runs in the process of the command, which is done before child processes "
+                     "are up; 0 starts them for every job that reads a table. `--task-managers` starts them too.", minimum=0),
         ConfigOption("taskmanager.numberOfTaskSlots", _I, "1", "Slots of each TaskManager.", minimum=1, maximum=64,
                      scope=Scope.CLUSTER),
         ConfigOption("process.working-dir", _S, "",
@@ -227,11 +228,10 @@ class Settled(NamedTuple):
 def option(key: str, span: Span | None = None) -> ConfigOption:
     """The option of that key. UserError SS4001 with a suggestion when there is none."""
     key = current_key(key)
-    found = OPTIONS.get(key) or TUNING.get(key) or _kept_option(key) or foreign_option(key)
+    found = OPTIONS.get(key) or _kept_option(key) or foreign_option(key)
     if found is None:
-        raise UserError(
-            "SS4001", f'unknown option "{key}"', span=span, hint=did_you_mean(key, [*OPTIONS, *TUNING])
-        )
+        hint = did_you_mean(key, [*OPTIONS, *flink_keys().tuning])
+        raise UserError("SS4001", f'unknown option "{key}"', span=span, hint=hint)
     return found
 
 
@@ -244,9 +244,9 @@ def note_of(key: str, value: str) -> str:
     current = current_key(key)
     if current != key:
         return f"note: '{key}' is called '{current}' today"
-    if key not in TUNING and foreign_option(key) is None:
+    if foreign_option(key) is None:
         return ""
-    guess = did_you_mean(key, list(OPTIONS)) if key not in TUNING and key not in WHOLE else ""
+    guess = did_you_mean(key, list(OPTIONS)) if key not in flink_keys().whole else ""
     return f"note: '{key}' has no effect here: {found.description}{f' ({guess})' if guess else ''}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from sqlstream.config import OPTIONS, settle
 from sqlstream.errors import UserError
-from sqlstream.options.foreign_keys import current_key
+from sqlstream.options.renamed_keys import current_key
 from sqlstream.secrets import masked
 from sqlstream.spark import is_spark_key, refuse_launch_key
 

@@ -6,7 +6,7 @@ from sqlstream import config
 from sqlstream import types as sql
 from sqlstream.catalog import CatalogView, RemoveDamaged, RemoveObject
 from sqlstream.errors import InternalError, UserError
-from sqlstream.options.foreign_keys import current_key
+from sqlstream.options.renamed_keys import current_key
 from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.bind.names import check_database, object_path, suggest
 from sqlstream.planner.depth import refuse_depth

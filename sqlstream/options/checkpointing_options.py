@@ -59,7 +59,8 @@ _CHECKPOINTS = (
                  "Keep a second copy of the state of the newest checkpoint on the local disk of each TaskManager; not set, it is "
                  "as execution.state-recovery.from-local."),
     ConfigOption("execution.checkpointing.local-backup.dirs", _S, "",
-                 "Directories for these copies, separated by commas; empty takes localState in process.taskmanager.working-dir.",
+                 "Directories for local copies of state, separated by commas; empty takes localState in "
+                 "process.taskmanager.working-dir.",
                  scope=Scope.CLUSTER),
 )  # fmt: skip
 

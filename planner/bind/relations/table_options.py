@@ -13,7 +13,7 @@ from sqlstream import config
 from sqlstream.catalog import CatalogTable
 from sqlstream.effects import Effects
 from sqlstream.errors import Span, UserError, choose_one_of, did_you_mean
-from sqlstream.options.foreign_keys import table_hint
+from sqlstream.options.renamed_keys import table_hint
 from sqlstream.planner.bind.context import BindContext
 from sqlstream.planner.dialect.statements import Option
 from sqlstream.secrets import masked

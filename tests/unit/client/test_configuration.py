@@ -15,7 +15,7 @@ from sqlstream.client.main import main
 from sqlstream.config import OPTIONS
 from sqlstream.config_option import Scope
 from sqlstream.errors import UserError
-from sqlstream.options.flink_tuning import TUNING
+from sqlstream.options.flink_keys import flink_keys
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +78,7 @@ def test_a_remote_target_leaves_out_what_is_the_servers_unless_the_command_line_
 
 
 def test_every_option_has_a_variable_of_its_own() -> None:
-    keys = [*OPTIONS, *TUNING]
+    keys = [*OPTIONS, *flink_keys().tuning]
     assert len({variable_of(key) for key in keys}) == len(keys)
     assert variable_of("taskmanager.numberOfTaskSlots") == "SQLSTREAM_TASKMANAGER_NUMBEROFTASKSLOTS"
 

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sqlstream.config import OPTIONS
 from sqlstream.functions import AGGREGATE_FUNCTIONS, SCALAR_FUNCTIONS
 from sqlstream.functions.rewritten import REWRITTEN
-from sqlstream.options.flink_tuning import TUNING
 from sqlstream.planner.bind.expressions.calls import callable_names
 from sqlstream.planner.bind.relations.table_options import _WATERMARK_OPTIONS
 from sqlstream.planner.dialect.parser import parse_script
@@ -20,7 +18,6 @@ from sqlstream.runtime.formats import FORMATS, format_of
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SQL_PAGE = (ROOT / "docs" / "sql.md").read_text(encoding="utf-8")
-SERVER_PAGE = (ROOT / "docs" / "server.md").read_text(encoding="utf-8")
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
@@ -44,9 +41,7 @@ def documented(key: str) -> bool:
     return f"`{key}`" in SQL_PAGE
 
 
-def test_the_sql_page_names_every_setting() -> None:
-    settable = [key for key, option in OPTIONS.items() if option.scope.is_settable]
-    assert [key for key in (*settable, *TUNING) if not documented(key)] == []
+def test_the_sql_page_names_every_option_of_watermarks() -> None:
     assert [o.key for o in _WATERMARK_OPTIONS if not documented(o.key)] == []
 
 
@@ -63,14 +58,6 @@ def test_the_sql_page_names_every_format_and_its_options(identifier: str) -> Non
     assert f"### {identifier}\n" in SQL_PAGE
     options = format_of(identifier).descriptor.options
     assert [o.key for o in options if not documented(f"{identifier}.{o.key}")] == []
-
-
-def test_the_pages_give_the_settings_there_are_and_their_defaults() -> None:
-    settable = SQL_PAGE[SQL_PAGE.index("## Settings") : SQL_PAGE.index("## Refused")]
-    for page, is_settable in ((settable, True), (SERVER_PAGE, False)):
-        rows = dict(re.findall(r"^\| `([^`]+)` \| \w+ \| `?(.*?)`? \|", page, re.MULTILINE))
-        wanted = {k: o.default or "none" for k, o in OPTIONS.items() if o.scope.is_settable is is_settable}
-        assert rows == wanted
 
 
 def test_the_sql_page_names_every_function() -> None:

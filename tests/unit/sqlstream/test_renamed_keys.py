@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sqlstream import config
-from sqlstream.options.foreign_keys import SETTINGS, table_hint
+from sqlstream.options.renamed_keys import SETTINGS, table_hint
 
 
 @pytest.mark.parametrize("old", sorted(SETTINGS))

@@ -1,4 +1,4 @@
-"""Settings of parts of Flink that are not here are taken with the reason."""
+"""Settings of Flink that have no effect here are taken with the reason."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from sqlstream import config
 from sqlstream.client.configuration import load_configuration
 from sqlstream.client.sessions.target_session import local_session
 from sqlstream.errors import UserError
-from sqlstream.options.flink_tuning import TUNING
-from sqlstream.options.foreign_keys import _PREFIXES, foreign_option
+from sqlstream.options.flink_keys import flink_keys, foreign_option
 from sqlstream.planner.dialect.parser import parse_script
 
 FLINK_1 = """
@@ -101,11 +100,11 @@ def test_a_config_yaml_of_flink_is_a_configuration(tmp_path: Path) -> None:
     assert any("'jobmanager.memory.process.size' has no effect here" in note for note in found.notes)
 
 
-@pytest.mark.parametrize("begin", [begin for begin, _ in _PREFIXES])
+@pytest.mark.parametrize("begin", flink_keys().begins)
 def test_no_foreign_setting_is_one_that_has_an_effect(begin: str) -> None:
     key = f"{begin}x" if begin[-1] in ".-" else begin
     assert key not in config.OPTIONS
-    assert key in TUNING or config.note_of(key, "1").startswith(f"note: '{key}' has no effect here: ")
+    assert config.note_of(key, "1").startswith(f"note: '{key}' has no effect here: ")
 
 
 def test_what_resembles_a_setting_that_has_an_effect_is_told_with_it() -> None:
@@ -122,3 +121,31 @@ def test_encryption_that_is_not_there_is_not_promised(key: str) -> None:
     assert config.settle(key, "false").value == "false"
     with pytest.raises(UserError, match="not supported yet"):
         config.settle(key, "true")
+
+
+def test_no_setting_has_an_effect_and_has_none() -> None:
+    assert flink_keys().tuning.keys() & config.OPTIONS.keys() == set()
+    assert config.note_of("parallelism.default", "2") == ""
+
+
+@pytest.mark.parametrize("key", flink_keys().tuning)
+def test_its_default_fits_its_type_and_a_note_says_why_it_has_no_effect(key: str) -> None:
+    config.option(key).parse(flink_keys().tuning[key].default)
+    assert config.note_of(key, flink_keys().tuning[key].default).startswith(
+        f"note: '{key}' has no effect here: "
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("table.exec.mini-batch.enabled", "yes"),
+        ("table.exec.mini-batch.allow-latency", "5 parsecs"),
+        ("table.exec.mini-batch.size", "many"),
+        ("table.optimizer.runtime-filter.min-filter-ratio", "half"),
+        ("taskmanager.memory.segment-size", "1 acre"),
+    ],
+)
+def test_a_value_of_another_type_is_refused(key: str, value: str) -> None:
+    with pytest.raises(UserError, match=key):
+        config.option(key).parse(value)
