@@ -66,11 +66,11 @@ class HostedFunctions:
         given = tuple(read) or (Literal(0, INT.not_null()),)
         types = tuple(argument.type for argument in given)
         name = f"ours{len(self._named)}"
-        volatile = any(_is_volatile(node) for node in walk(made))
+        volatile = any(is_volatile(node) for node in walk(made))
         return self._named.setdefault((made, types), HostedFunction(name, made, types, volatile)), given
 
 
-def _is_volatile(node: Expression) -> bool:
+def is_volatile(node: Expression) -> bool:
     """Whether it has another value for each row. Functions of the clock have one for the whole query."""
     if not isinstance(node, Call):
         return False
@@ -109,19 +109,33 @@ def lower_join_condition(
         made = _compared_sides(part, engine, columns, split)
         if made is not None:
             compared.append(made)
-            continue
-        read = inputs_of(part)
-        side = (any(index < split for index in read), any(index >= split for index in read))
-        of_side.setdefault(side, []).append(part)
+        else:
+            of_side.setdefault(_sides_of(part, split), []).append(part)
     if not is_inner and not engine.joins_by_functions:
-        for part in of_side.get((True, True), ()):
-            if _native(part, engine, columns) is None:
-                what = f"{_function_of(part)} in a condition of both sides of an outer join"
-                raise refuse(engine.title, what)
+        for part in calls_over_both(parts, engine, split):
+            what = f"{_function_of(part)} in a condition of both sides of an outer join"
+            raise refuse(engine.title, what)
     return tree.all_of(
         [*compared, *(lower_condition(group, engine, columns) for group in of_side.values())]
         or [tree.boolean(True)]
     )
+
+
+def calls_over_both(parts: Sequence[Expression], engine: EngineDialect, split: int) -> tuple[Expression, ...]:
+    """The conditions of a join that a hosted function computes from columns of both sides."""
+    return tuple(
+        part
+        for part in parts
+        if all(_sides_of(part, split))
+        and _native(part, engine, tree.input_column) is None
+        and _compared_sides(part, engine, tree.input_column, split) is None
+    )
+
+
+def _sides_of(part: Expression, split: int) -> tuple[bool, bool]:
+    """Whether a condition reads the left side, and the right one."""
+    read = inputs_of(part)
+    return any(index < split for index in read), any(index >= split for index in read)
 
 
 def _conjunction(parts: Sequence[Expression]) -> Expression:

@@ -19,6 +19,7 @@ from sqlstream.planner.lower import tree
 from sqlstream.planner.lower.collected_rows import collected_calls
 from sqlstream.planner.lower.engine import EngineDialect
 from sqlstream.planner.lower.expression import lower_condition, lower_expression, lower_join_condition
+from sqlstream.planner.lower.joins_by_matches import join_by_matches
 from sqlstream.planner.lower.lowering import ordered
 from sqlstream.planner.relational import nodes as plan
 from sqlstream.planner.relational.correlation import is_correlated
@@ -44,6 +45,8 @@ def lower(node: plan.RelationalNode, engine: EngineDialect, relations: Relations
     names = node.schema.names
     if isinstance(node, plan.Sink):
         node = node.input
+    if not engine.joins_by_functions:
+        node = plan.rewrite(node, lambda join: join_by_matches(join, engine))
     nodes = _nodes(node)
     found = {n: relations(n) for n in nodes if isinstance(n, plan.TableScan)}
     # What reads an outer query stays below it: a common table expression could not.

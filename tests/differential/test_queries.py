@@ -157,6 +157,22 @@ QUERIES: dict[str, str] = {
     "right_join": "SELECT o.id, c.city FROM orders AS o RIGHT JOIN customers AS c ON o.customer = c.name AND o.amount > 5",
     "anti_by_left_join": "SELECT o.id FROM orders AS o LEFT JOIN customers AS c ON o.customer = c.name WHERE c.name IS NULL",
     "full_join": "SELECT o.id, c.city FROM orders AS o FULL JOIN customers AS c ON o.customer = c.name AND o.amount > 5",
+    # Functions of both sides in a condition: Spark joins by what matches (see sqlstream.planner.lower.joins_by_matches).
+    "left_join_by_a_function":
+        "SELECT o.id, c.city FROM orders AS o LEFT JOIN customers AS c ON POSITION(c.name IN o.customer || c.city) > 0",
+    "full_join_by_a_function":
+        "SELECT o.id, c.city FROM orders AS o"
+        " FULL JOIN customers AS c ON POSITION(c.name IN o.customer) > 0 AND o.amount > c.rank_",
+    "right_join_by_a_function": (
+        "SELECT o.amount, c.city FROM orders AS o"
+        " RIGHT JOIN customers AS c ON o.customer = c.name AND LPAD(c.city, o.amount, '*') LIKE '**%'"
+    ),
+    "exists_by_a_function":
+        "SELECT o.id FROM orders AS o WHERE EXISTS (SELECT 1 FROM customers AS c WHERE POSITION(c.name IN o.customer) > 0)",
+    "not_exists_by_a_function": (
+        "SELECT o.id FROM orders AS o"
+        " WHERE NOT EXISTS (SELECT 1 FROM customers AS c WHERE POSITION(c.name IN o.customer) > 0 AND c.rank_ < o.amount)"
+    ),
     "full_join_of_a_range": "SELECT o.id, c.city FROM orders AS o FULL JOIN customers AS c ON o.amount < c.rank_ AND c.rank_ > 2",
     "full_join_of_counts": (
         "SELECT a.customer, n, b.customer AS other, m FROM (SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer) AS a"
