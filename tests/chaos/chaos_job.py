@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sqlstream.runtime.connectors.files.commit_journal import uncommitted_files
+from sqlstream.runtime.connectors.files.table_log import TableLog
 from sqlstream.runtime.host.files import LocalFiles
 
 Rows = Counter[tuple[Any, ...]]
@@ -172,7 +172,7 @@ def found(directory: Path) -> dict[str, Rows]:
 
 def _in_files(path: Path) -> Rows:
     files = LocalFiles()
-    hidden = uncommitted_files(str(path), files)
+    hidden = TableLog(str(path), files).view().hidden
     visible = [f.path for f in files.list_files(str(path))] if path.exists() else []
     rows: Rows = Counter()
     for name in visible:

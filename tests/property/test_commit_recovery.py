@@ -148,7 +148,7 @@ def test_any_journal_is_undone_or_set_aside_and_nothing_else_is_touched(journals
 
 
 def test_a_journal_of_any_size_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sqlstream.runtime.connectors.files.commit_journal.JOURNAL_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr("sqlstream.runtime.connectors.files.table_log.MANIFEST_BYTES_MAX", 1 << 20)
     table = Table(str(tmp_path))
     with open(table.path / ".commit-x", "wb") as giant:
         giant.truncate(1 << 40)

@@ -18,8 +18,8 @@ from sqlstream.messages.manifest import CheckpointManifest, OperatorIdentity, Sa
 from sqlstream.runtime.checkpoint.checkpoint_directory import CheckpointDirectory, StoredCheckpoint
 from sqlstream.runtime.checkpoint.state_reader import StateReader
 from sqlstream.runtime.checkpoint.state_writer import StateWriter, state_name
-from sqlstream.runtime.connectors.files.commit_journal import uncommitted_files
 from sqlstream.runtime.connectors.files.filesystem import Filesystem
+from sqlstream.runtime.connectors.files.table_log import TableLog
 from sqlstream.runtime.state.snapshots.snapshot import KEY_GROUP_COLUMN, OperatorSnapshot
 from sqlstream.schema import Schema
 from sqlstream.specs import SinkSpec
@@ -88,7 +88,7 @@ class StoredJob:
     def visible(self) -> list[int]:
         """The rows that readers of the table see."""
         files = DiskFiles(self._disks, lambda: None)
-        hidden = uncommitted_files(TABLE, files)
+        hidden = TableLog(TABLE, files).view().hidden
         found = []
         for status in files.list_files(TABLE):
             if status.path not in hidden:

@@ -1,27 +1,24 @@
-"""Commits the changes of a checkpoint into files that hold the present rows: those of a key replace the ones that are there."""
+"""Merges the changes of a checkpoint into files that hold the present rows: those of a key replace the ones that are there."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sqlstream.arrow import is_accumulate, row_kinds, to_arrow_schema, without_row_kinds
-from sqlstream.runtime.connectors.files.commit_journal import STAGED, Move
-from sqlstream.runtime.connectors.files.file_paths import find_files
-from sqlstream.runtime.connectors.files.replacing_commit import commit_replacing, is_replaced
+from sqlstream.runtime.connectors.files.table_log import STAGED, Move, staging_directory
 from sqlstream.runtime.formats import format_of, format_options
 from sqlstream.runtime.formats.op_column import OpColumnReader, OpColumnWriter
 from sqlstream.runtime.host.files import file_error
 from sqlstream.runtime.kernels.index import KeyIndex
 from sqlstream.schema import Schema
-from sqlstream.specs import ChangingSinkSpec, SinkSpec
-from sqlstream.specs.sink import SinkAction
-from sqlstream.spi.changelog_options import COMPACTED, ChangelogOptions, with_op_column
-from sqlstream.spi.committable import Committable, in_order
+from sqlstream.specs import SinkSpec
+from sqlstream.spi.changelog_options import with_op_column
+from sqlstream.spi.committable import Committable
 from sqlstream.spi.files import Files
 from sqlstream.spi.format import FileWriter, ReadRequest
 
@@ -37,65 +34,15 @@ def change_writer(stream: Any, schema: Schema) -> FileWriter:
     return OpColumnWriter(writer, _OP)
 
 
-def merges(spec: SinkSpec) -> bool:
-    """Whether the commit merges changes by key: those of INSERT into the files, those of INSERT OVERWRITE with each other."""
-    is_merging = not isinstance(spec, ChangingSinkSpec) or spec.action is SinkAction.OVERWRITE
-    return is_merging and ChangelogOptions.of(spec.options).mode == COMPACTED
-
-
-def commit_compacted(
-    spec: SinkSpec,
-    path: str,
-    committables: list[Committable],
-    files: Files,
-    overwritten: Callable[[list[str]], list[str]] | None = None,
-) -> None:
-    """Write each partition that changes anew, and replace its files by the new one: readers see the rows before the checkpoint,
-    or those behind it. What a repetition finds done is left alone; one that comes before that merges the same changes again.
-
-    `overwritten` is there for INSERT OVERWRITE, and gives the files that go when rows have come for these directories; theirs do
-    not count."""
-    ordered = in_order(committables)
-    staged = [file for committable in ordered for file in committable.content["files"]]
-    if not staged and (overwritten is None or not ordered):
-        return
-    first = ordered[0]
-    moves: list[Move] = []
-    old: list[str] = []
-    if not is_replaced(path, first, files):
-        merger = _Merger(spec, path, first, files)
-        partitions: dict[str, list[str]] = {}
-        for file in staged:
-            directory = os.path.relpath(os.path.dirname(file["final"]), path)
-            partitions.setdefault("" if directory == "." else directory, []).append(file["hidden"])
-        present = _files_by_directory(path, files) if overwritten is None else {}
-        old += [] if overwritten is None else overwritten(list(partitions))
-        for number, (directory, changes) in enumerate(sorted(partitions.items())):
-            old += [os.path.join(directory, os.path.basename(p)) for p in present.get(directory, ())]
-            move = merger.merge(number, directory, changes, present.get(directory, []))
-            moves += [move] if move is not None else []
-    commit_replacing(path, first, moves, lambda: old, files)
-    for file in staged:
-        files.remove(file["hidden"])
-
-
-def _files_by_directory(path: str, files: Files) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    if files.status(path) is not None:
-        for file in find_files(path, files, may_be_empty=True):
-            directory = os.path.relpath(os.path.dirname(file.path), path)
-            found.setdefault("" if directory == "." else directory, []).append(file.path)
-    return found
-
-
-class _Merger:
+class Merger:
     """Merges changes into the files of one partition after the other. In memory are the changes, not the files."""
 
-    def __init__(self, spec: SinkSpec, path: str, first: Committable, files: Files) -> None:
-        kept = tuple(i for i in range(len(spec.schema)) if i not in spec.partition_keys)
-        self._schema = spec.schema.select(kept)
-        self._keys = [kept.index(key) for key in spec.primary_key if key in kept]
-        self._arrow = to_arrow_schema(self._schema)
+    def __init__(self, spec: SinkSpec, schema: Schema, path: str, first: Committable, files: Files) -> None:
+        """`schema` has the columns of the files; `first` of the committables names the new ones."""
+        self._schema = schema
+        names = [spec.schema.names[key] for key in spec.primary_key]
+        self._keys = [schema.index_of(name) for name in names if name in schema.names]
+        self._arrow = to_arrow_schema(schema)
         self._format = format_of(spec.options["format"])
         options = format_options(spec.options["format"], spec.options)
         # A row that cannot be decoded fails the commit: left out, it would be gone for good.
@@ -107,8 +54,7 @@ class _Merger:
         rows, is_deletion, index = self._last_changes(changes)
         first = self._first
         name = f"part-{first.writer_id}-{first.checkpoint_id}-{number}{self._format.descriptor.file_suffix}"
-        staging = f".staging-{first.job_id}-{first.writer_id}"
-        hidden = os.path.join(self._path, staging, name + STAGED)
+        hidden = os.path.join(staging_directory(self._path, first.job_id, first.writer_id), name + STAGED)
         written = 0
         stream = self._files.open_write(hidden)
         try:
@@ -129,7 +75,7 @@ class _Merger:
         if not written:
             self._files.remove(hidden)
             return None
-        return Move(os.path.join(staging, name + STAGED), os.path.join(directory, name))
+        return Move(os.path.relpath(hidden, self._path), os.path.join(directory, name))
 
     def _last_changes(self, changes: list[str]) -> tuple[pa.RecordBatch, Any, KeyIndex | None]:
         """The last change of each key, whether it is a deletion, and the keys that change: None for all."""

@@ -7,8 +7,7 @@ import re
 import urllib.parse
 
 from sqlstream.errors import ExternalError, Retry, UserError
-from sqlstream.runtime.connectors.files.commit_journal import hidden_files
-from sqlstream.runtime.connectors.files.replacing_commit import replacements
+from sqlstream.runtime.connectors.files.table_log import TableLog
 from sqlstream.spi.files import Files, FileStatus, is_hidden
 
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
@@ -116,13 +115,13 @@ def find_files(path: str, files: Files, *, may_be_empty: bool) -> list[FileStatu
 
     UserError SS5002 when nothing is at the path, or a wildcard matches nothing and `may_be_empty` is false.
     """
-    root = root_of(path)
+    log = TableLog(root_of(path), files)
+    after = log.view()
     for _ in range(_LOOKS_MAX):
-        before, notes = hidden_files(root, files), replacements(root, files)
+        before = after
         found = _match(path, files) if is_pattern(path) else _list(path, files)
-        after = hidden_files(root, files)
-        # Files that replace others may have changed places with them while the files were listed.
-        if before[1] == after[1] and notes == replacements(root, files):
+        after = log.view()
+        if not log.has_replaced(before, after):
             break
     else:
         raise ExternalError(
@@ -139,7 +138,7 @@ def find_files(path: str, files: Files, *, may_be_empty: bool) -> list[FileStatu
             hint="check the option 'path'; a relative one starts where sqlstream was started",
         )
     # A commit may have begun while the files were listed.
-    uncommitted = before[0] | after[0] | after[1]
+    uncommitted = before.new | after.hidden
     return [f for f in found if os.path.normpath(f.path) not in uncommitted]
 
 

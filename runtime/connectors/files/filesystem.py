@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,15 +13,7 @@ from msgspec.structs import replace
 from sqlstream import types as sql
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import SqlStreamError, UserError
-from sqlstream.runtime.connectors.files.commit_journal import (
-    commit_files,
-    commit_moves,
-    moves_of,
-    remove_staging,
-    remove_uncommitted,
-    staging_directory,
-)
-from sqlstream.runtime.connectors.files.committed_notes import forget_commits
+from sqlstream.runtime.connectors.files.file_commits import FileCommits, version_of
 from sqlstream.runtime.connectors.files.file_options import MONITOR_INTERVAL, REJECTED_ROWS_PATH, FileOptions
 from sqlstream.runtime.connectors.files.file_paths import (
     absolute_path,
@@ -38,27 +29,23 @@ from sqlstream.runtime.connectors.files.file_paths import (
     table_root,
 )
 from sqlstream.runtime.connectors.files.file_sink_options import FileSinkOptions, check_sink_options
-from sqlstream.runtime.connectors.files.joined_files import FileJoiner, JoinedFile, joined_files
-from sqlstream.runtime.connectors.files.partition_marks import PartitionMarks
 from sqlstream.runtime.connectors.files.path_pattern import PathPattern
 from sqlstream.runtime.connectors.files.rejected_rows import (
     kept_directory,
     read_path,
     rejected_rows_directory,
 )
-from sqlstream.runtime.connectors.files.replaced_files import overwritten_files, replace_files, version_of
-from sqlstream.runtime.connectors.files.replacing_commit import is_replaced
 from sqlstream.runtime.connectors.files.s3 import S3Options, check_store, files_of
+from sqlstream.runtime.connectors.files.table_log import staging_directory
 from sqlstream.runtime.connectors.fixed_splits import own_share
 from sqlstream.runtime.formats import format_of, format_options
 from sqlstream.runtime.formats.compression import is_compressed
 from sqlstream.runtime.formats.flat_types import find_refused
 from sqlstream.runtime.host.clock import now_ms
 from sqlstream.schema import Schema
-from sqlstream.specs import ChangingSinkSpec
 from sqlstream.spi.batch_relation import BatchRelation, ThroughReader
 from sqlstream.spi.changelog_options import ChangelogOptions, with_op_column
-from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable, in_order
+from sqlstream.spi.committable import Committable
 from sqlstream.spi.connector import (
     Boundedness,
     ConnectorContext,
@@ -234,41 +221,12 @@ class Filesystem:
     def commit(
         self, spec: SinkSpec, checkpoint_id: int, committables: list[Committable], files: Files
     ) -> None:
-        """Move every hidden file of the checkpoint to its name, all or none, joined with others if the table says so; then mark
-        partitions. What has been moved already is left alone."""
-        path, files = table_path(spec.options["path"]), files_of(spec.options, files)
-        options = FileSinkOptions.of(spec.options)
-        if _merges(spec):
-            from sqlstream.runtime.connectors.files.compacted_files import commit_compacted
-
-            overwritten: Callable[[list[str]], list[str]] | None = None
-            if isinstance(spec, ChangingSinkSpec):
-                overwritten = functools.partial(overwritten_files, spec, committables, files)
-            commit_compacted(spec, path, committables, files, overwritten)
-        elif options.is_compacted:
-            _commit_joined(spec, path, checkpoint_id, committables, files)
-        elif isinstance(spec, ChangingSinkSpec):
-            replace_files(spec, moves_of(path, committables), committables, files)
-        else:
-            commit_files(path, checkpoint_id, committables, files)
-        if options.marks_partitions:
-            _marks(spec, files).update(checkpoint_id, committables, now_ms())
-        if checkpoint_id == LAST_CHECKPOINT_ID:
-            for job_id in {committable.job_id for committable in committables}:
-                remove_staging(path, job_id, files)
+        """Show the files of the checkpoint, all or none, joined with others if the table says so; then mark partitions. What is
+        done already is left alone."""
+        _commits(spec, files).commit(checkpoint_id, committables, now_ms())
 
     def abort(self, spec: SinkSpec, job_id: str, committables: list[Committable], files: Files) -> None:
-        path, files = table_path(spec.options["path"]), files_of(spec.options, files)
-        written = moves_of(path, committables)
-        is_changing = (isinstance(spec, ChangingSinkSpec) or _merges(spec)) and bool(committables)
-        if is_changing and is_replaced(path, in_order(committables)[0], files):
-            # What the old files held is gone: the new ones stay.
-            remove_staging(path, job_id, files)
-            return
-        if FileSinkOptions.of(spec.options).is_compacted:
-            written += [joined.move for joined in _joined(spec, path, committables)]
-        forget_commits(path, committables, files)
-        remove_uncommitted(path, job_id, written, files)
+        _commits(spec, files).abort(job_id, committables)
 
     def remove_staged(self, spec: SinkSpec, job_id: str, writer_names: Sequence[str], files: Files) -> None:
         from sqlstream.runtime.connectors.files.filesystem_sink import remove_staged_by
@@ -293,54 +251,15 @@ class Filesystem:
 
     def begin_with(self, spec: SinkSpec, earlier_job_id: str, job_id: str, files: Files) -> None:
         if FileSinkOptions.of(spec.options).marks_partitions:
-            _marks(spec, files_of(spec.options, files)).begin_with(earlier_job_id, job_id)
+            _commits(spec, files).marks().begin_with(earlier_job_id, job_id)
 
     def staging_directory(self, spec: SinkSpec, job_id: str, writer_id: str) -> str | None:
         path = _written_path(spec)
         return None if is_in_store(path) else staging_directory(path, job_id, writer_id)
 
 
-def _merges(spec: SinkSpec) -> bool:
-    from sqlstream.runtime.connectors.files.compacted_files import merges
-
-    return merges(spec)
-
-
-def _marks(spec: SinkSpec, files: Files) -> PartitionMarks:
-    keys = tuple(spec.schema.names[key] for key in spec.partition_keys)
-    return PartitionMarks(table_path(spec.options["path"]), FileSinkOptions.of(spec.options), keys, files)
-
-
-def _joined(spec: SinkSpec, path: str, committables: list[Committable]) -> list[JoinedFile]:
-    options = FileSinkOptions.of(spec.options)
-    return joined_files(path, committables, options.compacted_bytes or options.file_bytes)
-
-
-def _commit_joined(
-    spec: SinkSpec, path: str, checkpoint_id: int, committables: list[Committable], files: Files
-) -> None:
-    """Each joined file is written beside its parts before any is seen; the parts go when all are."""
-    kept = tuple(i for i in range(len(spec.schema)) if i not in spec.partition_keys)
-    schema, op_column = spec.schema.select(kept), ChangelogOptions.of(spec.options).op_column
-    joiner = FileJoiner(
-        schema if op_column is None else with_op_column(schema, op_column), spec.options, files
-    )
-    all_joined = _joined(spec, path, committables)
-    for joined in all_joined:
-        hidden, final = os.path.join(path, joined.move.hidden), os.path.join(path, joined.move.final)
-        parts = [os.path.join(path, part) for part in joined.parts]
-        is_made = files.status(hidden) is not None or files.status(final) is not None
-        if parts and not is_made and all(files.status(part) is not None for part in parts):
-            joiner.join(parts, hidden)
-    if committables:
-        moves = [joined.move for joined in all_joined]
-        if isinstance(spec, ChangingSinkSpec):
-            replace_files(spec, moves, committables, files)
-        else:
-            commit_moves(path, in_order(committables)[0], moves, files, checkpoint_id == LAST_CHECKPOINT_ID)
-    for joined in all_joined:
-        for part in joined.parts:
-            files.remove(os.path.join(path, part))
+def _commits(spec: SinkSpec, files: Files) -> FileCommits:
+    return FileCommits(spec, files_of(spec.options, files))
 
 
 def _written_path(spec: SinkSpec) -> str:

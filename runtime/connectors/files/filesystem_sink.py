@@ -19,13 +19,13 @@ from sqlstream.changelog import RowKind
 from sqlstream.elements import WATERMARK_MIN
 from sqlstream.errors import ExternalError, UserError
 from sqlstream.runtime.connectors.files.change_order import ORDER_DIGITS, order_behind
-from sqlstream.runtime.connectors.files.commit_journal import STAGED, staging_directory, undo_broken_commits
-from sqlstream.runtime.connectors.files.compacted_files import change_writer, merges
+from sqlstream.runtime.connectors.files.compacted_files import change_writer
+from sqlstream.runtime.connectors.files.file_commits import CLEARED, merges
 from sqlstream.runtime.connectors.files.file_options import FileOptions
 from sqlstream.runtime.connectors.files.file_paths import partition_directory
 from sqlstream.runtime.connectors.files.file_sink_options import FileSinkOptions
 from sqlstream.runtime.connectors.files.partition_marks import WATERMARK
-from sqlstream.runtime.connectors.files.replacing_commit import complete_broken_replacements
+from sqlstream.runtime.connectors.files.table_log import STAGED, TableLog, staging_directory
 from sqlstream.runtime.connectors.writer_ids import digits_of, new_writer_id
 from sqlstream.runtime.evaluate.values import values_batches
 from sqlstream.runtime.formats import format_of, format_options
@@ -44,9 +44,6 @@ from sqlstream.spi.connector import ConnectorContext
 from sqlstream.spi.files import Files
 from sqlstream.spi.format import FileWriter
 from sqlstream.types import LogicalType
-
-CLEARED = "cleared"
-"""In a committable, the directories of partitions that are replaced although no file of theirs may have come."""
 
 OPEN_FILES_MAX = 100
 """The most partitions with an open file; with more, the one opened first is closed and later continues in a new file."""
@@ -82,8 +79,7 @@ class FileSinkWriter:
                 f'table "{spec.table}" cannot be written: its path "{path}" is a file',
                 hint="name a directory; each job adds files to it",
             )
-        undo_broken_commits(path, context.files)
-        complete_broken_replacements(path, context.files)
+        TableLog(path, context.files).settle()
         self._is_directory_ours = status is None
         self._changes = ChangelogOptions.of(spec.options)
         identifier = spec.options["format"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from sqlstream.runtime.connectors.files.change_order import is_change_file
-from sqlstream.runtime.connectors.files.commit_journal import STAGED, Move
+from sqlstream.runtime.connectors.files.table_log import STAGED, Move
 from sqlstream.runtime.formats import format_of, format_options
 from sqlstream.runtime.host.files import file_error
 from sqlstream.schema import Schema

@@ -16,7 +16,7 @@ from sqlstream import types as sql
 from sqlstream.arrow import to_arrow_schema
 from sqlstream.changelog import ChangelogMode
 from sqlstream.errors import ExternalError, UserError
-from sqlstream.runtime.connectors.files import committed_notes, partition_marks
+from sqlstream.runtime.connectors.files import job_records
 from sqlstream.runtime.connectors.files.file_sink_options import FileSinkOptions, PartitionTime
 from sqlstream.runtime.connectors.files.filesystem import Filesystem
 from sqlstream.runtime.host.files import LocalFiles
@@ -151,15 +151,18 @@ def test_notes_that_cannot_be_read_are_written_anew(tmp_path: Path, monkeypatch:
     table = Table(tmp_path / "t", monkeypatch, **MARK, **{"sink.partition-commit.delay": "5 s"})
     table.write((1, "a", "0"))
     table.checkpoint(1)
-    (table.path / ".partitions" / "job").write_bytes(b"[1, 2")
+    (table.path / ".committed" / "job").write_bytes(b"[1, 2")
     table.write((2, "b", "0"))
     table.checkpoint(2)
     table.now_ms = 5_000
     table.checkpoint(3)
     assert table.marked() == ["day=b/hour=0"]
-    monkeypatch.setattr(partition_marks, "_NOTES_BYTES_MAX", 3)
-    table.write((3, "c", "0"))
-    table.checkpoint(4)
+    with monkeypatch.context() as small:
+        small.setattr(job_records, "_BYTES_MAX", 3)
+        table.write((3, "c", "0"))
+        table.checkpoint(4)
+    table.write((4, "d", "0"))
+    table.checkpoint(5)
     table.checkpoint(LAST_CHECKPOINT_ID)
     assert [p.name for p in table.path.glob(".*")] == [".committed"]
 
@@ -188,7 +191,8 @@ def test_a_job_marks_the_partitions_of_the_job_that_it_goes_on_from(
     table.checkpoint(4, later)
     assert table.marked() == ["day=a/hour=0", "day=b/hour=0"]
     table.checkpoint(LAST_CHECKPOINT_ID, later)
-    assert not (table.path / ".partitions" / "later").exists()
+    left = job_records.JobRecords(str(table.path), table.files).of("later")
+    assert (left.waiting, left.begun_by) == ({}, "")
 
 
 def test_the_time_of_a_partition_is_read_in_its_time_zone() -> None:
@@ -298,16 +302,17 @@ def test_a_commit_that_was_undone_is_missed_when_it_is_repeated(tmp_path: Path) 
 
 
 def test_a_table_notes_the_commits_of_the_last_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(committed_notes, "NOTES_MAX", 4)
+    monkeypatch.setattr(job_records, "RECORDS_MAX", 4)
+    records = job_records.JobRecords(str(tmp_path), LocalFiles())
     made = [Committable(f"job{n}", 1, "w", 0, {}) for n in range(6)]
     for n, first in enumerate(made):
-        committed_notes.note_commit(str(tmp_path), first, LocalFiles())
+        records.put(first.job_id, records.of(first.job_id).with_commit(first, replaces=False))
         os.utime(tmp_path / ".committed" / f"job{n}", (n, n))
-    noted = [committed_notes.is_noted(str(tmp_path), first, LocalFiles()) for first in made]
+    noted = [records.of(first.job_id).has(first) for first in made]
     assert noted == [False, False, True, True, True, True]
-    assert not committed_notes.is_noted(str(tmp_path), Committable("job4", 2, "w", 0, {}), LocalFiles())
+    assert not records.of("job4").has(Committable("job4", 2, "w", 0, {}))
     (tmp_path / ".committed" / "job4").write_bytes(b"{")
-    assert not committed_notes.is_noted(str(tmp_path), made[4], LocalFiles())
+    assert not records.of("job4").has(made[4])
 
 
 @pytest.mark.parametrize(

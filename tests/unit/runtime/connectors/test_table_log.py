@@ -1,0 +1,142 @@
+"""A commit that replaces files, killed at each of its steps: readers see the old files or the new ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from commit_harness import Died, MortalFiles, Process
+
+from sqlstream.errors import UserError
+from sqlstream.runtime.connectors.files.file_paths import find_files
+from sqlstream.runtime.connectors.files.job_records import JobRecords
+from sqlstream.runtime.connectors.files.table_log import Move, TableLog, staging_directory
+from sqlstream.runtime.host.files import LocalFiles
+from sqlstream.spi.committable import LAST_CHECKPOINT_ID, Committable
+from sqlstream.spi.files import Files
+
+OLD = ["k=1/part-old-0.csv", "k=2/part-old-1.csv"]
+WRITER = "b" * 12
+FIRST = Committable("job", LAST_CHECKPOINT_ID, WRITER, 0, {})
+
+
+def table(path: Path) -> tuple[list[Move], list[str]]:
+    """Old files, and staged new ones; returns the moves of these and their names."""
+    moves = []
+    for name in OLD:
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_text("old")
+    staging = Path(staging_directory(str(path), "job", WRITER))
+    staging.mkdir()
+    for number in range(2):
+        name = f"part-{WRITER}-0-{number}.csv"
+        (staging / name).write_text("new")
+        moves.append(Move(f"{staging.name}/{name}", f"k={number + 2}/{name}"))
+    return moves, sorted(move.final for move in moves)
+
+
+def commit(path: Path, moves: list[Move], old: list[str], files: Files) -> None:
+    TableLog(str(path), files).commit(FIRST, lambda: [*moves, *(Move("", name) for name in old)])
+
+
+def visible(path: Path) -> list[str]:
+    return [
+        str(Path(f.path).relative_to(path)) for f in find_files(str(path), LocalFiles(), may_be_empty=True)
+    ]
+
+
+def steps(tmp_path: Path) -> int:
+    """How many calls a whole commit makes."""
+    calls = 0
+    while True:
+        path = tmp_path / f"count-{calls}"
+        moves, _ = table(path)
+        try:
+            commit(path, moves, OLD, MortalFiles(Process(calls)))
+        except Died:
+            calls += 1
+            continue
+        return calls
+
+
+def test_readers_see_old_or_new_files_wherever_the_process_dies(tmp_path: Path) -> None:
+    outcomes = set()
+    for step in range(steps(tmp_path)):
+        path = tmp_path / f"die-{step}"
+        moves, new = table(path)
+        with pytest.raises(Died):
+            commit(path, moves, OLD, MortalFiles(Process(step)))
+        seen = visible(path)
+        assert seen in (OLD, new), step
+        outcomes.add(seen == new)
+        # The next writer of the table tidies up, and nothing changes for readers.
+        TableLog(str(path), LocalFiles()).settle()
+        assert visible(path) == seen, step
+        assert not [p.name for p in path.iterdir() if p.name.startswith(".commit-")]
+        assert all((path / name).exists() == (seen == OLD) for name in OLD), step
+    assert outcomes == {True, False}
+
+
+def test_a_repeated_commit_completes_the_one_that_broke_off_and_harms_no_later_one(tmp_path: Path) -> None:
+    for step in range(steps(tmp_path)):
+        path = tmp_path / f"again-{step}"
+        moves, new = table(path)
+        with pytest.raises(Died):
+            commit(path, moves, OLD, MortalFiles(Process(step)))
+        commit(path, moves, visible(path), LocalFiles())
+        assert visible(path) == new, step
+        (path / "k=9").mkdir()
+        (path / "k=9" / "part-later.csv").write_text("later")
+        commit(path, moves, visible(path), LocalFiles())
+        assert visible(path) == [*new, "k=9/part-later.csv"], step
+
+
+def test_readers_look_again_when_files_have_replaced_others_but_not_when_files_have_come(
+    tmp_path: Path,
+) -> None:
+    moves, _ = table(tmp_path)
+    log = TableLog(str(tmp_path), LocalFiles())
+
+    log.commit(Committable("job", 1, WRITER, 0, {}), list)
+
+    def has_replaced(checkpoint_id: int, committed: list[Move]) -> bool:
+        before = log.view()
+        log.commit(Committable("job", checkpoint_id, WRITER, 0, {}), lambda: committed)
+        return log.has_replaced(before, log.view())
+
+    assert not has_replaced(2, moves[:1])
+    # All of it between the two looks.
+    assert has_replaced(3, [*moves[1:], Move("", OLD[0])])
+    assert has_replaced(4, [Move("", OLD[1])])
+
+
+def test_a_commit_that_broke_off_keeps_the_record_of_its_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sqlstream.runtime.connectors.files.job_records.RECORDS_MAX", 1)
+    records = JobRecords(str(tmp_path), LocalFiles())
+    for job_id in ("job", "done", "next"):
+        records.put(job_id, records.of(job_id).with_commit(FIRST, replaces=True))
+        if job_id == "job":
+            (tmp_path / f".commit-job-{FIRST.checkpoint_id}-{WRITER}").write_text("[]")
+    assert [job_id for job_id in ("job", "done", "next") if records.of(job_id).has(FIRST)] == ["job", "next"]
+
+
+def test_a_record_may_be_the_commits_alone(tmp_path: Path) -> None:
+    (tmp_path / ".committed").mkdir()
+    (tmp_path / ".committed" / "job").write_text(f'{{"{WRITER}": 7}}')
+    records = JobRecords(str(tmp_path), LocalFiles())
+    assert [records.of("job").has(Committable("job", n, WRITER, 0, {})) for n in (7, 8)] == [True, False]
+
+
+@pytest.mark.parametrize("left", [f".replaced-job-1-{WRITER}", ".partitions/job"])
+def test_what_another_build_has_not_completed_is_refused(tmp_path: Path, left: str) -> None:
+    table(tmp_path)
+    (tmp_path / left).parent.mkdir(exist_ok=True)
+    (tmp_path / left).write_text("[]")
+    log = TableLog(str(tmp_path), LocalFiles())
+    with pytest.raises(UserError, match="left by another build"):
+        log.settle()
+    if left.startswith(".replaced"):
+        with pytest.raises(UserError, match="left by another build"):
+            visible(tmp_path)
